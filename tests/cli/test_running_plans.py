@@ -99,6 +99,22 @@ def test_run_writes_report_and_json_and_charges_once(sidelight: Run) -> None:
     assert "answered before, free" in sidelight("plan", "plan.toml").out
 
 
+def test_run_explains_what_was_drawn(sidelight: Run) -> None:
+    plain = sidelight("run", "plan.toml", "--label", "plain")
+    assert "exponential choice" not in plain.out
+    told = sidelight("run", "plan.toml", "--explain", "--json", "out.json")
+    assert told.status == 0, told.err
+    for text in ("price of one", "exponential choice", "a quantile", "rows of one interval"):
+        assert text in told.out, text
+    spending = json.loads(Path("out.json").read_text(encoding="utf-8"))["items"][0]["outcome"]["circumstances"][
+        "spending"
+    ]
+    assert spending[0]["law"] in told.out
+    page = Path("report.html").read_text(encoding="utf-8")
+    assert "What was drawn" in page
+    assert spending[0]["cost"].replace(" ", "\u00a0") in page or spending[0]["cost"] in page
+
+
 def test_a_new_label_or_a_changed_plan_pays_again(sidelight: Run) -> None:
     assert sidelight("run", "plan.toml").status == 0
     assert sidelight("run", "plan.toml", "--label", "2026-11-15").status == 0

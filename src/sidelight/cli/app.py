@@ -164,13 +164,14 @@ def run(
     *,
     label: Label = "",
     resume: Annotated[bool, typer.Option("--resume", help="Pay again for what a dead run left.")] = False,
+    explain: Annotated[bool, typer.Option("--explain", help="Show what was drawn, at what price.")] = False,
     output: Output = Path("report.html"),
     json: JsonPlace = None,
 ) -> None:
     """Run a plan: charge, release, and write the report."""
     from sidelight.cli.running import run_plan
 
-    run_plan(plan_file, label=label, resume=resume, output=output, json_output=json)
+    run_plan(plan_file, label=label, resume=resume, output=output, json_output=json, explain=explain)
 
 
 @app.command()

@@ -13,7 +13,7 @@ from sidelight.cli.answers import STANDARD_OUTPUT, note, note_report
 from sidelight.cli.checking import remind
 from sidelight.cli.plans import Plan, read_plan
 from sidelight.cli.pricing import Quote, quote, show_quote
-from sidelight.cli.terminal import account_of, tell, today
+from sidelight.cli.terminal import account_of, show_spending, tell, today
 from sidelight.errors import BudgetError, InProgressError, PlanError
 from sidelight.ledger import Ledger, open_ledger
 from sidelight.ledger.place import parse_place
@@ -24,9 +24,11 @@ from sidelight.report import Item, Report, check_writable, write_report
 from sidelight.session import Session
 
 
-def run_plan(path: Path, *, label: str, resume: bool, output: Path, json_output: Path | None) -> None:
+def run_plan(
+    path: Path, *, label: str, resume: bool, output: Path, json_output: Path | None, explain: bool = False
+) -> None:
     """Run a plan and write its report; what can go wrong is looked for before anything is spent."""
-    _run(read_plan(path), path, label=label, resume=resume, output=output, json_output=json_output)
+    _run(read_plan(path), path, label=label, resume=resume, output=output, json_output=json_output, explain=explain)
 
 
 def run_statement(
@@ -55,7 +57,16 @@ def run_statement(
     _run(plan, path, label=label, resume=resume, output=output, json_output=json_output)
 
 
-def _run(plan: Plan, path: Path, *, label: str, resume: bool, output: Path, json_output: Path | None) -> None:
+def _run(
+    plan: Plan,
+    path: Path,
+    *,
+    label: str,
+    resume: bool,
+    output: Path,
+    json_output: Path | None,
+    explain: bool = False,
+) -> None:
     _check_request(plan, label=label, resume=resume, json_output=json_output)
     for place in (output, *([json_output] if json_output not in (None, STANDARD_OUTPUT) else [])):
         check_writable(place, inputs=inputs_of(path, plan.source, plan.ledger))
@@ -82,7 +93,7 @@ def _run(plan: Plan, path: Path, *, label: str, resume: bool, output: Path, json
         finally:  # what was paid for is shown even if a later query failed
             if items:
                 _write(plan, session, ledger, items, output=output)
-    _tell(priced, items, output=output, json_output=json_output)
+    _tell(priced, items, output=output, json_output=json_output, explain=explain)
 
 
 def inputs_of(plan_file: Path, source: object, ledger: str | None) -> list[Path | str | None]:
@@ -169,10 +180,12 @@ def shown_place(ledger: Ledger) -> str:
     return ledger.place.shown if ledger.place.path is None else ledger.place.path.name
 
 
-def _tell(priced: Quote, items: list[Item], *, output: Path, json_output: Path | None) -> None:
+def _tell(priced: Quote, items: list[Item], *, output: Path, json_output: Path | None, explain: bool) -> None:
     for item in items:
         tell(item.title, style="bold")
         tell(f"{_in_words(item.outcome)}\n")
+        if explain:
+            show_spending(item.outcome.spending)
     stored = sum(line.status == "stored" for line in priced.lines)
     if stored:
         tell(

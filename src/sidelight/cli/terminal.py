@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -43,6 +44,16 @@ def plain(value: Any) -> Text:
 def tell(value: Any, *, style: str | None = None) -> None:
     """Print sentences on standard output, unbroken: the terminal wraps them, a pipe gets them whole."""
     console().print(plain(value), style=style, soft_wrap=True)
+
+
+def show_spending(lines: Sequence[Mapping[str, str]]) -> None:
+    """Print what was drawn for a release, in order, with the price of each draw."""
+    shown = table("law", "of what", "about", "price of one", "times", numbers=("times",))
+    for line in lines:
+        parts = (line["law"], line["statistic"], line["over"], line["cost"], line["times"])
+        shown.add_row(*(plain(part) for part in parts))
+    console().print(shown)
+    tell("")
 
 
 def today() -> str:
