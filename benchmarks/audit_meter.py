@@ -36,14 +36,11 @@ REPEATS = 15
 @cache
 def measure() -> dict[str, float]:
     """Return the figures of the targets."""
-    spent, refused = released_cases()
-    random_refused, tried = random_plans(RANDOM_PLANS)
-    kinds = {each.kind for each in ENTRIES}
+    metered = counted()
     missed, planted = planted_bugs()
     return {
-        "unmetered": float(len(kinds - spent)),
-        "refused": float(refused + random_refused),
-        "random plans": float(tried),
+        "unmetered": metered["unmetered"],
+        "refused": metered["refused"],
         "planted": float(planted),
         "planted missed": float(missed),
         "overhead": overhead(),
@@ -51,24 +48,53 @@ def measure() -> dict[str, float]:
     }
 
 
+def counted(plans: int = RANDOM_PLANS) -> dict[str, float]:
+    """Return how many releases were metered, what they drew, how many were refused, and the kinds without a line."""
+    spent, releases, draws, refused = released_cases()
+    random_refused, tried = random_plans(plans)
+    return {
+        "reference cases": float(releases),
+        "draws": float(draws),
+        "random plans": float(tried),
+        "refused": float(refused + random_refused),
+        "unmetered": float(len({each.kind for each in ENTRIES} - spent)),
+    }
+
+
 @cache
-def released_cases() -> tuple[frozenset[str], int]:
-    """Return the kinds whose reference cases say what was drawn, and how many cases were refused by their meter."""
+def released_cases() -> tuple[frozenset[str], int, int, int]:
+    """Return the kinds whose reference cases say what was drawn, how many there were, their draws, and refusals."""
     from reference_cases import reference_cases
 
     spent: set[str] = set()
+    releases = draws = 0
     with tempfile.TemporaryDirectory() as folder:
         cases = reference_cases(Path(folder))
         while True:
             try:
                 done = next(cases)
             except StopIteration:
-                return frozenset(spent), 0
+                return frozenset(spent), releases, draws, 0
             except NoiseError:  # a generator ends with its first error: what follows is not counted as metered
-                return frozenset(spent), 1
+                return frozenset(spent), releases, draws, 1
             for outcome in done.outcomes:
-                if getattr(outcome, "spending", ()):
-                    spent.add(str(outcome.query["kind"]))
+                lines = getattr(outcome, "spending", ())
+                if lines:
+                    releases += 1
+                    draws += sum(int(line["times"]) for line in lines)
+                    spent |= kinds_of(outcome.query)
+
+
+def kinds_of(request: Any) -> set[str]:
+    """Return the kinds of the registry that a request is of: what estimators fit is one kind for ledgers."""
+    kind = str(request["kind"])
+    loss = str(request.get("loss", ""))
+    fits = {"squared": "linear_regression", "logistic": "logistic_regression", "softmax": "logistic_regression"}
+    more = {
+        "linear_model": fits.get(loss, "linear_svc" if "hinge" in loss else ""),
+        "group_quantiles": "quantiles",
+    }
+    return {kind, more.get(kind, kind)} - {""}
 
 
 def random_plans(count: int, *, seed: int = 1) -> tuple[int, int]:

@@ -23,7 +23,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from benchmarks import audit_kills, audit_overspending, fuzzing, membership, power_loss, sampler_timing
+from benchmarks import audit_kills, audit_meter, audit_overspending, fuzzing, membership, power_loss, sampler_timing
 from benchmarks.audit_oversold import attacked_oversold
 from benchmarks.audit_queries import SECONDS, attacked
 from benchmarks.audit_tight import attacked_tight
@@ -51,6 +51,7 @@ def parts_of(*, long: bool, seconds: float) -> dict[str, Callable[[], Any]]:
         "tight": lambda: {name: each.to_json() for name, each in attacked_tight()},
         "membership": lambda: {name: attack().to_json() for name, attack in membership.cases(long=long).items()},
         "timing": sampler_timing.measure,
+        "meter": audit_meter.counted,
         **(oversold if long else {}),
     }
 

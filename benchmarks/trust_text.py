@@ -83,7 +83,7 @@ def render(numbers: Mapping[str, Any], security: str) -> str:
     found = {name: part["found"] for name, part in numbers.items()}
     days = "; ".join(f"{name} {each['day']} (version {each['version']})" for name, each in sorted(numbers.items()))
     classes, bugs = defects(security), found.get("planted", {})
-    parts = [_TOP.format(days=days), _MECHANISMS, _mechanisms(found, bugs, classes)]
+    parts = [_TOP.format(days=days), _meter(found.get("meter", {})), _MECHANISMS, _mechanisms(found, bugs, classes)]
     parts += [_TIGHT, _tight(found.get("tight", {})), _ELSEWHERE, _elsewhere(), _planted(bugs)]
     parts += [
         _MEMBERSHIP,
@@ -92,6 +92,19 @@ def render(numbers: Mapping[str, Any], security: str) -> str:
     ]
     parts += [_fuzzing(found.get("fuzzing", {})), _timing(found.get("timing", {})), _defects(classes)]
     return "\n".join([*parts, _reporting(security)])
+
+
+def _meter(found: Mapping[str, float]) -> str:
+    """Return what the meters of releases counted."""
+    if not found:
+        return "## The meter of every release\n\nNot measured.\n"
+    return (
+        "## The meter of every release\n\n"
+        "Every draw of a release is priced by what the sampler gets, and the sum is compared with the claim before anything leaves\n"
+        "([proof](proofs/accounting.md), section 9; `python -m benchmarks.audit_meter`): "
+        f"{found['reference cases']:.0f} reference releases with {found['draws']:.0f} draws and {found['random plans']:.0f} of random plans\n"
+        f"metered, {found['refused']:.0f} refused, {found['unmetered']:.0f} kinds of queries without a meter.\n"
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,6 +6,7 @@ along the paths and the adapted priors are those of the code.
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from decimal import Decimal
 from fractions import Fraction
 from itertools import combinations_with_replacement
@@ -14,6 +15,7 @@ import numpy as np
 import pytest
 from whole_law import Selections, datasets, explored, plain_grid, prior_of, ranks_of, with_one_more
 
+from scripted_source import SCRIPTED
 from sidelight.aggregates import ranks_of_codes
 from sidelight.audit import exact_epsilon, exact_mu, exact_rho
 from sidelight.grid import FloatGrid, Grid, float_code
@@ -45,7 +47,7 @@ class Attack:
 
     def _run(self, codes, choose):
         self._monkeypatch.setattr(descend_module, "select_rank", self._selections.chosen_by(choose))
-        return descend(self.tree, self._view(codes), priors=self.priors, source=None, **self._options)
+        return descend(self.tree, self._view(codes), priors=self.priors, source=SCRIPTED, **self._options)
 
     def loss(self, codes, larger):
         return exact_epsilon(self.law(codes), self.law(larger))
@@ -222,13 +224,16 @@ def test_dithered_ties_are_protected_and_every_spread_has_its_chance(monkeypatch
         def bits(self, k):
             return self._choose({value: Fraction(1, 2**k) for value in range(2**k)})
 
+        def free(self, reason):
+            return nullcontext()
+
         def words32(self, n):
             return np.array([self.bits(1) for _ in range(n)], dtype=np.uint32)  # one bit is asked for
 
     def run(codes, choose):
         monkeypatch.setattr(descend_module, "select_rank", selections.chosen_by(choose))
         ranks = ranks_of_codes(np.array(codes, dtype=np.int64), grid, FairBits(choose))
-        (index,) = descend(tree, ranks, priors=[prior], source=None)
+        (index,) = descend(tree, ranks, priors=[prior], source=SCRIPTED)
         return index
 
     laws = {codes: explored(lambda choose, codes=codes: run(codes, choose)) for codes in datasets(2, 4)}

@@ -14,6 +14,7 @@ from decimal import Context, Decimal
 from fractions import Fraction
 from functools import cache
 
+from scripted_source import SCRIPTED
 from sidelight.quantiles import descend as descend_module
 
 CONTEXT = Context(prec=40)
@@ -102,7 +103,9 @@ def law_of(
         script, probability = waiting.pop()
         replay = iter(script)
         try:
-            outputs = descend_module.descend(tree, ranks, priors=prior, source=None, adaptation=adaptation, score=score)
+            outputs = descend_module.descend(
+                tree, ranks, priors=prior, source=SCRIPTED, adaptation=adaptation, score=score
+            )
         except _ChoiceNeededError as asked:
             waiting += [([*script, j], probability * p) for j, p in asked.options.items() if p]
         else:

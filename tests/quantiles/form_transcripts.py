@@ -100,7 +100,7 @@ def _laplace(self, source):
 class ScriptedRefinable:
     """The joint law of rough and refined counts (Theorem 7): what is added to a refined count knows no data."""
 
-    def __init__(self, counts, *, epsilon, source):
+    def __init__(self, counts, *, epsilon, source, places, spans):
         self.epsilon, self._truth = epsilon, np.asarray(counts.value)
         self.rough_epsilon, self.left = epsilon / 3, epsilon * 2 / 3
         size = len(self._truth)

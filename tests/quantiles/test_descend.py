@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chi2
 
+from scripted_source import SCRIPTED
 from sidelight.aggregates.ranks import ranks_of_codes
 from sidelight.errors import RangeError
 from sidelight.grid import Grid
@@ -49,7 +50,7 @@ def test_every_record_meets_exactly_one_path(codes, count, branching, choices):
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(descend_module, "select_rank", scripted)
-        outputs = descend(tree, SmallRanks(tuple(codes)), priors=Uniform(0, 8).compile(SMALL), source=None)
+        outputs = descend(tree, SmallRanks(tuple(codes)), priors=Uniform(0, 8).compile(SMALL), source=SCRIPTED)
     assert list(outputs) == sorted(outputs)
     views = iter(seen)
     for node in tree.nodes():
@@ -72,7 +73,7 @@ def test_a_released_last_index_is_no_open_end():
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(descend_module, "select_rank", scripted)
-        descend(tree, SmallRanks((2, 7, 7)), priors=Uniform(0, 8).compile(SMALL), source=None)
+        descend(tree, SmallRanks((2, 7, 7)), priors=Uniform(0, 8).compile(SMALL), source=SCRIPTED)
     assert views == [3, 1, 2]  # all; those below the released 7; those at it
 
 
@@ -120,9 +121,9 @@ def test_priors_are_checked_before_the_data_is_asked():
     tree = quantile_tree(even_levels(3), epsilon=1)
     prior, other = Uniform(0, 8).compile(SMALL), Uniform(0, 8).compile(Grid(resolution=Fraction(1), first=0, last=9))
     with pytest.raises(RangeError, match="each of the 3 levels"):
-        descend(tree, None, priors=[prior, prior], source=None)
+        descend(tree, None, priors=[prior, prior], source=SCRIPTED)
     with pytest.raises(RangeError, match="same grid"):
-        descend(tree, None, priors=[prior, other, prior], source=None)
+        descend(tree, None, priors=[prior, other, prior], source=SCRIPTED)
 
 
 CODES = [1, 1, 2, 4, 4, 4, 6]

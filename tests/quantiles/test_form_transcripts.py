@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from form_transcripts import IndependentSecondMeasurement, largest_loss, script
 
+from scripted_source import SCRIPTED
 from sidelight.grid import Grid
 from sidelight.mechanisms.budget import Budget
 from sidelight.predictions.compiled import CompiledPrior, Line
@@ -19,6 +20,7 @@ from sidelight.quantiles.forms import cells as cells_module
 from sidelight.quantiles.forms import finish as finish_module
 from sidelight.quantiles.forms import local as local_module
 from sidelight.quantiles.forms import parts as parts_module
+from sidelight.quantiles.forms.cells_of_points import counts_of
 from sidelight.quantiles.forms.cells_plan import CellsPlan, cells_plan
 from sidelight.quantiles.forms.codes import CodesPlan, release_codes
 from sidelight.quantiles.forms.select import SelectPlan, release_selected
@@ -73,18 +75,18 @@ def forced_plan(budget: Fraction, *, fine_count: int, three_rounds: bool = False
 
 def by_cells(plan: CellsPlan):
     return lambda ranks: cells_module.release_cells(
-        ranks, LEVELS, plan=plan, kind="epsilon", priors=PublicPriors(), source=None
+        ranks, LEVELS, plan=plan, kind="epsilon", priors=PublicPriors(), source=SCRIPTED
     )
 
 
 def by_selection(ranks):
     plan = SelectPlan.of(Budget("epsilon", EPSILON), size=1000)
-    return release_selected(ranks, LEVELS, plan=plan, priors=PublicPriors(), source=None)
+    return release_selected(ranks, LEVELS, plan=plan, priors=PublicPriors(), source=SCRIPTED)
 
 
 def by_codes(ranks):
     plan = CodesPlan(codes=CODES, budget=Budget("epsilon", EPSILON))
-    return release_codes(ranks, LEVELS, grid=GRID, plan=plan, source=None)
+    return release_codes(ranks, LEVELS, grid=GRID, plan=plan, source=SCRIPTED)
 
 
 SEARCH = {"codes": CODES, "most": 3, "rounds": 8, "climbs": 40, "seed": 11}
@@ -192,7 +194,7 @@ def by_parts(ranks):
         forward=lambda indices: np.array(indices, float),
         back=int,
     )
-    return parts_module.count_parts(ranks, look, budget=Budget("epsilon", EPSILON), source=None)
+    return parts_module.count_parts(ranks, look, budget=Budget("epsilon", EPSILON), source=SCRIPTED)
 
 
 def test_no_transcript_of_the_counts_of_parts_loses_more_than_epsilon(monkeypatch):
@@ -234,9 +236,9 @@ def test_flags_read_from_exact_counts_are_found(monkeypatch):
     script(monkeypatch)
     right = cells_module.fine_counts
 
-    def leaking(counts, **rest):
-        found = right(counts, **rest)
-        exact = np.asarray(counts.value)
+    def leaking(ranks, cells, **rest):
+        found = right(ranks, cells, **rest)
+        exact = np.asarray(counts_of(ranks, cells).value)
         monkeypatch.setattr(
             cells_module, "flagged_leaves", lambda _, __, rough, **___: np.resize(exact > 1, len(rough))
         )
@@ -337,12 +339,12 @@ def test_crowded_parts_that_follow_exact_counts_are_found(monkeypatch):
     many_parts(monkeypatch)
     right = parts_module.fine_counts
 
-    def leaking(counts, **rest):
-        exact = np.asarray(counts.value)
+    def leaking(ranks, cells, **rest):
+        exact = np.asarray(counts_of(ranks, cells).value)
         monkeypatch.setattr(
             parts_module, "_cuts", lambda look, cells, *_: crowded_by_any_public_rule(look, cells, (), exact, 1.0)
         )
-        return right(counts, **rest)
+        return right(ranks, cells, **rest)
 
     monkeypatch.setattr(parts_module, "fine_counts", leaking)
     assert worst(PLANS["few cells"]) == math.inf

@@ -163,7 +163,7 @@ class Source:
         self._price: Price | None = None
         self._part = EVERYTHING
         self._partitions = 0
-        self._axes: list[object] = []
+        self._axes: dict[int, tuple[int, object]] = {}
         self.force_scalar = force_scalar
         #: How often a slow method was needed. For tests only: the counts depend on the noise and must not be shown.
         self.fallbacks: Counter[str] = Counter()
@@ -231,6 +231,9 @@ class Source:
         those of the outer part. A part inside a group of another partition counts for the inner one alone, which can
         only make the sum larger.
         """
+        if self._meter is None:
+            yield
+            return
         outer = self._part
         inner = Part(partition=partition, group=group, rows_of_unit=rows_of_unit, additive=additive)
         within = inner if group is not None else outer
@@ -255,11 +258,7 @@ class Source:
 
     def _axis_of(self, places: object) -> int:
         """Return one number for each object that says where records lie; the object is kept, so that none is reused."""
-        for number, known in enumerate(self._axes):
-            if known is places:
-                return number
-        self._axes.append(places)
-        return len(self._axes) - 1
+        return self._axes.setdefault(id(places), (len(self._axes), places))[0]
 
     @contextmanager
     def metered_by(self, meter: Payments) -> Iterator[None]:
@@ -299,7 +298,7 @@ class Source:
     def close(self) -> None:
         """Drop the pool; every later draw raises."""
         self._pool = b""
-        self._axes = []
+        self._axes = {}
         self._closed = True
 
     def _drawing(self) -> None:
