@@ -11,9 +11,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from sidelight.errors import RangeError, SchemaError
-from sidelight.guarantees import Amount, Neighbours, decimal_text, exact, positive
+from sidelight.guarantees import Amount, ApproxDP, Claims, Neighbours, decimal_text, exact, positive
 from sidelight.guarantees.conversions import gdp_within
-from sidelight.noise import Source, standard_normal
+from sidelight.mechanisms.price import DrawPrice
+from sidelight.mechanisms.priced_draws import priced_normals
+from sidelight.noise import Source
 from sidelight.records import Number, Schema, Table
 from sidelight.regression.least_squares_codes import LeastSquaresCodes, least_squares_codes
 from sidelight.release import Outcome
@@ -134,6 +136,10 @@ def worst_residual(penalty: float, rows_at_most: int) -> float:
     return 1 + min(math.sqrt(rows_at_most) / (2 * math.sqrt(penalty)), rows_at_most / penalty)
 
 
+#: A baseline's own theorem prices its one draw; the meter is told nothing else.
+_PRICED = DrawPrice(law="for the worst data", claims=Claims.of(ApproxDP("1e-9", "1e-30", numerics="idealized")))
+
+
 @dataclass(frozen=True)
 class _Noise:
     """A penalty, the precision or the deviation that goes with it, and what both cost in fit by a public rule."""
@@ -164,6 +170,7 @@ class _Posterior:
             self.codes,
             penalty=parameter.penalty,
             precision=parameter.size,
+            price=_PRICED,
             rows_at_most=self.rows_at_most,
             source=source,
         )
@@ -184,7 +191,7 @@ class _Isotropic:
         return self.noise
 
     def release(self, secret: Ridge, parameter: _Noise, source: Source) -> Answer:
-        noise = parameter.size * standard_normal(self.codes.statistics.width, source)
+        noise = parameter.size * priced_normals(self.codes.statistics.width, price=_PRICED, source=source)
         return answer_on_grid(secret.solution(parameter.penalty) + noise, self.codes, least_deviation=parameter.size)
 
 
@@ -216,7 +223,8 @@ def _prepared(
 ) -> PreparedCertificate[Ridge, None, _Noise]:
     return propose_and_certify(
         proposal,
-        claims=row.claims,
+        budget=row,
+        within=Claims.of(ApproxDP(row.epsilon, row.delta, numerics="idealized")),
         request={
             "kind": "ridge_regression_for_the_worst_data",
             "variant": variant,

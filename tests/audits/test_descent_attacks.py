@@ -190,12 +190,12 @@ def test_the_private_number_of_rows_would_be_seen(monkeypatch: pytest.MonkeyPatc
 
     honest = models()
     np.testing.assert_array_equal(honest[0], honest[1])
-    real = descent_fit._geometry
+    real = descent_fit.released_coordinates
 
     def leaking(plan: DescentPlan, rows: Any, *, source: Source) -> Any:
-        found = real(plan, rows, source=source)
-        return replace(found, rows=float(sum(len(targets) for _, targets in rows.blocks(dense=True))))
+        after, found = real(plan, rows, source=source)
+        return after, replace(found, rows=float(sum(len(targets) for _, targets in rows.blocks(dense=True))))
 
-    monkeypatch.setattr(descent_fit, "_geometry", leaking)
+    monkeypatch.setattr(descent_fit, "released_coordinates", leaking)
     leaked = models()
     assert not np.array_equal(leaked[0], leaked[1])

@@ -14,6 +14,7 @@ import pytest
 from planted import halve_the_sensitivity
 from whole_law import datasets, prior_of, ranks_of, selection_law, with_one_more
 
+from scripted_source import SCRIPTED
 from sidelight.audit import exact_epsilon
 from sidelight.mechanisms import rings
 from sidelight.mechanisms.rank_selection import select_rank
@@ -26,9 +27,7 @@ ENDS = (10**12, 1, 1, 1, 1, 10**6)
 
 def law(codes, masses, level, epsilon, score="exact"):
     prior, ranks = prior_of(masses), ranks_of(codes, len(masses))
-    return selection_law(
-        lambda: select_rank(ranks, level, epsilon, prior, 0, len(masses) - 1, None, score=score)  # type: ignore[arg-type]
-    )
+    return selection_law(lambda: select_rank(ranks, level, epsilon, prior, 0, len(masses) - 1, SCRIPTED, score=score))
 
 
 def worst_loss(masses, level, epsilon, *, most, score="exact"):

@@ -11,7 +11,9 @@ import pytest
 
 import sidelight as sl
 from sidelight.errors import RangeError, SchemaError
+from sidelight.guarantees import Claims, PureDP
 from sidelight.guarantees.conversions import gdp_within
+from sidelight.mechanisms.price import DrawPrice
 from sidelight.noise import Source
 from sidelight.release import Refused, Release
 from sidelight.stability.eigengap import StablePCA, projector_move, symmetric_noise
@@ -55,7 +57,9 @@ def test_no_record_moves_gap_or_projector_further_than_stated() -> None:
 
 def test_symmetric_noise_has_its_law() -> None:
     source = Source(SeededEntropy(3))
-    draws = np.array([symmetric_noise(3, 2.0, source) for _ in range(4000)])
+    draws = np.array(
+        [symmetric_noise(3, 2.0, DrawPrice(law="a law", claims=Claims.of(PureDP(1))), source) for _ in range(4000)]
+    )
     assert (draws == draws.transpose(0, 2, 1)).all()
     deviations = draws.std(axis=0)
     assert np.diag(deviations) == pytest.approx([2.0] * 3, rel=0.06)
@@ -96,7 +100,7 @@ def test_the_noise_is_that_of_the_gap() -> None:
     allowed = float(gdp_within(Fraction(1), Fraction(5, 6 * 10**6))) ** 2
     assert whole == pytest.approx(allowed, rel=1e-9)
     assert whole <= allowed
-    assert proposal.choose(1001.0) == pytest.approx(1 / (math.sqrt(2) * 1000 * proposal.projector_mu))
+    assert proposal.choose(1001.0).deviation == pytest.approx(1 / (math.sqrt(2) * 1000 * proposal.projector_mu))
     for none in (math.nan, 1.0, 2.0, -4.0):
         assert proposal.choose(none) is None
 

@@ -13,6 +13,8 @@ from benchmarks.baselines.posterior_sampling import BalancedOPS, OutputPerturbat
 
 import sidelight as sl
 from sidelight.errors import RangeError, SchemaError
+from sidelight.guarantees import Claims, PureDP
+from sidelight.mechanisms.price import DrawPrice
 from sidelight.noise import Source
 from sidelight.release import Refused, Release
 from sidelight.stability.posterior_sampling import OPSPTR, AdaOPS
@@ -75,7 +77,12 @@ def test_the_sample_has_its_law() -> None:
     gram = x.T @ x + 7 * np.eye(2)
     centre = np.linalg.solve(gram, x.T @ y)
     source = Source(SeededEntropy(5))
-    draws = np.array([ridge.sample(7.0, 3.0, source) - centre for _ in range(3000)])
+    draws = np.array(
+        [
+            ridge.sample(7.0, 3.0, DrawPrice(law="a law", claims=Claims.of(PureDP(1))), source) - centre
+            for _ in range(3000)
+        ]
+    )
     squares = np.einsum("ni,ij,nj->n", draws, 3.0 * gram, draws)  # chi-square of two degrees
 
     def distance(scale: float) -> float:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import warnings
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,20 +15,13 @@ import pytest
 import sidelight as sl
 from sidelight.errors import RangeError, SidelightWarning
 from sidelight.group_table import GroupTable
-from sidelight.predictions.origin import Origin, guess, public
+from sidelight.predictions.origin import guess, public
+from sidelight.predictions.public_data import PublicData
 from sidelight.summaries.predicted import Predicted, read_prediction
 
 COLUMNS = {"job": ["cook", "nurse"], "count": [12, 30]}
 GROUPS = [("cook",), ("nurse",), ("clerk",)]
 NAMES = ("unbiased", "count")
-
-
-@dataclass
-class Published:
-    """What `sl.PublicData` looks like from here."""
-
-    rows: Any
-    origin: Origin
 
 
 @pytest.mark.parametrize(
@@ -44,7 +36,7 @@ class Published:
         pa.table(COLUMNS),
         pd.DataFrame({"job": ["cook", "nurse"], "persons": [12, 30]}),
         GroupTable(keys=["job"], groups=[("cook",), ("nurse",)], columns={"count": [12, 30]}),
-        Published(COLUMNS, public("register")),
+        PublicData(COLUMNS, "register"),
         Predicted(COLUMNS, doubt=0.1),
     ],
     ids=lambda given: type(given).__name__,
@@ -54,7 +46,7 @@ def test_all_forms_give_the_same_numbers(given: Any) -> None:
     assert table is not None
     assert table.on(GROUPS).values.tolist()[:2] == [12.0, 30.0]
     assert math.isnan(table.on(GROUPS).values[2])
-    assert table.origin == (public("register") if isinstance(given, Published) else table.origin)
+    assert table.origin == (public("register") if isinstance(given, PublicData) else table.origin)
 
 
 def test_nothing_stays_nothing_and_origins_are_kept() -> None:

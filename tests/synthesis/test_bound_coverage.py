@@ -262,16 +262,17 @@ def test_a_bound_without_the_noise_is_found_out(monkeypatch: pytest.MonkeyPatch)
 def test_records_hold_what_the_selection_used(
     neighbours: Neighbours, rows_per_unit: int, sensitivity: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    from sidelight.mechanisms import exponential
     from sidelight.synthesis.measuring import selection
 
     seen: dict[str, Any] = {}
     right = Categorical
 
-    def look(scores: Any, unit: Fraction) -> Any:
+    def look(scores: Any, unit: Fraction, weights: Any) -> Any:
         seen.update(scores=scores, unit=unit)
-        return right(scores, unit)
+        return right(scores, unit, weights)
 
-    monkeypatch.setattr(selection, "Categorical", look)
+    monkeypatch.setattr(exponential, "Categorical", look)
     protection = Protection(neighbours=neighbours, rows_per_unit=rows_per_unit)
     rows = 300 if neighbours is Neighbours.REPLACE else None
     plan = MarginalPlan(

@@ -35,7 +35,7 @@ def predictions() -> dict[str, Any]:
 
 @pytest.mark.parametrize("prediction", ["rows", "a row", "equal rows", "releases", "weights"])
 @pytest.mark.parametrize(
-    "price", [{"epsilon": "1e-60"}, {"epsilon": "1e-6"}, {"rho": "1e-30"}, {"epsilon": "1e6"}], ids=str
+    "price", [{"epsilon": "1e-18"}, {"epsilon": "1e-6"}, {"rho": "1e-18"}, {"epsilon": "1e6"}], ids=str
 )
 def test_no_size_of_noise_fails(price: dict[str, str], prediction: str) -> None:
     query = sl.SyntheticTable(prediction=predictions()[prediction], **price)  # type: ignore[arg-type]

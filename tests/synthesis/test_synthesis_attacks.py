@@ -22,17 +22,15 @@ import sidelight as sl
 from sidelight.errors import RangeError
 from sidelight.guarantees import GDP, ZCDP, Claims, Neighbours, PureDP
 from sidelight.guarantees.conversions import gdp_from_bounded_range
-from sidelight.mechanisms import additive
+from sidelight.mechanisms import additive, exponential
 from sidelight.mechanisms.budget import Budget
 from sidelight.records import Schema, Table
 from sidelight.synthesis import prepared
 from sidelight.synthesis.cells.axes import domain_of
 from sidelight.synthesis.cells.domain import Domain
 from sidelight.synthesis.cells.workload import Workload, linear_queries, marginals, prefixes, ranges
-from sidelight.synthesis.engines import mwem
 from sidelight.synthesis.engines.mwem import MWEMPlan
 from sidelight.synthesis.engines.plan import MarginalPlan, nominal_claims, sized
-from sidelight.synthesis.measuring import selection
 from sidelight.synthesis.measuring.private_marginals import Protection
 from sidelight.synthesis.predicted.prediction import PublicData
 from sidelight.testing import seeded_release
@@ -69,7 +67,8 @@ def attacked(query: Any, table: Table, *, seed: int) -> tuple[str, Claims, list[
         return found if exact.shape else int(found)
 
     class Chosen:
-        def __init__(self, scores: Any, unit: Fraction) -> None:
+        def __init__(self, scores: Any, unit: Fraction, weights: Any) -> None:
+            assert weights is None
             self.scores, self.unit = [int(score) for score in scores], Fraction(unit)
 
         def draw(self, source: Any) -> int:
@@ -81,8 +80,7 @@ def attacked(query: Any, table: Table, *, seed: int) -> tuple[str, Claims, list[
         patch.setattr(additive, "discrete_laplace", noise("laplace"))
         patch.setattr(additive, "rounded_gaussian", noise("gaussian"))
         patch.setattr(additive, "_noisy", outcome)
-        patch.setattr(selection, "Categorical", Chosen)
-        patch.setattr(mwem, "Categorical", Chosen)
+        patch.setattr(exponential, "Categorical", Chosen)
         release = seeded_release(query, table, seed=0)
     return release.to_json(), release.guarantee, steps
 

@@ -61,15 +61,15 @@ def selection_law(
     """Return the exact law of the code that runs, by looking at what it hands to the sampler."""
     seen: dict[str, Any] = {}
 
-    def look(scores: Any, *, sensitivity: Fraction, price: Budget, source: Any) -> int:
-        exponents = np.asarray(scores) * float(price.spread / (2 * sensitivity * SCORE_STEPS))
+    def look(scores: Any, *, spread: Fraction, source: Any) -> int:
+        exponents = np.asarray(scores.value) * float(spread / (2 * scores.sensitivity))
         masses = np.exp(exponents - exponents.max())
         seen["law"] = masses / masses.sum()
         return 0
 
     counts = PrivateMarginals.from_cells(DOMAIN, x, protection=protection)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(selection, "draw", look)
+        patch.setattr(selection, "choose", look)
         open_ones = pick(counts, expected)
         select_marginal(
             counts,

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sidelight.aggregates.fixed_point import Encoding
-from sidelight.records import Category, Number, Schema
+from sidelight.records import Category, Label, Number, Schema
 from sidelight.records.rows import Batch, DistinctTexts, Wanted
 
 if TYPE_CHECKING:
@@ -164,9 +164,10 @@ class EveryRow:
 
     @classmethod
     def of(cls, schema: Schema) -> EveryRow:
-        """Return the coding that reads the first number or category; every schema has one."""
-        first = next(column for column in schema.columns if isinstance(column, (Number, Category)))
-        return cls(first.name, isinstance(first, Number))
+        """Return the coding that reads the first number, or else the first column of texts."""
+        numbers = [column.name for column in schema.columns if isinstance(column, Number)]
+        texts = [column.name for column in schema.columns if isinstance(column, (Category, Label))]
+        return cls((numbers or texts)[0], bool(numbers))
 
     @property
     def numbers(self) -> tuple[str, ...]:

@@ -17,6 +17,7 @@ from typing import Unpack
 import numpy as np
 from numpy.typing import NDArray
 
+from sidelight.aggregates.unit_norms import sqrt_up
 from sidelight.errors import RangeError
 from sidelight.guarantees import GDP, Amount, ApproxDP, Claims, Context, exact, native_claims, positive
 from sidelight.guarantees.conversions import gdp_within
@@ -78,7 +79,8 @@ class GaussianThreshold:
                 f"make it with groups={counts.groups}"
             )
         context: Context = {"neighbours": counts.neighbours, "unit": counts.unit}
-        later = self.groups / self.scale**2 if known_too else self.after_mu**2
+        # the counts of known labels have noise of exactly this scale; their sensitivity is a root that was rounded up
+        later = (sqrt_up(self.groups) / self.scale) ** 2 if known_too else self.after_mu**2
         price = DrawPrice(
             law="rounded Gaussian, thresholded",
             claims=self.claims(**context),

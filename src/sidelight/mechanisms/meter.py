@@ -11,7 +11,7 @@ largest sum counts, not the sum of all (accounting proof page, section 5). A uni
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TypeAlias
@@ -32,7 +32,7 @@ from sidelight.guarantees import (
     for_group,
     for_person,
 )
-from sidelight.guarantees.claims import BoundedRange, Claim
+from sidelight.guarantees.claims import Claim
 from sidelight.guarantees.conversions import root_of_sum_of_squares
 from sidelight.guarantees.implications import implies, renyi_of
 from sidelight.mechanisms.price import Amounts, DrawPrice
@@ -127,10 +127,6 @@ class Meter:
             limit = {PureDP: "epsilon", ZCDP: "rho", GDP: "mu"}[type(claim)]
             amount: Fraction = getattr(claim, limit)
             return total is not None and total <= (amount**2 if isinstance(claim, GDP) else amount)
-        if isinstance(claim, BoundedRange):  # of one choice on every path
-            ranges = [next((c.epsilon for c in each if isinstance(c, BoundedRange)), None) for each in alone]
-            disjoint = _at_most_once([each.part for each in self.drawn])
-            return disjoint and all(each is not None and each <= claim.epsilon for each in ranges)
         if isinstance(claim, RDP) and self._renyi(claim):
             return True
         return any(implies(each, claim) for each in self.totals(claim)) or self._composed(claim)
@@ -149,8 +145,8 @@ class Meter:
         return True
 
     def _composed(self, claim: Claim) -> bool:
-        """Return whether draws on all records prove a claim by the numerical composition of a fixed batch."""
-        if len(self.drawn) < 2 or any(each.part != EVERYTHING for each in self.drawn):
+        """Return whether fits that were planned beforehand prove a claim by the composition of a fixed batch."""
+        if len(self.drawn) < 2 or any(each.part != EVERYTHING or not each.price.theorem for each in self.drawn):
             return False
         delta = claim.delta if isinstance(claim, ApproxDP) else None
         try:
@@ -169,11 +165,14 @@ class Meter:
             yield ZCDP(rho, **context)
         if square is not None:
             yield GDP(root_of_sum_of_squares(square), **context)
-        items = [_item(each.price.claims) for each in self.drawn]
-        if all(item is not None for item in items) and all(each.part == EVERYTHING for each in self.drawn):
+        pures = [each for each in self.drawn if each.price.claims.pure() is not None]
+        others = [each for each in self.drawn if each.price.claims.pure() is None]
+        items = [_item(_for_unit(each.price.claims, like)) for each in others]
+        epsilon = Meter(self.claims, pures).total("epsilon")
+        if epsilon is not None and all(items) and all(each.part == EVERYTHING for each in others):
             loss, chance = (sum((item[place] for item in items if item), Fraction(0)) for place in (0, 1))
             if 0 < chance < 1:
-                yield ApproxDP(loss, chance, **context)
+                yield ApproxDP(epsilon + loss, chance, **context)
 
     def total(self, kind: Amounts) -> Fraction | None:
         """Return the most that one unit pays in a kind; None where a draw has no such amount."""
@@ -181,8 +180,11 @@ class Meter:
         known: dict[tuple[Claims, bool], Fraction | None] = {}  # thousands of draws have the same few prices
         for each in self.drawn:
             key = each.price.claims, each.part.pairs
+            if each.price.claims.unit not in (Row(), self.claims.unit):
+                return None
             if each.price.amounts is not None:
-                cost = each.price.amounts.get(kind)
+                same = each.price.claims.neighbours is self.claims.neighbours
+                cost = each.price.amounts.get(kind) if same else None
             elif key in known:
                 cost = known[key]
             else:
@@ -193,16 +195,19 @@ class Meter:
         total = Fraction(0)
         parts: dict[tuple[_Factors, int | None], dict[int | None, list[tuple[Drawn, Fraction]]]] = {}
         for each, cost in zip(self.drawn, costs, strict=True):
-            unit = each.price.claims.unit
-            if unit == Row():
+            unit, part = each.price.claims.unit, each.part
+            if unit == Row() and each.price.claims.neighbours is Neighbours.REPLACE:
+                # a replaced record leaves one part and enters another
+                factors, part = _rows_of(self.claims), EVERYTHING
+            elif unit == Row():
                 factors = each.part.rows_of_unit or _rows_of(self.claims)
             elif each.part.group is not None and each.part.additive:
                 factors = _ALREADY
             else:
                 total += cost  # of the unit of the release: its rows may be in all parts
                 continue
-            groups = parts.setdefault((factors, each.part.partition), defaultdict(list))
-            groups[each.part.group].append((each, cost))
+            groups = parts.setdefault((factors, part.partition), defaultdict(list))
+            groups[part.group].append((Drawn(each.price, part), cost))
         for ((rows, squares), _), groups in parts.items():
             paths = [_worst_path([(each.part, cost) for each, cost in group]) for group in groups.values()]
             found = max(paths) * (rows if kind == "epsilon" else squares)
@@ -234,6 +239,8 @@ class Meter:
 
 def _cost(claims: Claims, pairs: bool, kind: Amounts, of: Claims) -> Fraction | None:  # noqa: FBT001
     """Return what a draw costs in a kind, for the neighbours of the release."""
+    if pairs and claims.neighbours is Neighbours.ADD_REMOVE:
+        claims = claims_to_replace(claims)  # adding or removing a row replaces a pair
     if claims.neighbours is not of.neighbours and not (pairs and claims.neighbours is Neighbours.REPLACE):
         if (claims.neighbours, of.neighbours) != (Neighbours.ADD_REMOVE, Neighbours.REPLACE):
             return None
@@ -285,15 +292,14 @@ def _at_most_once(parts: list[Part]) -> bool:
     return one and all(_worst_path(each) <= 1 for each in groups.values())
 
 
-def _item(claims: Claims) -> tuple[Fraction, Fraction] | None:
-    pure = claims.pure()
-    if pure is not None:
-        return pure.epsilon, Fraction(0)
-    item = min(claims.items, key=lambda each: (each.delta, each.epsilon), default=None)
+def _item(claims: Sequence[Claim]) -> tuple[Fraction, Fraction] | None:
+    """Return the (epsilon, delta) of a draw, that with the smallest delta."""
+    items = [claim for claim in claims if isinstance(claim, ApproxDP)]
+    item = min(items, key=lambda each: (each.delta, each.epsilon), default=None)
     return None if item is None else (item.epsilon, item.delta)
 
 
-def _for_unit(claims: Claims, like: Claim) -> Iterable[Claim]:
+def _for_unit(claims: Claims, like: Claim) -> Sequence[Claim]:
     """Return the claims of a draw as claims for the unit, numerics and neighbours of another."""
     if claims.neighbours is not like.neighbours:
         if (claims.neighbours, like.neighbours) != (Neighbours.ADD_REMOVE, Neighbours.REPLACE):
@@ -303,4 +309,4 @@ def _for_unit(claims: Claims, like: Claim) -> Iterable[Claim]:
         claims = for_person(claims, like.unit)
     if claims.unit != like.unit:
         return ()
-    return claims.under(**like.context)
+    return claims.under(**like.context).claims

@@ -29,6 +29,7 @@ class DrawPrice:
         statistic: What it is about, in words.
         theorem: Which theorem prices several draws together, and where it stands.
         covers: A sub-budget that the theorem includes: what later draws of the release may cost at no further charge.
+        each: What a draw may cost that is made inside of this price and has one of its own; None for any.
         amounts: What it adds to the sums of the release where that is more than `claims` say: a second look at the
             same noise (quantiles proof page, Theorem 7) is not an independent draw.
     """
@@ -39,11 +40,20 @@ class DrawPrice:
     statistic: str = ""
     theorem: str = ""
     covers: Claims | None = None
+    each: Claims | None = None
     amounts: Mapping[Amounts, Fraction] | None = None
 
     def allows(self, law: str, scales: Sequence[Fraction]) -> bool:
         """Return whether noise of this law and these scales is what was priced."""
         return self.samples is None or all((law, scale) in self.samples for scale in scales)
+
+    def includes(self, price: object) -> bool:
+        """Return whether a draw at another price is one of those that this price pays for."""
+        if not isinstance(price, DrawPrice):
+            return False
+        if self.samples is not None and not set(price.samples or ()) <= set(self.samples):
+            return False
+        return self.each is None or all(price.claims.implies(claim) for claim in self.each)
 
 
 def laplace_price(bounded: Bounded, scale: Fraction) -> DrawPrice:

@@ -72,6 +72,10 @@ class Price(Protocol):
         """Return whether this price pays for noise of such a law and such scales."""
         ...
 
+    def includes(self, price: Price) -> bool:
+        """Return whether this price, while it is paid, includes another one."""
+        ...
+
 
 @dataclass(frozen=True)
 class Part:
@@ -195,6 +199,8 @@ class Source:
         With `again` it was counted before: one price covers draws on disjoint records that are made one by one.
         """
         opened, outer = self._open, self._price
+        if outer is not None and not outer.includes(price):
+            raise NoiseError("a draw inside another price, which does not include it; nothing was drawn")
         if self._meter is not None and outer is None and not again:
             self._meter.add(price, self._part)
         self._open, self._price = True, price
@@ -234,6 +240,8 @@ class Source:
         if self._meter is None:
             yield
             return
+        if (group is None) != (partition is None) or (spans is not None and places is None):
+            raise NoiseError("a part names its partition with its group, and what its spans are places of")
         outer = self._part
         inner = Part(partition=partition, group=group, rows_of_unit=rows_of_unit, additive=additive)
         within = inner if group is not None else outer
@@ -265,6 +273,8 @@ class Source:
         """Let another meter count what is drawn: that of a sub-budget which a theorem of several draws names."""
         outer = self._meter, self._open, self._price, self._part
         if self._meter is not None:
+            if self._price is None:
+                raise NoiseError("a meter of its own is for draws that an open price covers; nothing was drawn")
             self._meter, self._open, self._price, self._part = meter, False, None, EVERYTHING
         try:
             yield

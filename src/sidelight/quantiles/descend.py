@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from sidelight.aggregates.ranks import Ranks
 from sidelight.errors import RangeError
-from sidelight.guarantees import Unit
+from sidelight.guarantees import BoundedRange, Claims, Unit
 from sidelight.mechanisms.price import selection_price
 from sidelight.mechanisms.rank_selection import RanksWithin, select_rank
 from sidelight.mechanisms.rings import Adaptation
@@ -57,12 +57,11 @@ class DepthPrices:
         picks = [node.picks for node in tree.nodes() if node.depth == depth]
         if any(len(each) != 1 for each in picks):
             raise RangeError("a depth is priced as a whole where every node selects one level")
-        spread = self.rows * max(each[0].epsilon for each in picks)
+        largest = max(each[0].epsilon for each in picks)
         again = depth in self._paid
         self._paid.add(depth)
-        return source.paying(
-            selection_price(spread, f"depth {depth + 1} of the quantiles", unit=self.unit), again=again
-        )
+        price = selection_price(self.rows * largest, f"depth {depth + 1} of the quantiles", unit=self.unit)
+        return source.paying(replace(price, each=Claims.of(BoundedRange(largest))), again=again)
 
 
 def descend(

@@ -290,7 +290,7 @@ def _label(label: object, name: str) -> str:
     if isinstance(label, int):
         return str(label)
     if isinstance(label, str) and label:
-        return label
+        return str.__str__(label)  # of a class of its own, its methods would meet private cells
     raise SchemaError(
         f"labels of column {name!r} must be texts or whole numbers and not empty, got {label!r}; "
         "an empty cell counts as missing"

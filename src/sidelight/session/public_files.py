@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
 from os import PathLike
+from types import MappingProxyType
 from typing import Any
 
 from sidelight.errors import RangeError
@@ -27,22 +28,28 @@ def refuse_own_file(query: Any, table: Table) -> None:
 
 
 def _origins(part: Any, depth: int) -> Iterator[Origin]:
-    if isinstance(part, (Origin, PublicData)):
-        yield part if isinstance(part, Origin) else part.origin
-    elif isinstance(given := getattr(part, "prediction", None), (str, PathLike)):
+    kind = type(part)  # what an object says of its own class may be a cell's
+    if issubclass(kind, Origin):
+        yield part
+    elif issubclass(kind, PublicData):
+        yield part.origin
+    elif _ours(kind) and isinstance(given := getattr(part, "prediction", None), (str, PathLike)):
         yield PublicData(given, "public rows").origin
-    elif depth and not isinstance(part, (str, bytes, Table)):
-        for each in _inside(part):
+    elif depth and not issubclass(kind, (str, bytes, Table)):
+        for each in _inside(part, kind):
             yield from _origins(each, depth - 1)
 
 
-def _inside(part: Any) -> Iterator[Any]:
-    """Yield what an object of this library, a mapping or a short list is made of."""
-    if isinstance(part, Mapping):
+def _inside(part: Any, kind: type) -> Iterator[Any]:
+    """Yield what an object of this library, or of a class made from one of it, a mapping or a short list is made of."""
+    if issubclass(kind, (dict, MappingProxyType)):
         yield from part.values()
-    elif isinstance(part, (list, tuple)):
+    elif issubclass(kind, (list, tuple)):
         yield from part[:1000]
-    elif is_dataclass(part) and not isinstance(part, type):
-        yield from (getattr(part, each.name) for each in fields(part) if hasattr(part, each.name))
-    elif type(part).__module__.startswith("sidelight."):
-        yield from getattr(part, "__dict__", {}).values()
+    elif _ours(kind):
+        named = (each.name for each in fields(kind)) if is_dataclass(kind) else iter(getattr(part, "__dict__", {}))
+        yield from (getattr(part, name) for name in named if hasattr(part, name))
+
+
+def _ours(kind: type) -> bool:
+    return any(base.__module__.startswith("sidelight.") for base in kind.__mro__)

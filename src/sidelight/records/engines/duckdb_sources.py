@@ -79,6 +79,7 @@ class SourceRows:
         self._relation = relation
         self._types = types_of(relation)
         self._places = {name: place for place, name in enumerate(relation.columns, start=1)}
+        self._columns = quietly(lambda: _columns_of(relation))
         self._dates = dict(dates or {})
         self._chosen(name for name, found in self._types.items() if found.kind != "other")  # bound now, run by nobody
 
@@ -100,6 +101,11 @@ class SourceRows:
         return stream_of(frame, columns)
 
     def _handed_over(self, wanted: Wanted) -> StreamRows:
+        if quietly(lambda: _columns_of(self._relation)) != self._columns:
+            raise SourceError(
+                "the columns of the DuckDB relation have changed since sl.Table(...) was made, and one might be read "
+                "for another; make the table anew. What was charged for this release stays charged"
+            )
         names = tuple(dict.fromkeys([*wanted.numbers, *wanted.texts, *filter(None, [wanted.person])]))
         stream = RelationStream(self._chosen(names), names)
         dates = {name: calendar for name, calendar in self._dates.items() if name in names}
@@ -110,8 +116,16 @@ class SourceRows:
         return quietly(lambda: self._relation.project(", ".join(parts))) if parts else self._relation
 
     def _cell(self, name: str) -> str:
-        cell = f"#{self._places[name]}"
+        # by its name, which DuckDB finds whatever its capitals; by its place where that would be two columns
+        alone = sum(other.casefold() == name.casefold() for other in self._places) == 1
+        cell = _quoted(name) if alone else f"#{self._places[name]}"
         return f"CAST({cell} AS VARCHAR)" if self._types[name].native in ("HUGEINT", "UHUGEINT") else cell
+
+
+def _columns_of(relation: duckdb.DuckDBPyRelation) -> list[tuple[str, str]]:
+    """Return the names and types of a relation as it is bound now; no row is read."""
+    fresh = relation.limit(0)
+    return list(zip(fresh.columns, map(str, fresh.types), strict=True))
 
 
 def open_relation(source: Any, *, table: str | None = None, dates: Mapping[str, Calendar] | None = None) -> SourceRows:

@@ -185,7 +185,7 @@ class Calibration:
         said = self.law.shares(self.constants)
         counted = rows / float(np.sum(said / np.asarray(weights))) if weights else rows  # rows times their mean weight
         gap = (offset if len(offset) > 1 else np.array([-1.0, 1.0]) * offset) / counted
-        noise = (deviation / counted) ** 2
+        noise = min((deviation / max(counted, _LEAST)) ** 2, _MOST)
         kept = self.off / (self.off + noise)
         wanted = _positive(said - kept * gap, np.sqrt(kept * noise))
         found = self.law.constants(wanted)

@@ -358,9 +358,9 @@ def plan_descent(
         unit=unit,
         public_candidate=public_candidate if kind == "public" and geometry == "auto" else None,
     )
-    for each in (plan, plan.after_choice(None)):
-        for look in get_args(SecondLook):
-            _ = each.with_look(look).claims  # whatever cannot be priced is found now
+    for each in dict.fromkeys((plan, plan.after_choice(None))):  # whatever cannot be priced is found now
+        for look in get_args(SecondLook) if each.geometry == "private" else ("none",):
+            _ = each.with_look(look).claims
     return plan
 
 

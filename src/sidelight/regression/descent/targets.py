@@ -28,6 +28,9 @@ from sidelight.regression.descent.integer_rows import (
 from sidelight.regression.descent.rules import CURVATURE, Kind
 from sidelight.regression.losses.loss import Mask, numbers_of, positions_of
 
+#: Of the largest class weight, the least that another may be.
+_LEAST_WEIGHT = 1e-6
+
 
 @dataclass(frozen=True, kw_only=True)
 class Targets:
@@ -55,6 +58,11 @@ class Targets:
             raise RangeError(f"the {self.kind} loss got {len(self.classes)} classes; two, or for a softmax more")
         if self.class_weights and len(self.class_weights) != len(self.classes):
             raise RangeError(f"{len(self.classes)} classes got {len(self.class_weights)} weights; give one a class")
+        if min(self.weights, default=1.0) < _LEAST_WEIGHT:
+            raise RangeError(
+                "class weights must lie within a factor of a million of each other: a class that weighs less is not "
+                "learned at all; leave its rows out, or weigh it more"
+            )
 
     @property
     def name(self) -> str:
