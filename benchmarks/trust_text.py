@@ -100,9 +100,11 @@ def _meter(found: Mapping[str, float]) -> str:
         return "## The meter of every release\n\nNot measured.\n"
     return (
         "## The meter of every release\n\n"
-        "Every draw of a release is priced by what the sampler gets, and the sum is compared with the claim before anything leaves\n"
+        "Every draw of a release is priced by what the sampler gets, and the sum is compared with the claim before\n"
+        "anything leaves\n"
         "([proof](proofs/accounting.md), section 9; `python -m benchmarks.audit_meter`): "
-        f"{found['reference cases']:.0f} reference releases with {found['draws']:.0f} draws and {found['random plans']:.0f} of random plans\n"
+        f"{found['reference cases']:.0f} reference releases with {found['draws']:.0f} draws and "
+        f"{found['random plans']:.0f} of random plans\n"
         f"metered, {found['refused']:.0f} refused, {found['unmetered']:.0f} kinds of queries without a meter.\n"
     )
 

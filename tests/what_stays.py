@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from sidelight.session import Session
+
 #: Code and classes: they are the same for everybody.
 _CODE = (type, types.ModuleType, types.BuiltinFunctionType, types.CodeType)
 _PLAIN = (str, bytes, int, float, complex, bool, type(None))
@@ -31,7 +33,7 @@ def snapshot(thing: Any) -> Held:
     waiting = [("", thing)]
     while waiting:
         path, here = waiting.pop()
-        if isinstance(here, _CODE):
+        if isinstance(here, (*_CODE, Session)):  # a session is the user's own, and remembers what was spent
             continue
         if isinstance(here, _PLAIN):
             found[path] = repr(here) if len(repr(here)) < 40 else hashlib.sha256(repr(here).encode()).hexdigest()

@@ -181,6 +181,7 @@ def test_forecasts_are_measured_beside_what_came(monkeypatch):
 def test_every_target_of_the_group_is_a_figure_of_its_script():
     assert len({target.name for target in regression.TARGETS}) == len(regression.TARGETS)
     assert {target.script.__module__.split(".")[1] for target in regression.TARGETS} == {
+        "linear_base_rates",
         "linear_classes",
         "linear_errors",
         "linear_forecasts",
@@ -189,4 +190,5 @@ def test_every_target_of_the_group_is_a_figure_of_its_script():
         "linear_regression_accuracy",
         "linear_speed",
         "peers",
+        "wide_ranges",
     }

@@ -176,7 +176,7 @@ def test_one_prediction_a_level_with_origins(folder: Path) -> None:
         "{" + cauchy.format(50, '"guess"') + "}",
     ]
     priors = prior_of(folder, f"[{', '.join(each)}]")
-    assert isinstance(priors, list)
+    assert isinstance(priors, tuple)
     assert [str(prior.origin.kind) for prior in priors] == ["public", "released", "guess"]
     assert priors[1].origin.entries == ("entry7",)
 

@@ -79,11 +79,11 @@ def test_the_same_statistic_is_not_released_twice_in_two_forms(ledger):
 def test_a_crash_costs_its_charge_and_a_second_attempt_is_asked_for(ledger, monkeypatch):
     reporter = Reporter("ward", TERMS, ledger=ledger)
 
-    def fail(*_):
+    def fail(*_, **__):
         raise ValueError("987654.321")
 
     with monkeypatch.context() as patch:
-        patch.setattr(reporter_module, "rounded_gaussian", fail)
+        patch.setattr(reporter_module, "priced_gaussian", fail)
         with pytest.raises(ReleaseFailedError) as failure:
             reporter.report(1, [0.1, 0.2, 0.3])
     assert "987654" not in str(failure.value)
@@ -110,7 +110,7 @@ def test_a_process_that_dies_after_the_charge_sends_nothing(tmp_path):
     script = """
 import os, sys
 from sidelight.experts import Reporter, Reporting, reporter
-reporter.rounded_gaussian = lambda *a: os._exit(9)
+reporter.priced_gaussian = lambda *a, **b: os._exit(9)
 terms = Reporting(actions=3, mu=1, sensitivity="0.1", neighbours="move", rounds=4, max_rounds_per_person=4)
 Reporter("ward", terms, ledger=sys.argv[1]).report(1, [0.1, 0.2, 0.3])
 """

@@ -74,8 +74,8 @@ class Expected:
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON values; a size that nothing is known of is null."""
         size = self.size if math.isfinite(self.size) else None
-        likely = {} if self.likely is None else {"likely": self.likely}
-        return {"size": size, "unit": self.unit, "basis": self.basis, "condition": self.condition, **likely}
+        found = {"size": size, "unit": self.unit, "basis": self.basis, "condition": self.condition}
+        return found | {"likely": self.likely}
 
     def tail(self, confidence: float) -> TailBound:
         """Return it as the bound that a release carries; a measured one says so, and is not proved."""

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import sidelight as sl
+from scripted_source import SCRIPTED
 from sidelight.aggregates.bounded import Bounded
 from sidelight.errors import RangeError
-from sidelight.guarantees.claims import Neighbours, Row
 from sidelight.mechanisms.budget import Budget, Kind
 from sidelight.noise import Source
 from sidelight.quantiles.descend import Cell
@@ -68,7 +68,7 @@ class Spent:
             return Watched()
 
         class Refinable:
-            def __init__(self, counts: Bounded, *, epsilon: Fraction, source: object) -> None:
+            def __init__(self, counts: Bounded, *, epsilon: Fraction, **_: object) -> None:
                 self.rough, self.rough_epsilon, self._all = np.asarray(counts.value), epsilon / 3, epsilon
 
             def refined(self, chosen: np.ndarray) -> np.ndarray:
@@ -88,7 +88,7 @@ def test_every_record_pays_the_budget_of_the_counts_exactly(
 ) -> None:
     spent, budget = Spent(monkeypatch), Budget(kind, Fraction(7, 9))  # type: ignore[arg-type]
     monkeypatch.setattr(parts_module, "_cuts", lambda *_: [[], [210, 250] if crowded else []])
-    parts = count_parts(EvenRecords(300), look([200]), budget=budget, source=None)  # type: ignore[arg-type]
+    parts = count_parts(EvenRecords(300), look([200]), budget=budget, source=SCRIPTED)
     third = Fraction(7, 27)
     if kind == "epsilon":
         paid = {True: [(1, third), (1, 3 * third), (3, 2 * third)], False: [(0, third), (2, 3 * third)]}[crowded]
@@ -161,9 +161,9 @@ def test_records_beyond_a_gap_are_found_again() -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_counts_are_refined_once(kind: Kind) -> None:
     """A second choice would measure again what the first one left to be spent elsewhere."""
-    counts = Bounded(np.array([5, 7, 9]), Fraction(1), "l1", Neighbours.ADD_REMOVE, Row())
+    ranks, cells = EvenRecords(300), [Cell(0, 200, 200), Cell(200, 210, 210), Cell(210, 400, 400)]
     with Source(SeededEntropy("refined once")) as source:
-        rough = fine_counts_module.fine_counts(counts, budget=Budget(kind, Fraction(1)), source=source)
+        rough = fine_counts_module.fine_counts(ranks, cells, budget=Budget(kind, Fraction(1)), source=source)
         rough.refined(np.array([True, False, True]), (), source)
         with pytest.raises(RangeError, match="refined already"):
             rough.refined(np.array([False, True, False]), (), source)

@@ -314,7 +314,7 @@ def _noise(plan: PrefixSums, source: Source) -> NDArray[Any]:
     """Draw the noise of one row. Tests replace this function; there is no switch for it."""
     price = DrawPrice(
         law="prefix sums",
-        claims=plan.claims,
+        claims=plan.step_claims,
         samples=(("rounded_gaussian", plan.noise_scale),),
         statistic=f"all {plan.steps} prefix sums of vectors of {plan.size} numbers, together",
         theorem="learning proof page",

@@ -29,7 +29,7 @@ from sidelight.regression.descent.rules import CURVATURE, Kind
 from sidelight.regression.losses.loss import Mask, numbers_of, positions_of
 
 #: Of the largest class weight, the least that another may be.
-_LEAST_WEIGHT = 1e-6
+_LEAST_WEIGHT = 1e-9
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,7 +60,7 @@ class Targets:
             raise RangeError(f"{len(self.classes)} classes got {len(self.class_weights)} weights; give one a class")
         if min(self.weights, default=1.0) < _LEAST_WEIGHT:
             raise RangeError(
-                "class weights must lie within a factor of a million of each other: a class that weighs less is not "
+                "class weights must lie within a factor of a billion of each other: a class that weighs less is not "
                 "learned at all; leave its rows out, or weigh it more"
             )
 

@@ -40,8 +40,7 @@ def expected_failed_checks(model: Any) -> dict[str, str]:
         if two:
             expected["check_classifier_not_supporting_multiclass"] = _LABELS
     if hasattr(model, "class_weight"):
-        if model.solver == "objective" or not two:
-            expected["check_class_weight_classifiers"] = _WEIGHTS
+        expected["check_class_weight_classifiers"] = _WEIGHTS
         if not two:
             expected |= {"check_classifiers_train": _DECLARED, "check_decision_proba_consistency": _DECLARED}
     return expected
