@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 import sidelight as sl
+from benchmarks.measuring import sized
 from sidelight.errors import BudgetError, SidelightError
 from sidelight.ledger import open_ledger
 from sidelight.registry import ENTRIES
@@ -435,6 +436,11 @@ def failing(tries: int = TRIES, *, first: int = 0) -> Iterator[tuple[str, int, s
             yield kind, number, found
 
 
-if __name__ == "__main__":
-    told = [found for *_, found in failing(int(sys.argv[1]) if len(sys.argv) > 1 else TRIES)]
+def main(tries: int = sized(TRIES, 1)) -> None:
+    """Print what came of the combinations."""
+    told = [found for *_, found in failing(tries)]
     print({"released": told.count("released"), "refused": told.count("refused"), "all": len(told)})
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else TRIES)

@@ -41,8 +41,13 @@ from benchmarks.target import Target
 SECONDS, LONG_SECONDS = 4.0, 90.0
 #: Scripts of which a part that has no size takes seconds (a plan of DP-SGD, many models): started with `--long`.
 LONG = {
+    "audit_engines",
+    "audit_failures",
+    "audit_memory",
+    "audit_meter",
     "error_bounds",
     "learning",
+    "linear_base_rates",
     "linear_classes",
     "linear_forecasts",
     "linear_models",
@@ -51,6 +56,9 @@ LONG = {
     "linear_regression_accuracy",
     "linear_speed",
     "many_quantiles_picture",
+    "rounded_coverage",
+    "spread_coverage",
+    "wide_ranges",
     "figures.linear_accuracy",
     "figures.linear_tables",
     "figures.privacy_losses",

@@ -92,7 +92,7 @@ def test_from_a_file_to_a_ledger(sidelight: Run, folder: Path) -> None:
     assert len(answer(sidelight, "plan", "plan.toml", "--sweep")["sweeps"]) == 2
     needed = answer(sidelight, "accuracy", "plan.toml", "--within", "20")
     assert needed["price"] == "epsilon"
-    assert needed["expected"]["size"] <= 20
+    assert needed["expected"]["likely"] <= 20
     ran = answer(sidelight, "run", "plan.toml")
     assert ran["items"][0]["title"] == "Quartiles of age"
     assert ran["account"]["head"]
