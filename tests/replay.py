@@ -33,7 +33,7 @@ from sidelight.mechanisms.idealized_noise import SphericalNoise, WishartNoise
 from sidelight.mechanisms.refinable_counts import RefinableCounts
 from sidelight.mechanisms.several_gaussians import SeveralGaussians
 from sidelight.mechanisms.truncated_laplace import TruncatedLaplace
-from sidelight.noise import Source
+from sidelight.noise import Source, random_order
 from sidelight.noise.source import Part
 from sidelight.testing import SeededEntropy
 
@@ -81,7 +81,7 @@ class TapedSource(Source):
     def __init__(self, seed: str, tape: Tape, again: Tape | None, *, pairs: bool) -> None:
         super().__init__(SeededEntropy(seed))
         self.seed, self.tape, self.again, self.pairs = seed, tape, again, pairs
-        self.at_seam = False
+        self.at_seam = self.pairing = False
         self.purposes: Counter[str] = Counter()
 
     def answered(self, met: Met, draw: Callable[[], Any]) -> Any:
@@ -111,19 +111,21 @@ class TapedSource(Source):
     @contextmanager
     def free(self, reason: str) -> Iterator[None]:
         """Draw what meets no statistic, from a stream that other draws do not move."""
-        if reason == PAIRING and not self.pairs:
-            raise NotReplayed(reason)
         self.purposes[reason] += 1
         outer = self._entropy, self._pool
         self._entropy, self._pool = SeededEntropy(f"{self.seed} {reason} {self.purposes[reason]}"), b""
+        self.pairing = reason == PAIRING
         try:
             with super().free(reason), self._at_seam():
                 yield
         finally:
+            self.pairing = False
             self._entropy, self._pool = outer
 
     def _drawing(self) -> None:
         super()._drawing()
+        if self.pairing and not self.pairs:
+            raise NotReplayed("rows that are kept by coins of their own")
         if not self.at_seam:
             law = getattr(self._price, "law", "a draw without a price")
             raise NotReplayed(str(law))
@@ -329,6 +331,18 @@ def _atom(self: Any, code: int, count: int) -> _FixedAtom:
     return atom
 
 
+def _ordered(random_order: Any) -> Any:
+    """Pair rows 0 and 1, 2 and 3, and so on: a row that takes the place of another changes one pair."""
+
+    def seam(count: int, source: Any) -> Any:
+        if not getattr(source, "pairing", False):
+            return random_order(count, source)
+        places = np.arange(count)
+        return np.concatenate([places[: count // 2 * 2 : 2], places[1::2], places[count // 2 * 2 :]])
+
+    return seam
+
+
 def _everywhere(original: Any) -> list[tuple[Any, str]]:
     """Return the modules that have a function of the library under its name."""
     name = original.__name__
@@ -354,6 +368,7 @@ def seams() -> Iterator[None]:
     ]
     changes += [(*place, _chosen(exponential.choose)) for place in _everywhere(exponential.choose)]
     changes += [(*place, _ranked(rank_selection.draw)) for place in _everywhere(rank_selection.draw)]
+    changes += [(*place, _ordered(random_order)) for place in _everywhere(random_order)]
     before = [(owner, name, owner.__dict__[name]) for owner, name, _ in changes]
     for owner, name, value in changes:
         setattr(owner, name, value)
@@ -385,7 +400,7 @@ def compare(prepared: Any, table: Any, neighbour: Any, *, seed: str, other: Any 
         neighbour: The rows of a neighbour.
         seed: Of the noise of the first run.
         other: The prepared query of the neighbour, where a query brings its rows.
-        pairs: Whether rows are paired the same way in both: only where their number is public.
+        pairs: Whether the rows that both have are at the same places: then coins by place are coins of a row.
     """
     first, second = Tape(), Tape()
     with (
@@ -407,28 +422,39 @@ def _side_by_side(first: Tape, second: Tape, unit: Any) -> Compared:
     wrong: list[str] = []
     moved: list[tuple[Met, float]] = []
     for place, (one, two) in enumerate(zip(first.met, second.met, strict=True)):
-        rows = unit.max_rows if isinstance(unit, Person) and one.unit == Row() else 1
-        ratio = one.ratio(one.value, two.value) / rows
+        ratio = one.ratio(one.value, two.value) / _rows_of(one, unit)
         moved.append((one, ratio))
         if ratio > 1 + ROUNDING:
             wrong.append(f"draw {place} moved by {ratio:.6g} of its sensitivity: {str(one.public)[:200]}")
-    wrong += _in_one_part([(met.part, ratio) for met, ratio in moved if ratio > 0 and met.unit == Row()], unit)
+    wrong += _in_parts([(met, ratio) for met, ratio in moved if ratio > 0], unit)
     if not same(first.released, second.released):
         wrong.append("equal answers of the mechanisms, but another release")
     return Compared(len(first.met), max((ratio for _, ratio in moved), default=0.0), tuple(wrong))
 
 
-def _in_one_part(moved: list[tuple[Part, float]], unit: Any) -> list[str]:
-    """Say where one row has moved draws of two disjoint parts."""
-    if unit != Row() or any(part.pairs for part, _ in moved):
-        return []
+def _rows_of(met: Met, unit: Any) -> float:
+    """Return how many rows of a unit may move a statistic that is stated for one row."""
+    if not isinstance(unit, Person) or met.unit != Row():
+        return 1
+    return float(met.part.rows_of_unit[0]) if met.part.rows_of_unit else unit.max_rows
+
+
+def _in_parts(moved: list[tuple[Met, float]], unit: Any) -> list[str]:
+    """Say where one row has moved draws of two disjoint parts, or a unit several by more than one alone may move."""
     wrong = []
-    for partition in {part.partition for part, _ in moved if part.group is not None}:
-        groups = {part.group for part, _ in moved if part.partition == partition}
-        if len(groups) > 1:
+    grouped = [(met, ratio) for met, ratio in moved if met.part.group is not None and not met.part.pairs]
+    for partition in {met.part.partition for met, _ in grouped}:
+        groups: dict[int | None, float] = {}
+        for met, ratio in grouped:
+            if met.part.partition == partition and (met.unit == Row() or met.part.additive):
+                share = ratio**2 if "l2" in met.public else ratio
+                groups[met.part.group] = max(share, groups.get(met.part.group, 0.0))
+        if unit == Row() and len(groups) > 1:
             wrong.append(f"one row moved {len(groups)} groups of a partition")
-    for axis in {part.axis for part, _ in moved if part.spans is not None}:
-        spans = [part.spans for part, _ in moved if part.axis == axis and part.spans is not None]
+        if sum(groups.values()) > 1 + ROUNDING:
+            wrong.append(f"one unit moved groups of a partition by {sum(groups.values()):.6g} of one sensitivity")
+    for axis in {met.part.axis for met, _ in moved if met.part.spans is not None} if unit == Row() else ():
+        spans = [met.part.spans for met, _ in moved if met.part.axis == axis and met.part.spans is not None]
         common = list(spans[0])
         for each in spans[1:]:
             common = [
