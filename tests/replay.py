@@ -5,7 +5,7 @@ neighbour, the answers of the first are given again, so that everything released
 make the same draws with the same public parameters, what meets the noise may differ by its sensitivity and no more, and
 what is released in the end, a function of the answers, must be the same.
 
-A draw at no seam of this module raises `NotReplayed`, in the first run already: nothing is passed over in silence.
+A draw at no seam of this module raises `NotReplayedError`, in the first run already: nothing is passed over in silence.
 What belongs to a record, its place among tied ones, is the same function of it in both runs.
 """
 
@@ -15,7 +15,7 @@ import hashlib
 import sys
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, is_dataclass
 from fractions import Fraction
@@ -44,11 +44,11 @@ ROUNDING = 1e-9
 PAIRING = "which rows are paired"
 
 
-class NotReplayed(Exception):
+class NotReplayedError(Exception):
     """A draw that this module cannot replay; the text says which."""
 
 
-class Coupled(Exception):
+class CoupledError(Exception):
     """The course of a run depends on a record: other draws, or other public parameters."""
 
 
@@ -92,9 +92,9 @@ class TapedSource(Source):
             with self._at_seam():
                 answer = draw()
         elif place >= len(self.again.met):
-            raise Coupled(f"a draw more than the {place} of the other run: {met.public}")
+            raise CoupledError(f"a draw more than the {place} of the other run: {met.public}")
         elif met.public != self.again.met[place].public or met.part != self.again.met[place].part:
-            raise Coupled(f"draw {place}: {self.again.met[place].public} became {met.public}")
+            raise CoupledError(f"draw {place}: {self.again.met[place].public} became {met.public}")
         else:
             answer = self.again.answers[place]
         self.tape.answers.append(answer)
@@ -125,10 +125,10 @@ class TapedSource(Source):
     def _drawing(self) -> None:
         super()._drawing()
         if self.pairing and not self.pairs:
-            raise NotReplayed("rows that are kept by coins of their own")
+            raise NotReplayedError("rows that are kept by coins of their own")
         if not self.at_seam:
             law = getattr(self._price, "law", "a draw without a price")
-            raise NotReplayed(str(law))
+            raise NotReplayedError(str(law))
 
 
 # --- how far two values are apart -------------------------------------------------------------------------------------
@@ -278,7 +278,7 @@ def _labelled(release: Any) -> Any:
             return release(self, counts, source=source, known_too=known_too)
         met = Met(("labels", self, known_too), counts.counts, counts.unit, source._part, _of_labels(counts.groups))
         if source.again is not None and source.again.met[len(source.tape.met)].value.shape != counts.counts.shape:
-            raise NotReplayed("a label that one unit alone has: the theorem of thresholds prices it by delta")
+            raise NotReplayedError("a label that one unit alone has: the theorem of thresholds prices it by delta")
         return source.answered(met, lambda: release(self, counts, source=source, known_too=known_too))
 
     return seam
@@ -299,9 +299,7 @@ def _bound(noisy: Any) -> Any:
     def seam(value: float, sensitivity: float, mu: float, source: Any) -> Any:
         if not isinstance(source, TapedSource):
             return noisy(value, sensitivity, mu, source)
-        met = Met(
-            ("bound", sensitivity, mu), value, Row(), source._part, lambda one, two: abs(one - two) / sensitivity
-        )
+        met = Met(("bound", sensitivity, mu), value, Row(), source._part, lambda one, two: abs(one - two) / sensitivity)
         return source.answered(met, lambda: noisy(value, sensitivity, mu, source))
 
     return seam
@@ -353,12 +351,10 @@ def _everywhere(original: Any) -> list[tuple[Any, str]]:
 @contextmanager
 def seams() -> Iterator[None]:
     """Put the seams in, for runs with a `TapedSource`; others run as ever."""
-    changes: list[tuple[Any, str, Any]] = []
-    for kind in ADDITIVE:
-        changes.append((kind, "release", _added(kind.__dict__["release"])))
-    for thresholded in (TruncatedLaplace, GaussianThreshold):
-        changes.append((thresholded, "release", _labelled(thresholded.release)))
-    changes += [
+    thresholds: tuple[Any, ...] = (TruncatedLaplace, GaussianThreshold)
+    changes: list[tuple[Any, str, Any]] = [
+        *((kind, "release", _added(kind.__dict__["release"])) for kind in ADDITIVE),
+        *((kind, "release", _labelled(kind.release)) for kind in thresholds),
         (SeveralGaussians, "release", _in_blocks(SeveralGaussians.release)),
         (RefinableCounts, "__init__", _refinable(RefinableCounts.__init__)),
         (tests_and_bounds.GaussianTest, "passes", _tested(tests_and_bounds.GaussianTest.passes)),
@@ -391,7 +387,9 @@ class Compared:
     wrong: tuple[str, ...]
 
 
-def compare(prepared: Any, table: Any, neighbour: Any, *, seed: str, other: Any = None, pairs: bool = False) -> Compared:
+def compare(
+    prepared: Any, table: Any, neighbour: Any, *, seed: str, other: Any = None, pairs: bool = False
+) -> Compared:
     """Release a table, replay the answers on its neighbour, and compare.
 
     Args:
@@ -411,7 +409,7 @@ def compare(prepared: Any, table: Any, neighbour: Any, *, seed: str, other: Any 
         first.released = prepared.run(table, source)
         try:
             second.released = (prepared if other is None else other).run(neighbour, replaying)
-        except Coupled as error:
+        except CoupledError as error:
             return Compared(len(first.met), float("inf"), (str(error),))
         return _side_by_side(first, second, prepared.claims.unit)
 
@@ -478,8 +476,9 @@ def same(first: Any, second: Any) -> bool:
         return bool(np.array_equal(first, second, equal_nan=first.dtype.kind == "f"))
     if isinstance(first, float):
         return first == second or (first != first and second != second)
-    if isinstance(first, dict):
-        return first.keys() == second.keys() and all(same(first[name], second[name]) for name in first)
+    if isinstance(first, Mapping):
+        equal = repr(first) == repr(second)  # what a table of groups shows beside its columns
+        return equal and list(first) == list(second) and all(same(first[name], second[name]) for name in first)
     if isinstance(first, (list, tuple)):
         return len(first) == len(second) and all(map(same, first, second))
     if is_dataclass(first):

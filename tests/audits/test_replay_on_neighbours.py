@@ -23,16 +23,18 @@ from sidelight.aggregates.bounded import Bounded
 from sidelight.errors import SidelightWarning
 from sidelight.guarantees import Neighbours, Row
 from sidelight.mechanisms.additive import LaplaceNoise
+from sidelight.mechanisms.several_gaussians import SeveralGaussians
 from sidelight.registry import ENTRIES
 from sidelight.session.query import Answer, prepare_query
 from sidelight.summaries.count import PreparedCounts
 from sidelight.testing import SeededSession
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from reference_cases import MODELS, query_cases
-from replay import Compared, NotReplayed, compare
+sys.path.insert(0, str(Path(__file__).parents[1] / "report"))
+from every_kind import plan_of_every_kind
 
-from every_kind import plan_of_every_kind  # its folder was added by the cases
+from reference_cases import MODELS, query_cases
+from replay import Compared, NotReplayedError, compare
 
 #: Kinds of the registry of which no case is replayed, and why.
 KINDS_NOT_REPLAYED = {
@@ -67,13 +69,15 @@ CASES_NOT_REPLAYED = {
 COINS = "rows that are kept by coins of their own"
 #: Which row goes away; its place is taken by the last one.
 FIRST, LAST = "first", "last"
+#: Pairs of a kind on which a row moves something: a label goes away with its row, a median moves.
+MORE: dict[str, dict[str, Any]] = {"count_distinct": {"rows": 2}, "stable_median": {"which": FIRST, "ends": ""}}
 #: Cases whose private test passes on all rows of their table alone.
 ALL = ", all rows"
 SLOW_TO_PASS = {f"{name}{ALL}" for name in ("majority vote", "stable pca", "stable median", "stable mode")}
 Data = dict[str, np.ndarray]
 
 
-class Captured(Exception):
+class CapturedError(Exception):
     """A model's query on its way to a session."""
 
     def __init__(self, query: Any) -> None:
@@ -82,7 +86,7 @@ class Captured(Exception):
 
 class _Session(SeededSession):
     def release(self, query: Any, **rest: Any) -> Any:
-        raise Captured(query)
+        raise CapturedError(query)
 
 
 def few(table: sl.Table, count: int, start: int = 0) -> Data:
@@ -91,6 +95,11 @@ def few(table: sl.Table, count: int, start: int = 0) -> Data:
     size = len(next(iter(cells.values())))
     rows = np.arange(size) if size <= count else (start + np.arange(count) * (size // count)) % size
     return {name: column[rows] for name, column in cells.items()}
+
+
+def size_of(table: sl.Table) -> int:
+    """Return the number of rows."""
+    return len(next(iter(few(table, sys.maxsize).values())))
 
 
 def without(data: Data, schema: Any, which: str) -> Data:
@@ -166,7 +175,7 @@ def replayed_model(name: str, *, rows: int, which: str, ends: str, seed: str) ->
     for chosen in (np.arange(rows), keep):
         try:
             MODELS[name](_Session(people, budget=sl.ApproxDP(1000, "1/10"), seed=1)).fit(x[chosen], y[chosen])
-        except Captured as captured:
+        except CapturedError as captured:
             prepared.append(prepare_query(captured.query, people.schema))
     first, second = prepared
     found = compare(first, people, people, seed=f"{name} {seed}", other=second, pairs=which == LAST)
@@ -186,7 +195,7 @@ class Found:
         """Count a pair; a case is not replayed if one of its pairs is not."""
         try:
             kind, found = trial()
-        except NotReplayed as error:
+        except NotReplayedError as error:
             if str(error) != COINS:
                 self.not_replayed[name] = str(error)
             return
@@ -211,7 +220,7 @@ def hunt(folder: Path, pairs: list[dict[str, Any]]) -> Found:
         for name, query, table in (*plan_cases(folder), *query_cases()):
             rows = table if isinstance(table, sl.Table) else sl.Table(np.asarray(table), schema=[query.declare()])
             kind = kind_of(name, query, rows.schema)
-            more = [{**pairs[0], "rows": 2}] if kind == "count_distinct" else []  # so that a label goes away with a row
+            more = [{**pairs[0], **MORE[kind]}] if kind in MORE else []
             for pair in (*pairs, *more):
                 found.add(name, lambda: (kind, replayed_query(name, query, rows, **pair)))  # noqa: B023  # called at once
             if type(query).__module__.startswith("sidelight.stability") and name + ALL in SLOW_TO_PASS:
@@ -292,7 +301,14 @@ def test_half_a_sensitivity_is_found(name: str, monkeypatch: pytest.MonkeyPatch)
         object.__setattr__(self, "sensitivity", self.sensitivity / 2)
         made(self)
 
+    corners = SeveralGaussians.__post_init__
+
+    def quartered(self: SeveralGaussians) -> None:  # squares
+        object.__setattr__(self, "corners", tuple(tuple(each / 4 for each in corner) for corner in self.corners))
+        corners(self)
+
     monkeypatch.setattr(Bounded, "__post_init__", halved)
+    monkeypatch.setattr(SeveralGaussians, "__post_init__", quartered)
     found = planted(name)
     assert found.largest > 1.5
     assert any("of its sensitivity" in each for each in found.wrong)
@@ -304,7 +320,7 @@ def test_a_number_without_noise_is_found(monkeypatch: pytest.MonkeyPatch) -> Non
 
     def told(self: Any, table: Any, source: Any) -> Any:
         answer = run(self, table, source)
-        return replace(answer, value=answer.value + len(next(iter(few(table, 10**6).values()))))
+        return replace(answer, labels=(str(size_of(table)),))
 
     monkeypatch.setattr(PreparedCounts, "run", told)
     assert planted("count").wrong == ("equal answers of the mechanisms, but another release",)
@@ -315,7 +331,7 @@ def test_a_draw_that_depends_on_rows_is_found(monkeypatch: pytest.MonkeyPatch) -
     run = PreparedCounts.run
 
     def again(self: Any, table: Any, source: Any) -> Any:
-        if len(next(iter(few(table, 10**6).values()))) % 2:
+        if size_of(table) % 2:
             run(self, table, source)
         return run(self, table, source)
 
@@ -326,7 +342,7 @@ def test_a_draw_that_depends_on_rows_is_found(monkeypatch: pytest.MonkeyPatch) -
 @pytest.mark.planted("one row in two groups", of=("Mean",))
 def test_a_row_that_moves_two_groups_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     def two(self: Any, table: Any, source: Any) -> Any:
-        size = len(next(iter(few(table, 10**6).values())))
+        size = size_of(table)
         partition = source.partition()
         for group in range(2):
             with source.over(partition=partition, group=group):
