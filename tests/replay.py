@@ -35,6 +35,7 @@ from sidelight.mechanisms.several_gaussians import SeveralGaussians
 from sidelight.mechanisms.truncated_laplace import TruncatedLaplace
 from sidelight.noise import Source, random_order
 from sidelight.noise.source import Part
+from sidelight.session import door
 from sidelight.testing import SeededEntropy
 
 #: Every class that adds noise to a `Bounded`.
@@ -412,6 +413,32 @@ def compare(
         except CoupledError as error:
             return Compared(len(first.met), float("inf"), (str(error),))
         return _side_by_side(first, second, prepared.claims.unit)
+
+
+def compare_sessions(release: Callable[[bool], Any], *, seed: str) -> Compared:
+    """Do what leads to several releases through the release door twice, the second time with the answers of the first.
+
+    Args:
+        release: Makes all releases and returns what is public of them; of the neighbour, if True.
+        seed: Of the noise of the first time.
+    """
+    tapes: list[Tape] = []
+    with seams():
+        for neighbour in (False, True):
+            tape, again = Tape(), tapes[0] if tapes else None
+            tapes.append(tape)
+
+            def opened(entropy: Any, tape: Tape = tape, again: Tape | None = again, **rest: Any) -> TapedSource:
+                return TapedSource(f"{seed} {len(tape.met)}", tape, again, pairs=True)
+
+            original, door.Source = door.Source, opened  # type: ignore[assignment, misc]
+            try:
+                tape.released = release(neighbour)
+            except CoupledError as error:
+                return Compared(len(tapes[0].met), float("inf"), (str(error),))
+            finally:
+                door.Source = original  # type: ignore[misc]
+        return _side_by_side(*tapes, Row())
 
 
 def _side_by_side(first: Tape, second: Tape, unit: Any) -> Compared:

@@ -7,6 +7,7 @@ a kind that is in neither list fails.
 from __future__ import annotations
 
 import csv
+import datetime
 import sys
 import warnings
 from collections.abc import Callable, Iterator
@@ -22,19 +23,20 @@ import sidelight as sl
 from sidelight.aggregates.bounded import Bounded
 from sidelight.errors import SidelightWarning
 from sidelight.guarantees import Neighbours, Row
+from sidelight.ledger import open_ledger
 from sidelight.mechanisms.additive import LaplaceNoise
 from sidelight.mechanisms.several_gaussians import SeveralGaussians
 from sidelight.registry import ENTRIES
 from sidelight.session.query import Answer, prepare_query
 from sidelight.summaries.count import PreparedCounts
-from sidelight.testing import SeededSession
+from sidelight.testing import SeededSequence, SeededSession
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(0, str(Path(__file__).parents[1] / "report"))
 from every_kind import plan_of_every_kind
 
 from reference_cases import MODELS, query_cases
-from replay import Compared, NotReplayedError, compare
+from replay import Compared, NotReplayedError, compare, compare_sessions
 
 #: Kinds of the registry of which no case is replayed, and why.
 KINDS_NOT_REPLAYED = {
@@ -43,7 +45,7 @@ KINDS_NOT_REPLAYED = {
     "posterior_sample": "a posterior sample: no statistic meets the noise",
     "selected_posterior_sample": "the best of a secret number of posterior samples",
     "selection": "the best of a secret number of runs",
-    "counted_quantiles": "not yet: days of a sequence, whose releases go through a ledger",
+    "counted_quantiles": "replayed day by day, in a test of its own below",
     "learned_quantiles": "not yet: days of a sequence, whose prefix sums are priced together",
 }
 _OBJECTIVE = "objective perturbation"
@@ -264,6 +266,30 @@ def test_equal_answers_hide_a_row_on_many_pairs(tmp_path: Path, record_property:
         f"replay on neighbours: {found.pairs} pairs, {len(found.largest)} kinds; {len(found.wrong)} moved too far",
     )
     judge(found)
+
+
+@pytest.mark.parametrize("levels", [(0.25, 0.5, 0.75), sl.quantiles.even_levels(19)], ids=["few", "many"])
+@pytest.mark.parametrize("changed", [0, 2])
+def test_equal_answers_hide_a_row_of_a_day(levels: Any, changed: int, tmp_path: Path) -> None:
+    """Days that learn from what earlier ones counted: a row of one day is hidden on all that follow."""
+
+    def release(neighbour: bool) -> list[Any]:
+        query = sl.Quantiles(levels, epsilon="1/2", column="value")
+        schema = [sl.Number("value", granularity="1/32")]
+        released = []
+        with open_ledger(tmp_path / f"{neighbour}.db", testing=True) as ledger:
+            rest: dict[str, Any] = {"schema": schema, "ledger": ledger, "scope": "days", "budget": sl.PureDP(9)}
+            sequence = SeededSequence(query, sl.PubTrack(), seed=1, **rest)
+            for place in range(3):
+                values = 40 + 4 * place + np.random.default_rng(place).integers(-512, 512, 61) / 32
+                values = values[:-1] if neighbour and place == changed else values
+                day = datetime.date(2026, 1, 1) + datetime.timedelta(place)
+                released.append(sequence.release({"value": values}, day=day).value)
+        return released
+
+    found = compare_sessions(release, seed=f"days {changed}")
+    assert found.wrong == ()
+    assert found.largest == pytest.approx(1)
 
 
 # --- planted bugs -----------------------------------------------------------------------------------------------------
