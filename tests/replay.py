@@ -30,6 +30,7 @@ from sidelight.mechanisms import exponential, rank_selection, tests_and_bounds
 from sidelight.mechanisms.additive import GaussianNoise, LaplaceNoise, SymmetricGaussianNoise
 from sidelight.mechanisms.gaussian_threshold import GaussianThreshold
 from sidelight.mechanisms.idealized_noise import SphericalNoise, WishartNoise
+from sidelight.mechanisms.prefix_sums import plan as prefix_sums_plan
 from sidelight.mechanisms.refinable_counts import RefinableCounts
 from sidelight.mechanisms.several_gaussians import SeveralGaussians
 from sidelight.mechanisms.truncated_laplace import TruncatedLaplace
@@ -43,6 +44,8 @@ ADDITIVE = (GaussianNoise, LaplaceNoise, SphericalNoise, SymmetricGaussianNoise,
 #: Floats that were compared may be off by this share.
 ROUNDING = 1e-9
 PAIRING = "which rows are paired"
+#: Draws of which the squares of all are bounded together.
+TOGETHER = "prefix sums"
 
 
 class NotReplayedError(Exception):
@@ -306,6 +309,20 @@ def _bound(noisy: Any) -> Any:
     return seam
 
 
+def _prefix(blurred: Any) -> Any:
+    """Rows of prefix sums: one vector moves all of them, and their squares together are what the plan bounds."""
+
+    def seam(exact: Any, plan: Any, source: Any) -> Any:
+        if not isinstance(source, TapedSource):
+            return blurred(exact, plan, source)
+        allowed = plan.claims.gdp().mu * plan.noise_scale
+        public = (TOGETHER, plan.noise_scale, allowed, np.shape(exact))
+        met = Met(public, np.array(exact), plan.claims.unit, source._part, _in_norm("l2", allowed))
+        return source.answered(met, lambda: blurred(exact, plan, source))
+
+    return seam
+
+
 class _FixedAtom:
     """Tied records whose places are a function of their code and their number among those tied there."""
 
@@ -360,6 +377,7 @@ def seams() -> Iterator[None]:
         (RefinableCounts, "__init__", _refinable(RefinableCounts.__init__)),
         (tests_and_bounds.GaussianTest, "passes", _tested(tests_and_bounds.GaussianTest.passes)),
         (tests_and_bounds, "_noisy", _bound(tests_and_bounds._noisy)),
+        (prefix_sums_plan, "_blurred", _prefix(prefix_sums_plan._blurred)),
         (ranks.DitheredRanks, "_atom", _atom),
         (ranks.DitheredRanks, "_single", lambda self, code, source: _place(code, 0, self._dither_bits)),
     ]
@@ -451,6 +469,8 @@ def _side_by_side(first: Tape, second: Tape, unit: Any) -> Compared:
         moved.append((one, ratio))
         if ratio > 1 + ROUNDING:
             wrong.append(f"draw {place} moved by {ratio:.6g} of its sensitivity: {str(one.public)[:200]}")
+    if (square := sum(ratio**2 for met, ratio in moved if met.public[0] == TOGETHER)) > 1 + ROUNDING:
+        wrong.append(f"prefix sums moved by {square**0.5:.6g} of their sensitivity together")
     wrong += _in_parts([(met, ratio) for met, ratio in moved if ratio > 0], unit)
     if not same(first.released, second.released):
         wrong.append("equal answers of the mechanisms, but another release")
