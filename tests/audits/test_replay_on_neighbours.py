@@ -273,7 +273,7 @@ def test_equal_answers_hide_a_row_on_many_pairs(tmp_path: Path, record_property:
 
 
 @pytest.mark.parametrize("levels", [(0.25, 0.5, 0.75), sl.quantiles.even_levels(19)], ids=["few", "many"])
-@pytest.mark.parametrize("changed", [0, 2])
+@pytest.mark.parametrize("changed", [0, pytest.param(2, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("kind", OF_DAYS)
 @pytest.mark.filterwarnings("ignore::sidelight.errors.SidelightWarning")
 def test_equal_answers_hide_a_row_of_a_day(kind: str, levels: Any, changed: int, tmp_path: Path) -> None:
