@@ -240,7 +240,8 @@ def hunt(folder: Path, pairs: list[dict[str, Any]]) -> Found:
 def judge(found: Found) -> None:
     """Fail on anything wrong, and on a kind or a case that is neither replayed nor listed."""
     assert not found.wrong, "\n".join(found.wrong)
-    assert found.not_replayed == CASES_NOT_REPLAYED
+    passed = {name for name in found.not_replayed if name + ALL in CASES_NOT_REPLAYED}  # its test, on fewer rows, too
+    assert {name: why for name, why in found.not_replayed.items() if name not in passed} == CASES_NOT_REPLAYED
     kinds = {entry.kind for entry in ENTRIES}
     covered = set(found.largest)
     assert not covered & set(KINDS_NOT_REPLAYED), "listed as not replayed, but replayed"
