@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from sidelight.accuracy.expected import with_expected
-from sidelight.cli.plans import read_plan
+from sidelight.cli.plans import Plan, read_plan
 from sidelight.records import Table
 from sidelight.registry import PLAN_KINDS
 from sidelight.report import Account, Item, Report, Use
@@ -105,8 +105,8 @@ def write_people(folder: Path) -> None:
     (folder / "survey.csv").write_text("\n".join(["height,weight", *public]) + "\n", encoding="utf-8")
 
 
-def every_kind(folder: Path) -> Report:
-    """Release one of each kind; a kind that is new must be added above."""
+def plan_of_every_kind(folder: Path) -> Plan:
+    """Write people and a plan that asks for one of each kind; a kind that is new must be added above."""
     assert set(QUERIES) == set(PLAN_KINDS)
     write_people(folder)
     queries = "".join(
@@ -116,7 +116,12 @@ def every_kind(folder: Path) -> Report:
     source = '[source]\npath = "people.csv"\n'
     path = folder / "plan.toml"
     path.write_text(f"{source}{COLUMNS}[budget]\nepsilon = 60\ndelta = 1e-4\n{queries}", encoding="utf-8")
-    plan = read_plan(path)
+    return read_plan(path)
+
+
+def every_kind(folder: Path) -> Report:
+    """Release one of each kind."""
+    plan = plan_of_every_kind(folder)
     table = Table(plan.source, schema=plan.schema, name=plan.name)
     items = [
         Item(

@@ -142,8 +142,8 @@ class _Proposal:
     def release(self, secret: Ranks, source: Source) -> Answer:
         code = _order(secret, self.grid)((secret.size - 1) // 2)
         if self.steps:
-            moved = Bounded(0, Fraction(self.steps), "l1", self.neighbours, Row())
-            code += int(LaplaceNoise(moved, epsilon=self.noise_epsilon).release(source))
+            moved = Bounded(code, Fraction(self.steps), "l1", self.neighbours, Row())
+            code = int(LaplaceNoise(moved, epsilon=self.noise_epsilon).release(source))
         code = min(max(code, self.grid.first), self.grid.last)
         return Answer(value=self.grid.value(code), labels=("median",))
 
