@@ -248,7 +248,9 @@ def released(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], 
     def watched(prepared: Any, *given: Any, **named: Any) -> Any:
         before = snapshot(prepared)
         outcome = run_one(prepared, *given, **named)
-        changed.extend(f"{type(prepared).__name__}{path}" for path in changes(before, snapshot(prepared)))
+        # a private stream lives as long as its process and is never saved: it holds its sums by design (limitations)
+        left = [path for path in changes(before, snapshot(prepared)) if not path.startswith(".step.run.")]
+        changed.extend(f"{type(prepared).__name__}{path}" for path in left)
         return outcome
 
     with pytest.MonkeyPatch.context() as patch:

@@ -237,9 +237,6 @@ class Source:
         those of the outer part. A part inside a group of another partition counts for the inner one alone, which can
         only make the sum larger.
         """
-        if self._meter is None:
-            yield
-            return
         if (group is None) != (partition is None) or (spans is not None and places is None):
             raise NoiseError("a part names its partition with its group, and what its spans are places of")
         outer = self._part
