@@ -62,7 +62,7 @@ def test_a_workload_without_a_marginal_that_fits_is_refused_before_any_charge(mo
     monkeypatch.setattr(graphical, "load_mbi", lambda: None)
     domain = Domain(("a", "b", "c"), (4000, 4000, 4000))
     plan: dict[str, Any] = {"domain": domain, "price": Budget.of(rho=1)}
-    with pytest.raises(RangeError, match=r"at most .* cells, and the smallest .* needs 1.6e\+07"):
+    with pytest.raises(RangeError, match=r"1.6e\+07"):
         check_graphical(MarginalPlan(workload=marginals(2), **plan))
     check_graphical(MarginalPlan(workload=marginals(2) + marginals(1), **plan))
 

@@ -66,7 +66,8 @@ class PreparedCovariance(SurePrepared):
         rows = self._rows(moments, source)
         mean = self._mean(moments, rows, source)
         if self.plan.method in ("separate", "ies"):
-            return self._by_eigenvectors(matrix_moments, rows=rows, mean=mean, source=source)
+            with source.over(pairs=self.plan.centre == "pairs"):
+                return self._by_eigenvectors(matrix_moments, rows=rows, mean=mean, source=source)
         with source.over(pairs=self.plan.centre == "pairs"):
             noisy = self.plan.matrix_noise(matrix_moments).release(source)
         del moments, matrix_moments
