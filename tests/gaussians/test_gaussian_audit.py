@@ -14,10 +14,12 @@ import pytest
 import sidelight as sl
 from sidelight.aggregates.celled_moments import moments_by_cell
 from sidelight.aggregates.mapped_vector import RowMap
+from sidelight.errors import NoiseError
 from sidelight.gaussians import questions
 from sidelight.gaussians.questions import Question
 from sidelight.gaussians.spending import Spending
 from sidelight.mechanisms.budget import Budget
+from sidelight.mechanisms.meter import Meter
 from sidelight.mechanisms.noisy_moments import count_noise
 from sidelight.noise import Source
 from sidelight.testing import SeededEntropy, seeded_release
@@ -105,11 +107,16 @@ def test_clipping_at_the_longest_private_row_is_found_out(monkeypatch: pytest.Mo
 
 @pytest.mark.planted("too little noise of a Gaussian fit", of=("GaussianFit", "GaussianMean", "GaussianModel"))
 def test_too_little_noise_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Planted: a twelfth of the noise on the sums."""
+    """Planted: a twelfth of the noise on the sums. The meter refuses the first release; without it, the attack sees it."""
     original = Spending.total
     monkeypatch.setattr(
         Spending, "total", lambda self, moments, share, source: original(self, moments, share * 144, source)
     )
+    query = sl.GaussianMean(prediction=PUBLIC[:1], rho="0.125", steps=1)
+    with pytest.raises(NoiseError, match="more than it claims"):
+        seeded_release(query, query.table(ROWS), seed=0)
+    monkeypatch.setattr(Meter, "add", lambda self, price, part: None)
+    monkeypatch.setattr(Meter, "settle", lambda self: None)
     found = advantages(sl.GaussianMean(prediction=PUBLIC[:1], rho="0.125", steps=1))
     assert found["mean"] > limit({"rho": "0.125"}) + SLACK
 
