@@ -244,7 +244,7 @@ class _NoMeter:
     def __init__(self, claims: Any) -> None:
         del claims
 
-    def add(self, price: Any, part: Any) -> None:
+    def add(self, price: Any, part: Any, *, again: bool = False) -> None:
         """Count nothing."""
 
     def settle(self) -> None:

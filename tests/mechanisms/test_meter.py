@@ -164,6 +164,49 @@ def test_nothing_is_drawn_without_a_price() -> None:
             source.bits(1)
 
 
+def test_a_price_inside_another_must_be_included_by_it() -> None:
+    half = price(PureDP("0.5"))
+    outer = price(PureDP(1), samples=(("law", Fraction(2)),), each=Claims.of(PureDP("0.5")))
+    inside = price(PureDP("0.5"), samples=(("law", Fraction(2)),))
+    for inner, fits in (
+        (inside, True),
+        (price(PureDP("0.6"), samples=(("law", Fraction(2)),)), False),
+        (price(PureDP("0.5"), samples=(("law", Fraction(1)),)), False),
+        (half, True),  # nothing but its claims is said of it: samplers are compared with the open price
+    ):
+        meter = Meter(Claims.of(PureDP(1)))
+        with Source(SeededEntropy(1), meter=meter) as source, source.paying(outer):
+            if fits:
+                with source.paying(inner):
+                    source.bits(1)
+            else:
+                with pytest.raises(NoiseError, match="does not include it"), source.paying(inner):
+                    source.bits(1)
+        meter.settle()
+        assert len(meter.drawn) == 1
+
+
+def test_what_is_paid_again_was_paid_before() -> None:
+    once = price(PureDP(1))
+    meter = Meter(Claims.of(PureDP(1)))
+    with Source(SeededEntropy(1), meter=meter) as source:
+        with pytest.raises(NoiseError, match="not counted before"), source.paying(once, again=True):
+            source.bits(1)
+        with source.paying(once):
+            source.bits(1)
+        with source.paying(price(PureDP(1)), again=True):
+            source.bits(1)
+        with pytest.raises(NoiseError, match="not counted before"), source.paying(price(PureDP(2)), again=True):
+            source.bits(1)
+    meter.settle()
+
+
+@pytest.mark.parametrize("part", [{"group": 0}, {"partition": 1}, {"spans": [(0, 1)]}])
+def test_a_part_names_what_it_is_a_part_of(part: dict[str, Any]) -> None:
+    with Source(SeededEntropy(1)) as source, pytest.raises(NoiseError, match="names its partition"), source.over(**part):
+        pass
+
+
 COUNT = Bounded(np.array([3, 4]), Fraction(2), "l1", Neighbours.ADD_REMOVE, Row())
 MATRIX = Bounded(np.eye(2, dtype=np.int64), Fraction(2), "l2", Neighbours.ADD_REMOVE, Row())
 

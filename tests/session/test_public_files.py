@@ -12,6 +12,7 @@ import pytest
 
 import sidelight as sl
 from sidelight.errors import RangeError
+from sidelight.session.public_files import refuse_own_file
 
 SCHEMA = [
     sl.Number("a", lower=-1, upper=1),
@@ -110,3 +111,29 @@ def test_a_fit_of_a_table_refuses_its_own_file(private: Path) -> None:
     model = sl.LinearRegression(**PRICE, session=session, prediction=sl.PublicData(private, "published rows"))
     with pytest.raises(RangeError, match="file of the private table"):
         model.fit_table(table, target="b")
+
+
+class OwnRegression(sl.LinearRegression):
+    """A model of a user's own class."""
+
+
+def test_a_model_of_a_class_of_its_own_is_looked_into(private: Path) -> None:
+    model = OwnRegression(**PRICE, prediction=sl.PublicData(private, "published rows"))
+    session = sl.Session(sl.Table(private, schema=SCHEMA), budget=sl.ApproxDP(10, "1e-4"))
+    with pytest.raises(RangeError, match="file of the private table"):
+        session.release(sl.ModelQuery(model=model, target="b"))
+
+
+class Disguised(sl.PublicData):
+    """Public rows that say they are a text."""
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        return str
+
+
+def test_what_an_object_says_of_its_class_is_not_asked(private: Path) -> None:
+    with pytest.raises(RangeError, match=r"must be sl.PublicData itself"):
+        sl.GaussianFit(["a", "b"], prediction=Disguised(private, "published rows"), rho="0.5")
+    with pytest.raises(RangeError, match="file of the private table"):
+        refuse_own_file([Disguised(private, "published rows")], sl.Table(private, schema=SCHEMA))

@@ -99,6 +99,16 @@ def test_the_law_depends_on_the_groups_of_a_person(groups: int) -> None:
     assert float(claim.delta) <= 1e-6
 
 
+@pytest.mark.parametrize("groups", [3, 5, 7])
+@pytest.mark.parametrize("known", [None, ["acme", "nobody"]])
+def test_roots_that_are_rounded_up_are_within_the_claim(groups: int, known: list[str] | None) -> None:
+    """The sensitivity of counts of known labels is a root: the meter must grant what it was rounded up by."""
+    data = {"id": [f"p{n // 4}" for n in range(400)], "employer": ["acme", "zeta"] * 200}
+    query = sl.Count(by="employer", max_groups=groups, known=known, **PRICE)
+    table = table_of(query, data, [sl.PersonId("id", max_rows=12), EMPLOYER])
+    assert "zeta" in table["employer"]
+
+
 def test_rows_are_counted_after_labels_were_found_by_persons() -> None:
     data = {"id": [f"p{n // 4}" for n in range(1200)], "employer": ["acme"] * 1200}
     schema = [sl.PersonId("id", max_rows=4), EMPLOYER]

@@ -90,12 +90,16 @@ class Meter:
     drawn: list[Drawn] = field(default_factory=list)
     _later: Meter | None = None
 
-    def add(self, price: Price, part: Part) -> None:
-        """Count a price before anything is drawn for it."""
+    def add(self, price: Price, part: Part, *, again: bool = False) -> None:
+        """Count a price before anything is drawn for it; with `again`, only look that an equal one was counted."""
         if not isinstance(price, DrawPrice):
             raise NoiseError("a draw wants a price of the mechanisms; nothing was drawn")
         if self._later is not None:
-            self._later.add(price, part)
+            self._later.add(price, part, again=again)
+            return
+        if again:
+            if all(each.price != price for each in self.drawn):
+                raise NoiseError("a draw at a price that was not counted before; nothing was drawn")
             return
         self.drawn.append(Drawn(price, part))
         if price.covers is not None:

@@ -108,8 +108,8 @@ EVERYTHING = Part()
 class Payments(Protocol):
     """What adds up the prices of a release: `mechanisms.meter.Meter`."""
 
-    def add(self, price: Price, part: Part) -> None:
-        """Count a price before anything is drawn for it."""
+    def add(self, price: Price, part: Part, *, again: bool = False) -> None:
+        """Count a price before anything is drawn for it; with `again`, only look that an equal one was counted."""
         ...
 
 
@@ -196,13 +196,13 @@ class Source:
     def paying(self, price: Price, *, again: bool = False) -> Iterator[None]:
         """Draw at a price: counted before the first bit, unless a price that covers it is being paid already.
 
-        With `again` it was counted before: one price covers draws on disjoint records that are made one by one.
+        With `again` an equal price was counted before: it covers draws on disjoint records that are made one by one.
         """
         opened, outer = self._open, self._price
         if outer is not None and not outer.includes(price):
             raise NoiseError("a draw inside another price, which does not include it; nothing was drawn")
-        if self._meter is not None and outer is None and not again:
-            self._meter.add(price, self._part)
+        if self._meter is not None and outer is None:
+            self._meter.add(price, self._part, again=again)
         self._open, self._price = True, price
         try:
             yield

@@ -54,6 +54,7 @@ SETTINGS: list[dict[str, Any]] = [
     {"targets": TWO},
     {"targets": TWO, "geometry": "none", "unit": Person("who", 3)},
     {"targets": TWO, "intercept": False},
+    {"targets": TWO, "geometry": "none", "features": 2**20, "sparse": True},
     {"targets": Targets(kind="softmax", classes=(0, 1, 2), class_weights=(1, 2, 3))},
 ]
 
