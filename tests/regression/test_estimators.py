@@ -265,8 +265,6 @@ class TestMistakesAreFoundBeforeTheCharge:
         self.refused(MAKERS[0](class_weight={0: "five"}), RangeError, "explicit number")
         self.refused(MAKERS[0](class_weight={0: 0}), RangeError, "class_weight of 0")
         self.refused(MAKERS[0](class_weight={0: -1}), RangeError, "class_weight of 0")
-        self.refused(MAKERS[0](class_weight={0: 1e-7}), RangeError, "within a factor of a million")
-        self.refused(MAKERS[0](class_weight={1: 10**7}), RangeError, "within a factor of a million")
         self.refused(MAKERS[0](class_weight=[1, 2]), RangeError, "public numbers")
         self.refused(MAKERS[0](classes=[0, 1, 2], class_weight="balanced"), RangeError, "public numbers")
         more = {"classes": [0, 1, 2], "multi_class": "one_vs_rest"}

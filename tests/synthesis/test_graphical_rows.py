@@ -60,11 +60,15 @@ def test_a_released_number_of_rows_far_off_neither_fills_the_memory_nor_empties_
 
 def test_a_workload_without_a_marginal_that_fits_is_refused_before_any_charge(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(graphical, "load_mbi", lambda: None)
-    domain = Domain(("a", "b", "c"), (4000, 4000, 4000))
-    plan: dict[str, Any] = {"domain": domain, "price": Budget.of(rho=1)}
-    with pytest.raises(RangeError, match=r"1.6e\+07"):
-        check_graphical(MarginalPlan(workload=marginals(2), **plan))
-    check_graphical(MarginalPlan(workload=marginals(2) + marginals(1), **plan))
+    plan: dict[str, Any] = {"price": Budget.of(rho=1)}
+    wide = Domain(("a", "b", "c"), (4000, 4000, 4000))
+    for workload in (marginals(2), marginals(2) + marginals(1)):
+        with pytest.raises(RangeError, match=r"1.6e\+07"):  # not one that cannot be measured, even if others can
+            MarginalPlan(workload=workload, domain=wide, **plan)
+    narrow = Domain(("a", "b", "c"), (3300, 3300, 3300))
+    with pytest.raises(RangeError, match=r"smallest marginal of the workload.*1.09e\+07"):
+        check_graphical(MarginalPlan(workload=marginals(2), domain=narrow, **plan))
+    check_graphical(MarginalPlan(workload=marginals(2) + marginals(1), domain=narrow, **plan))
 
 
 def test_an_older_mbi_is_refused_before_any_charge(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import tracemalloc
 from contextlib import nullcontext
 from fractions import Fraction
 from types import SimpleNamespace
@@ -54,7 +55,6 @@ SETTINGS: list[dict[str, Any]] = [
     {"targets": TWO},
     {"targets": TWO, "geometry": "none", "unit": Person("who", 3)},
     {"targets": TWO, "intercept": False},
-    {"targets": TWO, "geometry": "none", "features": 2**20, "sparse": True},
     {"targets": Targets(kind="softmax", classes=(0, 1, 2), class_weights=(1, 2, 3))},
 ]
 
@@ -307,3 +307,19 @@ def test_the_number_of_rows_does_not_decide_whether_progress_is_shown(monkeypatc
         rows = SimpleNamespace(in_memory=few)
         mapped_rows.CodedRows.progress(SimpleNamespace(_rows=rows), 3)  # type: ignore[arg-type]
     assert shown == ["steps of descent"] * 2
+
+
+@pytest.mark.parametrize("weights", [(1e-10, 1), (1, 1e10)])
+def test_class_weights_that_would_be_no_integers_are_refused(weights: tuple[float, float]) -> None:
+    Targets(kind="logistic", classes=(0, 1), class_weights=(1e-8, 1))
+    with pytest.raises(RangeError, match="within a factor of a billion"):
+        Targets(kind="logistic", classes=(0, 1), class_weights=weights)
+
+
+def test_a_plan_of_a_million_sparse_features_holds_no_matrix() -> None:
+    tracemalloc.start()
+    try:
+        planned(targets=TWO, geometry="none", features=2**20, sparse=True)
+        assert tracemalloc.get_traced_memory()[1] < 1 << 30
+    finally:
+        tracemalloc.stop()
