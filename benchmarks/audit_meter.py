@@ -10,11 +10,12 @@ unmetered. The planted bugs are those of `tests/mechanisms/test_meter.py`, plant
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -171,19 +172,12 @@ def random_query(draw: np.random.Generator) -> Any:
 
 def planted_bugs() -> tuple[int, int]:
     """Plant the bugs of the meter's tests; return how many were missed, and how many there are."""
-    command = [sys.executable, "-m", "pytest", "-q", "tests/mechanisms/test_meter.py", "-k", "refused"]
+    test = "tests/mechanisms/test_meter.py"
+    command = [sys.executable, "-m", "pytest", "-vv", "-o", "addopts=", test, "-k", "refused"]
     done = subprocess.run([*command, "-p", "no:cacheprovider"], cwd=ROOT, capture_output=True, text=True, check=False)
-    counts = {word: int(number) for number, word in _summary(done.stdout)}
-    failed = counts.get("failed", 0) + counts.get("errors", 0) + counts.get("error", 0)
-    passed = counts.get("passed", 0)
-    return (failed if passed else 1), passed + failed
-
-
-def _summary(text: str) -> Iterator[tuple[str, str]]:
-    for part in text.strip().rpartition("\n")[2].replace("=", " ").split(","):
-        words = part.split()
-        if len(words) >= 2 and words[0].isdigit():
-            yield words[0], words[1]
+    results = re.findall(r"^tests/\S+.* (PASSED|FAILED|ERROR)\b", done.stdout, re.MULTILINE)
+    missed = sum(result != "PASSED" for result in results)
+    return (missed if results else 1), len(results)
 
 
 def runs_without_reference() -> int:
