@@ -203,7 +203,11 @@ def test_what_is_paid_again_was_paid_before() -> None:
 
 @pytest.mark.parametrize("part", [{"group": 0}, {"partition": 1}, {"spans": [(0, 1)]}])
 def test_a_part_names_what_it_is_a_part_of(part: dict[str, Any]) -> None:
-    with Source(SeededEntropy(1)) as source, pytest.raises(NoiseError, match="names its partition"), source.over(**part):
+    with (
+        Source(SeededEntropy(1)) as source,
+        pytest.raises(NoiseError, match="names its partition"),
+        source.over(**part),
+    ):
         pass
 
 
