@@ -25,7 +25,7 @@ from benchmarks.measuring import sized
 from sidelight.errors import BudgetError, SidelightError
 from sidelight.ledger import open_ledger
 from sidelight.registry import ENTRIES
-from sidelight.session.door import _run_one
+from sidelight.session.pipeline import _run_one
 from sidelight.session.query import prepare_query
 from sidelight.testing import SeededEntropy, SeededSession
 from sidelight.testing.sequences import SeededSequence

@@ -34,7 +34,7 @@ from sidelight.regression import (
     plan_linear,
 )
 from sidelight.regression.paid_report import PaidFit
-from sidelight.session.door import _run_one
+from sidelight.session.pipeline import _run_one
 from sidelight.testing import SeededEntropy
 
 SEEDS = sized(2, 0)

@@ -35,7 +35,7 @@ from benchmarks.stated_error_claims import (
 )
 from benchmarks.stated_error_laws import GROUPS, HALVES, Case
 from sidelight.ledger import open_ledger
-from sidelight.session.door import _run_one
+from sidelight.session.pipeline import _run_one
 from sidelight.session.query import prepare_query
 from sidelight.testing import SeededEntropy, SeededSequence
 

@@ -36,7 +36,7 @@ from sidelight.mechanisms.several_gaussians import SeveralGaussians
 from sidelight.mechanisms.truncated_laplace import TruncatedLaplace
 from sidelight.noise import Source, random_order
 from sidelight.noise.source import Part
-from sidelight.session import door
+from sidelight.session import pipeline
 from sidelight.testing import SeededEntropy
 
 #: Every class that adds noise to a `Bounded`.
@@ -449,13 +449,13 @@ def compare_sessions(release: Callable[[bool], Any], *, seed: str) -> Compared:
             def opened(entropy: Any, tape: Tape = tape, again: Tape | None = again, **rest: Any) -> TapedSource:
                 return TapedSource(f"{seed} {len(tape.met)}", tape, again, pairs=True)
 
-            original, door.Source = door.Source, opened  # type: ignore[assignment, misc]
+            original, pipeline.Source = pipeline.Source, opened  # type: ignore[assignment, misc]
             try:
                 tape.released = release(neighbour)
             except CoupledError as error:
                 return Compared(len(tapes[0].met), float("inf"), (str(error),))
             finally:
-                door.Source = original  # type: ignore[misc]
+                pipeline.Source = original  # type: ignore[misc]
         return _side_by_side(*tapes, Row())
 
 

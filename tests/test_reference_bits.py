@@ -39,7 +39,7 @@ import pytest
 import sidelight as sl
 from reference_cases import Done, reference_cases
 from sidelight.noise import Source
-from sidelight.session import door
+from sidelight.session import pipeline
 from sidelight.session.query import Prepared
 from sidelight.testing import SeededEntropy
 from what_stays import changes, snapshot
@@ -243,7 +243,7 @@ def _changed(old: Any, changes: Any) -> Any:
 def released(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], list[str], set[type]]:
     """Release every case once; return the records, what changed in prepared queries, and which of them ran."""
     changed: list[str] = []
-    run_one = door._run_one
+    run_one = pipeline._run_one
 
     def watched(prepared: Any, *given: Any, **named: Any) -> Any:
         before = snapshot(prepared)
@@ -255,7 +255,7 @@ def released(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], 
 
     with pytest.MonkeyPatch.context() as patch:
         ran = watch_runs(patch)
-        patch.setattr(door, "_run_one", watched)
+        patch.setattr(pipeline, "_run_one", watched)
         cases = reference_cases(tmp_path_factory.mktemp("reference"))
         fresh = {name: record for done in cases for name, record in bits_of(done).items()}
     return fresh, changed, ran

@@ -28,7 +28,7 @@ from sidelight.noise import OSEntropy, Source
 from sidelight.quantiles import prepared as prepared_module
 from sidelight.report import Item, Report, render
 from sidelight.session.accounts import OneOffAccount, UnrecordedReservation
-from sidelight.session.door import release_through
+from sidelight.session.pipeline import release_through
 
 QUERY = sl.Quantiles([0.25, 0.5, 0.75], column="age", epsilon=1)
 

@@ -16,7 +16,7 @@ import pytest
 from benchmarks.audit_failures import SCHEMA, failing_fits, failing_queries, queries, schema_of, tables
 
 import sidelight as sl
-from sidelight.session.door import _run_one
+from sidelight.session.pipeline import _run_one
 from sidelight.testing import SeededEntropy
 
 SOURCE = Path(sl.__file__).parent

@@ -18,7 +18,7 @@ from sidelight.noise import OSEntropy, Source, standard_normal
 from sidelight.records import Schema, Table
 from sidelight.session import Answer, Refusal
 from sidelight.session.accounts import OneOffAccount, UnrecordedReservation
-from sidelight.session.door import release_through
+from sidelight.session.pipeline import release_through
 from sidelight.session.query import Prepared
 from sidelight.testing import SeededEntropy, SeededSession
 

@@ -20,7 +20,7 @@ from sidelight.records import Schema, Table
 from sidelight.regression.model_query import ModelQuery
 from sidelight.session import Answer
 from sidelight.session.accounts import OneOffAccount
-from sidelight.session.door import release_through
+from sidelight.session.pipeline import release_through
 from sidelight.session.query import Prepared, PublicSource
 from sidelight.stability import AdaOPS, StableLogistic, StablePCA
 from sidelight.testing import SeededEntropy, SeededSession

@@ -20,7 +20,7 @@ from sidelight.records import Table
 from sidelight.records.bare_rows import bare_rows
 from sidelight.release import Release
 from sidelight.session import Session
-from sidelight.session.brought_rows import BroughtRows
+from sidelight.session.external_rows import ExternalRows
 from sidelight.session.paid_estimator import PaidEstimator
 from sidelight.session.query import prepare_query
 
@@ -93,7 +93,7 @@ class GaussianModel(PaidEstimator, DensityMixin, BaseEstimator):  # type: ignore
             self.n_features_in_ = len(prepared.labels)
         else:
             validate_data(self, X, skip_check_array=True)  # n_features_in_ and feature_names_in_
-        outcome = BroughtRows(prepared=prepared, rows=table).release(self.session)
+        outcome = ExternalRows(prepared=prepared, rows=table).release(self.session)
         assert isinstance(outcome, Release)  # no private test that could refuse
         return self._take(outcome)
 

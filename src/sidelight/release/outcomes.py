@@ -1,7 +1,7 @@
-"""What leaves the door: `Release`, and `Refused` for a test that said no.
+"""What leaves the release pipeline: `Release`, and `Refused` for a test that said no.
 
-Both hold public things only. They are built in `session.door` and nowhere else, print well, and become JSON text and
-back without losing a bit, a claim or a brand.
+Both hold public things only. They are built in `session.pipeline` and nowhere else, print well, and become JSON text
+and back without losing a bit, a claim or a brand.
 """
 
 from __future__ import annotations

@@ -75,7 +75,7 @@ class Prepared(ABC):
     prediction: Mapping[str, Any] | None = None
     error: TailBound | None = None
     #: Whether it reads rows of its own instead of the session's.
-    brings_rows: ClassVar[bool] = False
+    reads_external_rows: ClassVar[bool] = False
 
     @property
     def drawn_claims(self) -> Claims:
@@ -132,14 +132,14 @@ def check_source(prepared: Prepared, table: Table) -> None:
     gets an error and nothing else: no charge, no entry in the ledger, no release.
     """
     prepared.check_source(PublicSource.of(table))
-    if not table.hands_rows_over and not (prepared.brings_rows or prepared.adds_up):
+    if not table.hands_rows_over and not (prepared.reads_external_rows or prepared.adds_up):
         instead = prepared.instead and f"; {prepared.instead}"
         raise SourceError(
             f"{prepared.request.get('kind', 'this query')} looks at rows one by one, and the engine {table.engine!r} "
             "only adds rows up where they are; it runs on files, DuckDB and frames in memory: write the columns that "
             f"it needs to Parquet and give the folder{instead}. Nothing was charged"
         )
-    if not prepared.brings_rows:
+    if not prepared.reads_external_rows:
         table.check_records()
     with silence():  # it reads cells, and a warning would tell of one
         prepared.check_rows(table)

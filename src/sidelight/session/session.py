@@ -17,7 +17,7 @@ from sidelight.records import Schema, Table
 from sidelight.registry import load_query
 from sidelight.release import Outcome, Release, Value
 from sidelight.session.accounts import InProcessAccount, OneOffAccount
-from sidelight.session.door import release_batch_through, release_through
+from sidelight.session.pipeline import release_batch_through, release_through
 from sidelight.session.query import (
     ArrayQuery,
     Query,

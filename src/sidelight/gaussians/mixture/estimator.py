@@ -20,7 +20,7 @@ from sidelight.records import Table
 from sidelight.records.bare_rows import bare_rows
 from sidelight.release import Outcome, Refused, Release
 from sidelight.session import Session
-from sidelight.session.brought_rows import BroughtRows
+from sidelight.session.external_rows import ExternalRows
 from sidelight.session.paid_estimator import PaidEstimator
 from sidelight.session.query import check_source, prepare_query
 
@@ -99,7 +99,7 @@ class GaussianMixture(PaidEstimator, DensityMixin, BaseEstimator):  # type: igno
             self.n_features_in_ = len(prepared.labels)
         else:
             validate_data(self, X, skip_check_array=True)  # n_features_in_ and feature_names_in_
-        return self._take(BroughtRows(prepared=prepared, rows=table).release(self.session))
+        return self._take(ExternalRows(prepared=prepared, rows=table).release(self.session))
 
     def _query(self) -> SeparatedMixture:
         return SeparatedMixture(

@@ -26,7 +26,7 @@ from sidelight.quantiles.sequence.start import Floats
 from sidelight.quantiles.sequence.state import State, caught_up, describe_day, find_day, read_state, write_state
 from sidelight.records import Column, Schema, Table
 from sidelight.release import Outcome
-from sidelight.session.door import release_through
+from sidelight.session.pipeline import release_through
 from sidelight.session.session import budget_for
 
 

@@ -33,7 +33,7 @@ from sidelight.regression.rows import RowPolicy, Rows
 from sidelight.release import Outcome
 from sidelight.session import Answer, Session
 from sidelight.session.accounts import OneOffAccount
-from sidelight.session.door import release_through
+from sidelight.session.pipeline import release_through
 from sidelight.session.query import Query, SurePrepared
 
 #: A noise scale is taken when it is within this of the smallest one.

@@ -27,8 +27,8 @@ from sidelight.regression.estimators.goal import declared_classes
 from sidelight.release import Outcome, Refused
 from sidelight.session import Session
 from sidelight.session.accounts import OneOffAccount
-from sidelight.session.door import release_through
 from sidelight.session.paid_estimator import PaidEstimator
+from sidelight.session.pipeline import release_through
 from sidelight.session.query import prepare_query
 from sidelight.stability.pate.labels import NoisyLabels, label_claims
 from sidelight.stability.pate.plan import LabelPlan, public_queries, same_length

@@ -25,7 +25,7 @@ from sidelight.records import Number, Schema, Table
 from sidelight.release import Outcome
 from sidelight.session import Answer
 from sidelight.session.accounts import OneOffAccount
-from sidelight.session.door import release_through
+from sidelight.session.pipeline import release_through
 from sidelight.session.query import Prepared, Refusal
 from sidelight.stability.pate.proposals import FINE, ClearVotes, plain_epsilon
 from sidelight.stability.pate.vote_cost import checked_votes

@@ -1,4 +1,4 @@
-"""A query that brings its rows along, priced for the session's protected unit.
+"""A query on rows other than the session's table, priced for the session's protected unit.
 
 An estimator's X was derived from the session's table. How many of its rows a unit has, only the schema of X says: one,
 unless X is a table with persons of its own. A session that protects persons with more rows is refused, because noise
@@ -16,23 +16,23 @@ from sidelight.noise import OSEntropy, Source
 from sidelight.records import Schema, Table
 from sidelight.release import Outcome
 from sidelight.session.accounts import OneOffAccount
-from sidelight.session.door import release_through
+from sidelight.session.pipeline import release_through
 from sidelight.session.query import Answer, Prepared, PublicSource, Refusal, check_source
 from sidelight.session.session import Session
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class BroughtRows:
+class ExternalRows:
     """A query that was prepared for its own rows, and the rows: a matrix that the user derived from a table."""
 
     prepared: Prepared
     rows: Table
 
-    def prepare(self, schema: Schema) -> PreparedBroughtRows:
+    def prepare(self, schema: Schema) -> PreparedExternalRows:
         """Price the query for the session's protected unit. Reads no row."""
         inner = self.prepared
-        return PreparedBroughtRows(
-            claims=claims_for(schema, inner.claims, brought=self.rows.schema),
+        return PreparedExternalRows(
+            claims=claims_for(schema, inner.claims, external=self.rows.schema),
             request=inner.request,
             labels=inner.labels,
             prediction=inner.prediction,
@@ -49,12 +49,12 @@ class BroughtRows:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class PreparedBroughtRows(Prepared):
+class PreparedExternalRows(Prepared):
     """The prepared query and the rows it will read; a unit with more rows than the noise is for is refused."""
 
     prepared: Prepared
     rows: Table
-    brings_rows: ClassVar[bool] = True  # the session's own are not read, and need no check
+    reads_external_rows: ClassVar[bool] = True  # the session's own are not read, and need no check
 
     @property
     def drawn_claims(self) -> Claims:
@@ -62,23 +62,23 @@ class PreparedBroughtRows(Prepared):
         return self.prepared.drawn_claims
 
     def check_source(self, source: PublicSource) -> None:
-        """Ask the query about the rows that were brought along: the session's are not read."""
+        """Check the external rows: the session's are not read."""
         del source
         check_source(self.prepared, self.rows)
 
     def run(self, table: Table, source: Source) -> Answer | Refusal:
-        """Read the rows that were brought along."""
+        """Run the query on the external rows."""
         del table
         return self.prepared.run(self.rows, source)
 
 
-def claims_for(schema: Schema, claims: Claims, *, brought: Schema) -> Claims:
-    """Return the claims of a query on rows with the schema `brought` for the unit of the session's `schema`.
+def claims_for(schema: Schema, claims: Claims, *, external: Schema) -> Claims:
+    """Return the claims of a query on rows with the schema `external` for the unit of the session's `schema`.
 
     Raises:
         RangeError: a unit of the session may have more rows than the noise is for, or X has persons of another column.
     """
-    unit, own, covered = schema.unit, brought.unit, brought.rows_per_unit
+    unit, own, covered = schema.unit, external.unit, external.rows_per_unit
     if isinstance(unit, Person) and isinstance(own, Person) and own.column != unit.column:
         raise RangeError(
             f"X bounds the rows of each {own.column!r}, and the session protects each {unit.column!r}, who may be in "
