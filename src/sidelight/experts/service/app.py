@@ -1,7 +1,7 @@
 """The service as an ASGI application: a few routes over `Rounds`, typed refusals, and headers that browsers respect.
 
-What is logged: codes, rounds, and names of clients whose token was right. Never a value, a token or a path; and seldom
-the same, so that nobody fills a disk with it.
+What is logged: codes, rounds, and names of clients whose token was right. Never a value, a token or a path; and few
+lines of one kind, so that nobody can fill the disk.
 """
 
 from __future__ import annotations
@@ -23,14 +23,20 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 
 from sidelight.errors import RefusedError, ReportError
-from sidelight.experts.report import Report
+from sidelight.experts.report import NoisyReport
 from sidelight.experts.server import Receipt
-from sidelight.experts.service.openapi import STATUS, description
-from sidelight.experts.service.page import PAGE_POLICY, closed_json, page, round_json, terms_json
+from sidelight.experts.service.answers import (
+    PAGE_POLICY,
+    STATUS,
+    closed_json,
+    description,
+    page,
+    round_json,
+    terms_json,
+)
 from sidelight.experts.service.plan import ServicePlan
 from sidelight.experts.service.rounds import HISTORY, Rounds
-from sidelight.experts.service.store import Store
-from sidelight.experts.service.tokens import Tokens
+from sidelight.experts.service.store import ServiceStore, Tokens
 
 log = logging.getLogger("sidelight.experts.service")
 _ANSWERS = {Receipt.ACCEPTED: 201, Receipt.POSTPONED: 202, Receipt.DUPLICATE: 200}
@@ -50,7 +56,7 @@ PATIENCE = 20.0
 #: Lines of one kind in a while, and how long that is in seconds.
 LOG_LINES, LOG_SECONDS = 5, 60.0
 
-#: Kinds that are told apart; all further ones are one.
+#: Kinds that are counted separately; all further ones count as one.
 _LOG_KINDS = 1000
 
 
@@ -150,7 +156,7 @@ class Service:
 
 def service_app(plan: ServicePlan, *, open_rounds: Callable[[], Rounds] | None = None) -> Starlette:
     """Return the application of a plan. Rounds run between its startup and its shutdown."""
-    service = Service(plan, open_rounds or (lambda: Rounds(plan, Store(plan.folder))))
+    service = Service(plan, open_rounds or (lambda: Rounds(plan, ServiceStore(plan.folder))))
     app = Starlette(
         routes=[
             Route("/", service.page),
@@ -216,10 +222,10 @@ async def read_body(request: Request, *, largest: int) -> bytes:
     return b"".join(parts)
 
 
-def read_report(body: bytes) -> Report:
+def read_report(body: bytes) -> NoisyReport:
     """Return the report in a body."""
     try:
-        return Report.from_json(body)
+        return NoisyReport.from_json(body)
     except ReportError as error:
         if _has_values_that_are_not_finite(body):
             raise RefusedError(
