@@ -26,11 +26,6 @@ class SumPlayer:
         self._open = False
         self._sums = start
 
-    @property
-    def sums(self) -> Floats:
-        """The noisy sums G, initial draw included: N(Σ g, (t+1) diag(η²))."""
-        return self._sums.copy()
-
     def predict(self) -> int:
         """Open the round and return its action: the largest sum, the lowest index among equals."""
         self._open = True
@@ -92,6 +87,11 @@ class RWFTPL(SumPlayer):
         stream = Stream() if stream is None else stream
         scale = np.hypot(self.noise_scale, self.server_noise)
         super().__init__(scale * stream.normals("start", self.actions), stream)
+
+    @property
+    def sums(self) -> Floats:
+        """The noisy sums G, initial draw included: N(Σ g, (t+1) diag(η²))."""
+        return self._sums.copy()
 
     def update(self, report: ArrayLike, *, noise_scale: ArrayLike | None = None, mask: ArrayLike | None = None) -> None:
         """Close the round with its report."""

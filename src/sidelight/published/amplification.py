@@ -6,7 +6,7 @@ of the published bound is corrected by one).
 
 It holds for observers of actions and batch boundaries only: not for the server, which sees each report; not for a
 coalition with other clients of the batch; and only if gains were fixed in advance. `central_guarantee` gives what
-always holds. Use `RWMeta` unless observers of the actions are the only ones to fear: it earns more.
+always holds. Where that is enough, use `RWMeta` instead: it gains more where data drift (explanation page on experts).
 """
 
 from __future__ import annotations
