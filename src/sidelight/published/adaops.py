@@ -244,14 +244,17 @@ class PreparedAdaOPS(PreparedProposal[Ridge, RidgeCertificate, RidgePosterior]):
     def choose(self, certificate: RidgeCertificate) -> RidgePosterior | None:
         """Return the least noise that the bounds allow."""
         eigenvalue_lower, penalty, residual = certificate
-        precision = self._precision(penalty, eigenvalue_lower, residual)
-        if precision is None:
+        strength = penalty + eigenvalue_lower
+        if not strength > 1:  # a NaN is refused here, too
             return None
-        leverage = 1 / (penalty + eigenvalue_lower)
-        price = posterior_price(
-            self.budget.order, leverage=leverage, residual=residual, precision=precision, directions="forward"
+        return least_noise(
+            self.sample_budget,
+            self.budget.order,
+            penalty=penalty,
+            leverage=1 / strength,
+            residual=residual,
+            directions="forward",
         )
-        return RidgePosterior(penalty, precision, price)
 
     def answer(self, secret: Ridge, parameter: RidgePosterior, source: Source) -> Answer:
         """Draw one posterior sample."""
@@ -263,27 +266,23 @@ class PreparedAdaOPS(PreparedProposal[Ridge, RidgeCertificate, RidgePosterior]):
         The posterior's noise adds d/γ to the squared error; γ is what a guessed length of the coefficients would allow.
         Public and released numbers only.
         """
-        quantile = upper_quantile(self.failure)
+        quantile, order = upper_quantile(self.failure), float(self.budget.order)
         best, best_cost = None, math.inf
         for penalty in _PENALTIES:
-            move = residual_move(1 / (penalty + eigenvalue_lower))
+            strength = penalty + eigenvalue_lower
+            if not strength > 1:
+                continue
+            move = residual_move(1 / strength)
             guess = _GUESSED_RESIDUAL * math.exp(min(quantile * move / self.norm_mu, 100.0))
-            precision = self._precision(penalty, eigenvalue_lower, guess)
+            precision = largest_precision(
+                self.sample_budget, order, leverage=1 / strength, residual=guess, directions="forward"
+            )
             if precision is None:
                 continue
             cost = penalty + self.codes.statistics.width / precision
             if cost < best_cost:
                 best, best_cost = penalty, cost
         return best
-
-    def _precision(self, penalty: float, eigenvalue_lower: float, residual: float) -> float | None:
-        strength = penalty + eigenvalue_lower
-        if not strength > 1:  # a NaN is refused here, too
-            return None
-        order = float(self.budget.order)
-        return largest_precision(
-            self.sample_budget, order, leverage=1 / strength, residual=residual, directions="forward"
-        )
 
 
 def answer_on_grid(point: Floats, codes: LeastSquaresCodes, *, least_deviation: float) -> Answer:
@@ -303,19 +302,23 @@ def posterior_answer(
     return answer_on_grid(ridge.sample(*chosen, source), codes, least_deviation=least)
 
 
-def posterior_price(
-    order: Fraction, *, leverage: float, residual: float, precision: float, directions: Directions
-) -> DrawPrice:
-    """Return what a sample of this precision costs a row, at one Renyi order."""
+def least_noise(
+    budget: float, order: Fraction, *, penalty: float, leverage: float, residual: float, directions: Directions
+) -> RidgePosterior | None:
+    """Return the posterior with the least noise that keeps within the budget at one Renyi order, and its price."""
+    precision = largest_precision(budget, float(order), leverage=leverage, residual=residual, directions=directions)
+    if precision is None:
+        return None
     divergence = posterior_divergence(
         float(order), leverage=leverage, residual=residual, precision=precision, directions=directions
     )
-    return DrawPrice(
+    price = DrawPrice(
         law="a posterior sample",
         claims=Claims.of(RDP({order: Fraction(divergence)}, numerics="idealized")),
         statistic=f"coefficients at precision {precision:.6g}",
         theorem="stability proof page, section on posterior samples",
     )
+    return RidgePosterior(penalty, precision, price)
 
 
 def posterior_divergence(

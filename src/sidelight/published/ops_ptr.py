@@ -24,14 +24,7 @@ from sidelight.mechanisms.meter import Meter
 from sidelight.mechanisms.price import DrawPrice
 from sidelight.mechanisms.tests_and_bounds import private_lower_bound, private_upper_bound
 from sidelight.noise import Source, below
-from sidelight.published.adaops import (
-    Ridge,
-    RidgePosterior,
-    largest_precision,
-    posterior_answer,
-    posterior_price,
-    residual_move,
-)
+from sidelight.published.adaops import Ridge, least_noise, posterior_answer, residual_move
 from sidelight.records import Schema, Table
 from sidelight.regression.least_squares_codes import LeastSquaresCodes, least_squares_codes
 from sidelight.session import Answer, Refusal
@@ -244,24 +237,16 @@ class PreparedOPSPTR(PreparedProposal[Ridge, float, tuple[_Candidate, ...]]):
             source=source,
             for_neighbours=1,
         )
-        residual = math.exp(min(log_residual, 700.0))
-        precision = largest_precision(
+        chosen = least_noise(
             (1 - _BOUND_SHARE) * rho * float(self.price.order),
-            float(self.price.order),
-            leverage=candidate.leverage,
-            residual=residual,
-            directions="both",
-        )
-        if precision is None:
-            return None
-        price = posterior_price(
             self.price.order,
+            penalty=candidate.penalty,
             leverage=candidate.leverage,
-            residual=residual,
-            precision=precision,
+            residual=math.exp(min(log_residual, 700.0)),
             directions="both",
         )
-        chosen = RidgePosterior(candidate.penalty, precision, price)
+        if chosen is None:
+            return None
         return posterior_answer(secret, self.codes, chosen, rows_at_most=self.rows_at_most, source=source)
 
 
