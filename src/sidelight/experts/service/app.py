@@ -108,11 +108,6 @@ class Service:
             headers["Connection"] = "close"  # the rest of the body is not wanted
         return JSONResponse(body, status_code=STATUS[refusal.code], headers=headers)
 
-    async def round(self, request: Request) -> Response:
-        """Show the open round."""
-        del request
-        return JSONResponse(round_json(self.rounds))
-
     async def closed(self, request: Request) -> Response:
         """Show closed rounds."""
         given = request.query_params.get("after", "0")
@@ -120,11 +115,6 @@ class Service:
             return self._refusal(RefusedError("malformed", "after is a whole number of at least 0"))
         rounds = [closed_json(each, self.plan) for each in self.rounds.view.closed if each.round > int(given)]
         return JSONResponse({"rounds": rounds, "kept": HISTORY})
-
-    async def terms(self, request: Request) -> Response:
-        """Show what clients must agree with before they report."""
-        del request
-        return JSONResponse(terms_json(self.plan))
 
     async def health(self, request: Request) -> Response:
         """Return whether reports are taken."""
@@ -137,11 +127,6 @@ class Service:
         del request
         self.rounds.want_observers()
         return HTMLResponse(page(self.rounds), headers={"Content-Security-Policy": PAGE_POLICY})
-
-    async def openapi(self, request: Request) -> Response:
-        """Describe all this for programs."""
-        del request
-        return JSONResponse(description(self.plan))
 
     async def unknown(self, request: Request, error: Exception) -> Response:
         """Answer what has no route, with a typed refusal like any other."""
@@ -161,9 +146,9 @@ def service_app(plan: ServicePlan, *, open_rounds: Callable[[], Rounds] | None =
         routes=[
             Route("/", service.page),
             Route("/health", service.health),
-            Route("/openapi.json", service.openapi),
-            Route("/v1/terms", service.terms),
-            Route("/v1/round", service.round),
+            Route("/openapi.json", _shown(lambda: description(plan))),
+            Route("/v1/terms", _shown(lambda: terms_json(plan))),
+            Route("/v1/round", _shown(lambda: round_json(service.rounds))),
             Route("/v1/rounds", service.closed),
             Route("/v1/reports", service.report, methods=["POST"]),
         ],
@@ -173,6 +158,16 @@ def service_app(plan: ServicePlan, *, open_rounds: Callable[[], Rounds] | None =
     app.add_middleware(_WithHeaders)
     app.state.service = service
     return app
+
+
+def _shown(made: Callable[[], Any]) -> Callable[[Request], Awaitable[Response]]:
+    """Return the handler of a page for programs."""
+
+    async def answer(request: Request) -> Response:
+        del request
+        return JSONResponse(made())
+
+    return answer
 
 
 class _WithHeaders:

@@ -113,7 +113,11 @@ class PreparedNoisyLabels(Prepared):
         """Test if there is something to test, then draw all labels."""
         del table  # the votes were derived from it
         with source.paying(self._price(None)):
-            return self._labels(source)
+            if self.proposal is not None and not self.proposal.clear(self.votes, float(self.noise_scale), source):
+                return Refusal(reason="the votes are not clear enough for the budget that was proposed")
+            scale = self.noise_scale * FINE
+            noise = priced_gaussian(self.votes.size, scale, price=self._price(scale), source=source)
+            return Answer(value=np.argmax(self.votes * FINE + noise.reshape(self.votes.shape), axis=1))
 
     def _price(self, scale: Fraction | None) -> DrawPrice:
         """Return the price of test and labels together, and with a scale that of noise of this scale alone."""
@@ -124,14 +128,6 @@ class PreparedNoisyLabels(Prepared):
             statistic=f"{len(self.votes)} labels, scale {float(self.noise_scale):.6g}",
             theorem="stability proof page, section on teachers",
         )
-
-    def _labels(self, source: Source) -> Answer | Refusal:
-        if self.proposal is not None and not self.proposal.clear(self.votes, float(self.noise_scale), source):
-            return Refusal(reason="the votes are not clear enough for the budget that was proposed")
-        scale = self.noise_scale * FINE
-        noise = priced_gaussian(self.votes.size, scale, price=self._price(scale), source=source)
-        noise = noise.reshape(self.votes.shape)
-        return Answer(value=np.argmax(self.votes * FINE + noise, axis=1))
 
 
 def label_claims(queries: int, noise_scale: Amount, proposal: ClearVotes | None) -> Claims:
