@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from sidelight.experts.amplification import amplified
-from sidelight.experts.delay import Bound, DelayRule
+from sidelight.experts.adabatch import Bound, DelayRule
 from sidelight.guarantees.curves import gaussian_floats
+from sidelight.published.amplification import amplified
 
 
 def rule(bound: Bound = "union") -> DelayRule:

@@ -21,9 +21,9 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.measuring import sized
-from sidelight.experts import Report
+from sidelight.experts import NoisyReport
 from sidelight.experts.service.plan import ServicePlan, read_service_plan
-from sidelight.experts.service.tokens import Tokens
+from sidelight.experts.service.store import Tokens
 from sidelight.guarantees import decimal_text
 
 CLIENTS, ACTIONS, ROUNDS = sized((200, 25, 15), (6, 3, 2))
@@ -92,7 +92,7 @@ def _requests(plan: ServicePlan, tokens: dict[str, str]) -> list[list[bytes]]:
     for round_ in range(1, ROUNDS + 1):
         of_round = []
         for name in _NAMES:
-            report = Report(
+            report = NoisyReport(
                 client_id=name,
                 round=round_,
                 kind="vector",

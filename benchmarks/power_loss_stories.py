@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from sidelight.errors import SidelightError
-from sidelight.experts.service.store import Store
+from sidelight.experts.service.store import ServiceStore
 from sidelight.guarantees import Claims, PureDP
 from sidelight.ledger import Reservation, journal, open_ledger
 
@@ -63,7 +63,7 @@ def journal_story(folder: Path) -> None:
 
     async def rounds() -> None:
         with ThreadPoolExecutor(1) as executor:
-            store, closed = Store(folder), list[str]()
+            store, closed = ServiceStore(folder), list[str]()
             store.save({"closed": closed})
             for round_ in range(ROUNDS):
                 book = store.journal(executor=executor)
@@ -84,7 +84,7 @@ def check_journal(folder: Path, marks: list[str]) -> dict[str, int]:
     """Return reports that were lost after their acknowledgement, and reports that count twice."""
     acknowledged = {mark.split()[1] for mark in marks}
     try:
-        store = Store(folder)
+        store = ServiceStore(folder)
         found = store.load()
         store.close()
     except SidelightError:

@@ -131,9 +131,9 @@ def one_run(data: Regression, seed: int, epsilon: float) -> dict[str, float]:
         # what the door does after the charge; the rows are read once for all four
         prepared = query.prepare(table.schema)
         with Source(OSEntropy(), declared=prepared.numerics) as source:
-            ridge = prepared.proposal.look(table, source) if ridge is None else ridge
-            parameter = prepared.proposal.choose(prepared.proposal.certify(ridge, source))
-            answer = None if parameter is None else prepared.proposal.release(ridge, parameter, source)
+            ridge = prepared.look(table, source) if ridge is None else ridge
+            parameter = prepared.choose(prepared.certify(ridge, source))
+            answer = None if parameter is None else prepared.answer(ridge, parameter, source)
         value = np.append(np.zeros(x.shape[1]), sum(data.target_range) / 2)
         found[name] = error_of(getattr(answer, "value", value), x, y) / float(y.var())
     low, high = data.target_range
@@ -178,7 +178,7 @@ def plain_error(data: Regression, seed: int) -> float:
 def is_predicted(data: Regression, epsilon: float) -> bool:
     """Say, from the public tenth, whether the smallest eigenvalue is at least twice what its bound gives away."""
     from sidelight.mechanisms.tests_and_bounds import upper_quantile
-    from sidelight.stability.budgets import order_budget
+    from sidelight.stability.propose_test_release import order_budget
 
     part = split(data, FIRST_SEED)
     x = part.public[0]

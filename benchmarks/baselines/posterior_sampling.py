@@ -10,32 +10,33 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from sidelight.errors import RangeError, SchemaError
-from sidelight.guarantees import Amount, ApproxDP, Claims, Neighbours, decimal_text, exact, positive
+import numpy as np
+
+from sidelight.errors import RangeError
+from sidelight.guarantees import Amount, ApproxDP, Claims, decimal_text, positive
 from sidelight.guarantees.conversions import gdp_within
 from sidelight.mechanisms.price import DrawPrice
 from sidelight.mechanisms.priced_draws import priced_normals
 from sidelight.noise import Source
-from sidelight.records import Number, Schema, Table
+from sidelight.published.adaops import Ridge, RidgePosterior, answer_on_grid, largest_precision, posterior_answer
+from sidelight.records import Schema, Table
 from sidelight.regression.least_squares_codes import LeastSquaresCodes, least_squares_codes
-from sidelight.release import Outcome
-from sidelight.session import Answer, release_once
-from sidelight.stability.budgets import RowBudget, order_budget, row_budget
-from sidelight.stability.engine import PreparedCertificate, propose_and_certify
-from sidelight.stability.posterior_sampling.ridge import (
-    Ridge,
-    answer_on_grid,
-    checked_rows,
-    largest_precision,
-    penalty_grid,
-    posterior_answer,
+from sidelight.session import Answer
+from sidelight.stability.propose_test_release import (
+    PreparedProposal,
+    ProposingQuery,
+    RowBudget,
+    amounts,
+    check_rows_at_most,
+    order_budget,
+    row_budget,
 )
 
-_PENALTIES = penalty_grid(1e-2, 1e8, 301)
+_PENALTIES = tuple(np.geomspace(1e-2, 1e8, 301).tolist())
 
 
 @dataclass(frozen=True, kw_only=True)
-class BalancedOPS:
+class BalancedOPS(ProposingQuery):
     """Linear regression by one posterior sample with noise for the worst data of at most `rows_at_most` rows.
 
     Guarantee: ApproxDP(epsilon, delta) for adding or removing one of the schema's units **among tables of at most
@@ -55,12 +56,13 @@ class BalancedOPS:
     intercept: Amount | None = None
     penalty: Amount | None = None
     order: Amount | None = None
+    _wanted = "a regression wants sl.Table(data, schema=[...])"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "features", tuple(self.features))
-        checked_rows(self.rows_at_most)
+        check_rows_at_most(self.rows_at_most)
 
-    def prepare(self, schema: Schema) -> PreparedCertificate[Ridge, None, _Noise]:
+    def prepare(self, schema: Schema) -> _Worst:
         """Check the query against the schema and price it. Opens no data."""
         codes, row = _start(self, schema)
         budget = order_budget(row.epsilon, row.delta, order=self.order)
@@ -72,19 +74,11 @@ class BalancedOPS:
             precision = largest_precision(total, order, leverage=1 / penalty, residual=residual, directions="forward")
             return None if precision is None else _Noise(penalty, precision, penalty + width / precision)
 
-        return _prepared(self, _Posterior(codes, _chosen(noise, self.penalty), self.rows_at_most), row, "balanced")
-
-    def release(self, table: Table) -> Outcome:
-        """Release from a table with exactly this query's budget and no ledger."""
-        return release_once(self, table)
-
-    def declare(self) -> Number:
-        """Refuse a bare array: a regression needs named columns."""
-        raise SchemaError("a regression wants sl.Table(data, schema=[...])")
+        return _prepared(_Posterior, self, codes, _chosen(noise, self.penalty), row, "balanced")
 
 
 @dataclass(frozen=True, kw_only=True)
-class OutputPerturbation:
+class OutputPerturbation(ProposingQuery):
     """Linear regression with the same noise on every coefficient, for the worst data of at most `rows_at_most` rows.
 
     Guarantee: ApproxDP(epsilon, delta) for adding or removing one of the schema's units **among tables of at most
@@ -101,12 +95,13 @@ class OutputPerturbation:
     rows_at_most: int
     intercept: Amount | None = None
     penalty: Amount | None = None
+    _wanted = "a regression wants sl.Table(data, schema=[...])"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "features", tuple(self.features))
-        checked_rows(self.rows_at_most)
+        check_rows_at_most(self.rows_at_most)
 
-    def prepare(self, schema: Schema) -> PreparedCertificate[Ridge, None, _Noise]:
+    def prepare(self, schema: Schema) -> _Worst:
         """Check the query against the schema and price it. Opens no data."""
         codes, row = _start(self, schema)
         mu, width = float(gdp_within(row.epsilon, row.delta)) * (1 - 1e-12), codes.statistics.width
@@ -117,15 +112,7 @@ class OutputPerturbation:
             # noise of this size costs σ² tr(XᵀX + λ) in squared error, and the trace is at most n + λd
             return _Noise(penalty, deviation, penalty + deviation**2 * (n + penalty * width))
 
-        return _prepared(self, _Isotropic(codes, _chosen(noise, self.penalty)), row, "output perturbation")
-
-    def release(self, table: Table) -> Outcome:
-        """Release from a table with exactly this query's budget and no ledger."""
-        return release_once(self, table)
-
-    def declare(self) -> Number:
-        """Refuse a bare array: a regression needs named columns."""
-        raise SchemaError("a regression wants sl.Table(data, schema=[...])")
+        return _prepared(_Isotropic, self, codes, _chosen(noise, self.penalty), row, "output perturbation")
 
 
 def worst_residual(penalty: float, rows_at_most: int) -> float:
@@ -149,8 +136,8 @@ class _Noise:
     cost: float
 
 
-@dataclass(frozen=True)
-class _Posterior:
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Worst(PreparedProposal[Ridge, None, _Noise]):
     codes: LeastSquaresCodes
     noise: _Noise
     rows_at_most: int
@@ -164,33 +151,15 @@ class _Posterior:
     def choose(self, certificate: None) -> _Noise:
         return self.noise
 
-    def release(self, secret: Ridge, parameter: _Noise, source: Source) -> Answer:
-        return posterior_answer(
-            secret,
-            self.codes,
-            penalty=parameter.penalty,
-            precision=parameter.size,
-            price=_PRICED,
-            rows_at_most=self.rows_at_most,
-            source=source,
-        )
+
+class _Posterior(_Worst):
+    def answer(self, secret: Ridge, parameter: _Noise, source: Source) -> Answer:
+        chosen = RidgePosterior(parameter.penalty, parameter.size, _PRICED)
+        return posterior_answer(secret, self.codes, chosen, rows_at_most=self.rows_at_most, source=source)
 
 
-@dataclass(frozen=True)
-class _Isotropic:
-    codes: LeastSquaresCodes
-    noise: _Noise
-
-    def look(self, table: Table, source: Source) -> Ridge:
-        return Ridge.look(table, self.codes)
-
-    def certify(self, secret: Ridge, source: Source) -> None:
-        return None
-
-    def choose(self, certificate: None) -> _Noise:
-        return self.noise
-
-    def release(self, secret: Ridge, parameter: _Noise, source: Source) -> Answer:
+class _Isotropic(_Worst):
+    def answer(self, secret: Ridge, parameter: _Noise, source: Source) -> Answer:
         noise = parameter.size * priced_normals(self.codes.statistics.width, price=_PRICED, source=source)
         return answer_on_grid(secret.solution(parameter.penalty) + noise, self.codes, least_deviation=parameter.size)
 
@@ -203,7 +172,7 @@ def _start(query: BalancedOPS | OutputPerturbation, schema: Schema) -> tuple[Lea
         feature_norm=query.feature_norm,
         intercept=query.intercept,
     )
-    return codes, row_budget(query.epsilon, query.delta, unit=schema.unit, neighbours=Neighbours.ADD_REMOVE)
+    return codes, row_budget(query.epsilon, query.delta, unit=schema.unit)
 
 
 def _chosen(noise: Callable[[float], _Noise | None], penalty: Amount | None) -> _Noise:
@@ -219,24 +188,30 @@ def _chosen(noise: Callable[[float], _Noise | None], penalty: Amount | None) -> 
 
 
 def _prepared(
-    query: BalancedOPS | OutputPerturbation, proposal: _Posterior | _Isotropic, row: RowBudget, variant: str
-) -> PreparedCertificate[Ridge, None, _Noise]:
-    return propose_and_certify(
-        proposal,
-        budget=row,
+    kind: type[_Worst],
+    query: BalancedOPS | OutputPerturbation,
+    codes: LeastSquaresCodes,
+    noise: _Noise,
+    row: RowBudget,
+    variant: str,
+) -> _Worst:
+    return kind(
+        claims=row.idealized,
         within=Claims.of(ApproxDP(row.epsilon, row.delta, numerics="idealized")),
         request={
             "kind": "ridge_regression_for_the_worst_data",
             "variant": variant,
             "features": list(query.features),
             "target": query.target,
-            "feature_norm": decimal_text(exact(query.feature_norm, name="feature_norm")),
-            "intercept": decimal_text(proposal.codes.intercept),
-            "epsilon": decimal_text(exact(query.epsilon, name="epsilon")),
-            "delta": decimal_text(exact(query.delta, name="delta")),
-            "penalty": repr(proposal.noise.penalty),
-            "noise": repr(proposal.noise.size),
+            **amounts(query, "feature_norm"),
+            "intercept": decimal_text(codes.intercept),
+            **amounts(query, "epsilon", "delta"),
+            "penalty": repr(noise.penalty),
+            "noise": repr(noise.size),
             "rows_at_most": str(query.rows_at_most),
         },
         refusal="never",
+        codes=codes,
+        noise=noise,
+        rows_at_most=query.rows_at_most,
     )

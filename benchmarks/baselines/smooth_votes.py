@@ -19,8 +19,16 @@ from sidelight.errors import RangeError
 from sidelight.guarantees import Amount, ApproxDP, exact, positive
 from sidelight.mechanisms.tests_and_bounds import upper_quantile
 from sidelight.noise import Source, standard_normal
-from sidelight.stability.pate.proposals import FINE, certified_price, check_proposal, plain_epsilon
-from sidelight.stability.pate.vote_cost import LARGEST_QUANTILE, VoteCost, checked_votes, quantiles_of
+from sidelight.stability.pate.proposals import (
+    FINE,
+    LARGEST_QUANTILE,
+    VoteCost,
+    certified_price,
+    check_proposal,
+    checked_votes,
+    plain_epsilon,
+    quantiles_of,
+)
 
 Floats = NDArray[np.float64]
 

@@ -13,8 +13,8 @@ from benchmarks.figures.command import Figure, Size
 from benchmarks.figures.panel import Curve, Panel, Trend
 from benchmarks.figures.picture import BLUE, GREEN, INK, OCHRE, STYLES
 from benchmarks.measuring import sized
-from sidelight.experts.amplification import Amplified, amplified, gaussian_trade_off
 from sidelight.guarantees.curves import gaussian_floats
+from sidelight.published.amplification import Amplified, amplified, gaussian_trade_off
 
 TIMES = sized((100, 1_000, 10_000), (5, 10, 20))
 BASELINE = "the report itself (μ = 1)"

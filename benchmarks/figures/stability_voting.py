@@ -19,7 +19,7 @@ from benchmarks.figures.panel import Curve, Panel, Trend
 from benchmarks.figures.picture import BLUE, GREEN, INK, STYLES
 from benchmarks.measuring import sized
 from sidelight.mechanisms.tests_and_bounds import LaplaceTest
-from sidelight.stability.voting import SafeMargins, loss_at, win_probabilities
+from sidelight.stability.mode import SafeMargins, loss_at, win_probabilities
 
 DELTA = Fraction(1, 10**6)
 MARGIN = 100

@@ -43,6 +43,9 @@ if TYPE_CHECKING:
     from sidelight.predictions import PublicData as PublicData
     from sidelight.predictions import hedge as hedge
     from sidelight.public_scaler import PublicScaler as PublicScaler
+    from sidelight.published.adaops import AdaOPS as AdaOPS
+    from sidelight.published.ops_ptr import OPSPTR as OPSPTR
+    from sidelight.published.stable_logistic import StableLogistic as StableLogistic
     from sidelight.quantiles import PrivateHistograms as PrivateHistograms
     from sidelight.quantiles import PubPrev as PubPrev
     from sidelight.quantiles import PubProx as PubProx
@@ -73,10 +76,7 @@ if TYPE_CHECKING:
     from sidelight.release import Release as Release
     from sidelight.release import outcome_from_json as outcome_from_json
     from sidelight.session import Session as Session
-    from sidelight.stability import OPSPTR as OPSPTR
-    from sidelight.stability import AdaOPS as AdaOPS
     from sidelight.stability import MajorityVote as MajorityVote
-    from sidelight.stability import StableLogistic as StableLogistic
     from sidelight.stability import StableMedian as StableMedian
     from sidelight.stability import StableMode as StableMode
     from sidelight.stability import StablePCA as StablePCA

@@ -202,7 +202,7 @@ ENTRIES = (
     Entry(
         kind="stable_logistic_regression",
         name="StableLogistic",
-        home="sidelight.stability",
+        home="sidelight.published.stable_logistic",
         page="how-to/when-to-let-the-data-decide.md",
         audit="stability/test_glm.py",
     ),
@@ -223,14 +223,14 @@ ENTRIES = (
     Entry(
         kind="posterior_sample",
         name="AdaOPS",
-        home="sidelight.stability",
+        home="sidelight.published.adaops",
         page="how-to/when-to-let-the-data-decide.md",
         audit="stability/test_posterior_queries.py",
     ),
     Entry(
         kind="selected_posterior_sample",
         name="OPSPTR",
-        home="sidelight.stability",
+        home="sidelight.published.ops_ptr",
         page="how-to/when-to-let-the-data-decide.md",
         audit="stability/test_posterior_queries.py",
     ),

@@ -368,7 +368,7 @@ def _service() -> tuple[Any, str]:
     from starlette.testclient import TestClient
 
     from sidelight.experts.service.app import service_app
-    from sidelight.experts.service.tokens import Tokens
+    from sidelight.experts.service.store import Tokens
 
     place = _OPEN.enter_context(tempfile.TemporaryDirectory(prefix="sidelight-fuzz-service-"))
     plan = write_plan(Path(place))

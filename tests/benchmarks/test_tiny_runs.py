@@ -48,7 +48,7 @@ def test_a_script_that_cannot_run_is_found(tmp_path: Path) -> None:
     scripts = {
         "targets": "GROUPS = []",
         "right": "def main():\n    print('found')",
-        "gone": "from sidelight.stability.pate import vote_cost as distance\ndef measure():\n    distance(1)",
+        "gone": "from sidelight.stability.pate import proposals as distance\ndef measure():\n    distance(1)",
         "endless": "def main():\n    while True:\n        pass",
         "unstarted": "if __name__ == '__main__':\n    print('here')",
     }

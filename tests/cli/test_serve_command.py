@@ -13,8 +13,7 @@ from cli_fixtures import *  # noqa: F403 - fixtures
 
 from sidelight.experts import service as http_service
 from sidelight.experts.service.plan import read_service_plan
-from sidelight.experts.service.store import Store
-from sidelight.experts.service.tokens import Tokens
+from sidelight.experts.service.store import ServiceStore, Tokens
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "experts-toml.md"
 
@@ -37,7 +36,14 @@ def test_every_key_is_described(plan_file: Path) -> None:
     from sidelight.experts.service import plan as tables
 
     page = PAGE.read_text(encoding="utf-8")
-    for table in (tables.Terms, tables.PlayerTable, tables.RoundsTable, tables.Listen, tables.Storage, tables.Testing):
+    for table in (
+        tables.TermsTable,
+        tables.PlayerTable,
+        tables.RoundsTable,
+        tables.Listen,
+        tables.Storage,
+        tables.Testing,
+    ):
         for key in table.__struct_fields__:
             assert f"`{key}`" in page, key
     assert set(tomllib.loads(plan_file.read_text())) <= set(tables._File.__struct_fields__)
@@ -86,7 +92,7 @@ def test_serving_refuses_what_cannot_work(
         assert (result.status, message in result.err) == (2, True), result.err
     plan_file.write_text(text)
     assert sidelight("serve", plan_file.with_name("nothing.toml")).status == 2
-    store = Store(read_service_plan(plan_file).folder)
+    store = ServiceStore(read_service_plan(plan_file).folder)
     result = sidelight("serve", plan_file)
     assert (result.status, "another process serves" in result.err) == (2, True)
     store.close()
@@ -112,7 +118,7 @@ def test_a_changed_agreement_needs_a_new_folder(sidelight: Callable[..., Any], p
 
     async def play() -> None:
         plan = read_service_plan(plan_file)
-        rounds = Rounds(plan, Store(plan.folder))
+        rounds = Rounds(plan, ServiceStore(plan.folder))
         rounds.start()
         await rounds.stop()
 

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from starlette.testclient import TestClient
 
-from sidelight.experts import Report, Reporter, Reporting, Server
+from sidelight.experts import NoisyReport, Reporter, Reporting, Server
 from sidelight.experts.service.app import service_app
 from sidelight.experts.service.plan import ServicePlan, read_service_plan
 from sidelight.experts.service.rounds import new_server
-from sidelight.experts.service.tokens import Tokens
+from sidelight.experts.service.store import Tokens
 from sidelight.ledger import open_ledger
 from sidelight.testing import SeededEntropy
 
@@ -77,7 +77,9 @@ def service(plan: ServicePlan, tokens: dict[str, str]):
 
 
 @cache
-def made_reports(terms: Reporting, rounds: int, names: tuple[str, ...] = tuple(NAMES)) -> dict[tuple[int, str], Report]:
+def made_reports(
+    terms: Reporting, rounds: int, names: tuple[str, ...] = tuple(NAMES)
+) -> dict[tuple[int, str], NoisyReport]:
     """Reports of all clients for the first rounds, always the same."""
     made = {}
     for place, name in enumerate(names):
@@ -91,7 +93,9 @@ def made_reports(terms: Reporting, rounds: int, names: tuple[str, ...] = tuple(N
     return made
 
 
-def uninterrupted(plan: ServicePlan, reports: dict[tuple[int, str], Report], rounds: int) -> tuple[list[int], Server]:
+def uninterrupted(
+    plan: ServicePlan, reports: dict[tuple[int, str], NoisyReport], rounds: int
+) -> tuple[list[int], Server]:
     """Play the rounds in one go, without a network or a disk: what a service has to agree with."""
     server = new_server(plan)
     actions = []

@@ -11,10 +11,10 @@ from scipy.stats import norm
 import sidelight as sl
 from sidelight.errors import ClaimError, RangeError
 from sidelight.experts import DelayRule, amplified, central_guarantee, gaussian_trade_off, worst_over
-from sidelight.experts.amplification import _SLACK, Amplified
 from sidelight.guarantees import Claims, Event, Neighbours
 from sidelight.guarantees.curves import gaussian_floats
 from sidelight.ledger import open_ledger
+from sidelight.published.amplification import _SLACK, Amplified
 
 UNION, PAPER = (DelayRule(actions=25, noise_scale=5.0, bound=bound) for bound in ("union", "paper"))
 

@@ -8,7 +8,7 @@ from benchmarks.baselines.experts import simulate_adabatch
 
 from sidelight.errors import RangeError
 from sidelight.experts import DelayRule, size_cdf_bound, size_weights
-from sidelight.experts.amplification import gap_cdf_above
+from sidelight.published.amplification import gap_cdf_above
 
 UNION, PAPER = (DelayRule(actions=25, noise_scale=5.0, bound=bound) for bound in ("union", "paper"))
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.special import ndtr
 
-from sidelight.experts.amplification import _table, gap_cdf, gap_cdf_above
+from sidelight.published.amplification import _table, gap_cdf, gap_cdf_above
 
 
 def test_distribution_function():

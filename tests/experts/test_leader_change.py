@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sidelight.errors import RangeError
-from sidelight.experts.delay import change_probability, needed_margin, paper_tail, paper_tail_inverse
+from sidelight.experts.adabatch import change_probability, needed_margin, paper_tail, paper_tail_inverse
 
 
 def test_the_papers_tail_and_its_inverse():

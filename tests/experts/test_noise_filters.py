@@ -15,8 +15,7 @@ from fixed_player import Fixed
 from benchmarks import experts_generated, hospital_data
 from sidelight.errors import RangeError
 from sidelight.experts import FilterLearner, RWMeta, Stream, filter_learners, ftpl_bound, meta_bound
-from sidelight.experts.filters import MODELS, Filters
-from sidelight.experts.learners import learner_from_state
+from sidelight.experts.learners import MODELS, Filters, learner_from_state
 
 ALL = np.ones(4, dtype=np.bool_)
 

@@ -14,10 +14,10 @@ from starlette.testclient import TestClient
 import sidelight as sl
 from sidelight.errors import LedgerError, RangeError, RefusedError
 from sidelight.experts import Receipt, Reporter, Reporting, RWAdaBatch, RWMeta, Server, ServiceError, worst_over
+from sidelight.experts.service.answers import terms_json
 from sidelight.experts.service.app import service_app
-from sidelight.experts.service.page import terms_json
 from sidelight.experts.service.rounds import Rounds
-from sidelight.experts.service.store import Store
+from sidelight.experts.service.store import ServiceStore
 from sidelight.ledger import open_ledger
 from sidelight.testing import SeededEntropy
 
@@ -95,7 +95,7 @@ def test_a_report_that_waited_for_a_closing_that_failed_is_not_acknowledged(tmp_
     reports = made_reports(plan.reporting, 2)
 
     async def play():
-        rounds = Rounds(plan, Store(plan.folder))
+        rounds = Rounds(plan, ServiceStore(plan.folder))
         for name in NAMES:
             assert await rounds.receive(reports[1, name]) is Receipt.ACCEPTED
         save, waiting = rounds._store.save, []
@@ -116,7 +116,7 @@ def test_a_report_that_waited_for_a_closing_that_failed_is_not_acknowledged(tmp_
         assert caught.value.code == "storage"
         rounds._store.save = save
         await rounds.stop()
-        again = Rounds(plan, Store(plan.folder))  # and the folder can be served again
+        again = Rounds(plan, ServiceStore(plan.folder))  # and the folder can be served again
         assert again.view.round == 1
         assert again.received == len(NAMES)
         await again.stop()

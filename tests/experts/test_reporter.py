@@ -13,7 +13,7 @@ from scipy import stats
 
 import sidelight as sl
 from sidelight.errors import BudgetError, InProgressError, LedgerError, RangeError, ReleaseFailedError
-from sidelight.experts import Report, Reporter, ReportError, Reporting
+from sidelight.experts import NoisyReport, Reporter, ReportError, Reporting
 from sidelight.experts import reporter as reporter_module
 from sidelight.ledger import open_ledger
 from sidelight.testing import SeededEntropy
@@ -190,16 +190,16 @@ def test_malformed_reports_are_refused_without_quoting_them(change):
 
     with open_ledger("sqlite://", testing=True) as ledger:
         good = json.loads(Reporter("ward", TERMS, ledger=ledger).report(1, None).to_json())
-    assert Report.from_json(json.dumps(good)).client_id == "ward"
+    assert NoisyReport.from_json(json.dumps(good)).client_id == "ward"
     with pytest.raises(ReportError) as refusal:
-        Report.from_json(json.dumps({**good, **change}))
+        NoisyReport.from_json(json.dumps({**good, **change}))
     assert "1.5" not in str(refusal.value)
 
 
 @pytest.mark.parametrize("text", ["", "[]", "nope", b"\xff\xfe", "[" * 100_000, '{"values": ' + "9" * 10_000 + "}"])
 def test_what_is_no_report_at_all_is_refused(text):
     with pytest.raises(ReportError):
-        Report.from_json(text)
+        NoisyReport.from_json(text)
 
 
 def test_experts_are_part_of_the_package():
@@ -207,3 +207,11 @@ def test_experts_are_part_of_the_package():
     with pytest.raises(AttributeError, match="Reporter"):
         _ = sl.experts.Reporer
     assert "RWMeta" in dir(sl.experts)
+
+
+def test_the_old_name_of_a_report_still_works() -> None:
+    from sidelight import experts
+    from sidelight.errors import SidelightWarning
+
+    with pytest.warns(SidelightWarning, match="NoisyReport"):
+        assert experts.Report is NoisyReport

@@ -18,9 +18,9 @@ from starlette.testclient import TestClient
 from sidelight.errors import RefusedError
 from sidelight.experts.server import Closed
 from sidelight.experts.service import app
+from sidelight.experts.service.answers import _success, _up, strip_chart
 from sidelight.experts.service.app import service_app
-from sidelight.experts.service.page import _success, _up, strip_chart
-from sidelight.experts.service.tokens import Tokens
+from sidelight.experts.service.store import Tokens
 
 
 @pytest.fixture

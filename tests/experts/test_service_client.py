@@ -13,8 +13,8 @@ import sidelight as sl
 from sidelight.errors import BudgetError, MissingPackageError, RangeError
 from sidelight.experts import Receipt, Reporter, Reporting
 from sidelight.experts import service as http_service
+from sidelight.experts.service.answers import terms_json
 from sidelight.experts.service.app import service_app
-from sidelight.experts.service.page import terms_json
 from sidelight.ledger import open_ledger
 from sidelight.testing import SeededEntropy
 

@@ -23,7 +23,7 @@ from service_fixtures import NAMES, PLAN, made_reports, uninterrupted, write_pla
 
 from sidelight.experts.service import running
 from sidelight.experts.service.app import LOG_LINES, LOG_SECONDS, LogLimit
-from sidelight.experts.service.tokens import Tokens
+from sidelight.experts.service.store import Tokens
 
 #: Runs the service with few descriptors and little patience.
 PROGRAM = """

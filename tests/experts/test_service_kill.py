@@ -22,7 +22,7 @@ from service_fixtures import NAMES, PLAN, free_port, made_reports, uninterrupted
 
 import sidelight as sl
 from sidelight.experts import Receipt
-from sidelight.experts.service.tokens import Tokens
+from sidelight.experts.service.store import Tokens
 
 
 class Killable:

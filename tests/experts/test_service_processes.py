@@ -19,7 +19,7 @@ from service_fixtures import *  # noqa: F403 - fixtures
 from service_fixtures import NAMES, PLAN, uninterrupted, write_plan
 
 import sidelight as sl
-from sidelight.experts.service.tokens import Tokens
+from sidelight.experts.service.store import Tokens
 from sidelight.ledger import open_ledger
 from sidelight.testing import SeededEntropy
 

@@ -12,7 +12,7 @@ from service_fixtures import NAMES, PLAN, made_reports, write_plan
 from sidelight.errors import RefusedError, StorageError
 from sidelight.experts import Receipt
 from sidelight.experts.service.rounds import Rounds, new_server
-from sidelight.experts.service.store import Store
+from sidelight.experts.service.store import ServiceStore
 
 COORDINATES = (
     PLAN.replace('clients = ["a", "b", "c", "d"]', "")
@@ -56,7 +56,7 @@ def test_an_abandoned_service_goes_on_bit_for_bit(tmp_path, kind):
     async def play():
         for round_ in range(1, 7):
             for place, name in enumerate(NAMES):
-                rounds = Rounds(plan, Store(plan.folder))  # a new process for every report
+                rounds = Rounds(plan, ServiceStore(plan.folder))  # a new process for every report
                 rounds.start()
                 await until(lambda rounds=rounds, round_=round_: rounds.view.round == round_)
                 assert rounds.received == place
@@ -85,12 +85,12 @@ def test_missing_coordinates_count_as_nothing_with_noise_of_the_server(tmp_path)
     clock = Clock()
 
     async def play():
-        rounds = Rounds(plan, Store(plan.folder), clock=clock)
+        rounds = Rounds(plan, ServiceStore(plan.folder), clock=clock)
         rounds.start()
         await rounds.receive(reports[1, "a"])  # b is missing too
         clock.now += 4000
         abandon(rounds)
-        rounds = Rounds(plan, Store(plan.folder), clock=clock)  # its deadline passed while nobody served
+        rounds = Rounds(plan, ServiceStore(plan.folder), clock=clock)  # its deadline passed while nobody served
         rounds.start()
         await until(lambda: rounds.view.round == 2)
         await rounds.stop()
@@ -113,7 +113,7 @@ def test_late_reports_can_count_in_the_next_round_and_survive(tmp_path):
     clock = Clock()
 
     async def play():
-        rounds = Rounds(plan, Store(plan.folder), clock=clock)
+        rounds = Rounds(plan, ServiceStore(plan.folder), clock=clock)
         await rounds.receive(reports[1, "a"])
         clock.now += 3600
         rounds.start()
@@ -121,7 +121,7 @@ def test_late_reports_can_count_in_the_next_round_and_survive(tmp_path):
         assert await rounds.receive(reports[1, "b"]) is Receipt.POSTPONED
         assert await rounds.receive(reports[1, "b"]) is Receipt.DUPLICATE
         abandon(rounds)
-        rounds = Rounds(plan, Store(plan.folder), clock=clock)
+        rounds = Rounds(plan, ServiceStore(plan.folder), clock=clock)
         assert await rounds.receive(reports[1, "b"]) is Receipt.DUPLICATE
         assert rounds.received == 1
         await rounds.stop()
@@ -134,7 +134,7 @@ def test_all_rounds_played_is_the_end(tmp_path):
     reports = made_reports(plan.reporting, 2)
 
     async def play():
-        rounds = Rounds(plan, Store(plan.folder))
+        rounds = Rounds(plan, ServiceStore(plan.folder))
         rounds.start()
         for round_ in (1, 2):
             for name in NAMES:
@@ -143,7 +143,7 @@ def test_all_rounds_played_is_the_end(tmp_path):
         assert rounds.view.round is None
         assert await rounds.receive(reports[2, "a"]) is Receipt.DUPLICATE
         await rounds.stop()
-        again = Rounds(plan, Store(plan.folder))
+        again = Rounds(plan, ServiceStore(plan.folder))
         again.start()
         assert again.view == rounds.view
         await again.stop()
@@ -159,7 +159,7 @@ def test_a_duplicate_waits_for_the_sync_of_the_first(tmp_path):
         import threading
 
         gate = threading.Event()
-        rounds = Rounds(plan, Store(plan.folder, sync=lambda handle: gate.wait(10)))
+        rounds = Rounds(plan, ServiceStore(plan.folder, sync=lambda handle: gate.wait(10)))
         answers = [asyncio.create_task(rounds.receive(report)) for _ in range(3)]
         await asyncio.sleep(0.1)
         assert not any(answer.done() for answer in answers)
@@ -182,7 +182,7 @@ def test_a_failing_disk_stops_acknowledgements_for_good(tmp_path):
 
     async def play():
         nonlocal good
-        rounds = Rounds(plan, Store(plan.folder, sync=sync))
+        rounds = Rounds(plan, ServiceStore(plan.folder, sync=sync))
         rounds.start()
         await rounds.receive(reports[1, "a"])
         good = False
@@ -206,11 +206,11 @@ def test_a_journal_of_another_snapshot_is_refused(tmp_path):
     reports = made_reports(plan.reporting, 2)
 
     async def play():
-        rounds = Rounds(plan, Store(plan.folder))
+        rounds = Rounds(plan, ServiceStore(plan.folder))
         await rounds.stop()
         (plan.folder / "journal-1").write_bytes(batch_of([reports[2, "a"].to_json()]))
         with pytest.raises(StorageError, match="does not belong"):
-            Rounds(plan, Store(plan.folder))
+            Rounds(plan, ServiceStore(plan.folder))
 
     asyncio.run(play())
 
@@ -220,7 +220,7 @@ def test_nothing_of_a_closed_round_stays_but_sums_and_hashes(tmp_path):
     reports = made_reports(plan.reporting, 1)
 
     async def play():
-        rounds = Rounds(plan, Store(plan.folder))
+        rounds = Rounds(plan, ServiceStore(plan.folder))
         rounds.start()
         for name in NAMES:
             await rounds.receive(reports[1, name])

@@ -24,9 +24,9 @@ from schemathesis.specs.openapi.checks import (
 )
 from service_fixtures import NAMES, made_reports, write_plan
 
+from sidelight.experts.service.answers import STATUS
 from sidelight.experts.service.app import service_app
-from sidelight.experts.service.openapi import STATUS
-from sidelight.experts.service.tokens import Tokens
+from sidelight.experts.service.store import Tokens
 
 DESCRIBED = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
 LIMITS = settings(

@@ -12,11 +12,10 @@ from starlette.testclient import TestClient
 
 from sidelight.errors import PlanError, ServiceError
 from sidelight.experts import Client, Reporter
+from sidelight.experts.service.answers import terms_json
 from sidelight.experts.service.app import service_app
-from sidelight.experts.service.page import terms_json
 from sidelight.experts.service.rounds import Rounds, new_server
-from sidelight.experts.service.store import Store
-from sidelight.experts.service.tokens import Tokens
+from sidelight.experts.service.store import ServiceStore, Tokens
 from sidelight.guarantees import decimal_text
 from sidelight.ledger import open_ledger
 from sidelight.testing import SeededEntropy
@@ -118,7 +117,7 @@ def test_a_client_that_agreed_to_another_size_sends_nothing(tmp_path, sized):
 
 
 def test_sizes_that_changed_are_a_new_agreement(tmp_path, sized):
-    store = Store(sized.folder)
+    store = ServiceStore(sized.folder)
     content = {"agreement": sized.agreement(), "server": new_server(sized).state(), "history": [], "deadline": None}
     store.save(json.loads(json.dumps(content)))
     changed = write_plan(tmp_path, PLAN.replace("south = 412.5", "south = 4125"))

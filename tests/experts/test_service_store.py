@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sidelight.errors import StorageError
-from sidelight.experts.service.store import Journal, Store, batch_of, read_journal
+from sidelight.experts.service.store import Journal, ServiceStore, batch_of, read_journal
 
 TEXT = st.text(st.characters(min_codepoint=32, max_codepoint=126), max_size=30)
 
@@ -139,9 +139,9 @@ def test_damage_before_good_batches_is_told(tmp_path):
 
 
 def test_one_process_at_a_time_and_old_journals_go(tmp_path):
-    store = Store(tmp_path / "state")
+    store = ServiceStore(tmp_path / "state")
     with pytest.raises(StorageError, match="another process serves"):
-        Store(tmp_path / "state")
+        ServiceStore(tmp_path / "state")
     store.save({"x": 1})
     with ThreadPoolExecutor(1) as pool:
         store.journal(executor=pool).close()
@@ -153,4 +153,4 @@ def test_one_process_at_a_time_and_old_journals_go(tmp_path):
     left = sorted(path.name for path in (tmp_path / "state").iterdir())
     assert left == ["journal-2", "lock", "snapshot.json"]
     store.close()
-    Store(tmp_path / "state").close()
+    ServiceStore(tmp_path / "state").close()

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from sidelight.errors import RangeError, RefusedError
-from sidelight.experts.service.tokens import Tokens
+from sidelight.experts.service.store import Tokens
 
 
 def bearer(token):

@@ -367,7 +367,7 @@ FREE = {
     "experts/reporter.py",
     "gaussians/questions.py",
     "gaussians/row_reader.py",
-    "stability/voting.py",
+    "stability/mode.py",
     "summaries/nonnegative.py",
 }
 

@@ -16,13 +16,15 @@ from probes import PreparedProbe
 from sidelight.errors import SidelightError, SourceError
 from sidelight.guarantees import ZCDP, Claims, Person, PureDP
 from sidelight.noise import Source
+from sidelight.published.adaops import AdaOPS
+from sidelight.published.stable_logistic import StableLogistic
 from sidelight.records import Schema, Table
 from sidelight.regression.model_query import ModelQuery
 from sidelight.session import Answer
 from sidelight.session.accounts import OneOffAccount
 from sidelight.session.pipeline import release_through
 from sidelight.session.query import Prepared, PublicSource
-from sidelight.stability import AdaOPS, StableLogistic, StablePCA
+from sidelight.stability import StablePCA
 from sidelight.testing import SeededEntropy, SeededSession
 
 _RNG = np.random.default_rng(5)

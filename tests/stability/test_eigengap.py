@@ -95,7 +95,7 @@ def test_a_narrow_gap_is_refused_at_the_same_price() -> None:
 
 
 def test_the_noise_is_that_of_the_gap() -> None:
-    proposal: Any = StablePCA(**GIVEN).prepare(sl.Schema(SCHEMA)).proposal
+    proposal: Any = StablePCA(**GIVEN).prepare(sl.Schema(SCHEMA))
     whole = proposal.gap_mu**2 + proposal.projector_mu**2
     allowed = float(gdp_within(Fraction(1), Fraction(5, 6 * 10**6))) ** 2
     assert whole == pytest.approx(allowed, rel=1e-9)

@@ -13,15 +13,15 @@ from scipy.special import expit
 
 import sidelight as sl
 from sidelight.errors import RangeError, SchemaError
-from sidelight.release import Refused, Release
-from sidelight.stability.logistic import StableLogistic, _Convexity
-from sidelight.stability.logistic_divergence import (
+from sidelight.published.logistic_divergence import (
     STRENGTH_MOVE,
     Precision,
     largest_shaped_precision,
     minimum_move,
     shaped_divergence,
 )
+from sidelight.published.stable_logistic import Convexity, StableLogistic
+from sidelight.release import Refused, Release
 from sidelight.testing import seeded_release
 
 
@@ -157,10 +157,10 @@ def test_many_rows_are_learned_from(shape: Any) -> None:
 
 
 def test_convex_data_get_less_noise_and_the_rest_costs_the_same() -> None:
-    proposal: Any = StableLogistic(**GIVEN, penalty=5).prepare(sl.Schema(SCHEMA)).proposal
+    proposal: Any = StableLogistic(**GIVEN, penalty=5).prepare(sl.Schema(SCHEMA))
 
     def chosen(strength: float) -> Any:
-        return proposal.choose(_Convexity(strength, Precision(10**5, 5.0)))
+        return proposal.choose(Convexity(strength, Precision(10**5, 5.0)))
 
     assert chosen(500.0).deviation < 0.02 * chosen(5.0).deviation
     for none in (math.nan, 1.0, -3.0):

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from sidelight.stability.logistic_divergence import Precision
+from sidelight.published.logistic_divergence import Precision
 
 PENALTIES = (1.1, 2.0, 50.0)
 

@@ -14,7 +14,7 @@ from sidelight.mechanisms.tests_and_bounds import LaplaceTest
 from sidelight.noise import Source, discrete_laplace
 from sidelight.release import Refused
 from sidelight.stability import MajorityVote
-from sidelight.stability.voting import SafeMargins, loss_at, win_probabilities
+from sidelight.stability.mode import SafeMargins, loss_at, win_probabilities
 from sidelight.testing import SeededEntropy, seeded_release
 
 

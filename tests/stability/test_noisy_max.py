@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.stats import norm
 
 from sidelight.errors import RangeError
-from sidelight.stability.pate.vote_cost import (
+from sidelight.stability.pate.proposals import (
     VoteCost,
     checked_votes,
     log_error_probability,
@@ -148,7 +148,7 @@ def test_quantiles_and_logarithms_are_inverse() -> None:
         ([[1.5, 2]], "whole"),
         ([[math.nan, 2]], "whole"),
         ([[3], [4]], "two classes"),
-        ([3, 4], "one row a query"),
+        ([3, 4], "one row per query"),
     ],
 )
 def test_what_no_vote_can_be_is_refused(votes: list, message: str) -> None:

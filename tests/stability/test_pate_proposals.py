@@ -16,7 +16,7 @@ from sidelight.stability.pate import (
     simulate_votes,
     votes_of_agreement,
 )
-from sidelight.stability.pate.plan import LabelPlan
+from sidelight.stability.pate.labels import LabelPlan
 from sidelight.testing import SeededEntropy
 
 CLEAR = np.tile([383, 8, 5, 4], (200, 1))

@@ -15,8 +15,7 @@ from benchmarks.baselines.posterior_losses import (
 
 from sidelight.errors import RangeError
 from sidelight.mechanisms.tests_and_bounds import upper_quantile
-from sidelight.stability.posterior_sampling import largest_precision, posterior_divergence
-from sidelight.stability.posterior_sampling.ridge import residual_move
+from sidelight.published.adaops import largest_precision, posterior_divergence, residual_move
 
 KINDS = ("add", "add backward", "remove", "remove backward")
 

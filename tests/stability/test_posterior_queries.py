@@ -16,10 +16,9 @@ from sidelight.errors import RangeError, SchemaError
 from sidelight.guarantees import Claims, PureDP
 from sidelight.mechanisms.price import DrawPrice
 from sidelight.noise import Source
+from sidelight.published.adaops import AdaOPS, Ridge
+from sidelight.published.ops_ptr import OPSPTR, search_epsilon, selection_price
 from sidelight.release import Refused, Release
-from sidelight.stability.posterior_sampling import OPSPTR, AdaOPS
-from sidelight.stability.posterior_sampling.ridge import Ridge
-from sidelight.stability.posterior_sampling.selection_price import search_epsilon, selection_price
 from sidelight.testing import SeededEntropy, SeededSession, seeded_release
 from sidelight.tuning import PublicScore, geometric
 
@@ -98,7 +97,7 @@ def test_the_sample_has_its_law() -> None:
 def certified_ratio(flip: float = 1.0) -> float:
     """Largest true divergence over budget among chosen samples, at both neighbours; `flip` = -1 plants a bug."""
     rng = np.random.default_rng(4)
-    proposal: Any = AdaOPS(**GIVEN).prepare(table(10).schema).proposal
+    proposal: Any = AdaOPS(**GIVEN).prepare(table(10).schema)
     source, worst = Source(SeededEntropy(9)), 0.0
     for _ in range(150):
         n, d = int(rng.choice([50, 500, 4000])), 3
@@ -139,14 +138,14 @@ def test_chosen_samples_keep_within_their_budget_at_both_neighbours() -> None:
 
 @pytest.mark.parametrize("bad", [math.nan, -1.0, 0.0])
 def test_certificates_that_are_none_refuse(bad: float) -> None:
-    from sidelight.stability.posterior_sampling.adaops import Certificate
+    from sidelight.published.adaops import RidgeCertificate
 
-    proposal: Any = AdaOPS(**GIVEN).prepare(table(10).schema).proposal
+    proposal: Any = AdaOPS(**GIVEN).prepare(table(10).schema)
     for which in ("penalty", "residual_upper", "eigenvalue_lower"):
         if which == "eigenvalue_lower" and not math.isnan(bad):
             continue
         values = {"eigenvalue_lower": 0.0, "penalty": 50.0, "residual_upper": 2.0} | {which: bad}
-        assert proposal.choose(Certificate(**values)) is None, which
+        assert proposal.choose(RidgeCertificate(**values)) is None, which
 
 
 def test_a_refusal_costs_what_a_release_costs() -> None:

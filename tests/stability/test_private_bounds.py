@@ -12,7 +12,7 @@ from sidelight.errors import RangeError
 from sidelight.guarantees.conversions import renyi_epsilon
 from sidelight.mechanisms.tests_and_bounds import private_lower_bound, private_upper_bound
 from sidelight.noise import Source
-from sidelight.stability.budgets import order_budget
+from sidelight.stability.propose_test_release import order_budget
 from sidelight.testing import SeededEntropy
 
 _RUNS = 1500

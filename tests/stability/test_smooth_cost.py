@@ -14,7 +14,7 @@ from sidelight.errors import RangeError
 from sidelight.guarantees.conversions import renyi_epsilon
 from sidelight.noise import Source
 from sidelight.stability.pate import cheapest_proposal
-from sidelight.stability.pate.vote_cost import VoteCost, quantiles_of
+from sidelight.stability.pate.proposals import VoteCost, quantiles_of
 from sidelight.testing import SeededEntropy
 
 

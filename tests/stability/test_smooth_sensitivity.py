@@ -21,8 +21,7 @@ from benchmarks.baselines.smooth_votes import SmoothBound, SmoothVotes
 
 from sidelight.audit import audit
 from sidelight.noise import Source
-from sidelight.stability.pate.proposals import FINE
-from sidelight.stability.pate.vote_cost import VoteCost, quantiles_of
+from sidelight.stability.pate.proposals import FINE, VoteCost, quantiles_of
 from sidelight.testing import SeededEntropy
 
 BETA = 1 / 125

@@ -26,7 +26,7 @@ from sidelight.guarantees import Claims, PureDP
 from sidelight.records.row_prints import ColumnPrint, row_prints, same_rows
 from sidelight.regression.adassp import AdaSSP
 from sidelight.tuning import Fit, ModelScore, tune
-from sidelight.tuning.held_tables import Held
+from sidelight.tuning.reachable_tables import ReachableTable
 from sidelight.tuning.scores import refuse_private_rows
 
 RNG = np.random.default_rng(0)
@@ -222,7 +222,7 @@ def test_rows_in_a_module_are_found_where_the_code_names_them(monkeypatch: pytes
 
         return float(rows_of_a_study.public.sum())
 
-    private_rows = [Held(ROWS)]
+    private_rows = [ReachableTable(ROWS)]
     refuse_private_rows([on_public], private_rows)
     with pytest.raises(RangeError, match="private rows"):
         refuse_private_rows([on_private], private_rows)
@@ -233,7 +233,7 @@ def test_rows_in_a_module_are_found_where_the_code_names_them(monkeypatch: pytes
 def test_names_of_attributes_are_no_globals() -> None:
     namespace: dict[str, Any] = {"y": ROWS, "public": SimpleNamespace(y=PUBLIC)}
     exec("def score(model): return public.y.sum()", namespace)
-    refuse_private_rows([namespace["score"]], [Held(ROWS)])
+    refuse_private_rows([namespace["score"]], [ReachableTable(ROWS)])
 
 
 def test_no_code_of_the_writer_runs() -> None:
@@ -264,10 +264,10 @@ def test_no_code_of_the_writer_runs() -> None:
         __len__ = __getitem__ = __iter__  # type: ignore[assignment]
 
     refuse_private_rows(
-        [holding([Trap(), TrapList([1.0, 2.0])]), holding(Trap()), holding([Trap()] * 30)], [Held(ROWS)]
+        [holding([Trap(), TrapList([1.0, 2.0])]), holding(Trap()), holding([Trap()] * 30)], [ReachableTable(ROWS)]
     )
     with pytest.raises(RangeError, match="private rows"):
-        refuse_private_rows([holding(TrapList(ROWS[:, 0].tolist()))], [Held(ROWS)])
+        refuse_private_rows([holding(TrapList(ROWS[:, 0].tolist()))], [ReachableTable(ROWS)])
 
 
 @pytest.mark.parametrize("held", [pl.DataFrame(PUBLIC).lazy(), {"rows": [pl.LazyFrame({"a": [1]})]}])

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from benchmarks.baselines.experts.ftpl import checked_gains
 from sidelight.errors import RangeError
-from sidelight.experts.delay import DelayRule
+from sidelight.experts.adabatch import DelayRule
 from sidelight.experts.player import Floats
 
 

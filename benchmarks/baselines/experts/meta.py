@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from benchmarks.baselines.experts.ftpl import checked_gains, scales_of
-from sidelight.experts.filters import Filters
-from sidelight.experts.learners import DOUBTS, SPREAD, STRENGTHS, WINDOWS, forecast_weights, shrunk
+from sidelight.experts.learners import DOUBTS, SPREAD, STRENGTHS, WINDOWS, Filters, forecast_weights, shrunk
 from sidelight.experts.meta import Variant, seen_covariance
 from sidelight.experts.player import Floats
 

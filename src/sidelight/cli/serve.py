@@ -12,7 +12,7 @@ from sidelight.cli.terminal import tell
 from sidelight.errors import RangeError, nearest
 from sidelight.experts.service.plan import ServicePlan, read_service_plan
 from sidelight.experts.service.running import serve
-from sidelight.experts.service.tokens import Tokens
+from sidelight.experts.service.store import Tokens
 
 
 def serve_experts(plan_file: Path) -> None:

@@ -6,6 +6,7 @@ Algorithms, guarantees and corrections of the source: the experts proof page.
 
 from __future__ import annotations
 
+import warnings
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -13,21 +14,13 @@ if TYPE_CHECKING:
     from sidelight.errors import ReportError as ReportError
     from sidelight.errors import RoundError as RoundError
     from sidelight.errors import ServiceError as ServiceError
-    from sidelight.experts.amplification import Amplified as Amplified
-    from sidelight.experts.amplification import amplified as amplified
-    from sidelight.experts.amplification import central_guarantee as central_guarantee
-    from sidelight.experts.amplification import gap_cdf as gap_cdf
-    from sidelight.experts.amplification import gaussian_trade_off as gaussian_trade_off
-    from sidelight.experts.amplification import size_cdf_bound as size_cdf_bound
-    from sidelight.experts.amplification import size_weights as size_weights
-    from sidelight.experts.amplification import worst_over as worst_over
-    from sidelight.experts.delay import DelayRule as DelayRule
-    from sidelight.experts.filters import FilterLearner as FilterLearner
+    from sidelight.experts.adabatch import DelayRule as DelayRule
+    from sidelight.experts.adabatch import RWAdaBatch as RWAdaBatch
+    from sidelight.experts.adabatch import adabatch_bound as adabatch_bound
     from sidelight.experts.follow_leader import RWFTPL as RWFTPL
-    from sidelight.experts.follow_leader import RWAdaBatch as RWAdaBatch
-    from sidelight.experts.follow_leader import adabatch_bound as adabatch_bound
     from sidelight.experts.follow_leader import ftpl_bound as ftpl_bound
     from sidelight.experts.follow_leader import noisy_account as noisy_account
+    from sidelight.experts.learners import FilterLearner as FilterLearner
     from sidelight.experts.learners import LeaderLearner as LeaderLearner
     from sidelight.experts.learners import Learner as Learner
     from sidelight.experts.learners import RollingRegression as RollingRegression
@@ -38,7 +31,7 @@ if TYPE_CHECKING:
     from sidelight.experts.meta import RWMeta as RWMeta
     from sidelight.experts.meta import meta_bound as meta_bound
     from sidelight.experts.player import Player as Player
-    from sidelight.experts.report import Report as Report
+    from sidelight.experts.report import NoisyReport as NoisyReport
     from sidelight.experts.reporter import Reporter as Reporter
     from sidelight.experts.reporting import Reporting as Reporting
     from sidelight.experts.reporting import move_sensitivity as move_sensitivity
@@ -56,7 +49,7 @@ if TYPE_CHECKING:
 # Names are loaded when first used: simulators and clients need different halves of this package.
 _HOME = {
     ".errors": ("ReportError", "RoundError", "ServiceError"),  # of sidelight itself
-    "amplification": (
+    ".published.amplification": (
         "Amplified",
         "amplified",
         "central_guarantee",
@@ -66,10 +59,10 @@ _HOME = {
         "size_weights",
         "worst_over",
     ),
-    "delay": ("DelayRule",),
-    "filters": ("FilterLearner",),
-    "follow_leader": ("RWFTPL", "RWAdaBatch", "adabatch_bound", "ftpl_bound", "noisy_account"),
+    "adabatch": ("DelayRule", "RWAdaBatch", "adabatch_bound"),
+    "follow_leader": ("RWFTPL", "ftpl_bound", "noisy_account"),
     "learners": (
+        "FilterLearner",
         "LeaderLearner",
         "Learner",
         "RollingRegression",
@@ -79,7 +72,7 @@ _HOME = {
     ),
     "meta": ("META_CAVEAT", "RWMeta", "meta_bound"),
     "player": ("Player",),
-    "report": ("Report",),
+    "report": ("NoisyReport",),
     "reporter": ("Reporter",),
     "reporting": ("Reporting", "move_sensitivity", "presence_sensitivity"),
     "server": ("Closed", "Receipt", "Server", "player_from_state"),
@@ -94,8 +87,11 @@ __all__ = list(_MODULE_OF)
 def __getattr__(name: str) -> Any:
     if name in _MODULE_OF:
         return getattr(import_module(f".{_MODULE_OF[name]}", __name__), name)
-    from sidelight.errors import nearest
+    from sidelight.errors import SidelightWarning, nearest
 
+    if name == "Report":
+        warnings.warn("sidelight.experts.Report is NoisyReport now", SidelightWarning, stacklevel=2)
+        return import_module(".report", __name__).NoisyReport
     raise AttributeError(f"module 'sidelight.experts' has no attribute {name!r}; {nearest(name, _MODULE_OF)}")
 
 

@@ -49,7 +49,7 @@ class RWMeta:
 
     Args:
         actions: n.
-        noise_scale: η of a round's report, one number or one a coordinate; `update` may give a round its own.
+        noise_scale: η of a round's report, one number or one per coordinate; `update` may give a round its own.
         learners: The learners; by default the three of `filter_learners`, RW-FTPL among them. `usual_learners` are the
             13 of the published experiment.
         floor: c: the added noise reaches at least variance c·t. By default g²/2, which makes the bound on the regret

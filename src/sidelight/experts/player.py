@@ -38,7 +38,7 @@ class Player(Protocol):
     def update(self, report: ArrayLike, *, noise_scale: ArrayLike | None = None, mask: ArrayLike | None = None) -> None:
         """Close the round with its report.
 
-        `noise_scale` is its noise, one number or one a coordinate, where not the usual; `mask` tells what was sent.
+        `noise_scale` is its noise, one number or one per coordinate, where not the usual; `mask` tells what was sent.
         """
         ...
 
@@ -77,7 +77,7 @@ def checked_scale(scale: float, *, name: str = "noise_scale") -> float:
 
 
 def checked_noise(scale: ArrayLike, actions: int) -> float | Floats:
-    """Return the usual noise of a report: one number, or one a coordinate where clients have noise of their own."""
+    """Return the usual noise of a report: one number, or one per coordinate where clients have noise of their own."""
     if np.ndim(scale) == 0:
         return checked_scale(float(scale))  # type: ignore[arg-type]
     scales = checked_scales(scale, usual=1.0, actions=actions)
@@ -91,7 +91,7 @@ def stored_noise(scale: float | Floats) -> float | list[float]:
 
 
 def checked_scales(scale: ArrayLike | None, *, usual: ArrayLike, actions: int) -> Floats:
-    """Return the noise of each coordinate of a report: the usual one unless given, one number or one a coordinate."""
+    """Return the noise of each coordinate of a report: the usual one unless given, one number or one per coordinate."""
     given = np.asarray(usual if scale is None else scale, dtype=np.float64)
     if given.shape not in ((), (actions,)):
         raise RangeError(f"noise_scale is one number or one for each of {actions} coordinates, got shape {given.shape}")
@@ -101,8 +101,13 @@ def checked_scales(scale: ArrayLike | None, *, usual: ArrayLike, actions: int) -
     return scales
 
 
+def checked_whole(value: int, *, name: str, least: int = 1) -> int:
+    """Return a whole number that is large enough."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise RangeError(f"{name} must be a whole number of at least {least}, got {value!r}")
+    return value
+
+
 def checked_actions(actions: int) -> int:
     """Return a number of actions of at least 2."""
-    if isinstance(actions, bool) or not isinstance(actions, int) or actions < 2:
-        raise RangeError(f"actions must be a whole number of at least 2, got {actions!r}")
-    return actions
+    return checked_whole(actions, name="actions", least=2)

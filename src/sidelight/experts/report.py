@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
@@ -23,23 +23,10 @@ from sidelight.experts.states import Stream
 from sidelight.guarantees import decimal_text
 
 REPORT_VERSION = 1
-_FIELDS = (
-    "version",
-    "client_id",
-    "round",
-    "kind",
-    "index",
-    "values",
-    "grid_bits",
-    "noise_scale",
-    "mu",
-    "nonce",
-    "entropy",
-)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Report:
+class NoisyReport:
     """A noisy report: `values` times 2^-grid_bits. Everything in it may be seen by everybody."""
 
     client_id: str
@@ -56,18 +43,18 @@ class Report:
 
     def to_json(self) -> str:
         """Return the one text of this report: the same bytes whenever it is sent."""
-        body = {name: getattr(self, name) for name in _FIELDS}
-        return json.dumps(body, sort_keys=True, separators=(",", ":"))
+        return json.dumps(vars(self), sort_keys=True, separators=(",", ":"))
 
     @classmethod
-    def from_json(cls, text: str | bytes) -> Report:
+    def from_json(cls, text: str | bytes) -> NoisyReport:
         """Read a report that anybody may have written; `ReportError` says what is wrong with its form."""
         try:
             body = json.loads(text)
         except (ValueError, RecursionError):  # not JSON, not UTF-8, or a number of thousands of digits
             raise ReportError("a report is a JSON object; this text is not JSON") from None
-        if not isinstance(body, dict) or set(body) != set(_FIELDS):
-            raise ReportError(f"a report is a JSON object with exactly the fields {', '.join(_FIELDS)}")
+        names = [each.name for each in fields(cls)]
+        if not isinstance(body, dict) or set(body) != set(names):
+            raise ReportError(f"a report is a JSON object with exactly the fields {', '.join(names)}")
         _check_types(body)
         body["values"] = tuple(body["values"])
         return cls(**body)
@@ -77,7 +64,7 @@ class Report:
         return [value * 2.0**-self.grid_bits for value in self.values]
 
 
-def check_terms(report: Report, reporting: Reporting) -> None:
+def check_terms(report: NoisyReport, reporting: Reporting) -> None:
     """Raise `ReportError` unless the report was made under these terms. Public claims are compared, values are not."""
     if reporting.sizes is not None and report.client_id not in reporting.sizes:
         raise ReportError("no client of this name takes part")
@@ -100,7 +87,7 @@ def check_terms(report: Report, reporting: Reporting) -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Limits:
+class ClipLimits:
     """The range of codes that a report may have: gains plus z noise deviations on either side, z = Φ⁻¹(1 - failure/n).
 
     An honest report is touched with probability at most 2 `failure`. Where noise follows sizes, each client's limits
@@ -134,7 +121,7 @@ class Limits:
         reach = math.ceil(self.deviations * float(scale / self.reporting.grid)) + 1
         return -reach, self.reporting.largest_code + reach
 
-    def clipped(self, report: Report) -> list[int]:
+    def clipped(self, report: NoisyReport) -> list[int]:
         """Return the codes of a report within the limits of its client."""
         low, high = self.codes_of(report.client_id)
         return [min(max(value, low), high) for value in report.values]
@@ -142,7 +129,7 @@ class Limits:
 
 @dataclass(frozen=True, kw_only=True)
 class Collected:
-    """The noisy gain vector of a round, its noise (one number, or one a coordinate), and what came from a client."""
+    """The noisy gain vector of a round, its noise (one number, or one per coordinate), and what came from a client."""
 
     report: Floats
     noise_scale: float | Floats
@@ -150,7 +137,7 @@ class Collected:
 
 
 def scales_of(reporting: Reporting, clients: Mapping[str, int | None]) -> float | Floats:
-    """Return the noise of a round in which every client reports: one number, or one a coordinate.
+    """Return the noise of a round in which every client reports: one number, or one per coordinate.
 
     A coordinate that belongs to no client has the largest noise of all.
     """
@@ -174,7 +161,12 @@ def _averaged(parts: list[tuple[Fraction, Fraction]]) -> float:
 
 
 def collect(
-    reports: Iterable[Report], limits: Limits, *, number: int, stream: Stream, clients: Mapping[str, int | None]
+    reports: Iterable[NoisyReport],
+    limits: ClipLimits,
+    *,
+    number: int,
+    stream: Stream,
+    clients: Mapping[str, int | None],
 ) -> Collected:
     """Return the noisy gain vector of a round: vectors are averaged, coordinates put side by side.
 
@@ -204,7 +196,7 @@ def collect(
     return Collected(report=values, noise_scale=scale, mask=mask)
 
 
-def _average(reports: list[Report], limits: Limits) -> Collected:
+def _average(reports: list[NoisyReport], limits: ClipLimits) -> Collected:
     terms = limits.reporting
     sizes = [terms.exact_size(report.client_id) for report in reports]
     common = math.lcm(*(size.denominator for size in sizes))

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from sidelight.errors import BudgetError, LedgerError, RangeError, ReleaseFailedError
 from sidelight.experts.player import Floats
-from sidelight.experts.report import Report
+from sidelight.experts.report import NoisyReport
 from sidelight.experts.reporting import Reporting
 from sidelight.guarantees import Amount, Claims, decimal_text, positive
 from sidelight.ledger import Ledger, Scope, Stored, open_ledger
@@ -226,7 +226,7 @@ class Reporter:
         self._check_own_ledger()  # of two that come at once with two names, the first stays
         self._check_agreed()
 
-    def report(self, round_: int, gains: Any, *, resume: bool = False) -> Report:
+    def report(self, round_: int, gains: Any, *, resume: bool = False) -> NoisyReport:
         """Return the report of a round: made, charged and stored the first time, and the same bytes ever after.
 
         `gains` is a vector (or one number, for a coordinate) of anything; what is no finite number becomes the terms'
@@ -250,7 +250,7 @@ class Reporter:
         }
         reserved = self._scope.reserve(self.reporting.claims, request=request, key=key, resume=resume)
         if isinstance(reserved, Stored):
-            return Report.from_json(reserved.text)
+            return NoisyReport.from_json(reserved.text)
         try:
             text = self._made(round_, codes).to_json()
         except Exception:
@@ -261,9 +261,9 @@ class Reporter:
             reserved.release(text)
         if failed:  # outside the handler: the cause may depend on data and must not hang on this error
             raise ReleaseFailedError("making the report failed; its charge stands and nothing was sent")
-        return Report.from_json(text)
+        return NoisyReport.from_json(text)
 
-    def _made(self, round_: int, codes: Any) -> Report:
+    def _made(self, round_: int, codes: Any) -> NoisyReport:
         claims = self.reporting.claims
         meter = Meter(claims)
         with Source(self._entropy, declared="exact", meter=meter) as source:
@@ -281,7 +281,7 @@ class Reporter:
                 nonce = f"{source.bits(128):032x}"
             brand = source.branding
         meter.settle()
-        return Report(
+        return NoisyReport(
             client_id=self.client_id,
             round=round_,
             kind=self.reporting.kind,
@@ -345,9 +345,9 @@ class Reporter:
         """The client's account in its ledger."""
         return self._scope
 
-    def reports(self) -> list[Report]:
+    def reports(self) -> list[NoisyReport]:
         """Return all reports made so far, in order."""
-        return [Report.from_json(entry.text) for entry in self._scope.entries() if entry.text is not None]
+        return [NoisyReport.from_json(entry.text) for entry in self._scope.entries() if entry.text is not None]
 
     def close(self) -> None:
         """Close the ledger, if this reporter opened it."""

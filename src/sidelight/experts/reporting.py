@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, partial
 from types import MappingProxyType
 from typing import Any, Literal
 
 from sidelight.errors import RangeError, nearest
+from sidelight.experts.player import checked_whole
 from sidelight.guarantees import (
     GDP,
     Amount,
@@ -98,10 +99,9 @@ class Reporting:
     sizes: Mapping[str, Amount] | None = field(default=None, hash=False)
 
     def __post_init__(self) -> None:
-        for name in ("actions", "rounds"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise RangeError(f"{name} must be a whole number of at least 1, got {value!r}")
+        for name in ("actions", "rounds", "max_rounds_per_person"):
+            if getattr(self, name) is not None or name != "max_rounds_per_person":
+                checked_whole(getattr(self, name), name=name)
         if self.sensitivity is None:
             help_ = "presence_sensitivity and move_sensitivity help"
             if self.sizes is not None:
@@ -120,9 +120,6 @@ class Reporting:
             object.__setattr__(self, "sizes", _checked_sizes(self.sizes, self.neighbours))
         if self.kind not in ("vector", "coordinate"):
             raise RangeError(f"kind must be 'vector' or 'coordinate', got {self.kind!r}")
-        k = self.max_rounds_per_person
-        if k is not None and (isinstance(k, bool) or not isinstance(k, int) or k < 1):
-            raise RangeError(f"max_rounds_per_person must be a whole number of at least 1, got {k!r}")
         positive(self.mu, name="mu")
         if self.exact_fill > self.exact_gain_range:
             raise RangeError(f"fill must lie within the gains, 0..{decimal_text(self.exact_gain_range)}")
@@ -197,7 +194,7 @@ class Reporting:
         """The code of the largest gain: ⌊c/q⌋."""
         return (self.exact_gain_range / self.grid).__floor__()
 
-    @cached_property
+    @property
     def grid_sensitivity(self) -> Fraction:
         """Δ + √n (q + 2 c 2^-40): what neighbours differ by after rounding to the grid, computed in floats.
 
@@ -252,7 +249,7 @@ class Reporting:
 
     @property
     def relation(self) -> Neighbours:
-        """The relation of neighbours that the claims speak of."""
+        """The relation of neighbours that the claims are for."""
         assert self.neighbours is not None
         return _NEIGHBOURS[self.neighbours]
 
@@ -295,28 +292,14 @@ class Reporting:
     def __reduce__(self) -> tuple[Any, ...]:
         given = {each.name: getattr(self, each.name) for each in fields(self)}
         sizes = None if self.sizes is None else dict(self.sizes)  # a view of sizes cannot be copied by itself
-        return _again, ({**given, "sizes": sizes},)
+        return partial(Reporting, **(given | {"sizes": sizes})), ()
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Reporting:
         """Read the terms back."""
-        k = data["max_rounds_per_person"]
-        return cls(
-            actions=int(data["actions"]),
-            mu=data["mu"],
-            sensitivity=data["sensitivity"],
-            neighbours=data["neighbours"],
-            rounds=int(data["rounds"]),
-            gain_range=data["gain_range"],
-            kind=data["kind"],
-            fill=data["fill"],
-            max_rounds_per_person=None if k is None else int(k),
-            sizes=data.get("sizes"),  # terms of equal noise do not name it
-        )
-
-
-def _again(given: dict[str, Any]) -> Reporting:
-    return Reporting(**given)
+        whole = ("actions", "rounds", "max_rounds_per_person")  # terms of equal noise do not name sizes
+        given: dict[str, Any] = {name: int(text) if name in whole and text else text for name, text in data.items()}
+        return cls(**given)
 
 
 def presence_sensitivity(smallest_count: Amount) -> Fraction:
@@ -333,7 +316,7 @@ def move_sensitivity(smallest_count: Amount) -> Fraction:
 
 
 def _checked_sizes(sizes: Any, neighbours: str) -> Mapping[str, Amount]:
-    """Return the sizes as exact texts that nobody changes afterwards."""
+    """Return the sizes as exact texts that cannot be changed afterwards."""
     if neighbours not in _CLIENTS_TOUCHED:
         raise RangeError(
             "neighbours 'replace' means any two inputs of a report, which no size makes nearer; with sizes declare "

@@ -16,11 +16,11 @@ from typing import Any, Literal
 import numpy as np
 
 from sidelight.errors import RangeError, ReportError, RoundError, nearest
-from sidelight.experts.amplification import Amplified
-from sidelight.experts.follow_leader import RWFTPL, RWAdaBatch
+from sidelight.experts.adabatch import RWAdaBatch
+from sidelight.experts.follow_leader import RWFTPL
 from sidelight.experts.meta import RWMeta
 from sidelight.experts.player import Player
-from sidelight.experts.report import Collected, Limits, Report, check_terms, collect
+from sidelight.experts.report import ClipLimits, Collected, NoisyReport, check_terms, collect
 from sidelight.experts.reporting import Reporting
 from sidelight.experts.states import STATE_VERSION, Stream, checked_kind
 from sidelight.noise.source import OS_BRANDING
@@ -39,6 +39,10 @@ class Receipt(Enum):
     LATE = "late"  # its round is closed: dropped
     POSTPONED = "postponed"  # its round is closed: counted in the open one (late="next")
     EARLY = "early"  # its round is not open yet: dropped
+
+
+#: What a service calls a report that does not count.
+REFUSED_RECEIPTS = {"closed_round": Receipt.LATE, "future_round": Receipt.EARLY, "conflict": Receipt.CONFLICT}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,11 +106,11 @@ class Server:
         if isinstance(player, RWAdaBatch):
             _check_batches(player, reporting)
         usual = 1e-15 if isinstance(player, RWAdaBatch) else 1e-9
-        self.limits = Limits(reporting=reporting, failure=usual if clip_failure is None else clip_failure)
+        self.limits = ClipLimits(reporting=reporting, failure=usual if clip_failure is None else clip_failure)
         self.stream = Stream() if stream is None else stream
         self.conflicts = 0
         self._open = False
-        self._pending: dict[tuple[str, int], Report] = {}
+        self._pending: dict[tuple[str, int], NoisyReport] = {}
         self._counted: dict[int, dict[str, str]] = {}
 
     @property
@@ -131,7 +135,7 @@ class Server:
         self._open = True
         return self.player.predict()
 
-    def receive(self, report: Report) -> Receipt:
+    def receive(self, report: NoisyReport) -> Receipt:
         """Take a report, or say why it does not count. Twice the same report is the same as once.
 
         Raises:
@@ -183,8 +187,8 @@ class Server:
         largest = float(np.max(got.noise_scale))
         return Closed(round=number, action=action, reports=counted, expected=len(self.clients), noise_scale=largest)
 
-    def observers_guarantee(self, time: int) -> Amplified:
-        """Return what observers of the actions learn at most about the report of round `time`; RW-AdaBatch only.
+    def observers_guarantee(self, time: int) -> Any:
+        """Return what observers of the actions learn at most about a round's report, as `Amplified`; RW-AdaBatch only.
 
         For gains fixed in advance. It pays for the clipping of every report that a batch can hold.
         """
@@ -235,7 +239,7 @@ class Server:
         server.conflicts = state["conflicts"]
         server._open = state["open"]
         for text in state["pending"]:
-            report = Report.from_json(text)
+            report = NoisyReport.from_json(text)
             server._pending[report.client_id, report.round] = report
         server._counted = {int(round_): dict(digests) for round_, digests in state["counted"].items()}
         return server
@@ -245,7 +249,7 @@ class Server:
         return _digest(pending) if pending is not None else self._counted.get(round_, {}).get(client)
 
 
-def _digest(report: Report) -> str:
+def _digest(report: NoisyReport) -> str:
     return hashlib.sha256(report.to_json().encode()).hexdigest()
 
 

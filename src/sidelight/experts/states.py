@@ -114,12 +114,12 @@ class Stream:
 
     def normals(self, name: str, size: int) -> Floats:
         """Return `size` standard normals of this name: always the same ones."""
-        with Source(_Named(self._key, name, self.branding)) as source:
+        with Source(_NamedDraw(self._key, name, self.branding)) as source:
             return standard_normal(size, source)
 
     def choice(self, name: str, *, below: int, size: int = 1) -> NDArray[np.int64]:
         """Return `size` uniform integers of 0..below-1."""
-        with Source(_Named(self._key, name, self.branding)) as source:
+        with Source(_NamedDraw(self._key, name, self.branding)) as source:
             return integers_below(below, size, source).astype(np.int64)
 
     def child(self, name: str) -> Stream:
@@ -140,7 +140,7 @@ class Stream:
         return f"Stream(branding={self.branding!r})"
 
 
-class _Named:
+class _NamedDraw:
     """Bytes of one name: read once, from the start."""
 
     def __init__(self, key: bytes, name: str, branding: str) -> None:

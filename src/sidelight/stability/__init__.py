@@ -3,29 +3,34 @@
 A refusal is an ordinary result: it costs what a release costs (stability proof page).
 """
 
+from importlib import import_module
+from typing import Any
+
 from sidelight.mechanisms.tests_and_bounds import GaussianTest, LaplaceTest
 from sidelight.stability.eigengap import StablePCA
-from sidelight.stability.engine import CertifiedProposal, DistanceProposal, propose_and_certify, propose_and_test
-from sidelight.stability.logistic import StableLogistic
 from sidelight.stability.median import StableMedian, median_distance
-from sidelight.stability.mode import StableMode, mode_distance
-from sidelight.stability.posterior_sampling import OPSPTR, AdaOPS
-from sidelight.stability.voting import MajorityVote
+from sidelight.stability.mode import MajorityVote, StableMode, mode_distance
+from sidelight.stability.propose_test_release import PreparedProposal, PreparedTest, ProposingQuery
 
 __all__ = [
-    "OPSPTR",
-    "AdaOPS",
-    "CertifiedProposal",
-    "DistanceProposal",
     "GaussianTest",
     "LaplaceTest",
     "MajorityVote",
-    "StableLogistic",
+    "PreparedProposal",
+    "PreparedTest",
+    "ProposingQuery",
     "StableMedian",
     "StableMode",
     "StablePCA",
     "median_distance",
     "mode_distance",
-    "propose_and_certify",
-    "propose_and_test",
 ]
+
+#: As papers print them; loaded when asked for, because that package builds on this one.
+_PUBLISHED = {"AdaOPS": "adaops", "OPSPTR": "ops_ptr", "StableLogistic": "stable_logistic"}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _PUBLISHED:
+        return getattr(import_module(f"sidelight.published.{_PUBLISHED[name]}"), name)
+    raise AttributeError(f"module 'sidelight.stability' has no attribute {name!r}")

@@ -11,26 +11,30 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sidelight.aggregates.clipped_vector import ClippedVector
 from sidelight.aggregates.moments import clipped_moments
-from sidelight.errors import RangeError, SchemaError
-from sidelight.guarantees import GDP, Amount, Claims, Neighbours, decimal_text, exact, positive
+from sidelight.errors import RangeError
+from sidelight.guarantees import GDP, Amount, Claims, exact, positive
 from sidelight.guarantees.conversions import gdp_within
 from sidelight.mechanisms.price import DrawPrice
 from sidelight.mechanisms.priced_draws import priced_normals
 from sidelight.mechanisms.tests_and_bounds import private_lower_bound
 from sidelight.noise import Source, public_grid, to_grid
-from sidelight.records import Number, Schema, Table
-from sidelight.release import Outcome
-from sidelight.session import Answer, release_once
-from sidelight.stability.budgets import RowBudget, row_budget
-from sidelight.stability.engine import PreparedCertificate, propose_and_certify
-from sidelight.stability.posterior_sampling.ridge import EIGENVALUE_TOLERANCE, checked_rows
+from sidelight.records import Schema, Table
+from sidelight.session import Answer
+from sidelight.stability.propose_test_release import (
+    EIGENVALUE_TOLERANCE,
+    PreparedProposal,
+    ProposingQuery,
+    amounts,
+    check_rows_at_most,
+    row_budget,
+)
 
 Floats = NDArray[np.float64]
 
@@ -51,7 +55,7 @@ def projector_move(gap: float) -> float:
 
 
 @dataclass(frozen=True, kw_only=True)
-class StablePCA:
+class StablePCA(ProposingQuery):
     """Release the leading principal components, by noise on their projector, if a private bound of the eigengap allows
     it.
 
@@ -85,44 +89,57 @@ class StablePCA:
     delta: Amount
     gap_share: Amount = "0.2"
     rows_at_most: int = 10**7
+    _wanted = "principal components want sl.Table(data, schema=[...])"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "columns", tuple(self.columns))
-        checked_rows(self.rows_at_most)
-        _check(self.columns, self.components)
+        check_rows_at_most(self.rows_at_most)
+        most = len(self.columns) - 1
+        if (
+            isinstance(self.components, bool)
+            or not isinstance(self.components, int)
+            or not 1 <= self.components <= most
+        ):
+            raise RangeError(
+                f"components must be a whole number from 1 to one less than the {most + 1} columns, got "
+                f"{self.components!r}"
+            )
         if not 0 < exact(self.gap_share, name="gap_share") < 1:
             raise RangeError(f"gap_share must lie strictly between 0 and 1, got {self.gap_share}")
 
-    def prepare(self, schema: Schema) -> PreparedCertificate[_Spectrum, float, _Noise]:
+    def prepare(self, schema: Schema) -> PreparedEigengap:
         """Check the query against the schema and price it. Opens no data."""
-        row = _start(self, schema)
+        radius = positive(self.radius, name="radius")
+        # what the rows become, so that a radius beyond its limits is refused before the charge
+        ClippedVector(
+            columns=tuple(schema.number(name) for name in self.columns),
+            radius=radius,
+            levels=LEVELS,
+            centres=(Fraction(0),) * len(self.columns),
+        )
+        row = row_budget(self.epsilon, self.delta, unit=schema.unit)
         share = exact(self.gap_share, name="gap_share")
         whole = gdp_within(row.epsilon, row.delta * (1 - _FAILURE))
         mu = float(whole) * (1 - 1e-12)
-        proposal = _Eigengap(
+        return PreparedEigengap(
+            claims=row.idealized,
+            within=Claims.of(GDP(whole, numerics="idealized")),
+            request={
+                "kind": "stable_principal_components",
+                "columns": list(self.columns),
+                "components": str(self.components),
+                **amounts(self, "radius", "epsilon", "delta", "gap_share"),
+                "rows_at_most": str(self.rows_at_most),
+            },
+            refusal="the eigengap after these components is too small for the promise",
             columns=tuple(self.columns),
             components=self.components,
-            radius=positive(self.radius, name="radius"),
+            radius=radius,
             gap_mu=mu * math.sqrt(share),
             projector_mu=mu * math.sqrt(1 - share) * (1 - 1e-12),
             failure=float(row.delta * _FAILURE),
             rows_at_most=self.rows_at_most,
         )
-        return propose_and_certify(
-            proposal,
-            budget=row,
-            within=Claims.of(GDP(whole, numerics="idealized")),
-            request=_request(self) | {"gap_share": decimal_text(share), "rows_at_most": str(self.rows_at_most)},
-            refusal="the eigengap after these components is too small for the promise",
-        )
-
-    def release(self, table: Table) -> Outcome:
-        """Release from a table with exactly this query's budget and no ledger."""
-        return release_once(self, table)
-
-    def declare(self) -> Number:
-        """Refuse a bare array: components need named columns."""
-        raise SchemaError("principal components want sl.Table(data, schema=[...])")
 
 
 @dataclass(frozen=True, repr=False)
@@ -133,15 +150,17 @@ class _Spectrum:
     projector: Floats = field(repr=False)
 
 
-class _Noise(NamedTuple):
+class ProjectorNoise(NamedTuple):
     """How far one row moves the projector, by what was released, and the deviation of the noise on it."""
 
     move: float
     deviation: float
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Eigengap:
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PreparedEigengap(PreparedProposal[_Spectrum, float, ProjectorNoise]):
+    """A `StablePCA` fitted to a schema."""
+
     columns: tuple[str, ...]
     components: int
     radius: Fraction
@@ -151,27 +170,26 @@ class _Eigengap:
     rows_at_most: int
 
     def look(self, table: Table, source: Source) -> _Spectrum:
-        moments = clipped_moments(table, self.columns, radius=self.radius, levels=LEVELS)
-        return self.spectrum(np.asarray(moments.second.value, np.float64) / LEVELS**2)
-
-    def spectrum(self, second: Floats) -> _Spectrum:
         """Cut the spectrum; both eigenvalues may be off by the public tolerance."""
-        values, vectors = np.linalg.eigh(second)
+        moments = clipped_moments(table, self.columns, radius=self.radius, levels=LEVELS)
+        values, vectors = np.linalg.eigh(np.asarray(moments.second.value, np.float64) / LEVELS**2)
         cut = len(values) - self.components
         gap = float(values[cut] - values[cut - 1]) - 2 * EIGENVALUE_TOLERANCE * self.rows_at_most
         top = vectors[:, cut:]
         return _Spectrum(gap, top @ top.T)
 
     def certify(self, secret: _Spectrum, source: Source) -> float:
+        """Bound the gap from below."""
         return private_lower_bound(secret.gap, sensitivity=1.0, mu=self.gap_mu, failure=self.failure, source=source)
 
-    def choose(self, certificate: float) -> _Noise | None:
+    def choose(self, certificate: float) -> ProjectorNoise | None:
         """Return the noise's deviation; None where its norm, about σ√(2d), reaches the projector's, 1."""
         move = projector_move(certificate)
         deviation = move / self.projector_mu
-        return _Noise(move, deviation) if deviation * math.sqrt(2 * len(self.columns)) < 1 else None
+        return ProjectorNoise(move, deviation) if deviation * math.sqrt(2 * len(self.columns)) < 1 else None
 
-    def release(self, secret: _Spectrum, parameter: _Noise, source: Source) -> Answer:
+    def answer(self, secret: _Spectrum, parameter: ProjectorNoise, source: Source) -> Answer:
+        """Return the components of the noisy projector."""
         price = DrawPrice(
             law="symmetric Gaussian",
             claims=Claims.of(GDP(Fraction(parameter.move) / Fraction(parameter.deviation), numerics="idealized")),
@@ -197,32 +215,3 @@ def _answer(noisy: Floats, components: int) -> Answer:
     rows = vectors[:, ::-1][:, :components].T
     largest = rows[np.arange(components), np.abs(rows).argmax(axis=1)]
     return Answer(value=np.asarray(rows * np.where(largest < 0, -1.0, 1.0)[:, None] + 0.0))
-
-
-def _check(columns: Sequence[str], components: int) -> None:
-    if isinstance(components, bool) or not isinstance(components, int) or not 1 <= components < len(columns):
-        raise RangeError(
-            f"components must be a whole number from 1 to one less than the {len(columns)} columns, got {components!r}"
-        )
-
-
-def _start(query: StablePCA, schema: Schema) -> RowBudget:
-    # what the rows become, so that a radius beyond its limits is refused before the charge
-    ClippedVector(
-        columns=tuple(schema.number(name) for name in query.columns),
-        radius=positive(query.radius, name="radius"),
-        levels=LEVELS,
-        centres=(Fraction(0),) * len(query.columns),
-    )
-    return row_budget(query.epsilon, query.delta, unit=schema.unit, neighbours=Neighbours.ADD_REMOVE)
-
-
-def _request(query: StablePCA) -> dict[str, Any]:
-    return {
-        "kind": "stable_principal_components",
-        "columns": list(query.columns),
-        "components": str(query.components),
-        "radius": decimal_text(exact(query.radius, name="radius")),
-        "epsilon": decimal_text(exact(query.epsilon, name="epsilon")),
-        "delta": decimal_text(exact(query.delta, name="delta")),
-    }

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import cached_property
 from math import floor, log
 
 from sidelight.aggregates import Ranks, collect_ranks
@@ -22,14 +21,13 @@ from sidelight.mechanisms.tests_and_bounds import LaplaceTest
 from sidelight.noise import Source
 from sidelight.quantiles.outcomes import rehearse, step_grid
 from sidelight.records import Number, Schema, Table
-from sidelight.release import Outcome, TailBound
-from sidelight.session import Answer, release_once
-from sidelight.stability.budgets import row_budget
-from sidelight.stability.engine import PreparedTest, propose_and_test
+from sidelight.release import TailBound
+from sidelight.session import Answer
+from sidelight.stability.propose_test_release import Passed, PreparedTest, ProposingQuery, amounts, row_budget
 
 
 @dataclass(frozen=True)
-class StableMedian:
+class StableMedian(ProposingQuery):
     """Release the (lower) median if few records cannot move it far, else refuse.
 
     Guarantee: ApproxDP(epsilon, delta) for the schema's unit, exact on the machine (stability proof page, Theorems 1
@@ -63,6 +61,7 @@ class StableMedian:
     test_share: Amount = field(default="1/2", kw_only=True)
     resolution: Amount | None = field(default=None, kw_only=True)
     neighbours: Neighbours = field(default=Neighbours.ADD_REMOVE, kw_only=True)
+    _wanted = "a stable median wants sl.Table(data, schema=[sl.Number(..., lower=..., upper=...)])"
 
     def __post_init__(self) -> None:
         exact(self.spread, name="spread")
@@ -72,7 +71,7 @@ class StableMedian:
         if self.neighbours not in (Neighbours.ADD_REMOVE, Neighbours.REPLACE):
             raise RangeError(f"the median's neighbours are ADD_REMOVE or REPLACE, got {self.neighbours}")
 
-    def prepare(self, schema: Schema) -> PreparedTest[Ranks]:
+    def prepare(self, schema: Schema) -> PreparedMedian:
         """Check the query against the schema and price it. Opens no data."""
         number = self._number(schema)
         resolution = None if self.resolution is None else exact(self.resolution, name="resolution")
@@ -86,32 +85,33 @@ class StableMedian:
                 f"{number.name!r} says nothing"
             )
         share = exact(self.test_share, name="test_share") if steps else Fraction(1)
-        proposal = _Proposal(number.name, grid, steps, budget.epsilon * (1 - share), self.neighbours)
-        return propose_and_test(
-            proposal,
+        noise_epsilon = budget.epsilon * (1 - share)
+        noise_scale = float(steps * grid.resolution / noise_epsilon) if steps else 0.0
+        return PreparedMedian(
+            claims=budget.claims,
+            within=budget.pure,
             test=LaplaceTest(epsilon=budget.epsilon * share, false_pass=budget.delta),
-            budget=budget,
             request={
                 "kind": "stable_median",
                 "column": number.name,
-                "epsilon": decimal_text(exact(self.epsilon, name="epsilon")),
-                "delta": decimal_text(exact(self.delta, name="delta")),
+                **amounts(self, "epsilon", "delta"),
                 "spread": decimal_text(steps * grid.resolution),
                 "test_share": decimal_text(share),
                 "resolution": decimal_text(grid.resolution),
                 "neighbours": self.neighbours.value,
             },
             refusal="a few records could move the median further than the spread that was proposed",
-            error=proposal.error,
+            error=TailBound(
+                unit="units of the column",
+                assumption="records are clamped to the bounds and rounded to the resolution",
+                fixed=(noise_scale * log(2),),
+                per_log=(noise_scale,),
+            ),
+            column=number.name,
+            grid=grid,
+            steps=steps,
+            noise_epsilon=noise_epsilon,
         )
-
-    def release(self, data: Table) -> Outcome:
-        """Release from a table with exactly this query's budget and no ledger."""
-        return release_once(self, data)
-
-    def declare(self) -> Number:
-        """Refuse a bare array: the bounds of a median must be declared."""
-        raise SchemaError("a stable median wants sl.Table(data, schema=[sl.Number(..., lower=..., upper=...)])")
 
     def _number(self, schema: Schema) -> Number:
         numbers = [column for column in schema.columns if isinstance(column, Number)]
@@ -125,37 +125,32 @@ class StableMedian:
         return number
 
 
-@dataclass(frozen=True)
-class _Proposal:
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PreparedMedian(PreparedTest[Ranks]):
+    """A `StableMedian` fitted to a schema; one record moves it by at most `steps` steps of the grid."""
+
     column: str
     grid: Grid
     steps: int
     noise_epsilon: Fraction
-    neighbours: Neighbours
 
     def look(self, table: Table, source: Source) -> Ranks:
+        """Sort the column."""
         return collect_ranks(table, self.column, self.grid, source)
 
     def distance(self, secret: Ranks, *, cap: int) -> int:
-        return median_distance(_order(secret, self.grid), secret.size, self.steps, neighbours=self.neighbours, cap=cap)
+        """Return how many records could move the median too far."""
+        order, neighbours = _order(secret, self.grid), self.claims.neighbours
+        return median_distance(order, secret.size, self.steps, neighbours=neighbours, cap=cap)
 
-    def release(self, secret: Ranks, source: Source) -> Answer:
+    def answer(self, secret: Ranks, parameter: Passed, source: Source) -> Answer:
+        """Return the median, with noise unless it is proposed not to move at all."""
         code = _order(secret, self.grid)((secret.size - 1) // 2)
         if self.steps:
-            moved = Bounded(code, Fraction(self.steps), "l1", self.neighbours, Row())
+            moved = Bounded(code, Fraction(self.steps), "l1", self.claims.neighbours, Row())
             code = int(LaplaceNoise(moved, epsilon=self.noise_epsilon).release(source))
         code = min(max(code, self.grid.first), self.grid.last)
         return Answer(value=self.grid.value(code), labels=("median",))
-
-    @cached_property
-    def error(self) -> TailBound:
-        scale = float(self.steps * self.grid.resolution / self.noise_epsilon) if self.steps else 0.0
-        return TailBound(
-            unit="units of the column",
-            assumption="records are clamped to the bounds and rounded to the resolution",
-            fixed=(scale * log(2),),
-            per_log=(scale,),
-        )
 
 
 def _order(ranks: Ranks, grid: Grid) -> Callable[[int], int]:

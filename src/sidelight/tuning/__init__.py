@@ -1,7 +1,6 @@
 """Honest tuning: try several private computations, keep the best, and pay for the search."""
 
-from sidelight.tuning.best import best_of, select
-from sidelight.tuning.fits import Fit, ModelScore, Tuned, tune
+from sidelight.tuning.best import Fit, ModelScore, Tuned, best_of, select, tune
 from sidelight.tuning.pricing import ratio_bound, renyi_curve, selection_claims, selection_epsilon
 from sidelight.tuning.runs import Poisson, Runs, TruncatedNegativeBinomial, geometric, logarithmic, runs_from_json
 from sidelight.tuning.scores import PrivateScore, PublicScore, Score

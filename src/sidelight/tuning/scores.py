@@ -4,9 +4,9 @@ There is no third way. A score on private validation rows without noise is the c
 handed the table, and rows that it visibly holds are compared by content with the private ones: a copy is as private as
 what it was copied from. A refusal is for whoever wrote the score and holds the rows; it comes before anything is
 charged or run. It finds copies, views, parts, other orders and other number types of the rows or of one of their
-columns, whatever holds them (`carried_by`, `tables_in`), and parts that were cut from the same array. What it cannot
-find stays the writer's word: copies of held-out rows that no fit holds, rows that were changed (scaled, rounded),
-columns of few distinct values, and what lies outside of the score's reach.
+columns, whatever holds them (`reachable_from`, `tables_in`), and parts that were cut from the same array. It cannot
+find copies of held-out rows that no fit holds, rows that were changed (scaled, rounded), columns of few distinct
+values, and what lies outside of the score's reach: there the writer's word counts.
 """
 
 from __future__ import annotations
@@ -23,8 +23,7 @@ from sidelight.records import Number, Table
 from sidelight.records.row_prints import same_rows
 from sidelight.records.rows import Wanted
 from sidelight.session import Answer, Query, Session
-from sidelight.tuning.carried import carried_by
-from sidelight.tuning.held_tables import FEWEST, Held, is_lazy, tables_in
+from sidelight.tuning.reachable_tables import FEWEST, ReachableTable, is_lazy, reachable_from, tables_in
 
 
 @dataclass(frozen=True)
@@ -96,7 +95,7 @@ def check_score(function: object, description: str) -> None:
         raise RangeError(f"a score is a function of a candidate's answer, got {type(function).__name__}")
     if not isinstance(description, str) or not description:
         raise RangeError('say what the score reads, for the report: PublicScore(function, "accuracy on public rows")')
-    carried = list(carried_by(function))
+    carried = list(reachable_from(function))
     if any(issubclass(type(part), Table | Session) for part in carried):
         raise RangeError(
             "a score may not hold a Table or a Session: private rows in a score are not paid for. Compute it from the "
@@ -109,45 +108,45 @@ def check_score(function: object, description: str) -> None:
         )
 
 
-def held_by(function: object) -> list[Held]:
+def tables_reachable_from(function: object) -> list[ReachableTable]:
     """Return the tables and columns that a function visibly carries."""
-    return [held for part in carried_by(function) for held in tables_in(part)]
+    return [held for part in reachable_from(function) for held in tables_in(part)]
 
 
-def private_rows_of(fit: object) -> list[Held]:
+def private_rows_of(fit: object) -> list[ReachableTable]:
     """Return the tables that a fit visibly carries, but short lists, which are settings."""
-    return [held for held in held_by(fit) if not held.listed or len(held.cells) >= FEWEST]
+    return [held for held in tables_reachable_from(fit) if not held.listed or len(held.cells) >= FEWEST]
 
 
-def rows_of(table: Table) -> list[Held]:
+def rows_of(table: Table) -> list[ReachableTable]:
     """Return the number columns of a table that lies in memory, as private rows; nothing of another one."""
     names = tuple(column.name for column in table.schema.columns if isinstance(column, Number))
     if table.rows.length is None or not names:
         return []
     parts = [batch.numbers for batch in table.rows.batches(Wanted(numbers=names))]
     columns = [np.concatenate([np.empty(0), *(part[name] for part in parts)]) for name in names]
-    return [Held(np.column_stack(columns))]
+    return [ReachableTable(np.column_stack(columns))]
 
 
-def refuse_private_rows(functions: Iterable[object], private: Iterable[Held]) -> None:
+def refuse_private_rows(functions: Iterable[object], private: Iterable[ReachableTable]) -> None:
     """Refuse functions that hold rows which are, by memory or by content, among the private ones.
 
     Raises:
-        RangeError: a score holds private rows. No count and no cell is told.
+        RangeError: a score holds private rows. The message shows no count and no cell.
     """
     known = list(private)
     for function in functions:
-        for held in held_by(function):
+        for held in tables_reachable_from(function):
             if any(_is_part(held, rows) for rows in known):
                 raise RangeError(
                     "the score holds private rows: an array, a frame or a list that was cut from the rows that are "
-                    "fitted, or has their contents (a copy is as private as they are), or a column of them. Nobody "
-                    "pays for a score on private rows; "
-                    "score on public rows, in an array of their own, or ask a PrivateScore"
+                    "fitted, or has their contents (a copy is as private as they are), or a column of them. A "
+                    "score on private rows is not paid for; score on public rows, in an array of their own, or ask a "
+                    "PrivateScore"
                 )
 
 
-def _is_part(held: Held, rows: Held) -> bool:
+def _is_part(held: ReachableTable, rows: ReachableTable) -> bool:
     """Return whether held rows, or a column of them, are among the private ones: by memory or by content."""
     first, second = held.cells, rows.cells
     arrays = isinstance(first, np.ndarray) and isinstance(second, np.ndarray)
@@ -156,7 +155,7 @@ def _is_part(held: Held, rows: Held) -> bool:
     known = 1 < held.width == rows.width and held.prints is not None and rows.prints is not None
     if known and same_rows(held.prints, rows.prints):  # type: ignore[arg-type]  # neither is None
         return True
-    # Rows with other columns beside the private ones, or with some of them only.
+    # Rows with columns besides the private ones, or with some of them only.
     if any(one.is_part_of(other) for one in held.columns for other in rows.columns):
         return True
     pooled = rows.pooled if held.width == 1 and held.columns else None  # rows one after the other, as in bytes

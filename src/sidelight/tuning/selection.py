@@ -21,7 +21,14 @@ from sidelight.session.query import PublicSource, metered
 from sidelight.tuning.best import best_of
 from sidelight.tuning.pricing import common_price, selection_claims
 from sidelight.tuning.runs import Poisson, Runs, TruncatedNegativeBinomial, geometric
-from sidelight.tuning.scores import PrivateScore, PublicScore, Score, held_by, refuse_private_rows, rows_of
+from sidelight.tuning.scores import (
+    PrivateScore,
+    PublicScore,
+    Score,
+    refuse_private_rows,
+    rows_of,
+    tables_reachable_from,
+)
 
 NO_RESULT = "no run of the selection gave a result"
 
@@ -90,8 +97,8 @@ class Selection:
         first = prepared[0].prediction
         shared = all(candidate.prediction == first for candidate in prepared)
         several: dict[str, Any] = {"description": f"one of {len(prepared)} candidates, each with its own"}
-        for each in prepared:  # one that protects nobody brands all
-            several |= {key: told for key, told in (each.prediction or {}).items() if key == "entropy"}
+        for each in prepared:  # one with seeded noise brands all
+            several |= {key: value for key, value in (each.prediction or {}).items() if key == "entropy"}
         score = {"kind": type(self.score).__name__, "description": self.score.description}
         return PreparedSelection(
             claims=claims,
@@ -142,9 +149,9 @@ class PreparedSelection(Prepared):
             each.check_source(source)
 
     def check_rows(self, table: Table) -> None:
-        """Refuse a score that holds the table's rows or a copy of them: nobody pays for that. For the owner alone."""
+        """Refuse a score that holds the table's rows or a copy of them: that is not paid for. For the owner alone."""
         judges = (self.score.function,) if isinstance(self.score, PublicScore) else (self.score.ask, self.score.read)
-        if any(True for judge in judges for _ in held_by(judge)):  # without rows in a score no row is read
+        if any(tables_reachable_from(judge) for judge in judges):  # without rows in a score no row is read
             refuse_private_rows(judges, rows_of(table))
 
     def run(self, table: Table, source: Source) -> Answer | Refusal:

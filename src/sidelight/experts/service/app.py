@@ -1,7 +1,7 @@
 """The service as an ASGI application: a few routes over `Rounds`, typed refusals, and headers that browsers respect.
 
-What is logged: codes, rounds, and names of clients whose token was right. Never a value, a token or a path; and seldom
-the same, so that nobody fills a disk with it.
+What is logged: codes, rounds, and names of clients whose token was right. Never a value, a token or a path; and few
+lines of one kind, so that nobody can fill the disk.
 """
 
 from __future__ import annotations
@@ -23,14 +23,20 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 
 from sidelight.errors import RefusedError, ReportError
-from sidelight.experts.report import Report
+from sidelight.experts.report import NoisyReport
 from sidelight.experts.server import Receipt
-from sidelight.experts.service.openapi import STATUS, description
-from sidelight.experts.service.page import PAGE_POLICY, closed_json, page, round_json, terms_json
+from sidelight.experts.service.answers import (
+    PAGE_POLICY,
+    STATUS,
+    closed_json,
+    description,
+    page,
+    round_json,
+    terms_json,
+)
 from sidelight.experts.service.plan import ServicePlan
 from sidelight.experts.service.rounds import HISTORY, Rounds
-from sidelight.experts.service.store import Store
-from sidelight.experts.service.tokens import Tokens
+from sidelight.experts.service.store import ServiceStore, Tokens
 
 log = logging.getLogger("sidelight.experts.service")
 _ANSWERS = {Receipt.ACCEPTED: 201, Receipt.POSTPONED: 202, Receipt.DUPLICATE: 200}
@@ -50,7 +56,7 @@ PATIENCE = 20.0
 #: Lines of one kind in a while, and how long that is in seconds.
 LOG_LINES, LOG_SECONDS = 5, 60.0
 
-#: Kinds that are told apart; all further ones are one.
+#: Kinds that are counted separately; all further ones count as one.
 _LOG_KINDS = 1000
 
 
@@ -102,11 +108,6 @@ class Service:
             headers["Connection"] = "close"  # the rest of the body is not wanted
         return JSONResponse(body, status_code=STATUS[refusal.code], headers=headers)
 
-    async def round(self, request: Request) -> Response:
-        """Show the open round."""
-        del request
-        return JSONResponse(round_json(self.rounds))
-
     async def closed(self, request: Request) -> Response:
         """Show closed rounds."""
         given = request.query_params.get("after", "0")
@@ -114,11 +115,6 @@ class Service:
             return self._refusal(RefusedError("malformed", "after is a whole number of at least 0"))
         rounds = [closed_json(each, self.plan) for each in self.rounds.view.closed if each.round > int(given)]
         return JSONResponse({"rounds": rounds, "kept": HISTORY})
-
-    async def terms(self, request: Request) -> Response:
-        """Show what clients must agree with before they report."""
-        del request
-        return JSONResponse(terms_json(self.plan))
 
     async def health(self, request: Request) -> Response:
         """Return whether reports are taken."""
@@ -131,11 +127,6 @@ class Service:
         del request
         self.rounds.want_observers()
         return HTMLResponse(page(self.rounds), headers={"Content-Security-Policy": PAGE_POLICY})
-
-    async def openapi(self, request: Request) -> Response:
-        """Describe all this for programs."""
-        del request
-        return JSONResponse(description(self.plan))
 
     async def unknown(self, request: Request, error: Exception) -> Response:
         """Answer what has no route, with a typed refusal like any other."""
@@ -150,14 +141,14 @@ class Service:
 
 def service_app(plan: ServicePlan, *, open_rounds: Callable[[], Rounds] | None = None) -> Starlette:
     """Return the application of a plan. Rounds run between its startup and its shutdown."""
-    service = Service(plan, open_rounds or (lambda: Rounds(plan, Store(plan.folder))))
+    service = Service(plan, open_rounds or (lambda: Rounds(plan, ServiceStore(plan.folder))))
     app = Starlette(
         routes=[
             Route("/", service.page),
             Route("/health", service.health),
-            Route("/openapi.json", service.openapi),
-            Route("/v1/terms", service.terms),
-            Route("/v1/round", service.round),
+            Route("/openapi.json", _shown(lambda: description(plan))),
+            Route("/v1/terms", _shown(lambda: terms_json(plan))),
+            Route("/v1/round", _shown(lambda: round_json(service.rounds))),
             Route("/v1/rounds", service.closed),
             Route("/v1/reports", service.report, methods=["POST"]),
         ],
@@ -167,6 +158,16 @@ def service_app(plan: ServicePlan, *, open_rounds: Callable[[], Rounds] | None =
     app.add_middleware(_WithHeaders)
     app.state.service = service
     return app
+
+
+def _shown(made: Callable[[], Any]) -> Callable[[Request], Awaitable[Response]]:
+    """Return the handler of a page for programs."""
+
+    async def answer(request: Request) -> Response:
+        del request
+        return JSONResponse(made())
+
+    return answer
 
 
 class _WithHeaders:
@@ -216,10 +217,10 @@ async def read_body(request: Request, *, largest: int) -> bytes:
     return b"".join(parts)
 
 
-def read_report(body: bytes) -> Report:
+def read_report(body: bytes) -> NoisyReport:
     """Return the report in a body."""
     try:
-        return Report.from_json(body)
+        return NoisyReport.from_json(body)
     except ReportError as error:
         if _has_values_that_are_not_finite(body):
             raise RefusedError(

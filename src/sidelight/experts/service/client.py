@@ -13,26 +13,17 @@ from dataclasses import dataclass
 from typing import Any, Self
 from urllib.parse import urlsplit
 
+import msgspec
+
 from sidelight.errors import RangeError, ServiceError
-from sidelight.experts.report import Report
+from sidelight.experts.report import NoisyReport
 from sidelight.experts.reporter import Reporter
-from sidelight.experts.server import Receipt
+from sidelight.experts.server import REFUSED_RECEIPTS, Receipt
 from sidelight.experts.service import need_service
 from sidelight.experts.service.plan import is_loopback
 
-#: Answers of the service that say what became of a report, without being mistakes of this client.
-_RECEIPTS = {"closed_round": Receipt.LATE, "future_round": Receipt.EARLY, "conflict": Receipt.CONFLICT}
 #: Receipts of a report that is stored there.
 _ACKNOWLEDGED = tuple(receipt.value for receipt in (Receipt.ACCEPTED, Receipt.DUPLICATE, Receipt.POSTPONED))
-#: What a service says of its open round.
-_OPEN_ROUND: dict[str, type | tuple[type, ...]] = {
-    "round": int,
-    "action": int,
-    "action_name": str,
-    "seconds_left": (int, float),
-    "reports": int,
-    "clients": int,
-}
 #: Statuses after which the same request may succeed.
 _PASSING = (408, 429, 500, 502, 503, 504)
 
@@ -96,7 +87,7 @@ class Client:
             base_url=url,
             headers={"Authorization": f"Bearer {token}"},
             timeout=10.0,
-            follow_redirects=False,  # a token follows nobody elsewhere
+            follow_redirects=False,  # the token is sent to no other host
             verify=verify,
             transport=transport,
             trust_env=False,
@@ -126,10 +117,12 @@ class Client:
         body = self._asked("GET", "/v1/round")
         if body.get("state") != "open":
             return None
-        for name, kind in _OPEN_ROUND.items():
-            if not isinstance(body.get(name), kind) or isinstance(body[name], bool):
-                raise ServiceError(f"the service says no {name} of its round; is it sidelight's?", code="malformed")
-        return OpenRound(**{name: body[name] for name in _OPEN_ROUND})
+        try:
+            return msgspec.convert(body, OpenRound)
+        except msgspec.ValidationError as error:
+            raise ServiceError(
+                f"the service describes no round ({error}); is it sidelight's?", code="malformed"
+            ) from None
 
     def rounds(self, *, poll_seconds: float = 1.0) -> Iterator[OpenRound]:
         """Yield each round when it opens, the open one first, until all were played."""
@@ -153,18 +146,18 @@ class Client:
         self.check_terms()
         return self.send(self.reporter.report(round_, gains, resume=resume))
 
-    def send(self, report: Report) -> Receipt:
+    def send(self, report: NoisyReport) -> Receipt:
         """Send a finished report until it is acknowledged, and return what became of it."""
         body = self._asked("POST", "/v1/reports", report=report)
-        if body.get("code") in _RECEIPTS:
-            return _RECEIPTS[body["code"]]
+        if body.get("code") in REFUSED_RECEIPTS:
+            return REFUSED_RECEIPTS[body["code"]]
         if body.get("nonce") != report.nonce or body.get("round") != report.round:
             raise ServiceError("the service acknowledged another report than the one sent", code="malformed")
         if body.get("receipt") not in _ACKNOWLEDGED:
             raise ServiceError("the service did not say what became of the report", code="malformed")
         return Receipt(body["receipt"])
 
-    def _asked(self, method: str, path: str, *, report: Report | None = None) -> dict[str, Any]:
+    def _asked(self, method: str, path: str, *, report: NoisyReport | None = None) -> dict[str, Any]:
         import httpx
 
         content = None if report is None else report.to_json().encode()
@@ -212,7 +205,7 @@ def _understood(answer: Any) -> dict[str, Any]:
         raise ServiceError(
             f"status {answer.status_code} without a JSON object; is it a sidelight service?", code="malformed"
         )
-    if answer.status_code >= 300 and body.get("code") not in _RECEIPTS:
+    if answer.status_code >= 300 and body.get("code") not in REFUSED_RECEIPTS:
         code = str(body.get("code", "malformed"))
         raise ServiceError(f"the service refused ({code}): {body.get('message', '')}", code=code)
     return body

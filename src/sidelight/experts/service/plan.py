@@ -24,7 +24,7 @@ class _Table(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """A table of the plan: unknown keys are refused."""
 
 
-class Terms(_Table, frozen=True, kw_only=True):
+class TermsTable(_Table, frozen=True, kw_only=True):
     """`[terms]`: what clients report; see `Reporting`. `actions` is their number, or their names."""
 
     actions: int | list[str]
@@ -83,7 +83,7 @@ class Testing(_Table, frozen=True, kw_only=True):
 class _File(_Table, frozen=True, kw_only=True):
     title: str = "Experts under local privacy"
     clients: list[str] | dict[str, int]
-    terms: Terms
+    terms: TermsTable
     player: PlayerTable
     rounds: RoundsTable
     listen: Listen = Listen()
@@ -122,7 +122,7 @@ class ServicePlan(msgspec.Struct, frozen=True, kw_only=True):
         return 4096 + 32 * self.reporting.coordinates
 
     def agreement(self) -> dict[str, Any]:
-        """What must not change once rounds were played: the terms, the player and whose draws they are."""
+        """What must not change once rounds were played: the terms, the player and the seed."""
         return {
             "terms": self.reporting.to_json(),
             "actions": list(self.action_names),
@@ -177,7 +177,7 @@ def _checked(file: _File, folder: Path) -> ServicePlan:
     if plan.close_when_complete and plan.late == "next":
         raise PlanError('close_when_complete counts the reports of the open round only; use late = "drop" with it')
     if not plan.clients:
-        raise PlanError("clients names nobody who reports; name at least one")
+        raise PlanError("clients is empty; name at least one")
     for name in plan.clients:
         if not 1 <= len(name) <= 200 or not name.isprintable():
             raise PlanError("names of clients are printable texts of 1 to 200 characters")

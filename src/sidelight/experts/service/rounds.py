@@ -18,13 +18,14 @@ from typing import Any
 import numpy as np
 
 from sidelight.errors import PlanError, RangeError, RefusedError, ReportError, StorageError
-from sidelight.experts.follow_leader import RWFTPL, RWAdaBatch
+from sidelight.experts.adabatch import RWAdaBatch
+from sidelight.experts.follow_leader import RWFTPL
 from sidelight.experts.meta import RWMeta
 from sidelight.experts.player import Player
-from sidelight.experts.report import Report, scales_of
+from sidelight.experts.report import NoisyReport, scales_of
 from sidelight.experts.server import Closed, Receipt, Server
-from sidelight.experts.service.plan import Number, ServicePlan
-from sidelight.experts.service.store import Store
+from sidelight.experts.service.plan import ServicePlan
+from sidelight.experts.service.store import ServiceStore
 from sidelight.experts.states import Stream
 from sidelight.guarantees import exact
 from sidelight.guarantees.curves import gaussian_floats
@@ -50,7 +51,7 @@ class View:
 class Rounds:
     """The running service without its network: `start`, `receive` as often as reports come, `stop`."""
 
-    def __init__(self, plan: ServicePlan, store: Store, *, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, plan: ServicePlan, store: ServiceStore, *, clock: Callable[[], float] = time.time) -> None:
         self.plan = plan
         self.received = 0
         self.observers: tuple[float, float] | None = None  # δ(1) of the last round for observers, and for all others
@@ -81,7 +82,7 @@ class Rounds:
         content, texts = stored
         server = Server.from_state(_with_clients(content, self.plan))
         for text in texts:
-            if server.receive(Report.from_json(text)) not in _COUNTED:
+            if server.receive(NoisyReport.from_json(text)) not in _COUNTED:
                 raise StorageError("the journal does not belong to its snapshot; restore both from one backup")
         self._journal = self._store.journal(executor=self._disk)
         return server, [Closed(**each) for each in content["history"]], content["deadline"]
@@ -144,7 +145,7 @@ class Rounds:
         self._disk.shutdown()
         self._store.close()
 
-    async def receive(self, report: Report) -> Receipt:
+    async def receive(self, report: NoisyReport) -> Receipt:
         """Take a report; return when the answer is safe to give: whatever it confirms is on the disk.
 
         Raises:
@@ -168,7 +169,7 @@ class Rounds:
         self._note_complete()
         return receipt
 
-    def _check(self, report: Report) -> None:
+    def _check(self, report: NoisyReport) -> None:
         terms = self.plan.reporting
         if self.failed.is_set():
             raise RefusedError("storage", "the state cannot be stored; the service takes no more reports")
@@ -250,30 +251,20 @@ def new_server(plan: ServicePlan) -> Server:
 
 
 def _player(plan: ServicePlan) -> Player:
-    options, terms = plan.player, plan.reporting
+    table, terms, gain_range = plan.player, plan.reporting, float(plan.reporting.exact_gain_range)
+    shared: dict[str, Any] = {"actions": terms.actions, "stream": _stream(plan, "player")}
+    for name in ("server_noise", "tolerance", "floor"):  # those of another kind were refused with the plan
+        if (value := getattr(table, name)) is not None:
+            shared[name] = float(exact(value, name=name))
     # Averages of k vectors have noise η/√k. RW-AdaBatch pads every round to the largest η of a client, others do not.
+    if table.kind == "rw_adabatch":
+        noise_scale = float(terms.noise_scale)
+        return RWAdaBatch(noise_scale=noise_scale, gain_range=gain_range, largest_batch=table.largest_batch, **shared)
     usual = scales_of(terms, plan.clients if isinstance(plan.clients, dict) else dict.fromkeys(plan.clients))
-    stream = _stream(plan, "player")
-    if options.kind == "rw_ftpl":
-        noise = _float(options.server_noise, 0.0, name="server_noise")
-        return RWFTPL(actions=terms.actions, noise_scale=usual, server_noise=noise, stream=stream)
-    if options.kind == "rw_adabatch":
-        return RWAdaBatch(
-            actions=terms.actions,
-            noise_scale=float(terms.noise_scale),
-            tolerance=_float(options.tolerance, 0.01, name="tolerance"),
-            gain_range=float(terms.exact_gain_range),
-            largest_batch=options.largest_batch,
-            stream=stream,
-        )
-    floor = None if options.floor is None else _float(options.floor, 0.0, name="floor")
-    gain_range = float(terms.exact_gain_range)
-    return RWMeta(actions=terms.actions, noise_scale=usual, floor=floor, gain_range=gain_range, stream=stream)
+    if table.kind == "rw_ftpl":
+        return RWFTPL(noise_scale=usual, **shared)
+    return RWMeta(noise_scale=usual, gain_range=gain_range, **shared)
 
 
 def _stream(plan: ServicePlan, purpose: str) -> Stream:
     return Stream() if plan.seed is None else Stream.seeded(plan.seed).child(purpose)
-
-
-def _float(value: Number | None, usual: float, *, name: str) -> float:
-    return usual if value is None else float(exact(value, name=name))

@@ -1,6 +1,6 @@
-"""Runs the service of a plan with uvicorn until it is told to stop, or until its disk fails.
+"""Runs the service of a plan with uvicorn until it is stopped, or until its disk fails.
 
-How many connections it holds, and for how long without a whole request, is what a proxy would see to, for none.
+It also limits the number of connections and the time without a whole request, as a proxy would.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ HEADER_SECONDS = 10.0
 #: Seconds for which a connection without a request is kept.
 KEEP_ALIVE = 30
 
-#: Connections at most, where descriptors allow so many.
+#: Connections at most, where descriptors allow it.
 MOST = 1000
 
 #: Descriptors that connections never take: for journals, snapshots, folders and the loop itself.
@@ -59,10 +59,9 @@ async def _serve(plan: ServicePlan, when_ready: Callable[[str], None]) -> None:
 
     from sidelight.experts.service.app import LogLimit, service_app
     from sidelight.experts.service.rounds import Rounds
-    from sidelight.experts.service.running import KEEP_ALIVE, Waiting, listeners, protocol, room
-    from sidelight.experts.service.store import Store
+    from sidelight.experts.service.store import ServiceStore
 
-    rounds = Rounds(plan, Store(plan.folder))  # before the network: a mistake in the plan is told as one
+    rounds = Rounds(plan, ServiceStore(plan.folder))  # before the network: a mistake in the plan is a PlanError
     app = service_app(plan, open_rounds=lambda: rounds)
     try:
         waiting = Waiting(most=room())
@@ -247,7 +246,7 @@ def protocol(waiting: Waiting) -> type[asyncio.Protocol]:
     """Return uvicorn's protocol, which tells when a connection waits for a request and when it has one."""
     from uvicorn.protocols.http.h11_impl import H11Protocol
 
-    class Told(H11Protocol):
+    class WatchedProtocol(H11Protocol):
         def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
             super().connection_made(transport)
             self._number = transport.get_extra_info("socket").fileno()
@@ -267,4 +266,4 @@ def protocol(waiting: Waiting) -> type[asyncio.Protocol]:
         def _has_request(self) -> bool:
             return self.cycle is not None and not self.cycle.response_complete
 
-    return Told
+    return WatchedProtocol

@@ -1,29 +1,40 @@
-"""The folder of a service: one snapshot, and the journal of what came since. One process at a time.
+"""The files of a service: a snapshot with the journal of what came since, one process at a time, and clients' tokens.
 
 A snapshot has a number, and only the journal of the same number belongs to it. A round is closed by writing the next
 snapshot as a whole; after a crash there is the old snapshot with its journal, or the new one with an empty journal.
 Journals of closed rounds are deleted: a server that keeps single reports keeps what batches should hide.
+
+A token is `sl_<id>_<secret>`, of which only a hash is kept: the id finds the entry, the secret of 256 random bits is
+compared through its SHA-256 in constant time. Secrets of that length cannot be guessed, so a slow hash would add
+nothing. Revoking works at once, without a restart.
 """
 
 from __future__ import annotations
 
 import asyncio
+import base64
 import fcntl
 import hashlib
+import hmac
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from sidelight.errors import StorageError
+from sidelight.errors import RangeError, RefusedError, SidelightError, StorageError
 from sidelight.experts.states import STATE_VERSION, checked_kind, load_state, save_state, sync_folder
+from sidelight.noise import OSEntropy
 
+_PREFIX = "sl"
+_NOBODY = hashlib.sha256(b"").hexdigest()
 _HEADER = re.compile(rb"batch (\d{1,12}) ([0-9a-f]{64})\n")
 
 
-class Store:
+class ServiceStore:
     """Snapshots and journals below a folder that this process has locked."""
 
     def __init__(self, folder: Path, *, sync: Callable[[int], None] = os.fdatasync) -> None:
@@ -123,7 +134,7 @@ class Journal:
         try:
             await asyncio.get_running_loop().run_in_executor(self._executor, self._write, batch_of(batch))
         except OSError:
-            self._broken = True  # after a failed sync nobody knows what the disk holds: never try again
+            self._broken = True  # after a failed sync what the disk holds is unknown: never try again
             return
         self._stored = target
 
@@ -168,3 +179,104 @@ def _body_at(data: bytes, start: int) -> bytes | None:
     body = data[header.end() : header.end() + int(header[1])]
     whole = len(body) == int(header[1]) and hashlib.sha256(body).hexdigest().encode() == header[2]
     return body if whole else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Token:
+    """One token as it is kept."""
+
+    id: str
+    client: str
+    digest: str
+    revoked: bool = False
+
+
+class Tokens:
+    """The tokens in a file. Reading looks whether the file changed, so revoking needs no restart."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._seen: tuple[int, int, int] | None = None
+        self._entries: dict[str, Token] = {}
+
+    def client_of(self, authorization: str | None) -> str:
+        """Return the client of the token in an `Authorization` header, or raise `RefusedError`."""
+        scheme, _, token = (authorization or "").strip().partition(" ")
+        if scheme.lower() != "bearer" or not token:
+            raise RefusedError("no_token", "send the client's token: Authorization: Bearer sl_...")
+        try:
+            self._refresh()
+        except (SidelightError, OSError, KeyError, TypeError):
+            raise RefusedError("storage", "the tokens cannot be read, so no client is known here") from None
+        parts = token.strip().split("_", 2)
+        entry = self._entries.get(parts[1]) if len(parts) == 3 and parts[0] == _PREFIX else None
+        wanted = _NOBODY if entry is None else entry.digest
+        # compared for an unknown id, too, so that time tells nothing
+        same = hmac.compare_digest(_token_digest(token.strip()), wanted)
+        if entry is None or not same:
+            raise RefusedError("unknown_token", "this token is not known here")
+        if entry.revoked:
+            raise RefusedError("revoked_token", "this token was revoked; ask whoever runs the service for a new one")
+        return entry.client
+
+    def entries(self) -> list[Token]:
+        """Return all tokens, revoked ones too, as they are kept."""
+        self._refresh()
+        return list(self._entries.values())
+
+    def issue(self, *clients: str) -> list[str]:
+        """Make a new token for each client and return them: they cannot be read again. Earlier ones are revoked."""
+        made = []
+        with self._writing():
+            for client in clients:
+                self._revoke(client)
+                entropy = OSEntropy()
+                name = entropy.read(8).hex()
+                secret = base64.urlsafe_b64encode(entropy.read(32)).decode().rstrip("=")
+                token = f"{_PREFIX}_{name}_{secret}"
+                self._entries[name] = Token(id=name, client=client, digest=_token_digest(token))
+                made.append(token)
+        return made
+
+    def revoke(self, client: str) -> None:
+        """Revoke the token of a client. What it reported before stays counted."""
+        with self._writing():
+            if not self._revoke(client):
+                raise RangeError(f"no token of {client!r} is in use; nothing was revoked")
+
+    def _revoke(self, client: str) -> bool:
+        live = [entry for entry in self._entries.values() if entry.client == client and not entry.revoked]
+        for entry in live:
+            self._entries[entry.id] = replace(entry, revoked=True)
+        return bool(live)
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        """Read, change and replace the file while no other process does."""
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        handle = os.open(f"{self._path}.lock", os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            self._refresh()
+            yield
+            tokens = [asdict(entry) for entry in self._entries.values()]
+            save_state({"kind": "tokens", "version": STATE_VERSION, "tokens": tokens}, self._path)
+        finally:
+            self._seen = None
+            os.close(handle)
+
+    def _refresh(self) -> None:
+        try:
+            status = os.stat(self._path)
+        except FileNotFoundError:
+            self._seen, self._entries = None, {}
+            return
+        seen = (status.st_mtime_ns, status.st_size, status.st_ino)
+        if seen != self._seen:
+            stored: list[dict[str, Any]] = checked_kind(load_state(self._path), "tokens")["tokens"]
+            self._entries = {entry["id"]: Token(**entry) for entry in stored}
+            self._seen = seen
+
+
+def _token_digest(token: str) -> str:
+    return hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()

@@ -1,6 +1,6 @@
 """`sl.PATE`: a classifier taught by the noisy votes of many teachers, as a scikit-learn estimator.
 
-Teachers see private records and vote on public queries; the votes leave through the door as labels, once, with noise;
+Teachers see private records and vote on public queries; the votes are released as labels, once, with noise;
 the student sees public queries and released labels only, so it may be shown to anybody. Votes are no attribute of
 anything that stays.
 """
@@ -8,13 +8,13 @@ anything that stays.
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.dummy import DummyClassifier
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
@@ -30,10 +30,20 @@ from sidelight.session.accounts import OneOffAccount
 from sidelight.session.paid_estimator import PaidEstimator
 from sidelight.session.pipeline import release_through
 from sidelight.session.query import prepare_query
-from sidelight.stability.pate.labels import NoisyLabels, label_claims
-from sidelight.stability.pate.plan import LabelPlan, public_queries, same_length
-from sidelight.stability.pate.proposals import ClearVotes, LabelPrice
-from sidelight.stability.pate.teachers import Ballot, Failed, Lessons, ballots, checked_key, counted, lessons, rehearsed
+from sidelight.stability.pate.labels import LabelPlan, NoisyLabels, label_claims
+from sidelight.stability.pate.proposals import ClearVotes, VotePrice
+from sidelight.stability.pate.teachers import (
+    Ballot,
+    Failed,
+    Lessons,
+    ballots,
+    checked_key,
+    counted,
+    lessons,
+    public_queries,
+    rehearsed,
+)
+from sidelight.stability.pate.typed_rows import same_length
 from sidelight.stability.pate.work_folder import WorkFolder, drawn_key, plan_digest
 
 #: Without a session the protected unit is all rows of one record id, however many.
@@ -67,8 +77,8 @@ class PATE(PaidEstimator, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         on_failure: A teacher that cannot be trained votes for the first class, and nothing says so ("first_class").
             What is wrong with the teacher itself comes out in a rehearsal with the public queries, as a warning.
             "raise" names such a teacher, charges and releases nothing: NOT PRIVATE, because that `fit` raised is an
-            exact bit about private rows, which nobody paid for. For rows that are public or generated.
-        n_jobs: Processes that train teachers; -1 for one a core.
+            exact bit about private rows that is not paid for. For rows that are public or generated.
+        n_jobs: Processes that train teachers; -1 for one per core.
         session: The budget to charge; record ids must then name what its table protects.
 
     >>> from sklearn.neighbors import NearestCentroid
@@ -109,8 +119,8 @@ class PATE(PaidEstimator, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.n_jobs = n_jobs
         self.session = session
 
-    def price(self, queries: int) -> LabelPrice:
-        """Return what labels of so many queries will cost, and whether something will be tested. Opens no row."""
+    def price(self, queries: int) -> VotePrice:
+        """Return what labels for this number of queries cost, and whether something will be tested. Opens no row."""
         return self._plan(declared_classes(self.classes)).price(queries)
 
     def fit(
@@ -129,8 +139,8 @@ class PATE(PaidEstimator, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         Args:
             X, y: The private records.
-            record_ids: One id a row, which the record keeps whatever other records there are; rows of one person share
-                one. Positions are no ids.
+            record_ids: One id per row, which the record keeps whatever other records there are; rows of one person
+                share one. Positions are no ids.
             queries: Public inputs, with the columns of X.
             work_folder: A private folder that keeps the ballots of trained teachers and then the outcome; after an
                 interruption the same call goes on there. Without it nothing is written.
@@ -147,7 +157,9 @@ class PATE(PaidEstimator, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             checked_key(partition_key)
         price = plan.price(int(asked.shape[0]))
         label_claims(price.queries, self.noise_scale, price.proposal)
-        self._check_spending(key)
+        self._check_session()
+        if self.session is None and key is not None:
+            raise RangeError("a key names an entry of a ledger, and there is none; pass a session with a ledger")
         self._rehearse(asked, classes)
 
         folder = None if work_folder is None else WorkFolder.at(work_folder)
@@ -197,8 +209,8 @@ class PATE(PaidEstimator, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Find out with public rows what is wrong with a teacher; with private ones nothing may be said."""
         if self.on_failure == "raise":
             warnings.warn(
-                "on_failure='raise' is not private: whether fit raises is an exact bit about private rows that nobody "
-                "pays for. Take it for public or generated rows only",
+                "on_failure='raise' is not private: whether fit raises is an exact bit about private rows that is "
+                "not paid for. Take it for public or generated rows only",
                 NotPrivateWarning,
                 stacklevel=3,
             )
@@ -211,11 +223,6 @@ class PATE(PaidEstimator, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 SidelightWarning,
                 stacklevel=3,
             )
-
-    def _check_spending(self, key: str | None) -> None:
-        self._check_session()
-        if self.session is None and key is not None:
-            raise RangeError("a key names an entry of a ledger, and there is none; pass a session with a ledger")
 
     def _ballots(self, taught: Lessons, folder: WorkFolder | None) -> list[Ballot]:
         """Train every teacher that has no ballot yet."""
@@ -271,10 +278,10 @@ class PATE(PaidEstimator, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if isinstance(outcome, Refused):
             return self
         self.labels_ = classes[np.asarray(outcome.value)]
-        if len(np.unique(self.labels_)) < 2:
-            self.student_ = ConstantStudent(self.labels_[0])
-        else:
-            self.student_ = clone(self.teacher if self.student is None else self.student).fit(queries, self.labels_)
+        student = clone(self.teacher if self.student is None else self.student)
+        if len(np.unique(self.labels_)) < 2:  # most classifiers cannot be trained with one class
+            student = DummyClassifier()
+        self.student_ = student.fit(queries, self.labels_)
         return self
 
     def _student(self) -> Any:
@@ -298,23 +305,3 @@ def _failure(number: int, found: Failed, folder: WorkFolder | None) -> TeacherEr
         f"private rows and is not shown: {where}. With on_failure='first_class' it would vote for the first class",
         number=number,
     )
-
-
-@dataclass(frozen=True)
-class ConstantStudent:
-    """Return the one label that was released: most classifiers cannot be trained with one class."""
-
-    label: Any
-
-    @property
-    def classes_(self) -> NDArray[Any]:
-        """The one class."""
-        return np.array([self.label])
-
-    def predict(self, rows: Any) -> NDArray[Any]:
-        """Return the label for every row."""
-        return np.repeat(self.classes_, len(rows) if isinstance(rows, list | tuple) else rows.shape[0])
-
-    def predict_proba(self, rows: Any) -> NDArray[np.float64]:
-        """Return certainty."""
-        return np.ones((len(self.predict(rows)), 1))

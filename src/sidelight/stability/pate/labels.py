@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any
+from numbers import Real
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -27,8 +28,17 @@ from sidelight.session import Answer
 from sidelight.session.accounts import OneOffAccount
 from sidelight.session.pipeline import release_through
 from sidelight.session.query import Prepared, Refusal
-from sidelight.stability.pate.proposals import FINE, ClearVotes, plain_epsilon
-from sidelight.stability.pate.vote_cost import checked_votes
+from sidelight.stability.pate.proposals import (
+    FINE,
+    ClearVotes,
+    VotePrice,
+    cheapest_proposal,
+    check_delta,
+    checked_votes,
+    pass_chance,
+    plain_epsilon,
+    vote_price,
+)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -64,14 +74,14 @@ class NoisyLabels:
         if given is not None and (isinstance(given, bool) or not isinstance(given, int) or given < 1):
             raise RangeError(f"teachers_per_unit must be a whole number of at least 1, got {given!r}")
 
-    def prepare(self, schema: Schema) -> PreparedLabels:
+    def prepare(self, schema: Schema) -> PreparedNoisyLabels:
         """Price the labels. Looks at the shape of the votes only."""
         votes = np.asarray(self.votes)
         for_one = label_claims(len(votes), self.noise_scale, self.proposal)
         teachers = self.teachers_per_unit or schema.rows_per_unit
         noise_scale = positive(self.noise_scale, name="noise_scale")
         queries, classes = votes.shape
-        return PreparedLabels(
+        return PreparedNoisyLabels(
             claims=for_one.map(lambda claim: for_group(claim, teachers)).with_unit(schema.unit),
             request={
                 "kind": "labels",
@@ -92,7 +102,7 @@ class NoisyLabels:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class PreparedLabels(Prepared):
+class PreparedNoisyLabels(Prepared):
     """Priced labels; everything but `run` and the votes is public."""
 
     votes: NDArray[np.int64] = field(repr=False)
@@ -103,7 +113,11 @@ class PreparedLabels(Prepared):
         """Test if there is something to test, then draw all labels."""
         del table  # the votes were derived from it
         with source.paying(self._price(None)):
-            return self._labels(source)
+            if self.proposal is not None and not self.proposal.clear(self.votes, float(self.noise_scale), source):
+                return Refusal(reason="the votes are not clear enough for the budget that was proposed")
+            scale = self.noise_scale * FINE
+            noise = priced_gaussian(self.votes.size, scale, price=self._price(scale), source=source)
+            return Answer(value=np.argmax(self.votes * FINE + noise.reshape(self.votes.shape), axis=1))
 
     def _price(self, scale: Fraction | None) -> DrawPrice:
         """Return the price of test and labels together, and with a scale that of noise of this scale alone."""
@@ -115,19 +129,11 @@ class PreparedLabels(Prepared):
             theorem="stability proof page, section on teachers",
         )
 
-    def _labels(self, source: Source) -> Answer | Refusal:
-        if self.proposal is not None and not self.proposal.clear(self.votes, float(self.noise_scale), source):
-            return Refusal(reason="the votes are not clear enough for the budget that was proposed")
-        scale = self.noise_scale * FINE
-        noise = priced_gaussian(self.votes.size, scale, price=self._price(scale), source=source)
-        noise = noise.reshape(self.votes.shape)
-        return Answer(value=np.argmax(self.votes * FINE + noise, axis=1))
-
 
 def label_claims(queries: int, noise_scale: Amount, proposal: ClearVotes | None) -> Claims:
-    """Return what labels of so many queries promise; public parameters only.
+    """Return the claims of labels for a number of queries; public parameters only.
 
-    A proposal that costs more than no proposal, whatever the votes, is sent back: nothing speaks for it.
+    A proposal that costs more than no proposal, whatever the votes, is refused.
     """
     sigma = positive(noise_scale, name="noise_scale")
     if proposal is None:
@@ -145,3 +151,83 @@ def label_claims(queries: int, noise_scale: Amount, proposal: ClearVotes | None)
             "any, whatever the votes; leave the proposal out, or propose a smaller budget"
         )
     return native_claims(proposal.price, mechanism="propose_test_release")
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabelPlan:
+    """The public numbers of a run; `expected_votes` are public or simulated counts, or the share that will agree."""
+
+    teachers: int
+    classes: int
+    noise_scale: Amount
+    delta: Amount
+    proposal: ClearVotes | Literal["auto"] | None
+    expected_votes: ArrayLike | float | None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.teachers, bool) or not isinstance(self.teachers, int | np.integer) or self.teachers < 2:
+            raise RangeError(f"teachers must be a whole number of at least 2, got {self.teachers!r}; 250 is usual")
+        positive(self.noise_scale, name="noise_scale")
+        check_delta(self.delta)
+        if self.proposal != "auto" and not isinstance(self.proposal, ClearVotes | None):
+            came = type(self.proposal).__name__
+            raise RangeError(f"proposal must be 'auto', None or ClearVotes(...), got {came}")
+        if isinstance(self.proposal, ClearVotes):
+            proposed, wanted = (exact(amount, name="delta") for amount in (self.proposal.delta, self.delta))
+            if proposed != wanted:
+                raise RangeError(
+                    f"the proposal has delta {self.proposal.delta} and the model {self.delta}; give both the same"
+                )
+
+    def price(self, queries: int) -> VotePrice:
+        """Choose the proposal if that is left to us, and price it.
+
+        Raises:
+            RangeError: The votes would be refused even if all of them agreed.
+        """
+        if queries < 1:
+            raise RangeError(f"there must be at least one public query, got {queries}")
+        votes = self._expected()
+        proposal = self.proposal if isinstance(self.proposal, ClearVotes) else None
+        if self.proposal == "auto" and votes is not None:  # else no public votes suggest that they are clear
+            proposal = cheapest_proposal(queries, self.noise_scale, delta=self.delta, votes=votes)
+        if proposal is not None:
+            self._check_reachable(proposal, queries)
+        return vote_price(queries, self.noise_scale, delta=self.delta, proposal=proposal, votes=votes)
+
+    def _check_reachable(self, proposal: ClearVotes, queries: int) -> None:
+        unanimous = np.zeros((queries, self.classes), np.int64)
+        unanimous[:, 0] = self.teachers
+        chance = pass_chance(proposal, noise_scale=self.noise_scale, votes=unanimous)
+        if not chance >= 0.5:
+            raise RangeError(
+                f"{self.teachers} teachers are too few for this proposal: even if all agreed on all {queries} queries "
+                f"it would pass with probability {chance:.2g} only; propose a larger budget or a smaller order, take "
+                "more teachers or less noise, or leave the proposal out"
+            )
+
+    def _expected(self) -> NDArray[np.int64] | None:
+        given = self.expected_votes
+        if given is None:
+            return None
+        if isinstance(given, Real) and not isinstance(given, bool):
+            return votes_of_agreement(float(given), teachers=int(self.teachers), classes=self.classes)
+        votes = checked_votes(given)
+        if votes.shape[1] != self.classes or len(votes) == 0 or np.any(votes.sum(axis=1) != self.teachers):
+            raise RangeError(
+                f"expected_votes want one column for each of the {self.classes} classes, and rows that add up to the "
+                f"{self.teachers} teachers; simulate_votes(..., teachers={self.teachers}) gives such votes"
+            )
+        return votes
+
+
+def votes_of_agreement(share: float, *, teachers: int, classes: int) -> NDArray[np.int64]:
+    """Return one query's votes: this share of teachers agrees, all others vote for one other class (the closest case).
+
+    >>> votes_of_agreement(0.9, teachers=250, classes=4).tolist()
+    [[225, 25, 0, 0]]
+    """
+    if not 0.5 < share <= 1:
+        raise RangeError(f"the share of teachers who agree must lie above 0.5 and be at most 1, got {share}")
+    agree = round(share * teachers)
+    return np.array([[agree, teachers - agree, *[0] * (classes - 2)]], np.int64)

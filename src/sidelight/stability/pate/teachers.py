@@ -28,10 +28,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sidelight.errors import RangeError
+from sidelight.errors import RangeError, SchemaError
 from sidelight.fork_guard import temporary_folder
 from sidelight.records.cells import number_of, text_of
-from sidelight.stability.pate.typed_rows import Form, TypedRows
+from sidelight.stability.pate.typed_rows import Form, TypedRows, form_of
 
 Ballot = NDArray[np.int32]  # a class index for every query
 
@@ -39,7 +39,7 @@ Ballot = NDArray[np.int32]  # a class index for every query
 _REHEARSED_ROWS, _MOST_REHEARSED = 6, 200
 
 
-#: Whole numbers of so many digits are floats as well. Longer ids that agree as floats share a teacher.
+#: Whole numbers with this number of digits are exact floats. Longer ids that agree as floats share a teacher.
 _EXACT_DIGITS = 15
 
 #: What a missing id, or one of a kind without an identity, becomes: such records count as one person's.
@@ -180,7 +180,7 @@ def rehearsed(teacher: Any, queries: Any, *, classes: NDArray[Any]) -> Failed | 
 
 
 def counted(ballots_cast: Sequence[Ballot], classes: int) -> NDArray[np.int64]:
-    """Return the votes: one row a query, one column a class."""
+    """Return the votes: one row per query, one column per class."""
     cast = np.stack(ballots_cast)
     return np.stack([(cast == place).sum(axis=0) for place in range(classes)], axis=1)
 
@@ -279,3 +279,47 @@ def _is_plain(kind: type) -> bool:
     from decimal import Decimal
 
     return issubclass(kind, (datetime.date, datetime.time, uuid.UUID, Decimal))
+
+
+def simulate_votes(
+    teacher: Any,
+    rows: Any,
+    targets: Any,
+    queries: Any,
+    *,
+    classes: Any,
+    teachers: int,
+    rows_a_teacher: int,
+    rng: np.random.Generator,  # noqa: TID251 - simulation
+) -> NDArray[np.int64]:
+    """Return the votes on `queries` of simulated teachers, each taught with public rows drawn at random.
+
+    Rows may serve several teachers: their votes agree a little more than those of real ones if public rows are few.
+    """
+    form, declared = form_of(queries), np.unique(np.asarray(classes))
+    public, labels, missing = form.read(rows), class_indices(targets, declared), takes_missing(teacher)
+    if not 1 <= rows_a_teacher <= len(labels):
+        raise RangeError(f"rows_a_teacher must be from 1 to the {len(labels)} public rows, got {rows_a_teacher}")
+    cast = []
+    for number in range(teachers):
+        mine = rng.choice(len(labels), rows_a_teacher, replace=False)
+        mine = mine[(labels[mine] >= 0) & public.usable(mine, missing=missing)]
+        found = ballot(teacher, public.take(mine), labels[mine], form.like, classes=declared, seed=number)
+        if isinstance(found, Failed):
+            raise RangeError(f"the teacher cannot be trained with {rows_a_teacher} public rows:\n{found.cause}")
+        cast.append(found)
+    return counted(cast, len(declared))
+
+
+def public_queries(queries: Any, *, teacher: Any) -> Form:
+    """Check public inputs, which may be looked at, and return the form that they give to the private ones."""
+    if queries is None:
+        raise SchemaError("fit wants queries=...: public inputs that the teachers label and the student learns from")
+    form = form_of(queries)
+    asked = int(form.like.shape[0])
+    if asked < 1:
+        raise SchemaError("queries must have rows and columns, as X has, got no row")
+    public = form.read(form.like)
+    if not public.usable(np.arange(asked), missing=takes_missing(teacher)).all():
+        raise SchemaError("queries must be finite numbers, and some are not; leave those rows out, they are public")
+    return form

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any, Literal
 
@@ -23,6 +23,7 @@ from sidelight.records.cells import numbers_of, text_of, texts_of
 Kind = Literal["number", "text", "category"]
 Shape = Literal["array", "sparse", "frame"]
 
+_CALLED = {"array": "an array or a list", "sparse": "a sparse matrix", "frame": "a frame"}
 _FORMS = "a two-dimensional array, a list of rows, a sparse matrix, or a pandas or Polars frame"
 
 
@@ -31,14 +32,9 @@ class Form:
     """What the public queries look like: their container, their columns, and of which type each is."""
 
     shape: Shape
-    names: tuple[Any, ...]  # of a frame; empty otherwise
     kinds: tuple[Kind, ...]
     like: Any  # the queries in this form
-
-    @property
-    def columns(self) -> int:
-        """How many columns there are."""
-        return len(self.kinds)
+    names: tuple[Any, ...] = ()  # of a frame
 
     def read(self, rows: Any) -> TypedRows:
         """Read private rows; no cell of them raises, warns, or says anything about another.
@@ -56,7 +52,7 @@ class Form:
         shape = _shape_of(rows, name="X")
         if shape != self.shape:
             raise SchemaError(
-                f"X is given as {_called(shape)} and queries as {_called(self.shape)}; give both in the same form, so "
+                f"X is given as {_CALLED[shape]} and queries as {_CALLED[self.shape]}; give both in the same form, so "
                 "that the types of the public queries are those of X"
             )
         if shape == "frame":
@@ -64,7 +60,7 @@ class Form:
             if sorted(map(repr, names)) != sorted(map(repr, self.names)):
                 raise SchemaError("X must have the columns of queries, by name; they differ")
         elif not isinstance(rows, list | tuple):
-            _check_array(rows, self.columns)
+            _check_array(rows, len(self.kinds))
 
     def build(self, columns: Sequence[NDArray[Any]]) -> Any:
         """Put columns of cells into the container of the queries."""
@@ -77,7 +73,7 @@ class Form:
             return type(self.like)(made)
         if set(self.kinds) == {"number"}:
             return np.stack(columns, axis=1).astype(self.like.dtype, copy=False)
-        out = np.empty((len(columns[0]), self.columns), object)
+        out = np.empty((len(columns[0]), len(self.kinds)), object)
         for place, cells in enumerate(columns):
             out[:, place] = cells
         return out
@@ -100,7 +96,11 @@ class TypedRows:
     def usable(self, places: NDArray[np.intp], *, missing: bool) -> NDArray[np.bool_]:
         """Return for each row whether its numbers can be learned from, by itself; `missing` allows NaN."""
         if self.form.shape == "sparse":
-            return _usable_sparse(self.take(places), missing=missing)
+            rows = self.take(places)
+            bad = np.isinf(rows.data) if missing else ~np.isfinite(rows.data)
+            usable = np.ones(rows.shape[0], bool)
+            usable[np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))[bad]] = False
+            return usable
         if isinstance(self.parts, list):
             kinds = zip(self.parts, self.form.kinds, strict=True)
             numbers = [cells[places] for cells, kind in kinds if kind == "number"]
@@ -125,31 +125,24 @@ def form_of(queries: Any) -> Form:
         if kind not in "fiub":
             raise SchemaError(f"queries must hold real numbers, got a sparse matrix of type {like.dtype}")
         like = like if kind == "f" else like.astype(np.float64)
-        return Form(shape="sparse", names=(), kinds=_numbers(like), like=like)
+        return Form(shape="sparse", kinds=("number",) * like.shape[1], like=like)
     asked = np.asanyarray(queries) if isinstance(queries, np.ndarray) else _untyped(queries, None)
     if asked.ndim != 2 or asked.shape[1] < 1:
         raise SchemaError(f"queries must have rows and columns, as X has, got shape {tuple(asked.shape)}")
     if asked.dtype.kind in "fiub" and not isinstance(asked, np.ma.MaskedArray):
         like = asked if asked.dtype.kind == "f" else asked.astype(np.float64)
-        return Form(shape="array", names=(), kinds=_numbers(like), like=like)
+        return Form(shape="array", kinds=("number",) * like.shape[1], like=like)
     _check_array(asked, int(asked.shape[1]), name="queries")
     cells = [asked[:, place].tolist() for place in range(asked.shape[1])]
     kinds: tuple[Kind, ...] = tuple("number" if _all_numbers(column) else "text" for column in cells)
-    form = Form(shape="array", names=(), kinds=kinds, like=np.empty((0, len(kinds))))
-    columns = [_read(column, kind) for column, kind in zip(cells, kinds, strict=True)]
-    return Form(shape="array", names=(), kinds=kinds, like=form.build(columns))
-
-
-def _numbers(like: Any) -> tuple[Kind, ...]:
-    number: Kind = "number"
-    return (number,) * int(like.shape[1])
+    form = Form(shape="array", kinds=kinds, like=np.empty((0, len(kinds))))
+    return replace(form, like=form.build([_read(column, kind) for column, kind in zip(cells, kinds, strict=True)]))
 
 
 def _form_of_frame(queries: Any) -> Form:
     import narwhals.stable.v2 as nw
 
     names = _names(queries, name="queries")
-    pandas = hasattr(queries, "iloc")
     kinds: list[Kind] = []
     made: dict[Any, Any] = {}
     for name in names:
@@ -157,14 +150,13 @@ def _form_of_frame(queries: Any) -> Form:
         found = nw.from_native(column, series_only=True)
         cells = found.to_list()
         kind = _kind_of(found.dtype, cells, name=name)
-        if kind == "category" and not pandas:
+        if kind == "category" and not hasattr(queries, "iloc"):
             kind = "text"  # what Polars calls a category has no labels that were declared for good
         kinds.append(kind)
         if kind == "category":
             made[name] = column.reset_index(drop=True)
         else:
-            dtype = _pandas_type(column, kind) if pandas else _polars_type(column, kind)
-            made[name] = _column(_read(cells, kind), column, kind, dtype=dtype)
+            made[name] = _column(_read(cells, kind), column, kind, dtype=_type_of(column, kind))
     return Form(shape="frame", names=names, kinds=tuple(kinds), like=type(queries)(made))
 
 
@@ -182,14 +174,11 @@ def _kind_of(dtype: Any, cells: list[Any], *, name: Any) -> Kind:
     raise SchemaError(f"the column {name!r} of queries is of type {dtype}; make numbers, texts or a category of it")
 
 
-def _pandas_type(column: Any, kind: Kind) -> Any:
-    if kind == "number":
-        return np.float64
-    return column.dtype if str(column.dtype).startswith("str") else object
-
-
-def _polars_type(column: Any, kind: Kind) -> Any:
-    """Return Float64 or String of the library that the column is of, which is not imported here."""
+def _type_of(column: Any, kind: Kind) -> Any:
+    """Return the type of floats or texts in the library that a column is of, which is not imported here."""
+    if hasattr(column, "iloc"):  # pandas
+        text = column.dtype if str(column.dtype).startswith("str") else object
+        return np.float64 if kind == "number" else text
     import narwhals.stable.v2 as nw
 
     wanted = nw.Float64() if kind == "number" else nw.String()
@@ -212,7 +201,7 @@ def _parts(rows: Any, form: Form) -> Any:
         return rows.tocsr()
     if form.shape == "frame":
         return _frame_parts(rows, form)
-    array = rows if isinstance(rows, np.ndarray) else _untyped(rows, form.columns)
+    array = rows if isinstance(rows, np.ndarray) else _untyped(rows, len(form.kinds))
     plain = array.dtype.kind in "fiub" and not isinstance(array, np.ma.MaskedArray)
     if plain and set(form.kinds) == {"number"}:
         return array  # converted share by share: each number by itself
@@ -301,18 +290,25 @@ def _check_array(rows: Any, columns: int, *, name: str = "X") -> None:
         raise SchemaError(f"{name} must hold real numbers or texts, got an array of type {rows.dtype}")
 
 
-def _called(shape: Shape) -> str:
-    return {"array": "an array or a list", "sparse": "a sparse matrix", "frame": "a frame"}[shape]
-
-
 def _all_numbers(cells: list[Any]) -> bool:
     """Return whether public cells are numbers, or missing; texts that spell numbers are texts."""
     present = [cell for cell in cells if text_of(cell) is not None]
     return all(isinstance(cell, Real | np.bool_) for cell in present)
 
 
-def _usable_sparse(rows: Any, *, missing: bool) -> NDArray[np.bool_]:
-    bad = np.isinf(rows.data) if missing else ~np.isfinite(rows.data)
-    found = np.ones(rows.shape[0], bool)
-    found[np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))[bad]] = False
-    return found
+def same_length(rows: Any, targets: Any, record_ids: Any, form: Form) -> None:
+    """Check that rows, labels and ids belong together, and that rows are like the queries; no cell is read."""
+    if record_ids is None:
+        raise SchemaError(
+            "fit wants record_ids=...: one id per row, such as a patient number, that a record keeps whatever other "
+            "records there are. Positions are no ids: one row more would move all rows behind it to other teachers"
+        )
+    if targets is None:
+        raise SchemaError("fit requires y to be passed, but the target y is None; give one label per row")
+    form.check(rows)
+    length = len(rows) if isinstance(rows, list | tuple) else int(rows.shape[0])
+    for name, column in (("y", targets), ("record_ids", record_ids)):
+        if len(getattr(column, "shape", (0,))) != 1:
+            raise SchemaError(f"{name} must be one column; write {name}.ravel()")
+        if len(column) != length:
+            raise SchemaError(f"X and {name} must have the same length: entry i of {name} belongs to row i")

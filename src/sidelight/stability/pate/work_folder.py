@@ -1,7 +1,7 @@
 """A folder in which the ballots of trained teachers wait until all are there, so that a run can be interrupted.
 
 Everything in it is private: ballots are what the noise hides, the key says who taught whom. Files are readable by their
-owner only, and are written beside their place and then moved there, so that none is ever half a file. A ballot is used
+owner only, and are written under another name and then renamed, so that none is ever half a file. A ballot is used
 again only under the plan it was made for: the same records, queries, classes and teachers. Delete the folder when the
 labels are released.
 """
@@ -105,13 +105,13 @@ class WorkFolder:
         return self.path / f"outcome-{name}.json"
 
     def _write(self, file: Path, content: bytes) -> None:
-        beside = file.with_name(f"{file.name}.{os.getpid()}.part")
-        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        part = file.with_name(f"{file.name}.{os.getpid()}.part")
+        descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         with os.fdopen(descriptor, "wb") as stream:
             stream.write(content)
             stream.flush()
             os.fsync(stream.fileno())
-        os.replace(beside, file)
+        os.replace(part, file)
 
 
 def drawn_key() -> bytes:

@@ -1,24 +1,32 @@
-"""How long the next batch may be: the largest delay whose chance of a missed change of leader is within the tolerance.
+"""RW-AdaBatch follows the leader in batches, and how long the next batch may be.
 
-Delay B is allowed at time t when the gap is at least `threshold(t, B)`; this replaces a root search by integer
-bisection (experts proof page, Theorem 5). The chance is bounded in two ways: n - 1 rivals stand at least k behind the
-leader, B reports follow, with independent noise N(0, η²) on each coordinate and gains that move a rival at most cB
-nearer; both bounds are functions of x = (k - cB)/(η √(2B)) alone (Theorems 3 and 4).
+It absorbs reports as long as the leader would hardly change meanwhile, so observers of the actions learn sums of
+batches only, and each report hides among the others of its batch (`amplified`).
+
+The delay is the largest whose chance of a missed change of leader is within the tolerance. Delay B is allowed at time t
+when the gap is at least `threshold(t, B)`, found by integer bisection (experts proof page, Theorem 5). The chance is
+bounded in two ways: n - 1 rivals stand at least k behind the leader, B reports follow, with independent noise N(0, η²)
+on each coordinate and gains that move a rival at most cB nearer; both bounds are functions of x = (k - cB)/(η √(2B))
+alone (Theorems 3 and 4).
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, fields
 from functools import cache
-from typing import Literal
+from importlib import import_module
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sidelight.errors import RangeError, nearest
-from sidelight.experts.player import Floats
+from sidelight.experts.follow_leader import SumPlayer, ftpl_bound
+from sidelight.experts.player import Floats, checked_actions, checked_scale, checked_scales
+from sidelight.experts.states import Stream, checked_kind, floats, written
+from sidelight.guarantees import Neighbours
 
 #: "union": Lévy's inequality for each rival, summed; closed form. "paper": the bound of the published Theorem 4.1.
 Bound = Literal["union", "paper"]
@@ -50,8 +58,7 @@ class DelayRule:
     largest_batch: int | None = None
 
     def __post_init__(self) -> None:
-        if isinstance(self.actions, bool) or not isinstance(self.actions, int) or self.actions < 2:
-            raise RangeError(f"actions must be a whole number of at least 2, got {self.actions!r}")
+        checked_actions(self.actions)
         for name in ("noise_scale", "tolerance", "gain_range"):
             value = getattr(self, name)
             if not (math.isfinite(value) and value > 0):
@@ -190,3 +197,125 @@ def _paper_interpolant() -> Callable[[Floats], Floats]:
     order = np.argsort(logs)
     inverse: Callable[[Floats], Floats] = PchipInterpolator(logs[order], b[order], extrapolate=True)
     return inverse
+
+
+class RWAdaBatch(SumPlayer):
+    """Play the leader of the absorbed sums; absorb a batch when its delay has run out.
+
+    Guarantee: `amplified(mu, time)` against observers of actions and batch boundaries, for gains fixed in advance
+    (experts proof page, Theorem 8). Against everybody else: that of the reports.
+
+    Accuracy: the expected regret is at most that of RW-FTPL plus 2 a c √(T ln n) (`adabatch_bound`).
+
+    The noise of every round and coordinate must be the same: reports with less noise than `noise_scale`, those of a
+    large client say, are padded to it here (experts proof page, Theorem 13), with more they are refused. Gains must lie
+    in [0, gain_range]: clients clip before their noise.
+    """
+
+    def __init__(
+        self,
+        *,
+        actions: int,
+        noise_scale: float,
+        tolerance: float = 0.01,
+        gain_range: float = 1.0,
+        bound: Bound = "union",
+        largest_batch: int | None = None,
+        stream: Stream | None = None,
+    ) -> None:
+        self.rule = DelayRule(
+            actions=actions,
+            noise_scale=checked_scale(noise_scale),
+            tolerance=tolerance,
+            gain_range=gain_range,
+            bound=bound,
+            largest_batch=largest_batch,
+        )
+        stream = Stream() if stream is None else stream
+        super().__init__(self.rule.noise_scale * stream.normals("start", actions), stream)
+        self._delay = 0
+        self._buffer = np.zeros(actions)
+        self._boundaries: list[int] = []
+
+    @property
+    def actions(self) -> int:
+        """How many actions there are, n."""
+        return self.rule.actions
+
+    @property
+    def noise_scale(self) -> float:
+        """η, of each coordinate of each round."""
+        return self.rule.noise_scale
+
+    @property
+    def boundaries(self) -> tuple[int, ...]:
+        """The rounds after which a batch was absorbed; public."""
+        return tuple(self._boundaries)
+
+    def amplified(
+        self, *, mu: float, time: int, clip_failure: float = 0.0, neighbours: Neighbours = Neighbours.LOCAL
+    ) -> Any:
+        """Return the guarantee (`Amplified`) of the report of round `time` against observers.
+
+        `mu` is that of the report itself, for the relation `neighbours`.
+        """
+        published = import_module("sidelight.published.amplification")  # which is built on this package
+        return published.amplified(self.rule, mu=mu, time=time, clip_failure=clip_failure, neighbours=neighbours)
+
+    def update(self, report: ArrayLike, *, noise_scale: ArrayLike | None = None, mask: ArrayLike | None = None) -> None:
+        """Close the round; the report goes into the buffer, and the buffer into the sums when its delay has run out."""
+        del mask
+        values = self._checked(report)
+        given = checked_scales(noise_scale, usual=self.noise_scale, actions=self.actions)
+        if (given > self.noise_scale * (1 + 1e-12)).any():
+            raise RangeError(
+                f"RW-AdaBatch wants reports with noise of at most {self.noise_scale}, got {given.max()}; start it with "
+                "the largest noise that a round can have"
+            )
+        self.rounds_played += 1
+        if (given < self.noise_scale).any():
+            padding = np.sqrt(np.maximum(0.0, self.noise_scale**2 - given**2))
+            values = values + padding * self.stream.normals(f"padding {self.rounds_played}", self.actions)
+        self._buffer = self._buffer + values
+        if self._delay > 0:
+            self._delay -= 1
+        else:
+            self._absorb()
+        self._open = False
+
+    def _absorb(self) -> None:
+        self._sums = self._sums + self._buffer
+        self._buffer = np.zeros(self.actions)
+        self._boundaries.append(self.rounds_played)
+        second, first = np.partition(self._sums, self.actions - 2)[-2:]
+        self._delay = int(self.rule.delay(first - second, self.rounds_played))
+
+    def state(self) -> dict[str, Any]:
+        """Return everything that the next action depends on. Of absorbed batches it holds sums only, never reports."""
+        own = {
+            "kind": "rw_adabatch",
+            "delay": self._delay,
+            "boundaries": list(self._boundaries),
+            "buffer": written(self._buffer),
+        }
+        return self._state() | asdict(self.rule) | own
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> RWAdaBatch:
+        """Return the player that goes on where the stored one stopped, in the middle of a batch or not."""
+        checked_kind(state, "rw_adabatch")
+        rule = {each.name: state[each.name] for each in fields(DelayRule)}
+        player = cls(**rule, stream=Stream.from_state(state["stream"]))
+        player._restore(state)
+        player._delay = state["delay"]
+        player._boundaries = [int(round_) for round_ in state["boundaries"]]
+        player._buffer = floats(state["buffer"], (player.actions,))
+        return player
+
+
+def adabatch_bound(
+    *, actions: int, rounds: int, noise_scale: float, tolerance: float = 0.01, gain_range: float = 1.0
+) -> float:
+    """Bound the expected regret of RW-AdaBatch: that of RW-FTPL plus 2 a c √(T ln n)."""
+    plain = ftpl_bound(actions=actions, rounds=rounds, noise_scale=noise_scale, gain_range=gain_range)
+    return plain + 2 * tolerance * gain_range * math.sqrt(rounds * math.log(actions))

@@ -3,35 +3,23 @@
 Rows are scaled to length 1. The objective is Σ l(y xᵀθ) + λ/2 |θ|², with |l'| <= 1, l'' <= 1/4 and |l'''| <= l''; its
 strength a is the smallest eigenvalue of its Hessian at the minimum, λ included (stability proof page, Theorem 12).
 Hand-made: the published tails are too short, and the published move of the strength assumes what it should prove.
-
-`Precision` is what floats prove about a computed minimum, for a bound of the number of rows: how near it and its
-strength are. That number is private where records are added and removed, so the bound is one that was released with
-noise; a bound that somebody declared would be a promise about private rows (stability proof page, Theorem 14).
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from fractions import Fraction
 
 from sidelight.errors import RangeError
 from sidelight.mechanisms.tests_and_bounds import private_upper_bound
 from sidelight.noise import Source
-from sidelight.stability.posterior_sampling.ridge import EIGENVALUE_TOLERANCE, Directions
+from sidelight.published.adaops import Directions
+from sidelight.stability.propose_test_release import EIGENVALUE_TOLERANCE
 
-#: Of the logistic loss: the largest slope and the largest curvature.
+#: Of the logistic loss: the largest first and the largest second derivative.
 SLOPE, CURVATURE = 1.0, 0.25
-
 #: One record, added or removed, moves the strength by at most this, whatever the penalty (Theorem 12).
 STRENGTH_MOVE = SLOPE + CURVATURE
-
-
-#: Of the budget, what the bound of the number of rows takes: it need not be tight, floats are precise enough.
-COUNT_SHARE = Fraction(1, 1000)
-
-#: Of delta, what it may fail with.
-COUNT_FAILURE = Fraction(1, 60)
 
 
 def minimum_move(strength: float, *, inexactness: float = 0.0) -> float:
@@ -92,14 +80,18 @@ def _terms(order: float, strength: float, directions: Directions, inexactness: f
 
 @dataclass(frozen=True)
 class Precision:
-    """How near a certified minimum is to the true one if there are at most `rows` rows of length 1."""
+    """How near a certified minimum is to the true one if there are at most `rows` rows of length 1, proved by floats.
+
+    The number of rows is private where records are added and removed, so the bound is one that was released with noise;
+    a bound that somebody declared would be a promise about private rows (stability proof page, Theorem 14).
+    """
 
     rows: float
     penalty: float
 
     @property
     def tolerance(self) -> float:
-        """What the gradient at the minimum is certified to: what floats can prove for so many rows, with room.
+        """What the gradient at the minimum is certified to: what floats can prove for this number of rows, with room.
 
         |θ|² <= 2 ln 2 n/λ, because the objective at 0 is n ln 2; the certificate grows with rows and |θ|.
         """

@@ -6,7 +6,7 @@ of the published bound is corrected by one).
 
 It holds for observers of actions and batch boundaries only: not for the server, which sees each report; not for a
 coalition with other clients of the batch; and only if gains were fixed in advance. `central_guarantee` gives what
-always holds.
+always holds. Where that is enough, use `RWMeta` instead: it gains more where data drift (explanation page on experts).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sidelight.errors import RangeError
-from sidelight.experts.delay import DelayRule, change_probability
+from sidelight.experts.adabatch import DelayRule, change_probability
 from sidelight.experts.player import Floats
 from sidelight.guarantees import GDP, ApproxDP, Event, Neighbours
 from sidelight.guarantees.curves import gaussian_floats

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,24 +15,13 @@ from sidelight.aggregates.clipped_vector import ClippedVector
 from sidelight.aggregates.coding import CategoryCoding, SideBySide
 from sidelight.aggregates.collect import coded_rows
 from sidelight.errors import NotCertifiedError, RangeError, SchemaError
-from sidelight.guarantees import GDP, RDP, Amount, Claims, Neighbours, decimal_text, exact, positive
+from sidelight.guarantees import GDP, RDP, Amount, Claims, decimal_text, exact, positive
 from sidelight.guarantees.conversions import gdp_within
 from sidelight.mechanisms.price import DrawPrice
 from sidelight.mechanisms.priced_draws import priced_normals
 from sidelight.mechanisms.tests_and_bounds import private_lower_bound
 from sidelight.noise import Source, public_grid, to_grid
-from sidelight.records import Number, Schema, Table
-from sidelight.regression.fit_core import certified_minimum
-from sidelight.regression.losses import LogisticLoss
-from sidelight.regression.objective import Objective
-from sidelight.regression.rows import RowPolicy, StreamedRows
-from sidelight.release import Outcome
-from sidelight.session import Answer, release_once
-from sidelight.stability.budgets import order_budget, row_budget
-from sidelight.stability.engine import PreparedCertificate, propose_and_certify
-from sidelight.stability.logistic_divergence import (
-    COUNT_FAILURE,
-    COUNT_SHARE,
+from sidelight.published.logistic_divergence import (
     SLOPE,
     STRENGTH_MOVE,
     Precision,
@@ -41,7 +30,20 @@ from sidelight.stability.logistic_divergence import (
     private_precision,
     shaped_divergence,
 )
-from sidelight.stability.posterior_sampling.ridge import checked_rows
+from sidelight.records import Schema, Table
+from sidelight.regression.fit_core import certified_minimum
+from sidelight.regression.losses import LogisticLoss
+from sidelight.regression.objective import Objective
+from sidelight.regression.rows import RowPolicy, StreamedRows
+from sidelight.session import Answer
+from sidelight.stability.propose_test_release import (
+    PreparedProposal,
+    ProposingQuery,
+    amounts,
+    check_rows_at_most,
+    order_budget,
+    row_budget,
+)
 
 Shape: TypeAlias = Literal["isotropic", "hessian"]
 Floats = NDArray[np.float64]
@@ -49,13 +51,17 @@ Floats = NDArray[np.float64]
 LEVELS = 1 << 14
 #: Of delta, what the private bound of the strength may fail with.
 _FAILURE = Fraction(1, 6)
+#: Of the budget, what the bound of the number of rows takes: it need not be tight, floats are precise enough.
+COUNT_SHARE = Fraction(1, 1000)
+#: Of delta, what it may fail with.
+COUNT_FAILURE = Fraction(1, 60)
 #: The minimum is not rounded before the noise; on so fine a grid floats are what they are.
 _FINEST = -100
 _LIMIT_STEPS = 2.0**48
 
 
 @dataclass(frozen=True, kw_only=True)
-class StableLogistic:
+class StableLogistic(ProposingQuery):
     """Release a logistic regression by output perturbation, with noise adapted to a private bound of the strength of
     convexity.
 
@@ -63,8 +69,8 @@ class StableLogistic:
     (stability proof page, Theorems 2, 12 and 14), for tables of any number of rows. The minimum is certified; what it
     misses is part of the bound, by a private bound of the number of rows that takes a thousandth of the budget.
 
-    Accuracy: noise of s/μ on every coefficient of rows of length 1, s about 1 over the strength; objective perturbation
-    (`sl.LogisticRegression`) is better on most data. With `shape="hessian"` well determined directions get less noise.
+    Accuracy: noise of s/μ on every coefficient of rows of length 1, s about 1 over the strength; with `shape="hessian"`
+    well determined directions get less. Use `sl.LogisticRegression` instead: it is better on most data.
 
     Args:
         features: Names of `Number` columns; rows longer than `feature_norm` are shortened.
@@ -100,10 +106,11 @@ class StableLogistic:
     rows_at_most: int = 10**6
     strength_share: Amount = "0.15"
     order: Amount | None = None
+    _wanted = "a logistic regression wants sl.Table(data, schema=[...])"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "features", tuple(self.features))
-        checked_rows(self.rows_at_most)
+        check_rows_at_most(self.rows_at_most)
         if self.shape not in ("isotropic", "hessian"):
             raise RangeError(f"shape is 'isotropic' or 'hessian', got {self.shape!r}")
         if not 0 < exact(self.strength_share, name="strength_share") < 1 - COUNT_SHARE:
@@ -115,10 +122,10 @@ class StableLogistic:
         if self.order is not None and self.shape == "isotropic":
             raise RangeError("an order is for shape='hessian'; isotropic noise is priced without one")
 
-    def prepare(self, schema: Schema) -> PreparedCertificate[_Minimum, _Convexity, _Noise]:
+    def prepare(self, schema: Schema) -> PreparedLogistic:
         """Check the query against the schema and price it. Opens no data."""
         rows = _coded(self, schema)
-        row = row_budget(self.epsilon, self.delta, unit=schema.unit, neighbours=Neighbours.ADD_REMOVE)
+        row = row_budget(self.epsilon, self.delta, unit=schema.unit)
         share, left = exact(self.strength_share, name="strength_share"), row.delta * (1 - _FAILURE - COUNT_FAILURE)
         rest_share = 1 - share - COUNT_SHARE
         order = None
@@ -131,56 +138,42 @@ class StableLogistic:
         else:
             budget = order_budget(row.epsilon, left, order=self.order)
             within = Claims.of(RDP({budget.order: budget.divergence}, numerics="idealized"))
-            mu, order = math.sqrt(2 * budget.rho), float(budget.order)
+            mu, order = math.sqrt(2 * budget.rho), budget.order
             count_mu, strength_mu = budget.mu(COUNT_SHARE), budget.mu(share)
             rest = float(rest_share * budget.divergence) * (1 - 1e-12)
         if self.penalty is None:
             penalty = Fraction(max(2, round((self.rows_at_most / (2 * mu * mu)) ** (1 / 3))))
         else:
             penalty = exact(self.penalty, name="penalty")
-        proposal = _Proposal(
-            rows=rows,
-            penalty=penalty,
-            count_mu=count_mu,
-            strength_mu=strength_mu,
-            rest=rest,
-            order=None if order is None else budget.order,
-            count_failure=float(row.delta * COUNT_FAILURE),
-            failure=float(row.delta * _FAILURE),
-        )
-        return propose_and_certify(
-            proposal,
-            budget=row,
+        return PreparedLogistic(
+            claims=row.idealized,
             within=within,
             request={
                 "kind": "stable_logistic_regression",
                 "features": list(self.features),
                 "target": self.target,
-                "feature_norm": decimal_text(exact(self.feature_norm, name="feature_norm")),
-                "intercept": decimal_text(exact(self.intercept, name="intercept")),
-                "epsilon": decimal_text(exact(self.epsilon, name="epsilon")),
-                "delta": decimal_text(exact(self.delta, name="delta")),
+                **amounts(self, "feature_norm", "intercept", "epsilon", "delta"),
                 "penalty": decimal_text(penalty),
                 "shape": self.shape,
-                "order": "none" if order is None else repr(order),
+                "order": "none" if order is None else repr(float(order)),
                 "strength_share": decimal_text(share),
                 "count_share": decimal_text(COUNT_SHARE),
                 "rows_at_most": str(self.rows_at_most),
             },
             refusal="the data do not make the objective convex enough for the noise that was proposed",
+            rows=rows,
+            penalty=penalty,
+            count_mu=count_mu,
+            strength_mu=strength_mu,
+            rest=rest,
+            order=order,
+            count_failure=float(row.delta * COUNT_FAILURE),
+            failure=float(row.delta * _FAILURE),
         )
-
-    def release(self, table: Table) -> Outcome:
-        """Release from a table with exactly this query's budget and no ledger."""
-        return release_once(self, table)
-
-    def declare(self) -> Number:
-        """Refuse a bare array: a regression needs named columns."""
-        raise SchemaError("a logistic regression wants sl.Table(data, schema=[...])")
 
 
 @dataclass(frozen=True)
-class _Rows:
+class _UnitRows:
     """How columns become rows of length 1: integer codes over their largest length."""
 
     names: tuple[str, ...]
@@ -220,16 +213,14 @@ class _Minimum:
     vectors: Floats = field(repr=False)
 
 
-@dataclass(frozen=True)
-class _Convexity:
+class Convexity(NamedTuple):
     """What was released: a lower bound of the strength, NaN for none, and the precision of everything computed."""
 
     strength: float
     precision: Precision
 
 
-@dataclass(frozen=True)
-class _Noise:
+class MinimumNoise(NamedTuple):
     """Deviation of isotropic noise, or precision of shaped noise; the other is None. `least`: in any direction."""
 
     deviation: float | None
@@ -238,9 +229,11 @@ class _Noise:
     price: DrawPrice
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Proposal:
-    rows: _Rows
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PreparedLogistic(PreparedProposal[_Minimum, Convexity, MinimumNoise]):
+    """A `StableLogistic` fitted to a schema."""
+
+    rows: _UnitRows
     penalty: Fraction
     count_mu: float
     strength_mu: float
@@ -250,6 +243,7 @@ class _Proposal:
     failure: float
 
     def look(self, table: Table, source: Source) -> _Minimum:
+        """Minimise, as precisely as a private bound of the number of rows allows to prove."""
         loss = LogisticLoss(classes=(0, 1))
         policy = RowPolicy(loss=loss, features=self.rows.width, data_norm=Fraction(1), intercept=None)
         objective = Objective(
@@ -274,10 +268,11 @@ class _Proposal:
         values, vectors = np.linalg.eigh(objective.hessian(point))
         return _Minimum(precision, point[:, 0], values, vectors)
 
-    def certify(self, secret: _Minimum, source: Source) -> _Convexity:
+    def certify(self, secret: _Minimum, source: Source) -> Convexity:
+        """Bound the strength from below."""
         precision = secret.precision
         if not len(secret.values):
-            return _Convexity(math.nan, precision)
+            return Convexity(math.nan, precision)
         bound = private_lower_bound(
             float(secret.values[0]) - precision.slack,
             sensitivity=STRENGTH_MOVE + 2 * precision.slack,
@@ -285,9 +280,10 @@ class _Proposal:
             failure=self.failure,
             source=source,
         )
-        return _Convexity(max(float(self.penalty), bound), precision)
+        return Convexity(max(float(self.penalty), bound), precision)
 
-    def choose(self, certificate: _Convexity) -> _Noise | None:
+    def choose(self, certificate: Convexity) -> MinimumNoise | None:
+        """Return the least noise that the strength allows."""
         known, inexactness = certificate.precision, certificate.precision.inexactness
         if self.order is None:
             move = minimum_move(certificate.strength, inexactness=inexactness)
@@ -295,21 +291,18 @@ class _Proposal:
                 return None
             deviation = move / self.rest
             mu = Fraction(move) / Fraction(deviation)
-            return _Noise(deviation, None, deviation, self._price(GDP(mu, numerics="idealized")))
-        precision = largest_shaped_precision(
-            self.rest, float(self.order), strength=certificate.strength, directions="forward", inexactness=inexactness
-        )
+            return MinimumNoise(deviation, None, deviation, self._price(GDP(mu, numerics="idealized")))
+        known_strength: dict[str, Any] = {
+            "strength": certificate.strength,
+            "directions": "forward",
+            "inexactness": inexactness,
+        }
+        precision = largest_shaped_precision(self.rest, float(self.order), **known_strength)
         if precision is None:
             return None
-        divergence = shaped_divergence(
-            float(self.order),
-            strength=certificate.strength,
-            precision=precision,
-            directions="forward",
-            inexactness=inexactness,
-        )
+        divergence = shaped_divergence(float(self.order), precision=precision, **known_strength)
         price = self._price(RDP({self.order: Fraction(divergence)}, numerics="idealized"))
-        return _Noise(None, precision, 1 / math.sqrt(precision * known.largest_eigenvalue), price)
+        return MinimumNoise(None, precision, 1 / math.sqrt(precision * known.largest_eigenvalue), price)
 
     def _price(self, claim: GDP | RDP) -> DrawPrice:
         return DrawPrice(
@@ -319,7 +312,8 @@ class _Proposal:
             theorem="stability proof page, section on logistic regression",
         )
 
-    def release(self, secret: _Minimum, parameter: _Noise, source: Source) -> Answer:
+    def answer(self, secret: _Minimum, parameter: MinimumNoise, source: Source) -> Answer:
+        """Return the minimum with noise, in the units of the columns."""
         noise = priced_normals(self.rows.width, price=parameter.price, source=source)
         if parameter.deviation is not None:
             point = secret.point + parameter.deviation * noise
@@ -332,7 +326,7 @@ class _Proposal:
         return Answer(value=np.append(coefficients, intercept), labels=(*self.rows.names, "intercept"))
 
 
-def _coded(query: StableLogistic, schema: Schema) -> _Rows:
+def _coded(query: StableLogistic, schema: Schema) -> _UnitRows:
     """Code the columns by what the schema declares."""
     category = schema.category(query.target)
     if len(category.labels) != 2:
@@ -347,4 +341,4 @@ def _coded(query: StableLogistic, schema: Schema) -> _Rows:
     unit = radius / LEVELS
     constant = (exact(query.intercept, name="intercept") / unit + Fraction(1, 2)).__floor__()
     coding: Any = SideBySide((vector, CategoryCoding(category)))
-    return _Rows(tuple(query.features), coding, constant, unit)
+    return _UnitRows(tuple(query.features), coding, constant, unit)
