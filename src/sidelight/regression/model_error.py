@@ -50,12 +50,10 @@ def descent_error(plan: DescentPlan, fitted: FittedDescent) -> TailBound:
     unit = _WIDER * plan.targets.half if kind == "squared" else _WIDER_CLASSES * 100
     weights = np.clip(np.nan_to_num(fitted.error, nan=_MOST), 0.0, _MOST)
     slope = unit * math.sqrt(2 * float(weights.max()))
-    return TailBound(
-        unit=_UNITS.get(kind, _NUMBER),
-        assumption=_assumed(plan, fitted),
-        proved=False,
-        **_tangent(100 * fitted.bias + unit * math.sqrt(float(weights.sum()) + fitted.unseen), slope),
-    )
+    found = _tangent(100 * fitted.bias + unit * math.sqrt(float(weights.sum()) + fitted.unseen), slope)
+    if kind != "squared" and found["fixed"][0] + found["per_log"][0] * _TANGENT > 100:
+        found = {"fixed": (100.0,), "per_log": (0.0,)}  # no two probabilities are further apart
+    return TailBound(unit=_UNITS.get(kind, _NUMBER), assumption=_assumed(plan, fitted), proved=False, **found)
 
 
 def _assumed(plan: DescentPlan, fitted: FittedDescent) -> str:

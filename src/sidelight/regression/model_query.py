@@ -61,6 +61,12 @@ class ModelQuery:
     def __post_init__(self) -> None:
         if self.features is not None:
             object.__setattr__(self, "features", tuple(self.features))
+        if not hasattr(self.model, "_query_of_columns"):
+            raise SchemaError(
+                "ModelQuery wants a linear model of sidelight, such as sl.LogisticRegression(...), got "
+                f"{type(self.model).__name__}; it scales numbers and encodes categories by the schema, so that no "
+                "pipeline is needed"
+            )
         if getattr(self.model, "session", None) is not None:
             raise SchemaError("the model of a query has no session of its own; the query is released by one")
 

@@ -97,24 +97,31 @@ GUESS = PredictedCoefficients(theta=np.ones((D + 1, 1)), origin=guess(), what="a
 PUBLIC = PublicMoments.of(np.random.default_rng(0).normal(size=(100, D)) / 9)
 
 
+CLASSES = Targets(kind="logistic", classes=("no", "yes"))
+THREE = Targets(kind="softmax", classes=("a", "b", "c"))
+
+
+@pytest.mark.parametrize("targets", [NUMBER, CLASSES, THREE], ids=["number", "two classes", "three classes"])
 @pytest.mark.parametrize("look", get_args(SecondLook))
 @pytest.mark.parametrize("chosen", [None, 0])
 @pytest.mark.parametrize("unit", [Row(), Person("who", 7)])
 @pytest.mark.parametrize("public", [None, PUBLIC])
 def test_the_parts_cost_no_more_than_the_whole_whatever_was_released(
-    look: SecondLook, chosen: int | None, unit: Any, public: PublicMoments | None
+    targets: Targets, look: SecondLook, chosen: int | None, unit: Any, public: PublicMoments | None
 ) -> None:
     more: dict[str, Any] = {"public": public, "public_candidate": None if public is None else 0}
     plan = plan_descent(
-        targets=NUMBER, features=D, epsilon=1, delta="1e-6", data_norm=1, unit=unit, candidates=(GUESS,), **more
+        targets=targets, features=D, epsilon=1, delta="1e-6", data_norm=1, unit=unit, candidates=(GUESS,), **more
     )
     done = plan.after_choice(chosen).with_look(look)
     parts = done.shares
-    assert parts.gram + parts.count + parts.choice + parts.steps + parts.scales + parts.second_gram == 1
+    first = parts.gram + parts.count + parts.choice
+    assert first + parts.scales + parts.second_gram + parts.steps + parts.offset == 1
+    assert bool(parts.offset) is (targets is not NUMBER)
     assert plan.mu**2 * Fraction(999, 1000) < sum(done.squares.values()) <= plan.mu**2
     assert done.claims.gdp() == plan.claims.gdp()
     for passes in (8, 16):
-        one = done.step_noise(np.zeros((D + 1, 1), np.int64), clip=99, passes=passes).claims.gdp()
+        one = done.step_noise(np.zeros((D + 1, targets.outputs), np.int64), clip=99, passes=passes).claims.gdp()
         assert one is not None
         assert passes * one.mu**2 <= plan.mu**2 * parts.steps
 

@@ -123,7 +123,7 @@ def descend(plan: DescentPlan, rows: Rows | AwayExamples, *, source: Source) -> 
 def _chosen(plan: DescentPlan, rows: CodedPasses, *, source: Source) -> int | None:
     """Choose a prediction or none, before anything else and in the rows' own coordinates; paid whatever comes out.
 
-    What is not chosen is not used afterwards, for nothing.
+    With geometry="auto" what is not chosen is not used afterwards; geometry="public" keeps its coordinates.
     """
     if plan.choice is None:
         return None
@@ -313,6 +313,8 @@ def _plain(
         theta, after = with_constants(
             plan, geometry, mapped, theta, None, said=None, predicted=start is not None, source=source
         )
+        # `after.of_rest` is left out on purpose: this error is counted from the same steps without noise (`model_error`),
+        # which have the same clip and the same slopes
         error = np.append(error, after.of_constant)
     return _fitted(
         plan, geometry, steps, theta, np.zeros(geometry.columns), chosen, None, error=error, points=np.array(seen)

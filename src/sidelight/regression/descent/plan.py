@@ -1,8 +1,9 @@
 """A descent before any data: its public parameters and its price.
 
-The parts are a noisy Gram matrix, a noisy count, a choice, the steps, and a last sum of classes; the squares of what
-they cost add up to mu² at most, whatever they release: the number of steps and the clip follow from what was released
-before them, and the steps together cost the same for every one of these (descent proof page, Theorem D).
+The parts are a choice, a noisy Gram matrix, a noisy count, perhaps a second look at narrow columns (counts of
+distances, then a second matrix), the steps, and a last sum of classes. The squares of what they cost add up to mu² at
+most on every branch: what the second look costs is taken from the steps, and the steps together cost the same for every
+number of steps and every clip, which follow from what was released before them (descent proof page, Theorem D).
 """
 
 from __future__ import annotations
