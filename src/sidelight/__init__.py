@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from sidelight.predictions import PublicData as PublicData
     from sidelight.predictions import hedge as hedge
     from sidelight.public_scaler import PublicScaler as PublicScaler
+    from sidelight.published.adassp import AdaSSP as AdaSSP
     from sidelight.quantiles import PrivateHistograms as PrivateHistograms
     from sidelight.quantiles import PubPrev as PubPrev
     from sidelight.quantiles import PubProx as PubProx
@@ -60,7 +61,6 @@ if TYPE_CHECKING:
     from sidelight.records import Table as Table
     from sidelight.records.expressions import col as col
     from sidelight.records.nonprivate_check import nonprivate_check as nonprivate_check
-    from sidelight.regression.adassp import AdaSSP as AdaSSP
     from sidelight.regression.clipping import nonprivate_check_rows as nonprivate_check_rows
     from sidelight.regression.coefficient_prediction import CoefficientPrediction as CoefficientPrediction
     from sidelight.regression.estimators import LinearRegression as LinearRegression

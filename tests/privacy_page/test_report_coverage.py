@@ -18,7 +18,7 @@ from sidelight.privacy_page import bounds_of_rows
 from sidelight.privacy_page.bound import along_gradient, leverage
 from sidelight.privacy_page.build import FitConstants, build_report, label_of
 from sidelight.privacy_page.losses import LogCosh, Logistic, Softmax, Weights
-from sidelight.privacy_page.published import DataDependent, Encoding, Feature, PublishedReport
+from sidelight.privacy_page.published import DataDependent, Feature, PublishedReport, RowEncoding
 from sidelight.regression import LogCoshLoss, LogisticLoss, SoftmaxLoss
 from sidelight.regression.curator import dense_rows, full_hessian, losses_at
 from sidelight.regression.solver import newton
@@ -75,7 +75,7 @@ class Simulation:
         return noisy, theta, theta + SIGMA_OUT * self.rng.normal(size=shape)
 
     def report(self, released: np.ndarray, *, rho: float = RHO, **more: Any) -> PublishedReport:
-        encoding = Encoding(
+        encoding = RowEncoding(
             features=[Feature(name=f"x{i}") for i in range(COLUMNS)],
             row_policy="clip",
             data_norm=1.0,

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import sidelight as sl
+from sidelight.regression.estimators.fitted_privacy import objective_error
 from sidelight.regression.losses import LogisticLoss
-from sidelight.regression.model_error import objective_error
 from sidelight.regression.plan import plan_linear
 from sidelight.release.shown import at_most
 

@@ -11,7 +11,7 @@ from test_certificates import problem
 from sidelight.errors import RangeError
 from sidelight.noise import Source
 from sidelight.regression import (
-    ArrayRows,
+    BoundedArrays,
     HuberLoss,
     LogCoshLoss,
     LogisticLoss,
@@ -161,7 +161,7 @@ def test_samples_and_streams_give_the_same_minimum():
     rng = np.random.default_rng(4)
     rows, labels = rng.normal(size=(40_000, 6)), rng.integers(0, 2, 40_000)
     policy = RowPolicy(loss=loss, features=6, data_norm=Fraction(1), intercept=1.0)
-    memory = replace(problem(loss), rows=ArrayRows(rows, labels, policy=policy), public=public)
+    memory = replace(problem(loss), rows=BoundedArrays(rows, labels, policy=policy), public=public)
     streamed = replace(
         memory,
         rows=StreamedRows(lambda: [(rows[:25_000], labels[:25_000]), (rows[25_000:], labels[25_000:])], policy=policy),
@@ -175,11 +175,11 @@ def test_public_rows_are_rows():
     rng = np.random.default_rng(5)
     rows, labels = rng.normal(size=(500, 6)), rng.integers(0, 2, 500)
     policy = RowPolicy(loss=loss, features=6, data_norm=Fraction(1), intercept=1.0)
-    whole = replace(problem(loss), rows=ArrayRows(rows, labels, policy=policy))
+    whole = replace(problem(loss), rows=BoundedArrays(rows, labels, policy=policy))
     pooled = PublicRegulariser(centre=np.zeros_like(whole.linear), block=policy.block(rows[:200], labels[:200]))
-    parted = replace(whole, rows=ArrayRows(rows[200:], labels[200:], policy=policy), public=pooled)
+    parted = replace(whole, rows=BoundedArrays(rows[200:], labels[200:], policy=policy), public=pooled)
     np.testing.assert_allclose(minimise(whole, goal=1e-9), minimise(parted, goal=1e-9), atol=1e-9)
-    empty = ArrayRows(rows[:0], labels[:0], policy=policy)
+    empty = BoundedArrays(rows[:0], labels[:0], policy=policy)
     centre = PublicRegulariser(centre=rng.normal(size=whole.linear.shape))
     found = minimise(replace(whole, rows=empty, public=centre), goal=1e-10)
     np.testing.assert_allclose(found, centre.centre - whole.linear / float(whole.regularisation), atol=1e-8)
@@ -215,7 +215,7 @@ def test_plans_certify_every_fit_within_their_bounds(loss):
     plan = plan_linear(loss=loss, features=4, epsilon=1, delta="1e-6", data_norm=1, public=public)
     assert plan.request()["public_regulariser"] == public.digest
     for n in (0, 1, 500):
-        rows = ArrayRows(RNG.normal(size=(n, 4)), RNG.integers(0, 2, n), policy=plan.policy)
+        rows = BoundedArrays(RNG.normal(size=(n, 4)), RNG.integers(0, 2, n), policy=plan.policy)
         with Source(SeededEntropy(f"public {loss.name} {n}")) as source:
             fit = private_fit(plan, rows, source=source)
         certificate = certify(fit.objective, fit.point, tolerance=float(plan.mechanism.tolerance))

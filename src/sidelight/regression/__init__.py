@@ -13,17 +13,18 @@ from sidelight.regression.losses import (
     SmoothedHingeLoss,
     SoftmaxLoss,
 )
-from sidelight.regression.objective import Certificate, Objective, certify, error_bound
+from sidelight.regression.objective import GradientCertificate, Objective, certify, error_bound
 from sidelight.regression.plan import LinearPlan, plan_linear
-from sidelight.regression.rows import ArrayRows, Block, RowPolicy, Rows, StreamedRows
+from sidelight.regression.rows import Block, BoundedArrays, BoundedRows, RowPolicy, StreamedRows
 from sidelight.regression.solver import Solver, accelerated, minimise, newton
 
 __all__ = [
-    "ArrayRows",
     "Block",
-    "Certificate",
+    "BoundedArrays",
+    "BoundedRows",
     "ClippedSquaredLoss",
     "FittedLinear",
+    "GradientCertificate",
     "HuberLoss",
     "LinearPlan",
     "LogCoshLoss",
@@ -34,7 +35,6 @@ __all__ = [
     "OneVsRestLoss",
     "PoissonLoss",
     "RowPolicy",
-    "Rows",
     "SmoothedHingeLoss",
     "SoftmaxLoss",
     "Solver",

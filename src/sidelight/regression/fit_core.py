@@ -30,7 +30,7 @@ from sidelight.regression.losses import Floats
 from sidelight.regression.objective import Objective, certify, error_bound
 from sidelight.regression.plan import LinearPlan, PlanSettings, plan_linear
 from sidelight.regression.public_regulariser import PublicRegulariser
-from sidelight.regression.rows import ArrayRows, Rows
+from sidelight.regression.rows import BoundedArrays, BoundedRows
 from sidelight.regression.solver import Solver, minimise, refine
 
 #: The solver aims this much below the tolerance, so that the certificate's error bound fits in between.
@@ -93,11 +93,11 @@ def fit_linear(
     shape = X.shape if hasattr(X, "shape") else np.shape(X)
     features = int(shape[1]) if len(shape) == 2 else 0
     plan = plan_linear(features=features, **settings)
-    return fit_plan(plan, ArrayRows(X, y, policy=plan.policy), source=source)
+    return fit_plan(plan, BoundedArrays(X, y, policy=plan.policy), source=source)
 
 
-def fit_plan(plan: LinearPlan, rows: Rows, *, source: Source) -> FittedLinear:
-    """Run a plan on bounded rows (`ArrayRows` or `StreamedRows`, made with `plan.policy`).
+def fit_plan(plan: LinearPlan, rows: BoundedRows, *, source: Source) -> FittedLinear:
+    """Run a plan on bounded rows (`BoundedArrays` or `StreamedRows`, made with `plan.policy`).
 
     Guarantee: the plan's claims.
 
@@ -118,7 +118,9 @@ def fit_plan(plan: LinearPlan, rows: Rows, *, source: Source) -> FittedLinear:
     )
 
 
-def private_fit(plan: LinearPlan, rows: Rows, *, source: Source, public: PublicRegulariser | None = None) -> PrivateFit:
+def private_fit(
+    plan: LinearPlan, rows: BoundedRows, *, source: Source, public: PublicRegulariser | None = None
+) -> PrivateFit:
     """Run a plan and give its inside too, which is private: only `released` may leave.
 
     `public` is what is known about the coefficients, if it is not the plan's own: within the bounds that were planned.
@@ -140,7 +142,7 @@ def objective_price(plan: LinearPlan) -> DrawPrice:
     )
 
 
-def _fitted(plan: LinearPlan, rows: Rows, *, source: Source, public: PublicRegulariser | None) -> PrivateFit:
+def _fitted(plan: LinearPlan, rows: BoundedRows, *, source: Source, public: PublicRegulariser | None) -> PrivateFit:
     mechanism = plan.mechanism
     exponent = grid_exponent(mechanism.output_noise_scale)
     size = plan.coefficients * plan.loss.outputs

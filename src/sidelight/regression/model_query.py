@@ -21,7 +21,7 @@ from sidelight.session import Answer, release_once
 from sidelight.session.query import SurePrepared
 
 if TYPE_CHECKING:  # scikit-learn takes a second to load
-    from sidelight.regression.estimators.fit_query import PlannedFit
+    from sidelight.regression.estimators.fit_query import PreparedFit
     from sidelight.regression.estimators.forecast import Forecast
     from sidelight.regression.estimators.linear_estimator import LinearEstimator
     from sidelight.regression.estimators.table_encoding import TableEncoding
@@ -131,7 +131,7 @@ class ModelQuery:
 class PreparedModel(SurePrepared):
     """A planned model of a table; everything but `run` is public."""
 
-    fit: PlannedFit
+    fit: PreparedFit
     encoding: TableEncoding
     middle: float
 

@@ -20,9 +20,9 @@ from sidelight.regression.clipping import is_sparse
 from sidelight.regression.double_double import UNIT_ROUNDOFF, DoubleDouble, two_product, two_sum
 from sidelight.regression.losses import Floats, Loss
 from sidelight.regression.public_regulariser import PublicRegulariser
-from sidelight.regression.rows import Block, Rows
+from sidelight.regression.rows import Block, BoundedRows
 
-#: Rows a BLAS call: the rounding of a sum grows with its length.
+#: Rows per BLAS call: the rounding of a sum grows with its length.
 CERTIFIED_BLOCK = 256
 
 #: Numbers of twice the digits that are held at once.
@@ -33,7 +33,7 @@ _CELLS = 1 << 17
 class Objective:
     """What is minimised. θ and the linear term have shape (coefficients, outputs). A sum over rows, never a mean."""
 
-    rows: Rows
+    rows: BoundedRows
     loss: Loss
     row_norm: Fraction
     regularisation: Fraction
@@ -123,7 +123,7 @@ class Objective:
 
 
 @dataclass(frozen=True)
-class Certificate:
+class GradientCertificate:
     """The computed norm of the gradient and a bound of its error. Private: neither is ever shown."""
 
     norm: float
@@ -134,13 +134,13 @@ class Certificate:
         return bool(self.norm + self.error <= tolerance * (1 - 4 * UNIT_ROUNDOFF))
 
     def __repr__(self) -> str:
-        return "Certificate()"
+        return "GradientCertificate()"
 
 
-def certify(objective: Objective, theta: Floats | DoubleDouble, *, tolerance: float) -> Certificate:
+def certify(objective: Objective, theta: Floats | DoubleDouble, *, tolerance: float) -> GradientCertificate:
     """Evaluate the gradient with an error bound; with twice the digits only where it can help."""
     if not np.isfinite(_high(theta)).all():
-        return Certificate(math.inf, 0.0)
+        return GradientCertificate(math.inf, 0.0)
     if isinstance(theta, DoubleDouble):
         return _evaluate(objective, theta, exact=True)
     found = _evaluate(objective, theta, exact=False)
@@ -232,7 +232,7 @@ def fine_gradient(objective: Objective, theta: DoubleDouble) -> tuple[Floats, in
     return total.high, rows
 
 
-def _evaluate(objective: Objective, theta: Floats | DoubleDouble, *, exact: bool) -> Certificate:
+def _evaluate(objective: Objective, theta: Floats | DoubleDouble, *, exact: bool) -> GradientCertificate:
     if exact:
         point = theta if isinstance(theta, DoubleDouble) else DoubleDouble.of(theta)
         with np.errstate(over="ignore", invalid="ignore"):
@@ -241,7 +241,7 @@ def _evaluate(objective: Objective, theta: Floats | DoubleDouble, *, exact: bool
         gradient, rows = _gradient(objective, _high(theta))
     norm = float(np.linalg.norm(gradient)) * (1 + (gradient.size + 8) * UNIT_ROUNDOFF)
     error = error_bound(objective, _high(theta), rows=rows, exact=exact)
-    return Certificate(norm if math.isfinite(norm) else math.inf, error)
+    return GradientCertificate(norm if math.isfinite(norm) else math.inf, error)
 
 
 def _gradient(objective: Objective, theta: Floats) -> tuple[Floats, int]:

@@ -25,15 +25,15 @@ from sidelight.mechanisms.budget import Budget, root_below
 from sidelight.noise import Source
 from sidelight.regression.clipping import is_sparse
 from sidelight.regression.curator import PrivateFit
-from sidelight.regression.descent.choice import StartChoice, odds_of
 from sidelight.regression.descent.integer_rows import LOSS_LEVELS, Integers, logistic_losses, softmax_losses
+from sidelight.regression.descent.starts import StartChoice, odds_of
 from sidelight.regression.fit_core import private_fit
 from sidelight.regression.losses import Floats
 from sidelight.regression.model_predictions import Candidate, PredictedCoefficients, PublicExamples, declared_rows
 from sidelight.regression.plan import LinearPlan, certifiable, plan_linear
-from sidelight.regression.public_fit import penalised_fit
 from sidelight.regression.public_regulariser import PublicBounds, PublicRegulariser
-from sidelight.regression.rows import Block, RowPolicy, Rows
+from sidelight.regression.public_rows import penalised_fit
+from sidelight.regression.rows import Block, BoundedRows, RowPolicy
 
 #: Shares of mu² of the choice and of the count, as in a descent.
 _CHOICE, _COUNT = Fraction(1, 10), Fraction(3, 100)
@@ -142,7 +142,7 @@ class PredictedPlan:
         )
         return self.count.on(bounded)
 
-    def run(self, rows: Rows, *, source: Source) -> tuple[PrivateFit, int | None, float]:
+    def run(self, rows: BoundedRows, *, source: Source) -> tuple[PrivateFit, int | None, float]:
         """Count, choose and fit; return the inside of the fit, the place of the chosen prediction, and the count.
 
         Guarantee: `claims`. The count and the choice are released as they are; everything else is private but what the

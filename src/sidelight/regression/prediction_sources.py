@@ -39,7 +39,7 @@ from sidelight.regression.model_predictions import (
     Predictions,
     PublicExamples,
 )
-from sidelight.regression.table_units import TableUnits
+from sidelight.regression.table_rows import TableUnits
 from sidelight.release import Release
 
 #: Coefficients in the fit's units beyond this are no prediction: their sums with rows must stay finite.

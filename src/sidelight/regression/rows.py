@@ -21,7 +21,7 @@ from sidelight.regression.clipping import OnViolation, bounded_rows, is_sparse
 from sidelight.regression.losses import Floats
 from sidelight.regression.losses.loss import Mask
 
-#: Rows a block in memory: large enough for BLAS, small enough for a cache.
+#: Rows per block in memory: large enough for BLAS, small enough for a cache.
 BLOCK_ROWS = 8192
 #: Rows of a sample: enough to come close to the minimum, a small part of a long table.
 SAMPLE_ROWS = 8192
@@ -93,7 +93,7 @@ class Block:
         return Block(self.features[where], self.intercept, self.targets[where], self.norms[where])
 
 
-class Rows(Protocol):
+class BoundedRows(Protocol):
     """Records that can be read again and again, the same in every pass."""
 
     @property
@@ -105,7 +105,7 @@ class Rows(Protocol):
         """Return the bounded records, block by block."""
         ...
 
-    def sample(self) -> tuple[Rows, int]:
+    def sample(self) -> tuple[BoundedRows, int]:
         """Return about `SAMPLE_ROWS` records, evenly spread, how many each stands for. It steers the solver only."""
         ...
 
@@ -148,7 +148,7 @@ class RowPolicy:
         return Block(bounded, self.intercept, targets, norms[:, None])
 
 
-class ArrayRows:
+class BoundedArrays:
     """Records in memory, bounded once."""
 
     in_memory = True
@@ -161,12 +161,12 @@ class ArrayRows:
         """Return the bounded records, block by block."""
         return iter(self._blocks)
 
-    def sample(self) -> tuple[Rows, int]:
+    def sample(self) -> tuple[BoundedRows, int]:
         """Return every so manieth record."""
         return _thinned(self._blocks)
 
     def __repr__(self) -> str:
-        return "ArrayRows()"  # never a count
+        return "BoundedArrays()"  # never a count
 
 
 class StreamedRows:
@@ -201,7 +201,7 @@ class StreamedRows:
         if room >= 0:
             self._kept = kept  # a pass that was left early never comes here
 
-    def sample(self) -> tuple[Rows, int]:
+    def sample(self) -> tuple[BoundedRows, int]:
         """Return every so manieth record, in one pass: the stride doubles whenever there are too many."""
         stride, seen, parts = 1, 0, list[Block]()
         for block in self.blocks():
@@ -246,10 +246,10 @@ class _Sample:
     def blocks(self) -> Iterator[Block]:
         return iter(self._blocks)
 
-    def sample(self) -> tuple[Rows, int]:
+    def sample(self) -> tuple[BoundedRows, int]:
         return self, 1
 
 
-def _thinned(blocks: Sequence[Block]) -> tuple[Rows, int]:
+def _thinned(blocks: Sequence[Block]) -> tuple[BoundedRows, int]:
     stride = max(1, sum(block.size for block in blocks) // SAMPLE_ROWS)
     return _Sample([block.every(stride) for block in blocks]), stride

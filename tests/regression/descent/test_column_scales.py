@@ -15,15 +15,15 @@ from sidelight.guarantees import Person, Row
 from sidelight.mechanisms.additive import GaussianNoise, SymmetricGaussianNoise
 from sidelight.noise import Source
 from sidelight.predictions.origin import guess
-from sidelight.regression.descent.column_scales import DistanceCounts, ReleasedDistances, ShortenedGram
+from sidelight.regression.descent.coordinates import DistanceCounts, ReleasedDistances, ShortenedGram
 from sidelight.regression.descent.fit import descend
 from sidelight.regression.descent.geometry import UNSEEN, Geometry, PublicMoments, without_map
-from sidelight.regression.descent.integer_rows import GRAM_SENSITIVITY, ROW_LENGTH, RowMap, gram_of, shortened
+from sidelight.regression.descent.integer_rows import GRAM_SENSITIVITY, ROW_LENGTH, GeometryMap, gram_of, shortened
 from sidelight.regression.descent.plan import DescentPlan, plan_descent
 from sidelight.regression.descent.rules import SecondLook
 from sidelight.regression.descent.targets import Targets
 from sidelight.regression.model_predictions import PredictedCoefficients
-from sidelight.regression.rows import ArrayRows
+from sidelight.regression.rows import BoundedArrays
 from sidelight.testing import SeededEntropy
 
 NUMBER = Targets(kind="squared", target_range=(-1, 1))
@@ -37,7 +37,7 @@ def random_codes(rng: np.random.Generator, n: int, d: int) -> np.ndarray:
     return np.trunc(rows / np.linalg.norm(rows, axis=1, keepdims=True) * length[:, None] * ROW_LENGTH)
 
 
-def random_map(rng: np.random.Generator, d: int) -> RowMap:
+def random_map(rng: np.random.Generator, d: int) -> GeometryMap:
     stretch = 2.0 ** rng.uniform(-3, 14, d)
     geometry = Geometry(
         map=np.diag(stretch),
@@ -49,7 +49,7 @@ def random_map(rng: np.random.Generator, d: int) -> RowMap:
         counted=1.0,
         intercept=False,
     )
-    return RowMap(geometry=geometry)
+    return GeometryMap(geometry=geometry)
 
 
 @pytest.mark.parametrize("d", [1, 3, 20])
@@ -169,10 +169,10 @@ def test_neighbours_at_equal_answers_move_by_their_sensitivity(seed: int, monkey
     plan = plan_descent(targets=NUMBER, features=D, epsilon=2, delta="1e-6", data_norm=1)
     runs = Replayed(monkeypatch)
     with Source(SeededEntropy(seed)) as source:
-        fitted = descend(plan, ArrayRows(X, y, policy=plan.policy), source=source)
+        fitted = descend(plan, BoundedArrays(X, y, policy=plan.policy), source=source)
         assert fitted.second_look == "matrix"
         first = runs.again()
-        descend(plan, ArrayRows(more, target, policy=plan.policy), source=source)
+        descend(plan, BoundedArrays(more, target, policy=plan.policy), source=source)
     assert len(first) == len(runs.values) == 3 + fitted.schedule.passes
     for one, other, limit in zip(first, runs.values, runs.limits, strict=True):
         assert int(np.sum((one - other) ** 2)) <= limit**2
@@ -266,5 +266,5 @@ def test_empty_and_tiny_tables_are_released() -> None:
     plan: DescentPlan = plan_descent(targets=NUMBER, features=2, epsilon=8, delta="1e-6", data_norm=1)
     for n in (0, 1, 40, 400):
         with Source(SeededEntropy(n)) as source:
-            rows = ArrayRows(np.zeros((n, 2)), np.zeros(n), policy=plan.policy)
+            rows = BoundedArrays(np.zeros((n, 2)), np.zeros(n), policy=plan.policy)
             assert np.isfinite(descend(plan, rows, source=source).coefficients).all()

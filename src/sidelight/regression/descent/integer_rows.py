@@ -87,7 +87,7 @@ GRAM_SENSITIVITY = ROW_LENGTH**2 + HALF**2
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class RowMap:
+class GeometryMap:
     """A geometry as public integers: codes a become z = (a·factors - offsets)/2^shift, rounded, and a constant."""
 
     geometry: Geometry

@@ -23,7 +23,7 @@ from sidelight.records.engines.arrays import as_array, as_numbers
 from sidelight.records.engines.frames import column_array, matrix_of, names_of, types_of
 from sidelight.records.rows import library_of
 from sidelight.regression.clipping import is_sparse
-from sidelight.regression.rows import ArrayRows, RowPolicy
+from sidelight.regression.rows import BoundedArrays, RowPolicy
 
 #: Floats, integers, booleans, and untyped cells, which are read one by one.
 _KINDS = "fiubO"
@@ -42,10 +42,12 @@ class Examples:
         """Whether the rows are a sparse matrix; public."""
         return is_sparse(self.rows)
 
-    def bounded(self, table: Table, policy: RowPolicy) -> ArrayRows:
+    def bounded(self, table: Table, policy: RowPolicy) -> BoundedArrays:
         """Open the data."""
         del table  # the door's; these examples were derived from it
-        return ArrayRows(*self.read(), policy=policy)
+        return BoundedArrays(*self.read(), policy=policy)
+
+    for_sums = bounded
 
     def read(self) -> tuple[Any, NDArray[Any]]:
         """Return the rows as numbers (NaN for what is none) and the targets as an array. Never raises for a value."""

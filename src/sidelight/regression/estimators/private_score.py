@@ -21,7 +21,7 @@ from sidelight.regression.estimators.examples import Examples, examples
 from sidelight.regression.estimators.fit_query import release_from
 from sidelight.regression.estimators.fit_warnings import entropy_for
 from sidelight.regression.estimators.goal import label_kinds
-from sidelight.regression.estimators.table_examples import TableExamples, labels_of, target_column
+from sidelight.regression.estimators.table_encoding import TableExamples, labels_of, target_column
 from sidelight.regression.losses.loss import positions_of
 from sidelight.release import Release
 from sidelight.session import Answer, Session

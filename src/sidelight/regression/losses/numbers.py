@@ -23,7 +23,7 @@ _LARGEST_LOG = 700.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Target:
+class _NumberTarget:
     """A numeric target: its public range, and the public centre that it is counted from."""
 
     outputs: ClassVar[int] = 1
@@ -50,7 +50,7 @@ class _Target:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LogCoshLoss(_Target):
+class LogCoshLoss(_NumberTarget):
     """Robust regression, f = κ²·log cosh((u - y)/κ): squared near zero, absolute far out, and smooth.
 
     `scale` κ is fixed beforehand from the public range of the target.
@@ -107,7 +107,7 @@ class LogCoshLoss(_Target):
 
 
 @dataclass(frozen=True, kw_only=True)
-class HuberLoss(_Target):
+class HuberLoss(_NumberTarget):
     """Robust regression, squared up to the threshold and then linear: a kink in the slope, which the proof allows.
 
     Guarantee: L = κR, β = R². The slope changes sign and the curvature does not fall before L: the generic bound.
@@ -149,7 +149,7 @@ class HuberLoss(_Target):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ClippedSquaredLoss(_Target):
+class ClippedSquaredLoss(_NumberTarget):
     """Least squares whose records pull with a gradient of norm at most `clip`: Huber with a threshold C/‖x‖ of its own.
 
     Guarantee: L = C, β = R². The slope changes sign: the generic bound. (The squared loss itself has no finite L.)
