@@ -18,9 +18,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sidelight.errors import RangeError, SchemaError, nearest
 from sidelight.predictions import PublicData
-from sidelight.regression.clipping import is_sparse
 from sidelight.regression.estimators.examples import examples
 from sidelight.regression.model_predictions import are_rows_of
+from sidelight.regression.rows import is_sparse
 
 Floats = NDArray[np.float64]
 

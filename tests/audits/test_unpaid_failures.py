@@ -175,8 +175,7 @@ ALLOWED: dict[str, dict[str, dict[str, int]]] = {
     },
     TYPES: {
         "records/schema.py": {"_find": 2},
-        "regression/clipping.py": {"bounded_rows": 1},
-        "regression/rows.py": {"block": 2},
+        "regression/rows.py": {"block": 2, "bounded_rows": 1},
         "regression/table_rows.py": {"check_bounds": 1},
         "synthesis/cells/domain.py": {"axis": 1, "possible": 1},
         "synthesis/measuring/private_marginals.py": {"from_cells": 1},

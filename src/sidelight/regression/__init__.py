@@ -1,6 +1,5 @@
 """Private linear models by objective perturbation: losses, bounded rows, solvers, certificates, and one pure fit."""
 
-from sidelight.regression.clipping import OnViolation, bounded_rows
 from sidelight.regression.fit_core import FittedLinear, certified_minimum, fit_linear, fit_plan
 from sidelight.regression.losses import (
     ClippedSquaredLoss,
@@ -15,7 +14,15 @@ from sidelight.regression.losses import (
 )
 from sidelight.regression.objective import GradientCertificate, Objective, certify, error_bound
 from sidelight.regression.plan import LinearPlan, plan_linear
-from sidelight.regression.rows import Block, BoundedArrays, BoundedRows, RowPolicy, StreamedRows
+from sidelight.regression.rows import (
+    Block,
+    BoundedArrays,
+    BoundedRows,
+    OnViolation,
+    RowPolicy,
+    StreamedRows,
+    bounded_rows,
+)
 from sidelight.regression.solver import Solver, accelerated, minimise, newton
 
 __all__ = [

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any, Unpack
+from typing import Any
 
 import numpy as np
 
@@ -28,7 +28,7 @@ from sidelight.regression.curator import PrivateFit, remember
 from sidelight.regression.double_double import DoubleDouble
 from sidelight.regression.losses import Floats
 from sidelight.regression.objective import Objective, certify, error_bound
-from sidelight.regression.plan import LinearPlan, PlanSettings, plan_linear
+from sidelight.regression.plan import LinearPlan, plan_linear
 from sidelight.regression.public_regulariser import PublicRegulariser
 from sidelight.regression.rows import BoundedArrays, BoundedRows
 from sidelight.regression.solver import Solver, minimise, refine
@@ -70,7 +70,7 @@ def fit_linear(
     y: Any,
     *,
     source: Source,
-    **settings: Unpack[PlanSettings],
+    **settings: Any,
 ) -> FittedLinear:
     """Fit a linear model to arrays in memory (dense or SciPy sparse) with (ε, δ)-differential privacy.
 
@@ -123,7 +123,7 @@ def private_fit(
 ) -> PrivateFit:
     """Run a plan and give its inside too, which is private: only `released` may leave.
 
-    `public` is what is known about the coefficients, if it is not the plan's own: within the bounds that were planned.
+    `public` is what is known about the coefficients, within the bounds that were planned.
     """
     with source.paying(objective_price(plan)):
         return _fitted(plan, rows, source=source, public=public)
@@ -153,7 +153,7 @@ def _fitted(plan: LinearPlan, rows: BoundedRows, *, source: Source, public: Publ
         row_norm=plan.row_norm,
         regularisation=mechanism.regularisation,
         linear=linear,
-        public=public or plan.public,
+        public=public,
     )
     tolerance = math.nextafter(float(mechanism.tolerance), 0.0)
     point = certified_point(objective, tolerance=tolerance, exponent=exponent, solver=plan.solver)

@@ -16,11 +16,10 @@ from fractions import Fraction
 
 import numpy as np
 
-from sidelight.regression.clipping import is_sparse
 from sidelight.regression.double_double import UNIT_ROUNDOFF, DoubleDouble, two_product, two_sum
 from sidelight.regression.losses import Floats, Loss
 from sidelight.regression.public_regulariser import PublicRegulariser
-from sidelight.regression.rows import Block, BoundedRows
+from sidelight.regression.rows import Block, BoundedRows, is_sparse
 
 #: Rows per BLAS call: the rounding of a sum grows with its length.
 CERTIFIED_BLOCK = 256

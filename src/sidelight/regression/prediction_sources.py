@@ -20,7 +20,6 @@ from sidelight.predictions import PublicData
 from sidelight.predictions.public_data import refuse_look_alike
 from sidelight.records import Table
 from sidelight.records.numbers import exact_number
-from sidelight.regression.clipping import bounded_rows
 from sidelight.regression.coefficient_prediction import (
     CoefficientPrediction,
     StatedModel,
@@ -39,6 +38,7 @@ from sidelight.regression.model_predictions import (
     Predictions,
     PublicExamples,
 )
+from sidelight.regression.rows import bounded_rows
 from sidelight.regression.table_rows import TableUnits
 from sidelight.release import Release
 

@@ -7,7 +7,6 @@ Theorem P). Everything here but λ's own term, which the objective holds.
 
 from __future__ import annotations
 
-import hashlib
 import math
 from dataclasses import dataclass, replace
 
@@ -78,16 +77,6 @@ class PublicRegulariser:
             rows=0 if self.block is None else math.ceil(max(1.0, self.weight) * self.block.size),
             columns=0 if not factor.size else factor.shape[-1],
         )
-
-    @property
-    def digest(self) -> str:
-        """A name for it, for ledgers."""
-        told = hashlib.sha256()
-        for part in (self.centre, self.factor, None if self.block is None else self.block.features):
-            told.update(b"none" if part is None else np.ascontiguousarray(part, np.float64).tobytes())
-        if self.block is not None:
-            told.update(self.block.targets.tobytes() + repr(self.weight).encode())
-        return told.hexdigest()
 
     def divided(self, by: int) -> PublicRegulariser:
         """Return the regulariser over a number, for an objective of a sample of the rows."""

@@ -24,7 +24,8 @@ from sidelight.regression.descent.geometry import PublicMoments
 from sidelight.regression.descent.integer_rows import LOSS_LEVELS, offset_sensitivity, softmax_losses
 from sidelight.regression.descent.plan import DescentPlan, plan_descent
 from sidelight.regression.descent.row_sums import OffsetSum
-from sidelight.regression.descent.starts import StartChoice, odds_of
+from sidelight.regression.descent.rules import odds_of
+from sidelight.regression.descent.starts import StartChoice
 from sidelight.regression.descent.targets import Targets
 from sidelight.regression.model_predictions import PredictedCoefficients
 from sidelight.regression.rows import BoundedArrays

@@ -21,7 +21,8 @@ from sidelight.regression.descent.integer_rows import GeometryMap, squared_votes
 from sidelight.regression.descent.mapped_rows import CodedExamples
 from sidelight.regression.descent.plan import plan_descent
 from sidelight.regression.descent.row_sums import votes_against_starts
-from sidelight.regression.descent.starts import DescentStart, StartChoice, odds_of, start_of
+from sidelight.regression.descent.rules import odds_of
+from sidelight.regression.descent.starts import DescentStart, StartChoice, start_of
 from sidelight.regression.descent.targets import Targets
 from sidelight.regression.model_predictions import PredictedCoefficients, PredictedFit
 from sidelight.regression.prediction_sources import predictions_of

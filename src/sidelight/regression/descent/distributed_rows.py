@@ -23,12 +23,11 @@ from sidelight.aggregates.collect import RowsThatCount
 from sidelight.aggregates.states import state_from_bytes, state_to_bytes
 from sidelight.progress import progress
 from sidelight.records.rows import KEPT_BLOCK_BYTES, Batch, Pinned, ReducesAway
-from sidelight.regression.clipping import is_sparse
 from sidelight.regression.descent.geometry import Floats
 from sidelight.regression.descent.integer_rows import GeometryMap, Integers
 from sidelight.regression.descent.mapped_rows import coded_block, mapped_block, sum_of_block
 from sidelight.regression.descent.row_sums import CodedPasses, CodedSum, ExactSum, MappedSum
-from sidelight.regression.rows import RowPolicy
+from sidelight.regression.rows import RowPolicy, is_sparse
 
 #: Makes features and targets of coded rows, row by row; it can be pickled.
 Decoded = Callable[[Iterable[CodeArrays]], Iterator[tuple[Any, NDArray[Any]]]]

@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sidelight.regression.clipping import is_sparse
 from sidelight.regression.descent.geometry import Floats, Geometry
+from sidelight.regression.rows import is_sparse
 
 Integers = NDArray[np.int64]
 

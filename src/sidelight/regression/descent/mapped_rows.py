@@ -15,11 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sidelight.progress import progress
-from sidelight.regression.clipping import is_sparse
 from sidelight.regression.descent.geometry import Floats
 from sidelight.regression.descent.integer_rows import GeometryMap, Integers, row_codes, whole_norms
 from sidelight.regression.descent.row_sums import CodedSum, ExactSum, Mapped, MappedSum
-from sidelight.regression.rows import Block, BoundedArrays, BoundedRows, side_by_side
+from sidelight.regression.rows import Block, BoundedArrays, BoundedRows, is_sparse, side_by_side
 
 #: Codes, and mapped rows, of a stream that take no more than this are kept after the first pass.
 KEPT_BYTES = 1 << 29

@@ -37,15 +37,14 @@ from sidelight.guarantees import (
 from sidelight.guarantees.conversions import gdp_within
 from sidelight.mechanisms.additive import Noise
 from sidelight.mechanisms.budget import Budget
-from sidelight.regression.clipping import OnViolation
 from sidelight.regression.descent.geometry import PublicMoments
 from sidelight.regression.descent.integer_rows import GRAM_SENSITIVITY, Integers, offset_sensitivity
-from sidelight.regression.descent.rules import MOST_MAPPED, GeometryKind, SecondLook, Shares, shares
+from sidelight.regression.descent.rules import MOST_MAPPED, GeometryKind, SecondLook, Shares, odds_of, shares
 from sidelight.regression.descent.shrinkage import Shrinkage
-from sidelight.regression.descent.starts import StartChoice, odds_of
+from sidelight.regression.descent.starts import StartChoice
 from sidelight.regression.descent.targets import Targets
 from sidelight.regression.model_predictions import declared_rows
-from sidelight.regression.rows import RowPolicy
+from sidelight.regression.rows import OnViolation, RowPolicy
 
 #: What a user may ask for; "auto" is public where public rows are enough, none for sparse and very wide rows.
 GeometryChoice = Literal["auto", "public", "private", "none"]

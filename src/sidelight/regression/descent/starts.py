@@ -26,8 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sidelight.aggregates.bounded import Bounded
-from sidelight.errors import RangeError
-from sidelight.guarantees import Amount, Claims, Neighbours, Unit, exact
+from sidelight.guarantees import Claims, Neighbours, Unit
 from sidelight.mechanisms.budget import Budget
 from sidelight.mechanisms.exponential import choose
 from sidelight.noise import Source
@@ -39,8 +38,6 @@ from sidelight.regression.losses import LogisticLoss, Loss, SoftmaxLoss
 from sidelight.regression.model_predictions import Candidate, PredictedCoefficients, PublicExamples
 from sidelight.regression.public_rows import penalised_fit, public_ridge
 from sidelight.regression.rows import Block
-
-_MOST_ODDS = 10**6
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,21 +99,6 @@ class StartChoice:
         scores = Bounded(-np.asarray(losses, np.int64), Fraction(self._moved), "linf", Neighbours.ADD_REMOVE, self.unit)
         place = choose(scores, spread=self.spread, apart=self._apart, weights=self.weights, source=source)
         return None if place == self.candidates else place
-
-
-def odds_of(given: Amount) -> Fraction:
-    """Check the odds of a prediction against none.
-
-    >>> odds_of(9)
-    Fraction(9, 1)
-    """
-    odds = exact(given, name="odds")
-    if not Fraction(1, _MOST_ODDS) <= odds <= _MOST_ODDS or odds.denominator > _MOST_ODDS:
-        raise RangeError(
-            f"odds must lie between 1e-6 and 1e6, got {given}; 9 believes a prediction nine times as much as none, and "
-            "1 as much"
-        )
-    return odds
 
 
 #: A direction in which rows do not vary is not believed to be known better than this share of the others.

@@ -12,7 +12,6 @@ from sklearn.base import ClassifierMixin
 from sidelight.errors import RangeError, nearest
 from sidelight.guarantees import Amount
 from sidelight.records import Category, Number
-from sidelight.regression.clipping import OnViolation
 from sidelight.regression.descent.targets import Targets
 from sidelight.regression.estimators.goal import (
     ClassifierSettings,
@@ -28,6 +27,7 @@ from sidelight.regression.estimators.goal import (
 from sidelight.regression.estimators.linear_estimator import LinearEstimator
 from sidelight.regression.estimators.private_score import PrivateScoreMixin
 from sidelight.regression.losses import Floats, LogisticLoss, Loss, OneVsRestLoss, SmoothedHingeLoss, SoftmaxLoss
+from sidelight.regression.rows import OnViolation
 from sidelight.session import Session
 
 

@@ -7,23 +7,27 @@ one logistic model each: plans of the same noise, priced together by numerical c
 
 from __future__ import annotations
 
+import hashlib
 import math
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cache
+from numbers import Integral
 from typing import Any, Protocol
 
 import numpy as np
 
 from sidelight.accounting import batch, gaussian_noise_scale
 from sidelight.accounting.loss_distributions import compose
-from sidelight.errors import RangeError, SidelightWarning
+from sidelight.errors import NotPrivateWarning, RangeError, SidelightWarning
 from sidelight.guarantees import Amount, ApproxDP, Claims, Unit, positive, short_text
 from sidelight.guarantees.amounts import grid_ceil
 from sidelight.guarantees.intervals import Interval, round_up
 from sidelight.mechanisms.objective_perturbation import LossShape, calibrate_objective
-from sidelight.noise import Entropy, Source
+from sidelight.noise import Entropy, OSEntropy, Source
+from sidelight.noise.source import SEEDED_BRANDING
 from sidelight.records import Number, Schema, Table
 from sidelight.regression.descent.distributed_rows import DistributedExamples
 from sidelight.regression.descent.fit import descend
@@ -209,10 +213,13 @@ def release_from(
         return session.release(query, key=key)
     if key is not None:
         raise RangeError("a key names an entry of a ledger, and there is none; pass a session with a ledger")
-    if table is None:
-        # Arrays by themselves declare nothing but that the protected unit is a row, and so does this table.
-        table = Table({"row": np.empty(0)}, schema=[Number("row")], name="arrays")
-    return release_through(query, table, OneOffAccount(), entropy=entropy)
+    return release_through(query, _arrays() if table is None else table, OneOffAccount(), entropy=entropy)
+
+
+@cache
+def _arrays() -> Table:
+    """Return a table without rows: arrays by themselves declare nothing but that the protected unit is a row."""
+    return Table({"row": np.empty(0)}, schema=[Number("row")], name="arrays")
 
 
 def plan_one_vs_rest(
@@ -281,3 +288,39 @@ def smallest_noise(
         f"no noise was found for {fits} models at ({short_text(epsilon)}, {short_text(delta)}) and regularisation "
         f"{short_text(regularisation)}; give a larger regularisation, or use a softmax"
     )
+
+
+class SeededBytes:
+    """Bytes that follow from a number. The stream of `sidelight.testing` is another; neither is ever a secret."""
+
+    def __init__(self, seed: int) -> None:
+        self._seed, self._next = str(seed).encode(), 0
+
+    @property
+    def branding(self) -> str:
+        """Return the brand of bytes that are no secret."""
+        return SEEDED_BRANDING
+
+    def read(self, nbytes: int) -> bytes:
+        """Return the next bytes of the stream."""
+        block = b"sidelight/random_state\0" + self._seed + b"\0" + str(self._next).encode()
+        self._next += 1
+        return hashlib.shake_128(block, usedforsecurity=False).digest(nbytes)
+
+
+def entropy_for(random_state: Any) -> Entropy:
+    """Return the operating system's entropy, or warn and give seeded bytes."""
+    if random_state is None:
+        return OSEntropy()
+    if isinstance(random_state, bool) or not isinstance(random_state, Integral):
+        raise RangeError(
+            f"random_state must be None or, in tests, a whole number, got {type(random_state).__name__}; private noise "
+            "comes from the operating system"
+        )
+    warnings.warn(
+        f"random_state={random_state}: whoever knows this number can take the noise off the model, so it is NOT "
+        "PRIVATE. For tests on public or generated data only; leave random_state out for real data",
+        NotPrivateWarning,
+        stacklevel=4,
+    )
+    return SeededBytes(int(random_state))

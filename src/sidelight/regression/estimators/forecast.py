@@ -20,17 +20,16 @@ from sidelight.guarantees import positive
 from sidelight.noise import Source
 from sidelight.predictions import PublicData
 from sidelight.records import Category, Number, Schema, Table
-from sidelight.regression.clipping import bounded_rows
 from sidelight.regression.coefficient_prediction import CoefficientPrediction
 from sidelight.regression.descent.plan import DescentPlan
 from sidelight.regression.estimators.examples import Examples
-from sidelight.regression.estimators.fit_query import PreparedFit
-from sidelight.regression.estimators.fit_warnings import SeededBytes
+from sidelight.regression.estimators.fit_query import PreparedFit, SeededBytes
 from sidelight.regression.estimators.goal import Goal, needed
 from sidelight.regression.estimators.table_encoding import TableEncoding
 from sidelight.regression.losses import Floats
 from sidelight.regression.model_predictions import PredictedCoefficients, Predictions, PublicExamples, declared_rows
 from sidelight.regression.public_rows import Basis, Dice, Law, LawOfRows, LawOfShape, Population
+from sidelight.regression.rows import bounded_rows
 from sidelight.session.query import public_numbers
 
 #: Rows of a forecast where nobody says how many there will be.

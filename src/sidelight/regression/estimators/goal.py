@@ -19,11 +19,11 @@ from sidelight.errors import RangeError, SchemaError, nearest
 from sidelight.guarantees import Amount, positive
 from sidelight.mechanisms.objective_perturbation import Bound
 from sidelight.records import Category, Number
-from sidelight.regression.clipping import OnViolation
 from sidelight.regression.descent.plan import GeometryChoice
 from sidelight.regression.descent.shrinkage import Shrinkage
 from sidelight.regression.descent.targets import Targets
 from sidelight.regression.losses import Loss
+from sidelight.regression.rows import OnViolation
 from sidelight.regression.solver import Solver
 
 OnMissing = Literal["drop", "raise"]

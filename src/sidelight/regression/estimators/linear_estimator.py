@@ -1,4 +1,4 @@
-"""What the estimators share: the public checks, the way through the door, and the linear predictor.
+"""What the estimators share: the public checks, the way through the release pipeline, and the linear predictor.
 
 A class only because scikit-learn wants one: parameters are stored as given and checked by `fit`, before any charge.
 """
@@ -11,17 +11,15 @@ from contextlib import nullcontext
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, is_classifier
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sidelight.errors import RangeError, SchemaError, WeakFitWarning, nearest
 from sidelight.guarantees import exact, positive
 from sidelight.progress import progress
 from sidelight.records import Category, Number, Schema, Table
-from sidelight.regression.clipping import bounded_rows
-from sidelight.regression.estimators.examples import examples, refuse_unusable
-from sidelight.regression.estimators.fit_query import FitQuery, Records, release_fit
-from sidelight.regression.estimators.fit_warnings import entropy_for, warn_of_repetition
+from sidelight.regression.estimators.examples import examples, refuse_unusable, warn_of_repetition
+from sidelight.regression.estimators.fit_query import FitQuery, Records, entropy_for, release_fit
 from sidelight.regression.estimators.fitted_privacy import DescentPrivacy, FittedPrivacy, UsedPrediction
 from sidelight.regression.estimators.forecast import ForecastMixin
 from sidelight.regression.estimators.goal import (
@@ -52,6 +50,7 @@ from sidelight.regression.model_predictions import (
     refuse_private_rows,
 )
 from sidelight.regression.prediction_sources import predictions_of
+from sidelight.regression.rows import bounded_rows
 from sidelight.regression.table_rows import TableUnits
 from sidelight.release import Release
 from sidelight.session import Session
@@ -343,3 +342,43 @@ class LinearEstimator(ForecastMixin, PrivacyReportMixin, PaidEstimator, BaseEsti
                     "pd.DataFrame(X, columns=model.feature_names_in_)"
                 )
         return self.encoding_.matrix(self.encoding_.table(rows))
+
+
+#: Why private models fail checks of scikit-learn on purpose.
+_ROWS = "wants an error for a row that cannot be used; here no row raises, unless on_missing='raise'"
+_LABELS = "wants an error for the labels that occur; they are private, and others than the declared take no part"
+_DECLARED = "learns classes from y; here they are declared, because which labels occur is private"
+_WEIGHTS = "weights of 1000 are noise of 1000 times the size"
+
+
+def expected_failed_checks(model: Any) -> dict[str, str]:
+    """Return the checks of scikit-learn that a model fails on purpose, each with its reason.
+
+    For `sklearn.utils.estimator_checks.check_estimator(model, expected_failed_checks=expected_failed_checks(model))`.
+    The tests of this library run it, and fail when the list is longer or shorter than it need be.
+
+    >>> from sidelight.regression.estimators import LinearRegression
+    >>> expected_failed_checks(LinearRegression(on_missing="raise"))
+    {}
+    """
+    expected: dict[str, str] = {}
+    if model.on_missing == "drop":
+        expected |= {
+            "check_dtype_object": _ROWS,
+            "check_estimators_empty_data_messages": _ROWS,
+            "check_estimators_nan_inf": _ROWS,
+            "check_supervised_y_no_nan": _ROWS,
+        }
+    if not is_classifier(model):
+        return expected
+    expected["check_classifiers_classes"] = _DECLARED
+    two = len(model.classes) == 2
+    if model.on_missing == "drop":
+        expected["check_classifiers_regression_target"] = _LABELS
+        if two:
+            expected["check_classifier_not_supporting_multiclass"] = _LABELS
+    if hasattr(model, "class_weight"):
+        expected["check_class_weight_classifiers"] = _WEIGHTS
+        if not two:
+            expected |= {"check_classifiers_train": _DECLARED, "check_decision_proba_consistency": _DECLARED}
+    return expected

@@ -16,13 +16,12 @@ from sidelight.guarantees import Amount, Neighbours, Person, Unit, decimal_text,
 from sidelight.mechanisms.additive import LaplaceNoise
 from sidelight.noise import Source
 from sidelight.records import Category, Schema, Table
-from sidelight.regression.clipping import bounded_rows, is_sparse
 from sidelight.regression.estimators.examples import Examples, examples
-from sidelight.regression.estimators.fit_query import release_from
-from sidelight.regression.estimators.fit_warnings import entropy_for
+from sidelight.regression.estimators.fit_query import entropy_for, release_from
 from sidelight.regression.estimators.goal import label_kinds
 from sidelight.regression.estimators.table_encoding import TableExamples, labels_of, target_column
 from sidelight.regression.losses.loss import positions_of
+from sidelight.regression.rows import bounded_rows, is_sparse
 from sidelight.release import Release
 from sidelight.session import Answer, Session
 from sidelight.session.query import SurePrepared

@@ -11,7 +11,6 @@ from sklearn.base import RegressorMixin
 from sidelight.errors import RangeError, SchemaError, nearest
 from sidelight.guarantees import Amount, exact, positive
 from sidelight.records import Category, Number
-from sidelight.regression.clipping import OnViolation
 from sidelight.regression.descent.targets import Targets
 from sidelight.regression.estimators.goal import (
     Goal,
@@ -23,6 +22,7 @@ from sidelight.regression.estimators.goal import (
 )
 from sidelight.regression.estimators.linear_estimator import LinearEstimator
 from sidelight.regression.losses import ClippedSquaredLoss, Floats, HuberLoss, LogCoshLoss, Loss, PoissonLoss
+from sidelight.regression.rows import OnViolation
 from sidelight.regression.table_rows import check_bounds
 from sidelight.session import Session
 

@@ -106,8 +106,35 @@ class LogCoshLoss(_NumberTarget):
         return float(positive(self.scale, name="scale"))
 
 
+class _CutSlope(_NumberTarget):
+    """Least squares whose slope u - y is cut at an edge, the same for all records or one for each."""
+
+    def _edge(self, norms: Floats) -> Floats:
+        raise NotImplementedError
+
+    def _fine_edge(self, norms: Floats) -> DoubleDouble:
+        raise NotImplementedError
+
+    def value(self, predictor: Floats, targets: Floats, norms: Floats) -> Floats:
+        """e²/2 within ±κ and κ|e| - κ²/2 beyond."""
+        size = np.abs(predictor - targets)
+        capped = np.minimum(size, self._edge(norms))
+        return np.asarray((capped * (size - capped / 2))[:, 0])
+
+    def slope(self, predictor: Floats, targets: Floats, norms: Floats) -> Floats:
+        kappa = self._edge(norms)
+        return np.asarray(np.clip(predictor - targets, -kappa, kappa))
+
+    def fine_slope(self, predictor: DoubleDouble, targets: Floats, norms: Floats) -> DoubleDouble:
+        kappa = self._fine_edge(norms)
+        return predictor.minus(DoubleDouble.of(targets)).clipped(kappa.negated(), kappa)
+
+    def bend(self, predictor: Floats, targets: Floats, norms: Floats, along: Floats) -> Floats:
+        return np.asarray(np.where(np.abs(predictor - targets) < self._edge(norms), along, 0.0))
+
+
 @dataclass(frozen=True, kw_only=True)
-class HuberLoss(_NumberTarget):
+class HuberLoss(_CutSlope):
     """Robust regression, squared up to the threshold and then linear: a kink in the slope, which the proof allows.
 
     Guarantee: L = κR, β = R². The slope changes sign and the curvature does not fall before L: the generic bound.
@@ -123,18 +150,11 @@ class HuberLoss(_NumberTarget):
     def shape(self, row_norm: Fraction) -> LossShape:
         return LossShape(gradient=positive(self.threshold, name="threshold") * row_norm, curvature=row_norm * row_norm)
 
-    def value(self, predictor: Floats, targets: Floats, norms: Floats) -> Floats:
-        return _huber_value(predictor - targets, np.full_like(norms, self._kappa))
+    def _edge(self, norms: Floats) -> Floats:
+        return np.full_like(norms, float(positive(self.threshold, name="threshold")))
 
-    def slope(self, predictor: Floats, targets: Floats, norms: Floats) -> Floats:
-        return np.asarray(np.clip(predictor - targets, -self._kappa, self._kappa))
-
-    def fine_slope(self, predictor: DoubleDouble, targets: Floats, norms: Floats) -> DoubleDouble:
-        kappa = DoubleDouble.nearest(positive(self.threshold, name="threshold"))
-        return predictor.minus(DoubleDouble.of(targets)).clipped(kappa.negated(), kappa)
-
-    def bend(self, predictor: Floats, targets: Floats, norms: Floats, along: Floats) -> Floats:
-        return np.asarray(np.where(np.abs(predictor - targets) < self._kappa, along, 0.0))
+    def _fine_edge(self, norms: Floats) -> DoubleDouble:
+        return DoubleDouble.nearest(positive(self.threshold, name="threshold"))
 
     def slope_error(self, row_norm: Fraction) -> float:
         return 16 * float(self.shape(row_norm).gradient)
@@ -143,13 +163,9 @@ class HuberLoss(_NumberTarget):
         threshold = decimal_text(positive(self.threshold, name="threshold"))
         return {"loss": self.name, "threshold": threshold} | self._described()
 
-    @property
-    def _kappa(self) -> float:
-        return float(positive(self.threshold, name="threshold"))
-
 
 @dataclass(frozen=True, kw_only=True)
-class ClippedSquaredLoss(_NumberTarget):
+class ClippedSquaredLoss(_CutSlope):
     """Least squares whose records pull with a gradient of norm at most `clip`: Huber with a threshold C/‖x‖ of its own.
 
     Guarantee: L = C, β = R². The slope changes sign: the generic bound. (The squared loss itself has no finite L.)
@@ -165,19 +181,11 @@ class ClippedSquaredLoss(_NumberTarget):
     def shape(self, row_norm: Fraction) -> LossShape:
         return LossShape(gradient=positive(self.clip, name="clip"), curvature=row_norm * row_norm)
 
-    def value(self, predictor: Floats, targets: Floats, norms: Floats) -> Floats:
-        return _huber_value(predictor - targets, _edge(self.clip, norms))
+    def _edge(self, norms: Floats) -> Floats:
+        return _edge(self.clip, norms)
 
-    def slope(self, predictor: Floats, targets: Floats, norms: Floats) -> Floats:
-        kappa = _edge(self.clip, norms)
-        return np.asarray(np.clip(predictor - targets, -kappa, kappa))
-
-    def fine_slope(self, predictor: DoubleDouble, targets: Floats, norms: Floats) -> DoubleDouble:
-        kappa = _fine_edge(self.clip, norms)
-        return predictor.minus(DoubleDouble.of(targets)).clipped(kappa.negated(), kappa)
-
-    def bend(self, predictor: Floats, targets: Floats, norms: Floats, along: Floats) -> Floats:
-        return np.asarray(np.where(np.abs(predictor - targets) < _edge(self.clip, norms), along, 0.0))
+    def _fine_edge(self, norms: Floats) -> DoubleDouble:
+        return _fine_edge(self.clip, norms)
 
     def slope_error(self, row_norm: Fraction) -> float:
         return 32 * float(self.shape(row_norm).gradient)
@@ -251,13 +259,6 @@ class PoissonLoss:
         with np.errstate(divide="ignore"):
             low = np.where(targets > edge, np.log(np.maximum(targets - edge, 1e-300)), -np.inf)
         return edge, low, np.log(targets + edge)
-
-
-def _huber_value(error: Floats, kappa: Floats) -> Floats:
-    """Return e²/2 within ±κ and κ|e| - κ²/2 beyond."""
-    size = np.abs(error)
-    capped = np.minimum(size, kappa)
-    return np.asarray((capped * (size - capped / 2))[:, 0])
 
 
 def _edge(clip: Amount, norms: Floats) -> Floats:
