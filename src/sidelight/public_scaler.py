@@ -79,7 +79,7 @@ class PublicScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # ty
         """
         del y
         _rows(X)
-        named = type(self)()  # another one takes the names first: a refused fit must leave this one as it was
+        named = type(self)()  # validate on a throwaway instance: a refused fit must leave this one as it was
         validate_data(named, X, skip_check_array=True)
         names = getattr(named, "feature_names_in_", None)
         texts = None if names is None else [str(name) for name in names]

@@ -284,7 +284,7 @@ def test_drift_bounds_the_change_of_curvature() -> None:
     u = np.linspace(-2, 3, 4001)
     for loss, pace in ((LogisticLoss(classes=(-1, 1)), 1.0), (LogCoshLoss(scale=0.5), 4.0)):
         target, ones = np.ones((u.size, 1)), np.ones((u.size, 1))
-        bend = [loss.bend((u + shift)[:, None], target, ones, ones) for shift in (0.0, 0.2)]
+        bend = [loss.second_derivative((u + shift)[:, None], target, ones, ones) for shift in (0.0, 0.2)]
         ratio = np.max(np.abs(np.log(bend[1] / bend[0])))
         assert 0.5 * pace * 0.2 < ratio <= pace * 0.2 * (1 + 1e-9)
 

@@ -21,7 +21,7 @@ from sidelight.privacy_page.build import (
     report_quantiles,
 )
 from sidelight.privacy_page.descent_report import DescentLoss, DescentReport
-from sidelight.privacy_page.losses import ClippedPoisson, Softmax, steepness
+from sidelight.privacy_page.losses import ClippedPoisson, Softmax, lipschitz_bounds
 from sidelight.privacy_page.published import (
     DataDependent,
     Feature,
@@ -256,5 +256,5 @@ def test_declarations() -> None:
         label_of(names=["1", 1])
     with pytest.raises(RangeError, match="two classes"):
         label_of(names=["a"])
-    assert steepness(Softmax(weights=[1.0, 2.0]), 1.0) == pytest.approx((8**0.5, 1.0))
-    assert steepness(ClippedPoisson(clip=2.0), 3.0, largest=4.0) == (2.0, 42.0)
+    assert lipschitz_bounds(Softmax(weights=[1.0, 2.0]), 1.0) == pytest.approx((8**0.5, 1.0))
+    assert lipschitz_bounds(ClippedPoisson(clip=2.0), 3.0, largest=4.0) == (2.0, 42.0)

@@ -154,7 +154,9 @@ def test_a_flipped_sign_in_the_logarithm_is_seen() -> None:
     right = simulation.exact(noisy, theta, -1)
     hessian, x = full_hessian(noisy, theta), dense_rows(simulation.block)
     ones = np.ones((12, 1))
-    bend = simulation.loss.bend(simulation.block.predict(theta), simulation.block.targets, ones, ones)[:, 0]
+    bend = simulation.loss.second_derivative(simulation.block.predict(theta), simulation.block.targets, ones, ones)[
+        :, 0
+    ]
     leverages = bend * np.einsum("ni,ij,nj->n", x, np.linalg.inv(hessian), x)
     wrong = right + np.log1p(-leverages) - np.log1p(leverages)
     assert np.all(leverages < 1)  # a member's own curvature is in H

@@ -138,7 +138,7 @@ def test_the_claim_of_a_plan_is_checked_against_its_own_constants():
     error = fine_error(
         gradient=float(mechanism.shape.gradient),
         curvature=float(mechanism.shape.curvature),
-        slope_error=plan.loss.slope_error(plan.row_norm),
+        derivative_error=plan.loss.derivative_error(plan.row_norm),
         regularisation=float(mechanism.regularisation),
         coefficients=201,
         rows=MOST_ROWS,

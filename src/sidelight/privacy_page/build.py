@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from sidelight.errors import RangeError, SchemaError, nearest
-from sidelight.privacy_page.losses import Loss, steepness
+from sidelight.privacy_page.losses import Loss, lipschitz_bounds
 from sidelight.privacy_page.published import (
     SCHEMA,
     DataDependent,
@@ -116,7 +116,7 @@ def largest_bound(
 ) -> float:
     """Return the number that nobody's bound exceeds, whatever the row (per-instance proof page, Theorem 3)."""
     norm = math.hypot(encoding.data_norm, encoding.intercept_value or 0.0)
-    steep, bent = steepness(loss, norm, largest=encoding.label.hi or 0.0)
+    steep, bent = lipschitz_bounds(loss, norm, largest=encoding.label.hi or 0.0)
     lam, sigma = constants.regularisation, constants.sigma
     spread = max(classes - 1, 1)  # a softmax spreads the trace 1 - 1/K over K - 1 eigenvalues
     curvature = spread * math.log1p((2 * bent / classes if classes > 1 else bent) / lam)

@@ -97,7 +97,7 @@ class Reach:
         return np.where(self.low * self.high <= 0, 0.0, np.minimum(np.abs(self.low), np.abs(self.high)))
 
 
-def steepness(loss: Loss, norm: float, *, largest: float = 0.0) -> tuple[float, float]:
+def lipschitz_bounds(loss: Loss, norm: float, *, largest: float = 0.0) -> tuple[float, float]:
     """Return L and β of a loss for rows of at most this norm, the constant column included.
 
     `largest` bounds the counts of a Poisson loss. For a softmax β is the largest eigenvalue of a row's Hessian.

@@ -38,7 +38,7 @@ from sidelight.mechanisms.priced_draws import priced_gaussian
 from sidelight.noise import Source
 from sidelight.privacy_page import Feature, PublishedReport
 from sidelight.privacy_page.build import FitConstants, chi_upper, report_quantiles
-from sidelight.privacy_page.losses import LogCosh, steepness
+from sidelight.privacy_page.losses import LogCosh, lipschitz_bounds
 from sidelight.privacy_page.published import DataDependent
 from sidelight.records import Schema, Table
 from sidelight.regression.curator import PrivateFit, dense_rows
@@ -210,8 +210,19 @@ _LARGEST = 1 << 61
 class PaidFit:
     """A query: fit `loss` to rows X and labels y, and release gradient and Hessian beside it.
 
+    Use `model.privacy_report()` instead, which is free, unless few features and many rows make this one narrower.
+
     Guarantee: ApproxDP(epsilon, delta) for everything together; numerics "idealized" (per-instance proof page,
-    Theorem 6). `settings` are the other arguments of `plan_paid`.
+    Theorem 6).
+
+    Args:
+        loss: A loss of one predictor (`sidelight.regression.losses`); a Hessian wants the logistic or log-cosh loss.
+        X: Rows of numbers, derived from the rows of the session's table.
+        y: One label per row.
+        epsilon, delta: The target of everything together.
+        data_norm: The public bound of a row's norm.
+        preset: "free" (no extra release), "gradient", or "thesis" (gradient and Hessian).
+        settings: Other arguments of `plan_paid`.
     """
 
     loss: Loss
@@ -329,7 +340,7 @@ def hessian_codes(loss: Loss, block: Block, theta: Floats, unit: float) -> NDArr
     """
     x = dense_rows(block)
     predictor = affine(list(x.T), theta.T, np.zeros(x.shape[1])).T
-    bend = loss.bend(predictor, block.targets, block.norms, np.ones_like(predictor))
+    bend = loss.second_derivative(predictor, block.targets, block.norms, np.ones_like(predictor))
     each = (bend * x)[:, :, None] * x[:, None, :]
     each = (each + each.transpose(0, 2, 1)) / 2  # the two products may differ in the last bit
     return np.rint(each / unit).astype(np.int64)
@@ -358,7 +369,7 @@ def paid_report_of(
             sigma2=float(request["gradient_noise"]),
             hessian=None if hessian is None else np.asarray(hessian).tolist(),
             sigma3=sigma3,
-            kappa=None if sigma3 is None else hessian_reach(sigma3, columns, rho, steepness(loss, norm)[1]),
+            kappa=None if sigma3 is None else hessian_reach(sigma3, columns, rho, lipschitz_bounds(loss, norm)[1]),
             zeta=None if sigma3 is None else drift(loss, constants_of(request), columns, norm, rho),
             q=quantiles.along,
         )

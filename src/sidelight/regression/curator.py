@@ -162,7 +162,7 @@ def losses_at(objective: Objective, theta: Floats, block: Block, *, sigma: float
     """
     x = dense_rows(block)
     predictor = block.predict(theta)
-    slope = objective.loss.slope(predictor, block.targets, block.norms)
+    slope = objective.loss.first_derivative(predictor, block.targets, block.norms)
     bend = _bends(objective, predictor, block)
     inverse = np.linalg.inv(full_hessian(objective, theta)).reshape((theta.shape[1], x.shape[1]) * 2)
     # (I ⊗ xᵀ)·H⁻¹·(I ⊗ x), one outputs x outputs matrix a row
@@ -200,13 +200,13 @@ def dense_rows(block: Block) -> Floats:
 
 
 def _bends(objective: Objective, predictor: Floats, block: Block) -> Floats:
-    """Return the second derivative of the loss in its predictors, one matrix a row."""
+    """Return the second derivative of the loss in its predictors, one matrix per row."""
     outputs = predictor.shape[1]
     columns = []
     for place in range(outputs):
         along = np.zeros_like(predictor)
         along[:, place] = 1.0
-        columns.append(objective.loss.bend(predictor, block.targets, block.norms, along))
+        columns.append(objective.loss.second_derivative(predictor, block.targets, block.norms, along))
     return np.stack(columns, axis=2)
 
 

@@ -45,7 +45,7 @@ class FittedLinear:
 
     Args:
         coefficients: (features,) for one predictor, (features, classes) for a softmax.
-        intercept: What the constant column adds: a float, one a class, or None.
+        intercept: What the constant column adds: a float, one per class, or None.
         plan: The public parameters.
         claims: What is proved.
         numerics: How the weakest draw was computed.

@@ -37,8 +37,8 @@ class ModelQuery:
     Accuracy: that of the model.
 
     The released value has the coefficients in the order of the release's labels: for each output those of the columns
-    (numbers in their own units, categories one a label) and the intercept. Values are clamped to their declared ranges
-    before they are multiplied.
+    (numbers in their own units, categories one per label) and the intercept. Values are clamped to their declared
+    ranges before they are multiplied.
 
     Args:
         model: An estimator that is not fitted and has no session.
@@ -157,5 +157,5 @@ class PreparedModel(SurePrepared):
 
 
 def _labels(names: Sequence[str], outputs: Sequence[Any]) -> tuple[str, ...]:
-    """Return the columns (of a category one a label) and the intercept, for each output."""
+    """Return the columns (of a category one per label) and the intercept, for each output."""
     return tuple(f"{output}: {name}" if len(outputs) > 1 else name for output in outputs for name in names)

@@ -58,7 +58,7 @@ class Objective:
         """Return the gradient, one pass."""
         total = self._public_gradient(theta)
         for block in self.rows.blocks():
-            total += block.gather(self.loss.slope(block.predict(theta), block.targets, block.norms))
+            total += block.gather(self.loss.first_derivative(block.predict(theta), block.targets, block.norms))
         return total
 
     def _public_gradient(self, theta: Floats, *, rows_at_once: int | None = None) -> Floats:
@@ -74,7 +74,7 @@ class Objective:
         hessian = self._empty_hessian(theta)
         for block in self.rows.blocks():
             predictor = block.predict(theta)
-            gradient += block.gather(self.loss.slope(predictor, block.targets, block.norms))
+            gradient += block.gather(self.loss.first_derivative(predictor, block.targets, block.norms))
             self._add_curvature(hessian, block, predictor)
         return gradient, _square(hessian)
 
@@ -103,7 +103,7 @@ class Objective:
         for k in range(outputs):
             along = np.zeros_like(predictor)
             along[:, k] = 1.0
-            bend = self.loss.bend(predictor, block.targets, block.norms, along)
+            bend = self.loss.second_derivative(predictor, block.targets, block.norms, along)
             hessian[:, k, :, k] += block.gram(np.abs(bend[:, k : k + 1]))
             for other in range(k + 1, outputs):  # of a softmax: -p_k·p_other
                 shared = block.gram(np.abs(bend[:, other : other + 1]))
@@ -117,7 +117,9 @@ class Objective:
             total = total + self.public.times(self.loss, theta, vector)
         for block in self.rows.blocks():
             along = block.predict(vector)
-            total = total + block.gather(self.loss.bend(block.predict(theta), block.targets, block.norms, along))
+            total = total + block.gather(
+                self.loss.second_derivative(block.predict(theta), block.targets, block.norms, along)
+            )
         return total
 
 
@@ -149,7 +151,7 @@ def certify(objective: Objective, theta: Floats | DoubleDouble, *, tolerance: fl
 
 
 def error_bound(objective: Objective, theta: Floats, *, rows: int, exact: bool = False) -> float:
-    """Bound ‖computed gradient - gradient of the ideal objective‖ for so many rows; exact: with twice the digits."""
+    """Bound ‖computed gradient - gradient of the ideal objective‖ for `rows` rows; exact: with twice the digits."""
     shape, public = objective.loss.shape(objective.row_norm), objective.public
     size, away, counted, quadratic = float(np.linalg.norm(theta)), theta, float(rows), 0.0
     if public is not None:  # public rows are rows, each counted w times (and at least once, where sums are counted)
@@ -160,7 +162,7 @@ def error_bound(objective: Objective, theta: Floats, *, rows: int, exact: bool =
         fine = fine_error(
             gradient=float(shape.gradient),
             curvature=float(shape.curvature),
-            slope_error=objective.loss.slope_error(objective.row_norm),
+            derivative_error=objective.loss.derivative_error(objective.row_norm),
             regularisation=float(objective.regularisation),
             coefficients=int(theta.shape[0]),
             rows=counted,
@@ -173,7 +175,7 @@ def error_bound(objective: Objective, theta: Floats, *, rows: int, exact: bool =
     # a public quadratic form, and a tenth on top for what is of second order.
     a_row = (
         float(shape.gradient) * (CERTIFIED_BLOCK + 8.0)
-        + objective.loss.slope_error(objective.row_norm)
+        + objective.loss.derivative_error(objective.row_norm)
         + float(shape.curvature) * size * (int(theta.shape[0]) + 4.0)
     )
     rest = 16 * (
@@ -186,7 +188,7 @@ def fine_error(
     *,
     gradient: float,
     curvature: float,
-    slope_error: float,
+    derivative_error: float,
     regularisation: float,
     coefficients: int,
     rows: float,
@@ -202,7 +204,7 @@ def fine_error(
     fine = UNIT_ROUNDOFF * UNIT_ROUNDOFF
     a_row = (
         gradient * (rows / 64 + 256) * fine
-        + 2.0**-30 * UNIT_ROUNDOFF * slope_error
+        + 2.0**-30 * UNIT_ROUNDOFF * derivative_error
         + curvature * size * (4 * coefficients + 16) * fine
     )
     return 1.1 * (rows * a_row + 16 * fine * regularisation * away + 8 * UNIT_ROUNDOFF * linear)
@@ -249,7 +251,7 @@ def _gradient(objective: Objective, theta: Floats) -> tuple[Floats, int]:
         rows += block.size
         for start in range(0, block.size, CERTIFIED_BLOCK):
             part = block.part(start, start + CERTIFIED_BLOCK)
-            piece = part.gather(objective.loss.slope(part.predict(theta), part.targets, part.norms))
+            piece = part.gather(objective.loss.first_derivative(part.predict(theta), part.targets, part.norms))
             total, lost = two_sum(total, piece)
             carried += lost
     return (total + carried) + objective._public_gradient(theta, rows_at_once=CERTIFIED_BLOCK), rows
@@ -263,7 +265,7 @@ def _fine_part(objective: Objective, part: Block, theta: DoubleDouble) -> Double
     predictor = DoubleDouble.of(np.zeros((part.size, theta.high.shape[1])))
     for j in range(features.shape[1]):
         predictor = predictor.plus(_scaled(features[:, j : j + 1], theta.high[j : j + 1], theta.low[j : j + 1]))
-    slopes = objective.loss.fine_slope(predictor, part.targets, part.norms)
+    slopes = objective.loss.fine_derivative(predictor, part.targets, part.norms)
     return _scaled(features[:, :, None], slopes.high[:, None, :], slopes.low[:, None, :]).column_sums()
 
 

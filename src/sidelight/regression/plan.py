@@ -250,7 +250,7 @@ def certified(plan: LinearPlan, *, tolerance_is_given: bool, known: PublicBounds
         return fine_error(
             gradient=float(shape.gradient),
             curvature=float(shape.curvature),
-            slope_error=loss.slope_error(row_norm),
+            derivative_error=loss.derivative_error(row_norm),
             regularisation=float(mechanism.regularisation),
             coefficients=coefficients,
             rows=count + known.rows,

@@ -65,7 +65,7 @@ class Centre:
     block: Block | None
 
     def regulariser(self, *, rows: float, noise_scale: float, least: float) -> PublicRegulariser:
-        """Return how the prediction enters the objective, for so many private rows.
+        """Return how the prediction enters the objective, for a number of private rows.
 
         In one direction with private curvature h and a prediction of variance v the mean square error is smallest at
         a = s²/v + σ²/(h·v) (proof page, section 11); `least`, the λ of the plan, is already there.
@@ -342,8 +342,8 @@ def _noise_ratio(plan: LinearPlan, block: Block, theta: Floats) -> float:
     Of a logistic loss or a softmax it is 1, by the information equality.
     """
     u = block.predict(theta)
-    slopes = plan.loss.slope(u, block.targets, block.norms)
-    bends = plan.loss.bend(u, block.targets, block.norms, np.ones_like(u))
+    slopes = plan.loss.first_derivative(u, block.targets, block.norms)
+    bends = plan.loss.second_derivative(u, block.targets, block.norms, np.ones_like(u))
     free = max(block.size - len(theta), block.size / 2)
     bent = max(float(np.mean(bends)), 0.05 * float(plan.mechanism.shape.curvature / plan.row_norm**2))
     return max(float(np.sum(slopes**2)) / free / bent, 1e-12 * float(plan.mechanism.shape.gradient) ** 2)

@@ -189,7 +189,7 @@ def _pair(rows: PublicData, targets: PublicData, wanted: PredictedFit) -> tuple[
         raise RangeError(f"the public rows have {width} column(s), the model {wanted.features} feature(s)")
     labels = targets.column(None)
     if len(labels) != len(numbers):
-        raise RangeError(f"there are {len(numbers)} public rows and {len(labels)} public targets; give one a row")
+        raise RangeError(f"there are {len(numbers)} public rows and {len(labels)} public targets; give one per row")
     return numbers, labels
 
 

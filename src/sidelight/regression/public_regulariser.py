@@ -97,7 +97,7 @@ class PublicRegulariser:
         step = rows_at_once or self.block.size
         for start in range(0, self.block.size, step):
             part = self.block.part(start, start + step)
-            piece = part.gather(loss.slope(part.predict(theta), part.targets, part.norms))
+            piece = part.gather(loss.first_derivative(part.predict(theta), part.targets, part.norms))
             pulled, lost = two_sum(pulled, piece)
             carried += lost
         return np.asarray(total + self.weight * (pulled + carried))
@@ -133,7 +133,7 @@ class PublicRegulariser:
         """Return its Hessian times a vector."""
         total = self._quadratic(vector)
         if self.block is not None:
-            bend = loss.bend(
+            bend = loss.second_derivative(
                 self.block.predict(theta), self.block.targets, self.block.norms, self.block.predict(vector)
             )
             total = total + self.weight * self.block.gather(bend)

@@ -111,7 +111,7 @@ def penalised_fit(loss: Loss, block: Block, *, penalty: float, start: Floats | N
         theta = flat.reshape(shape)
         predictor = block.predict(theta)
         value = float(loss.value(predictor, block.targets, block.norms).sum() + (weights * theta**2).sum() / 2)
-        slope = block.gather(loss.slope(predictor, block.targets, block.norms)) + weights * theta
+        slope = block.gather(loss.first_derivative(predictor, block.targets, block.norms)) + weights * theta
         return value, slope.ravel()
 
     begin = np.zeros(shape) if start is None else start
@@ -165,7 +165,7 @@ class Population:
         rows: Rows that others are drawn from, with replacement.
         apart: The share of a row's variance that is drawn column by column: covariances of few rows are mostly chance.
         theta: (features + 1, outputs), the intercept last: the true coefficients.
-        residuals: What is added to a number, one a row; None for classes.
+        residuals: What is added to a number, one per row; None for classes.
     """
 
     rows: Floats

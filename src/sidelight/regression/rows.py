@@ -197,7 +197,7 @@ class Block:
         return self._at(slice(start, stop))
 
     def every(self, stride: int, *, first: int = 0) -> Block:
-        """Return a copy of every so manieth record, which does not hold on to the others."""
+        """Return a copy of every k-th record, which does not hold on to the others."""
         some = self._at(slice(first, None, stride))
         return Block(some.features.copy(), some.intercept, some.targets.copy(), some.norms.copy())
 
@@ -282,7 +282,7 @@ class BoundedArrays:
         return iter(self._blocks)
 
     def sample(self) -> tuple[BoundedRows, int]:
-        """Return every so manieth record."""
+        """Return every k-th record."""
         return _thinned(self._blocks)
 
     def __repr__(self) -> str:
@@ -322,7 +322,7 @@ class StreamedRows:
             self._kept = kept  # a pass that was left early never comes here
 
     def sample(self) -> tuple[BoundedRows, int]:
-        """Return every so manieth record, in one pass: the stride doubles whenever there are too many."""
+        """Return every k-th record, in one pass: the stride doubles whenever there are too many."""
         stride, seen, parts = 1, 0, list[Block]()
         for block in self.blocks():
             parts.append(block.every(stride, first=-seen % stride))

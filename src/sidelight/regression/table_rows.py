@@ -32,7 +32,7 @@ _SPARSE_FROM = 256
 
 @dataclass(frozen=True)
 class RowEncoder:
-    """Rows of features of coded columns: a number its share of half its range, a category one column a label."""
+    """Rows of features of coded columns: a number its share of half its range, a category one column per label."""
 
     columns: tuple[Number | Category, ...]
 

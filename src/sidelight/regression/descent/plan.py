@@ -61,22 +61,11 @@ class DescentPlan:
     """Everything public about one descent; `claims` is its price, known before any data is opened.
 
     Args:
-        targets: What is learned.
-        features: The number of feature columns.
-        data_norm: The bound of a row's norm; longer rows are clipped.
-        intercept: Whether there is a constant column.
-        on_violation: "clip" or "normalize".
+        targets, features, data_norm, intercept, on_violation: As in `plan_descent`.
+        candidates, odds, rows, shrinkage, passes, epsilon, delta, unit: As in `plan_descent`.
         geometry: The coordinates: "private", "public" or "none".
         public: Moments of public rows, for a public geometry.
-        candidates: Predictions that the descent may start from.
-        odds: The prior odds of each beside none.
-        rows: A declared number of rows, or None.
-        shrinkage: What is done with the average of the last points.
-        passes: A number of steps instead of the rule's, or None.
-        epsilon: The target.
-        delta: The target.
-        mu: The Gaussian differential privacy that keeps to it.
-        unit: The protected unit.
+        mu: The Gaussian differential privacy that keeps to (epsilon, delta).
         public_candidate: The place of the prediction that `public` came from; its geometry is used if it is chosen.
             None: used in any case.
         second_look: What else is released of the columns; the steps pay for it. It follows from what was released
@@ -172,7 +161,7 @@ class DescentPlan:
         return self.budget.part(self.shares.offset).on(self._bounded(value, offset_sensitivity(len(value))))
 
     def step_noise(self, value: Integers, *, clip: int, passes: int) -> Noise:
-        """Return the noise of one of so many gradients: a row moves it by the clip (the lemma of `integer_rows`)."""
+        """Return the noise of one of `passes` gradients: a row moves it by the clip (the lemma of `integer_rows`)."""
         return self.budget.part(self.shares.steps / passes).on(self._bounded(value, clip))
 
     @cached_property

@@ -183,7 +183,7 @@ class OffsetSum:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class LossSums:
-    """The losses of several classifiers, each 0..1024 a row."""
+    """The losses of several classifiers, each 0..1024 per row."""
 
     targets: Targets
     codes: tuple[Floats, ...]

@@ -146,7 +146,7 @@ class LogisticRegression(PrivateScoreMixin, ClassifierMixin, LinearEstimator):  
         return Targets(kind="logistic" if len(labels) == 2 else "softmax", classes=labels, class_weights=weights)
 
     def decision_function(self, X: Any) -> Floats:  # noqa: N803
-        """Return xᵀθ: one number a row for two classes, one a class for more."""
+        """Return xᵀθ: one number per row for two classes, one per class for more."""
         scores = np.asarray(self._rows(X) @ self.coef_.T + self.intercept_)
         return scores[:, 0] if scores.shape[1] == 1 else scores
 

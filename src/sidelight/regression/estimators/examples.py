@@ -52,7 +52,7 @@ class Examples:
 
     def bounded(self, table: Table, policy: RowPolicy) -> BoundedArrays:
         """Open the data."""
-        del table  # the door's; these examples were derived from it
+        del table  # the session's; these examples were derived from it
         return BoundedArrays(*self.read(), policy=policy)
 
     for_sums = bounded
@@ -88,7 +88,7 @@ def examples(rows: Any, targets: Any, *, target_kinds: str) -> Examples:
         SchemaError: X is no matrix of numbers, y is no column, or they differ in length.
     """
     if targets is None:
-        raise SchemaError("fit requires y to be passed, but the target y is None; give one target a row")
+        raise SchemaError("fit requires y to be passed, but the target y is None; give one target per row")
     if isinstance(rows, list | tuple):
         _check_target(targets, target_kinds)
         return _listed(rows, targets)
@@ -266,7 +266,7 @@ _SHARE = 0.5
 
 @dataclass(eq=False)
 class _Known:
-    """Rows that were fitted: their sketch and width, how often, at which epsilons together, and whether it was told."""
+    """Rows that were fitted: sketch, width, number of fits, sum of their epsilons, and whether a warning was shown."""
 
     sketch: Prints
     columns: int
@@ -298,7 +298,7 @@ def warn_of_repetition(model: Any, found: Examples) -> None:
         warn_at_users_line(
             "rows that a private model was fitted to before in this process are fitted again without a session: the "
             f"prices add up (epsilon {short_text(known.epsilon)} so far), and nobody counts them. Pass session=..., "
-            "which adds up and refuses what does not fit; search settings with sl.Selection. This is told once for "
+            "which adds up and refuses what does not fit; search settings with sl.Selection. This is shown once for "
             "these rows, and harmless if they are public"
         )
 

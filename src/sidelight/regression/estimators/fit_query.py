@@ -182,7 +182,7 @@ class PreparedFit(SurePrepared):
 
 
 class _Watched:
-    """A query that remembers what it was prepared to: the door shows only what it releases."""
+    """A query that remembers its plans: the release pipeline returns only what it releases."""
 
     def __init__(self, query: FitQuery) -> None:
         self._query = query
@@ -225,7 +225,7 @@ def _arrays() -> Table:
 def plan_one_vs_rest(
     *, classes: Sequence[Any], epsilon: Amount, delta: Amount, regularisation: Amount | None = None, **rest: Any
 ) -> tuple[LinearPlan, ...]:
-    """Plan one model a class so that all together are (ε, δ)-DP; the other arguments are those of `plan_linear`.
+    """Plan one model per class so that all together are (ε, δ)-DP; the other arguments are those of `plan_linear`.
 
     A joint softmax is usually the better buy: at K = 10, ε = 1, δ = 1e-5 it takes σ = 6.48R at λ = 10R², and K models,
     in all of which every record takes part, take at least 11.80R, the Gaussian mechanism's noise for √K gradients.

@@ -213,7 +213,7 @@ class DescentPrivacy:
 
 @dataclass(frozen=True, kw_only=True)
 class UsedPrediction:
-    """What a fit made of its predictions: released, so it may be told.
+    """What a fit made of its predictions: released, so it may be published.
 
     Args:
         given: How many predictions there were.

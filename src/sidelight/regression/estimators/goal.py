@@ -96,13 +96,13 @@ def needed(model: Any, name: str, hint: str = "") -> Any:
 
 
 def check_solver(model: Any) -> None:
-    """Check the solver, and that no parameter of the other one is given: it would be ignored in silence."""
+    """Check the solver, and that no parameter of the other one is given: it would be ignored silently."""
     name = type(model).__name__
     if model.solver not in get_args(ModelSolver):
         hint = nearest(str(model.solver), get_args(ModelSolver))
         if model.solver in get_args(Solver):
             hint = f"write solver='objective', minimiser={model.solver!r}"
-        raise RangeError(f"solver is {model.solver!r}, which is no choice; {hint}")
+        raise RangeError(f"solver is {model.solver!r}, which is not an option; {hint}")
     owner = "objective" if model.solver == "descent" else "descent"
     for parameter in _OF_SOLVER[owner]:
         if getattr(model, parameter) != getattr(type(model), parameter):
@@ -125,7 +125,7 @@ def check_parameters(model: Any) -> None:
     for name, choices in _CHOICES.items():
         if getattr(model, name) not in choices:
             hint = nearest(str(getattr(model, name)), choices)
-            raise RangeError(f"{name} is {getattr(model, name)!r}, which is no choice; {hint}")
+            raise RangeError(f"{name} is {getattr(model, name)!r}, which is not an option; {hint}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,7 +133,7 @@ class Goal:
     """What is minimised, the NumPy kinds that y may have, and for a classifier its classes.
 
     `loss` is for objective perturbation, `targets` for descent: one of the two. `middle` is the public number that
-    targets are counted from, `half` their unit, `target_range` their range. `one_vs_rest`: one model a class.
+    targets are counted from, `half` their unit, `target_range` their range. `one_vs_rest`: one model per class.
     """
 
     loss: Loss | None = None

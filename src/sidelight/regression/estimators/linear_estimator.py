@@ -102,7 +102,8 @@ class LinearEstimator(ForecastMixin, PrivacyReportMixin, PaidEstimator, BaseEsti
                     "minimiser=..."
                 )
             if name not in self._settings:
-                raise TypeError(f"{type(self).__name__} has no parameter {name!r}; {nearest(name, self._settings)}")
+                known = [*self._get_param_names(), *sorted(self._settings)]
+                raise TypeError(f"{type(self).__name__} has no parameter {name!r}; {nearest(name, known)}")
         own = {name: value for name, value in given.items() if name not in ("self", "__class__")}
         self.__dict__ |= own | settings
 
@@ -138,7 +139,7 @@ class LinearEstimator(ForecastMixin, PrivacyReportMixin, PaidEstimator, BaseEsti
         self._check()
         needed(self, "data_norm")
         found = examples(X, y, target_kinds=goal.target_kinds)
-        named = type(self)()  # another one takes the names first: a refused fit must leave this one as it was
+        named = type(self)()  # validate on a throwaway instance: a refused fit must leave this one as it was
         validate_data(named, X, skip_check_array=True)
         names = getattr(named, "feature_names_in_", None)
         predictions = self._predictions(
@@ -276,7 +277,7 @@ class LinearEstimator(ForecastMixin, PrivacyReportMixin, PaidEstimator, BaseEsti
         return FitQuery(goal=goal, examples=found, settings=settings, predictions=predictions)
 
     def _release(self, goal: Goal, query: FitQuery, *, table: Table | None, key: str | None) -> None:
-        """Go through the door, and keep what came out: nothing is kept of a fit that was refused."""
+        """Release the fit and keep the result; nothing is kept of a refused fit."""
         entropy = entropy_for(self.random_state)
         released, plans = release_fit(query, self.session, table=table, entropy=entropy, key=key)
         assert isinstance(released, Release)  # a fit runs no private test that could refuse

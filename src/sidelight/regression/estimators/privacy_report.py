@@ -140,7 +140,7 @@ def report_of(
     request = release.query
     if request["kind"] not in ("linear_model", "linear_model_with_paid_report"):
         raise RangeError(
-            "there is a privacy report for one joint model; for one model a class, report each, and add bounds and rhos"
+            "there is a privacy report for one joint model; for one per class, report each, and add bounds and rhos"
         )
     if request.get("solver") == "descent":
         return descent_report_of(

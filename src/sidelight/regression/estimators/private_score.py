@@ -95,7 +95,7 @@ class ScoreQuery:
         """Price the score for the schema's protected unit. Reads no row."""
         if isinstance(schema.unit, Person) and schema.unit.max_rows != 1:
             raise RangeError(
-                f"a score counts one row a person, and a person may have {schema.unit.max_rows}; bound persons to one"
+                f"a score counts one row per person, and a person may have {schema.unit.max_rows}; bound persons to one"
             )
         unit = schema.unit
         return PreparedScore(

@@ -77,10 +77,10 @@ class LogCoshLoss(_NumberTarget):
         size = np.abs(predictor - targets) / kappa
         return np.asarray((kappa * kappa * (size + np.log1p(np.exp(-2 * size)) - np.log(2.0)))[:, 0])
 
-    def slope(self, predictor: Floats, targets: Floats, norms: Floats) -> Floats:
+    def first_derivative(self, predictor: Floats, targets: Floats, norms: Floats) -> Floats:
         return np.asarray(self._kappa * np.tanh((predictor - targets) / self._kappa))
 
-    def fine_slope(self, predictor: DoubleDouble, targets: Floats, norms: Floats) -> DoubleDouble:
+    def fine_derivative(self, predictor: DoubleDouble, targets: Floats, norms: Floats) -> DoubleDouble:
         """κ·tanh(z) = κ·(1 - q)/(1 + q)·sign z, q = e^(-2|z|): within 2⁻⁸⁵ of κ, which is what counts."""
         kappa, one = DoubleDouble.nearest(positive(self.scale, name="scale")), DoubleDouble.of(1.0)
         z = predictor.minus(DoubleDouble.of(targets)).over(kappa).times_power_of_two(1)
@@ -89,13 +89,13 @@ class LogCoshLoss(_NumberTarget):
         size = one.minus(q).over(one.plus(q)).times(kappa)
         return size.negated().where(positive_side, size)
 
-    def bend(self, predictor: Floats, targets: Floats, norms: Floats, along: Floats) -> Floats:
+    def second_derivative(self, predictor: Floats, targets: Floats, norms: Floats, along: Floats) -> Floats:
         from scipy.special import expit
 
         twice = 2 * ((predictor - targets) / self._kappa)
         return np.asarray(4 * expit(twice) * expit(-twice) * along)  # 1 - tanh², without the difference
 
-    def slope_error(self, row_norm: Fraction) -> float:
+    def derivative_error(self, row_norm: Fraction) -> float:
         return 16 * float(self.shape(row_norm).gradient)
 
     def to_json(self) -> dict[str, str]:
@@ -121,15 +121,15 @@ class _CutSlope(_NumberTarget):
         capped = np.minimum(size, self._edge(norms))
         return np.asarray((capped * (size - capped / 2))[:, 0])
 
-    def slope(self, predictor: Floats, targets: Floats, norms: Floats) -> Floats:
+    def first_derivative(self, predictor: Floats, targets: Floats, norms: Floats) -> Floats:
         kappa = self._edge(norms)
         return np.asarray(np.clip(predictor - targets, -kappa, kappa))
 
-    def fine_slope(self, predictor: DoubleDouble, targets: Floats, norms: Floats) -> DoubleDouble:
+    def fine_derivative(self, predictor: DoubleDouble, targets: Floats, norms: Floats) -> DoubleDouble:
         kappa = self._fine_edge(norms)
         return predictor.minus(DoubleDouble.of(targets)).clipped(kappa.negated(), kappa)
 
-    def bend(self, predictor: Floats, targets: Floats, norms: Floats, along: Floats) -> Floats:
+    def second_derivative(self, predictor: Floats, targets: Floats, norms: Floats, along: Floats) -> Floats:
         return np.asarray(np.where(np.abs(predictor - targets) < self._edge(norms), along, 0.0))
 
 
@@ -156,7 +156,7 @@ class HuberLoss(_CutSlope):
     def _fine_edge(self, norms: Floats) -> DoubleDouble:
         return DoubleDouble.nearest(positive(self.threshold, name="threshold"))
 
-    def slope_error(self, row_norm: Fraction) -> float:
+    def derivative_error(self, row_norm: Fraction) -> float:
         return 16 * float(self.shape(row_norm).gradient)
 
     def to_json(self) -> dict[str, str]:
@@ -187,7 +187,7 @@ class ClippedSquaredLoss(_CutSlope):
     def _fine_edge(self, norms: Floats) -> DoubleDouble:
         return _fine_edge(self.clip, norms)
 
-    def slope_error(self, row_norm: Fraction) -> float:
+    def derivative_error(self, row_norm: Fraction) -> float:
         return 32 * float(self.shape(row_norm).gradient)
 
     def to_json(self) -> dict[str, str]:
@@ -227,23 +227,23 @@ class PoissonLoss:
         inside = np.exp(bounded) - targets * bounded
         return np.asarray((inside + edge * np.abs(predictor - bounded))[:, 0])
 
-    def slope(self, predictor: Floats, targets: Floats, norms: Floats) -> Floats:
+    def first_derivative(self, predictor: Floats, targets: Floats, norms: Floats) -> Floats:
         # Not at the logarithm of the edge: one of size 500 is off by 500 units, and its exponential by that share.
         edge = _edge(self.clip, norms)
         return np.asarray(np.clip(np.exp(np.minimum(predictor, _LARGEST_LOG)) - targets, -edge, edge))
 
-    def fine_slope(self, predictor: DoubleDouble, targets: Floats, norms: Floats) -> DoubleDouble:
+    def fine_derivative(self, predictor: DoubleDouble, targets: Floats, norms: Floats) -> DoubleDouble:
         edge = _fine_edge(self.clip, norms)
         # beyond e^300 the slope is clipped, whatever it is: y and the edge are below 1e130
         bounded = predictor.where(predictor.high > 300.0, DoubleDouble.of(np.full_like(predictor.high, 300.0)))
         return bounded.exponential().minus(DoubleDouble.of(targets)).clipped(edge.negated(), edge)
 
-    def bend(self, predictor: Floats, targets: Floats, norms: Floats, along: Floats) -> Floats:
+    def second_derivative(self, predictor: Floats, targets: Floats, norms: Floats, along: Floats) -> Floats:
         _, low, high = self._edges(targets, norms)
         inside = (predictor > low) & (predictor < high)
         return np.asarray(np.where(inside, np.exp(np.minimum(predictor, high)) * along, 0.0))
 
-    def slope_error(self, row_norm: Fraction) -> float:
+    def derivative_error(self, row_norm: Fraction) -> float:
         # Where the slope is not clipped, e^u <= y + C/‖x‖, so that an exponential of 8 ulp, the difference (1 ulp) and
         # the edge (3 ulp of C/‖x‖) are off by at most 12 ulp of Y‖x‖ + C <= YR + C = β/R. Where exp's error decides
         # whether it is clipped, the slope is continuous and moves by the same. 32 units of L + β/R are twice that.
