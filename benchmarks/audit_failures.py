@@ -21,8 +21,9 @@ from benchmarks import audit_extremes
 from benchmarks.baselines.posterior_sampling import BalancedOPS, OutputPerturbation
 from benchmarks.measuring import sized
 from sidelight.noise import Source
+from sidelight.published.paid_report import PaidFit
 from sidelight.regression import (
-    ArrayRows,
+    BoundedArrays,
     ClippedSquaredLoss,
     HuberLoss,
     LogCoshLoss,
@@ -33,7 +34,6 @@ from sidelight.regression import (
     fit_plan,
     plan_linear,
 )
-from sidelight.regression.paid_report import PaidFit
 from sidelight.session.pipeline import _run_one
 from sidelight.testing import SeededEntropy
 
@@ -252,7 +252,7 @@ def failing_fits(seeds: int = SEEDS) -> Iterator[tuple[str, bool]]:
 
 
 def _fails(plan: Any, rows: Any, labels: Any, seeds: int) -> bool:
-    bounded = ArrayRows(rows, labels, policy=plan.policy)
+    bounded = BoundedArrays(rows, labels, policy=plan.policy)
 
     def fit(seed: int) -> None:
         with Source(SeededEntropy(f"failures {seed}")) as source:

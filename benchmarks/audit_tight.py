@@ -28,7 +28,7 @@ from sidelight.noise import Source
 from sidelight.records import Table
 from sidelight.regression.descent.plan import plan_descent
 from sidelight.regression.descent.targets import Targets
-from sidelight.regression.rows import ArrayRows
+from sidelight.regression.rows import BoundedArrays
 from sidelight.testing import SeededEntropy
 
 #: One minus the confidence of what is shown, and of what would be called a refutation.
@@ -96,7 +96,7 @@ def logistic(*, runs: int = sized(800, 4)) -> Tight:
     targets = Targets(kind="logistic", classes=(0, 1))
     plan = plan_descent(targets=targets, features=1, epsilon=4, delta="1e-3", data_norm=1)
     crowd = np.ones((_CROWD + 1, 1)), np.array([1] * _CROWD + [0])
-    tables = [ArrayRows(crowd[0][:size], crowd[1][:size], policy=plan.policy) for size in (_CROWD, _CROWD + 1)]
+    tables = [BoundedArrays(crowd[0][:size], crowd[1][:size], policy=plan.policy) for size in (_CROWD, _CROWD + 1)]
 
     def drawn(side: int, name: str) -> Sampler:
         source = Source(SeededEntropy("tight", path=[name]))

@@ -17,11 +17,11 @@ import numpy as np
 import pytest
 
 from sidelight.noise import Source
-from sidelight.regression.descent.choice import StartChoice
 from sidelight.regression.descent.fit import FittedDescent, descend
 from sidelight.regression.descent.plan import DescentPlan
-from sidelight.regression.estimators import predicted_query
-from sidelight.regression.rows import Rows
+from sidelight.regression.descent.starts import StartChoice
+from sidelight.regression.estimators import fit_query
+from sidelight.regression.rows import BoundedRows
 
 
 class Transcript:
@@ -95,7 +95,7 @@ def recording(transcript: Transcript) -> Iterator[None]:
         yield
 
 
-def transcript_of(plan: DescentPlan, rows: Sequence[Rows], *, source: Source) -> Transcript:
+def transcript_of(plan: DescentPlan, rows: Sequence[BoundedRows], *, source: Source) -> Transcript:
     """Run a plan on the first rows, and again on the second with the answers of the first."""
     transcript = Transcript()
     with recording(transcript):
@@ -108,10 +108,10 @@ def transcript_of(plan: DescentPlan, rows: Sequence[Rows], *, source: Source) ->
 def recording_fits(transcript: Transcript) -> Iterator[None]:
     """Write down what the noise of estimators' fits meets; their plans, which try noises too, are made as ever."""
 
-    def recorded(plan: DescentPlan, rows: Rows, *, source: Source) -> FittedDescent:
+    def recorded(plan: DescentPlan, rows: BoundedRows, *, source: Source) -> FittedDescent:
         with recording(transcript):
             return descend(plan, rows, source=source)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(predicted_query, "descend", recorded)
+        patch.setattr(fit_query, "descend", recorded)
         yield

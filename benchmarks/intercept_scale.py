@@ -15,8 +15,8 @@ from benchmarks.measuring import print_figures, sized
 from benchmarks.real_data import columns, find
 from sidelight.aggregates.collect import collect
 from sidelight.noise import OSEntropy, Source
+from sidelight.published.adassp import AdaSSP
 from sidelight.records import Number, Table
-from sidelight.regression.adassp import AdaSSP
 
 EPSILONS = sized(("0.1", "1", "8"), ("1",))
 #: Lengths of the constant column beside the longest row; "1" is one unit of the features, whatever their size.

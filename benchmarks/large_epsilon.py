@@ -16,7 +16,7 @@ import numpy as np
 import sidelight as sl
 from benchmarks.measuring import print_figures, sized
 from sidelight.noise import Source
-from sidelight.regression import ArrayRows, HuberLoss, fit_plan, plan_linear
+from sidelight.regression import BoundedArrays, HuberLoss, fit_plan, plan_linear
 from sidelight.testing import SeededEntropy
 
 ROWS, COLUMNS = sized((6497, 11), (300, 3))
@@ -43,7 +43,7 @@ def explained(epsilon: int, penalty: Fraction | None, *, fits: int = 4) -> float
     scores = []
     for seed in range(fits):
         with Source(SeededEntropy(f"large epsilon {seed}")) as source:
-            model = fit_plan(plan, ArrayRows(rows, target, policy=plan.policy), source=source)
+            model = fit_plan(plan, BoundedArrays(rows, target, policy=plan.policy), source=source)
         scores.append(1 - np.mean((model.predictor(rows) + 6 - target) ** 2) / np.var(target))
     return float(np.mean(scores))
 

@@ -39,7 +39,7 @@ def our_score(data: Regression, seed: int, epsilon: float, *, solver: str = "des
 def adassp_score(data: Regression, seed: int, epsilon: float) -> float:
     """Return the test R² of AdaSSP on one split."""
     from sidelight.noise import OSEntropy, Source
-    from sidelight.regression.adassp import adassp
+    from sidelight.published.adassp import adassp
 
     (x, y), (x_test, y_test) = data.split(seed)
     with Source(OSEntropy()) as source:

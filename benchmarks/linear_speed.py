@@ -81,7 +81,7 @@ def fit_parquet(path: Path, *, rows: int = ROWS) -> dict[str, float]:
     from unittest.mock import patch
 
     import sidelight as sl
-    from sidelight.regression.estimators.table_examples import TableExamples
+    from sidelight.regression.estimators.table_encoding import TableExamples
 
     edge = 1 / np.sqrt(COLUMNS)
     numbers = [sl.Number(f"x{place}", lower=-edge, upper=edge) for place in range(COLUMNS)]

@@ -14,7 +14,7 @@ import numpy as np
 from benchmarks.measuring import print_figures, sized
 from benchmarks.real_data import find
 from sidelight.guarantees.conversions import gdp_within
-from sidelight.regression.adassp import ridge_from_noisy
+from sidelight.published.adassp import ridge_from_noisy
 from sidelight.regression.least_squares_codes import INTERCEPT_SHARE
 
 #: (features, rows, whether the features are correlated)

@@ -21,8 +21,8 @@ from sklearn.neighbors import NearestCentroid
 import sidelight as sl
 from sidelight.errors import SidelightWarning
 from sidelight.ledger import Entry, Ledger, open_ledger
+from sidelight.published.paid_report import PaidFit
 from sidelight.regression.losses import LogisticLoss
-from sidelight.regression.paid_report import PaidFit
 from sidelight.testing import SeededEntropy, SeededSequence, SeededSession, seeded_release
 
 sys.path.insert(0, str(Path(__file__).parent / "report"))

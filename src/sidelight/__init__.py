@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from sidelight.predictions import hedge as hedge
     from sidelight.public_scaler import PublicScaler as PublicScaler
     from sidelight.published.adaops import AdaOPS as AdaOPS
+    from sidelight.published.adassp import AdaSSP as AdaSSP
     from sidelight.published.ops_ptr import OPSPTR as OPSPTR
     from sidelight.published.stable_logistic import StableLogistic as StableLogistic
     from sidelight.quantiles import PrivateHistograms as PrivateHistograms
@@ -63,9 +64,8 @@ if TYPE_CHECKING:
     from sidelight.records import Table as Table
     from sidelight.records.expressions import col as col
     from sidelight.records.nonprivate_check import nonprivate_check as nonprivate_check
-    from sidelight.regression.adassp import AdaSSP as AdaSSP
-    from sidelight.regression.clipping import nonprivate_check_rows as nonprivate_check_rows
     from sidelight.regression.coefficient_prediction import CoefficientPrediction as CoefficientPrediction
+    from sidelight.regression.curator import nonprivate_check_rows as nonprivate_check_rows
     from sidelight.regression.estimators import LinearRegression as LinearRegression
     from sidelight.regression.estimators import LinearSVC as LinearSVC
     from sidelight.regression.estimators import LogisticRegression as LogisticRegression
@@ -119,7 +119,7 @@ _HOME = {
     "sidelight.records": ("Category", "Date", "Drop", "Fill", "Label", "Number", "PersonId", "Schema", "Table"),
     "sidelight.records.expressions": ("col",),
     "sidelight.records.nonprivate_check": ("nonprivate_check",),
-    "sidelight.regression.clipping": ("nonprivate_check_rows",),
+    "sidelight.regression.rows": ("nonprivate_check_rows",),
     "sidelight.regression.coefficient_prediction": ("CoefficientPrediction",),
     "sidelight.regression.estimators": ("PoissonRegressor", "TableEncoding"),
     "sidelight.release": ("Refused", "Release", "outcome_from_json"),

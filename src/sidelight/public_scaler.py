@@ -18,9 +18,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sidelight.errors import RangeError, SchemaError, nearest
 from sidelight.predictions import PublicData
-from sidelight.regression.clipping import is_sparse
 from sidelight.regression.estimators.examples import examples
 from sidelight.regression.model_predictions import are_rows_of
+from sidelight.regression.rows import is_sparse
 
 Floats = NDArray[np.float64]
 
@@ -79,7 +79,7 @@ class PublicScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # ty
         """
         del y
         _rows(X)
-        named = type(self)()  # another one takes the names first: a refused fit must leave this one as it was
+        named = type(self)()  # validate on a throwaway instance: a refused fit must leave this one as it was
         validate_data(named, X, skip_check_array=True)
         names = getattr(named, "feature_names_in_", None)
         texts = None if names is None else [str(name) for name in names]

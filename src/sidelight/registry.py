@@ -154,10 +154,10 @@ ENTRIES = (
     Entry(
         kind="adassp",
         name="AdaSSP",
-        home="sidelight.regression.adassp",
+        home="sidelight.published.adassp",
         page="explanation/ridge-regression.md",
         audit="regression/test_adassp.py",
-        reader="sidelight.regression.from_plan:adassp",
+        reader="sidelight.published.adassp:from_plan",
     ),
     Entry(
         kind="linear_regression",

@@ -20,16 +20,16 @@ from scipy.stats import norm
 from sidelight.noise import Source
 from sidelight.predictions.origin import guess
 from sidelight.regression.descent import fit as descent_fit
-from sidelight.regression.descent.choice import StartChoice
 from sidelight.regression.descent.fit import descend
 from sidelight.regression.descent.geometry import PublicMoments
-from sidelight.regression.descent.integer_rows import RowMap, clipped_errors, predictors, whole_norms
-from sidelight.regression.descent.mapped_rows import CodedRows, MappedRows, parts_of
+from sidelight.regression.descent.integer_rows import GeometryMap, clipped_errors, predictors, whole_norms
+from sidelight.regression.descent.mapped_rows import CodedExamples, MappedRows, parts_of
 from sidelight.regression.descent.plan import DescentPlan, plan_descent
 from sidelight.regression.descent.row_sums import integer_gradient
+from sidelight.regression.descent.starts import StartChoice
 from sidelight.regression.descent.targets import Targets
 from sidelight.regression.model_predictions import PredictedCoefficients
-from sidelight.regression.rows import ArrayRows
+from sidelight.regression.rows import BoundedArrays
 from sidelight.testing import SeededEntropy
 
 NUMBER = Targets(kind="squared", target_range=(-1, 1))
@@ -59,7 +59,7 @@ def losses_of(setting: str, *, runs: int, seed: int, add: bool) -> tuple[np.ndar
     targets, labels, label, more = SETTINGS[setting]
     plan = plan_descent(targets=targets, features=1, epsilon=6, delta="1e-3", data_norm=1, **more)
     tables = [(np.vstack([TABLE, CANARY]), [*labels, label]), (TABLE, labels)]
-    rows = [ArrayRows(x, np.array(y), policy=plan.policy) for x, y in (tables if add else tables[::-1])]
+    rows = [BoundedArrays(x, np.array(y), policy=plan.policy) for x, y in (tables if add else tables[::-1])]
     with Source(SeededEntropy(seed)) as source:
         found = [transcript_of(plan, rows, source=source).loss() for _ in range(runs)]
     return np.array(found), float(plan.mu)
@@ -135,13 +135,13 @@ def longest_gradient(norms_of: Any = whole_norms) -> float:
     """Return the longest clipped gradient of one row at a far point, over the clip."""
     plan = plan_descent(targets=NUMBER, features=3, epsilon=1, delta="1e-6", data_norm=1)
     rows, labels = extreme_rows()
-    table = ArrayRows(rows, labels, policy=plan.policy)
+    table = BoundedArrays(rows, labels, policy=plan.policy)
     with Source(SeededEntropy(6)) as source:
         geometry = descend(plan, table, source=source).geometry
-    mapping, clip = RowMap(geometry=geometry), 2**24
+    mapping, clip = GeometryMap(geometry=geometry), 2**24
     code = mapping.theta_codes(np.full((4, 1), 3.0))
     longest = 0.0
-    blocks = MappedRows(CodedRows(table, data_norm=1.0), mapping).blocks()
+    blocks = MappedRows(CodedExamples(table, data_norm=1.0), mapping).blocks()
     for z, _, targets in (part for block in blocks for part in parts_of(block)):
         errors = clipped_errors(NUMBER.errors(predictors(z, code), targets), norms_of(z), clip)
         longest = max(longest, float(np.sqrt(np.max(np.sum((z * errors) ** 2, axis=1)))))
@@ -163,12 +163,12 @@ def test_a_row_adds_its_own_vector_to_the_last_bit() -> None:
     rng = np.random.default_rng(7)
     rows, labels = rng.normal(size=(40, 20)) / 9, rng.uniform(-1, 1, 40)
     with Source(SeededEntropy(6)) as source:
-        geometry = descend(plan, ArrayRows(rows, labels, policy=plan.policy), source=source).geometry
-    mapping = RowMap(geometry=geometry)
+        geometry = descend(plan, BoundedArrays(rows, labels, policy=plan.policy), source=source).geometry
+    mapping = GeometryMap(geometry=geometry)
 
     def total(some: slice) -> np.ndarray:
-        bounded = ArrayRows(rows[some], labels[some], policy=plan.policy)
-        mapped = MappedRows(CodedRows(bounded, data_norm=1.0), mapping)
+        bounded = BoundedArrays(rows[some], labels[some], policy=plan.policy)
+        mapped = MappedRows(CodedExamples(bounded, data_norm=1.0), mapping)
         return integer_gradient(NUMBER, mapped, np.full((21, 1), 0.123), mapping, clip=2**26)
 
     one_by_one = sum(total(slice(place, place + 1)) for place in range(40))
@@ -185,7 +185,7 @@ def test_the_private_number_of_rows_would_be_seen(monkeypatch: pytest.MonkeyPatc
         with Source(SeededEntropy(11)) as source, recording(transcript):
             for transcript.run, n in enumerate((2, 3)):
                 x = np.vstack([TABLE, CANARY])[:n]
-                found.append(descend(plan, ArrayRows(x, x[:, 0], policy=plan.policy), source=source).coefficients)
+                found.append(descend(plan, BoundedArrays(x, x[:, 0], policy=plan.policy), source=source).coefficients)
         return found
 
     honest = models()

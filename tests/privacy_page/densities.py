@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from sidelight.regression import (
-    ArrayRows,
+    BoundedArrays,
     ClippedSquaredLoss,
     HuberLoss,
     LogCoshLoss,
@@ -41,7 +41,7 @@ def objective(loss: Any, rows: np.ndarray, labels: list[Any], *, lam: float = 1.
     """Give an objective of rows as they are, without noise and constant column."""
     policy = RowPolicy(loss=loss, features=rows.shape[1], data_norm=Fraction(4), intercept=None)
     return Objective(
-        rows=ArrayRows(rows, labels, policy=policy),
+        rows=BoundedArrays(rows, labels, policy=policy),
         loss=loss,
         row_norm=Fraction(4),
         regularisation=Fraction(lam),

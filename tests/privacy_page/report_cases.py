@@ -20,17 +20,17 @@ from sidelight.privacy_page import report_bound
 from sidelight.privacy_page.build import FitConstants, build_report, features_of
 from sidelight.privacy_page.descent_report import DescentLoss, DescentReport, build_descent_report
 from sidelight.privacy_page.losses import (
+    ClippedPoisson,
     Huber,
     LogCosh,
     Logistic,
     Loss,
-    Poisson,
     SmoothedHinge,
     Softmax,
     SquaredClipped,
     Weights,
 )
-from sidelight.privacy_page.published import DataDependent, Encoding, Guarantee, Label, PublishedReport
+from sidelight.privacy_page.published import DataDependent, Guarantee, LabelEncoding, PublishedReport, RowEncoding
 
 FILE = Path(__file__).with_name("cases.json")
 CONSTANTS = FitConstants(
@@ -44,11 +44,11 @@ FEATURES: list[dict[str, Any]] = [
     {"name": "region", "levels": ["north", "south", "ab c"], "to": [-0.25, 0.75], "outside": "clamp"},
     {"name": "score"},
 ]
-TWO = Label(negative="<=50K", positive=">50K")
-SWAPPED = Label(negative=">50K", positive="<=50K")
-THREE = Label(classes=["a", "b", "c"])
-NUMBER = Label(lo=-2.0, hi=6.0)
-LOSSES: dict[str, tuple[Loss, Label]] = {
+TWO = LabelEncoding(negative="<=50K", positive=">50K")
+SWAPPED = LabelEncoding(negative=">50K", positive="<=50K")
+THREE = LabelEncoding(classes=["a", "b", "c"])
+NUMBER = LabelEncoding(lo=-2.0, hi=6.0)
+LOSSES: dict[str, tuple[Loss, LabelEncoding]] = {
     "logistic": (Logistic(weights=Weights(negative=1, positive=1)), TWO),
     "logistic-swapped": (Logistic(weights=Weights(negative=1, positive=1)), SWAPPED),
     "logistic-weighted": (Logistic(weights=Weights(negative=0.5, positive=3)), TWO),
@@ -58,7 +58,7 @@ LOSSES: dict[str, tuple[Loss, Label]] = {
     "smoothed-hinge": (SmoothedHinge(width=0.5), TWO),
     "softmax": (Softmax(), THREE),
     "softmax-weighted": (Softmax(weights=[0.5, 2, 1.25]), THREE),
-    "poisson": (Poisson(clip=1.5), Label(lo=0.0, hi=7.0)),
+    "poisson": (ClippedPoisson(clip=1.5), LabelEncoding(lo=0.0, hi=7.0)),
 }
 SCOPES: list[dict[str, Any]] = [{}, {"scope": "all-n", "n_public": 30000}, {"scope": "everyone"}]
 
@@ -142,8 +142,8 @@ def _descents(draw: Draws) -> dict[str, DescentReport]:
     return found
 
 
-def _encoding(policy: Any, intercept: float | None, label: Label) -> Encoding:
-    return Encoding(
+def _encoding(policy: Any, intercept: float | None, label: LabelEncoding) -> RowEncoding:
+    return RowEncoding(
         features=features_of(FEATURES), row_policy=policy, data_norm=1.5, intercept_value=intercept, label=label
     )
 
@@ -200,7 +200,7 @@ def rows(draw: Draws) -> Iterator[dict[str, Any]]:
         }
 
 
-def labels(label: Label, draw: Draws) -> Iterator[Any]:
+def labels(label: LabelEncoding, draw: Draws) -> Iterator[Any]:
     """Give labels without end, beyond the range of a number too."""
     names = label.classes or [label.negative, label.positive]
     while True:

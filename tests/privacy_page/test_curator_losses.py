@@ -65,9 +65,11 @@ def test_reference_numbers_of_the_logistic_example() -> None:
     ):
         block = one_block(loss, np.array([x]), [y])
         predictor = block.predict(THETA)
-        assert loss.slope(predictor, block.targets, block.norms)[0, 0] == pytest.approx(slope, abs=1e-10)
+        assert loss.first_derivative(predictor, block.targets, block.norms)[0, 0] == pytest.approx(slope, abs=1e-10)
         ones = np.ones_like(predictor)
-        assert loss.bend(predictor, block.targets, block.norms, ones)[0, 0] == pytest.approx(bend, abs=1e-10)
+        assert loss.second_derivative(predictor, block.targets, block.norms, ones)[0, 0] == pytest.approx(
+            bend, abs=1e-10
+        )
         assert np.array(x) @ np.linalg.solve(hessian, x) == pytest.approx(leverage, abs=1e-10)
         (found,) = losses_at(data, THETA, block, sigma=2.0, sign=sign)  # type: ignore[arg-type]
         assert found == pytest.approx(reference, abs=1e-11)

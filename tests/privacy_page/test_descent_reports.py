@@ -13,7 +13,7 @@ from sidelight.errors import RangeError, SchemaError
 from sidelight.privacy_page import DescentReport, bounds_of_rows, read_report, report_bound
 from sidelight.privacy_page.descent_report import RATES, from_variance, path_variance
 from sidelight.regression.descent.geometry import Geometry
-from sidelight.regression.descent.integer_rows import RowMap, clipped_errors, predictors, row_codes, whole_norms
+from sidelight.regression.descent.integer_rows import GeometryMap, clipped_errors, predictors, row_codes, whole_norms
 from sidelight.regression.descent.targets import Targets
 
 RNG = np.random.default_rng(0)
@@ -57,7 +57,7 @@ def exact_variance(report: DescentReport, targets: Targets, rows: np.ndarray, la
         intercept=report.intercept,
         kind="none" if report.map is None else "private",
     )
-    mapping = RowMap(geometry=geometry)
+    mapping = GeometryMap(geometry=geometry)
     codes = row_codes(rows, report.encoding.data_norm)
     z = mapping.mapped(codes).astype(np.float64)
     norms = whole_norms(z, mapping.last)
@@ -78,7 +78,7 @@ def test_the_page_is_above_the_integers_and_near_them(name: str) -> None:
     model.fit(ROWS, labels)
     report = read_report(model.privacy_report())
     assert isinstance(report, DescentReport)
-    from sidelight.privacy_page.encoded_rows import bounded_rows
+    from sidelight.privacy_page.bound import bounded_rows
 
     rows = bounded_rows(report.encoding, ROWS * RNG.choice([1, 4], size=(900, 1)))
     targets = {

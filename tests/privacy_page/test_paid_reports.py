@@ -20,10 +20,7 @@ from sidelight.noise import Source
 from sidelight.privacy_page import bounds_of_rows, read_report, report_bound
 from sidelight.privacy_page.bound import along_gradient, leverage, overhead
 from sidelight.privacy_page.losses import LogCosh, Logistic, Weights, reach
-from sidelight.regression import ArrayRows, HuberLoss, LogCoshLoss, LogisticLoss, RowPolicy, SoftmaxLoss
-from sidelight.regression.curator import exact_losses, full_hessian, keep_noise
-from sidelight.regression.paid_plan import plan_paid
-from sidelight.regression.paid_report import (
+from sidelight.published.paid_report import (
     PaidFit,
     drift,
     hessian_codes,
@@ -31,7 +28,10 @@ from sidelight.regression.paid_report import (
     noisy_gradient,
     noisy_hessian,
     paid_report_of,
+    plan_paid,
 )
+from sidelight.regression import BoundedArrays, HuberLoss, LogCoshLoss, LogisticLoss, RowPolicy, SoftmaxLoss
+from sidelight.regression.curator import exact_losses, full_hessian, keep_noise
 from sidelight.testing import SeededEntropy, SeededSession
 
 H = np.array([[1.334449312291, 0.119988000800], [0.119988000800, 1.222328011115]])
@@ -284,7 +284,7 @@ def test_drift_bounds_the_change_of_curvature() -> None:
     u = np.linspace(-2, 3, 4001)
     for loss, pace in ((LogisticLoss(classes=(-1, 1)), 1.0), (LogCoshLoss(scale=0.5), 4.0)):
         target, ones = np.ones((u.size, 1)), np.ones((u.size, 1))
-        bend = [loss.bend((u + shift)[:, None], target, ones, ones) for shift in (0.0, 0.2)]
+        bend = [loss.second_derivative((u + shift)[:, None], target, ones, ones) for shift in (0.0, 0.2)]
         ratio = np.max(np.abs(np.log(bend[1] / bend[0])))
         assert 0.5 * pace * 0.2 < ratio <= pace * 0.2 * (1 + 1e-9)
 
@@ -295,7 +295,7 @@ def test_the_codes_of_a_row_are_its_own(loss: Any) -> None:
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=(600, 37)) / 6, rng.integers(0, 2, 600)
     policy = RowPolicy(loss=loss, features=37, data_norm=Fraction(1), intercept=1.0)
-    (block,) = ArrayRows(x, y, policy=policy).blocks()
+    (block,) = BoundedArrays(x, y, policy=policy).blocks()
     theta = rng.normal(size=(38, 1))
     together = hessian_codes(loss, block, theta, 2.0**-44)
     for place in range(0, 600, 3):

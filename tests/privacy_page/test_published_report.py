@@ -21,8 +21,15 @@ from sidelight.privacy_page.build import (
     report_quantiles,
 )
 from sidelight.privacy_page.descent_report import DescentLoss, DescentReport
-from sidelight.privacy_page.losses import Poisson, Softmax, steepness
-from sidelight.privacy_page.published import DataDependent, Encoding, Feature, Guarantee, Label, PublishedReport
+from sidelight.privacy_page.losses import ClippedPoisson, Softmax, lipschitz_bounds
+from sidelight.privacy_page.published import (
+    DataDependent,
+    Feature,
+    Guarantee,
+    LabelEncoding,
+    PublishedReport,
+    RowEncoding,
+)
 
 #: Every key that may stand in a published report. A new one is a decision, not an accident.
 KEYS = """
@@ -64,7 +71,7 @@ def test_every_kind_of_report_holds_known_keys_only_and_comes_back(name: str) ->
 
 
 def test_the_schema_has_no_other_fields() -> None:
-    for struct in (PublishedReport, Encoding, Feature, Label, Guarantee, DataDependent):
+    for struct in (PublishedReport, RowEncoding, Feature, LabelEncoding, Guarantee, DataDependent):
         assert set(struct.__struct_encode_fields__) <= KNOWN
         assert struct.__struct_config__.forbid_unknown_fields
     for descent in (DescentReport, DescentLoss):
@@ -243,11 +250,11 @@ def test_a_wrong_feature_is_told_what_was_wanted(declared: Any, message: str) ->
 
 def test_declarations() -> None:
     assert features_of([{"name": "a"}, Feature(name="b", lo=0, hi=1)])[1].width == 1
-    assert label_of(names=[0, 1]) == Label(negative="0", positive="1")
+    assert label_of(names=[0, 1]) == LabelEncoding(negative="0", positive="1")
     assert label_of(names=["a", "b", "c"]).classes == ["a", "b", "c"]
     with pytest.raises(RangeError, match="alike"):
         label_of(names=["1", 1])
     with pytest.raises(RangeError, match="two classes"):
         label_of(names=["a"])
-    assert steepness(Softmax(weights=[1.0, 2.0]), 1.0) == pytest.approx((8**0.5, 1.0))
-    assert steepness(Poisson(clip=2.0), 3.0, largest=4.0) == (2.0, 42.0)
+    assert lipschitz_bounds(Softmax(weights=[1.0, 2.0]), 1.0) == pytest.approx((8**0.5, 1.0))
+    assert lipschitz_bounds(ClippedPoisson(clip=2.0), 3.0, largest=4.0) == (2.0, 42.0)

@@ -15,10 +15,10 @@ from report_cases import CONSTANTS, FILE, cases, reports
 
 from sidelight.errors import SchemaError
 from sidelight.privacy_page import bounds_of_rows, read_report, report_bound
-from sidelight.privacy_page.build import FitConstants, Quantiles, build_report, largest_bound, report_quantiles
-from sidelight.privacy_page.encoded_rows import encode_features, encode_label, encode_row
+from sidelight.privacy_page.bound import encode_features, encode_label, encode_row
+from sidelight.privacy_page.build import FitConstants, NoiseQuantiles, build_report, largest_bound, report_quantiles
 from sidelight.privacy_page.losses import Logistic, Softmax, Weights
-from sidelight.privacy_page.published import Encoding, Feature, Label
+from sidelight.privacy_page.published import Feature, LabelEncoding, RowEncoding
 
 SQUARED = {"name": "squared-clipped", "clip": 1.0}
 LOG_COSH = {"name": "log-cosh", "kappa": 0.5}
@@ -59,18 +59,18 @@ def test_reference_output_step_and_slack() -> None:
 
 def test_reference_maxima() -> None:
     logistic = Logistic(weights=Weights(negative=1, positive=1))
-    flat = Quantiles(along=4.8916384757, axis=None, output=4.8916384757, slack=4.8916384757)
+    flat = NoiseQuantiles(along=4.8916384757, axis=None, output=4.8916384757, slack=4.8916384757)
     exact = FitConstants(epsilon=1, delta=1e-5, regularisation=1, sigma=2, tolerance=0, sigma_out=0)
     encoding = read_report(tiny()).encoding
     assert largest_bound(logistic, encoding=encoding, constants=exact, reached=flat) == pytest.approx(
         2.7939627892, abs=1e-10
     )
-    wide = Encoding(
+    wide = RowEncoding(
         features=[Feature(name=f"x{i}") for i in range(104)],
         row_policy="normalize",
         data_norm=1.0,
         intercept_value=1.0,
-        label=Label(negative="a", positive="b"),
+        label=LabelEncoding(negative="a", positive="b"),
     )
     for scope, maximum in (
         ({}, 1.655238),
@@ -138,20 +138,20 @@ def test_the_encoding() -> None:
     assert encode_features(features, [250, "F", 0.5, -9]) == pytest.approx([1.0, 0.5, -0.5, 0.5, 1.0])  # clamped
     ignored = [Feature(name="sex", levels=["F", "M"], outside="clamp")]
     assert encode_features(ignored, ["X"]) == pytest.approx([0, 0])
-    encoding = Encoding(
-        features=features, row_policy="clip", data_norm=1.0, intercept_value=2.0, label=Label(lo=-1, hi=1)
+    encoding = RowEncoding(
+        features=features, row_policy="clip", data_norm=1.0, intercept_value=2.0, label=LabelEncoding(lo=-1, hi=1)
     )
     encoded = encode_row(encoding, row)
     assert encoded[0, -1] == 2.0
     assert np.linalg.norm(encoded[0, :-1]) == pytest.approx(1.0)
     short = encode_row(encoding, {"age": 1, "sex": "M", "score": 0, "dose": -1})
     assert np.linalg.norm(short[0, :-1]) == pytest.approx(1.0)  # 0.01, -0.5, 0.5, 0, 1 is longer than 1
-    full = Encoding(
+    full = RowEncoding(
         features=[Feature(name="a"), Feature(name="b")],
         row_policy="normalize",
         data_norm=2.0,
         intercept_value=None,
-        label=Label(lo=-1, hi=1),
+        label=LabelEncoding(lo=-1, hi=1),
     )
     assert encode_row(full, [3e-200, 4e-200])[0] == pytest.approx([1.2, 1.6])
     assert encode_row(full, [3e200, 4e200])[0] == pytest.approx([1.2, 1.6])
@@ -314,12 +314,12 @@ def test_slope_and_curvature_reach_over_every_point_of_the_slack(row: Any, slack
 
 def test_scope_everyone_takes_the_better_of_two_bounds_of_the_noise() -> None:
     logistic = Logistic(weights=Weights(negative=1, positive=1))
-    encoding = Encoding(
+    encoding = RowEncoding(
         features=[Feature(name=f"x{i}") for i in range(50)],
         row_policy="clip",
         data_norm=1.0,
         intercept_value=None,
-        label=Label(negative="a", positive="b"),
+        label=LabelEncoding(negative="a", positive="b"),
     )
     report = build_report(loss=logistic, encoding=encoding, theta=[0.0] * 50, constants=CONSTANTS, scope="everyone")
     assert report.q_axis is not None
@@ -339,12 +339,12 @@ def test_a_softmax_of_two_equal_columns_costs_more_than_its_logistic_model() -> 
     """Two classes as a softmax: the same slope times √2, since both columns move."""
     soft = build_report(
         loss=Softmax(),
-        encoding=Encoding(
+        encoding=RowEncoding(
             features=[Feature(name="x")],
             row_policy="clip",
             data_norm=1.0,
             intercept_value=None,
-            label=Label(classes=["a", "b"]),
+            label=LabelEncoding(classes=["a", "b"]),
         ),
         theta=[[0.0], [0.0]],
         constants=FitConstants(epsilon=1, delta=1e-5, regularisation=1, sigma=2, tolerance=0, sigma_out=0),

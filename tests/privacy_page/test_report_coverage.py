@@ -18,7 +18,7 @@ from sidelight.privacy_page import bounds_of_rows
 from sidelight.privacy_page.bound import along_gradient, leverage
 from sidelight.privacy_page.build import FitConstants, build_report, label_of
 from sidelight.privacy_page.losses import LogCosh, Logistic, Softmax, Weights
-from sidelight.privacy_page.published import DataDependent, Encoding, Feature, PublishedReport
+from sidelight.privacy_page.published import DataDependent, Feature, PublishedReport, RowEncoding
 from sidelight.regression import LogCoshLoss, LogisticLoss, SoftmaxLoss
 from sidelight.regression.curator import dense_rows, full_hessian, losses_at
 from sidelight.regression.solver import newton
@@ -75,7 +75,7 @@ class Simulation:
         return noisy, theta, theta + SIGMA_OUT * self.rng.normal(size=shape)
 
     def report(self, released: np.ndarray, *, rho: float = RHO, **more: Any) -> PublishedReport:
-        encoding = Encoding(
+        encoding = RowEncoding(
             features=[Feature(name=f"x{i}") for i in range(COLUMNS)],
             row_policy="clip",
             data_norm=1.0,
@@ -154,7 +154,9 @@ def test_a_flipped_sign_in_the_logarithm_is_seen() -> None:
     right = simulation.exact(noisy, theta, -1)
     hessian, x = full_hessian(noisy, theta), dense_rows(simulation.block)
     ones = np.ones((12, 1))
-    bend = simulation.loss.bend(simulation.block.predict(theta), simulation.block.targets, ones, ones)[:, 0]
+    bend = simulation.loss.second_derivative(simulation.block.predict(theta), simulation.block.targets, ones, ones)[
+        :, 0
+    ]
     leverages = bend * np.einsum("ni,ij,nj->n", x, np.linalg.inv(hessian), x)
     wrong = right + np.log1p(-leverages) - np.log1p(leverages)
     assert np.all(leverages < 1)  # a member's own curvature is in H

@@ -12,8 +12,8 @@ from sidelight.aggregates.collect import collect
 from sidelight.errors import BudgetError, RangeError, SchemaError
 from sidelight.guarantees import GDP, ApproxDP
 from sidelight.noise import Source
+from sidelight.published.adassp import AdaSSP, LinearFit, adassp, ridge_from_noisy
 from sidelight.records import Number, PersonId, Schema, Table
-from sidelight.regression.adassp import AdaSSP, LinearFit, adassp, ridge_from_noisy
 from sidelight.release import Release, outcome_from_json
 from sidelight.session import Session
 from sidelight.testing import SeededEntropy, SeededSession, seeded_release

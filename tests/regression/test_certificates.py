@@ -11,7 +11,7 @@ from sidelight.errors import NotCertifiedError, ReleaseFailedError
 from sidelight.mechanisms.objective_perturbation import grid_exponent
 from sidelight.noise import Source
 from sidelight.regression import (
-    ArrayRows,
+    BoundedArrays,
     HuberLoss,
     LogCoshLoss,
     LogisticLoss,
@@ -48,7 +48,7 @@ def problem(loss, n=500, d=6, seed=0, *, intercept=1.0, lam="1", scale=1.0, labe
     row_norm = Fraction("1.41421356237309505") if intercept else Fraction(1)
     size = (d + (intercept is not None), loss.outputs)
     return Objective(
-        rows=ArrayRows(rows, labels, policy=policy),
+        rows=BoundedArrays(rows, labels, policy=policy),
         loss=loss,
         row_norm=row_norm,
         regularisation=Fraction(lam),
@@ -207,9 +207,12 @@ def test_adversarial_rows_are_certified_with_twice_the_digits(monkeypatch):
     loss = LogisticLoss(classes=(0, 1))
     policy = RowPolicy(loss=loss, features=d, data_norm=Fraction(1), intercept=None)
     objective = Objective(
-        rows=ArrayRows(rows, labels, policy=policy), loss=loss, row_norm=Fraction(1), regularisation=Fraction(1, 100),
+        rows=BoundedArrays(rows, labels, policy=policy),
+        loss=loss,
+        row_norm=Fraction(1),
+        regularisation=Fraction(1, 100),
         linear=rng.normal(size=(d, 1)),
-    )  # fmt: skip
+    )
     used = []
     real = certificate._evaluate
 
@@ -228,7 +231,7 @@ def test_no_records_at_all_still_gives_a_certified_point():
     loss = LogisticLoss(classes=(0, 1))
     plan = plan_linear(loss=loss, features=3, epsilon=1, delta="1e-6", data_norm=1)
     with Source(SeededEntropy(4)) as source:
-        empty = fit_plan(plan, ArrayRows(np.zeros((0, 3)), np.zeros(0), policy=plan.policy), source=source)
+        empty = fit_plan(plan, BoundedArrays(np.zeros((0, 3)), np.zeros(0), policy=plan.policy), source=source)
     assert np.isfinite(empty.coefficients).all()
     with Source(SeededEntropy(4)) as source:
         stream = fit_plan(plan, StreamedRows(list, policy=plan.policy), source=source)

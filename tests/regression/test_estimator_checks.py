@@ -8,7 +8,7 @@ import pytest
 from sklearn.utils.estimator_checks import check_estimator, parametrize_with_checks
 
 import sidelight as sl
-from sidelight.regression.estimators.expected_failures import expected_failed_checks
+from sidelight.regression.estimators.linear_estimator import expected_failed_checks
 
 pytestmark = [
     pytest.mark.usefixtures("prices_once"),

@@ -124,7 +124,7 @@ class TestModels:
     @maker
     def test_sparse_rows_give_the_model_of_dense_ones(self, make: Any, more: dict[str, Any]) -> None:
         X, y = rows(500)
-        more = {name: value for name, value in more.items() if name in make().get_params()}
+        more = {name: value for name, value in more.items() if name in {*make().get_params(), *make()._settings}}
         dense = make(session=seeded(), **more).fit(X, y)
         sparse = make(session=seeded(), **more).fit(csr_array(X), y)
         np.testing.assert_allclose(sparse.coef_, dense.coef_, atol=0.02)

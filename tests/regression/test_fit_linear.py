@@ -10,7 +10,7 @@ from sidelight.errors import RangeError
 from sidelight.guarantees import Person
 from sidelight.noise import OSEntropy, Source
 from sidelight.regression import (
-    ArrayRows,
+    BoundedArrays,
     ClippedSquaredLoss,
     HuberLoss,
     LogCoshLoss,
@@ -198,9 +198,9 @@ def test_a_person_with_several_rows_is_refused():
 def test_wrong_shapes_are_refused():
     plan = plan_linear(loss=BINARY, features=3, epsilon=1, delta="1e-6", data_norm=1)
     with pytest.raises(RangeError, match="features"):
-        ArrayRows(np.zeros((4, 2)), np.zeros(4), policy=plan.policy)
+        BoundedArrays(np.zeros((4, 2)), np.zeros(4), policy=plan.policy)
     with pytest.raises(RangeError, match="same length"):
-        ArrayRows(np.zeros((4, 3)), np.zeros(5), policy=plan.policy)
+        BoundedArrays(np.zeros((4, 3)), np.zeros(5), policy=plan.policy)
     with Source(OSEntropy()) as source, pytest.raises(RangeError):
         fit_linear(np.zeros(4), np.zeros(4), loss=BINARY, epsilon=1, delta="1e-6", data_norm=1, source=source)
 
@@ -208,9 +208,9 @@ def test_wrong_shapes_are_refused():
 def test_representations_show_no_count():
     rows, _, u, _ = people(137)
     plan = plan_linear(loss=BINARY, features=8, epsilon=1, delta="1e-6", data_norm=1)
-    assert "137" not in repr(ArrayRows(rows, (u > 0).astype(int), policy=plan.policy))
+    assert "137" not in repr(BoundedArrays(rows, (u > 0).astype(int), policy=plan.policy))
     assert "137" not in repr(fitted(rows, (u > 0).astype(int), BINARY))
-    (block,) = ArrayRows(rows, (u > 0).astype(int), policy=plan.policy).blocks()
+    (block,) = BoundedArrays(rows, (u > 0).astype(int), policy=plan.policy).blocks()
     assert "array" not in repr(block)
 
 

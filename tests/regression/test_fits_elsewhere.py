@@ -15,7 +15,7 @@ import sidelight as sl
 from away_rows import AwayRows, Blocks, away_table
 from sidelight.errors import SourceError
 from sidelight.records.rows import KEPT_BLOCK_BYTES
-from sidelight.regression.descent.away_rows import read, written
+from sidelight.regression.descent.distributed_rows import read, written
 from sidelight.regression.model_query import ModelQuery
 from sidelight.testing import seeded_release
 from sidelight.testing.doors import SeededSession

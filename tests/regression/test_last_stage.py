@@ -11,7 +11,7 @@ import pytest
 from sidelight.mechanisms.objective_perturbation import grid_exponent
 from sidelight.noise import Source
 from sidelight.regression import (
-    ArrayRows,
+    BoundedArrays,
     ClippedSquaredLoss,
     HuberLoss,
     LogCoshLoss,
@@ -75,7 +75,7 @@ def hostile(loss, n, d, seed):
 def check(loss, *, n, d, seed, epsilon, deviations, times=1):
     plan = plan_linear(loss=loss, features=d, epsilon=epsilon, delta="1e-6", data_norm=1)
     rows, labels = hostile(loss, n, d, seed)
-    bounded = ArrayRows(rows, labels, policy=plan.policy)
+    bounded = BoundedArrays(rows, labels, policy=plan.policy)
     mechanism = plan.mechanism
     rng = np.random.default_rng(seed)
     shape = (plan.coefficients, loss.outputs)
@@ -107,7 +107,7 @@ def test_far_targets_of_neighbouring_tables_both_fit(loss):
     plan = plan_linear(loss=loss, features=1, epsilon=1, delta="1e-5", data_norm=1, intercept=None)
     for n in (300_000, 300_001):
         with Source(SeededEntropy("far")) as source:
-            model = fit_plan(plan, ArrayRows(np.ones((n, 1)), np.full(n, 1e15), policy=plan.policy), source=source)
+            model = fit_plan(plan, BoundedArrays(np.ones((n, 1)), np.full(n, 1e15), policy=plan.policy), source=source)
         pull = n * float(plan.mechanism.shape.gradient) / float(plan.mechanism.regularisation)
         assert model.coefficients[0] == pytest.approx(pull, rel=1e-3)
 
@@ -138,7 +138,7 @@ def test_the_claim_of_a_plan_is_checked_against_its_own_constants():
     error = fine_error(
         gradient=float(mechanism.shape.gradient),
         curvature=float(mechanism.shape.curvature),
-        slope_error=plan.loss.slope_error(plan.row_norm),
+        derivative_error=plan.loss.derivative_error(plan.row_norm),
         regularisation=float(mechanism.regularisation),
         coefficients=201,
         rows=MOST_ROWS,

@@ -56,7 +56,7 @@ def sample(name, n, seed, *, spread=4.0):
 def test_slope_is_the_derivative_of_the_value(name):
     loss, u, t, norms = sample(name, 4000, 1)
     h = 1e-6
-    slope = loss.slope(u, t, norms)
+    slope = loss.first_derivative(u, t, norms)
     for k in range(loss.outputs):
         step = np.zeros_like(u)
         step[:, k] = h
@@ -71,8 +71,8 @@ def test_bend_is_the_derivative_of_the_slope(name):
     rng = np.random.default_rng(3)
     along = rng.normal(size=u.shape)
     h = 1e-6
-    change = (loss.slope(u + h * along, t, norms) - loss.slope(u - h * along, t, norms)) / (2 * h)
-    bend = loss.bend(u, t, norms, along)
+    change = (loss.first_derivative(u + h * along, t, norms) - loss.first_derivative(u - h * along, t, norms)) / (2 * h)
+    bend = loss.second_derivative(u, t, norms, along)
     # at a kink of the slope the difference is half; there are few records within 1e-6 of one
     off = np.abs(change - bend).max(axis=1) > 1e-7 * (1 + np.abs(bend).max(axis=1))
     assert off.sum() <= 2
@@ -83,15 +83,15 @@ def test_bend_is_the_derivative_of_the_slope(name):
 def test_constants_bound_slope_and_curvature(name, seed, spread):
     loss, u, t, norms = sample(name, 400, seed, spread=spread)
     shape = loss.shape(ROW_NORM)
-    slope = np.linalg.norm(loss.slope(u, t, norms), axis=1) * norms[:, 0]
+    slope = np.linalg.norm(loss.first_derivative(u, t, norms), axis=1) * norms[:, 0]
     assert slope.max() <= float(shape.gradient) * (1 + 1e-12)
     if loss.outputs == 1:
-        curvature = loss.bend(u, t, norms, np.ones_like(u))[:, 0] * norms[:, 0] ** 2
+        curvature = loss.second_derivative(u, t, norms, np.ones_like(u))[:, 0] * norms[:, 0] ** 2
     else:
         rng = np.random.default_rng(seed)
         along = rng.normal(size=u.shape)
         along /= np.linalg.norm(along, axis=1, keepdims=True)
-        curvature = np.sum(along * loss.bend(u, t, norms, along), axis=1) * norms[:, 0] ** 2
+        curvature = np.sum(along * loss.second_derivative(u, t, norms, along), axis=1) * norms[:, 0] ** 2
     assert curvature.min() >= -1e-12
     assert curvature.max() <= float(shape.curvature) * (1 + 1e-12)
     share = slope / float(shape.gradient)
@@ -100,8 +100,8 @@ def test_constants_bound_slope_and_curvature(name, seed, spread):
     if shape.envelope == "log_cosh":
         assert (curvature <= float(shape.curvature) * (1 - share**2) + 1e-9).all()
     if shape.sign_definite:
-        again = loss.slope(u + 3.0, t, norms)
-        assert (again * loss.slope(u, t, norms) >= 0).all()
+        again = loss.first_derivative(u + 3.0, t, norms)
+        assert (again * loss.first_derivative(u, t, norms) >= 0).all()
 
 
 def test_the_bounds_are_reached():
@@ -111,8 +111,8 @@ def test_the_bounds_are_reached():
     for name, target in (("logistic", 1.0), ("log_cosh", 0.0), ("huber", 0.0), ("squared", 0.0), ("hinge", 1.0)):
         loss, t = LOSSES[name], np.full((2001, 1), target)
         shape = loss.shape(ROW_NORM)
-        slope = np.abs(loss.slope(grid, t, norms)).max() * 1.5
-        bend = loss.bend(grid, t, norms, np.ones_like(grid)).max() * 1.5**2
+        slope = np.abs(loss.first_derivative(grid, t, norms)).max() * 1.5
+        bend = loss.second_derivative(grid, t, norms, np.ones_like(grid)).max() * 1.5**2
         assert slope == pytest.approx(float(shape.gradient), rel=1e-4)
         assert bend == pytest.approx(float(shape.curvature), rel=1e-3)
 
@@ -122,13 +122,13 @@ def test_clipped_squared_loss_reference():
     loss = ClippedSquaredLoss(clip=1)
     norm, target = np.array([[0.5]]), np.array([[0.3]])
     assert loss.value(np.array([[4.0]]), target, norm)[0] == pytest.approx(5.4)
-    assert loss.slope(np.array([[2.3 - 1e-9]]), target, norm)[0, 0] == pytest.approx(2.0)
-    assert loss.slope(np.array([[9.0]]), target, norm)[0, 0] == 2.0
+    assert loss.first_derivative(np.array([[2.3 - 1e-9]]), target, norm)[0, 0] == pytest.approx(2.0)
+    assert loss.first_derivative(np.array([[9.0]]), target, norm)[0, 0] == 2.0
 
 
 def test_softmax_slope_near_certainty_keeps_its_digits():
     loss = SoftmaxLoss(classes=(0, 1))
-    slope = loss.slope(np.array([[40.0, 0.0]]), np.array([[0.0]]), np.ones((1, 1)))
+    slope = loss.first_derivative(np.array([[40.0, 0.0]]), np.array([[0.0]]), np.ones((1, 1)))
     assert slope[0, 1] == pytest.approx(np.exp(-40.0), rel=1e-12)
     assert slope[0].sum() == 0
 

@@ -6,7 +6,7 @@ import pytest
 import sidelight as sl
 from sidelight.errors import RangeError, SchemaError
 from sidelight.noise import Source
-from sidelight.regression.public_law import Dice, LawOfShape, Population, _chance_share
+from sidelight.regression.public_rows import Dice, LawOfShape, Population, _chance_share
 from sidelight.testing import SeededEntropy
 
 

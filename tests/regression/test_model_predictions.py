@@ -10,8 +10,7 @@ import pytest
 
 import sidelight as sl
 from sidelight.errors import RangeError, SchemaError
-from sidelight.regression.estimators.table_encoding import encoding_for
-from sidelight.regression.estimators.table_examples import TableExamples, labels_of
+from sidelight.regression.estimators.table_encoding import TableExamples, encoding_for, labels_of
 from sidelight.regression.model_predictions import (
     PredictedCoefficients,
     PredictedFit,

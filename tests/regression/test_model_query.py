@@ -74,3 +74,11 @@ def test_mistakes_are_named() -> None:
         sl.ModelQuery(model=sl.LinearRegression(epsilon=1, delta="1e-6"), target=3).prepare(SCHEMA)  # type: ignore[arg-type]
     with pytest.raises(SchemaError, match="a model of columns"):
         sl.ModelQuery(model=sl.LinearRegression(epsilon=1, delta="1e-6"), target="income").declare()
+
+
+def test_a_pipeline_is_no_model_of_a_query() -> None:
+    from sklearn.pipeline import make_pipeline
+
+    pipeline: Any = make_pipeline(sl.PublicScaler(lower=0, upper=1), sl.LogisticRegression(epsilon=1, delta="1e-6"))
+    with pytest.raises(SchemaError, match="got Pipeline; it scales numbers"):
+        sl.ModelQuery(model=pipeline, target="kind")

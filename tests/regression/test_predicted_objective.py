@@ -14,7 +14,7 @@ from sidelight.guarantees.conversions import gdp_within
 from sidelight.noise import Source
 from sidelight.privacy_page import report_bound
 from sidelight.regression import (
-    ArrayRows,
+    BoundedArrays,
     LogCoshLoss,
     LogisticLoss,
     PoissonLoss,
@@ -358,7 +358,7 @@ def test_however_few_rows_are_counted_the_fit_is_certified():
     for loss in LOSSES:
         plan = planned(loss, scale=1e-9)
         for n in (0, 300):
-            rows = ArrayRows(RNG.normal(size=(n, D)), RNG.integers(0, 2, n), policy=plan.fit.policy)
+            rows = BoundedArrays(RNG.normal(size=(n, D)), RNG.integers(0, 2, n), policy=plan.fit.policy)
             with Source(SeededEntropy(f"strong {loss.name} {n}")) as source:
                 fit, chosen, counted = plan.run(rows, source=source)
             assert np.isfinite(fit.released).all()
@@ -372,7 +372,7 @@ def test_the_private_number_of_rows_is_never_used():
     plan = replace(planned(LogisticLoss(classes=(0, 1))), rows=500, count=None)
     found = []
     for n in (10, 4000):
-        rows = ArrayRows(np.zeros((n, D)), np.zeros(n), policy=plan.fit.policy)
+        rows = BoundedArrays(np.zeros((n, D)), np.zeros(n), policy=plan.fit.policy)
         with Source(SeededEntropy("rows")) as source:
             fit, chosen, counted = plan.run(rows, source=source)
         assert counted == 500

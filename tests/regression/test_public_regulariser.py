@@ -11,7 +11,7 @@ from test_certificates import problem
 from sidelight.errors import RangeError
 from sidelight.noise import Source
 from sidelight.regression import (
-    ArrayRows,
+    BoundedArrays,
     HuberLoss,
     LogCoshLoss,
     LogisticLoss,
@@ -29,6 +29,7 @@ from sidelight.regression.curator import full_hessian, losses_at
 from sidelight.regression.double_double import DoubleDouble
 from sidelight.regression.fit_core import certified_point, private_fit
 from sidelight.regression.objective import _evaluate, fine_gradient
+from sidelight.regression.plan import certified
 from sidelight.regression.public_regulariser import PublicBounds, PublicRegulariser
 from sidelight.regression.solver import refine
 from sidelight.testing import SeededEntropy
@@ -161,7 +162,7 @@ def test_samples_and_streams_give_the_same_minimum():
     rng = np.random.default_rng(4)
     rows, labels = rng.normal(size=(40_000, 6)), rng.integers(0, 2, 40_000)
     policy = RowPolicy(loss=loss, features=6, data_norm=Fraction(1), intercept=1.0)
-    memory = replace(problem(loss), rows=ArrayRows(rows, labels, policy=policy), public=public)
+    memory = replace(problem(loss), rows=BoundedArrays(rows, labels, policy=policy), public=public)
     streamed = replace(
         memory,
         rows=StreamedRows(lambda: [(rows[:25_000], labels[:25_000]), (rows[25_000:], labels[25_000:])], policy=policy),
@@ -175,11 +176,11 @@ def test_public_rows_are_rows():
     rng = np.random.default_rng(5)
     rows, labels = rng.normal(size=(500, 6)), rng.integers(0, 2, 500)
     policy = RowPolicy(loss=loss, features=6, data_norm=Fraction(1), intercept=1.0)
-    whole = replace(problem(loss), rows=ArrayRows(rows, labels, policy=policy))
+    whole = replace(problem(loss), rows=BoundedArrays(rows, labels, policy=policy))
     pooled = PublicRegulariser(centre=np.zeros_like(whole.linear), block=policy.block(rows[:200], labels[:200]))
-    parted = replace(whole, rows=ArrayRows(rows[200:], labels[200:], policy=policy), public=pooled)
+    parted = replace(whole, rows=BoundedArrays(rows[200:], labels[200:], policy=policy), public=pooled)
     np.testing.assert_allclose(minimise(whole, goal=1e-9), minimise(parted, goal=1e-9), atol=1e-9)
-    empty = ArrayRows(rows[:0], labels[:0], policy=policy)
+    empty = BoundedArrays(rows[:0], labels[:0], policy=policy)
     centre = PublicRegulariser(centre=rng.normal(size=whole.linear.shape))
     found = minimise(replace(whole, rows=empty, public=centre), goal=1e-10)
     np.testing.assert_allclose(found, centre.centre - whole.linear / float(whole.regularisation), atol=1e-8)
@@ -209,15 +210,20 @@ def test_losses_of_people_know_the_public_curvature():
     assert told == pytest.approx(log_density(objective.rows) - log_density(Both()), abs=1e-8)
 
 
+def planned(loss, bounds):
+    """Plan a fit whose coefficients are known within bounds."""
+    plan = plan_linear(loss=loss, features=4, epsilon=1, delta="1e-6", data_norm=1)
+    return certified(plan, tolerance_is_given=False, known=bounds)
+
+
 @pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.name)
 def test_plans_certify_every_fit_within_their_bounds(loss):
     public = known(loss, d=4, m=50, factor="diagonal", weight=1.0, centre=10.0)
-    plan = plan_linear(loss=loss, features=4, epsilon=1, delta="1e-6", data_norm=1, public=public)
-    assert plan.request()["public_regulariser"] == public.digest
+    plan = planned(loss, public.bounds)
     for n in (0, 1, 500):
-        rows = ArrayRows(RNG.normal(size=(n, 4)), RNG.integers(0, 2, n), policy=plan.policy)
+        rows = BoundedArrays(RNG.normal(size=(n, 4)), RNG.integers(0, 2, n), policy=plan.policy)
         with Source(SeededEntropy(f"public {loss.name} {n}")) as source:
-            fit = private_fit(plan, rows, source=source)
+            fit = private_fit(plan, rows, source=source, public=public)
         certificate = certify(fit.objective, fit.point, tolerance=float(plan.mechanism.tolerance))
         assert certificate.norm <= float(plan.mechanism.tolerance) * 1.01
         assert np.isfinite(fit.released).all()
@@ -226,26 +232,18 @@ def test_plans_certify_every_fit_within_their_bounds(loss):
 def test_the_claims_do_not_depend_on_what_is_public():
     loss = LogisticLoss(classes=(0, 1))
     plain = plan_linear(loss=loss, features=4, epsilon=1, delta="1e-6", data_norm=1)
-    public = plan_linear(
-        loss=loss, features=4, epsilon=1, delta="1e-6", data_norm=1, public=known(loss, d=4, m=50, factor=None)
-    )
+    public = planned(loss, known(loss, d=4, m=50, factor=None).bounds)
     assert public.mechanism == plain.mechanism
     assert public.claims == plain.claims
 
 
 def test_what_cannot_be_certified_is_refused_before_the_fit():
     loss = LogisticLoss(classes=(0, 1))
-    settings = {"loss": loss, "features": 4, "epsilon": 1, "delta": "1e-6", "data_norm": 1}
     far = replace(known(loss, d=4, m=0, factor=None), centre=np.full((5, 1), 1e29))
-    with pytest.raises(RangeError, match="cannot be certified"):
-        plan_linear(**settings, public=far)
     heavy = replace(known(loss, d=4, m=50, factor=None), weight=1e28)
-    with pytest.raises(RangeError, match="cannot be certified"):
-        plan_linear(**settings, public=heavy)
-    with pytest.raises(RangeError, match="cannot be certified"):
-        plan_linear(**settings, public_bounds=PublicBounds(square=1e30, columns=5))
-    with pytest.raises(RangeError, match="shape"):
-        plan_linear(**settings, public=known(loss, d=3))
+    for bounds in (far.bounds, heavy.bounds, PublicBounds(square=1e30, columns=5)):
+        with pytest.raises(RangeError, match="cannot be certified"):
+            planned(loss, bounds)
     for wrong in ({"weight": -1.0}, {"weight": float("nan")}, {"centre": np.full((5, 1), np.inf)}):
         with pytest.raises(RangeError, match="finite"):
             replace(known(loss, d=4), **wrong)

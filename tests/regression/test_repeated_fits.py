@@ -14,7 +14,7 @@ from scipy.sparse import csr_array
 import sidelight as sl
 from sidelight.errors import ReleaseFailedError
 from sidelight.guarantees import ApproxDP, Claims
-from sidelight.regression.estimators import fit_warnings
+from sidelight.regression.estimators import examples as examples_module
 from sidelight.regression.estimators.examples import Examples
 from sidelight.tuning import Fit, ModelScore, tune
 
@@ -26,7 +26,7 @@ Y = (X[:, 0] > 0).astype(int)
 
 @pytest.fixture(autouse=True)
 def nothing_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fit_warnings, "_KNOWN", [])
+    monkeypatch.setattr(examples_module, "_KNOWN", [])
 
 
 def model(**more: Any) -> Any:
@@ -85,7 +85,7 @@ def test_a_loop_over_models_and_settings_adds_up() -> None:
             model(passes=passes).fit(X, Y)
 
     assert len(told(loop)) == 1
-    (known,) = fit_warnings._KNOWN
+    (known,) = examples_module._KNOWN
     assert (known.fits, known.epsilon) == (3, 3)
     price = {"epsilon": "0.5", "delta": "1e-6", "data_norm": 1}
     told(lambda: sl.LinearRegression(**price, target_range=(0, 1)).fit(X, Y))
@@ -118,14 +118,14 @@ def test_what_cannot_be_read_is_left_to_the_door() -> None:
     assert "cell" not in str(failed.value)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert fit_warnings._sketch(Examples(Broken(), Y, 2)) is None
+        assert examples_module._sketch(Examples(Broken(), Y, 2)) is None
 
 
 def test_little_is_remembered() -> None:
     for seed in range(70):
-        fit_warnings._KNOWN.append(
-            fit_warnings._Known(np.arange(256, dtype=np.uint64) + np.uint64(1000 * seed), 2, 1, model().epsilon)
+        examples_module._KNOWN.append(
+            examples_module._Known(np.arange(256, dtype=np.uint64) + np.uint64(1000 * seed), 2, 1, model().epsilon)
         )
     told(lambda: model().fit(X, Y))
-    assert len(fit_warnings._KNOWN) == 64
-    assert all(len(known.sketch) <= 256 for known in fit_warnings._KNOWN)
+    assert len(examples_module._KNOWN) == 64
+    assert all(len(known.sketch) <= 256 for known in examples_module._KNOWN)

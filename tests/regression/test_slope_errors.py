@@ -108,9 +108,9 @@ def test_slopes_are_within_their_bound(loss):
     predictor, targets, norms = hard_points(loss, 400, seed=5)
     low = predictor * 2.0**-54 * 0.7
     with mpmath.workdps(60), np.errstate(over="ignore"):
-        found = loss.slope(predictor, targets, norms)
-        fine = loss.fine_slope(DoubleDouble(predictor, low), targets, norms)
-        bound = loss.slope_error(ROW_NORM) * 2.0**-53
+        found = loss.first_derivative(predictor, targets, norms)
+        fine = loss.fine_derivative(DoubleDouble(predictor, low), targets, norms)
+        bound = loss.derivative_error(ROW_NORM) * 2.0**-53
         worst = worst_fine = mpmath.mpf(0)
         for i in range(len(predictor)):
             norm, y = mpmath.mpf(norms[i, 0]), mpmath.mpf(targets[i, 0])
@@ -135,9 +135,9 @@ def test_computed_slopes_and_curvatures_keep_the_bounds_of_the_proof(loss):
     predictor, targets, norms = hard_points(loss, 4000, seed=6)
     shape = loss.shape(ROW_NORM)
     with np.errstate(over="ignore"):
-        slopes = np.linalg.norm(loss.slope(predictor, targets, norms) * norms, axis=1)
+        slopes = np.linalg.norm(loss.first_derivative(predictor, targets, norms) * norms, axis=1)
         along = np.ones_like(predictor)
         along[:, 1:] = 0
-        bends = np.abs(loss.bend(predictor, targets, norms, along)[:, 0]) * norms[:, 0] ** 2
+        bends = np.abs(loss.second_derivative(predictor, targets, norms, along)[:, 0]) * norms[:, 0] ** 2
     assert slopes.max() <= float(shape.gradient) * (1 + 2.0**-50)
     assert bends.max() <= float(shape.curvature) * (1 + 2.0**-48)

@@ -14,7 +14,7 @@ from sidelight.errors import BudgetError, RangeError, SchemaError
 from sidelight.regression import rows as bounded
 from sidelight.regression.descent import mapped_rows
 from sidelight.regression.estimators import TableEncoding
-from sidelight.regression.estimators import table_examples as reading
+from sidelight.regression.estimators import table_encoding as reading
 from sidelight.testing import SeededSession
 
 pytestmark = pytest.mark.usefixtures("prices_once")

@@ -31,7 +31,7 @@ def records(n: int, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.n
 def losses_over_bound(loss: SoftmaxLoss, shape_of: SoftmaxLoss, *, sign: int) -> float:
     """Give the largest excess of the linear and square part of the privacy loss over max(0, Z₁, …, Z_{K-1})."""
     predictor, targets, length, noise = records(20_000, 1)
-    gradient = loss.slope(predictor, targets, length) * length
+    gradient = loss.first_derivative(predictor, targets, length) * length
     along = sign * np.sum(gradient * noise, axis=1)
     found = (np.sum(gradient**2, axis=1) + 2 * along) / (2 * SIGMA**2)
     reach = float(shape_of.shape(ROW_NORM).gradient) / np.sqrt(2)  # WR
@@ -56,11 +56,15 @@ def test_the_log_determinant_is_below_its_bound() -> None:
     lam = Fraction(1, 2)
     bound = float(curvature_shift(WEIGHTED.shape(ROW_NORM), lam))
     unit = np.eye(4)
-    bends = np.stack([WEIGHTED.bend(predictor, targets, length, np.tile(e, (3000, 1))) for e in unit], axis=2)
+    bends = np.stack(
+        [WEIGHTED.second_derivative(predictor, targets, length, np.tile(e, (3000, 1))) for e in unit], axis=2
+    )
     found = np.linalg.slogdet(np.eye(4) + bends * (length**2 / float(lam))[:, :, None])[1]
     assert found.max() <= bound
     flat = SoftmaxLoss(classes=CLASSES, class_weights=(3,) * 4)  # reached where all classes are equally likely
-    bends = np.stack([flat.bend(np.zeros((1, 4)), np.zeros((1, 1)), length[:1], e[None]) for e in unit], axis=2)
+    bends = np.stack(
+        [flat.second_derivative(np.zeros((1, 4)), np.zeros((1, 1)), length[:1], e[None]) for e in unit], axis=2
+    )
     full = np.linalg.slogdet(np.eye(4) + bends[0] * float(ROW_NORM**2 / lam))[1]
     assert full == pytest.approx(bound, rel=1e-9)
     assert full > float(curvature_shift(SoftmaxLoss(classes=CLASSES).shape(ROW_NORM), lam)) * 1.2  # the control

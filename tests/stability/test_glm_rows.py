@@ -23,7 +23,7 @@ from sidelight.published.stable_logistic import COUNT_FAILURE, StableLogistic
 from sidelight.regression.fit_core import certified_minimum
 from sidelight.regression.losses import LogisticLoss
 from sidelight.regression.objective import Objective, certify, error_bound
-from sidelight.regression.rows import ArrayRows, RowPolicy
+from sidelight.regression.rows import BoundedArrays, RowPolicy
 from sidelight.release import Refused, Release
 from sidelight.stability.propose_test_release import order_budget
 from sidelight.testing import SeededEntropy, seeded_release
@@ -61,7 +61,7 @@ def _objective(data: sl.Table, *, penalty: int) -> Objective:
     rows: Any = logistic._coded(StableLogistic(**GIVEN), sl.Schema(SCHEMA))
     x, y = (np.concatenate(part) for part in zip(*rows.batches(data), strict=True))
     return Objective(
-        rows=ArrayRows(x, y, policy=policy),
+        rows=BoundedArrays(x, y, policy=policy),
         loss=loss,
         row_norm=Fraction(1),
         regularisation=Fraction(penalty),

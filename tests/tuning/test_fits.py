@@ -10,7 +10,7 @@ import pytest
 from sidelight.errors import ClaimError, RangeError, StrictError
 from sidelight.guarantees import GDP, Claims, PureDP
 from sidelight.noise import Source, standard_normal
-from sidelight.regression.adassp import LinearFit, adassp
+from sidelight.published.adassp import LinearFit, adassp
 from sidelight.testing import SeededEntropy
 from sidelight.tuning import Fit, ModelScore, Poisson, geometric, selection_claims, tune
 

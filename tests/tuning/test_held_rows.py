@@ -23,8 +23,8 @@ from scipy.sparse import csr_array
 import sidelight as sl
 from sidelight.errors import RangeError
 from sidelight.guarantees import Claims, PureDP
+from sidelight.published.adassp import AdaSSP
 from sidelight.records.row_prints import ColumnPrint, row_prints, same_rows
-from sidelight.regression.adassp import AdaSSP
 from sidelight.tuning import Fit, ModelScore, tune
 from sidelight.tuning.reachable_tables import ReachableTable
 from sidelight.tuning.scores import refuse_private_rows

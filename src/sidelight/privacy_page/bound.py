@@ -1,21 +1,169 @@
 """The bound that one person reads: formula (2) of the report, from a published file and one row, and nothing else.
 
 This is the reference that the page's JavaScript is tested against, and works on many rows at once, so that a curator
-can look at its distribution over public or generated people. Over the training rows that distribution is private.
+can look at its distribution over public or generated people. Over the training rows that distribution is private. The
+person's row must be encoded as the training rows were (ranges, levels, row policy, constant column): a forgotten
+constant column makes the row shorter than it was, and the bound too small.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from numbers import Real
 from typing import Any, Literal
 
+import msgspec
 import numpy as np
 
+from sidelight.errors import SchemaError, nearest
 from sidelight.privacy_page.descent_report import DescentReport, descent_bounds
-from sidelight.privacy_page.encoded_rows import bounded_rows, encode_label, encode_row
 from sidelight.privacy_page.losses import Floats, Reach, reach, softmax_reach
-from sidelight.privacy_page.published import DataDependent, Member, PublishedReport
-from sidelight.privacy_page.reading import AnyReport, read_report
+from sidelight.privacy_page.published import (
+    DataDependent,
+    Feature,
+    Member,
+    PublishedReport,
+    RowEncoding,
+    check_finite,
+    check_version,
+    sentence,
+)
+
+AnyReport = PublishedReport | DescentReport
+
+
+def read_report(report: AnyReport | dict[str, Any] | str | bytes) -> AnyReport:
+    """Read a published report from its JSON text or its dict, strictly.
+
+    Raises:
+        SchemaError: a field is missing, unknown, of another version or out of range; the message names the field.
+
+    >>> read_report('{"schema": "privacy-report/9"}')
+    Traceback (most recent call last):
+        ...
+    sidelight.errors.SchemaError: field schema: this version reads "privacy-report/1", got 'privacy-report/9'; ...
+    """
+    if isinstance(report, PublishedReport | DescentReport):
+        return report
+    if isinstance(report, str | bytes):
+        try:
+            report = msgspec.json.decode(report)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise SchemaError(f"a privacy report must be a JSON file: {error}") from None
+    if not isinstance(report, dict):
+        raise SchemaError(f"a privacy report must be a JSON object, got {type(report).__name__}")
+    check_version(report)
+    check_finite(report, "")
+    try:
+        if report.get("mechanism") == "descent":
+            return msgspec.convert(report, DescentReport)
+        return msgspec.convert(report, PublishedReport)
+    except msgspec.ValidationError as error:
+        raise SchemaError(sentence(str(error))) from None
+
+
+def encode_features(features: Sequence[Feature], row: Mapping[str, Any] | Sequence[Any]) -> Floats:
+    """Turn one raw row (values by name, or in the order of the features) into numbers, before the row policy.
+
+    Raises:
+        SchemaError: a feature is missing, unknown, no number, or refused by its rule; the message names it.
+    """
+    entries: list[float] = []
+    for feature, value in zip(features, _in_order(features, row), strict=True):
+        entries += _level(feature, value) if feature.levels is not None else [_number(feature, value)]
+    return np.asarray(entries, dtype=np.float64)
+
+
+def bounded_rows(encoding: RowEncoding, rows: Floats) -> Floats:
+    """Apply the row policy to encoded rows (n, columns) and append the constant column."""
+    largest = np.max(np.abs(rows), axis=1, keepdims=True, initial=0.0)
+    scaled = np.divide(rows, largest, out=np.zeros_like(rows), where=largest > 0)  # squares cannot overflow
+    length = np.sqrt(np.sum(scaled * scaled, axis=1, keepdims=True))
+    full = np.divide(encoding.data_norm, length, out=np.zeros_like(length), where=length > 0)
+    change = (largest > full) | (encoding.row_policy == "normalize")  # largest·length > data_norm, without overflow
+    bounded = np.where(change, scaled * full, rows)
+    if encoding.intercept_value is None:
+        return bounded
+    return np.hstack([bounded, np.full((rows.shape[0], 1), encoding.intercept_value)])
+
+
+def encode_row(encoding: RowEncoding, row: Mapping[str, Any] | Sequence[Any]) -> Floats:
+    """Turn one raw row into the row of the fit, shape (1, columns)."""
+    return bounded_rows(encoding, encode_features(encoding.features, row)[None, :])
+
+
+def encode_label(encoding: RowEncoding, label: Any) -> float:
+    """Turn one label into the target of the loss: -1 or 1, the number of a class, or a number clamped to its range.
+
+    Raises:
+        SchemaError: the label is none of the declared ones, or no number.
+    """
+    declared = encoding.label
+    if declared.lo is not None and declared.hi is not None:
+        return min(max(_finite("label", label), declared.lo), declared.hi)
+    known = declared.classes or [str(declared.negative), str(declared.positive)]
+    text = _text(label)
+    if text not in known:
+        raise SchemaError(f"label: {text!r} is no class of this model; {nearest(text, known)}")
+    place = known.index(text)
+    return float(place) if declared.classes is not None else 2.0 * place - 1.0
+
+
+def _in_order(features: Sequence[Feature], row: Mapping[str, Any] | Sequence[Any]) -> list[Any]:
+    names = [feature.name for feature in features]
+    if isinstance(row, Mapping):
+        for name in row:
+            if name not in names:
+                raise SchemaError(f"{name}: this model has no such feature; {nearest(str(name), names)}")
+        for name in names:
+            if name not in row:
+                raise SchemaError(f"{name}: missing; give a value for every feature")
+        return [row[name] for name in names]
+    if isinstance(row, str) or len(row) != len(names):
+        raise SchemaError(f"a row has {len(names)} values ({', '.join(names[:5])}, ...), got {len(row)}")
+    return list(row)
+
+
+def _number(feature: Feature, value: Any) -> float:
+    number = _finite(feature.name, value)
+    if feature.lo is None or feature.hi is None:
+        return number
+    if feature.rejects and not feature.lo <= number <= feature.hi:
+        raise SchemaError(
+            f"{feature.name}: must lie in {feature.lo:g} .. {feature.hi:g}; a row like this could not have been used"
+        )
+    low, high = feature.ends
+    share = (min(max(number, feature.lo), feature.hi) - feature.lo) / (feature.hi - feature.lo)
+    return low + share * (high - low)
+
+
+def _level(feature: Feature, value: Any) -> list[float]:
+    levels, (off, on) = feature.levels or [], feature.ends
+    text = _text(value)
+    if text not in levels and feature.rejects:
+        raise SchemaError(
+            f"{feature.name}: {text!r} is no level; {nearest(text, levels)}; a row like this could not have been used"
+        )
+    return [on if level == text else off for level in levels]
+
+
+def _finite(name: str, value: Any) -> float:
+    if isinstance(value, bool | np.bool_) or not isinstance(value, Real):
+        raise SchemaError(f"{name}: a number belongs here, got {_shown(value)}")
+    number = float(value)
+    if not np.isfinite(number):
+        raise SchemaError(f"{name}: a finite number belongs here, got {number}")
+    return number
+
+
+def _text(value: Any) -> str:
+    """Return a level or label as the file spells it."""
+    return str(value.item() if isinstance(value, np.generic) else value)
+
+
+def _shown(value: Any) -> str:
+    return "nothing" if value is None or value == "" else repr(value)
+
 
 Interval = tuple[Floats, Floats]
 

@@ -10,15 +10,15 @@ from typing import Any
 import msgspec
 
 from sidelight.errors import RangeError, SchemaError, nearest
-from sidelight.privacy_page.losses import Loss, steepness
+from sidelight.privacy_page.losses import Loss, lipschitz_bounds
 from sidelight.privacy_page.published import (
     SCHEMA,
     DataDependent,
-    Encoding,
     Feature,
     Guarantee,
-    Label,
+    LabelEncoding,
     PublishedReport,
+    RowEncoding,
     Scope,
 )
 
@@ -54,7 +54,7 @@ class FitConstants:
 def build_report(
     *,
     loss: Loss,
-    encoding: Encoding,
+    encoding: RowEncoding,
     theta: Sequence[Any],
     constants: FitConstants,
     rho: float = 1e-6,
@@ -108,15 +108,15 @@ def build_report(
 def largest_bound(
     loss: Loss,
     *,
-    encoding: Encoding,
+    encoding: RowEncoding,
     constants: FitConstants,
-    reached: Quantiles,
+    reached: NoiseQuantiles,
     classes: int = 1,
     paid: DataDependent | None = None,
 ) -> float:
     """Return the number that nobody's bound exceeds, whatever the row (per-instance proof page, Theorem 3)."""
     norm = math.hypot(encoding.data_norm, encoding.intercept_value or 0.0)
-    steep, bent = steepness(loss, norm, largest=encoding.label.hi or 0.0)
+    steep, bent = lipschitz_bounds(loss, norm, largest=encoding.label.hi or 0.0)
     lam, sigma = constants.regularisation, constants.sigma
     spread = max(classes - 1, 1)  # a softmax spreads the trace 1 - 1/K over K - 1 eigenvalues
     curvature = spread * math.log1p((2 * bent / classes if classes > 1 else bent) / lam)
@@ -141,20 +141,20 @@ def features_of(declared: Sequence[Feature | dict[str, Any]]) -> list[Feature]:
     return [each if isinstance(each, Feature) else _feature(each, place) for place, each in enumerate(declared)]
 
 
-def label_of(*, names: Sequence[Any] | None = None, bounds: tuple[float, float] | None = None) -> Label:
+def label_of(*, names: Sequence[Any] | None = None, bounds: tuple[float, float] | None = None) -> LabelEncoding:
     """Declare a label: its classes (two or more, in the model's order), or the range of a number."""
     if bounds is not None:
-        return Label(lo=bounds[0], hi=bounds[1])
+        return LabelEncoding(lo=bounds[0], hi=bounds[1])
     if names is None or len(names) < 2:
         raise RangeError("a label has at least two classes, or a range")
     texts = [str(name) for name in names]
     if len(set(texts)) != len(texts):
         raise RangeError("two classes are spelled alike in a report; use classes whose texts differ")
-    return Label(negative=texts[0], positive=texts[1]) if len(texts) == 2 else Label(classes=texts)
+    return LabelEncoding(negative=texts[0], positive=texts[1]) if len(texts) == 2 else LabelEncoding(classes=texts)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Quantiles:
+class NoiseQuantiles:
     """How far the noise reaches: along a row, in one entry, in the output step, and in the slack of a predictor."""
 
     along: float
@@ -165,7 +165,7 @@ class Quantiles:
 
 def report_quantiles(
     rho: float, *, scope: Scope, columns: int, classes: int = 1, n_public: int | None = None, paid: bool = False
-) -> Quantiles:
+) -> NoiseQuantiles:
     """Return how far the noise of a release reaches, except with a stated probability.
 
     Three events share the failure probability ρ of a free report, six that of a paid one; each is two-sided.
@@ -192,14 +192,14 @@ def report_quantiles(
     others = max(classes - 1, 1)
     if scope == "everyone":
         size = columns * classes
-        return Quantiles(
+        return NoiseQuantiles(
             along=chi_upper(size, rho / 6),
             axis=normal_upper(rho / (12 * columns * _pairs(classes))),
             output=chi_upper(size, rho / 3),
             slack=chi_upper(size, rho / 3),
         )
     share = rho / ((12 if paid else 6) * (n_public or 1))
-    return Quantiles(
+    return NoiseQuantiles(
         along=normal_upper(share / others),
         axis=None,
         output=normal_upper(share),

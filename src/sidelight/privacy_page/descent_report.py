@@ -19,9 +19,9 @@ import numpy as np
 from sidelight.errors import RangeError, SchemaError
 from sidelight.privacy_page.losses import Floats, Positive
 from sidelight.privacy_page.published import (
-    Encoding,
     Guarantee,
     NotNegative,
+    RowEncoding,
     check_encoding,
     refuse,
     without_none,
@@ -58,7 +58,7 @@ class DescentReport(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     neighbours: Literal["add-or-remove-one-row"]
     guarantee: Guarantee
     loss: DescentLoss
-    encoding: Encoding
+    encoding: RowEncoding
     map: list[list[float]] | None
     centre: list[float]
     intercept: bool
@@ -111,7 +111,7 @@ def build_descent_report(
     *,
     guarantee: Guarantee,
     loss: DescentLoss,
-    encoding: Encoding,
+    encoding: RowEncoding,
     mapping: Floats | None,
     centre: Floats,
     intercept: bool,

@@ -28,53 +28,53 @@ class Weights(
     positive: Positive
 
 
-class _Named(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="name"):
+class _NamedLoss(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="name"):
     """A loss, with its name in the file."""
 
 
-class Logistic(_Named, frozen=True, kw_only=True, tag="logistic"):
+class Logistic(_NamedLoss, frozen=True, kw_only=True, tag="logistic"):
     """f = w·log(1 + exp(-y·u))."""
 
     weights: Weights
 
 
-class LogCosh(_Named, frozen=True, kw_only=True, tag="log-cosh"):
+class LogCosh(_NamedLoss, frozen=True, kw_only=True, tag="log-cosh"):
     """f = κ²·log cosh((u - y)/κ)."""
 
     kappa: Positive
 
 
-class Huber(_Named, frozen=True, kw_only=True, tag="huber"):
+class Huber(_NamedLoss, frozen=True, kw_only=True, tag="huber"):
     """f' = u - y, cut at ±κ."""
 
     kappa: Positive
 
 
-class SquaredClipped(_Named, frozen=True, kw_only=True, tag="squared-clipped"):
+class SquaredClipped(_NamedLoss, frozen=True, kw_only=True, tag="squared-clipped"):
     """f' = u - y, cut at ±C/‖x‖."""
 
     clip: Positive
 
 
-class SmoothedHinge(_Named, frozen=True, kw_only=True, tag="smoothed-hinge"):
+class SmoothedHinge(_NamedLoss, frozen=True, kw_only=True, tag="smoothed-hinge"):
     """f' = -y·clamp((1 + w - y·u)/(2w), 0, 1)."""
 
     width: Positive
 
 
-class Poisson(_Named, frozen=True, kw_only=True, tag="poisson"):
+class ClippedPoisson(_NamedLoss, frozen=True, kw_only=True, tag="poisson"):
     """f' = exp(u) - y, cut at ±C/‖x‖."""
 
     clip: Positive
 
 
-class Softmax(_Named, frozen=True, kw_only=True, tag="softmax"):
+class Softmax(_NamedLoss, frozen=True, kw_only=True, tag="softmax"):
     """f = -w_y·log p_y, p = softmax(u); the classes are in the label, and `weights`, where present, in their order."""
 
     weights: Annotated[list[Positive], msgspec.Meta(min_length=2)] | None = None
 
 
-Loss = Logistic | LogCosh | Huber | SquaredClipped | SmoothedHinge | Poisson | Softmax
+Loss = Logistic | LogCosh | Huber | SquaredClipped | SmoothedHinge | ClippedPoisson | Softmax
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ class Reach:
         return np.where(self.low * self.high <= 0, 0.0, np.minimum(np.abs(self.low), np.abs(self.high)))
 
 
-def steepness(loss: Loss, norm: float, *, largest: float = 0.0) -> tuple[float, float]:
+def lipschitz_bounds(loss: Loss, norm: float, *, largest: float = 0.0) -> tuple[float, float]:
     """Return L and β of a loss for rows of at most this norm, the constant column included.
 
     `largest` bounds the counts of a Poisson loss. For a softmax β is the largest eigenvalue of a row's Hessian.
@@ -112,7 +112,7 @@ def steepness(loss: Loss, norm: float, *, largest: float = 0.0) -> tuple[float, 
             return loss.clip, norm**2
         case SmoothedHinge():
             return norm, norm**2 / (2 * loss.width)
-        case Poisson():
+        case ClippedPoisson():
             return loss.clip, largest * norm**2 + loss.clip * norm
         case Softmax():
             weight = max(loss.weights or [1.0])
@@ -126,7 +126,7 @@ def reach(loss: Loss, *, predictor: Floats, norm: Floats, target: Floats, slack:
         return _logistic(loss, predictor, norm, target, h)
     if isinstance(loss, SmoothedHinge):
         return _hinge(loss.width, predictor, norm, target, h)
-    if isinstance(loss, Poisson):
+    if isinstance(loss, ClippedPoisson):
         return _poisson(loss.clip, predictor, norm, target, h)
     error = predictor - target
     size = np.abs(error)

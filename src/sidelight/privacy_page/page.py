@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 from markupsafe import Markup
 
-from sidelight.privacy_page.reading import AnyReport, read_report
+from sidelight.privacy_page.bound import AnyReport, read_report
 from sidelight.version import VERSION
 
 #: In the order in which they are joined; what stands below uses what stands above.

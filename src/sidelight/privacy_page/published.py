@@ -64,7 +64,7 @@ class Feature(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         return (0.0, 1.0) if self.to is None else (self.to[0], self.to[1])
 
 
-class Label(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class LabelEncoding(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What is predicted: two classes, several classes, or a number in a range (beyond it is clamped).
 
     A two-class label has `negative` and `positive`, a softmax `classes`, a regression `lo` and `hi`.
@@ -77,14 +77,14 @@ class Label(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     hi: float | None = None
 
 
-class Encoding(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class RowEncoding(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How a raw row became a row of the fit: features in order, norm bound, constant column last."""
 
     features: Annotated[list[Feature], msgspec.Meta(min_length=1)]
     row_policy: Literal["clip", "normalize"]
     data_norm: Positive
     intercept_value: Positive | None
-    label: Label
+    label: LabelEncoding
 
     @property
     def columns(self) -> int:
@@ -120,7 +120,7 @@ class PublishedReport(
     neighbours: Literal["add-or-remove-one-row"]
     guarantee: Guarantee
     loss: Loss
-    encoding: Encoding
+    encoding: RowEncoding
     theta: list[float | list[float]]
     regularisation: Positive
     sigma: Positive
@@ -215,7 +215,7 @@ def check_consistency(report: PublishedReport) -> None:
         _check_paid(report)
 
 
-def check_encoding(encoding: Encoding, loss: str) -> None:
+def check_encoding(encoding: RowEncoding, loss: str) -> None:
     """Refuse features and labels that contradict themselves or the loss."""
     names = [feature.name for feature in encoding.features]
     for place, feature in enumerate(encoding.features):
@@ -249,7 +249,7 @@ def _check_feature(feature: Feature, field: str) -> None:
         refuse(f"{field}.levels", "a level stands there twice")
 
 
-def _check_label(label: Label, loss: str) -> None:
+def _check_label(label: LabelEncoding, loss: str) -> None:
     if loss in _TWO_CLASSES:
         wanted = {"negative", "positive"}
     elif loss == "softmax":

@@ -1,6 +1,5 @@
 """Private linear models by objective perturbation: losses, bounded rows, solvers, certificates, and one pure fit."""
 
-from sidelight.regression.clipping import OnViolation, bounded_rows
 from sidelight.regression.fit_core import FittedLinear, certified_minimum, fit_linear, fit_plan
 from sidelight.regression.losses import (
     ClippedSquaredLoss,
@@ -13,17 +12,26 @@ from sidelight.regression.losses import (
     SmoothedHingeLoss,
     SoftmaxLoss,
 )
-from sidelight.regression.objective import Certificate, Objective, certify, error_bound
+from sidelight.regression.objective import GradientCertificate, Objective, certify, error_bound
 from sidelight.regression.plan import LinearPlan, plan_linear
-from sidelight.regression.rows import ArrayRows, Block, RowPolicy, Rows, StreamedRows
+from sidelight.regression.rows import (
+    Block,
+    BoundedArrays,
+    BoundedRows,
+    OnViolation,
+    RowPolicy,
+    StreamedRows,
+    bounded_rows,
+)
 from sidelight.regression.solver import Solver, accelerated, minimise, newton
 
 __all__ = [
-    "ArrayRows",
     "Block",
-    "Certificate",
+    "BoundedArrays",
+    "BoundedRows",
     "ClippedSquaredLoss",
     "FittedLinear",
+    "GradientCertificate",
     "HuberLoss",
     "LinearPlan",
     "LogCoshLoss",
@@ -34,7 +42,6 @@ __all__ = [
     "OneVsRestLoss",
     "PoissonLoss",
     "RowPolicy",
-    "Rows",
     "SmoothedHingeLoss",
     "SoftmaxLoss",
     "Solver",

@@ -42,7 +42,7 @@ class CoefficientPrediction:
             this library, to say its `age`.
         intercept: What the prediction is where all features are 0; one number a class for more than two classes.
         scale: How far off each coefficient may be (a standard deviation): one number for all and the intercept, or a
-            list with one a feature and the intercept's last, or by name with "intercept". Left out: nobody knows.
+            list with one per feature and the intercept's last, or by name with "intercept". Left out: nobody knows.
         classes: The classes that the coefficients are for, sorted, where it matters: others are refused.
         origin: Where it came from: a text names a public source; a guess if left out.
         age: With an earlier model or its release in place of the coefficients: how many periods old it is. Its noise
@@ -165,7 +165,7 @@ def released_origin(release: Release) -> Origin:
 
 
 def outputs_of(classes: Any) -> int:
-    """Return how many predictors a model has: one, or one a class for more than two."""
+    """Return how many predictors a model has: one, or one per class for more than two."""
     return 1 if classes is None or len(classes) <= 2 else len(classes)
 
 
@@ -226,7 +226,7 @@ def _spread(given: Any, features: int, names: Sequence[str] | None) -> Floats:
         cells = list(given)
     if len(cells) != features + 1:
         raise RangeError(
-            f"scale is one number for all, or {features + 1}: one a feature and the intercept's last, got {len(cells)}"
+            f"scale is one number for all, or {features + 1}: one per feature, the intercept's last; got {len(cells)}"
         )
     found = _numbers(cells, "scale")
     if not (found > 0).all():

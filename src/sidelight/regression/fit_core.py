@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any, Unpack
+from typing import Any
 
 import numpy as np
 
@@ -28,9 +28,9 @@ from sidelight.regression.curator import PrivateFit, remember
 from sidelight.regression.double_double import DoubleDouble
 from sidelight.regression.losses import Floats
 from sidelight.regression.objective import Objective, certify, error_bound
-from sidelight.regression.plan import LinearPlan, PlanSettings, plan_linear
+from sidelight.regression.plan import LinearPlan, plan_linear
 from sidelight.regression.public_regulariser import PublicRegulariser
-from sidelight.regression.rows import ArrayRows, Rows
+from sidelight.regression.rows import BoundedArrays, BoundedRows
 from sidelight.regression.solver import Solver, minimise, refine
 
 #: The solver aims this much below the tolerance, so that the certificate's error bound fits in between.
@@ -45,7 +45,7 @@ class FittedLinear:
 
     Args:
         coefficients: (features,) for one predictor, (features, classes) for a softmax.
-        intercept: What the constant column adds: a float, one a class, or None.
+        intercept: What the constant column adds: a float, one per class, or None.
         plan: The public parameters.
         claims: What is proved.
         numerics: How the weakest draw was computed.
@@ -70,7 +70,7 @@ def fit_linear(
     y: Any,
     *,
     source: Source,
-    **settings: Unpack[PlanSettings],
+    **settings: Any,
 ) -> FittedLinear:
     """Fit a linear model to arrays in memory (dense or SciPy sparse) with (ε, δ)-differential privacy.
 
@@ -93,11 +93,11 @@ def fit_linear(
     shape = X.shape if hasattr(X, "shape") else np.shape(X)
     features = int(shape[1]) if len(shape) == 2 else 0
     plan = plan_linear(features=features, **settings)
-    return fit_plan(plan, ArrayRows(X, y, policy=plan.policy), source=source)
+    return fit_plan(plan, BoundedArrays(X, y, policy=plan.policy), source=source)
 
 
-def fit_plan(plan: LinearPlan, rows: Rows, *, source: Source) -> FittedLinear:
-    """Run a plan on bounded rows (`ArrayRows` or `StreamedRows`, made with `plan.policy`).
+def fit_plan(plan: LinearPlan, rows: BoundedRows, *, source: Source) -> FittedLinear:
+    """Run a plan on bounded rows (`BoundedArrays` or `StreamedRows`, made with `plan.policy`).
 
     Guarantee: the plan's claims.
 
@@ -118,10 +118,12 @@ def fit_plan(plan: LinearPlan, rows: Rows, *, source: Source) -> FittedLinear:
     )
 
 
-def private_fit(plan: LinearPlan, rows: Rows, *, source: Source, public: PublicRegulariser | None = None) -> PrivateFit:
+def private_fit(
+    plan: LinearPlan, rows: BoundedRows, *, source: Source, public: PublicRegulariser | None = None
+) -> PrivateFit:
     """Run a plan and give its inside too, which is private: only `released` may leave.
 
-    `public` is what is known about the coefficients, if it is not the plan's own: within the bounds that were planned.
+    `public` is what is known about the coefficients, within the bounds that were planned.
     """
     with source.paying(objective_price(plan)):
         return _fitted(plan, rows, source=source, public=public)
@@ -140,7 +142,7 @@ def objective_price(plan: LinearPlan) -> DrawPrice:
     )
 
 
-def _fitted(plan: LinearPlan, rows: Rows, *, source: Source, public: PublicRegulariser | None) -> PrivateFit:
+def _fitted(plan: LinearPlan, rows: BoundedRows, *, source: Source, public: PublicRegulariser | None) -> PrivateFit:
     mechanism = plan.mechanism
     exponent = grid_exponent(mechanism.output_noise_scale)
     size = plan.coefficients * plan.loss.outputs
@@ -151,7 +153,7 @@ def _fitted(plan: LinearPlan, rows: Rows, *, source: Source, public: PublicRegul
         row_norm=plan.row_norm,
         regularisation=mechanism.regularisation,
         linear=linear,
-        public=public or plan.public,
+        public=public,
     )
     tolerance = math.nextafter(float(mechanism.tolerance), 0.0)
     point = certified_point(objective, tolerance=tolerance, exponent=exponent, solver=plan.solver)

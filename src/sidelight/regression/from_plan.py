@@ -1,4 +1,4 @@
-"""`[[query]]` kinds that fit models: logistic and linear regression, support vectors, and ridge regression in one pass.
+"""`[[query]]` kinds that fit models: logistic and linear regression, and support vectors.
 
 Each becomes a query of the library with the plan's own words; what the library refuses is told with the place in the
 plan. scikit-learn is loaded by the plans that ask for an estimator.
@@ -78,18 +78,6 @@ def linear_svc(section: Section) -> Query:
     if "width" in section:
         given["width"] = section.amount("width")
     return _model(section, LinearSVC, given)
-
-
-def adassp(section: Section) -> Query:
-    """Read `kind = "adassp"`."""
-    amounts = ("mu", "rho", "epsilon", "delta", "feature_norm", "intercept", "penalty", "gram_share")
-    section.only(*COMMON, "target", "features", "shrinkage", *amounts)
-    from sidelight.regression.adassp import AdaSSP
-
-    given = {key: section.amount(key) for key in amounts if key in section}
-    if "shrinkage" in section:
-        given["shrinkage"] = section.choice("shrinkage", ["directions", "uniform"])
-    return AdaSSP(features=section.texts("features"), target=section.text("target"), **given)
 
 
 def _model(section: Section, estimator: Callable[..., Any], given: dict[str, Any]) -> Query:

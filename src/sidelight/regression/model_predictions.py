@@ -23,9 +23,9 @@ from sidelight.predictions import Origin, PublicData
 from sidelight.predictions.origin import joint_origin
 from sidelight.records.engines.frames import matrix_of, names_of
 from sidelight.records.row_prints import ColumnPrint, row_prints, same_rows
-from sidelight.regression.clipping import OnViolation
 from sidelight.regression.losses import Floats
-from sidelight.regression.table_units import TableUnits
+from sidelight.regression.rows import OnViolation
+from sidelight.regression.table_rows import TableUnits
 from sidelight.session.silence import silence
 
 ReadTable = Callable[[PublicData], tuple[Floats, "NDArray[Any] | None"]]

@@ -21,7 +21,7 @@ from sidelight.session import Answer, release_once
 from sidelight.session.query import SurePrepared
 
 if TYPE_CHECKING:  # scikit-learn takes a second to load
-    from sidelight.regression.estimators.fit_query import PlannedFit
+    from sidelight.regression.estimators.fit_query import PreparedFit
     from sidelight.regression.estimators.forecast import Forecast
     from sidelight.regression.estimators.linear_estimator import LinearEstimator
     from sidelight.regression.estimators.table_encoding import TableEncoding
@@ -37,8 +37,8 @@ class ModelQuery:
     Accuracy: that of the model.
 
     The released value has the coefficients in the order of the release's labels: for each output those of the columns
-    (numbers in their own units, categories one a label) and the intercept. Values are clamped to their declared ranges
-    before they are multiplied.
+    (numbers in their own units, categories one per label) and the intercept. Values are clamped to their declared
+    ranges before they are multiplied.
 
     Args:
         model: An estimator that is not fitted and has no session.
@@ -61,6 +61,12 @@ class ModelQuery:
     def __post_init__(self) -> None:
         if self.features is not None:
             object.__setattr__(self, "features", tuple(self.features))
+        if not hasattr(self.model, "_query_of_columns"):
+            raise SchemaError(
+                "ModelQuery wants a linear model of sidelight, such as sl.LogisticRegression(...), got "
+                f"{type(self.model).__name__}; it scales numbers and encodes categories by the schema, so that no "
+                "pipeline is needed"
+            )
         if getattr(self.model, "session", None) is not None:
             raise SchemaError("the model of a query has no session of its own; the query is released by one")
 
@@ -125,7 +131,7 @@ class ModelQuery:
 class PreparedModel(SurePrepared):
     """A planned model of a table; everything but `run` is public."""
 
-    fit: PlannedFit
+    fit: PreparedFit
     encoding: TableEncoding
     middle: float
 
@@ -151,5 +157,5 @@ class PreparedModel(SurePrepared):
 
 
 def _labels(names: Sequence[str], outputs: Sequence[Any]) -> tuple[str, ...]:
-    """Return the columns (of a category one a label) and the intercept, for each output."""
+    """Return the columns (of a category one per label) and the intercept, for each output."""
     return tuple(f"{output}: {name}" if len(outputs) > 1 else name for output in outputs for name in names)

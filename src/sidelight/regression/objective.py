@@ -16,13 +16,12 @@ from fractions import Fraction
 
 import numpy as np
 
-from sidelight.regression.clipping import is_sparse
 from sidelight.regression.double_double import UNIT_ROUNDOFF, DoubleDouble, two_product, two_sum
 from sidelight.regression.losses import Floats, Loss
 from sidelight.regression.public_regulariser import PublicRegulariser
-from sidelight.regression.rows import Block, Rows
+from sidelight.regression.rows import Block, BoundedRows, is_sparse
 
-#: Rows a BLAS call: the rounding of a sum grows with its length.
+#: Rows per BLAS call: the rounding of a sum grows with its length.
 CERTIFIED_BLOCK = 256
 
 #: Numbers of twice the digits that are held at once.
@@ -33,7 +32,7 @@ _CELLS = 1 << 17
 class Objective:
     """What is minimised. θ and the linear term have shape (coefficients, outputs). A sum over rows, never a mean."""
 
-    rows: Rows
+    rows: BoundedRows
     loss: Loss
     row_norm: Fraction
     regularisation: Fraction
@@ -59,7 +58,7 @@ class Objective:
         """Return the gradient, one pass."""
         total = self._public_gradient(theta)
         for block in self.rows.blocks():
-            total += block.gather(self.loss.slope(block.predict(theta), block.targets, block.norms))
+            total += block.gather(self.loss.first_derivative(block.predict(theta), block.targets, block.norms))
         return total
 
     def _public_gradient(self, theta: Floats, *, rows_at_once: int | None = None) -> Floats:
@@ -75,7 +74,7 @@ class Objective:
         hessian = self._empty_hessian(theta)
         for block in self.rows.blocks():
             predictor = block.predict(theta)
-            gradient += block.gather(self.loss.slope(predictor, block.targets, block.norms))
+            gradient += block.gather(self.loss.first_derivative(predictor, block.targets, block.norms))
             self._add_curvature(hessian, block, predictor)
         return gradient, _square(hessian)
 
@@ -104,7 +103,7 @@ class Objective:
         for k in range(outputs):
             along = np.zeros_like(predictor)
             along[:, k] = 1.0
-            bend = self.loss.bend(predictor, block.targets, block.norms, along)
+            bend = self.loss.second_derivative(predictor, block.targets, block.norms, along)
             hessian[:, k, :, k] += block.gram(np.abs(bend[:, k : k + 1]))
             for other in range(k + 1, outputs):  # of a softmax: -p_k·p_other
                 shared = block.gram(np.abs(bend[:, other : other + 1]))
@@ -118,12 +117,14 @@ class Objective:
             total = total + self.public.times(self.loss, theta, vector)
         for block in self.rows.blocks():
             along = block.predict(vector)
-            total = total + block.gather(self.loss.bend(block.predict(theta), block.targets, block.norms, along))
+            total = total + block.gather(
+                self.loss.second_derivative(block.predict(theta), block.targets, block.norms, along)
+            )
         return total
 
 
 @dataclass(frozen=True)
-class Certificate:
+class GradientCertificate:
     """The computed norm of the gradient and a bound of its error. Private: neither is ever shown."""
 
     norm: float
@@ -134,13 +135,13 @@ class Certificate:
         return bool(self.norm + self.error <= tolerance * (1 - 4 * UNIT_ROUNDOFF))
 
     def __repr__(self) -> str:
-        return "Certificate()"
+        return "GradientCertificate()"
 
 
-def certify(objective: Objective, theta: Floats | DoubleDouble, *, tolerance: float) -> Certificate:
+def certify(objective: Objective, theta: Floats | DoubleDouble, *, tolerance: float) -> GradientCertificate:
     """Evaluate the gradient with an error bound; with twice the digits only where it can help."""
     if not np.isfinite(_high(theta)).all():
-        return Certificate(math.inf, 0.0)
+        return GradientCertificate(math.inf, 0.0)
     if isinstance(theta, DoubleDouble):
         return _evaluate(objective, theta, exact=True)
     found = _evaluate(objective, theta, exact=False)
@@ -150,7 +151,7 @@ def certify(objective: Objective, theta: Floats | DoubleDouble, *, tolerance: fl
 
 
 def error_bound(objective: Objective, theta: Floats, *, rows: int, exact: bool = False) -> float:
-    """Bound ‖computed gradient - gradient of the ideal objective‖ for so many rows; exact: with twice the digits."""
+    """Bound ‖computed gradient - gradient of the ideal objective‖ for `rows` rows; exact: with twice the digits."""
     shape, public = objective.loss.shape(objective.row_norm), objective.public
     size, away, counted, quadratic = float(np.linalg.norm(theta)), theta, float(rows), 0.0
     if public is not None:  # public rows are rows, each counted w times (and at least once, where sums are counted)
@@ -161,7 +162,7 @@ def error_bound(objective: Objective, theta: Floats, *, rows: int, exact: bool =
         fine = fine_error(
             gradient=float(shape.gradient),
             curvature=float(shape.curvature),
-            slope_error=objective.loss.slope_error(objective.row_norm),
+            derivative_error=objective.loss.derivative_error(objective.row_norm),
             regularisation=float(objective.regularisation),
             coefficients=int(theta.shape[0]),
             rows=counted,
@@ -174,7 +175,7 @@ def error_bound(objective: Objective, theta: Floats, *, rows: int, exact: bool =
     # a public quadratic form, and a tenth on top for what is of second order.
     a_row = (
         float(shape.gradient) * (CERTIFIED_BLOCK + 8.0)
-        + objective.loss.slope_error(objective.row_norm)
+        + objective.loss.derivative_error(objective.row_norm)
         + float(shape.curvature) * size * (int(theta.shape[0]) + 4.0)
     )
     rest = 16 * (
@@ -187,7 +188,7 @@ def fine_error(
     *,
     gradient: float,
     curvature: float,
-    slope_error: float,
+    derivative_error: float,
     regularisation: float,
     coefficients: int,
     rows: float,
@@ -203,7 +204,7 @@ def fine_error(
     fine = UNIT_ROUNDOFF * UNIT_ROUNDOFF
     a_row = (
         gradient * (rows / 64 + 256) * fine
-        + 2.0**-30 * UNIT_ROUNDOFF * slope_error
+        + 2.0**-30 * UNIT_ROUNDOFF * derivative_error
         + curvature * size * (4 * coefficients + 16) * fine
     )
     return 1.1 * (rows * a_row + 16 * fine * regularisation * away + 8 * UNIT_ROUNDOFF * linear)
@@ -232,7 +233,7 @@ def fine_gradient(objective: Objective, theta: DoubleDouble) -> tuple[Floats, in
     return total.high, rows
 
 
-def _evaluate(objective: Objective, theta: Floats | DoubleDouble, *, exact: bool) -> Certificate:
+def _evaluate(objective: Objective, theta: Floats | DoubleDouble, *, exact: bool) -> GradientCertificate:
     if exact:
         point = theta if isinstance(theta, DoubleDouble) else DoubleDouble.of(theta)
         with np.errstate(over="ignore", invalid="ignore"):
@@ -241,7 +242,7 @@ def _evaluate(objective: Objective, theta: Floats | DoubleDouble, *, exact: bool
         gradient, rows = _gradient(objective, _high(theta))
     norm = float(np.linalg.norm(gradient)) * (1 + (gradient.size + 8) * UNIT_ROUNDOFF)
     error = error_bound(objective, _high(theta), rows=rows, exact=exact)
-    return Certificate(norm if math.isfinite(norm) else math.inf, error)
+    return GradientCertificate(norm if math.isfinite(norm) else math.inf, error)
 
 
 def _gradient(objective: Objective, theta: Floats) -> tuple[Floats, int]:
@@ -250,7 +251,7 @@ def _gradient(objective: Objective, theta: Floats) -> tuple[Floats, int]:
         rows += block.size
         for start in range(0, block.size, CERTIFIED_BLOCK):
             part = block.part(start, start + CERTIFIED_BLOCK)
-            piece = part.gather(objective.loss.slope(part.predict(theta), part.targets, part.norms))
+            piece = part.gather(objective.loss.first_derivative(part.predict(theta), part.targets, part.norms))
             total, lost = two_sum(total, piece)
             carried += lost
     return (total + carried) + objective._public_gradient(theta, rows_at_once=CERTIFIED_BLOCK), rows
@@ -264,7 +265,7 @@ def _fine_part(objective: Objective, part: Block, theta: DoubleDouble) -> Double
     predictor = DoubleDouble.of(np.zeros((part.size, theta.high.shape[1])))
     for j in range(features.shape[1]):
         predictor = predictor.plus(_scaled(features[:, j : j + 1], theta.high[j : j + 1], theta.low[j : j + 1]))
-    slopes = objective.loss.fine_slope(predictor, part.targets, part.norms)
+    slopes = objective.loss.fine_derivative(predictor, part.targets, part.norms)
     return _scaled(features[:, :, None], slopes.high[:, None, :], slopes.low[:, None, :]).column_sums()
 
 

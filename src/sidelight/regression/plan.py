@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Required, TypedDict, get_args
+from typing import get_args
 
 from sidelight.errors import RangeError, nearest
 from sidelight.guarantees import (
@@ -29,11 +29,10 @@ from sidelight.mechanisms.objective_perturbation import (
     calibrate_objective,
     grid_exponent,
 )
-from sidelight.regression.clipping import OnViolation
 from sidelight.regression.losses import Loss, PoissonLoss
 from sidelight.regression.objective import fine_error
-from sidelight.regression.public_regulariser import PublicBounds, PublicRegulariser
-from sidelight.regression.rows import RowPolicy
+from sidelight.regression.public_regulariser import PublicBounds
+from sidelight.regression.rows import OnViolation, RowPolicy
 from sidelight.regression.solver import Solver
 
 #: Rows for which a fit cannot fail, where no smaller bound is given: a pass over so many takes hours.
@@ -46,27 +45,6 @@ LARGEST_VARIATE = 64.0
 _MANY_ROWS = 10_000
 #: Public bounds are refused below it and above its inverse, so that no product of them leaves the floats.
 _SMALLEST = Fraction(1, 10**40)
-
-
-class PlanSettings(TypedDict, total=False):
-    """The arguments of `plan_linear` but for the number of features."""
-
-    loss: Required[Loss]
-    epsilon: Required[Amount]
-    delta: Required[Amount]
-    data_norm: Required[Amount]
-    intercept: Amount | None
-    on_violation: OnViolation
-    regularisation: Amount | None
-    noise_scale: Amount | None
-    theta_norm: Amount | None
-    tolerance: Amount | None
-    rows_at_most: int | None
-    bound: Bound
-    solver: Solver
-    unit: Unit
-    public: PublicRegulariser | None
-    public_bounds: PublicBounds
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,7 +63,6 @@ class LinearPlan:
     rows_at_most: int | None
     solver: Solver
     unit: Unit
-    public: PublicRegulariser | None = None
 
     @property
     def coefficients(self) -> int:
@@ -130,8 +107,6 @@ class LinearPlan:
             "bound": m.bound,
             "unit": unit_to_text(self.unit),
         }
-        if self.public is not None:
-            words["public_regulariser"] = self.public.digest
         return words | self.loss.to_json() | {name: decimal_text(value) for name, value in amounts.items()}
 
     def cautions(self) -> tuple[str, ...]:
@@ -174,8 +149,6 @@ def plan_linear(
     bound: Bound = "tight",
     solver: Solver = "auto",
     unit: Unit = Row(),  # noqa: B008  # frozen
-    public: PublicRegulariser | None = None,
-    public_bounds: PublicBounds = PublicBounds(),  # noqa: B008  # frozen
 ) -> LinearPlan:
     """Plan a private linear model: calibrate, price and check it. Reads no data.
 
@@ -196,12 +169,9 @@ def plan_linear(
         bound: "tight", "generic" or "thesis".
         solver: "auto", "newton", "newton_cg" or "accelerated". Outside the privacy proof.
         unit: What one row is: the guarantee is for one row, so a person has one.
-        public: What is public about the coefficients; it changes no guarantee (objective-perturbation proof
-            page, Theorem P).
-        public_bounds: Bounds of what will be known of them when the fit runs.
 
     Raises:
-        RangeError: a parameter makes no sense, or the tolerance cannot be certified on every data set (`certifiable`).
+        RangeError: a parameter makes no sense, or the tolerance cannot be certified on every data set (`certified`).
     """
     if features < 1:
         raise RangeError(f"a linear model needs at least one feature, got {features}")
@@ -232,18 +202,7 @@ def plan_linear(
         dimension=(features + (constant is not None)) * loss.outputs,
         bound=bound,
     )
-    mechanism = certifiable(
-        mechanism,
-        loss=loss,
-        row_norm=row_norm,
-        coefficients=features + (constant is not None),
-        rows_at_most=rows_at_most,
-        tolerance_is_given=tolerance is not None,
-        known=public_bounds if public is None else public_bounds.or_more(public.bounds),
-    )
-    if public is not None and public.centre.shape != (features + (constant is not None), loss.outputs):
-        raise RangeError(f"the public centre has shape {public.centre.shape}, the model another")
-    return LinearPlan(
+    plan = LinearPlan(
         loss=loss,
         features=features,
         data_norm=bounded,
@@ -256,31 +215,24 @@ def plan_linear(
         rows_at_most=rows_at_most,
         solver=solver,
         unit=unit,
-        public=public,
     )
+    return certified(plan, tolerance_is_given=tolerance is not None)
 
 
-def certifiable(
-    mechanism: ObjectivePerturbation,
-    *,
-    loss: Loss,
-    row_norm: Fraction,
-    coefficients: int,
-    rows_at_most: int | None,
-    tolerance_is_given: bool,
-    known: PublicBounds = PublicBounds(),  # noqa: B008  # frozen
-) -> ObjectivePerturbation:
-    """Return the mechanism with a tolerance that is certified on every data set, from public numbers alone.
+def certified(plan: LinearPlan, *, tolerance_is_given: bool, known: PublicBounds = PublicBounds()) -> LinearPlan:  # noqa: B008  # frozen
+    """Return the plan with a tolerance that is certified on every data set, from public numbers alone.
 
     That is Theorem 5 of the objective-perturbation proof page: at every point that may be a minimum, of up to
     `rows_at_most` rows (or `MOST_ROWS`) and with every linear term within 64 standard deviations, the error of the last
     certificate is at most an eighth of the tolerance. Where it is not, the tolerance is raised, and the output noise
-    with it; where that would cost accuracy, or the tolerance was given, the plan is refused.
+    with it; where that would cost accuracy, or the tolerance was given, the plan is refused. `known` bounds what will
+    be known of the coefficients when the fit runs.
 
     Raises:
         RangeError: nothing could be certified for all data sets.
     """
-    shape = mechanism.shape
+    mechanism, loss, row_norm, coefficients = plan.mechanism, plan.loss, plan.row_norm, plan.coefficients
+    shape, rows_at_most = mechanism.shape, plan.rows_at_most
     size = coefficients * loss.outputs
     public = (shape.gradient, shape.curvature, mechanism.regularisation, mechanism.noise_scale, row_norm)
     if not all(_SMALLEST <= amount <= 1 / _SMALLEST for amount in public):
@@ -298,7 +250,7 @@ def certifiable(
         return fine_error(
             gradient=float(shape.gradient),
             curvature=float(shape.curvature),
-            slope_error=loss.slope_error(row_norm),
+            derivative_error=loss.derivative_error(row_norm),
             regularisation=float(mechanism.regularisation),
             coefficients=coefficients,
             rows=count + known.rows,
@@ -316,15 +268,14 @@ def certifiable(
     gathered = 2 * condition(surely) ** 0.75 * error(surely, 0.0)
     needed = grid_ceil(Fraction(8 * max(error(rows, linear) + rounding, gathered)))
     if needed <= mechanism.tolerance and _grid_is_fine(mechanism, size):
-        return mechanism
+        return plan
     most = shape.gradient * Fraction(max(10**6, rows_at_most or 0), 10**9)
-    raised = mechanism
     if not tolerance_is_given and needed <= most:
         factor = needed / mechanism.tolerance
         output = grid_ceil(mechanism.output_noise_scale * max(factor, Fraction(1)))
         raised = replace(mechanism, tolerance=max(needed, mechanism.tolerance), output_noise_scale=output)
         if _grid_is_fine(raised, size):
-            return raised
+            return replace(plan, mechanism=raised)
     possible = f"a tolerance of {float(needed):.2g} is possible; or " if needed <= most else ""
     raise RangeError(
         f"a gradient below {short_text(mechanism.tolerance)} cannot be certified for every data set of up to {rows} "

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from typing import Any
@@ -23,17 +23,17 @@ from sidelight.guarantees.conversions import gdp_within
 from sidelight.mechanisms.additive import Noise
 from sidelight.mechanisms.budget import Budget, root_below
 from sidelight.noise import Source
-from sidelight.regression.clipping import is_sparse
 from sidelight.regression.curator import PrivateFit
-from sidelight.regression.descent.choice import StartChoice, odds_of
 from sidelight.regression.descent.integer_rows import LOSS_LEVELS, Integers, logistic_losses, softmax_losses
+from sidelight.regression.descent.rules import odds_of
+from sidelight.regression.descent.starts import StartChoice
 from sidelight.regression.fit_core import private_fit
 from sidelight.regression.losses import Floats
 from sidelight.regression.model_predictions import Candidate, PredictedCoefficients, PublicExamples, declared_rows
-from sidelight.regression.plan import LinearPlan, certifiable, plan_linear
-from sidelight.regression.public_fit import penalised_fit
+from sidelight.regression.plan import LinearPlan, certified, plan_linear
 from sidelight.regression.public_regulariser import PublicBounds, PublicRegulariser
-from sidelight.regression.rows import Block, RowPolicy, Rows
+from sidelight.regression.public_rows import penalised_fit
+from sidelight.regression.rows import Block, BoundedRows, RowPolicy, is_sparse
 
 #: Shares of mu² of the choice and of the count, as in a descent.
 _CHOICE, _COUNT = Fraction(1, 10), Fraction(3, 100)
@@ -65,7 +65,7 @@ class Centre:
     block: Block | None
 
     def regulariser(self, *, rows: float, noise_scale: float, least: float) -> PublicRegulariser:
-        """Return how the prediction enters the objective, for so many private rows.
+        """Return how the prediction enters the objective, for a number of private rows.
 
         In one direction with private curvature h and a prediction of variance v the mean square error is smallest at
         a = s²/v + σ²/(h·v) (proof page, section 11); `least`, the λ of the plan, is already there.
@@ -142,7 +142,7 @@ class PredictedPlan:
         )
         return self.count.on(bounded)
 
-    def run(self, rows: Rows, *, source: Source) -> tuple[PrivateFit, int | None, float]:
+    def run(self, rows: BoundedRows, *, source: Source) -> tuple[PrivateFit, int | None, float]:
         """Count, choose and fit; return the inside of the fit, the place of the chosen prediction, and the count.
 
         Guarantee: `claims`. The count and the choice are released as they are; everything else is private but what the
@@ -210,17 +210,8 @@ def plan_with_predictions(
     for each in centres:
         largest = each.regulariser(rows=1.0, noise_scale=math.inf, least=float(plan.mechanism.regularisation))
         bounds = bounds.or_more(largest.bounds)
-    mechanism = certifiable(
-        plan.mechanism,
-        loss=plan.loss,
-        row_norm=plan.row_norm,
-        coefficients=plan.coefficients,
-        rows_at_most=plan.rows_at_most,
-        tolerance_is_given=settings.get("tolerance") is not None,
-        known=bounds,
-    )
     found = PredictedPlan(
-        fit=replace(plan, mechanism=mechanism),
+        fit=certified(plan, tolerance_is_given=settings.get("tolerance") is not None, known=bounds),
         centres=centres,
         choice=choice,
         count=count,
@@ -351,8 +342,8 @@ def _noise_ratio(plan: LinearPlan, block: Block, theta: Floats) -> float:
     Of a logistic loss or a softmax it is 1, by the information equality.
     """
     u = block.predict(theta)
-    slopes = plan.loss.slope(u, block.targets, block.norms)
-    bends = plan.loss.bend(u, block.targets, block.norms, np.ones_like(u))
+    slopes = plan.loss.first_derivative(u, block.targets, block.norms)
+    bends = plan.loss.second_derivative(u, block.targets, block.norms, np.ones_like(u))
     free = max(block.size - len(theta), block.size / 2)
     bent = max(float(np.mean(bends)), 0.05 * float(plan.mechanism.shape.curvature / plan.row_norm**2))
     return max(float(np.sum(slopes**2)) / free / bent, 1e-12 * float(plan.mechanism.shape.gradient) ** 2)

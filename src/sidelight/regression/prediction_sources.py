@@ -20,7 +20,6 @@ from sidelight.predictions import PublicData
 from sidelight.predictions.public_data import refuse_look_alike
 from sidelight.records import Table
 from sidelight.records.numbers import exact_number
-from sidelight.regression.clipping import bounded_rows
 from sidelight.regression.coefficient_prediction import (
     CoefficientPrediction,
     StatedModel,
@@ -39,7 +38,8 @@ from sidelight.regression.model_predictions import (
     Predictions,
     PublicExamples,
 )
-from sidelight.regression.table_units import TableUnits
+from sidelight.regression.rows import bounded_rows
+from sidelight.regression.table_rows import TableUnits
 from sidelight.release import Release
 
 #: Coefficients in the fit's units beyond this are no prediction: their sums with rows must stay finite.
@@ -189,7 +189,7 @@ def _pair(rows: PublicData, targets: PublicData, wanted: PredictedFit) -> tuple[
         raise RangeError(f"the public rows have {width} column(s), the model {wanted.features} feature(s)")
     labels = targets.column(None)
     if len(labels) != len(numbers):
-        raise RangeError(f"there are {len(numbers)} public rows and {len(labels)} public targets; give one a row")
+        raise RangeError(f"there are {len(numbers)} public rows and {len(labels)} public targets; give one per row")
     return numbers, labels
 
 

@@ -7,7 +7,6 @@ Theorem P). Everything here but λ's own term, which the objective holds.
 
 from __future__ import annotations
 
-import hashlib
 import math
 from dataclasses import dataclass, replace
 
@@ -79,16 +78,6 @@ class PublicRegulariser:
             columns=0 if not factor.size else factor.shape[-1],
         )
 
-    @property
-    def digest(self) -> str:
-        """A name for it, for ledgers."""
-        told = hashlib.sha256()
-        for part in (self.centre, self.factor, None if self.block is None else self.block.features):
-            told.update(b"none" if part is None else np.ascontiguousarray(part, np.float64).tobytes())
-        if self.block is not None:
-            told.update(self.block.targets.tobytes() + repr(self.weight).encode())
-        return told.hexdigest()
-
     def divided(self, by: int) -> PublicRegulariser:
         """Return the regulariser over a number, for an objective of a sample of the rows."""
         factor = None if self.factor is None else self.factor / math.sqrt(by)
@@ -108,7 +97,7 @@ class PublicRegulariser:
         step = rows_at_once or self.block.size
         for start in range(0, self.block.size, step):
             part = self.block.part(start, start + step)
-            piece = part.gather(loss.slope(part.predict(theta), part.targets, part.norms))
+            piece = part.gather(loss.first_derivative(part.predict(theta), part.targets, part.norms))
             pulled, lost = two_sum(pulled, piece)
             carried += lost
         return np.asarray(total + self.weight * (pulled + carried))
@@ -144,7 +133,7 @@ class PublicRegulariser:
         """Return its Hessian times a vector."""
         total = self._quadratic(vector)
         if self.block is not None:
-            bend = loss.bend(
+            bend = loss.second_derivative(
                 self.block.predict(theta), self.block.targets, self.block.norms, self.block.predict(vector)
             )
             total = total + self.weight * self.block.gather(bend)

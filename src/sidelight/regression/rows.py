@@ -1,4 +1,8 @@
-"""Rows as the solver sees them: bounded blocks, from arrays in memory or from batches that are read once a pass.
+"""Rows as the solver sees them: made short enough one by one, in blocks, from arrays in memory or from batches.
+
+Every row is bounded by itself, in an order of operations that does not depend on its neighbours in memory, so removing
+one record changes no other. The clipped row is a float row whose exact norm is at most the bound, which the privacy
+proof rests on: factors are rounded down by more than the error of the computed norm. Hand-made for that reason.
 
 Any engine that can hand out batches fits: every step of the solver is a sum over rows. The intercept is a constant
 column that is never stored.
@@ -6,22 +10,138 @@ column that is never stored.
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Protocol, TypeVar
+from typing import Any, Literal, Protocol, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sidelight.errors import RangeError
 from sidelight.records.rows import WORKERS, cores
-from sidelight.regression.clipping import OnViolation, bounded_rows, is_sparse
 from sidelight.regression.losses import Floats
 from sidelight.regression.losses.loss import Mask
 
-#: Rows a block in memory: large enough for BLAS, small enough for a cache.
+OnViolation = Literal["clip", "normalize"]
+_ULP = 2.0**-53
+_CHUNK = 4096
+
+
+def is_sparse(rows: Any) -> bool:
+    """Return whether rows come as a SciPy sparse matrix or array."""
+    return hasattr(rows, "tocsr") and hasattr(rows, "nnz")
+
+
+def bounded_rows(
+    rows: Any, *, data_norm: Fraction, on_violation: OnViolation, tight_norms: bool = True
+) -> tuple[Any, Floats, NDArray[np.bool_]]:
+    """Bound the rows; give them (dense or CSR), an upper bound of their norms, and which ones are finite.
+
+    "clip" shortens what is too long, "normalize" gives every row but zero the full length. Without `tight_norms` the
+    upper bound is `data_norm` for every row, and rows that are surely short are left as they are at once.
+    """
+    if is_sparse(rows):
+        return _bounded_sparse(rows, data_norm, on_violation)
+    dense = np.asarray(rows)
+    if dense.ndim != 2 or dense.dtype.kind not in "fiub":
+        raise RangeError(f"rows must be a two-dimensional array of numbers, got {dense.ndim} dimensions, {dense.dtype}")
+    dense = np.array(dense, dtype=np.float64, order="C")  # a copy: the caller's array is never touched
+    if tight_norms or on_violation != "clip":
+        return _bounded_dense(dense, data_norm, on_violation)
+    keep = np.ones(len(dense), bool)
+    rest = np.flatnonzero(~_surely_short(dense, float(data_norm)))
+    if len(rest):
+        dense[rest], _, keep[rest] = _bounded_dense(dense[rest], data_norm, on_violation)
+    return dense, np.full(len(dense), math.nextafter(float(data_norm), math.inf)), keep
+
+
+def _surely_short(dense: Floats, bound: float) -> NDArray[np.bool_]:
+    """Tell which rows are finite and so much shorter than the bound that no order of summation says otherwise.
+
+    A sum of at most 1024 squares errs by less than 2⁻⁴² of itself, and by what vanishes: nothing beside such a bound.
+    So every one of these rows is left as it is by `_bounded_dense`, too.
+    """
+    if dense.shape[1] > 1024 or not 2.0**-400 < bound < 2.0**400:
+        return np.zeros(len(dense), bool)
+    with np.errstate(all="ignore"):  # a square may overflow, which is too long
+        return np.asarray(np.einsum("ij,ij->i", dense, dense) <= bound * bound * (1 - 2.0**-36))
+
+
+def _bounded_dense(
+    dense: Floats, data_norm: Fraction, on_violation: OnViolation
+) -> tuple[Floats, Floats, NDArray[np.bool_]]:
+    """Bound rows in place."""
+    keep = np.asarray(np.isfinite(dense).all(axis=1))
+    dense[~keep] = 0.0
+    norms = np.empty(dense.shape[0])
+    for start in range(0, dense.shape[0], _CHUNK):
+        part = dense[start : start + _CHUNK]
+        exponent = _exponents(np.max(np.abs(part), axis=1, initial=0.0))
+        scaled = part * np.ldexp(1.0, -exponent)[:, None]  # exact, but for what vanishes beside the largest entry
+        total = np.zeros(part.shape[0])
+        for column in np.ascontiguousarray(scaled.T):  # one after the other: the same sum wherever the row stands
+            total += column * column
+        shrink, norms[start : start + _CHUNK] = _factors(
+            np.sqrt(total), exponent, data_norm, on_violation, dense.shape[1]
+        )
+        changed = np.flatnonzero(shrink != 1.0)
+        part[changed] = scaled[changed] * shrink[changed, None]
+    return dense, norms, keep
+
+
+def _bounded_sparse(rows: Any, data_norm: Fraction, mode: OnViolation) -> tuple[Any, Floats, NDArray[np.bool_]]:
+    """Bound CSR rows: stored values only, nothing is densified."""
+    from scipy.sparse import csr_array
+
+    matrix = csr_array(rows, dtype=np.float64, copy=True)
+    matrix.sum_duplicates()
+    n, features = matrix.shape
+    owner = np.repeat(np.arange(n), np.diff(matrix.indptr))
+    keep = np.ones(n, dtype=bool)
+    keep[owner[~np.isfinite(matrix.data)]] = False
+    matrix.data[~keep[owner]] = 0.0
+    largest = np.zeros(n)
+    np.maximum.at(largest, owner, np.abs(matrix.data))
+    exponent = _exponents(largest)
+    part = matrix.data * np.ldexp(1.0, -exponent)[owner]
+    total = np.bincount(owner, weights=part * part, minlength=n)  # in stored order, row by row
+    shrink, norms = _factors(np.sqrt(total), exponent, data_norm, mode, features)
+    changed = shrink[owner] != 1.0
+    matrix.data[changed] = part[changed] * shrink[owner][changed]
+    return matrix, norms, keep
+
+
+def _exponents(largest: Floats) -> NDArray[np.int64]:
+    """Return the power of two that brings a row to size 1; within ±1000, so that it and its inverse are floats."""
+    return np.clip(np.where(largest > 0, np.frexp(largest)[1], 0), -1000, 1000).astype(np.int64)
+
+
+def _factors(
+    scaled_norm: Floats, exponent: NDArray[np.int64], data_norm: Fraction, mode: OnViolation, features: int
+) -> tuple[Floats, Floats]:
+    """Return factors for the rows scaled by 2^-exponent (1: leave as it is) and upper bounds of the norms afterwards.
+
+    The computed norm is within (features + 4) ulp of the true one; `slack` is more than twice that.
+    """
+    slack = (2 * features + 32) * _ULP
+    bound = float(data_norm)
+    if Fraction(bound) > data_norm:
+        bound = math.nextafter(bound, 0.0)
+    with np.errstate(over="ignore"):
+        norm = np.ldexp(scaled_norm, exponent)  # may be infinite, which is too long
+    full = np.divide(bound * (1 - slack), scaled_norm, out=np.zeros_like(scaled_norm), where=scaled_norm > 0)
+    long = norm > bound * (1 - slack)
+    change = (long | (mode == "normalize")) & (scaled_norm > 0)
+    factors = np.where(change, full, 1.0)
+    # squares of entries below 1e-150 of the largest vanish, and so may a row of size 1e-301: hence the floor
+    return factors, np.where(long | change, bound, np.maximum(norm * (1 + slack), 1e-290))
+
+
+#: Rows per block in memory: large enough for BLAS, small enough for a cache.
 BLOCK_ROWS = 8192
 #: Rows of a sample: enough to come close to the minimum, a small part of a long table.
 SAMPLE_ROWS = 8192
@@ -77,7 +197,7 @@ class Block:
         return self._at(slice(start, stop))
 
     def every(self, stride: int, *, first: int = 0) -> Block:
-        """Return a copy of every so manieth record, which does not hold on to the others."""
+        """Return a copy of every k-th record, which does not hold on to the others."""
         some = self._at(slice(first, None, stride))
         return Block(some.features.copy(), some.intercept, some.targets.copy(), some.norms.copy())
 
@@ -93,7 +213,7 @@ class Block:
         return Block(self.features[where], self.intercept, self.targets[where], self.norms[where])
 
 
-class Rows(Protocol):
+class BoundedRows(Protocol):
     """Records that can be read again and again, the same in every pass."""
 
     @property
@@ -105,7 +225,7 @@ class Rows(Protocol):
         """Return the bounded records, block by block."""
         ...
 
-    def sample(self) -> tuple[Rows, int]:
+    def sample(self) -> tuple[BoundedRows, int]:
         """Return about `SAMPLE_ROWS` records, evenly spread, how many each stands for. It steers the solver only."""
         ...
 
@@ -148,7 +268,7 @@ class RowPolicy:
         return Block(bounded, self.intercept, targets, norms[:, None])
 
 
-class ArrayRows:
+class BoundedArrays:
     """Records in memory, bounded once."""
 
     in_memory = True
@@ -161,12 +281,12 @@ class ArrayRows:
         """Return the bounded records, block by block."""
         return iter(self._blocks)
 
-    def sample(self) -> tuple[Rows, int]:
-        """Return every so manieth record."""
+    def sample(self) -> tuple[BoundedRows, int]:
+        """Return every k-th record."""
         return _thinned(self._blocks)
 
     def __repr__(self) -> str:
-        return "ArrayRows()"  # never a count
+        return "BoundedArrays()"  # never a count
 
 
 class StreamedRows:
@@ -201,8 +321,8 @@ class StreamedRows:
         if room >= 0:
             self._kept = kept  # a pass that was left early never comes here
 
-    def sample(self) -> tuple[Rows, int]:
-        """Return every so manieth record, in one pass: the stride doubles whenever there are too many."""
+    def sample(self) -> tuple[BoundedRows, int]:
+        """Return every k-th record, in one pass: the stride doubles whenever there are too many."""
         stride, seen, parts = 1, 0, list[Block]()
         for block in self.blocks():
             parts.append(block.every(stride, first=-seen % stride))
@@ -246,10 +366,10 @@ class _Sample:
     def blocks(self) -> Iterator[Block]:
         return iter(self._blocks)
 
-    def sample(self) -> tuple[Rows, int]:
+    def sample(self) -> tuple[BoundedRows, int]:
         return self, 1
 
 
-def _thinned(blocks: Sequence[Block]) -> tuple[Rows, int]:
+def _thinned(blocks: Sequence[Block]) -> tuple[BoundedRows, int]:
     stride = max(1, sum(block.size for block in blocks) // SAMPLE_ROWS)
     return _Sample([block.every(stride) for block in blocks]), stride

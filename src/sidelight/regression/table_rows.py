@@ -1,7 +1,7 @@
-"""Coded columns of a table as rows of a model, and its target: arithmetic of single rows, by public declarations.
+"""Rows of a table as rows of a model: coded columns as features, targets, and coefficients back in the columns' units.
 
-It needs nothing but NumPy, and SciPy for rows that are sparse: workers of an engine do this where the rows are, and
-need not load scikit-learn for it.
+Arithmetic of single rows by public declarations. It needs only NumPy, and SciPy for sparse rows: workers of an engine
+do this where the rows are, and need not load scikit-learn for it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _SPARSE_FROM = 256
 
 @dataclass(frozen=True)
 class RowEncoder:
-    """Rows of features of coded columns: a number its share of half its range, a category one column a label."""
+    """Rows of features of coded columns: a number its share of half its range, a category one column per label."""
 
     columns: tuple[Number | Category, ...]
 
@@ -164,3 +164,32 @@ class ExampleDecoder:
 
     def __repr__(self) -> str:
         return "ExampleDecoder()"
+
+
+@dataclass(frozen=True, eq=False)
+class TableUnits:
+    """The names of the features, what a column's unit is in features (share/half), and where each feature is 0."""
+
+    names: tuple[str, ...]
+    factors: Floats
+    middles: Floats
+
+    def own(self, weights: Floats, constants: Floats) -> Floats:
+        """Return coefficients and intercept for the columns as they are, output by output, from (outputs, features)."""
+        raw = weights * self.factors
+        return np.column_stack([raw, constants - raw @ self.middles]).ravel()
+
+    def scaled(self, value: Floats) -> tuple[Floats, Floats]:
+        """Undo `own`."""
+        both = np.asarray(value, np.float64).reshape(-1, len(self.names) + 1)
+        raw, shifted = both[:, :-1], both[:, -1]
+        return np.asarray(raw / self.factors), np.asarray(shifted + raw @ self.middles)
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, TableUnits)
+            and self.names == other.names
+            and bool((self.factors == other.factors).all() and (self.middles == other.middles).all())
+        )
+
+    __hash__ = None  # type: ignore[assignment]  # arrays

@@ -15,15 +15,15 @@ from sidelight.guarantees import Person, Row
 from sidelight.mechanisms.additive import GaussianNoise, SymmetricGaussianNoise
 from sidelight.noise import Source
 from sidelight.predictions.origin import guess
-from sidelight.regression.descent.column_scales import DistanceCounts, ReleasedDistances, ShortenedGram
+from sidelight.regression.descent.coordinates import DistanceCounts, ReleasedDistances, ShortenedGram
 from sidelight.regression.descent.fit import descend
 from sidelight.regression.descent.geometry import UNSEEN, Geometry, PublicMoments, without_map
-from sidelight.regression.descent.integer_rows import GRAM_SENSITIVITY, ROW_LENGTH, RowMap, gram_of, shortened
+from sidelight.regression.descent.integer_rows import GRAM_SENSITIVITY, ROW_LENGTH, GeometryMap, gram_of, shortened
 from sidelight.regression.descent.plan import DescentPlan, plan_descent
 from sidelight.regression.descent.rules import SecondLook
 from sidelight.regression.descent.targets import Targets
 from sidelight.regression.model_predictions import PredictedCoefficients
-from sidelight.regression.rows import ArrayRows
+from sidelight.regression.rows import BoundedArrays
 from sidelight.testing import SeededEntropy
 
 NUMBER = Targets(kind="squared", target_range=(-1, 1))
@@ -37,7 +37,7 @@ def random_codes(rng: np.random.Generator, n: int, d: int) -> np.ndarray:
     return np.trunc(rows / np.linalg.norm(rows, axis=1, keepdims=True) * length[:, None] * ROW_LENGTH)
 
 
-def random_map(rng: np.random.Generator, d: int) -> RowMap:
+def random_map(rng: np.random.Generator, d: int) -> GeometryMap:
     stretch = 2.0 ** rng.uniform(-3, 14, d)
     geometry = Geometry(
         map=np.diag(stretch),
@@ -49,7 +49,7 @@ def random_map(rng: np.random.Generator, d: int) -> RowMap:
         counted=1.0,
         intercept=False,
     )
-    return RowMap(geometry=geometry)
+    return GeometryMap(geometry=geometry)
 
 
 @pytest.mark.parametrize("d", [1, 3, 20])
@@ -97,24 +97,31 @@ GUESS = PredictedCoefficients(theta=np.ones((D + 1, 1)), origin=guess(), what="a
 PUBLIC = PublicMoments.of(np.random.default_rng(0).normal(size=(100, D)) / 9)
 
 
+CLASSES = Targets(kind="logistic", classes=("no", "yes"))
+THREE = Targets(kind="softmax", classes=("a", "b", "c"))
+
+
+@pytest.mark.parametrize("targets", [NUMBER, CLASSES, THREE], ids=["number", "two classes", "three classes"])
 @pytest.mark.parametrize("look", get_args(SecondLook))
 @pytest.mark.parametrize("chosen", [None, 0])
 @pytest.mark.parametrize("unit", [Row(), Person("who", 7)])
 @pytest.mark.parametrize("public", [None, PUBLIC])
 def test_the_parts_cost_no_more_than_the_whole_whatever_was_released(
-    look: SecondLook, chosen: int | None, unit: Any, public: PublicMoments | None
+    targets: Targets, look: SecondLook, chosen: int | None, unit: Any, public: PublicMoments | None
 ) -> None:
     more: dict[str, Any] = {"public": public, "public_candidate": None if public is None else 0}
     plan = plan_descent(
-        targets=NUMBER, features=D, epsilon=1, delta="1e-6", data_norm=1, unit=unit, candidates=(GUESS,), **more
+        targets=targets, features=D, epsilon=1, delta="1e-6", data_norm=1, unit=unit, candidates=(GUESS,), **more
     )
     done = plan.after_choice(chosen).with_look(look)
     parts = done.shares
-    assert parts.gram + parts.count + parts.choice + parts.steps + parts.scales + parts.second_gram == 1
+    first = parts.gram + parts.count + parts.choice
+    assert first + parts.scales + parts.second_gram + parts.steps + parts.offset == 1
+    assert bool(parts.offset) is (targets is not NUMBER)
     assert plan.mu**2 * Fraction(999, 1000) < sum(done.squares.values()) <= plan.mu**2
     assert done.claims.gdp() == plan.claims.gdp()
     for passes in (8, 16):
-        one = done.step_noise(np.zeros((D + 1, 1), np.int64), clip=99, passes=passes).claims.gdp()
+        one = done.step_noise(np.zeros((D + 1, targets.outputs), np.int64), clip=99, passes=passes).claims.gdp()
         assert one is not None
         assert passes * one.mu**2 <= plan.mu**2 * parts.steps
 
@@ -162,10 +169,10 @@ def test_neighbours_at_equal_answers_move_by_their_sensitivity(seed: int, monkey
     plan = plan_descent(targets=NUMBER, features=D, epsilon=2, delta="1e-6", data_norm=1)
     runs = Replayed(monkeypatch)
     with Source(SeededEntropy(seed)) as source:
-        fitted = descend(plan, ArrayRows(X, y, policy=plan.policy), source=source)
+        fitted = descend(plan, BoundedArrays(X, y, policy=plan.policy), source=source)
         assert fitted.second_look == "matrix"
         first = runs.again()
-        descend(plan, ArrayRows(more, target, policy=plan.policy), source=source)
+        descend(plan, BoundedArrays(more, target, policy=plan.policy), source=source)
     assert len(first) == len(runs.values) == 3 + fitted.schedule.passes
     for one, other, limit in zip(first, runs.values, runs.limits, strict=True):
         assert int(np.sum((one - other) ** 2)) <= limit**2
@@ -259,5 +266,5 @@ def test_empty_and_tiny_tables_are_released() -> None:
     plan: DescentPlan = plan_descent(targets=NUMBER, features=2, epsilon=8, delta="1e-6", data_norm=1)
     for n in (0, 1, 40, 400):
         with Source(SeededEntropy(n)) as source:
-            rows = ArrayRows(np.zeros((n, 2)), np.zeros(n), policy=plan.policy)
+            rows = BoundedArrays(np.zeros((n, 2)), np.zeros(n), policy=plan.policy)
             assert np.isfinite(descend(plan, rows, source=source).coefficients).all()

@@ -20,15 +20,16 @@ from sidelight.mechanisms.budget import Budget
 from sidelight.noise import Source
 from sidelight.predictions.origin import guess
 from sidelight.regression.descent import mapped_rows
-from sidelight.regression.descent.choice import StartChoice, odds_of
 from sidelight.regression.descent.fit import descend
 from sidelight.regression.descent.geometry import PublicMoments
 from sidelight.regression.descent.integer_rows import LOSS_LEVELS, offset_sensitivity, softmax_losses
 from sidelight.regression.descent.plan import DescentPlan, plan_descent
 from sidelight.regression.descent.row_sums import OffsetSum
+from sidelight.regression.descent.rules import odds_of
+from sidelight.regression.descent.starts import StartChoice
 from sidelight.regression.descent.targets import Targets
 from sidelight.regression.model_predictions import PredictedCoefficients
-from sidelight.regression.rows import ArrayRows
+from sidelight.regression.rows import BoundedArrays
 from sidelight.testing import SeededEntropy
 
 NUMBER = Targets(kind="squared", target_range=(-1, 1))
@@ -207,7 +208,7 @@ class TestRuns:
         rng = np.random.default_rng(seed)
         X = rng.uniform(-0.5, 0.5, (n, plan.features))
         labels = X[:, 0] if not plan.targets.classes else rng.integers(0, len(plan.targets.classes), n)
-        rows = ArrayRows(X, labels, policy=plan.policy)
+        rows = BoundedArrays(X, labels, policy=plan.policy)
         with Source(SeededEntropy(seed)) as source:
             return descend(plan, rows, source=source)
 
@@ -237,7 +238,7 @@ class TestRuns:
         models: list[Any] = []
         for rows in (X, X[:0]):
             with Source(SeededEntropy(1)) as source:
-                models.append(descend(plan, ArrayRows(rows, rows[:, 0], policy=plan.policy), source=source))
+                models.append(descend(plan, BoundedArrays(rows, rows[:, 0], policy=plan.policy), source=source))
         assert released == []
         np.testing.assert_array_equal(models[0].coefficients, models[1].coefficients)
         assert models[0].value()["rows"] == models[1].value()["rows"]
@@ -305,7 +306,7 @@ def test_the_number_of_rows_does_not_decide_whether_progress_is_shown(monkeypatc
     monkeypatch.setattr(mapped_rows, "progress", lambda name, total: shown.append(name) or nullcontext(lambda: None))
     for few in (True, False):
         rows = SimpleNamespace(in_memory=few)
-        mapped_rows.CodedRows.progress(SimpleNamespace(_rows=rows), 3)  # type: ignore[arg-type]
+        mapped_rows.CodedExamples.progress(SimpleNamespace(_rows=rows), 3)  # type: ignore[arg-type]
     assert shown == ["steps of descent"] * 2
 
 

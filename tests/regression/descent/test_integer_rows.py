@@ -17,7 +17,7 @@ from sidelight.regression.descent.integer_rows import (
     GRAM_SENSITIVITY,
     HALF,
     ROW_LENGTH,
-    RowMap,
+    GeometryMap,
     clipped_errors,
     gradient_sum,
     gram_of,
@@ -26,7 +26,7 @@ from sidelight.regression.descent.integer_rows import (
     softmax_loss_table,
     whole_norms,
 )
-from sidelight.regression.descent.mapped_rows import CodedRows, MappedRows
+from sidelight.regression.descent.mapped_rows import CodedExamples, MappedRows
 from sidelight.regression.descent.row_sums import integer_gradient
 from sidelight.regression.descent.targets import Targets
 from sidelight.regression.rows import Block
@@ -159,8 +159,8 @@ def codes_of(targets: Targets, n: int) -> np.ndarray:
 def sum_of(
     targets: Targets, geometry: Geometry, features: Any, labels: np.ndarray, theta: np.ndarray, size: int
 ) -> Any:
-    mapping = RowMap(geometry=geometry)
-    mapped = MappedRows(CodedRows(Blocks(features, labels, size), data_norm=1.0), mapping)  # type: ignore[arg-type]
+    mapping = GeometryMap(geometry=geometry)
+    mapped = MappedRows(CodedExamples(Blocks(features, labels, size), data_norm=1.0), mapping)  # type: ignore[arg-type]
     return integer_gradient(targets, mapped, theta, mapping, clip=3 << 24)
 
 
@@ -199,7 +199,7 @@ def test_a_float_map_would_depend_on_the_rows_beside() -> None:
     alone = np.vstack([(row[None, :] - geometry.centre) @ geometry.map for row in rows])
     if (together == alone).all():  # a BLAS that adds in one order only: nothing can be shown with it
         pytest.skip("this BLAS computes a row the same way wherever it stands")
-    mapping = RowMap(geometry=geometry)
+    mapping = GeometryMap(geometry=geometry)
     codes = row_codes(rows, 1.0)
     np.testing.assert_array_equal(mapping.mapped(codes), np.vstack([mapping.mapped(code[None, :]) for code in codes]))
 
@@ -211,7 +211,7 @@ def test_integers_say_what_floats_say() -> None:
     assert geometry.map is not None
     z = np.column_stack([(rows - geometry.centre) @ geometry.map, np.ones(n)])
     theta = RNG.normal(size=(d + 1, 3)) / 3
-    mapping = RowMap(geometry=geometry)
+    mapping = GeometryMap(geometry=geometry)
     for targets in (NUMBER, TWO, THREE):
         labels, point = codes_of(targets, n), theta[:, : targets.outputs]
         u = z @ point
@@ -222,20 +222,20 @@ def test_integers_say_what_floats_say() -> None:
         else:
             errors = np.exp(u) / np.exp(u).sum(axis=1, keepdims=True) - np.eye(3)[labels[:, 0].astype(int)]
         wanted = z.T @ errors
-        mapped = MappedRows(CodedRows(Blocks(rows, labels, 512), data_norm=1.0), mapping)  # type: ignore[arg-type]
+        mapped = MappedRows(CodedExamples(Blocks(rows, labels, 512), data_norm=1.0), mapping)  # type: ignore[arg-type]
         found = integer_gradient(targets, mapped, point, mapping, clip=1 << 40) * 2.0**-26
         assert np.linalg.norm(found - wanted) < 2e-3 * np.linalg.norm(np.abs(z).T @ np.abs(errors))
 
 
 def test_predictors_stay_exact_at_the_ends() -> None:
     d = 50
-    mapping = RowMap(geometry=coordinates(d))
+    mapping = GeometryMap(geometry=coordinates(d))
     theta = mapping.theta_codes(np.full((d + 1, 1), 1e30))
     z = np.full((1, d + 1), 1 << 20)
     assert float((z.astype(object) @ theta.astype(object).astype(int))[0, 0]) < 2**53
     assert np.abs(mapping.factors).max() <= 2**24
     assert int(mapping.mapped(np.full((1, d), float(ROW_LENGTH)))[0, -1]) == 1 << 12
-    assert RowMap(geometry=without_map(3, rows=9)).last == HALF
+    assert GeometryMap(geometry=without_map(3, rows=9)).last == HALF
     assert gradient_sum(csr_array(np.eye(2)), np.array([[2.0], [3.0]]), HALF).tolist() == [[2], [3], [5 * HALF]]
 
 

@@ -12,7 +12,7 @@ import pytest
 
 import sidelight as sl
 from sidelight.regression.descent import fit as fitting
-from sidelight.regression.descent.log_odds import Rate, clipped_end, true_log_odds
+from sidelight.regression.descent.base_rates import Rate, clipped_end, true_log_odds
 from sidelight.regression.descent.rules import Schedule
 from sidelight.regression.model_predictions import PredictedFit
 from sidelight.regression.prediction_sources import predictions_of

@@ -11,7 +11,7 @@ import pytest
 
 import sidelight as sl
 from sidelight.errors import RangeError
-from sidelight.regression.descent.choice import StartChoice
+from sidelight.regression.descent.starts import StartChoice
 
 RNG = np.random.default_rng(12)
 X = RNG.uniform(-0.4, 0.4, (2000, 4))

@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sidelight.aggregates.bounded import VALUE_LIMIT
-from sidelight.regression.descent.away_rows import KeptCodes, SumOfCodes, written
-from sidelight.regression.descent.mapped_rows import CodedRows
+from sidelight.regression.descent.distributed_rows import KeptCodes, SumOfCodes, written
+from sidelight.regression.descent.mapped_rows import CodedExamples
 from sidelight.regression.descent.row_sums import ExactSum
 from sidelight.regression.losses import LogisticLoss
-from sidelight.regression.rows import BLOCK_ROWS, ArrayRows, RowPolicy
+from sidelight.regression.rows import BLOCK_ROWS, BoundedArrays, RowPolicy
 
 PARTS = st.lists(st.integers(-(2**62), 2**62), max_size=40)
 
@@ -57,11 +57,11 @@ def test_rows_here_and_on_workers_saturate_alike() -> None:
     """int64 would wrap at the fourth block, and clamping on the way would give another sum."""
     signs = np.repeat([1, 1, 1, 1, -1, -1, -1], BLOCK_ROWS)
     policy = RowPolicy(loss=LogisticLoss(classes=(0, 1)), features=1, data_norm=1, intercept=None)
-    rows = ArrayRows(np.zeros((len(signs), 1)), (signs > 0).astype(int), policy=policy)
-    here = CodedRows(rows, data_norm=1.0).added_up(Huge())
+    rows = BoundedArrays(np.zeros((len(signs), 1)), (signs > 0).astype(int), policy=policy)
+    here = CodedExamples(rows, data_norm=1.0).added_up(Huge())
     blocks = [written(np.zeros((1, 1)), np.array([[float(sign)]])) for sign in signs[::BLOCK_ROWS]]
     there = KeptCodes(Kept(blocks)).added_up(Huge())  # type: ignore[arg-type]
     assert here.tolist() == there.tolist() == [2**61]
-    longer = ArrayRows(np.zeros((5 * BLOCK_ROWS, 1)), np.ones(5 * BLOCK_ROWS, int), policy=policy)
-    assert CodedRows(longer, data_norm=1.0).added_up(Huge()).tolist() == [VALUE_LIMIT]
+    longer = BoundedArrays(np.zeros((5 * BLOCK_ROWS, 1)), np.ones(5 * BLOCK_ROWS, int), policy=policy)
+    assert CodedExamples(longer, data_norm=1.0).added_up(Huge()).tolist() == [VALUE_LIMIT]
     assert KeptCodes(Kept(blocks[:4])).added_up(Huge()).tolist() == [VALUE_LIMIT]  # type: ignore[arg-type]

@@ -10,7 +10,7 @@ import sidelight as sl
 from sidelight.regression.descent.geometry import NoisyGram, PublicMoments, from_gram, guarded, without_map
 from sidelight.regression.descent.rules import schedule
 from sidelight.regression.descent.shrinkage import UNKNOWN, AverageNoise, average_noise, most_evidence, shrink
-from sidelight.regression.descent.starts import nowhere, start_of, taken_off
+from sidelight.regression.descent.starts import start_of, taken_off
 from sidelight.regression.model_predictions import PredictedFit
 from sidelight.regression.prediction_sources import predictions_of
 
@@ -69,7 +69,6 @@ def test_coefficients_without_a_map() -> None:
     start = start_of(candidate(sl.CoefficientPrediction(WEIGHTS, CONSTANT, scale=1)), geometry, kind="squared")
     np.testing.assert_allclose(outputs(start, geometry)[:, 0], ROWS @ WEIGHTS + CONSTANT, atol=1e-12)
     assert start.theta[-1, 0] == pytest.approx(2 * CONSTANT)
-    assert nowhere(geometry, outputs=3).shape == (D + 1, 3)
 
 
 @pytest.mark.parametrize("name", ["released", "public"])

@@ -16,17 +16,17 @@ import sidelight as sl
 from sidelight.guarantees import Row
 from sidelight.mechanisms.budget import Budget
 from sidelight.predictions.origin import guess
-from sidelight.regression.descent.choice import StartChoice, odds_of
 from sidelight.regression.descent.geometry import Geometry, NoisyGram, PublicMoments, from_gram, guarded, without_map
-from sidelight.regression.descent.integer_rows import RowMap, squared_votes
-from sidelight.regression.descent.mapped_rows import CodedRows
+from sidelight.regression.descent.integer_rows import GeometryMap, squared_votes
+from sidelight.regression.descent.mapped_rows import CodedExamples
 from sidelight.regression.descent.plan import plan_descent
 from sidelight.regression.descent.row_sums import votes_against_starts
-from sidelight.regression.descent.starts import Start, start_of
+from sidelight.regression.descent.rules import odds_of
+from sidelight.regression.descent.starts import DescentStart, StartChoice, start_of
 from sidelight.regression.descent.targets import Targets
 from sidelight.regression.model_predictions import PredictedCoefficients, PredictedFit
 from sidelight.regression.prediction_sources import predictions_of
-from sidelight.regression.rows import ArrayRows
+from sidelight.regression.rows import BoundedArrays
 
 NUMBER = Targets(kind="squared", target_range=(-1, 1))
 D, M = 4, 60
@@ -101,13 +101,13 @@ def test_adding_a_row_adds_its_own_votes() -> None:
     constant = np.zeros((D + 1, 1))
     constant[-1] = 0.2
     starts = [
-        Start(theta=rng.normal(size=(D + 1, 1)), variances=np.ones((D + 1, 1)), constant=constant),
-        Start(theta=rng.normal(size=(D + 1, 1)) / 9, variances=np.ones((D + 1, 1))),
+        DescentStart(theta=rng.normal(size=(D + 1, 1)), variances=np.ones((D + 1, 1)), constant=constant),
+        DescentStart(theta=rng.normal(size=(D + 1, 1)) / 9, variances=np.ones((D + 1, 1))),
     ]
 
     def scores(n: int) -> np.ndarray:
-        bounded = ArrayRows(X[:n], y[:n], policy=plan.policy)
-        return -votes_against_starts(NUMBER, CodedRows(bounded, data_norm=1.0), starts, RowMap(geometry=own))
+        bounded = BoundedArrays(X[:n], y[:n], policy=plan.policy)
+        return -votes_against_starts(NUMBER, CodedExamples(bounded, data_norm=1.0), starts, GeometryMap(geometry=own))
 
     found = np.array([scores(n) for n in range(42)])
     assert (found[:, -1] == 0).all()
@@ -121,7 +121,7 @@ def coefficients(slopes: Any, constant: float) -> PredictedCoefficients:
     return PredictedCoefficients(theta=np.append(slopes, constant)[:, None], origin=guess(), what="a guess")
 
 
-def deviation(start: Start, geometry: Geometry) -> float:
+def deviation(start: DescentStart, geometry: Geometry) -> float:
     return float(np.sqrt(geometry.h[:D] @ start.theta[:D, 0] ** 2))
 
 

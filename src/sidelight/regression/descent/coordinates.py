@@ -1,29 +1,224 @@
 """What the coordinates of a descent need of the rows: a noisy Gram matrix, perhaps a count, and a second look.
 
-The second look is for columns that vary less than the noise of the matrix (`column_scales`). Whether it is taken
-follows from what was released before, and the steps pay for it (descent proof page, Theorem D).
+The first matrix has noise for rows of the full length. Where columns vary less than that noise, their true ranges are
+far narrower than the declared ones: two more passes, paid out of the steps' share, count how far entries are from the
+released centre, and release the matrix of rows that are centred, divided by those scales and shortened to length 1.
+Whether this happens is a function of the first release, and every part has the same price whatever it released
+(descent proof page, Theorem D).
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+import math
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sidelight.mechanisms.additive import Noise
 from sidelight.noise import Source
-from sidelight.regression.descent.column_scales import (
-    DistanceCounts,
-    ReleasedDistances,
-    ShortenedGram,
-    narrow_columns,
-    second_geometry,
+from sidelight.regression.descent.geometry import UNSEEN, Floats, Geometry, NoisyGram, from_gram, guarded, without_map
+from sidelight.regression.descent.integer_rows import (
+    CODE_BITS,
+    ROW_LENGTH,
+    Z_BITS,
+    GeometryMap,
+    Integers,
+    gram_of,
+    shortened,
 )
-from sidelight.regression.descent.geometry import Floats, Geometry, NoisyGram, from_gram, guarded, without_map
-from sidelight.regression.descent.integer_rows import CODE_BITS, Integers, RowMap
 from sidelight.regression.descent.plan import DescentPlan
 from sidelight.regression.descent.row_sums import CodedPasses, GramAndCount
+
+#: Distances of codes, in half octaves: [0, 1), [1, 2), [2, 3), [3, 4), [4, 6), ...
+_EDGES = tuple(sorted({math.isqrt(2**power - 1) + 1 for power in range(2 * CODE_BITS + 3)}))
+#: The mean square of an entry of each group, between its ends.
+_SQUARES = np.array([0.0, *(low * high for low, high in zip(_EDGES, (*_EDGES[1:], 2 * _EDGES[-1]), strict=True))])
+#: Deviations of noise below which a count is taken for none.
+_SEEN = 4.0
+#: Of the rows that may hide below it, this share is taken to be as far away as rows can be.
+_HIDDEN = 0.002
+#: Of a column this share of whose entries is in two groups side by side nothing is told by the others.
+_EQUAL = 0.95
+#: A second matrix is worth its price where its noise is this much smaller for a column, in deviations of the column.
+_LEAST_GAIN = 2.0
+#: The mean square of predictions, in half ranges, for rows with another entry than most.
+_RARE = 0.25
+#: The root mean square of a row is this share of the length at which rows are shortened.
+_ROOM = 1.5
+#: Counts tell something where their noise is below this share of the rows.
+_MOST_NOISE = 0.05
+
+
+def narrow_columns(gram: NoisyGram, first: Geometry, *, count_noise: float) -> NDArray[np.bool_]:
+    """Return which columns vary less than the noise of the matrix; none where counts could not tell how much.
+
+    Args:
+        gram: The first release.
+        first: Its geometry.
+        count_noise: The deviation of the mean over the columns of the counts of a group.
+    """
+    level = gram.noise_scale * math.sqrt(2 * gram.features) / first.rows
+    varied = np.diag(gram.matrix)[:-1] / first.rows - first.centre**2
+    narrow = (varied < level) | gram.hidden(first.centre, first.rows)
+    return np.asarray(narrow & (count_noise <= _MOST_NOISE * first.counted))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class DistanceCounts:
+    """How many rows are how far from a public centre, in each column and each group of distances.
+
+    Guarantee: a row adds 1 to one group of each column, so that it moves all counts by √columns in Euclidean norm.
+    """
+
+    centre: Floats
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Columns and groups."""
+        return (len(self.centre), len(_EDGES) + 1)
+
+    def __call__(self, codes: Any, targets: Floats) -> Integers:
+        """Return the counts of some rows."""
+        groups = np.searchsorted(np.array(_EDGES, np.float64), np.abs(codes - self.centre), side="right")
+        places = groups + (len(_EDGES) + 1) * np.arange(len(self.centre))
+        return np.bincount(places.ravel(), minlength=math.prod(self.shape)).reshape(self.shape)
+
+    @classmethod
+    def about(cls, centre: Floats) -> DistanceCounts:
+        """Count from the centre of a geometry, in whole codes."""
+        return cls(centre=np.rint(np.clip(centre, -1.0, 1.0) * ROW_LENGTH))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ShortenedGram:
+    """The Gram matrix of rows in the units of a public map, shortened to the length of codes.
+
+    Guarantee: a row adds a matrix of Frobenius norm at most `GRAM_SENSITIVITY`.
+    """
+
+    mapping: GeometryMap
+
+    def __post_init__(self) -> None:
+        _ = self.mapping.factors, self.mapping.offsets  # made here: another machine might round a product otherwise
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Columns and the constant, twice."""
+        return (self.mapping.geometry.features + 1,) * 2
+
+    def __call__(self, codes: Any, targets: Floats) -> Integers:
+        """Return the matrix of some rows."""
+        return gram_of(shortened(self.mapping.mapped(codes)))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ReleasedDistances:
+    """Released counts of distances from the centre of the first geometry, and what they say of the columns.
+
+    Args:
+        counts: (columns, groups).
+        noise: The deviation of each.
+        first: The first geometry.
+        narrow: Which columns its matrix did not show.
+    """
+
+    counts: Floats
+    noise: float
+    first: Geometry
+    narrow: NDArray[np.bool_]
+
+    @property
+    def rows(self) -> float:
+        """The released number of rows."""
+        return max(self.first.counted, 1.0)
+
+    @cached_property
+    def seen(self) -> Floats:
+        """The counts that noise does not explain."""
+        return np.where(self.counts > _SEEN * self.noise, self.counts, 0.0)
+
+    @cached_property
+    def equal(self) -> Floats:
+        """Of each column, the largest number of rows in two groups side by side."""
+        return np.asarray((self.seen[:, 1:] + self.seen[:, :-1]).max(axis=1))
+
+    @property
+    def spread(self) -> NDArray[np.bool_]:
+        """Which columns have a scale.
+
+        The others, a rare category say, have the same entry in most rows: counts do not tell how many of the rest are
+        how far away.
+        """
+        return np.asarray(self.equal < _EQUAL * self.rows - 2 * self.noise)
+
+    def geometry(self) -> Geometry | None:
+        """Return coordinates in which each column is divided by its scale, None where no narrow column gains much."""
+        d, spread = self.first.features, self.spread
+        if not (spread & self.narrow).any():
+            return None
+        together, few = self.counts[spread].mean(axis=0)[None, :], _SEEN * self.noise / math.sqrt(spread.sum())
+        hidden = _HIDDEN * _SEEN * self.noise / self.rows * ROW_LENGTH**2 / d
+        of_all = _mean_squares(np.where(together > few, together, 0.0))
+        squares = np.where(self.seen.sum(axis=1) >= self.rows / 2, _mean_squares(self.seen), of_all) + hidden
+        gain = np.where(spread, ROW_LENGTH / (_ROOM * np.sqrt(d * np.maximum(squares, 1.0))), 1.0)
+        if gain[self.narrow].max() < _LEAST_GAIN:
+            return None
+        stretch = 2.0 ** (CODE_BITS - Z_BITS) * gain
+        return Geometry(
+            map=np.diag(stretch),
+            inverse=np.diag(1 / stretch),
+            centre=DistanceCounts.about(self.first.centre).centre / ROW_LENGTH,
+            h=np.ones(d),
+            trace=1.0,
+            rows=self.first.rows,
+            counted=self.first.counted,
+            intercept=False,
+        )
+
+    def unseen(self, hidden: NDArray[np.bool_]) -> float:
+        """Return the mean square of predictions by columns that a matrix does not show.
+
+        Of a column of equal entries that the first one hardly shows, too: by as many rows as may have others.
+        """
+        if (hidden & self.spread).any():
+            return UNSEEN
+        others = np.clip(1 - (self.equal - 2 * self.noise) / self.rows, 0.0, 1.0)
+        return min(UNSEEN, _RARE * float(others[(hidden | self.narrow) & ~self.spread].sum()))
+
+
+def _mean_squares(seen: Floats) -> Floats:
+    """Return the mean square distances of columns."""
+    return np.asarray(seen @ _SQUARES / np.maximum(seen.sum(axis=1), 1.0))
+
+
+def second_geometry(
+    gram: NoisyGram, distances: ReleasedDistances, scales: Geometry, *, intercept: bool, outputs: int, full: bool
+) -> Geometry:
+    """Return the geometry of the second matrix for rows as they are.
+
+    Args:
+        gram: The release in the units of `scales`.
+        distances: The counts before it.
+        scales: Their coordinates.
+        intercept: Whether rows are centred and get a constant column.
+        outputs: Predictors of a row.
+        full: As in `from_gram`.
+    """
+    assert scales.map is not None
+    unit = np.diag(scales.map) * 2.0 ** (Z_BITS - CODE_BITS)
+    found = from_gram(gram, rows=scales.rows, counted=scales.counted, intercept=intercept, outputs=outputs, full=full)
+    assert found.map is not None
+    assert found.inverse is not None
+    return replace(
+        found,
+        map=unit[:, None] * found.map,
+        inverse=found.inverse / unit,
+        centre=scales.centre + found.centre / unit,
+        unseen=distances.unseen(gram.hidden(found.centre, scales.rows)),
+    )
 
 
 def released_coordinates(plan: DescentPlan, rows: CodedPasses, *, source: Source) -> tuple[DescentPlan, Geometry]:
@@ -62,7 +257,7 @@ def released_coordinates(plan: DescentPlan, rows: CodedPasses, *, source: Source
         hidden = gram.hidden(first.centre, first.rows)
         return closer, replace(first, unseen=distances.unseen(hidden))
     closer = plan.with_look("matrix")
-    noise = closer.second_gram_noise(rows.added_up(ShortenedGram(mapping=RowMap(geometry=scales))))
+    noise = closer.second_gram_noise(rows.added_up(ShortenedGram(mapping=GeometryMap(geometry=scales))))
     released = np.asarray(noise.release(source)).astype(np.float64)  # private rows, 5 of 7
     return closer, second_geometry(_in_row_lengths(released, noise), distances, scales, **more)
 

@@ -13,12 +13,12 @@ from typing import Any, get_args
 import numpy as np
 
 from sidelight.noise import Source
-from sidelight.regression.descent.away_rows import AwayExamples, opened
-from sidelight.regression.descent.base_rates import with_constants
+from sidelight.regression.descent.base_rates import true_log_odds, with_constants
 from sidelight.regression.descent.coordinates import released_coordinates
+from sidelight.regression.descent.distributed_rows import DistributedExamples
 from sidelight.regression.descent.geometry import Floats, Geometry, without_map
-from sidelight.regression.descent.integer_rows import RowMap
-from sidelight.regression.descent.log_odds import true_log_odds
+from sidelight.regression.descent.integer_rows import GeometryMap
+from sidelight.regression.descent.mapped_rows import CodedExamples
 from sidelight.regression.descent.plan import DescentPlan
 from sidelight.regression.descent.row_sums import (
     CodedPasses,
@@ -38,9 +38,9 @@ from sidelight.regression.descent.rules import (
     schedule,
 )
 from sidelight.regression.descent.shrinkage import average_noise, shrink
-from sidelight.regression.descent.starts import Start, start_of, taken_off
+from sidelight.regression.descent.starts import DescentStart, start_of, taken_off
 from sidelight.regression.model_predictions import PublicExamples
-from sidelight.regression.rows import Rows
+from sidelight.regression.rows import BoundedRows
 
 #: Features up to which the coordinates are stored with a release, and numbers up to which the path is.
 _STORED, _STORED_POINTS = 256, 1 << 15
@@ -106,35 +106,42 @@ class FittedDescent:
         return found
 
 
-def descend(plan: DescentPlan, rows: Rows | AwayExamples, *, source: Source) -> FittedDescent:
-    """Run a plan on bounded rows (`ArrayRows` or `StreamedRows`, made with `plan.policy`), or on rows of workers.
+def descend(plan: DescentPlan, rows: BoundedRows | DistributedExamples, *, source: Source) -> FittedDescent:
+    """Run a plan on bounded rows (`BoundedArrays` or `StreamedRows`, made with `plan.policy`), or on distributed rows.
 
     Guarantee: the plan's claims, GDP(mu), exact on the machine (descent proof page, Theorem D).
     """
-    with opened(rows, data_norm=float(plan.data_norm), dense=plan.shares.gram > 0) as coded:
-        chosen = _chosen(plan, coded, source=source)
-        plan, geometry = released_coordinates(plan.after_choice(chosen), coded, source=source)
-        mapped = coded.mapped(RowMap(geometry=geometry))
-        start = None if chosen is None else _start(plan, plan.candidates[chosen], geometry)
-        steps = _plain if geometry.kind == "none" else _averaged
-        return steps(plan, geometry, coded, mapped, chosen, start, source=source)
+    settings: dict[str, Any] = {"data_norm": float(plan.data_norm), "dense": plan.shares.gram > 0}
+    if isinstance(rows, DistributedExamples):
+        with rows.coded(**settings) as kept:
+            return _descended(plan, kept, source=source)
+    return _descended(plan, CodedExamples(rows, **settings), source=source)
+
+
+def _descended(plan: DescentPlan, coded: CodedPasses, *, source: Source) -> FittedDescent:
+    chosen = _chosen(plan, coded, source=source)
+    plan, geometry = released_coordinates(plan.after_choice(chosen), coded, source=source)
+    mapped = coded.mapped(GeometryMap(geometry=geometry))
+    start = None if chosen is None else _start(plan, plan.candidates[chosen], geometry)
+    steps = _plain if geometry.kind == "none" else _averaged
+    return steps(plan, geometry, coded, mapped, chosen, start, source=source)
 
 
 def _chosen(plan: DescentPlan, rows: CodedPasses, *, source: Source) -> int | None:
     """Choose a prediction or none, before anything else and in the rows' own coordinates; paid whatever comes out.
 
-    What is not chosen is not used afterwards, for nothing.
+    With geometry="auto" what is not chosen is not used afterwards; geometry="public" keeps its coordinates.
     """
     if plan.choice is None:
         return None
     own = without_map(plan.features, rows=1.0, intercept=plan.intercept)
     starts = [_judged(plan, candidate, own) for candidate in plan.candidates]
     add_up = votes_against_starts if plan.choice.votes else losses_of_starts
-    totals = add_up(plan.targets, rows, starts, RowMap(geometry=own))
+    totals = add_up(plan.targets, rows, starts, GeometryMap(geometry=own))
     return plan.choice.draw(totals, source)  # private rows, 1 of 7
 
 
-def _judged(plan: DescentPlan, candidate: Any, own: Geometry) -> Start:
+def _judged(plan: DescentPlan, candidate: Any, own: Geometry) -> DescentStart:
     """Return a prediction in the rows' own coordinates; public rows are fitted as for a released geometry."""
     if plan.geometry == "none" or not isinstance(candidate, PublicExamples):
         return _start(plan, candidate, own)
@@ -145,7 +152,7 @@ def _judged(plan: DescentPlan, candidate: Any, own: Geometry) -> Start:
     return replace(start, theta=own.mapped(*same.unmapped(start.theta)), constant=constant)
 
 
-def _start(plan: DescentPlan, candidate: Any, geometry: Geometry) -> Start:
+def _start(plan: DescentPlan, candidate: Any, geometry: Geometry) -> DescentStart:
     """Return a prediction in these coordinates; of two classes as a softmax half of it each way."""
     targets = plan.targets
     if targets.kind == "softmax" and len(targets.classes) == 2:
@@ -155,7 +162,14 @@ def _start(plan: DescentPlan, candidate: Any, geometry: Geometry) -> Start:
 
 
 def _noisy_gradient(
-    plan: DescentPlan, mapped: MappedPasses, theta: Floats, mapping: RowMap, *, clip: int, passes: int, source: Source
+    plan: DescentPlan,
+    mapped: MappedPasses,
+    theta: Floats,
+    mapping: GeometryMap,
+    *,
+    clip: int,
+    passes: int,
+    source: Source,
 ) -> Floats:
     """Release the gradient at a public point, in the loss's own unit."""
     total = integer_gradient(plan.targets, mapped, theta, mapping, clip=clip)
@@ -173,12 +187,12 @@ def _averaged(
     coded: CodedPasses,
     mapped: MappedPasses,
     chosen: int | None,
-    start: Start | None,
+    start: DescentStart | None,
     *,
     source: Source,
 ) -> FittedDescent:
     """Take the steps of a mapped descent, average the last points, and shrink."""
-    targets, mapping = plan.targets, RowMap(geometry=geometry)
+    targets, mapping = plan.targets, GeometryMap(geometry=geometry)
     residual = None if start is None or not start.public_rows else start.residual_variance
     steps = schedule(
         targets.kind,
@@ -264,7 +278,7 @@ def _averaged(
     )
 
 
-def _likely_h(geometry: Geometry, start: Start | None) -> Floats:
+def _likely_h(geometry: Geometry, start: DescentStart | None) -> Floats:
     """Return how the columns of z vary: as public rows say, as the released matrix says without its noise, or as is."""
     if start is not None:
         return geometry.h if start.h is None else start.h
@@ -277,12 +291,12 @@ def _plain(
     coded: CodedPasses,
     mapped: MappedPasses,
     chosen: int | None,
-    start: Start | None,
+    start: DescentStart | None,
     *,
     source: Source,
 ) -> FittedDescent:
     """Take the steps without a map: a heavy ball, whose last point is the answer."""
-    mapping = RowMap(geometry=geometry)
+    mapping = GeometryMap(geometry=geometry)
     passes = PLAIN_PASSES if plan.passes is None else plan.passes
     clip = int(PLAIN_CLIP * 2.0**mapping.gradient_bits)
     theta = np.zeros((geometry.columns, plan.targets.outputs)) if start is None else np.array(start.theta, np.float64)
@@ -313,6 +327,8 @@ def _plain(
         theta, after = with_constants(
             plan, geometry, mapped, theta, None, said=None, predicted=start is not None, source=source
         )
+        # `after.of_rest` is left out on purpose: this error is counted from the same steps without noise
+        # (`descent_error`), which have the same clip and the same slopes
         error = np.append(error, after.of_constant)
     return _fitted(
         plan, geometry, steps, theta, np.zeros(geometry.columns), chosen, None, error=error, points=np.array(seen)

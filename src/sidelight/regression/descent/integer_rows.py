@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sidelight.regression.clipping import is_sparse
 from sidelight.regression.descent.geometry import Floats, Geometry
+from sidelight.regression.rows import is_sparse
 
 Integers = NDArray[np.int64]
 
@@ -87,7 +87,7 @@ GRAM_SENSITIVITY = ROW_LENGTH**2 + HALF**2
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class RowMap:
+class GeometryMap:
     """A geometry as public integers: codes a become z = (a·factors - offsets)/2^shift, rounded, and a constant."""
 
     geometry: Geometry

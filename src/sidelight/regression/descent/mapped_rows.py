@@ -15,11 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sidelight.progress import progress
-from sidelight.regression.clipping import is_sparse
 from sidelight.regression.descent.geometry import Floats
-from sidelight.regression.descent.integer_rows import Integers, RowMap, row_codes, whole_norms
+from sidelight.regression.descent.integer_rows import GeometryMap, Integers, row_codes, whole_norms
 from sidelight.regression.descent.row_sums import CodedSum, ExactSum, Mapped, MappedSum
-from sidelight.regression.rows import ArrayRows, Block, Rows, side_by_side
+from sidelight.regression.rows import Block, BoundedArrays, BoundedRows, is_sparse, side_by_side
 
 #: Codes, and mapped rows, of a stream that take no more than this are kept after the first pass.
 KEPT_BYTES = 1 << 29
@@ -29,13 +28,13 @@ _CELLS = 1 << 17
 _SEVERAL = 4
 
 
-class CodedRows:
+class CodedExamples:
     """Bounded rows as codes of the row length (`row_codes`) with their targets, read once where they fit.
 
     `dense`: whether sums over codes want rows that are no sparse matrix.
     """
 
-    def __init__(self, rows: Rows, *, data_norm: float, dense: bool = True) -> None:
+    def __init__(self, rows: BoundedRows, *, data_norm: float, dense: bool = True) -> None:
         self._rows, self._data_norm, self._dense = rows, data_norm, dense
         self._kept: list[tuple[NDArray[np.int16], NDArray[Any]]] | None = None
         self._fits = True
@@ -72,7 +71,7 @@ class CodedRows:
             total.add(statistic(codes, targets))
         return total.saturated()
 
-    def mapped(self, mapping: RowMap) -> MappedRows:
+    def mapped(self, mapping: GeometryMap) -> MappedRows:
         """Return the rows as the integers of a geometry."""
         return MappedRows(self, mapping)
 
@@ -97,7 +96,7 @@ class CodedRows:
 
     def progress(self, passes: int) -> AbstractContextManager[Callable[..., None]]:
         """Show how many passes are done over a table; how many rows it has must not decide whether."""
-        if isinstance(self._rows, ArrayRows):
+        if isinstance(self._rows, BoundedArrays):
             return nullcontext(lambda: None)
         return progress("steps of descent", total=passes)
 
@@ -107,13 +106,13 @@ class CodedRows:
         return self._rows.in_memory
 
     def __repr__(self) -> str:
-        return "CodedRows()"
+        return "CodedExamples()"
 
 
 class MappedRows:
     """Coded rows as the integers of a geometry, with their norms: mapped once where they fit, else in every pass."""
 
-    def __init__(self, rows: CodedRows, mapping: RowMap) -> None:
+    def __init__(self, rows: CodedExamples, mapping: GeometryMap) -> None:
         self._rows, self._mapping = rows, mapping
         self._kept: list[Mapped] | None = None
         self._fits = True
@@ -174,7 +173,7 @@ def coded_block(block: Block, data_norm: float, *, dense: bool) -> Any:
     return codes.toarray() if dense and is_sparse(codes) else codes
 
 
-def mapped_block(mapping: RowMap, codes: Any, targets: Floats) -> Mapped:
+def mapped_block(mapping: GeometryMap, codes: Any, targets: Floats) -> Mapped:
     """Return codes as the integers of a geometry, with their norms."""
     z = mapping.mapped(codes)
     return z, whole_norms(z, mapping.last), targets

@@ -1,8 +1,9 @@
 """A descent before any data: its public parameters and its price.
 
-The parts are a noisy Gram matrix, a noisy count, a choice, the steps, and a last sum of classes; the squares of what
-they cost add up to mu² at most, whatever they release: the number of steps and the clip follow from what was released
-before them, and the steps together cost the same for every one of these (descent proof page, Theorem D).
+The parts are a choice, a noisy Gram matrix, a noisy count, perhaps a second look at narrow columns (counts of
+distances, then a second matrix), the steps, and a last sum of classes. The squares of what they cost add up to mu² at
+most on every branch: what the second look costs is taken from the steps, and the steps together cost the same for every
+number of steps and every clip, which follow from what was released before them (descent proof page, Theorem D).
 """
 
 from __future__ import annotations
@@ -36,15 +37,14 @@ from sidelight.guarantees import (
 from sidelight.guarantees.conversions import gdp_within
 from sidelight.mechanisms.additive import Noise
 from sidelight.mechanisms.budget import Budget
-from sidelight.regression.clipping import OnViolation
-from sidelight.regression.descent.choice import StartChoice, odds_of
 from sidelight.regression.descent.geometry import PublicMoments
 from sidelight.regression.descent.integer_rows import GRAM_SENSITIVITY, Integers, offset_sensitivity
-from sidelight.regression.descent.rules import MOST_MAPPED, GeometryKind, SecondLook, Shares, shares
+from sidelight.regression.descent.rules import MOST_MAPPED, GeometryKind, SecondLook, Shares, odds_of, shares
 from sidelight.regression.descent.shrinkage import Shrinkage
+from sidelight.regression.descent.starts import StartChoice
 from sidelight.regression.descent.targets import Targets
 from sidelight.regression.model_predictions import declared_rows
-from sidelight.regression.rows import RowPolicy
+from sidelight.regression.rows import OnViolation, RowPolicy
 
 #: What a user may ask for; "auto" is public where public rows are enough, none for sparse and very wide rows.
 GeometryChoice = Literal["auto", "public", "private", "none"]
@@ -61,22 +61,11 @@ class DescentPlan:
     """Everything public about one descent; `claims` is its price, known before any data is opened.
 
     Args:
-        targets: What is learned.
-        features: The number of feature columns.
-        data_norm: The bound of a row's norm; longer rows are clipped.
-        intercept: Whether there is a constant column.
-        on_violation: "clip" or "normalize".
+        targets, features, data_norm, intercept, on_violation: As in `plan_descent`.
+        candidates, odds, rows, shrinkage, passes, epsilon, delta, unit: As in `plan_descent`.
         geometry: The coordinates: "private", "public" or "none".
         public: Moments of public rows, for a public geometry.
-        candidates: Predictions that the descent may start from.
-        odds: The prior odds of each beside none.
-        rows: A declared number of rows, or None.
-        shrinkage: What is done with the average of the last points.
-        passes: A number of steps instead of the rule's, or None.
-        epsilon: The target.
-        delta: The target.
-        mu: The Gaussian differential privacy that keeps to it.
-        unit: The protected unit.
+        mu: The Gaussian differential privacy that keeps to (epsilon, delta).
         public_candidate: The place of the prediction that `public` came from; its geometry is used if it is chosen.
             None: used in any case.
         second_look: What else is released of the columns; the steps pay for it. It follows from what was released
@@ -172,7 +161,7 @@ class DescentPlan:
         return self.budget.part(self.shares.offset).on(self._bounded(value, offset_sensitivity(len(value))))
 
     def step_noise(self, value: Integers, *, clip: int, passes: int) -> Noise:
-        """Return the noise of one of so many gradients: a row moves it by the clip (the lemma of `integer_rows`)."""
+        """Return the noise of one of `passes` gradients: a row moves it by the clip (the lemma of `integer_rows`)."""
         return self.budget.part(self.shares.steps / passes).on(self._bounded(value, clip))
 
     @cached_property

@@ -16,14 +16,14 @@ import numpy as np
 from sidelight.aggregates.bounded import VALUE_LIMIT
 from sidelight.regression.descent.geometry import Floats
 from sidelight.regression.descent.integer_rows import (
+    GeometryMap,
     Integers,
-    RowMap,
     clipped_errors,
     gradient_sum,
     gram_of,
     predictors,
 )
-from sidelight.regression.descent.starts import Start
+from sidelight.regression.descent.starts import DescentStart
 from sidelight.regression.descent.targets import Targets
 
 #: Mapped rows z, the whole norms that they do not exceed, and their targets.
@@ -101,7 +101,7 @@ class CodedPasses(Protocol):
     def added_up(self, statistic: CodedSum) -> Integers:
         """Return the sum over all rows, in one pass."""
 
-    def mapped(self, mapping: RowMap) -> MappedPasses:
+    def mapped(self, mapping: GeometryMap) -> MappedPasses:
         """Return the rows as the integers of a geometry."""
 
     def progress(self, passes: int) -> AbstractContextManager[Callable[..., None]]:
@@ -142,7 +142,7 @@ class GradientSum:
     """
 
     targets: Targets
-    mapping: RowMap
+    mapping: GeometryMap
     code: Floats
     clip: int
 
@@ -183,7 +183,7 @@ class OffsetSum:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class LossSums:
-    """The losses of several classifiers, each 0..1024 a row."""
+    """The losses of several classifiers, each 0..1024 per row."""
 
     targets: Targets
     codes: tuple[Floats, ...]
@@ -240,7 +240,9 @@ class OfCodes:
         return self.statistic((codes, _NO_NORMS, targets))
 
 
-def integer_gradient(targets: Targets, mapped: MappedPasses, theta: Floats, mapping: RowMap, *, clip: int) -> Integers:
+def integer_gradient(
+    targets: Targets, mapped: MappedPasses, theta: Floats, mapping: GeometryMap, *, clip: int
+) -> Integers:
     """Return the sum of the clipped integer gradients of all rows at a public point, exactly, in one pass.
 
     Guarantee: one row more moves it by at most `clip` in Euclidean norm (the lemma of `integer_rows`).
@@ -248,14 +250,18 @@ def integer_gradient(targets: Targets, mapped: MappedPasses, theta: Floats, mapp
     return mapped.added_up(GradientSum(targets=targets, mapping=mapping, code=mapping.theta_codes(theta), clip=clip))
 
 
-def losses_of_starts(targets: Targets, rows: CodedPasses, starts: Sequence[Start], mapping: RowMap) -> Integers:
+def losses_of_starts(
+    targets: Targets, rows: CodedPasses, starts: Sequence[DescentStart], mapping: GeometryMap
+) -> Integers:
     """Return the losses of the starts and, last, of equal classes, in one pass over rows as they are."""
     thetas = [start.theta for start in starts]
     codes = tuple(mapping.theta_codes(theta) for theta in (*thetas, np.zeros_like(thetas[0])))
     return rows.added_up(OfCodes(LossSums(targets=targets, codes=codes, last=mapping.last)))
 
 
-def votes_against_starts(targets: Targets, rows: CodedPasses, starts: Sequence[Start], mapping: RowMap) -> Integers:
+def votes_against_starts(
+    targets: Targets, rows: CodedPasses, starts: Sequence[DescentStart], mapping: GeometryMap
+) -> Integers:
     """Return by how many rows each start loses against the better of its rivals; 0 for none; in one pass.
 
     The rivals: the middle of the range, and the start's own constant where it has one.

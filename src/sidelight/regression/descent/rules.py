@@ -14,6 +14,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from sidelight.errors import RangeError
+from sidelight.guarantees import Amount, exact
+
 Kind = Literal["squared", "logistic", "softmax"]
 GeometryKind = Literal["private", "public", "none"]
 #: What was released of the columns after the first matrix: nothing, counts of distances, or these and a second matrix.
@@ -31,6 +34,7 @@ _SCALES, _SECOND_GRAM = Fraction(1, 20), Fraction(3, 20)
 _GUARD, _COUNT, _CHOICE = Fraction(1, 5), Fraction(3, 100), Fraction(1, 10)
 #: Of the last sum, which sets the constants of classes.
 _OFFSET = Fraction(3, 100)
+_MOST_ODDS = 10**6
 #: Passes with a large and with a small noise, and the noise between.
 _PASSES, _FEW_PASSES, _MUCH_NOISE = 16, 8, 0.2
 #: Noise up to which fewer points are averaged.
@@ -186,3 +190,18 @@ def clip_share(kind: Kind, noise: float, *, residual: float | None = None) -> fl
     if kind == "logistic":
         return min(max(0.5 * math.sqrt(0.05 / noise), 0.12), 0.5)
     return min(max(math.sqrt(0.05 / noise), 0.25), 1.0)
+
+
+def odds_of(given: Amount) -> Fraction:
+    """Check the odds of a prediction against none.
+
+    >>> odds_of(9)
+    Fraction(9, 1)
+    """
+    odds = exact(given, name="odds")
+    if not Fraction(1, _MOST_ODDS) <= odds <= _MOST_ODDS or odds.denominator > _MOST_ODDS:
+        raise RangeError(
+            f"odds must lie between 1e-6 and 1e6, got {given}; 9 believes a prediction nine times as much as none, and "
+            "1 as much"
+        )
+    return odds

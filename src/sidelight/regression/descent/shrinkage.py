@@ -40,7 +40,7 @@ UNKNOWN = 1e12
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Shrunk:
+class ShrunkModel:
     """The final coefficients, and how far they were drawn: `factor` is κ, None where nothing was drawn.
 
     `variance` (columns,) is what is not known of each: the noise, and what was lost of the truth by drawing.
@@ -137,7 +137,7 @@ def shrink(
     start: Floats | None = None,
     trust: Floats | None = None,
     intercept: bool = True,
-) -> Shrunk:
+) -> ShrunkModel:
     """Shrink the average towards a start that was predicted, or towards 0.
 
     Args:
@@ -150,23 +150,25 @@ def shrink(
         intercept: Whether the last column is constant.
     """
     if rule == "none" or (start is None and kind != "squared"):
-        return Shrunk(theta=average, factor=None, variance=noise.variance / np.maximum(noise.arrived, _LEAST_H) ** 2)
+        return ShrunkModel(
+            theta=average, factor=None, variance=noise.variance / np.maximum(noise.arrived, _LEAST_H) ** 2
+        )
     variance = np.broadcast_to(noise.variance[:, None], average.shape)
     towards = np.zeros_like(average) if start is None else start
     if rule == "stein":
         share = stein_share(average - towards, variance)
-        return Shrunk(theta=towards + share * (average - towards), factor=share, variance=noise.variance)
+        return ShrunkModel(theta=towards + share * (average - towards), factor=share, variance=noise.variance)
     if start is None:
         kept, factor = _alone(average, noise, intercept=intercept)
         # slopes of variance κ, seen as arrived·slope plus noise, are known to within this
         unknown = noise.variance * kept[:, 0] / np.maximum(noise.arrived, _LEAST_H)
-        return Shrunk(theta=kept * average, factor=factor, variance=unknown)
+        return ShrunkModel(theta=kept * average, factor=factor, variance=unknown)
     assert trust is not None
     own = np.broadcast_to(trust if trust.ndim == 2 else trust[:, None], average.shape)
     factor = most_evidence(average - towards, variance, own)
     kept = _keep(factor, own, variance)
     unknown = (kept * variance).max(axis=1)  # κ·v·N/(κ·v + N)
-    return Shrunk(theta=towards + kept * (average - towards), factor=factor, variance=unknown)
+    return ShrunkModel(theta=towards + kept * (average - towards), factor=factor, variance=unknown)
 
 
 def _alone(average: Floats, noise: AverageNoise, *, intercept: bool) -> tuple[Floats, float]:

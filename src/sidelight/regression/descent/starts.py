@@ -1,27 +1,105 @@
-"""A prediction in the coordinates of a geometry: where a descent starts, and how far off that may be in each direction.
+"""Where a descent starts: the choice between predictions and none, and a prediction in coordinates.
 
-Public rows of a numeric target are fitted by ridge regression in these coordinates if they were made of public rows;
-in a noisy geometry, and for classes, in their own: a fit in a noisy geometry is worse by far. A start for a number
-predicts within the range of the target: the deviation of its predictions is cut to `_REACH` half ranges (a target can
-have 1, an even one 0.58), so that an absurd prediction is at least a possible one. Everything here is computed from
-public and released numbers; it moves accuracy only.
+The choice is one index from the exponential mechanism, paid for, exact (descent proof page, section 3). Classes: a
+row's loss is an integer of 0..1024, and a candidate's score is minus the sum of its losses: one more row changes every
+score by a number in [-1024, 0], so all log-probabilities move within an interval of length ε₀, and no factor 2 is
+needed. Numbers: a row has one vote of -1, 0 or 1 in every comparison of a candidate with a rival, and the candidate's
+score is the least of its sums of votes; none has the score 0. One more row changes each sum by a number in [-1, 1], and
+so their least: min(A + a, B + b) - min(A, B) lies between min(a, b) and max(a, b). With one candidate the two
+log-probabilities move apart by at most one unit, with several by two. With up to k rows per person the unit is k times
+smaller.
+
+The start is computed from public and released numbers and moves accuracy only. Public rows of a numeric target are
+fitted by ridge regression in these coordinates if they were made of public rows; in a noisy geometry, and for classes,
+in their own: a fit in a noisy geometry is worse by far. The deviation of predictions is cut to `_REACH` half ranges (a
+target can have 1, an even one 0.58), so that an absurd prediction is at least a possible one.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
+from math import gcd
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sidelight.aggregates.bounded import Bounded
+from sidelight.guarantees import Claims, Neighbours, Unit
+from sidelight.mechanisms.budget import Budget
+from sidelight.mechanisms.exponential import choose
+from sidelight.noise import Source
 from sidelight.regression.descent.geometry import Floats, Geometry
+from sidelight.regression.descent.integer_rows import LOSS_LEVELS, Integers
 from sidelight.regression.descent.rules import Kind
 from sidelight.regression.descent.shrinkage import UNKNOWN
 from sidelight.regression.losses import LogisticLoss, Loss, SoftmaxLoss
 from sidelight.regression.model_predictions import Candidate, PredictedCoefficients, PublicExamples
-from sidelight.regression.public_fit import penalised_fit, public_ridge
+from sidelight.regression.public_rows import penalised_fit, public_ridge
 from sidelight.regression.rows import Block
+
+
+@dataclass(frozen=True, kw_only=True)
+class StartChoice:
+    """A choice between some candidates and none, which is last. Everything but `draw` is public.
+
+    Guarantee: BoundedRange(spread) for adding or removing a unit of up to `rows_per_unit` rows, whatever the weights.
+
+    Args:
+        candidates: How many predictions there are.
+        budget: What it may cost.
+        odds: The weight of all candidates together beside "none", per candidate.
+        unit: The protected unit.
+        rows_per_unit: How many rows it may have.
+        votes: Whether scores are votes, or losses.
+    """
+
+    candidates: int
+    budget: Budget
+    odds: Fraction
+    unit: Unit
+    rows_per_unit: int
+    votes: bool = False
+
+    @property
+    def spread(self) -> Fraction:
+        """The ε₀ of it, rounded down."""
+        return self.budget.spread
+
+    @property
+    def claims(self) -> Claims:
+        """What one draw costs."""
+        return self.budget.selection_claims(unit=self.unit)
+
+    @property
+    def step(self) -> Fraction:
+        """How much one unit of a score counts: ε₀ over how far one person's rows can move two scores apart."""
+        return self.spread / (self._apart * self._moved)
+
+    @property
+    def _apart(self) -> int:
+        """How many times `_moved` two scores can move apart: losses all move the same way, and a lone vote alone."""
+        return min(self.candidates, 2) if self.votes else 1
+
+    @property
+    def _moved(self) -> int:
+        """How far one unit moves a score."""
+        return self.rows_per_unit * (1 if self.votes else LOSS_LEVELS)
+
+    @property
+    def weights(self) -> tuple[int, ...]:
+        """The prior weights: a for each candidate, b·k for none, where the odds are a : b."""
+        each, none = self.odds.numerator, self.odds.denominator * self.candidates
+        shared = gcd(each, none)
+        return (*([each // shared] * self.candidates), none // shared)
+
+    def draw(self, losses: Integers, source: Source) -> int | None:
+        """Return the chosen candidate, or None; `losses`, or votes against, of the candidates and, last, of none."""
+        scores = Bounded(-np.asarray(losses, np.int64), Fraction(self._moved), "linf", Neighbours.ADD_REMOVE, self.unit)
+        place = choose(scores, spread=self.spread, apart=self._apart, weights=self.weights, source=source)
+        return None if place == self.candidates else place
+
 
 #: A direction in which rows do not vary is not believed to be known better than this share of the others.
 _LEAST_H = 0.01
@@ -42,7 +120,7 @@ _STILL, _UNSEEN = 1e-4, 0.1
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Start:
+class DescentStart:
     """Where a descent starts.
 
     Args:
@@ -62,7 +140,7 @@ class Start:
     h: Floats | None = None
 
 
-def start_of(candidate: Candidate, geometry: Geometry, *, kind: Kind, outputs: int = 1) -> Start:
+def start_of(candidate: Candidate, geometry: Geometry, *, kind: Kind, outputs: int = 1) -> DescentStart:
     """Return a prediction as a start.
 
     Args:
@@ -79,28 +157,23 @@ def start_of(candidate: Candidate, geometry: Geometry, *, kind: Kind, outputs: i
     return _classifier(candidate, candidate.targets, geometry, outputs=outputs)
 
 
-def nowhere(geometry: Geometry, *, outputs: int) -> Floats:
-    """Return the start without a prediction: the middle of the range, or equal classes."""
-    return np.zeros((geometry.columns, outputs))
-
-
-def _of_coefficients(given: PredictedCoefficients, geometry: Geometry, *, kind: Kind) -> Start:
+def _of_coefficients(given: PredictedCoefficients, geometry: Geometry, *, kind: Kind) -> DescentStart:
     theta = geometry.mapped(given.theta[:-1], given.theta[-1])
     if kind == "squared" and geometry.map is not None:
         theta = _within_reach(theta, geometry)
     if given.basis is None or given.variances is None or geometry.inverse is None:
         unknown = _UNKNOWN_NUMBER if kind == "squared" else _UNKNOWN_CLASS
-        return Start(theta=theta, variances=np.full(theta.shape, unknown / geometry.trace))
+        return DescentStart(theta=theta, variances=np.full(theta.shape, unknown / geometry.trace))
     # coordinates = bordered · basis · (independent parts): map⁻¹·w for the columns, b + ĉᵀw for the constant
     bordered = np.zeros((geometry.columns, geometry.features + 1))
     bordered[: geometry.features, :-1] = geometry.inverse
     if geometry.intercept:
         bordered[-1, :-1], bordered[-1, -1] = geometry.centre, 1.0
     variances = np.square(bordered @ given.basis) @ given.variances
-    return Start(theta=theta, variances=_sensible(np.broadcast_to(variances, theta.shape)))
+    return DescentStart(theta=theta, variances=_sensible(np.broadcast_to(variances, theta.shape)))
 
 
-def _ridge(public: PublicExamples, targets: Floats, geometry: Geometry) -> Start:
+def _ridge(public: PublicExamples, targets: Floats, geometry: Geometry) -> DescentStart:
     """Fit public rows by ridge regression, in these coordinates, or in their own where these are noisy."""
     targets = np.clip(targets, -1.0, 1.0)
     z = _coordinates(public.features, geometry)
@@ -118,7 +191,7 @@ def _ridge(public: PublicExamples, targets: Floats, geometry: Geometry) -> Start
     if geometry.intercept:
         constant = np.zeros((geometry.columns, 1))
         constant[-1] = float(targets.mean()) / z[0, -1]
-    return Start(
+    return DescentStart(
         theta=_within_reach(theta[:, None], geometry, z),
         variances=_sensible(variances[:, None]),
         residual_variance=residual,
@@ -208,7 +281,7 @@ def _unseen(z: Floats, geometry: Geometry) -> NDArray[np.bool_]:
     return found
 
 
-def _classifier(public: PublicExamples, places: Floats, geometry: Geometry, *, outputs: int) -> Start:
+def _classifier(public: PublicExamples, places: Floats, geometry: Geometry, *, outputs: int) -> DescentStart:
     loss, targets = _class_loss(places, outputs)
     constant = 1.0 if geometry.intercept else None
     norms = np.full((public.size, 1), np.sqrt(1.0 + (constant or 0.0) ** 2))
@@ -217,7 +290,7 @@ def _classifier(public: PublicExamples, places: Floats, geometry: Geometry, *, o
     weights, constants = (raw[:-1], raw[-1]) if geometry.intercept else (raw, np.zeros(outputs))
     theta = geometry.mapped(weights, constants)
     variances = _CLASSIFIER_VARIANCE / (public.size * np.maximum(geometry.h, _LEAST_H) + _CLASSIFIER_ROWS)
-    return Start(theta=theta, variances=np.repeat(variances[:, None], outputs, axis=1), public_rows=True)
+    return DescentStart(theta=theta, variances=np.repeat(variances[:, None], outputs, axis=1), public_rows=True)
 
 
 def _class_loss(places: Floats, outputs: int) -> tuple[Loss, Floats]:
@@ -226,7 +299,7 @@ def _class_loss(places: Floats, outputs: int) -> tuple[Loss, Floats]:
     return SoftmaxLoss(classes=tuple(range(outputs))), places[:, None]
 
 
-def taken_off(public: PublicExamples, start: Start, geometry: Geometry, *, clip: float) -> Floats:
+def taken_off(public: PublicExamples, start: DescentStart, geometry: Geometry, *, clip: float) -> Floats:
     """Return what the clip takes off the gradient of a public row at its own fit, on average: (columns, 1).
 
     Of a skewed target that is much, and the same of private rows of the same law: a descent that adds it back goes to

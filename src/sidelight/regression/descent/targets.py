@@ -41,7 +41,7 @@ class Targets:
         target_range: The public range of a number.
         target_centre: The public number that it is counted from.
         classes: The declared labels, sorted.
-        class_weights: Public weights, one a class; empty for equal ones.
+        class_weights: Public weights, one per class; empty for equal ones.
     """
 
     kind: Kind
@@ -57,7 +57,7 @@ class Targets:
         elif len(self.classes) < 2 or (self.kind == "logistic" and len(self.classes) != 2):
             raise RangeError(f"the {self.kind} loss got {len(self.classes)} classes; two, or for a softmax more")
         if self.class_weights and len(self.class_weights) != len(self.classes):
-            raise RangeError(f"{len(self.classes)} classes got {len(self.class_weights)} weights; give one a class")
+            raise RangeError(f"{len(self.classes)} classes got {len(self.class_weights)} weights; give one per class")
         if min(self.weights, default=1.0) < _LEAST_WEIGHT:
             raise RangeError(
                 "class weights must lie within a factor of a billion of each other: a class that weighs less is not "
@@ -122,7 +122,7 @@ class Targets:
         return squared_votes(u, other, targets)
 
     def losses(self, u: Floats, targets: Floats) -> Integers:
-        """Return the losses of the choice between classifiers, 0..1024 a row."""
+        """Return the losses of the choice between classifiers, 0..1024 per row."""
         if self.kind == "logistic":
             return logistic_losses(u, targets)
         return softmax_losses(u, targets[:, 0].astype(np.intp))

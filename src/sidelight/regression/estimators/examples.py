@@ -2,12 +2,18 @@
 
 Before: the number of columns, their types and names, and that X and y belong together. After: the cells, one by one,
 where nothing that stands in a row can raise.
+
+Fits of the same rows without a session are each paid for by themselves, and nobody adds them up. So the rows of every
+such fit are remembered as a sketch, their 256 smallest prints (`records.row_prints`), in this process alone. Two
+sketches say how much two sets of rows have in common, whatever their order, so that folds of a cross-validation, copies
+and loops over settings are found. It is a warning to whoever holds the rows, once per set; no release depends on it.
 """
 
 from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -17,13 +23,15 @@ from sklearn.utils import check_X_y
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 
 from sidelight.errors import SchemaError
+from sidelight.guarantees import exact, short_text
 from sidelight.records import Table
 from sidelight.records.cells import plain_label
 from sidelight.records.engines.arrays import as_array, as_numbers
 from sidelight.records.engines.frames import column_array, matrix_of, names_of, types_of
+from sidelight.records.row_prints import Prints, row_prints
 from sidelight.records.rows import library_of
-from sidelight.regression.clipping import is_sparse
-from sidelight.regression.rows import ArrayRows, RowPolicy
+from sidelight.regression.rows import BoundedArrays, RowPolicy, is_sparse
+from sidelight.session.paid_estimator import drivers_of, warn_at_users_line
 
 #: Floats, integers, booleans, and untyped cells, which are read one by one.
 _KINDS = "fiubO"
@@ -42,10 +50,12 @@ class Examples:
         """Whether the rows are a sparse matrix; public."""
         return is_sparse(self.rows)
 
-    def bounded(self, table: Table, policy: RowPolicy) -> ArrayRows:
+    def bounded(self, table: Table, policy: RowPolicy) -> BoundedArrays:
         """Open the data."""
-        del table  # the door's; these examples were derived from it
-        return ArrayRows(*self.read(), policy=policy)
+        del table  # the session's; these examples were derived from it
+        return BoundedArrays(*self.read(), policy=policy)
+
+    for_sums = bounded
 
     def read(self) -> tuple[Any, NDArray[Any]]:
         """Return the rows as numbers (NaN for what is none) and the targets as an array. Never raises for a value."""
@@ -78,7 +88,7 @@ def examples(rows: Any, targets: Any, *, target_kinds: str) -> Examples:
         SchemaError: X is no matrix of numbers, y is no column, or they differ in length.
     """
     if targets is None:
-        raise SchemaError("fit requires y to be passed, but the target y is None; give one target a row")
+        raise SchemaError("fit requires y to be passed, but the target y is None; give one target per row")
     if isinstance(rows, list | tuple):
         _check_target(targets, target_kinds)
         return _listed(rows, targets)
@@ -245,3 +255,78 @@ def _kind(dtype: Any) -> str:
     if callable(getattr(dtype, "is_numeric", None)):  # Polars
         return "f" if dtype.is_numeric() else "b" if str(dtype) == "Boolean" else "O" if str(dtype) == "Object" else "V"
     return str(dtype.kind)
+
+
+_SKETCH, _REMEMBERED = 256, 64
+
+#: Sets of fewer distinct rows than this are not told apart.
+_FEWEST = 20
+_SHARE = 0.5
+
+
+@dataclass(eq=False)
+class _Known:
+    """Rows that were fitted: sketch, width, number of fits, sum of their epsilons, and whether a warning was shown."""
+
+    sketch: Prints
+    columns: int
+    fits: int
+    epsilon: Fraction
+    told: bool = False
+
+
+_KNOWN: list[_Known] = []
+
+
+def warn_of_repetition(model: Any, found: Examples) -> None:
+    """Warn, once for a set of rows, when it is fitted a second time without a session."""
+    drivers = drivers_of(model)
+    if drivers.tuned or drivers.search is not None:  # paid for by the search, or told of already
+        return
+    sketch = _sketch(found)
+    if sketch is None:
+        return
+    epsilon = exact(model.epsilon, name="epsilon")
+    known = _find(sketch, found.features)
+    if known is None:
+        _KNOWN.append(_Known(sketch, found.features, 1, epsilon))
+        del _KNOWN[:-_REMEMBERED]
+        return
+    known.fits, known.epsilon = known.fits + 1, known.epsilon + epsilon
+    if not known.told:
+        known.told = True
+        warn_at_users_line(
+            "rows that a private model was fitted to before in this process are fitted again without a session: the "
+            f"prices add up (epsilon {short_text(known.epsilon)} so far), and nobody counts them. Pass session=..., "
+            "which adds up and refuses what does not fit; search settings with sl.Selection. This is shown once for "
+            "these rows, and harmless if they are public"
+        )
+
+
+def _sketch(found: Examples) -> Prints | None:
+    """Return the smallest prints of rows; None where nothing can be said: too few rows, or rows that are much alike."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # what cells have to say is said by nobody
+            prints = row_prints(found.read()[0])
+    except Exception:  # nor here: whoever opens such rows behind the door gets an error without its cause
+        return None
+    if prints is None or len(prints) < _FEWEST:
+        return None
+    smallest = np.partition(prints, min(2 * _SKETCH, len(prints)) - 1)[: 2 * _SKETCH]
+    distinct = np.unique(smallest)
+    return None if len(distinct) < max(_FEWEST, len(smallest) // 2) else distinct[:_SKETCH]
+
+
+def _find(sketch: Prints, columns: int) -> _Known | None:
+    """Return the rows among the known ones that have at least half in common with a sketch."""
+    for known in _KNOWN:
+        if known.columns != columns:
+            continue
+        # Below the smaller of the two largest prints both sketches are complete (if a sketch is not full, always).
+        ends = [each[-1] for each in (sketch, known.sketch) if len(each) == _SKETCH]
+        first, second = (each[each <= min(ends)] if ends else each for each in (sketch, known.sketch))
+        least = min(len(first), len(second))
+        if least >= _FEWEST // 2 and len(np.intersect1d(first, second)) >= _SHARE * least:
+            return known
+    return None

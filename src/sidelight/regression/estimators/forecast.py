@@ -20,17 +20,16 @@ from sidelight.guarantees import positive
 from sidelight.noise import Source
 from sidelight.predictions import PublicData
 from sidelight.records import Category, Number, Schema, Table
-from sidelight.regression.clipping import bounded_rows
 from sidelight.regression.coefficient_prediction import CoefficientPrediction
 from sidelight.regression.descent.plan import DescentPlan
 from sidelight.regression.estimators.examples import Examples
-from sidelight.regression.estimators.fit_query import PlannedFit
-from sidelight.regression.estimators.fit_warnings import SeededBytes
-from sidelight.regression.estimators.goal import Goal
+from sidelight.regression.estimators.fit_query import PreparedFit, SeededBytes
+from sidelight.regression.estimators.goal import Goal, needed
 from sidelight.regression.estimators.table_encoding import TableEncoding
 from sidelight.regression.losses import Floats
 from sidelight.regression.model_predictions import PredictedCoefficients, Predictions, PublicExamples, declared_rows
-from sidelight.regression.public_law import Basis, Dice, Law, LawOfRows, LawOfShape, Population
+from sidelight.regression.public_rows import Basis, Dice, Law, LawOfRows, LawOfShape, Population
+from sidelight.regression.rows import bounded_rows
 from sidelight.session.query import public_numbers
 
 #: Rows of a forecast where nobody says how many there will be.
@@ -176,7 +175,7 @@ def _described(model: Any, schema: Any, *, target: str | None, features: Any) ->
         model._check_solver()
         goal = model._goal()
         model._check()
-        model._need("data_norm")
+        needed(model, "data_norm")
         found = Examples(np.empty((0, width)), np.empty(0), width)
         read = model._predictions(goal, data_norm=model.data_norm, features=width, names=None)
         query = model._query(goal, found, read, data_norm=model.data_norm)
@@ -223,14 +222,20 @@ def _law(predictions: Predictions, goal: Goal, groups: Sequence[int], *, interce
 
 
 def _forecast(
-    model: Any, goal: Goal, prepared: PlannedFit, encoding: TableEncoding | None, *, rows: int, stated: bool, draws: int
+    model: Any,
+    goal: Goal,
+    prepared: PreparedFit,
+    encoding: TableEncoding | None,
+    *,
+    rows: int,
+    stated: bool,
+    draws: int,
 ) -> Forecast:
     width = prepared.examples.features
     groups = [1] * width
     if encoding is not None:
         groups = [1 if isinstance(column, Number) else len(column.labels) for column in encoding.columns]
-    predictions: Predictions = getattr(prepared, "predictions", Predictions())
-    law, public_rows = _law(predictions, goal, groups, intercept=bool(model.fit_intercept))
+    law, public_rows = _law(prepared.predictions, goal, groups, intercept=bool(model.fit_intercept))
     fewer = min(rows, max(_FEWEST_ROWS, _CELLS // width))
     norm = Fraction(1) if model.data_norm is None else positive(model.data_norm, name="data_norm")
     scores, bests = [], []
@@ -265,7 +270,7 @@ def _forecast(
 
 
 def _fitted(
-    prepared: PlannedFit,
+    prepared: PreparedFit,
     population: Population,
     goal: Goal,
     *,

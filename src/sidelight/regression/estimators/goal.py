@@ -1,4 +1,4 @@
-"""What a model is to learn: its loss, how a target is read, and its classes; of public parameters, before any data.
+"""What a model is to learn, and its public parameters: before any data.
 
 Classes are a public declaration: never learned from labels, sorted as scikit-learn sorts them.
 """
@@ -9,17 +9,123 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
-from numbers import Real
-from typing import Any
+from numbers import Integral, Real
+from typing import Any, Literal, TypedDict, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sidelight.errors import RangeError, SchemaError
+from sidelight.errors import RangeError, SchemaError, nearest
 from sidelight.guarantees import Amount, positive
+from sidelight.mechanisms.objective_perturbation import Bound
 from sidelight.records import Category, Number
+from sidelight.regression.descent.plan import GeometryChoice
+from sidelight.regression.descent.shrinkage import Shrinkage
 from sidelight.regression.descent.targets import Targets
 from sidelight.regression.losses import Loss
+from sidelight.regression.rows import OnViolation
+from sidelight.regression.solver import Solver
+
+OnMissing = Literal["drop", "raise"]
+ModelSolver = Literal["descent", "objective"]
+MultiClass = Literal["softmax", "one_vs_rest"]
+
+
+class ObjectiveSettings(TypedDict, total=False):
+    """Settings of objective perturbation, and of both solvers the odds of a prediction."""
+
+    odds: Amount
+    intercept_value: Amount | None
+    regularisation: Amount | None
+    theta_norm: Amount | None
+    rows_at_most: int | None
+    tolerance: Amount | None
+    bound: Bound
+    minimiser: Solver
+
+
+class SolverSettings(ObjectiveSettings, total=False):
+    """Settings of both solvers."""
+
+    geometry: GeometryChoice
+    shrinkage: Shrinkage
+    passes: int | None
+
+
+class ClassifierSettings(SolverSettings, total=False):
+    """Settings of a logistic regression."""
+
+    multi_class: MultiClass
+
+
+class RegressorSettings(SolverSettings, total=False):
+    """Settings of a linear regression."""
+
+    scale: Amount | None
+
+
+_NEEDED = {
+    "epsilon": "the privacy budget of this fit; 1 is a common choice, 0.1 is strict",
+    "delta": "there is no default; 1e-6 is usual, and it should be far below one over the number of people",
+    "data_norm": "the public bound of a row's Euclidean norm; scale each feature by a public range to [-1, 1], divide "
+    "by the square root of their number, and it is 1",
+}
+#: Parameters of a model that `plan_linear` and `plan_descent` take as they are.
+_BOTH = ("epsilon", "delta", "on_violation")
+OBJECTIVE_SETTINGS = (*_BOTH, "regularisation", "theta_norm", "tolerance", "rows_at_most", "bound")
+DESCENT_SETTINGS = (*_BOTH, "geometry", "odds", "rows", "shrinkage", "passes")
+#: Settings that one of the solvers alone has.
+_OF_SOLVER = {
+    "objective": ("regularisation", "theta_norm", "tolerance", "bound", "minimiser"),
+    "descent": ("geometry", "shrinkage", "passes"),
+}
+_CHOICES = {
+    "bound": get_args(Bound),
+    "minimiser": get_args(Solver),
+    "on_violation": get_args(OnViolation),
+    "on_missing": get_args(OnMissing),
+}
+
+
+def needed(model: Any, name: str, hint: str = "") -> Any:
+    """Return a parameter that has no default, or say what to give."""
+    value = getattr(model, name)
+    if value is None:
+        raise RangeError(f"{type(model).__name__} wants {name}=...: {hint or _NEEDED[name]}")
+    return value
+
+
+def check_solver(model: Any) -> None:
+    """Check the solver, and that no parameter of the other one is given: it would be ignored silently."""
+    name = type(model).__name__
+    if model.solver not in get_args(ModelSolver):
+        hint = nearest(str(model.solver), get_args(ModelSolver))
+        if model.solver in get_args(Solver):
+            hint = f"write solver='objective', minimiser={model.solver!r}"
+        raise RangeError(f"solver is {model.solver!r}, which is not an option; {hint}")
+    owner = "objective" if model.solver == "descent" else "descent"
+    for parameter in _OF_SOLVER[owner]:
+        if getattr(model, parameter) != getattr(type(model), parameter):
+            raise RangeError(
+                f"{parameter} of {name} belongs to solver={owner!r}; leave it out, or say solver={owner!r}"
+            )
+
+
+def check_parameters(model: Any) -> None:
+    """Check the other public parameters that all models have."""
+    if model.session is not None and model.random_state is not None:
+        raise RangeError(
+            "random_state and session cannot be had together: a budget pays for private noise; for reproducible "
+            "tests pass session=sidelight.testing.SeededSession(..., seed=...), which brands the model"
+        )
+    if model.fit_intercept and model.intercept_value is not None:
+        positive(model.intercept_value, name="intercept_value")
+    if not isinstance(model.rows_at_most, Integral | None):
+        raise RangeError(f"rows_at_most must be a whole number or None, got {type(model.rows_at_most).__name__}")
+    for name, choices in _CHOICES.items():
+        if getattr(model, name) not in choices:
+            hint = nearest(str(getattr(model, name)), choices)
+            raise RangeError(f"{name} is {getattr(model, name)!r}, which is not an option; {hint}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,7 +133,7 @@ class Goal:
     """What is minimised, the NumPy kinds that y may have, and for a classifier its classes.
 
     `loss` is for objective perturbation, `targets` for descent: one of the two. `middle` is the public number that
-    targets are counted from, `half` their unit, `target_range` their range. `one_vs_rest`: one model a class.
+    targets are counted from, `half` their unit, `target_range` their range. `one_vs_rest`: one model per class.
     """
 
     loss: Loss | None = None

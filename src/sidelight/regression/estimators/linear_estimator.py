@@ -1,4 +1,4 @@
-"""What the estimators share: the public checks, the way through the door, and the linear predictor.
+"""What the estimators share: the public checks, the way through the release pipeline, and the linear predictor.
 
 A class only because scikit-learn wants one: parameters are stored as given and checked by `fit`, before any charge.
 """
@@ -8,35 +8,39 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from contextlib import nullcontext
-from inspect import signature
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, is_classifier
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from sidelight.errors import RangeError, SchemaError, WeakFitWarning
+from sidelight.errors import RangeError, SchemaError, WeakFitWarning, nearest
 from sidelight.guarantees import exact, positive
 from sidelight.progress import progress
 from sidelight.records import Category, Number, Schema, Table
-from sidelight.regression.clipping import bounded_rows
-from sidelight.regression.estimators.examples import examples, refuse_unusable
-from sidelight.regression.estimators.fit_query import FitQuery, PlansFits, Records, release_fit
-from sidelight.regression.estimators.fit_warnings import entropy_for, warn_of_repetition
+from sidelight.regression.estimators.examples import examples, refuse_unusable, warn_of_repetition
+from sidelight.regression.estimators.fit_query import FitQuery, Records, entropy_for, release_fit
 from sidelight.regression.estimators.fitted_privacy import DescentPrivacy, FittedPrivacy, UsedPrediction
 from sidelight.regression.estimators.forecast import ForecastMixin
-from sidelight.regression.estimators.goal import Goal
-from sidelight.regression.estimators.model_settings import (
+from sidelight.regression.estimators.goal import (
     DESCENT_SETTINGS,
     OBJECTIVE_SETTINGS,
+    Goal,
+    ObjectiveSettings,
     check_parameters,
     check_solver,
     needed,
 )
-from sidelight.regression.estimators.predicted_query import DescentQuery, PredictedObjectiveQuery
 from sidelight.regression.estimators.privacy_report import PrivacyReportMixin
-from sidelight.regression.estimators.table_encoding import TableEncoding, encoding_for, has_names, width_of
-from sidelight.regression.estimators.table_examples import TableExamples, labels_of, target_column
+from sidelight.regression.estimators.table_encoding import (
+    TableEncoding,
+    TableExamples,
+    encoding_for,
+    has_names,
+    labels_of,
+    target_column,
+    width_of,
+)
 from sidelight.regression.losses import Floats
 from sidelight.regression.model_predictions import (
     PredictedFit,
@@ -46,7 +50,8 @@ from sidelight.regression.model_predictions import (
     refuse_private_rows,
 )
 from sidelight.regression.prediction_sources import predictions_of
-from sidelight.regression.table_units import TableUnits
+from sidelight.regression.rows import bounded_rows
+from sidelight.regression.table_rows import TableUnits
 from sidelight.release import Release
 from sidelight.session import Session
 from sidelight.session.paid_estimator import PaidEstimator
@@ -60,32 +65,58 @@ class LinearEstimator(ForecastMixin, PrivacyReportMixin, PaidEstimator, BaseEsti
     delta: Any
     data_norm: Any
     fit_intercept: bool
-    intercept_value: Any
     on_violation: Any
     on_missing: Any
-    regularisation: Any
-    theta_norm: Any
-    rows_at_most: int | None
-    tolerance: Any
-    bound: Any
-    minimiser: Any
     prediction: Any
     rows: int | None
-    odds: Any
     session: Session | None
     random_state: Any
     coef_: Any
     intercept_: Any
     #: "descent" or "objective"; a parameter of the models that have both.
     solver: Any = "objective"
+    #: Settings of the solver: those that were not given are not attributes of a model.
+    odds: Any = 9
+    geometry: Any = "auto"
+    shrinkage: Any = "evidence"
+    passes: int | None = None
+    intercept_value: Any = None
+    regularisation: Any = None
+    theta_norm: Any = None
+    rows_at_most: int | None = None
+    tolerance: Any = None
+    bound: Any = "tight"
+    minimiser: Any = "auto"
+    multi_class: Any = "softmax"
+    scale: Any = None
+    #: The names of those that a model has.
+    _settings: ClassVar[frozenset[str]] = frozenset(ObjectiveSettings.__annotations__)
 
-    def __new__(cls, *given: Any, **parameters: Any) -> Any:
-        """Answer `solver` with more than "unexpected keyword" where a model has one solver only."""
-        if "solver" in parameters and "solver" not in signature(cls.__init__).parameters:
-            raise RangeError(
-                f"{cls.__name__} has one solver, objective perturbation; how its minimum is found is minimiser=..."
-            )
-        return super().__new__(cls, *given, **parameters)
+    def _store(self, given: dict[str, Any]) -> None:
+        """Store the arguments of a constructor as they are: scikit-learn wants them unchecked until `fit`."""
+        settings = given.pop("settings")
+        for name in settings:
+            if name == "solver":
+                raise RangeError(
+                    f"{type(self).__name__} has one solver, objective perturbation; how its minimum is found is "
+                    "minimiser=..."
+                )
+            if name not in self._settings:
+                known = [*self._get_param_names(), *sorted(self._settings)]
+                raise TypeError(f"{type(self).__name__} has no parameter {name!r}; {nearest(name, known)}")
+        own = {name: value for name, value in given.items() if name not in ("self", "__class__")}
+        self.__dict__ |= own | settings
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:  # noqa: FBT001, FBT002  # as in scikit-learn
+        """Return the parameters, and the settings of the solver that were given."""
+        given = {name: getattr(self, name) for name in sorted(self._settings) if name in vars(self)}
+        return {**super().get_params(deep=deep), **given}
+
+    def set_params(self, **parameters: Any) -> Self:
+        """Set parameters and settings of the solver."""
+        self.__dict__ |= {name: parameters.pop(name) for name in self._settings if name in parameters}
+        super().set_params(**parameters)
+        return self
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -106,9 +137,9 @@ class LinearEstimator(ForecastMixin, PrivacyReportMixin, PaidEstimator, BaseEsti
         with public_numbers(type(self).__name__):
             goal = self._goal()
         self._check()
-        self._need("data_norm")
+        needed(self, "data_norm")
         found = examples(X, y, target_kinds=goal.target_kinds)
-        named = type(self)()  # another one takes the names first: a refused fit must leave this one as it was
+        named = type(self)()  # validate on a throwaway instance: a refused fit must leave this one as it was
         validate_data(named, X, skip_check_array=True)
         names = getattr(named, "feature_names_in_", None)
         predictions = self._predictions(
@@ -163,9 +194,6 @@ class LinearEstimator(ForecastMixin, PrivacyReportMixin, PaidEstimator, BaseEsti
         """Return what is to be learned; a table's target column fills in what the parameters leave out."""
         raise NotImplementedError
 
-    def _need(self, name: str, hint: str = "") -> Any:
-        return needed(self, name, hint)
-
     @property
     def _descends(self) -> bool:
         return bool(self.solver == "descent")
@@ -176,13 +204,13 @@ class LinearEstimator(ForecastMixin, PrivacyReportMixin, PaidEstimator, BaseEsti
     def _check(self) -> None:
         """Check everything public that all models need."""
         for name in ("epsilon", "delta"):
-            self._need(name)
+            needed(self, name)
         self._check_session()
         check_parameters(self)
 
     def _query_of_columns(
         self, schema: Schema, *, target: str, features: Sequence[str] | None
-    ) -> tuple[Goal, TableEncoding, PlansFits]:
+    ) -> tuple[Goal, TableEncoding, FitQuery]:
         """Describe the fit of columns of a table: what is learned, how rows are encoded, and the query. Public."""
         self._check_solver()
         column = target_column(schema, target)
@@ -233,46 +261,33 @@ class LinearEstimator(ForecastMixin, PrivacyReportMixin, PaidEstimator, BaseEsti
         )
         return predictions_of(self.prediction, wanted)
 
-    def _query(self, goal: Goal, found: Records, predictions: Predictions, *, data_norm: Any) -> PlansFits:
+    def _query(self, goal: Goal, found: Records, predictions: Predictions, *, data_norm: Any) -> FitQuery:
         """Describe the fit of examples that are not yet looked at."""
+        names = OBJECTIVE_SETTINGS if goal.targets is None else DESCENT_SETTINGS
+        settings = {name: getattr(self, name) for name in names} | {"data_norm": data_norm}
         if goal.targets is not None:
-            settings = {name: getattr(self, name) for name in DESCENT_SETTINGS}
-            settings |= {"data_norm": data_norm, "intercept": bool(self.fit_intercept)}
-            return DescentQuery(targets=goal.targets, examples=found, settings=settings, predictions=predictions)
-        assert goal.loss is not None
-        settings = {name: getattr(self, name) for name in OBJECTIVE_SETTINGS}
-        settings |= {"data_norm": data_norm, "intercept": self._constant(data_norm), "solver": self.minimiser}
-        declared_rows(self.rows, rows_at_most=self.rows_at_most)
-        if predictions.described is not None:
-            if goal.one_vs_rest:
-                raise RangeError("a prediction is for one model; use multi_class='softmax', or leave it out")
-            settings |= {"odds": self.odds, "rows": self.rows}
-            return PredictedObjectiveQuery(
-                loss=goal.loss,
-                examples=found,
-                settings=settings,
-                predictions=predictions,
-                half=goal.half,
-                middle=goal.middle,
-            )
-        classes = tuple(goal.classes.tolist()) if goal.one_vs_rest and goal.classes is not None else None
-        return FitQuery(loss=goal.loss, examples=found, settings=settings, one_vs_rest=classes)
+            settings["intercept"] = bool(self.fit_intercept)
+        else:
+            settings |= {"intercept": self._constant(data_norm), "solver": self.minimiser}
+            declared_rows(self.rows, rows_at_most=self.rows_at_most)
+            if predictions.described is not None:
+                if goal.one_vs_rest:
+                    raise RangeError("a prediction is for one model; use multi_class='softmax', or leave it out")
+                settings |= {"odds": self.odds, "rows": self.rows}
+        return FitQuery(goal=goal, examples=found, settings=settings, predictions=predictions)
 
-    def _release(self, goal: Goal, query: PlansFits, *, table: Table | None, key: str | None) -> None:
-        """Go through the door, and keep what came out: nothing is kept of a fit that was refused."""
+    def _release(self, goal: Goal, query: FitQuery, *, table: Table | None, key: str | None) -> None:
+        """Release the fit and keep the result; nothing is kept of a refused fit."""
         entropy = entropy_for(self.random_state)
         released, plans = release_fit(query, self.session, table=table, entropy=entropy, key=key)
         assert isinstance(released, Release)  # a fit runs no private test that could refuse
         self.release_, self.guarantee_ = released, released.guarantee
         self.__dict__.pop("prediction_", None)
+        self.privacy_: Any
         if goal.targets is None:
-            self.privacy_: Any = FittedPrivacy.of(plans[0], released.guarantee, fits=len(plans), value=released.value)
-            if self.prediction is not None:
-                self.prediction_ = UsedPrediction.of(self.privacy_, released.prediction)
+            self.privacy_ = FittedPrivacy.of(plans[0], released.guarantee, fits=len(plans), value=released.value)
         else:
             self.privacy_ = DescentPrivacy.of(plans[0], released.guarantee, released.value)
-            if self.prediction is not None:
-                self.prediction_ = UsedPrediction.of(self.privacy_, released.prediction)
             if self.privacy_.noise_to_signal > 1:
                 mostly = "its prediction" if self.privacy_.chosen is not None else "noise"
                 warnings.warn(
@@ -281,6 +296,8 @@ class LinearEstimator(ForecastMixin, PrivacyReportMixin, PaidEstimator, BaseEsti
                     WeakFitWarning,
                     stacklevel=3,
                 )
+        if self.prediction is not None:
+            self.prediction_ = UsedPrediction.of(self.privacy_, released.prediction)
         self._keep(goal, np.asarray(released.value["coefficients"]), np.asarray(released.value["intercept"]))
 
     def _constant(self, data_norm: Any) -> Any:
@@ -326,3 +343,43 @@ class LinearEstimator(ForecastMixin, PrivacyReportMixin, PaidEstimator, BaseEsti
                     "pd.DataFrame(X, columns=model.feature_names_in_)"
                 )
         return self.encoding_.matrix(self.encoding_.table(rows))
+
+
+#: Why private models fail checks of scikit-learn on purpose.
+_ROWS = "wants an error for a row that cannot be used; here no row raises, unless on_missing='raise'"
+_LABELS = "wants an error for the labels that occur; they are private, and others than the declared take no part"
+_DECLARED = "learns classes from y; here they are declared, because which labels occur is private"
+_WEIGHTS = "weights of 1000 are noise of 1000 times the size"
+
+
+def expected_failed_checks(model: Any) -> dict[str, str]:
+    """Return the checks of scikit-learn that a model fails on purpose, each with its reason.
+
+    For `sklearn.utils.estimator_checks.check_estimator(model, expected_failed_checks=expected_failed_checks(model))`.
+    The tests of this library run it, and fail when the list is longer or shorter than it need be.
+
+    >>> from sidelight.regression.estimators import LinearRegression
+    >>> expected_failed_checks(LinearRegression(on_missing="raise"))
+    {}
+    """
+    expected: dict[str, str] = {}
+    if model.on_missing == "drop":
+        expected |= {
+            "check_dtype_object": _ROWS,
+            "check_estimators_empty_data_messages": _ROWS,
+            "check_estimators_nan_inf": _ROWS,
+            "check_supervised_y_no_nan": _ROWS,
+        }
+    if not is_classifier(model):
+        return expected
+    expected["check_classifiers_classes"] = _DECLARED
+    two = len(model.classes) == 2
+    if model.on_missing == "drop":
+        expected["check_classifiers_regression_target"] = _LABELS
+        if two:
+            expected["check_classifier_not_supporting_multiclass"] = _LABELS
+    if hasattr(model, "class_weight"):
+        expected["check_class_weight_classifiers"] = _WEIGHTS
+        if not two:
+            expected |= {"check_classifiers_train": _DECLARED, "check_decision_proba_consistency": _DECLARED}
+    return expected

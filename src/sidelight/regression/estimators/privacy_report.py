@@ -21,17 +21,17 @@ from sidelight.privacy_page import Feature, Scope
 from sidelight.privacy_page.build import FitConstants, build_report, features_of, label_of
 from sidelight.privacy_page.descent_report import DescentLoss, DescentReport, build_descent_report
 from sidelight.privacy_page.losses import (
+    ClippedPoisson,
     Huber,
     LogCosh,
     Logistic,
     Loss,
-    Poisson,
     SmoothedHinge,
     Softmax,
     SquaredClipped,
     Weights,
 )
-from sidelight.privacy_page.published import DataDependent, Encoding, Guarantee, Label, PublishedReport
+from sidelight.privacy_page.published import DataDependent, Guarantee, LabelEncoding, PublishedReport, RowEncoding
 from sidelight.records import Number
 from sidelight.records.numbers import exact_number
 from sidelight.regression.curator import exact_losses, fit_and_keep, kept_fit, require_curator
@@ -140,7 +140,7 @@ def report_of(
     request = release.query
     if request["kind"] not in ("linear_model", "linear_model_with_paid_report"):
         raise RangeError(
-            "there is a privacy report for one joint model; for one model a class, report each, and add bounds and rhos"
+            "there is a privacy report for one joint model; for one per class, report each, and add bounds and rhos"
         )
     if request.get("solver") == "descent":
         return descent_report_of(
@@ -150,7 +150,7 @@ def report_of(
     weights = np.asarray(release.value["coefficients"], dtype=np.float64)
     intercept_value = None if request["intercept"] == "none" else float(request["intercept"])
     declared = _features(weights.shape[1], names, features)
-    encoding = Encoding(
+    encoding = RowEncoding(
         features=declared,
         row_policy=request["on_violation"],
         data_norm=float(request["data_norm"]),
@@ -201,7 +201,7 @@ def descent_report_of(
             "solver='objective' has a report for it"
         )
     points, width = np.asarray(value["points"], np.float64), int(request["features"])
-    encoding = Encoding(
+    encoding = RowEncoding(
         features=_features(width, names, features),
         row_policy=request["on_violation"],
         data_norm=float(request["data_norm"]),
@@ -294,7 +294,7 @@ def loss_of(request: Mapping[str, Any]) -> Loss:
     if name == "squared_clipped":
         return SquaredClipped(clip=float(request["clip"]))
     if name == "poisson":
-        return Poisson(clip=float(request["clip"]))
+        return ClippedPoisson(clip=float(request["clip"]))
     raise RangeError(f"there is no privacy report for the {name} loss")
 
 
@@ -306,10 +306,10 @@ def _features(
     return [Feature(name=str(name)) for name in (names if names is not None else [f"x{i}" for i in range(width)])]
 
 
-def _label(request: Mapping[str, Any], classes: Sequence[Any] | None) -> Label:
+def _label(request: Mapping[str, Any], classes: Sequence[Any] | None) -> LabelEncoding:
     if classes is not None:
         if request["loss"] == "softmax":
-            return Label(classes=[str(name) for name in classes])
+            return LabelEncoding(classes=[str(name) for name in classes])
         return label_of(names=list(classes))
     if request["loss"] == "poisson":
         return label_of(bounds=(0.0, float(request["largest_count"])))

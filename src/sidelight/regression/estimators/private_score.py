@@ -16,13 +16,12 @@ from sidelight.guarantees import Amount, Neighbours, Person, Unit, decimal_text,
 from sidelight.mechanisms.additive import LaplaceNoise
 from sidelight.noise import Source
 from sidelight.records import Category, Schema, Table
-from sidelight.regression.clipping import bounded_rows, is_sparse
 from sidelight.regression.estimators.examples import Examples, examples
-from sidelight.regression.estimators.fit_query import release_from
-from sidelight.regression.estimators.fit_warnings import entropy_for
+from sidelight.regression.estimators.fit_query import entropy_for, release_from
 from sidelight.regression.estimators.goal import label_kinds
-from sidelight.regression.estimators.table_examples import TableExamples, labels_of, target_column
+from sidelight.regression.estimators.table_encoding import TableExamples, labels_of, target_column
 from sidelight.regression.losses.loss import positions_of
+from sidelight.regression.rows import bounded_rows, is_sparse
 from sidelight.release import Release
 from sidelight.session import Answer, Session
 from sidelight.session.query import SurePrepared
@@ -96,7 +95,7 @@ class ScoreQuery:
         """Price the score for the schema's protected unit. Reads no row."""
         if isinstance(schema.unit, Person) and schema.unit.max_rows != 1:
             raise RangeError(
-                f"a score counts one row a person, and a person may have {schema.unit.max_rows}; bound persons to one"
+                f"a score counts one row per person, and a person may have {schema.unit.max_rows}; bound persons to one"
             )
         unit = schema.unit
         return PreparedScore(

@@ -53,12 +53,12 @@ class LogisticLoss:
     def value(self, predictor: Floats, targets: Floats, norms: Floats) -> Floats:
         return np.asarray((self._weights(targets) * np.logaddexp(0.0, -targets * predictor))[:, 0])
 
-    def slope(self, predictor: Floats, targets: Floats, norms: Floats) -> Floats:
+    def first_derivative(self, predictor: Floats, targets: Floats, norms: Floats) -> Floats:
         from scipy.special import expit
 
         return np.asarray(-targets * self._weights(targets) * expit(-targets * predictor))
 
-    def fine_slope(self, predictor: DoubleDouble, targets: Floats, norms: Floats) -> DoubleDouble:
+    def fine_derivative(self, predictor: DoubleDouble, targets: Floats, norms: Floats) -> DoubleDouble:
         """-y·w/(1 + e^s), s = yu; by q = e^(-|s|), which never overflows."""
         low, high = (DoubleDouble.nearest(positive(w, name="class weight")) for w in self.class_weights)
         signs, one = DoubleDouble.of(targets), DoubleDouble.of(1.0)
@@ -68,12 +68,12 @@ class LogisticLoss:
         wrong = one.where(right, q).over(one.plus(q))
         return signs.times(low.where(targets > 0, high)).times(wrong).negated()
 
-    def bend(self, predictor: Floats, targets: Floats, norms: Floats, along: Floats) -> Floats:
+    def second_derivative(self, predictor: Floats, targets: Floats, norms: Floats, along: Floats) -> Floats:
         from scipy.special import expit
 
         return np.asarray(self._weights(targets) * expit(predictor) * expit(-predictor) * along)
 
-    def slope_error(self, row_norm: Fraction) -> float:
+    def derivative_error(self, row_norm: Fraction) -> float:
         return 16 * float(self.shape(row_norm).gradient)
 
     def to_json(self) -> dict[str, str]:
@@ -112,7 +112,7 @@ class OneVsRestLoss(LogisticLoss):
 class SoftmaxLoss:
     """Declared classes, one column of coefficients each: f = -w_y·log p_y with p = softmax(Θᵀx).
 
-    Weights are public numbers, one a class.
+    Weights are public numbers, one per class.
 
     Guarantee: with W the largest weight the gradient w_y·x ⊗ (p - e_y) has norm at most √2·WR, one record's Hessian
     eigenvalues are at most WR²/2 (objective-perturbation proof page, Theorem 3). Why a weight only scales both: with
@@ -155,7 +155,7 @@ class SoftmaxLoss:
         chosen = np.take_along_axis(predictor, targets.astype(np.int64), axis=1)
         return np.asarray((logsumexp(predictor, axis=1) - chosen[:, 0]) * self._weights(targets)[:, 0])
 
-    def slope(self, predictor: Floats, targets: Floats, norms: Floats) -> Floats:
+    def first_derivative(self, predictor: Floats, targets: Floats, norms: Floats) -> Floats:
         p = _softmax(predictor)
         at = targets.astype(np.int64)
         # p_y - 1 cancels near 1; the sum of the others does not
@@ -163,7 +163,7 @@ class SoftmaxLoss:
         np.put_along_axis(p, at, -p.sum(axis=1, keepdims=True), axis=1)
         return p * self._weights(targets) if self.class_weights else p
 
-    def fine_slope(self, predictor: DoubleDouble, targets: Floats, norms: Floats) -> DoubleDouble:
+    def fine_derivative(self, predictor: DoubleDouble, targets: Floats, norms: Floats) -> DoubleDouble:
         """w·(p - e_y); the entry of y is minus the sum of the others, as in `slope`."""
         top = DoubleDouble.of(predictor.high.max(axis=1, keepdims=True))
         e = predictor.minus(top).exponential()
@@ -180,12 +180,12 @@ class SoftmaxLoss:
         high, low = np.array([float(w.high) for w in table]), np.array([float(w.low) for w in table])
         return slope.times(DoubleDouble(high[at], low[at]))
 
-    def bend(self, predictor: Floats, targets: Floats, norms: Floats, along: Floats) -> Floats:
+    def second_derivative(self, predictor: Floats, targets: Floats, norms: Floats, along: Floats) -> Floats:
         p = _softmax(predictor)
         change = p * (along - np.sum(p * along, axis=1, keepdims=True))
         return np.asarray(change * self._weights(targets) if self.class_weights else change)
 
-    def slope_error(self, row_norm: Fraction) -> float:
+    def derivative_error(self, row_norm: Fraction) -> float:
         return (32 + 4 * len(self.classes)) * float(self.shape(row_norm).gradient)
 
     def to_json(self) -> dict[str, str]:
@@ -238,20 +238,20 @@ class SmoothedHingeLoss:
         inside = np.clip(short, 0.0, 2 * h)
         return np.asarray((inside * inside / (4 * h) + np.maximum(short - 2 * h, 0.0))[:, 0])
 
-    def slope(self, predictor: Floats, targets: Floats, norms: Floats) -> Floats:
+    def first_derivative(self, predictor: Floats, targets: Floats, norms: Floats) -> Floats:
         return np.asarray(-targets * np.clip((1 + self._h - targets * predictor) / (2 * self._h), 0.0, 1.0))
 
-    def fine_slope(self, predictor: DoubleDouble, targets: Floats, norms: Floats) -> DoubleDouble:
+    def fine_derivative(self, predictor: DoubleDouble, targets: Floats, norms: Floats) -> DoubleDouble:
         width = positive(self.width, name="width")
         signs = DoubleDouble.of(targets)
         short = DoubleDouble.nearest(1 + width).minus(signs.times(predictor))
         inside = short.over(DoubleDouble.nearest(2 * width)).clipped(DoubleDouble.of(0.0), DoubleDouble.of(1.0))
         return signs.times(inside).negated()
 
-    def bend(self, predictor: Floats, targets: Floats, norms: Floats, along: Floats) -> Floats:
+    def second_derivative(self, predictor: Floats, targets: Floats, norms: Floats, along: Floats) -> Floats:
         return np.asarray(np.where(np.abs(1 - targets * predictor) < self._h, along / (2 * self._h), 0.0))
 
-    def slope_error(self, row_norm: Fraction) -> float:
+    def derivative_error(self, row_norm: Fraction) -> float:
         # 1 + h - s rounds relative to 1 + h before the division by 2h
         return 16 * float(row_norm) * (1 + 1 / self._h)
 

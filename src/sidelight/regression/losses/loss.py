@@ -19,7 +19,7 @@ Mask: TypeAlias = NDArray[np.bool_]
 class Loss(Protocol):
     """A convex loss f(u; y) of a linear predictor u = xᵀθ (a vector of predictors for several classes).
 
-    Arrays have one row a record: `predictor` is (n, outputs); `targets` and `norms` are (n, 1). `norms` bound ‖x‖
+    Arrays have one row per record: `predictor` is (n, outputs); `targets` and `norms` are (n, 1). `norms` bound ‖x‖
     from above, the intercept included.
     """
 
@@ -42,22 +42,22 @@ class Loss(Protocol):
         ...
 
     def value(self, predictor: Floats, targets: Floats, norms: Floats) -> Floats:
-        """Return f, one number a record. For tests and evaluation: the solver needs slopes only."""
+        """Return f, one number per record. For tests and evaluation: the solver needs slopes only."""
         ...
 
-    def slope(self, predictor: Floats, targets: Floats, norms: Floats) -> Floats:
+    def first_derivative(self, predictor: Floats, targets: Floats, norms: Floats) -> Floats:
         """Return f', in the predictor's shape."""
         ...
 
-    def fine_slope(self, predictor: DoubleDouble, targets: Floats, norms: Floats) -> DoubleDouble:
-        """Return f' with an error of at most 2⁻³⁰ of `slope_error`: for the last certificate."""
+    def fine_derivative(self, predictor: DoubleDouble, targets: Floats, norms: Floats) -> DoubleDouble:
+        """Return f' with an error of at most 2⁻³⁰ of `derivative_error`: for the last certificate."""
         ...
 
-    def bend(self, predictor: Floats, targets: Floats, norms: Floats, along: Floats) -> Floats:
+    def second_derivative(self, predictor: Floats, targets: Floats, norms: Floats, along: Floats) -> Floats:
         """Return f'' times a change of the predictor."""
         ...
 
-    def slope_error(self, row_norm: Fraction) -> float:
+    def derivative_error(self, row_norm: Fraction) -> float:
         """Bound |computed f' - f'|·‖x‖ in units of 2⁻⁵³, with room for a libm of a few ulp."""
         ...
 

@@ -23,7 +23,7 @@ _LARGEST_LOG = 700.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Target:
+class _NumberTarget:
     """A numeric target: its public range, and the public centre that it is counted from."""
 
     outputs: ClassVar[int] = 1
@@ -50,7 +50,7 @@ class _Target:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LogCoshLoss(_Target):
+class LogCoshLoss(_NumberTarget):
     """Robust regression, f = κ²·log cosh((u - y)/κ): squared near zero, absolute far out, and smooth.
 
     `scale` κ is fixed beforehand from the public range of the target.
@@ -77,10 +77,10 @@ class LogCoshLoss(_Target):
         size = np.abs(predictor - targets) / kappa
         return np.asarray((kappa * kappa * (size + np.log1p(np.exp(-2 * size)) - np.log(2.0)))[:, 0])
 
-    def slope(self, predictor: Floats, targets: Floats, norms: Floats) -> Floats:
+    def first_derivative(self, predictor: Floats, targets: Floats, norms: Floats) -> Floats:
         return np.asarray(self._kappa * np.tanh((predictor - targets) / self._kappa))
 
-    def fine_slope(self, predictor: DoubleDouble, targets: Floats, norms: Floats) -> DoubleDouble:
+    def fine_derivative(self, predictor: DoubleDouble, targets: Floats, norms: Floats) -> DoubleDouble:
         """κ·tanh(z) = κ·(1 - q)/(1 + q)·sign z, q = e^(-2|z|): within 2⁻⁸⁵ of κ, which is what counts."""
         kappa, one = DoubleDouble.nearest(positive(self.scale, name="scale")), DoubleDouble.of(1.0)
         z = predictor.minus(DoubleDouble.of(targets)).over(kappa).times_power_of_two(1)
@@ -89,13 +89,13 @@ class LogCoshLoss(_Target):
         size = one.minus(q).over(one.plus(q)).times(kappa)
         return size.negated().where(positive_side, size)
 
-    def bend(self, predictor: Floats, targets: Floats, norms: Floats, along: Floats) -> Floats:
+    def second_derivative(self, predictor: Floats, targets: Floats, norms: Floats, along: Floats) -> Floats:
         from scipy.special import expit
 
         twice = 2 * ((predictor - targets) / self._kappa)
         return np.asarray(4 * expit(twice) * expit(-twice) * along)  # 1 - tanh², without the difference
 
-    def slope_error(self, row_norm: Fraction) -> float:
+    def derivative_error(self, row_norm: Fraction) -> float:
         return 16 * float(self.shape(row_norm).gradient)
 
     def to_json(self) -> dict[str, str]:
@@ -106,8 +106,35 @@ class LogCoshLoss(_Target):
         return float(positive(self.scale, name="scale"))
 
 
+class _CutSlope(_NumberTarget):
+    """Least squares whose slope u - y is cut at an edge, the same for all records or one for each."""
+
+    def _edge(self, norms: Floats) -> Floats:
+        raise NotImplementedError
+
+    def _fine_edge(self, norms: Floats) -> DoubleDouble:
+        raise NotImplementedError
+
+    def value(self, predictor: Floats, targets: Floats, norms: Floats) -> Floats:
+        """e²/2 within ±κ and κ|e| - κ²/2 beyond."""
+        size = np.abs(predictor - targets)
+        capped = np.minimum(size, self._edge(norms))
+        return np.asarray((capped * (size - capped / 2))[:, 0])
+
+    def first_derivative(self, predictor: Floats, targets: Floats, norms: Floats) -> Floats:
+        kappa = self._edge(norms)
+        return np.asarray(np.clip(predictor - targets, -kappa, kappa))
+
+    def fine_derivative(self, predictor: DoubleDouble, targets: Floats, norms: Floats) -> DoubleDouble:
+        kappa = self._fine_edge(norms)
+        return predictor.minus(DoubleDouble.of(targets)).clipped(kappa.negated(), kappa)
+
+    def second_derivative(self, predictor: Floats, targets: Floats, norms: Floats, along: Floats) -> Floats:
+        return np.asarray(np.where(np.abs(predictor - targets) < self._edge(norms), along, 0.0))
+
+
 @dataclass(frozen=True, kw_only=True)
-class HuberLoss(_Target):
+class HuberLoss(_CutSlope):
     """Robust regression, squared up to the threshold and then linear: a kink in the slope, which the proof allows.
 
     Guarantee: L = κR, β = R². The slope changes sign and the curvature does not fall before L: the generic bound.
@@ -123,33 +150,22 @@ class HuberLoss(_Target):
     def shape(self, row_norm: Fraction) -> LossShape:
         return LossShape(gradient=positive(self.threshold, name="threshold") * row_norm, curvature=row_norm * row_norm)
 
-    def value(self, predictor: Floats, targets: Floats, norms: Floats) -> Floats:
-        return _huber_value(predictor - targets, np.full_like(norms, self._kappa))
+    def _edge(self, norms: Floats) -> Floats:
+        return np.full_like(norms, float(positive(self.threshold, name="threshold")))
 
-    def slope(self, predictor: Floats, targets: Floats, norms: Floats) -> Floats:
-        return np.asarray(np.clip(predictor - targets, -self._kappa, self._kappa))
+    def _fine_edge(self, norms: Floats) -> DoubleDouble:
+        return DoubleDouble.nearest(positive(self.threshold, name="threshold"))
 
-    def fine_slope(self, predictor: DoubleDouble, targets: Floats, norms: Floats) -> DoubleDouble:
-        kappa = DoubleDouble.nearest(positive(self.threshold, name="threshold"))
-        return predictor.minus(DoubleDouble.of(targets)).clipped(kappa.negated(), kappa)
-
-    def bend(self, predictor: Floats, targets: Floats, norms: Floats, along: Floats) -> Floats:
-        return np.asarray(np.where(np.abs(predictor - targets) < self._kappa, along, 0.0))
-
-    def slope_error(self, row_norm: Fraction) -> float:
+    def derivative_error(self, row_norm: Fraction) -> float:
         return 16 * float(self.shape(row_norm).gradient)
 
     def to_json(self) -> dict[str, str]:
         threshold = decimal_text(positive(self.threshold, name="threshold"))
         return {"loss": self.name, "threshold": threshold} | self._described()
 
-    @property
-    def _kappa(self) -> float:
-        return float(positive(self.threshold, name="threshold"))
-
 
 @dataclass(frozen=True, kw_only=True)
-class ClippedSquaredLoss(_Target):
+class ClippedSquaredLoss(_CutSlope):
     """Least squares whose records pull with a gradient of norm at most `clip`: Huber with a threshold C/‖x‖ of its own.
 
     Guarantee: L = C, β = R². The slope changes sign: the generic bound. (The squared loss itself has no finite L.)
@@ -165,21 +181,13 @@ class ClippedSquaredLoss(_Target):
     def shape(self, row_norm: Fraction) -> LossShape:
         return LossShape(gradient=positive(self.clip, name="clip"), curvature=row_norm * row_norm)
 
-    def value(self, predictor: Floats, targets: Floats, norms: Floats) -> Floats:
-        return _huber_value(predictor - targets, _edge(self.clip, norms))
+    def _edge(self, norms: Floats) -> Floats:
+        return _edge(self.clip, norms)
 
-    def slope(self, predictor: Floats, targets: Floats, norms: Floats) -> Floats:
-        kappa = _edge(self.clip, norms)
-        return np.asarray(np.clip(predictor - targets, -kappa, kappa))
+    def _fine_edge(self, norms: Floats) -> DoubleDouble:
+        return _fine_edge(self.clip, norms)
 
-    def fine_slope(self, predictor: DoubleDouble, targets: Floats, norms: Floats) -> DoubleDouble:
-        kappa = _fine_edge(self.clip, norms)
-        return predictor.minus(DoubleDouble.of(targets)).clipped(kappa.negated(), kappa)
-
-    def bend(self, predictor: Floats, targets: Floats, norms: Floats, along: Floats) -> Floats:
-        return np.asarray(np.where(np.abs(predictor - targets) < _edge(self.clip, norms), along, 0.0))
-
-    def slope_error(self, row_norm: Fraction) -> float:
+    def derivative_error(self, row_norm: Fraction) -> float:
         return 32 * float(self.shape(row_norm).gradient)
 
     def to_json(self) -> dict[str, str]:
@@ -219,23 +227,23 @@ class PoissonLoss:
         inside = np.exp(bounded) - targets * bounded
         return np.asarray((inside + edge * np.abs(predictor - bounded))[:, 0])
 
-    def slope(self, predictor: Floats, targets: Floats, norms: Floats) -> Floats:
+    def first_derivative(self, predictor: Floats, targets: Floats, norms: Floats) -> Floats:
         # Not at the logarithm of the edge: one of size 500 is off by 500 units, and its exponential by that share.
         edge = _edge(self.clip, norms)
         return np.asarray(np.clip(np.exp(np.minimum(predictor, _LARGEST_LOG)) - targets, -edge, edge))
 
-    def fine_slope(self, predictor: DoubleDouble, targets: Floats, norms: Floats) -> DoubleDouble:
+    def fine_derivative(self, predictor: DoubleDouble, targets: Floats, norms: Floats) -> DoubleDouble:
         edge = _fine_edge(self.clip, norms)
         # beyond e^300 the slope is clipped, whatever it is: y and the edge are below 1e130
         bounded = predictor.where(predictor.high > 300.0, DoubleDouble.of(np.full_like(predictor.high, 300.0)))
         return bounded.exponential().minus(DoubleDouble.of(targets)).clipped(edge.negated(), edge)
 
-    def bend(self, predictor: Floats, targets: Floats, norms: Floats, along: Floats) -> Floats:
+    def second_derivative(self, predictor: Floats, targets: Floats, norms: Floats, along: Floats) -> Floats:
         _, low, high = self._edges(targets, norms)
         inside = (predictor > low) & (predictor < high)
         return np.asarray(np.where(inside, np.exp(np.minimum(predictor, high)) * along, 0.0))
 
-    def slope_error(self, row_norm: Fraction) -> float:
+    def derivative_error(self, row_norm: Fraction) -> float:
         # Where the slope is not clipped, e^u <= y + C/‖x‖, so that an exponential of 8 ulp, the difference (1 ulp) and
         # the edge (3 ulp of C/‖x‖) are off by at most 12 ulp of Y‖x‖ + C <= YR + C = β/R. Where exp's error decides
         # whether it is clipped, the slope is continuous and moves by the same. 32 units of L + β/R are twice that.
@@ -251,13 +259,6 @@ class PoissonLoss:
         with np.errstate(divide="ignore"):
             low = np.where(targets > edge, np.log(np.maximum(targets - edge, 1e-300)), -np.inf)
         return edge, low, np.log(targets + edge)
-
-
-def _huber_value(error: Floats, kappa: Floats) -> Floats:
-    """Return e²/2 within ±κ and κ|e| - κ²/2 beyond."""
-    size = np.abs(error)
-    capped = np.minimum(size, kappa)
-    return np.asarray((capped * (size - capped / 2))[:, 0])
 
 
 def _edge(clip: Amount, norms: Floats) -> Floats:

@@ -1,9 +1,9 @@
-"""Private logistic regression: two classes, or several by a joint softmax."""
+"""Private linear classifiers: logistic regression and a support-vector machine."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal, get_args
+from typing import Any, Unpack, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,21 +11,24 @@ from sklearn.base import ClassifierMixin
 
 from sidelight.errors import RangeError, nearest
 from sidelight.guarantees import Amount
-from sidelight.mechanisms.objective_perturbation import Bound
 from sidelight.records import Category, Number
-from sidelight.regression.clipping import OnViolation
-from sidelight.regression.descent.plan import GeometryChoice
-from sidelight.regression.descent.shrinkage import Shrinkage
 from sidelight.regression.descent.targets import Targets
-from sidelight.regression.estimators.goal import Goal, class_weights, declared_classes, label_kinds
+from sidelight.regression.estimators.goal import (
+    ClassifierSettings,
+    Goal,
+    ModelSolver,
+    MultiClass,
+    ObjectiveSettings,
+    OnMissing,
+    class_weights,
+    declared_classes,
+    label_kinds,
+)
 from sidelight.regression.estimators.linear_estimator import LinearEstimator
-from sidelight.regression.estimators.model_settings import ModelSolver, OnMissing
 from sidelight.regression.estimators.private_score import PrivateScoreMixin
-from sidelight.regression.losses import Floats, LogisticLoss, Loss, OneVsRestLoss, SoftmaxLoss
-from sidelight.regression.solver import Solver
+from sidelight.regression.losses import Floats, LogisticLoss, Loss, OneVsRestLoss, SmoothedHingeLoss, SoftmaxLoss
+from sidelight.regression.rows import OnViolation
 from sidelight.session import Session
-
-MultiClass = Literal["softmax", "one_vs_rest"]
 
 
 class LogisticRegression(PrivateScoreMixin, ClassifierMixin, LinearEstimator):  # type: ignore[misc]
@@ -54,11 +57,7 @@ class LogisticRegression(PrivateScoreMixin, ClassifierMixin, LinearEstimator):  
         classes: The labels, public; two give one predictor, more a joint softmax.
         class_weight: Public weights by label, such as {0: 1, 1: 5}; the largest scales the noise. "balanced" would read
             the data and is refused.
-        multi_class: More than two classes as a joint "softmax", or "one_vs_rest": a model each, at nearly twice the
-            noise for ten classes.
         fit_intercept: Adds a constant column (with solver="objective" penalised like the others).
-        intercept_value: The constant of solver="objective"; default `data_norm`, so that the intercept is on the scale
-            of the features. Smaller costs less noise, and the intercept is shrunk more. Descent has no use for it.
         on_violation: "clip" shortens long rows, "normalize" gives every row the full length (in `predict` too).
         on_missing: "drop" leaves rows out that miss a value or have an undeclared label. "raise" raises for them, as
             scikit-learn does, before any charge: the curator's own choice, whose errors must not be forwarded.
@@ -68,22 +67,24 @@ class LogisticRegression(PrivateScoreMixin, ClassifierMixin, LinearEstimator):  
             accuracy, never the guarantee, and nothing where it is not chosen; `prediction_` says what was used. Public
             rows longer than `data_norm` are refused.
         rows: About how many rows there are, as far as that is public; a wrong number costs accuracy only.
-        odds: How much more a prediction is believed beforehand than none; 1 where you are unsure.
-        geometry: The coordinates of descent: "private" releases them, "public" takes those of public rows, "none" does
-            without, for sparse and very wide rows; "auto" takes those of public rows if they are enough and chosen.
-        shrinkage: How descent draws the model to its prediction, or to 0: by "evidence", "stein" or "none".
-        passes: Steps of descent, instead of 8 or 16.
-        regularisation: λ beside the sum of losses (scikit-learn's C is 1/λ); default: the least. This and all that
-            follow are of solver="objective".
-        theta_norm: A public guess of the coefficients' norm, which raises λ.
-        rows_at_most: A public bound of the number of rows; give it above a million. `fit` warns where the
-            regularisation outweighs so many rows. Descent has no use for it.
-        tolerance: τ, the certified bound of the gradient at the released point; default a millionth of L.
-        bound: "tight", or "thesis" and "generic" for comparison.
-        minimiser: "auto", "newton", "newton_cg" or "accelerated"; outside the privacy proof.
         session: The budget to charge; X must be rows of what it protects, one for each unit.
         random_state: None. A whole number makes the noise reproducible and the model NOT PRIVATE, with a
             `NotPrivateWarning`: for tests.
+        settings: Settings of the solver, for experts; `get_params` lists those that were given. Of both: `odds`, how
+            much more a prediction is believed beforehand than none, 9 by default; 1 where you are unsure.
+            Of "descent": `geometry`, the coordinates: "private" releases them, "public" takes those of public rows,
+            "none" does without, for sparse and very wide rows, and "auto", the default, takes those of public rows if
+            they are enough and chosen; `shrinkage`, how the model is drawn to its prediction, or to 0: by "evidence"
+            (default), "stein" or "none"; `passes`, the steps, instead of 8 or 16.
+            Of "objective": `regularisation`, λ beside the sum of losses (scikit-learn's C is 1/λ), by default the
+            least; `theta_norm`, a public guess of the coefficients' norm, which raises λ; `intercept_value`, the
+            constant, by default `data_norm`: smaller costs less noise, and the intercept is shrunk more;
+            `rows_at_most`, a public bound of the number of rows, to be given above a million (`fit` warns where the
+            regularisation outweighs so many rows); `tolerance`, τ, the certified bound of the gradient at the released
+            point, by default a millionth of L; `bound`, "tight", or "thesis" and "generic" for comparison;
+            `minimiser`, "auto", "newton", "newton_cg" or "accelerated", outside the privacy proof; `multi_class`, more
+            than two classes as a joint "softmax" (default) or as "one_vs_rest", a model each, at nearly twice the noise
+            for ten classes.
 
     Attributes after a fit: `coef_`, `intercept_`, `classes_`, `n_features_in_`, `privacy_` (every public constant),
     `guarantee_`, `release_`, and with a prediction `prediction_`. There is no training score: it would be a release.
@@ -96,6 +97,10 @@ class LogisticRegression(PrivateScoreMixin, ClassifierMixin, LinearEstimator):  
     ['yes', 'no']
     """
 
+    classes: Any
+    class_weight: Any
+    _settings = frozenset(ClassifierSettings.__annotations__)
+
     def __init__(
         self,
         *,
@@ -104,52 +109,17 @@ class LogisticRegression(PrivateScoreMixin, ClassifierMixin, LinearEstimator):  
         data_norm: Amount | None = None,
         classes: Any = None,
         class_weight: Mapping[Any, Amount] | None = None,
-        multi_class: MultiClass = "softmax",
         fit_intercept: bool = True,
-        intercept_value: Amount | None = None,
         on_violation: OnViolation = "clip",
         on_missing: OnMissing = "drop",
         solver: ModelSolver = "descent",
         prediction: Any = None,
         rows: int | None = None,
-        odds: Amount = 9,
-        geometry: GeometryChoice = "auto",
-        shrinkage: Shrinkage = "evidence",
-        passes: int | None = None,
-        regularisation: Amount | None = None,
-        theta_norm: Amount | None = None,
-        rows_at_most: int | None = None,
-        tolerance: Amount | None = None,
-        bound: Bound = "tight",
-        minimiser: Solver = "auto",
         session: Session | None = None,
         random_state: int | None = None,
+        **settings: Unpack[ClassifierSettings],
     ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.data_norm = data_norm
-        self.classes = classes
-        self.class_weight = class_weight
-        self.multi_class = multi_class
-        self.fit_intercept = fit_intercept
-        self.intercept_value = intercept_value
-        self.on_violation = on_violation
-        self.on_missing = on_missing
-        self.solver = solver
-        self.prediction = prediction
-        self.rows = rows
-        self.odds = odds
-        self.geometry = geometry
-        self.shrinkage = shrinkage
-        self.passes = passes
-        self.regularisation = regularisation
-        self.theta_norm = theta_norm
-        self.rows_at_most = rows_at_most
-        self.tolerance = tolerance
-        self.bound = bound
-        self.minimiser = minimiser
-        self.session = session
-        self.random_state = random_state
+        self._store(locals())
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -176,7 +146,7 @@ class LogisticRegression(PrivateScoreMixin, ClassifierMixin, LinearEstimator):  
         return Targets(kind="logistic" if len(labels) == 2 else "softmax", classes=labels, class_weights=weights)
 
     def decision_function(self, X: Any) -> Floats:  # noqa: N803
-        """Return xᵀθ: one number a row for two classes, one a class for more."""
+        """Return xᵀθ: one number per row for two classes, one per class for more."""
         scores = np.asarray(self._rows(X) @ self.coef_.T + self.intercept_)
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
@@ -225,3 +195,68 @@ class LogisticRegression(PrivateScoreMixin, ClassifierMixin, LinearEstimator):  
         if len(labels) == 2:
             return LogisticLoss(classes=labels, class_weights=(weights[0], weights[1]) if weights else (1, 1))
         return SoftmaxLoss(classes=labels, class_weights=weights)
+
+
+class LinearSVC(PrivateScoreMixin, ClassifierMixin, LinearEstimator):  # type: ignore[misc]
+    """Fit a linear classifier of two classes with (ε, δ)-differential privacy, by the smoothed hinge loss.
+
+    Guarantee: as `LogisticRegression`, by the generic bound: it needs 1.3 times the noise of the Gaussian mechanism.
+
+    Accuracy: `LogisticRegression` is usually the better model for the same price, and gives probabilities.
+
+    Args:
+        classes: The two labels, public.
+        width: Over how much the hinge's corner is rounded: more width, less regularisation.
+        epsilon, delta, data_norm, session, random_state: As in `LogisticRegression`.
+        fit_intercept, on_violation, on_missing, prediction, rows: As in `LogisticRegression`.
+        settings: Those of objective perturbation, as in `LogisticRegression`.
+
+    >>> import numpy as np
+    >>> from sidelight.regression.estimators import LinearSVC
+    >>> X, y = np.array([[0.6, 0.1], [-0.6, 0.2]] * 2000), np.array([1, 0] * 2000)
+    >>> model = LinearSVC(epsilon=1, delta="1e-6", data_norm=1, classes=[0, 1]).fit(X, y)
+    >>> model.predict([[0.6, 0.1], [-0.6, 0.1]]).tolist()
+    [1, 0]
+    """
+
+    classes: Any
+    width: Any
+
+    def __init__(
+        self,
+        *,
+        epsilon: Amount | None = None,
+        delta: Amount | None = None,
+        data_norm: Amount | None = None,
+        classes: Any = None,
+        width: Amount = 0.5,
+        fit_intercept: bool = True,
+        on_violation: OnViolation = "clip",
+        on_missing: OnMissing = "drop",
+        prediction: Any = None,
+        rows: int | None = None,
+        session: Session | None = None,
+        random_state: int | None = None,
+        **settings: Unpack[ObjectiveSettings],
+    ) -> None:
+        self._store(locals())
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        return tags
+
+    def _goal(self, column: Number | Category | None = None) -> Goal:
+        classes = declared_classes(self.classes, column, at_most=2)
+        low, high = classes.tolist()
+        loss = SmoothedHingeLoss(classes=(low, high), width=self.width)
+        return Goal(loss=loss, target_kinds=label_kinds(classes), classes=classes)
+
+    def decision_function(self, X: Any) -> Floats:  # noqa: N803
+        """Return xᵀθ; positive for the second class."""
+        return np.asarray(self._rows(X) @ self.coef_[0] + self.intercept_[0])
+
+    def predict(self, X: Any) -> NDArray[Any]:  # noqa: N803
+        """Return the class on whose side a row lies."""
+        positive = self.decision_function(X) > 0
+        return np.asarray(self.classes_[positive.astype(int)])

@@ -1,8 +1,8 @@
-"""The rows of a descent that stay where they are: workers code and bound them once and keep the codes; sums come here.
+"""Distributed rows of a descent: workers bound and code them once and keep the codes; only sums come here.
 
 A pass sends a public map and a public point, or what else `row_sums` names, and gets the exact integer sum of every
-part back. The kernels are those of rows on this machine, so the integers are the same, and so is the release under the
-same noise. What workers keep is dropped when the descent ends, however it ends.
+part back. The kernels are those of local rows, so the integers are the same, and so is the release under the same
+noise. What workers keep is dropped when the descent ends, however it ends.
 """
 
 from __future__ import annotations
@@ -23,46 +23,37 @@ from sidelight.aggregates.collect import RowsThatCount
 from sidelight.aggregates.states import state_from_bytes, state_to_bytes
 from sidelight.progress import progress
 from sidelight.records.rows import KEPT_BLOCK_BYTES, Batch, Pinned, ReducesAway
-from sidelight.regression.clipping import is_sparse
 from sidelight.regression.descent.geometry import Floats
-from sidelight.regression.descent.integer_rows import Integers, RowMap
-from sidelight.regression.descent.mapped_rows import CodedRows, coded_block, mapped_block, sum_of_block
+from sidelight.regression.descent.integer_rows import GeometryMap, Integers
+from sidelight.regression.descent.mapped_rows import coded_block, mapped_block, sum_of_block
 from sidelight.regression.descent.row_sums import CodedPasses, CodedSum, ExactSum, MappedSum
-from sidelight.regression.rows import RowPolicy, Rows
+from sidelight.regression.rows import RowPolicy, is_sparse
 
 #: Makes features and targets of coded rows, row by row; it can be pickled.
 Decoded = Callable[[Iterable[CodeArrays]], Iterator[tuple[Any, NDArray[Any]]]]
 
 
 @dataclass(frozen=True, repr=False)
-class AwayExamples:
-    """Examples that only workers may read: where they are, which rows count, and how one becomes bounded numbers."""
+class DistributedExamples:
+    """Distributed examples: where they are, which rows count, and how one becomes bounded numbers."""
 
     place: ReducesAway
     counted: RowsThatCount
     decoded: Decoded
     policy: RowPolicy
 
+    @contextmanager
+    def coded(self, *, data_norm: float, dense: bool) -> Iterator[CodedPasses]:
+        """Code the rows where they are, for the passes of one descent; what workers keep is dropped at its end."""
+        work = CodedBlocks(self.counted, self.decoded, self.policy, data_norm, dense)
+        kept = self.place.pinned(self.counted.wanted, work)
+        try:
+            yield KeptCodes(kept)
+        finally:
+            kept.drop()
+
     def __repr__(self) -> str:
-        return "AwayExamples()"
-
-
-@contextmanager
-def opened(rows: Rows | AwayExamples, *, data_norm: float, dense: bool) -> Iterator[CodedPasses]:
-    """Open the rows for the passes of one descent; what workers keep of them is dropped at its end.
-
-    `dense`: whether the Gram matrix of the codes is wanted, for which they may be no sparse matrix.
-    """
-    if not isinstance(rows, AwayExamples):
-        yield CodedRows(rows, data_norm=data_norm, dense=dense)
-        return
-    kept = rows.place.pinned(
-        rows.counted.wanted, CodedBlocks(rows.counted, rows.decoded, rows.policy, data_norm, dense)
-    )
-    try:
-        yield KeptCodes(kept)
-    finally:
-        kept.drop()
+        return "DistributedExamples()"
 
 
 @dataclass(frozen=True)
@@ -89,7 +80,7 @@ class CodedBlocks:
 
 @dataclass(frozen=True)
 class SumOfBlocks(ABC):
-    """Ask for a sum over what workers keep."""
+    """A request for a sum over what workers keep."""
 
     statistic: CodedSum | MappedSum
 
@@ -112,7 +103,7 @@ class SumOfBlocks(ABC):
 
 @dataclass(frozen=True)
 class SumOfCodes(SumOfBlocks):
-    """Ask for a sum over codes."""
+    """A request for a sum over codes."""
 
     statistic: CodedSum
 
@@ -123,10 +114,10 @@ class SumOfCodes(SumOfBlocks):
 
 @dataclass(frozen=True)
 class SumOfMapped(SumOfBlocks):
-    """Ask for a sum over rows that are mapped to a public geometry."""
+    """A request for a sum over rows that are mapped to a public geometry."""
 
     statistic: MappedSum
-    mapping: RowMap
+    mapping: GeometryMap
 
     def of_block(self, codes: Any, targets: Floats) -> Integers:
         """Return the sum over one block."""
@@ -143,7 +134,7 @@ class KeptCodes:
         """Return the sum over all rows, in one pass."""
         return _together(statistic.shape, self._kept.ask(SumOfCodes(statistic)))
 
-    def mapped(self, mapping: RowMap) -> KeptRows:
+    def mapped(self, mapping: GeometryMap) -> KeptRows:
         """Return the rows as the integers of a geometry: mapped by the workers, in every pass."""
         return KeptRows(self._kept, mapping)
 
@@ -158,7 +149,7 @@ class KeptCodes:
 class KeptRows:
     """The same, mapped: PRIVATE."""
 
-    def __init__(self, kept: Pinned, mapping: RowMap) -> None:
+    def __init__(self, kept: Pinned, mapping: GeometryMap) -> None:
         self._kept, self._mapping = kept, mapping
         if mapping.geometry.map is not None:  # made here and sent: another machine might round a product otherwise
             _ = mapping.factors, mapping.offsets

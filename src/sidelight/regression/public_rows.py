@@ -1,10 +1,12 @@
-"""What private rows may be like, as far as public numbers say: the law that a forecast draws its rows from.
+"""What public rows say: fits of them alone, and the law that a forecast draws its rows from.
 
-Public rows of a prediction say most: how features vary, what they tell about the target, and how sure that is. The true
-coefficients are drawn anew about what a penalised fit of these rows finds, as far off as it may be, so that the
-prediction is as wrong as its own rows say. Without public rows there is a guess: features that fill their declared
-ranges, and a target of which they explain any share, one half in the middle. Nothing here reads a private row; nothing
-moves a guarantee.
+A fit is the minimum of a penalised loss: the start of a descent, the centre of an objective, or the law of a forecast.
+Nothing public is certified. Hand-made because scikit-learn takes a second to load, and because the losses are the
+library's own.
+
+The law: the true coefficients are drawn anew about what a fit of the public rows finds, as far off as it may be, so
+that the prediction is as wrong as its own rows say. Without public rows features fill their declared ranges, and
+explain any share of the target. Nothing here reads a private row or moves a guarantee.
 """
 
 from __future__ import annotations
@@ -21,8 +23,104 @@ from scipy.special import softmax as softmax_of
 from sidelight.noise import Source
 from sidelight.regression.losses import Floats, LogisticLoss, Loss, SoftmaxLoss
 from sidelight.regression.model_predictions import PredictedCoefficients, PublicExamples
-from sidelight.regression.public_fit import PublicRidge, penalised_fit, public_ridge
 from sidelight.regression.rows import Block
+
+_MOST_STEPS = 500
+#: An intercept that is not penalised may run off where all rows agree; this holds it.
+_LEAST_PENALTY = 1e-6
+#: Penalties of a ridge regression; leaving one row out says which.
+_PENALTIES = np.logspace(-4, 3, 15)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PublicRidge:
+    """A ridge regression of public rows, and how sure it is of itself.
+
+    Args:
+        weights: One a column.
+        level: What it predicts at `mean`.
+        mean: The mean row; 0 without an intercept.
+        penalty: The one under which a row that is left out is predicted best.
+        residual_variance: Of targets about the model.
+        errors: The targets minus what the model says of their rows.
+        ways: (directions, columns): the rows' own directions, of length 1.
+        squares: The sum of squares of the rows along each.
+        left_out: The mean squared error of rows that are left out.
+    """
+
+    weights: Floats
+    level: float
+    mean: Floats
+    penalty: float
+    residual_variance: float
+    errors: Floats
+    ways: Floats
+    squares: Floats
+    left_out: float
+
+
+def public_ridge(rows: Floats, targets: Floats, *, intercept: bool) -> PublicRidge:
+    """Fit public rows by ridge regression, with the penalty under which rows that are left out are predicted best."""
+    m, d = rows.shape
+    mean = rows.mean(axis=0) if intercept else np.zeros(d)
+    level = float(targets.mean()) if intercept else 0.0
+    left, sizes, right = np.linalg.svd(rows - mean, full_matrices=False)
+    squares, seen, centred = sizes**2, left.T @ (targets - level), targets - level
+
+    def residuals(penalty: float) -> tuple[Floats, Floats]:
+        kept = squares / (squares + penalty)
+        return centred - left @ (kept * seen), left**2 @ kept + (1 / m if intercept else 0.0)
+
+    def left_out(penalty: float) -> float:
+        errors, leverage = residuals(penalty)
+        return float(np.sum((errors / np.maximum(1 - leverage, 1e-6)) ** 2))
+
+    penalty = float(min(_PENALTIES, key=left_out))
+    errors, leverage = residuals(penalty)
+    return PublicRidge(
+        weights=right.T @ (sizes / (squares + penalty) * seen),
+        level=level,
+        mean=mean,
+        penalty=penalty,
+        residual_variance=max(float(errors @ errors) / max(m - float(leverage.sum()), m / 2), 1e-12),
+        errors=errors,
+        ways=right,
+        squares=squares,
+        left_out=left_out(penalty) / m,
+    )
+
+
+def penalised_fit(loss: Loss, block: Block, *, penalty: float, start: Floats | None = None) -> Floats:
+    """Return coefficients (columns, outputs) that minimise Σ f + penalty/2·‖w‖² over public rows, intercept free.
+
+    Args:
+        loss: The loss.
+        block: Bounded public rows.
+        penalty: Beside the sum of the losses; scikit-learn's 1/C.
+        start: Where to begin; 0 if left out.
+    """
+    from scipy.optimize import minimize
+
+    columns = block.features.shape[1] + (block.intercept is not None)
+    shape = (columns, loss.outputs)
+    weights = np.full((columns, 1), penalty)
+    if block.intercept is not None:
+        weights[-1] = _LEAST_PENALTY
+
+    def value_and_slope(flat: Floats) -> tuple[float, Floats]:
+        theta = flat.reshape(shape)
+        predictor = block.predict(theta)
+        value = float(loss.value(predictor, block.targets, block.norms).sum() + (weights * theta**2).sum() / 2)
+        slope = block.gather(loss.first_derivative(predictor, block.targets, block.norms)) + weights * theta
+        return value, slope.ravel()
+
+    begin = np.zeros(shape) if start is None else start
+    found = minimize(
+        value_and_slope, begin.ravel(), jac=True, method="L-BFGS-B", options={"maxiter": _MOST_STEPS, "gtol": 1e-6}
+    )
+    point = np.asarray(found.x, np.float64).reshape(shape)
+    return point if np.isfinite(point).all() else np.zeros(shape)
+
 
 Basis = Literal["public rows", "declared shape"]
 
@@ -36,7 +134,7 @@ _LEAST_EXPLAINED, _MOST_EXPLAINED, _MIDDLE = 0.05, 0.95, 0.5
 #: The deviation of the log odds of two classes at which features explain a half.
 _LOG_ODDS = 2.0
 #: Penalties of a classifier of public rows, and in how many parts these are left out to choose one.
-_PENALTIES, _FOLDS = (0.0001, 0.001, 0.01, 0.1, 1.0, 10.0), 5
+_CLASS_PENALTIES, _FOLDS = (0.0001, 0.001, 0.01, 0.1, 1.0, 10.0), 5
 
 
 class Dice:
@@ -67,7 +165,7 @@ class Population:
         rows: Rows that others are drawn from, with replacement.
         apart: The share of a row's variance that is drawn column by column: covariances of few rows are mostly chance.
         theta: (features + 1, outputs), the intercept last: the true coefficients.
-        residuals: What is added to a number, one a row; None for classes.
+        residuals: What is added to a number, one per row; None for classes.
     """
 
     rows: Floats
@@ -243,7 +341,7 @@ def _classifier(rows: Floats, places: Floats, *, outputs: int, intercept: bool) 
     ]
     fitted: list[Floats | None] = [None] * _FOLDS
     scores = {}
-    for penalty in sorted(_PENALTIES, reverse=True):  # each begins where the one before ended
+    for penalty in sorted(_CLASS_PENALTIES, reverse=True):  # each begins where the one before ended
         told = np.zeros((len(rows), outputs))
         fitted = [
             penalised_fit(loss, kept, penalty=penalty, start=start)
