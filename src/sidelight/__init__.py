@@ -43,9 +43,9 @@ if TYPE_CHECKING:
     from sidelight.predictions import PublicData as PublicData
     from sidelight.predictions import hedge as hedge
     from sidelight.public_scaler import PublicScaler as PublicScaler
-    from sidelight.quantiles import PrivateHistograms as PrivateHistograms
-    from sidelight.quantiles import PubPrev as PubPrev
-    from sidelight.quantiles import PubProx as PubProx
+    from sidelight.published.private_histograms import PrivateHistograms as PrivateHistograms
+    from sidelight.published.released_learners import PubPrev as PubPrev
+    from sidelight.published.released_learners import PubProx as PubProx
     from sidelight.quantiles import PubTrack as PubTrack
     from sidelight.quantiles import Quantiles as Quantiles
     from sidelight.quantiles import Sequence as Sequence
@@ -115,7 +115,8 @@ _HOME = {
     "sidelight.ledger": ("open_ledger",),
     "sidelight.predictions": ("PublicData", "hedge"),
     "sidelight.public_scaler": ("PublicScaler",),
-    "sidelight.quantiles": ("PubPrev", "PubProx", "Sequence"),
+    "sidelight.published.released_learners": ("PubPrev", "PubProx"),
+    "sidelight.quantiles": ("Sequence",),
     "sidelight.records": ("Category", "Date", "Drop", "Fill", "Label", "Number", "PersonId", "Schema", "Table"),
     "sidelight.records.expressions": ("col",),
     "sidelight.records.nonprivate_check": ("nonprivate_check",),
