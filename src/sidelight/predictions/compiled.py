@@ -47,15 +47,12 @@ class PiecewiseCDF(Protocol):
     @property
     def many(self) -> bool:
         """Return whether pieces are so many that heights are better computed one by one, by `at`."""
-        ...
 
     def line(self, index: int) -> FlooredLine:
         """Return the piece that holds an index; every index, beyond the ends of the grid too, has one."""
-        ...
 
     def at(self, index: int) -> int:
         """Return the height at an index."""
-        ...
 
 
 class Heights(Protocol):
@@ -63,7 +60,6 @@ class Heights(Protocol):
 
     def at(self, index: int) -> int:
         """Return the height at an index."""
-        ...
 
 
 #: First index, index behind the last, and what gives each component's height between.

@@ -87,40 +87,31 @@ class Prior(Protocol):
     @property
     def origin(self) -> Origin:
         """Return where the prediction came from."""
-        ...
 
     @property
     def needs_hedge(self) -> bool:
         """Return whether being wrong costs ranks in proportion to the mistake, so that mixing is advised."""
-        ...
 
     def log_mass(self, lower: ArrayLike, upper: ArrayLike) -> NDArray[np.float64]:
         """Return log mu((lower, upper]), -inf for an empty interval."""
-        ...
 
     def inverse_in(self, lower: ArrayLike, upper: ArrayLike, v: ArrayLike) -> NDArray[np.float64]:
         """Map uniform v in (0, 1) to a draw from mu restricted to (lower, upper]."""
-        ...
 
     def cdf(self, x: ArrayLike) -> NDArray[np.float64]:
         """Return mu((-inf, x])."""
-        ...
 
     def sf(self, x: ArrayLike) -> NDArray[np.float64]:
         """Return mu((x, inf)), accurate where it is tiny."""
-        ...
 
     def piecewise_cdfs(self, grid: Outcomes, weight: int) -> tuple[PiecewiseCDF, ...]:
         """Return integer cumulative masses on the grid that add up to at most `weight`, each with its own knots."""
-        ...
 
     def compile(self, grid: Outcomes) -> CompiledPrior:
         """Return the exact integer masses that a release on this grid uses."""
-        ...
 
     def to_json(self) -> dict[str, object]:
         """Return nested strings; `prior_from_json` is the inverse."""
-        ...
 
 
 class PriorLaw:

@@ -7,7 +7,7 @@ deep-learning framework, and its state must survive the night, every bit of it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -83,7 +83,9 @@ class Cocob:
 
     def to_json(self) -> dict[str, object]:
         """Return the state in hexadecimal floats: every bit comes back."""
-        written: dict[str, object] = {name: _hex(getattr(self, name)) for name in _ARRAYS}
+        written: dict[str, object] = {
+            name: [float(number).hex() for number in getattr(self, name).ravel()] for name in _ARRAYS
+        }
         written["shape"] = [str(length) for length in self.start.shape]
         written["caution"] = self.caution.hex()
         return written
@@ -93,19 +95,14 @@ class Cocob:
         """Read what `to_json` wrote."""
         try:
             shape = tuple(int(length) for length in texts_of(written, "shape"))
-            arrays = {name: _unhex(texts_of(written, name), shape) for name in _ARRAYS}
+            arrays = {
+                name: np.array([float.fromhex(text) for text in texts_of(written, name)]).reshape(shape)
+                for name in _ARRAYS
+            }
             caution = float.fromhex(text_of(written, "caution"))
         except ValueError as error:
             raise RangeError(f"a stored learner cannot be read: {error}") from None
         return cls(**arrays, caution=caution)
-
-
-def _hex(numbers: Floats) -> list[str]:
-    return [float(number).hex() for number in numbers.ravel()]
-
-
-def _unhex(texts: Sequence[str], shape: tuple[int, ...]) -> Floats:
-    return np.array([float.fromhex(text) for text in texts], dtype=np.float64).reshape(shape)
 
 
 def fit_laplace_online(

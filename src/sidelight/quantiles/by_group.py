@@ -188,8 +188,8 @@ class PreparedCellPriors(SurePrepared):
             return answer
         value = answer.value
         columns = {name: value[name] for name in value.columns}
-        table = GroupTable(keys=value.keys_of_groups, groups=value.groups, columns=columns, notes=notes | value.notes)
-        return replace(answer, value=table)
+        noted = GroupTable(keys=value.keys_of_groups, groups=value.groups, columns=columns, notes=notes | value.notes)
+        return replace(answer, value=noted)
 
 
 def compiled_on(grid: Outcomes, priors: tuple[Prior, ...]) -> CellPrior:
@@ -203,15 +203,6 @@ def _read_all(answer: Answer) -> Sequence[float]:
     if isinstance(value, GroupTable):
         return [float(value[name][0]) for name in value.columns if name.startswith("q")]
     return [float(each) for each in value]
-
-
-def total_levels(levels: Sequence[Fraction]) -> tuple[Fraction, ...]:
-    """Return the levels that are released of all rows: the wanted ones and the quartiles.
-
-    >>> len(total_levels([Fraction(1, 2)]))
-    3
-    """
-    return tuple(sorted({*levels, Fraction(1, 4), Fraction(1, 2), Fraction(3, 4)}))
 
 
 #: Groups times levels that are released at once: what runs after a charge takes minutes and no more.
@@ -239,7 +230,8 @@ def with_own_priors(query: Any, schema: Schema) -> PreparedCellPriors:
     if query.borrow is not None:
         limits: dict[str, Any] = {"max_groups": None, "max_rows_per_group": None} if query.where is None else {}
         few = replace(_part(query, BORROW_SHARE), delta=None, by=(), prediction=None, **limits)
-        prepared = replace(few, levels=total_levels(exact_levels(query.levels))).prepare(schema)
+        levels = tuple(sorted({*exact_levels(query.levels), *map(Fraction, ("1/4", "1/2", "3/4"))}))
+        prepared = replace(few, levels=levels).prepare(schema)
         assert isinstance(prepared, PreparedQuantiles)
         total, request["borrow"] = prepared, query.borrow
     default, cells = default_prior(number_of(query, schema)), tuple(product(*groups.groups.keys))

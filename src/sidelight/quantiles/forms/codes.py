@@ -64,8 +64,10 @@ class CountedRounds:
     @property
     def rounds(self) -> list[Round]:
         """What was counted as rounds: groups and codes, or codes alone."""
-        parents = ((), self.parents)
-        return [Round.of(*each) for each in zip(self.noisy, self.variances, parents, strict=False)]
+        found = [Round.of(self.noisy[0], self.variances[0])]
+        if len(self.noisy) == 2:
+            found.append(Round.of(self.noisy[1], self.variances[1], self.parents))
+        return found
 
     @cached_property
     def ranks(self) -> Floats:

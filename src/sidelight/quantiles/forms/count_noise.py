@@ -365,29 +365,8 @@ def noise_of(rounds: Sequence[Round], weights: Floats, *, rounded: bool = False)
     return [matrix * each for matrix, each in zip(matrices, deviations, strict=True)]
 
 
-def tail_bound(
-    noise: Sequence[Floats], chance: Floats, selections: Selections, fixed: Floats, *, gaussian: bool, assumption: str
-) -> TailBound:
-    """Bound every level at once: noise, chance and selections, above what is fixed."""
-    terms = NoiseTerms(
-        laplace=() if gaussian else noise,
-        gaussian=noise if gaussian else (),
-        chance=chance,
-        selections=selections.matrix,
-        uneven=selections.uneven,
-        rows=equal_shares(selections.uneven > 0),
-    )
-    found, per_log = linear_bound(terms, above=fixed)
-    return TailBound(
-        unit="ranks",
-        assumption=assumption,
-        fixed=tuple((fixed + found).tolist()),
-        per_log=tuple(per_log.tolist()),
-    )
-
-
 def equal_shares(selected: NDArray[np.bool_]) -> Floats:
-    """Return among how many rows each shares the failure probability: selected levels have half of it, if both occur.
+    """Return the reciprocal of each row's share of the failure probability: selected levels have half, if both occur.
 
     Every row has a share: between two levels of a cell the noise is linear, but the chance inside it is not.
     """

@@ -30,7 +30,16 @@ from sidelight.quantiles.forms.cell_selection import (
     whole_cell,
 )
 from sidelight.quantiles.forms.cells_plan import QUARTILES, SHARE_STEP, rate_of
-from sidelight.quantiles.forms.count_noise import STEP, PlacedLevels, Selections, counted_bound, noise_of, tail_bound
+from sidelight.quantiles.forms.count_noise import (
+    STEP,
+    NoiseTerms,
+    PlacedLevels,
+    Selections,
+    counted_bound,
+    equal_shares,
+    linear_bound,
+    noise_of,
+)
 from sidelight.quantiles.forms.least_squares import Round, ranks_of, texts
 from sidelight.release import TailBound
 
@@ -138,9 +147,21 @@ def select_bound(plan: SelectPlan, released: SelectedCells, levels: Sequence[Fra
     variance = 2 / rate_of(plan.counts) ** 2
     rounds = [Round.of(released.noisy, variance)]
     noise = noise_of(rounds, placed.weights(shares, released.ranks.size - 1))
-    words = "records are at most 4 times as dense, within a cell, as the prior"
-    chance, fixed = np.zeros(shares.size), np.full(shares.size, STEP)
-    gaussian = not plan.counts.is_pure
-    anywhere = counted_bound(released.noisy, variance, owners, levels, gaussian=gaussian)
+    terms = NoiseTerms(
+        laplace=noise,  # a pure price: `FormRule` takes no other for this form
+        gaussian=(),
+        chance=np.zeros(shares.size),
+        selections=selections.matrix,
+        uneven=selections.uneven,
+        rows=equal_shares(selections.uneven > 0),
+    )
+    off, per_log = linear_bound(terms, above=np.full(shares.size, STEP))
+    likely = TailBound(
+        unit="ranks",
+        assumption="records are at most 4 times as dense, within a cell, as the prior",
+        fixed=tuple((off + STEP).tolist()),
+        per_log=tuple(per_log.tolist()),
+    )
+    anywhere = counted_bound(released.noisy, variance, owners, levels, gaussian=False)
     stated = anywhere.changed(lambda found, per_log: (tuple(each + STEP for each in found), per_log))
-    return stated.with_likely(tail_bound(noise, chance, selections, fixed, gaussian=gaussian, assumption=words))
+    return stated.with_likely(likely)

@@ -175,12 +175,9 @@ class CurveState:
 
     # --- what a day says ----------------------------------------------------------------------------------------------
 
+    @np.errstate(all="ignore")
     def read(self, features: Floats, cells: CountedCells, *, apart: float) -> DayReading:
         """Weigh a day's counts against what was expected of it."""
-        with np.errstate(all="ignore"):
-            return self._read(features, cells, apart)
-
-    def _read(self, features: Floats, cells: CountedCells, apart: float) -> DayReading:
         knots, low = len(self.levels), cells.below
         rows = self._rows(cells)
         counts, variances, outer = self._with_outer(cells, rows)
@@ -265,12 +262,9 @@ class CurveState:
 
     # --- learning -----------------------------------------------------------------------------------------------------
 
+    @np.errstate(all="ignore")
     def after_counts(self, features: Floats, cells: CountedCells, *, apart: float) -> CurveState:
         """Return the state after a day of counts; `apart` is a distance that no values of interest have."""
-        with np.errstate(all="ignore"):
-            return self._after_counts(features, cells, apart)
-
-    def _after_counts(self, features: Floats, cells: CountedCells, apart: float) -> CurveState:
         assert self.slow is not None
         assert self.fast is not None
         found = self.read(features, cells, apart=apart)
@@ -301,12 +295,9 @@ class CurveState:
         )
         return moved if moved._is_finite else replace(self, lost=True)
 
+    @np.errstate(all="ignore")
     def after_values(self, features: Floats, levels: Floats, values: Floats, *, memory: float) -> CurveState:
         """Return the state after a day whose quantiles were released without counts."""
-        with np.errstate(all="ignore"):
-            return self._after_values(features, levels, values, memory=memory)
-
-    def _after_values(self, features: Floats, levels: Floats, values: Floats, *, memory: float) -> CurveState:
         if self.slow is None or self.fast is None or self.lost:
             curve = np.maximum.accumulate(np.interp(self.levels, levels, values))
             return self._begun(features, curve, memory=memory, rows=self.rows)

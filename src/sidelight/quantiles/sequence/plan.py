@@ -35,23 +35,18 @@ class PublishedLearner(Protocol):
     @property
     def scale(self) -> float | tuple[float, ...]:
         """How far quantiles typically move."""
-        ...
 
     def begin(self, levels: int, *, granularity: float) -> Any:
         """Return the state before the first day."""
-        ...
 
     def read(self, written: Mapping[str, Any], levels: int, *, granularity: float) -> Any:
         """Read a state that `to_json` wrote."""
-        ...
 
     def priors(self, learned: Any, features: Floats, *, origin: Origin, nonnegative: bool) -> tuple[Prior, ...]:
         """Return the prediction for a day."""
-        ...
 
     def to_json(self) -> dict[str, Any]:
         """Return the description that the digest of a plan covers."""
-        ...
 
 
 Learner = PubTrack | PublishedLearner
@@ -103,7 +98,7 @@ class SequencePlan:
                 "learner must be PubTrack(...), PubPrev(...), PubProx(...) or PrivateHistograms(...), "
                 f"got {type(self.learner).__name__}"
             )
-        object.__setattr__(self, "learner", replace(self.learner))  # type: ignore[type-var]  # a copy, checked again
+        object.__setattr__(self, "learner", replace(self.learner))  # a copy, checked again
         if self.query.prediction is not None:
             raise RangeError(
                 "a sequence predicts by itself: leave prediction out of the query, tell the learner instead"

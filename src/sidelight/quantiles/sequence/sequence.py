@@ -302,12 +302,10 @@ class Sequence:
         """
         public = self.plan.features(features)
         self._catch_up()
-        date = self._next_day() if day is None else read_day(day, begun=False)
-        return self.plan.priors(self._state.learned, self.plan.numbers(public, date), self._origin())
-
-    def _next_day(self) -> datetime.date:
         last = self._state.last_day
-        return newest_day() if last is None else last + datetime.timedelta(1)
+        following = newest_day() if last is None else last + datetime.timedelta(1)
+        date = following if day is None else read_day(day, begun=False)
+        return self.plan.priors(self._state.learned, self.plan.numbers(public, date), self._origin())
 
     @property
     def last_day(self) -> datetime.date | None:
