@@ -24,7 +24,7 @@ from sidelight.aggregates.moments import MOST_COLUMNS
 from sidelight.errors import SidelightError
 from sidelight.quantiles.by_group import MOST_RELEASED
 from sidelight.quantiles.forms.rule import MOST_CODES
-from sidelight.quantiles.query_checks import MOST_LEVELS
+from sidelight.quantiles.query import MOST_LEVELS
 from sidelight.session.pipeline import _run_one
 from sidelight.session.query import prepare_query
 from sidelight.summaries.clipping import _MOST_TREES

@@ -19,10 +19,10 @@ from benchmarks.measuring import sized
 from sidelight.aggregates import collect_ranks
 from sidelight.noise import Source
 from sidelight.predictions import guess
+from sidelight.published.private_histograms import DayStep, LearnedHistograms
 from sidelight.quantiles import nonprivate_gap
 from sidelight.quantiles.sequence.day import query_of_day
 from sidelight.quantiles.sequence.plan import SequencePlan
-from sidelight.quantiles.sequence.private import DayStep, LearnedHistograms
 from sidelight.testing import SeededEntropy, seeded_release
 
 LEVELS = (0.25, 0.5, 0.75)

@@ -10,7 +10,7 @@ import sidelight as sl
 from benchmarks.measuring import sized
 from benchmarks.quantile_many import Draw, gaps_of
 from benchmarks.rounded_laws import likely_error
-from sidelight.quantiles.forms import parts
+from sidelight.quantiles.forms import refined_counts as parts
 from sidelight.quantiles.tree import even_levels
 
 RECORDS, EPSILON, LEVELS, TRIALS = sized(100_000, 1_000), "0.1", 99, sized(40, 1)

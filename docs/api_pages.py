@@ -83,7 +83,7 @@ SEAMS = {
         "mu_squared",
         "total",
     ),
-    *("needs_hedge", "log_mass", "inverse_in", "staircases", "compile", "cells", "share_of_cells", "rank_cost"),
+    *("needs_hedge", "log_mass", "inverse_in", "piecewise_cdfs", "compile", "cells", "share_of_cells", "rank_cost"),
     *("start", "begin", "read"),
     *(
         "Release.at",
@@ -95,7 +95,8 @@ SEAMS = {
         "GaussianFit.method",
     ),
     *("GaussianMean.price", "GaussianMean.table", "SyntheticTable.price", "SyntheticTable.axes", "Selection.claims"),
-    *("PrivateHistograms.priors", "PrivateHistograms.masses"),
+    *("PubPrev.priors", "PubProx.priors", "PrivateHistograms.priors", "PrivateHistograms.masses"),
+    "PrivateHistograms.gradient_plan",
     *("Category.labels", "Category.unknown_code", "Category.missing_code", "Label.normalised", "Label.label_of"),
     *("Number.fill", "Date.calendar", "Date.fill", "Table.rows", "Release.dated"),
     *("TableEncoding.codings", "TableEncoding.rows", "TableEncoding.matrix"),

@@ -7,9 +7,9 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sidelight.predictions.learning.public_intervals import optimal_intervals
+from sidelight.published.released_learners import CocobMap, PubProx
 from sidelight.quantiles.evaluate import sorted_values
-from sidelight.quantiles.sequence.proximate import CocobMap, PubProx
+from sidelight.quantiles.public import optimal_intervals
 from sidelight.quantiles.tree import LevelLike, exact_levels
 
 Floats = NDArray[np.float64]

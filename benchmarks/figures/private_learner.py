@@ -15,8 +15,8 @@ from benchmarks.baselines.prefix_noise import simulate_prefix_noise
 from benchmarks.figures.streams import ORIGIN, Stream
 from sidelight.guarantees.conversions import gdp_within
 from sidelight.mechanisms.prefix_sums import PrefixSums
-from sidelight.predictions.learning.laplace_fit import lse_loss
-from sidelight.predictions.learning.public_intervals import optimal_intervals
+from sidelight.quantiles.laplace_fit import lse_loss
+from sidelight.quantiles.public import optimal_intervals
 from sidelight.quantiles.tree import QuantileTree
 
 #: For each level, locations and inverse scales ("heavily tuned" by the authors).

@@ -18,7 +18,8 @@ from benchmarks.figures.releases import Records
 from benchmarks.learning import Days
 from benchmarks.measuring import sized
 from sidelight.predictions import Prior, guess
-from sidelight.quantiles import PubPrev, PubProx, quantile_tree
+from sidelight.published.released_learners import PubPrev, PubProx
+from sidelight.quantiles import quantile_tree
 from sidelight.quantiles.tree import QuantileTree
 
 ORIGIN = guess("learned along a simulated sequence")

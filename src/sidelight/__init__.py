@@ -46,10 +46,10 @@ if TYPE_CHECKING:
     from sidelight.published.adaops import AdaOPS as AdaOPS
     from sidelight.published.adassp import AdaSSP as AdaSSP
     from sidelight.published.ops_ptr import OPSPTR as OPSPTR
+    from sidelight.published.private_histograms import PrivateHistograms as PrivateHistograms
+    from sidelight.published.released_learners import PubPrev as PubPrev
+    from sidelight.published.released_learners import PubProx as PubProx
     from sidelight.published.stable_logistic import StableLogistic as StableLogistic
-    from sidelight.quantiles import PrivateHistograms as PrivateHistograms
-    from sidelight.quantiles import PubPrev as PubPrev
-    from sidelight.quantiles import PubProx as PubProx
     from sidelight.quantiles import PubTrack as PubTrack
     from sidelight.quantiles import Quantiles as Quantiles
     from sidelight.quantiles import Sequence as Sequence
@@ -115,7 +115,8 @@ _HOME = {
     "sidelight.ledger": ("open_ledger",),
     "sidelight.predictions": ("PublicData", "hedge"),
     "sidelight.public_scaler": ("PublicScaler",),
-    "sidelight.quantiles": ("PubPrev", "PubProx", "Sequence"),
+    "sidelight.published.released_learners": ("PubPrev", "PubProx"),
+    "sidelight.quantiles": ("Sequence",),
     "sidelight.records": ("Category", "Date", "Drop", "Fill", "Label", "Number", "PersonId", "Schema", "Table"),
     "sidelight.records.expressions": ("col",),
     "sidelight.records.nonprivate_check": ("nonprivate_check",),

@@ -62,7 +62,7 @@ ENTRIES = (
     Entry(
         kind="learned_quantiles",
         name="PrivateHistograms",
-        home="sidelight.quantiles",
+        home="sidelight.published.private_histograms",
         page="how-to/learn-from-the-records.md",
         audit="quantiles/sequence/test_sequence_private.py",
         card="quantiles",

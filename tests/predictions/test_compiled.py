@@ -12,12 +12,9 @@ from hypothesis import strategies as st
 
 from sidelight.grid import FloatGrid, Grid
 from sidelight.predictions import Cauchy, Gaussian, HalfCauchy, Histogram, Laplace, Mixture, ScaleFree, Uniform, hedge
-from sidelight.predictions.cauchy import _CAUCHY, _HALF_CAUCHY
-from sidelight.predictions.compiled import UNIT, CompiledPrior, Line
-from sidelight.predictions.gaussian import _GAUSSIAN
+from sidelight.predictions.compiled import UNIT, CompiledPrior, FlooredLine
 from sidelight.predictions.knots import ListedKnots
-from sidelight.predictions.laplace import _LAPLACE
-from sidelight.predictions.power_law import _standard as _power_law
+from sidelight.predictions.location_scale import _STANDARD, _power_law
 
 FAMILIES = [
     Uniform(-3, 16),
@@ -134,36 +131,34 @@ def test_the_far_tail_of_a_laplace_is_followed_as_long_as_it_has_mass():
         assert math.log(got) == pytest.approx(float(prior.log_mass(z, z + 1)), abs=0.04)
 
 
-@pytest.mark.parametrize(
-    "law", [_CAUCHY, _HALF_CAUCHY, _LAPLACE, _GAUSSIAN, _power_law(3), _power_law(4), _power_law(16)]
-)
+@pytest.mark.parametrize("law", [*_STANDARD.values(), _power_law(3), _power_law(4), _power_law(16)])
 def test_heights_never_fall_at_any_knot(law):
     """Own knots are so far apart that the library's functions are monotone: checked at every knot there is."""
-    rungs = list(law.rungs)
+    knots = list(law.knots)
     heights = list(law.heights)
-    assert rungs[-1] >= 2**128 << 64
-    assert all(a < b for a, b in itertools.pairwise(rungs))
+    assert knots[-1] >= 2**128 << 64
+    assert all(a < b for a, b in itertools.pairwise(knots))
     assert all(a <= b for a, b in itertools.pairwise(heights))
     assert heights[0] == 0
     assert heights[-1] == UNIT
     for i in (law.first, law.first + 1, 0, 1, law.last // 2, law.last - 1):
-        assert law.find(law.rungs[i - law.first], 1 << 64) == i
-        assert law.find(law.rungs[i + 1 - law.first] - 1, 1 << 64) == i
-    assert law.find(law.rungs[0] - 1, 1 << 64) == law.first - 1
-    assert law.find(law.rungs[-1] * 2, 1 << 64) == law.last
+        assert law.find(law.knots[i - law.first], 1 << 64) == i
+        assert law.find(law.knots[i + 1 - law.first] - 1, 1 << 64) == i
+    assert law.find(law.knots[0] - 1, 1 << 64) == law.first - 1
+    assert law.find(law.knots[-1] * 2, 1 << 64) == law.last
 
 
 @pytest.mark.parametrize("grid", [GRIDS[0], GRIDS[4], FloatGrid(), FloatGrid(dither_bits=0)], ids=str)
 @pytest.mark.parametrize("make", [Cauchy, Laplace, Gaussian, lambda a, s: HalfCauchy(s, a)])
 @pytest.mark.parametrize("location", [0.0, 0.1, -1e6, 1e300])
 @pytest.mark.parametrize("scale", [1e-300, 0.37, 1e18])
-def test_pieces_of_a_ladder_meet(grid, make, location, scale):
+def test_pieces_of_a_law_meet(grid, make, location, scale):
     """Neighbouring pieces join without a fall, near the location, at knots, across zero and across powers of two."""
-    (ladder,) = make(location, scale).staircases(grid, UNIT)
+    (knots,) = make(location, scale).piecewise_cdfs(grid, UNIT)
     for start in (grid.index_of(location), 0, grid.index_of(location + scale), -1 << 60, 1 << 70):
-        index, before = start, ladder.line(start).at(start)
+        index, before = start, knots.line(start).at(start)
         for _ in range(8):
-            line = ladder.line(index)
+            line = knots.line(index)
             assert line.start <= index < line.end
             assert before <= line.at(index) <= line.at(line.end - 1) <= UNIT
             index, before = line.end, line.at(line.end - 1)
@@ -175,8 +170,8 @@ def test_a_foreign_knot_one_index_away_from_an_own_one():
     """Evaluating a component's own function there is the trap: scipy's ndtr falls by 2^74 units between neighbours."""
     grid = Grid(resolution=Fraction(1), dither_bits=0)
     wide = Gaussian(0.0, 2.0**52)
-    for rung in range(-40, 40):
-        place = _GAUSSIAN.rungs[rung - _GAUSSIAN.first] >> 12
+    for knot in range(-40, 40):
+        place = _STANDARD["gaussian"].knots[knot - _STANDARD["gaussian"].first] >> 12
         sharp = Uniform(float(place + 1), float(place + 2))
         compiled = Mixture([0.5, 0.5], [wide, sharp]).compile(grid)
         near = [place + d for d in (-1, 0, 1, 2, 3)]
@@ -195,7 +190,7 @@ class Falling:
     many = False
 
     def line(self, index):
-        return Line(0, 5, 20, 0, 1) if index < 5 else Line(5, 99, -10, 150, 1)
+        return FlooredLine(0, 5, 20, 0, 1) if index < 5 else FlooredLine(5, 99, -10, 150, 1)
 
 
 def test_the_check_sees_masses_that_turn_negative():

@@ -68,8 +68,8 @@ class SpyObject:
     def compile(self, grid):
         return SpyMasses(self.law.compile(grid))
 
-    def staircases(self, grid, weight):
-        return self.law.staircases(grid, weight)
+    def piecewise_cdfs(self, grid, weight):
+        return self.law.piecewise_cdfs(grid, weight)
 
     def log_mass(self, lower, upper):
         return self.law.log_mass(lower, upper)

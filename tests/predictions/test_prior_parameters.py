@@ -25,8 +25,6 @@ from sidelight.predictions import (
     Uniform,
     guess,
     hedge,
-    hedge_cost,
-    needs_hedge,
     origin_from_json,
     prior_from_json,
     public,
@@ -126,13 +124,6 @@ def test_hedge_weights(weight):
         hedge(Laplace(0, 1), with_=Cauchy(0, 1), weight=weight)
 
 
-def test_hedge_cost():
-    assert hedge_cost(weight=0.1, level=0.5, epsilon=1) == pytest.approx(math.log(10))
-    assert hedge_cost(weight=0.1, level=0.9, epsilon=0.1) == pytest.approx(18 * math.log(10))
-    with pytest.raises(RangeError):
-        hedge_cost(weight=0, level=0.5, epsilon=1)
-
-
 @pytest.mark.parametrize("level", [0.5, 0.9])
 def test_a_hedge_keeps_a_share_of_every_interval(level):
     robust, mixed = Cauchy(0, 1), hedge(Laplace(1000, 0.5), with_=Cauchy(0, 1), weight=0.1)
@@ -142,7 +133,7 @@ def test_a_hedge_keeps_a_share_of_every_interval(level):
 
 @pytest.mark.parametrize("prior", [Laplace(0, 1), Gaussian(0, 1), Mixture([0.5, 0.5], [Laplace(0, 1), Gaussian(0, 1)])])
 def test_light_tails_warn_when_used_not_when_made(prior):
-    assert needs_hedge(prior)
+    assert prior.needs_hedge
     with pytest.warns(HedgeWarning, match="hedge"):
         warn_if_unhedged(prior)
 
@@ -152,7 +143,7 @@ def test_making_a_prior_or_using_a_robust_one_does_not_warn():
         warnings.simplefilter("error")
         light = Gaussian(0, 1)
         for prior in (Cauchy(0, 1), HalfCauchy(1), Uniform(0, 1), ScaleFree(), hedge(light, with_=Cauchy(0, 1))):
-            assert not needs_hedge(prior)
+            assert not prior.needs_hedge
             warn_if_unhedged(prior)
 
 

@@ -18,7 +18,7 @@ from exact_tree_law import SmallRanks
 
 from sidelight.mechanisms import additive
 from sidelight.quantiles import descend as descend_module
-from sidelight.quantiles.forms import fine_counts as fine_counts_module
+from sidelight.quantiles.forms import refined_counts as fine_counts_module
 
 #: Noisy counts that are tried: small ones, and large ones that raise flags and make cells be counted once more.
 COUNTS = (-3, -1, 0, 1, 2, 3, 6, 40, 150, 600, 2500)

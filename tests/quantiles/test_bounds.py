@@ -84,7 +84,6 @@ def test_hedging_costs_the_logarithm_of_its_weight(q, epsilon, weight, psi):
     unit = float(2 * max(q, 1 - q) / epsilon)
     assert hedged - alone == pytest.approx(unit * math.log(1 / weight), rel=1e-6)
     assert right == pytest.approx(unit * math.log(1 / (0.05 * (1 - weight))), rel=1e-9)
-    assert bounds.psi_mixture(psi, weight=weight) == weight * psi
 
 
 @given(

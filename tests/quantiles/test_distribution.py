@@ -128,7 +128,7 @@ def test_the_band_at_a_place_is_that_of_the_values_beside_it() -> None:
 
 
 def test_the_band_of_counted_codes_is_bounded_to_both_sides(monkeypatch: pytest.MonkeyPatch) -> None:
-    from sidelight.quantiles.forms import bound
+    from sidelight.quantiles.forms import codes
 
     found: list[dict[str, bool]] = []
 
@@ -136,8 +136,8 @@ def test_the_band_of_counted_codes_is_bounded_to_both_sides(monkeypatch: pytest.
         found.append(options)
         return codes_bound(*given, **options)
 
-    codes_bound: Any = bound.codes_bound
-    monkeypatch.setattr(bound, "codes_bound", spy)
+    codes_bound: Any = codes.codes_bound
+    monkeypatch.setattr(codes, "codes_bound", spy)
     seeded_release(sl.Distribution(epsilon=1, **AGES), ages(500), seed=1)  # type: ignore[arg-type]
     assert found == [{"both_sides": True}]
 

@@ -14,13 +14,12 @@ from form_transcripts import IndependentSecondMeasurement, largest_loss, script
 from scripted_source import SCRIPTED
 from sidelight.grid import Grid
 from sidelight.mechanisms.budget import Budget
-from sidelight.predictions.compiled import CompiledPrior, Line
+from sidelight.predictions.compiled import CompiledPrior, FlooredLine
 from sidelight.quantiles.descend import Cell
 from sidelight.quantiles.forms import cells as cells_module
 from sidelight.quantiles.forms import finish as finish_module
-from sidelight.quantiles.forms import local as local_module
-from sidelight.quantiles.forms import parts as parts_module
-from sidelight.quantiles.forms.cells_of_points import counts_of
+from sidelight.quantiles.forms import refined_counts as parts_module
+from sidelight.quantiles.forms.cell_selection import counts_of
 from sidelight.quantiles.forms.cells_plan import CellsPlan, cells_plan
 from sidelight.quantiles.forms.codes import CodesPlan, release_codes
 from sidelight.quantiles.forms.select import SelectPlan, release_selected
@@ -44,7 +43,7 @@ class Table:
         return self.heights[min(max(index, 0), CODES)]
 
     def line(self, index):
-        return Line(index, index + 1, 0, self.at(index), 1)
+        return FlooredLine(index, index + 1, 0, self.at(index), 1)
 
 
 class PublicPriors:
@@ -66,8 +65,8 @@ def forced_plan(budget: Fraction, *, fine_count: int, three_rounds: bool = False
     return CellsPlan(
         **{
             **vars(like),
-            "skeleton_levels": (Fraction(1, 8), Fraction(7, 8)),
-            "skeleton_count": 3,
+            "breakpoint_levels": (Fraction(1, 8), Fraction(7, 8)),
+            "breakpoint_count": 3,
             "fine_count": fine_count,
         }
     )
@@ -173,7 +172,7 @@ def crowded_by_any_public_rule(look, cells, places, rough, deviation):
 def many_parts(monkeypatch, cuts=crowded_by_any_public_rule):
     """Let every cell that is finished by itself be finished by points and counts, and its parts often be crowded."""
     script(monkeypatch)
-    monkeypatch.setattr(local_module.LocalTask, "by_selection", False)
+    monkeypatch.setattr(finish_module.LocalTask, "by_selection", False)
     monkeypatch.setattr(parts_module, "_cuts", cuts)
 
 
@@ -205,7 +204,7 @@ def test_no_transcript_of_the_counts_of_parts_loses_more_than_epsilon(monkeypatc
 def test_transcripts_reach_parts_that_are_looked_into_again(monkeypatch):
     """What the search walks through: by the product's own rule for crowded parts, too."""
     script(monkeypatch)
-    monkeypatch.setattr(local_module.LocalTask, "by_selection", False)
+    monkeypatch.setattr(finish_module.LocalTask, "by_selection", False)
     found = []
 
     def release(ranks):
@@ -268,12 +267,12 @@ def test_cells_that_are_closed_at_the_last_index_are_found(monkeypatch):
 def test_a_tail_that_overlaps_a_leaf_is_found(monkeypatch):
     """The record map of selections moved by one index against that of the counts."""
     script(monkeypatch)
-    right = local_module.select_in_cell
+    right = finish_module.select_in_cell
 
     def moved(ranks, cell, levels, **rest):
         return right(ranks, Cell(cell.first, cell.last, min(cell.end + 1, CODES)), levels, **rest)
 
-    monkeypatch.setattr(local_module, "select_in_cell", moved)
+    monkeypatch.setattr(finish_module, "select_in_cell", moved)
     assert worst(PLANS["a cell a level"], seed=1) > EPSILON + 0.1
 
 

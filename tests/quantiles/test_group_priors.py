@@ -11,7 +11,7 @@ import pytest
 import sidelight as sl
 from sidelight.errors import RangeError
 from sidelight.group_table import GroupTable
-from sidelight.quantiles.group_priors import PreparedCellPriors
+from sidelight.quantiles.by_group import PreparedCellPriors
 from sidelight.session.query import prepare_query
 from sidelight.testing import seeded_release
 

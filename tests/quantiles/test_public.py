@@ -60,13 +60,12 @@ def test_hedging_is_the_default_and_a_knob() -> None:
         seeded_release(sl.Quantiles([0.5], epsilon=1, prediction=plain), [1.0, 2.0], seed=1)
 
 
-@pytest.mark.parametrize("solver", ["average", "cocob", "descent"])
-def test_every_solver_gives_usable_priors(solver: str) -> None:
+def test_the_fit_gives_usable_priors() -> None:
     sample = sl.PublicData(17 + np.random.default_rng(3).gamma(2.2, 9.8, 20_000), "generated")
-    priors = fit_public(sample, levels=DECILES, size=100, granularity=1, solver=solver)  # type: ignore[arg-type]
+    priors = fit_public(sample, levels=DECILES, size=100, granularity=1)
     truth = np.quantile(sample.values(), DECILES)
     for prior, centre in zip(priors, truth, strict=True):
-        assert abs(laplace_of(prior).location - centre) < (6 if solver != "descent" else 15)
+        assert abs(laplace_of(prior).location - centre) < 6
         assert 0.4 < laplace_of(prior).scale < 60
 
 
@@ -119,12 +118,11 @@ def test_the_size_is_a_whole_number(size: object) -> None:
 @pytest.mark.parametrize(
     ("wrong", "match"),
     [
-        ({"solver": "newton"}, "solver"),
         ({"hedge_weight": 1}, "hedge_weight"),
         ({"hedge_weight": -0.1}, "hedge_weight"),
         ({"granularity": 0}, "granularity"),
     ],
-    ids=["solver", "all hedge", "negative hedge", "granularity"],
+    ids=["all hedge", "negative hedge", "granularity"],
 )
 def test_wrong_options_are_named(wrong: dict[str, object], match: str) -> None:
     with pytest.raises(RangeError, match=match):

@@ -13,10 +13,9 @@ from benchmarks.rounded_laws import HELD_OUT, LAWS, band_refuted, refuted
 import sidelight as sl
 from sidelight.grid import FloatGrid, Grid
 from sidelight.predictions import Prior
-from sidelight.quantiles.bounds import as_released, expected_gap
+from sidelight.quantiles.bounds import as_released, equal_at_one_index, expected_gap, log_least_share, shows_ties
 from sidelight.quantiles.evaluate import nonprivate_gap
 from sidelight.quantiles.outcomes import default_prior, outcome_grid
-from sidelight.quantiles.tie_bounds import equal_at_one_index, log_least_share, shows_ties
 from sidelight.quantiles.tree import even_levels, quantile_tree
 from sidelight.records import Number
 from sidelight.testing import seeded_release

@@ -15,7 +15,7 @@ from exact_tree_law import SmallRanks, correct_selection, largest_loss, law_of
 
 import sidelight as sl
 from sidelight.mechanisms.budget import Budget, together
-from sidelight.predictions.compiled import CompiledPrior, Line
+from sidelight.predictions.compiled import CompiledPrior, FlooredLine
 from sidelight.quantiles.tree import even_levels, quantile_tree
 
 QUARTILES = quantile_tree(even_levels(3), epsilon=1)
@@ -29,8 +29,8 @@ class Table:
 
     many = False
 
-    def line(self, index: int) -> Line:
-        return Line(index, index + 1, 0, self.at(index), 1)
+    def line(self, index: int) -> FlooredLine:
+        return FlooredLine(index, index + 1, 0, self.at(index), 1)
 
     def at(self, index: int) -> int:
         return list(accumulate(self.masses, initial=0))[min(max(index, 0), len(self.masses))]

@@ -14,8 +14,8 @@ from sidelight.errors import FailedError, PlanError
 from sidelight.ledger import Ledger, open_ledger
 from sidelight.ledger.definition import BUDGETS_ADD_UP
 from sidelight.quantiles import Sequence
-from sidelight.quantiles.sequence.accounts import for_days
 from sidelight.quantiles.sequence.plan import read_day
+from sidelight.quantiles.sequence.sequence import for_days
 from sidelight.release import Outcome
 from sidelight.report import Item, Report, check_writable, write_report
 

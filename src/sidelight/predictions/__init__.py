@@ -3,27 +3,22 @@
 A prediction changes the accuracy of a release, never its guarantee (quantiles proof page, section 1.3).
 """
 
-from sidelight.predictions.cauchy import Cauchy, HalfCauchy
 from sidelight.predictions.compiled import CompiledPrior
-from sidelight.predictions.exchange import describe, prior_from_json
-from sidelight.predictions.gaussian import Gaussian
-from sidelight.predictions.histogram import Histogram
-from sidelight.predictions.laplace import Laplace
+from sidelight.predictions.histogram import HistogramPrior as Histogram
+from sidelight.predictions.histogram import ScaleFree, Uniform
+from sidelight.predictions.location_scale import Cauchy, Gaussian, HalfCauchy, Laplace, PowerLaw
 from sidelight.predictions.mixture import (
     Mixture,
+    describe,
     hedge,
-    hedge_cost,
     is_prior,
-    needs_hedge,
     own_prior,
+    prior_from_json,
     warn_if_unhedged,
 )
 from sidelight.predictions.origin import Origin, guess, origin_from_json, public, released
-from sidelight.predictions.power_law import PowerLaw
 from sidelight.predictions.priors import Prior
 from sidelight.predictions.public_data import PublicData
-from sidelight.predictions.scale_free import ScaleFree
-from sidelight.predictions.uniform import Uniform
 
 __all__ = [
     "Cauchy",
@@ -42,9 +37,7 @@ __all__ = [
     "describe",
     "guess",
     "hedge",
-    "hedge_cost",
     "is_prior",
-    "needs_hedge",
     "origin_from_json",
     "own_prior",
     "prior_from_json",

@@ -21,14 +21,14 @@ from sidelight.mechanisms.rings import Adaptation, Masses, adapt
 #: The mass that a prior spreads, on top of the single unit that every index has.
 UNIT_BITS = 128
 UNIT = 1 << UNIT_BITS
-#: A part with less mass in a range is left out of it: its few steps would become atoms. Only a uniform part can be.
+#: A part with less mass in a range is left out of it: its few steps would become point masses.
 LEAST_PART = 1 << 20
 #: Stands for "no end": beyond every index of every grid.
 _NO_END = 1 << 128
 
 
-class Line(NamedTuple):
-    """A piece of a staircase: its height at start <= j < end is floor((slope * j + offset) / divisor)."""
+class FlooredLine(NamedTuple):
+    """A piece of a cumulative mass: its height at start <= j < end is floor((slope * j + offset) / divisor)."""
 
     start: int
     end: int
@@ -41,21 +41,18 @@ class Line(NamedTuple):
         return (self.slope * index + self.offset) // self.divisor
 
 
-class Staircase(Protocol):
+class PiecewiseCDF(Protocol):
     """One component of a prior: a non-decreasing integer function of the index, in pieces that are floored lines."""
 
     @property
     def many(self) -> bool:
         """Return whether pieces are so many that heights are better computed one by one, by `at`."""
-        ...
 
-    def line(self, index: int) -> Line:
+    def line(self, index: int) -> FlooredLine:
         """Return the piece that holds an index; every index, beyond the ends of the grid too, has one."""
-        ...
 
     def at(self, index: int) -> int:
         """Return the height at an index."""
-        ...
 
 
 class Heights(Protocol):
@@ -63,17 +60,16 @@ class Heights(Protocol):
 
     def at(self, index: int) -> int:
         """Return the height at an index."""
-        ...
 
 
 #: First index, index behind the last, and what gives each component's height between.
 Piece: TypeAlias = tuple[int, int, tuple[Heights, ...]]
 
 
-class Part(NamedTuple):
-    """Staircases that are conditioned as one, and the mass that they have in every range."""
+class ConditionedPart(NamedTuple):
+    """Components that are conditioned as one, and the mass that they have in every range."""
 
-    staircases: int  # how many of the prior's list, in order
+    components: int  # how many of the prior's list, in order
     weight: int
 
 
@@ -82,7 +78,7 @@ class _Pieces:
 
     __slots__ = ("_components", "_known", "_starts", "kept")
 
-    def __init__(self, components: Sequence[Staircase], *, kept: bool = False) -> None:
+    def __init__(self, components: Sequence[PiecewiseCDF], *, kept: bool = False) -> None:
         self._components = tuple(components)
         self.kept = kept
         self._starts: list[int] = []
@@ -108,7 +104,7 @@ class _Pieces:
     def all_lines_at(self, index: int) -> Piece:
         """Return the piece that holds an index, all components being lines."""
         start, end, heights = self.at(index)
-        if all(isinstance(each, Line) for each in heights):
+        if all(isinstance(each, FlooredLine) for each in heights):
             return start, end, heights
         return self._cut(
             index,
@@ -118,7 +114,7 @@ class _Pieces:
     def _cut(self, index: int, heights: Sequence[Heights]) -> Piece:
         start, end = -_NO_END, _NO_END
         for each in heights:
-            if isinstance(each, Line):
+            if isinstance(each, FlooredLine):
                 start, end = max(start, each.start), min(end, each.end)
         return start, end, tuple(heights)
 
@@ -139,9 +135,9 @@ class CompiledPrior:
         self,
         first: int,
         last: int,
-        components: Sequence[Staircase],
+        components: Sequence[PiecewiseCDF],
         *,
-        parts: Sequence[Part] = (),
+        parts: Sequence[ConditionedPart] = (),
         pieces: _Pieces | None = None,
     ) -> None:
         self.first = first
@@ -150,7 +146,7 @@ class CompiledPrior:
         self._parts = tuple(parts)
         self._recent = self._pieces.at(first)
         #: Whether one line says it all, which is then evaluated in place.
-        self._single = not self._parts and len(self._recent[2]) == 1 and isinstance(self._recent[2][0], Line)
+        self._single = not self._parts and len(self._recent[2]) == 1 and isinstance(self._recent[2][0], FlooredLine)
         low, high = self._heights(first), self._heights(last + 1)
         #: For each part: from which line to which, its height at `first`, its weight, and what it rises.
         self._shares: list[tuple[int, int, int, int, int]] = []
@@ -159,7 +155,7 @@ class CompiledPrior:
             self._shift -= sum(low)
         start = 0
         for part in self._parts:
-            end = start + part.staircases
+            end = start + part.components
             base, rise = sum(low[start:end]), sum(high[start:end]) - sum(low[start:end])
             if rise >= LEAST_PART:
                 self._shares.append((start, end, base, part.weight, rise))
@@ -187,7 +183,7 @@ class CompiledPrior:
             start, end, lines = piece = self._pieces.at(index)
             if self._pieces.kept:
                 self._recent = piece
-        if self._single and isinstance(line := lines[0], Line):
+        if self._single and isinstance(line := lines[0], FlooredLine):
             return index + self._shift + (line[2] * index + line[3]) // line[4]
         return self._value(lines, index)
 
@@ -268,7 +264,7 @@ class CompiledPrior:
         C(j) = floor(((slope + divisor) j + offset + shift * divisor) / divisor) <= position, solved for j.
         """
         line = lines[0]
-        assert isinstance(line, Line)
+        assert isinstance(line, FlooredLine)
         return ((position + 1 - self._shift) * line[4] - line[3] - 1) // (line[2] + line[4])
 
     def _value(self, lines: tuple[Heights, ...], index: int) -> int:

@@ -1,6 +1,6 @@
-"""The kinds of staircases: a ladder of knots around a location, a list of knots, indices, and whole numbers.
+"""Piecewise-linear CDFs in integers: knots of a law around a location, listed knots, indices, and whole numbers.
 
-Knots make every prior a histogram, which costs accuracy and nothing else: with the ladders used here the logarithm of
+Knots make every prior a histogram, which costs accuracy and nothing else: with the knots used here the logarithm of
 the density is off by at most about 0.05 (Cauchy, Laplace) or 0.12 (far tail of the Gaussian), that is 0.1 to 0.25 Δ/ε
 ranks. The geometric part has 16 knots to each power of two.
 
@@ -18,13 +18,13 @@ from fractions import Fraction
 from functools import cached_property
 
 from sidelight.grid import MANTISSA_BITS, FloatGrid, Outcomes
-from sidelight.predictions.compiled import UNIT_BITS, Line
+from sidelight.predictions.compiled import UNIT_BITS, FlooredLine
 
 _FRACTION_BITS = 64
 _PER_OCTAVE = 16
-#: Ladders end where every law here has less than 2**-128 left.
+#: LawKnotss end where every law here has less than 2**-128 left.
 _REACH_BITS = 128
-#: Whole numbers have atoms up to this power of two, exclusive.
+#: Whole numbers have point masses up to this power of two, exclusive.
 WHOLE_OCTAVES = 24
 #: The exponent field of 1.0.
 _BIAS = 1023
@@ -44,10 +44,10 @@ _ROOTS = tuple(_root(power) for power in range(_PER_OCTAVE))
 
 
 class StandardLaw:
-    """A law with location 0 and scale 1, and the rungs at which it is evaluated.
+    """A law with location 0 and scale 1, evaluated at fixed knots.
 
-    Rung i lies i/per_scale scales from the location up to `linear_until` scales, then 16 to each power of two; rung -i
-    on the other side. `below(z)` is the mass below z as an integer of 2**128. It is asked only at rungs, where a
+    Knot i lies i/per_scale scales from the location up to `linear_until` scales, then 16 to each power of two; knot -i
+    on the other side. `below(z)` is the mass below z as an integer of 2**128. It is asked only at knots, where a
     library function with a relative error below one in a thousand is monotone (quantiles proof page, section 1.4).
     """
 
@@ -62,16 +62,16 @@ class StandardLaw:
     # Both tables are whole: one that grew by lookups would show afterwards where the records of a release lie.
 
     @cached_property
-    def rungs(self) -> tuple[int, ...]:
-        """Where each rung lies, from `first` on, in units of 2**-64 scales; strictly increasing."""
-        return tuple(self._rung(i) for i in range(self.first, self.last + 1))
+    def knots(self) -> tuple[int, ...]:
+        """Where each knot lies, from `first` on, in units of 2**-64 scales; strictly increasing."""
+        return tuple(self._knot(i) for i in range(self.first, self.last + 1))
 
     @cached_property
     def heights(self) -> tuple[int, ...]:
-        """The mass below each rung, from `first` on."""
-        return tuple(self._below(math.ldexp(rung, -_FRACTION_BITS)) for rung in self.rungs)
+        """The mass below each knot, from `first` on."""
+        return tuple(self._below(math.ldexp(knot, -_FRACTION_BITS)) for knot in self.knots)
 
-    def _rung(self, i: int) -> int:
+    def _knot(self, i: int) -> int:
         straight = self.per_scale * self.linear_until
         if abs(i) <= straight:
             distance = (abs(i) << _FRACTION_BITS) // self.per_scale
@@ -81,7 +81,7 @@ class StandardLaw:
         return distance if i >= 0 else -distance
 
     def find(self, numerator: int, denominator: int) -> int:
-        """Return the last rung at or below numerator/denominator scales, or first - 1: a guess, put right exactly."""
+        """Return the last knot at or below numerator/denominator scales, or first - 1: a guess, put right exactly."""
         scales = ratio(abs(numerator), denominator)
         if scales <= self.linear_until:
             guess = int(scales * self.per_scale)
@@ -90,10 +90,10 @@ class StandardLaw:
         else:
             guess = self.per_scale * self.linear_until + int(_PER_OCTAVE * math.log2(scales / self.linear_until))
         i = min(max(guess if numerator >= 0 else -guess - 1, self.first - 1), self.last)
-        scaled, rungs, first = numerator << _FRACTION_BITS, self.rungs, self.first
-        while i >= first and rungs[i - first] * denominator > scaled:
+        scaled, knots, first = numerator << _FRACTION_BITS, self.knots, self.first
+        while i >= first and knots[i - first] * denominator > scaled:
             i -= 1
-        while i < self.last and rungs[i + 1 - first] * denominator <= scaled:
+        while i < self.last and knots[i + 1 - first] * denominator <= scaled:
             i += 1
         return i
 
@@ -106,8 +106,23 @@ def ratio(numerator: int, denominator: int) -> float:
         return math.inf if numerator > 0 else -math.inf
 
 
-class Ladder:
-    """The knots location + scale * rungs of a law, with its mass times weight / 2**128."""
+class _FewPieces:
+    """A CDF of few pieces: a height is read off its piece."""
+
+    __slots__ = ()
+    many = False
+
+    def line(self, index: int) -> FlooredLine:
+        """Return the piece that holds an index."""
+        raise NotImplementedError
+
+    def at(self, index: int) -> int:
+        """Return the height at an index."""
+        return self.line(index).at(index)
+
+
+class LawKnots(_FewPieces):
+    """Knots at location + scale times those of a law, with its mass times weight / 2**128."""
 
     __slots__ = ("_grid", "_law", "_place", "_slope", "_stretch", "_weight")
 
@@ -119,31 +134,22 @@ class Ladder:
         self._place = location.numerator * scale.denominator
         self._stretch = location.denominator * scale.numerator
 
-    @property
-    def many(self) -> bool:
-        """Return False: the pieces are few."""
-        return False
-
-    def at(self, index: int) -> int:
-        """Return the height at an index."""
-        return self.line(index).at(index)
-
-    def line(self, index: int) -> Line:
+    def line(self, index: int) -> FlooredLine:
         """Return the piece that holds an index."""
         start, end, slope, offset, divisor = self._grid.stretch(index)
         # z(j) = (position(j) - location) / scale = (a j + b) / c
         a, b, c = slope * self._slope, offset * self._slope - self._place * divisor, divisor * self._stretch
         law = self._law
         i = law.find(a * index + b, c)
-        rungs, heights, place = law.rungs, law.heights, i - law.first
+        knots, heights, place = law.knots, law.heights, i - law.first
         low = self._weight * heights[max(place, 0)] >> UNIT_BITS
-        below = None if i < law.first else rungs[place]
-        above = None if i == law.last else rungs[place + 1]
+        below = None if i < law.first else knots[place]
+        above = None if i == law.last else knots[place + 1]
         high = low if below is None or above is None else self._weight * heights[place + 1] >> UNIT_BITS
         return piece(start, end, a << _FRACTION_BITS, b << _FRACTION_BITS, c, (below, low), (above, high))
 
 
-class ListedKnots:
+class ListedKnots(_FewPieces):
     """Knots given one by one: positions and the mass below them, both in order."""
 
     __slots__ = ("_grid", "_heights", "_places", "_unit")
@@ -155,16 +161,7 @@ class ListedKnots:
         self._places = [place.numerator * (self._unit // place.denominator) for place, _ in listed]
         self._heights = [height for _, height in listed]
 
-    @property
-    def many(self) -> bool:
-        """Return False: the pieces are few."""
-        return False
-
-    def at(self, index: int) -> int:
-        """Return the height at an index."""
-        return self.line(index).at(index)
-
-    def line(self, index: int) -> Line:
+    def line(self, index: int) -> FlooredLine:
         """Return the piece that holds an index."""
         start, end, slope, offset, divisor = self._grid.stretch(index)
         a, b = slope * self._unit, offset * self._unit
@@ -178,7 +175,7 @@ class ListedKnots:
         return piece(start, end, a, b, divisor, (below, low), (above, high))
 
 
-class IndexLine:
+class IndexLine(_FewPieces):
     """A mass that is spread evenly over the indices first..end-1 themselves, whatever they stand for."""
 
     __slots__ = ("_end", "_first", "_weight")
@@ -186,26 +183,17 @@ class IndexLine:
     def __init__(self, first: int, end: int, *, weight: int) -> None:
         self._first, self._end, self._weight = first, end, weight
 
-    @property
-    def many(self) -> bool:
-        """Return False: the pieces are few."""
-        return False
-
-    def at(self, index: int) -> int:
-        """Return the height at an index."""
-        return self.line(index).at(index)
-
-    def line(self, index: int) -> Line:
+    def line(self, index: int) -> FlooredLine:
         """Return the piece that holds an index."""
         if index < self._first:
-            return Line(-_NO_END, self._first, 0, 0, 1)
+            return FlooredLine(-_NO_END, self._first, 0, 0, 1)
         if index >= self._end:
-            return Line(self._end, _NO_END, 0, self._weight, 1)
-        return Line(self._first, self._end, self._weight, -self._weight * self._first, self._end - self._first)
+            return FlooredLine(self._end, _NO_END, 0, self._weight, 1)
+        return FlooredLine(self._first, self._end, self._weight, -self._weight * self._first, self._end - self._first)
 
 
 class WholeNumbers:
-    """Atoms on the whole numbers below 2**24 of a grid of floats: equal mass on 0 and on every power of two.
+    """Point masses on the whole numbers below 2**24 of a grid of floats: equal mass on 0 and on every power of two.
 
     A column of whole numbers whose granularity nobody declared ties at single codes, which are 2**-48 of a power of two
     and would get nearly nothing of any density.
@@ -218,10 +206,7 @@ class WholeNumbers:
         self._negative = WHOLE_OCTAVES if both_signs else 0
         self._cells = self._negative + 1 + WHOLE_OCTAVES
 
-    @property
-    def many(self) -> bool:
-        """Return True: there are two pieces for each whole number."""
-        return True
+    many = True  # two pieces for each whole number
 
     def at(self, index: int) -> int:
         """Return the height at an index."""
@@ -239,12 +224,12 @@ class WholeNumbers:
         part = 0 if beyond else index - (code << self._bits)
         return low + (self._height(cell + 1) - low) * ((below << self._bits) + part) // (count << self._bits)
 
-    def line(self, index: int) -> Line:
-        """Return the piece that holds an index: one atom, or the indices between two."""
+    def line(self, index: int) -> FlooredLine:
+        """Return the piece that holds an index: one number, or the indices between two."""
         code = index >> self._bits
         octave = (abs(code) >> MANTISSA_BITS) - _BIAS
         if code == 0:
-            return self._atom(code, self._negative, 0, 1)
+            return self._number(code, self._negative, 0, 1)
         if code > 0:
             if octave < 0:
                 return self._flat(1, _BIAS << MANTISSA_BITS, self._negative + 1)
@@ -261,33 +246,35 @@ class WholeNumbers:
         if code > 0:
             cell = self._negative + 1 + octave
             if beyond == 0:
-                return self._atom(code, cell, place, count)
+                return self._number(code, cell, place, count)
             return self._flat(at + 1, at + step, cell, place + 1, count)
         cell, below = self._negative - 1 - octave, count - 1 - place
         return (
-            self._atom(code, cell, below, count) if beyond == 0 else self._flat(1 - at - step, -at, cell, below, count)
+            self._number(code, cell, below, count)
+            if beyond == 0
+            else self._flat(1 - at - step, -at, cell, below, count)
         )
 
     def _height(self, cell: int) -> int:
         return self._weight * cell // self._cells
 
-    def _atom(self, code: int, cell: int, below: int, count: int) -> Line:
+    def _number(self, code: int, cell: int, below: int, count: int) -> FlooredLine:
         """Return the piece of one number, `below` of the `count` numbers of its cell being smaller."""
         low, start, divisor = self._height(cell), code << self._bits, count << self._bits
         rise = self._height(cell + 1) - low
-        return Line(
+        return FlooredLine(
             start, code + 1 << self._bits, rise, low * divisor + rise * ((below << self._bits) - start), divisor
         )
 
-    def _flat(self, first: int, end: int, cell: int, below: int = 0, count: int = 1) -> Line:
+    def _flat(self, first: int, end: int, cell: int, below: int = 0, count: int = 1) -> FlooredLine:
         low = self._height(cell)
         height = low + (self._height(cell + 1) - low) * below // count if below else low
-        return Line(first << self._bits, end << self._bits, 0, height, 1)
+        return FlooredLine(first << self._bits, end << self._bits, 0, height, 1)
 
 
 def piece(
     start: int, end: int, a: int, b: int, c: int, below: tuple[int | None, int], above: tuple[int | None, int]
-) -> Line:
+) -> FlooredLine:
     """Return the line between two neighbouring knots, for indices whose place is (a j + b) / c with a, c > 0.
 
     A knot is its place (None: there is none on this side) and the height there; `start` and `end` limit the indices to
@@ -299,9 +286,9 @@ def piece(
     if right is not None:
         end = min(end, -((b - right * c) // a))
     if left is None or right is None or high == low:
-        return Line(start, end, 0, low, 1)
+        return FlooredLine(start, end, 0, low, 1)
     rise, width = high - low, c * (right - left)
     slope, offset = rise * a, rise * (b - left * c) + low * width
     common = slope | offset | width
     twos = (common & -common).bit_length() - 1
-    return Line(start, end, slope >> twos, offset >> twos, width >> twos)
+    return FlooredLine(start, end, slope >> twos, offset >> twos, width >> twos)

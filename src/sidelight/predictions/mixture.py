@@ -1,10 +1,9 @@
-"""Mixtures of priors, the hedge made of one, and the closed list of all laws that a prior may have."""
+"""Mixtures of priors, the hedge made of one, and the closed list of all laws: checked, described and read from JSON."""
 
 from __future__ import annotations
 
-import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from fractions import Fraction
 from typing import Any, Final, Literal, TypeGuard
@@ -12,17 +11,13 @@ from typing import Any, Final, Literal, TypeGuard
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sidelight.errors import HedgeWarning, RangeError
+from sidelight.errors import HedgeWarning, RangeError, nearest
 from sidelight.grid import Outcomes
-from sidelight.predictions.cauchy import Cauchy, HalfCauchy
-from sidelight.predictions.compiled import UNIT, CompiledPrior, Part, Staircase
-from sidelight.predictions.gaussian import Gaussian
-from sidelight.predictions.histogram import Histogram
-from sidelight.predictions.laplace import Laplace
-from sidelight.predictions.origin import Origin, guess, joint_origin
-from sidelight.predictions.priors import Prior, as_decimal, finite
-from sidelight.predictions.scale_free import ScaleFree
-from sidelight.predictions.uniform import Uniform
+from sidelight.predictions.compiled import UNIT, CompiledPrior, ConditionedPart, PiecewiseCDF
+from sidelight.predictions.histogram import HistogramPrior, ScaleFree, Uniform
+from sidelight.predictions.location_scale import Cauchy, Gaussian, HalfCauchy, Laplace
+from sidelight.predictions.origin import Origin, guess, joint_origin, origin_from_json
+from sidelight.predictions.priors import Prior, PriorLaw, as_decimal, finite, text_of, texts_of
 
 # The robustness knob: mix a prediction with something that holds when the prediction is wrong.
 
@@ -54,21 +49,9 @@ def hedge(prediction: Prior, *, with_: Prior, weight: float = 0.1) -> Mixture:
     return Mixture([1 - share, share], [prediction, with_], origin=origin)
 
 
-def hedge_cost(*, weight: float, level: float, epsilon: float) -> float:
-    """Return what a hedge costs at most against its robust prior, in ranks: (2 max(q, 1-q) / ε) log(1/weight)."""
-    if not 0 < weight <= 1:
-        raise RangeError(f"weight must lie between 0 and 1, got {weight}")
-    return 2 * max(level, 1 - level) / epsilon * math.log(1 / weight)
-
-
-def needs_hedge(prior: Prior) -> bool:
-    """Return whether a prediction should not be used alone (Laplace, Gaussian, and mixtures of nothing else)."""
-    return prior.needs_hedge
-
-
 def warn_if_unhedged(prior: Prior, *, stacklevel: int = 2) -> None:
     """Warn, once a release is about to use it, about a prediction that nothing backs up."""
-    if needs_hedge(prior):
+    if prior.needs_hedge:
         warnings.warn(
             f"a {type(prior).__name__} prediction that is wrong by R scales costs in the order of R ranks or more; "
             "use hedge(prediction, with_=Cauchy(...)) or ScaleFree, which costs little where it is right",
@@ -90,7 +73,7 @@ def _depth(priors: Sequence[Prior]) -> int:
 
 
 @dataclass(frozen=True)
-class Mixture:
+class Mixture(PriorLaw):
     """Mix priors: the law is the sum of weights[i] * priors[i].
 
     Accuracy: at most (2Δ/ε) log(1/weights[i]) ranks worse than priors[i] alone, for every i.
@@ -112,6 +95,8 @@ class Mixture:
     priors: Sequence[Prior]
     origin: Origin = field(default=_OF_THE_PARTS, kw_only=True, repr=False)
     conditioned: Literal["sum", "parts"] = field(default="sum", kw_only=True, repr=False)
+
+    family = "mixture"
 
     def __post_init__(self) -> None:
         weights = tuple(finite(weight, name="weights") for weight in self.weights)
@@ -174,26 +159,27 @@ class Mixture:
         """Return mu((x, inf))."""
         return np.asarray(sum(w * prior.sf(x) for w, prior in zip(self.weights, self.priors, strict=True)))
 
-    def staircases(self, grid: Outcomes, weight: int) -> tuple[Staircase, ...]:
+    def piecewise_cdfs(self, grid: Outcomes, weight: int) -> tuple[PiecewiseCDF, ...]:
         """Return the parts, each with its own knots and its share of the weight, rounded down."""
         return tuple(
             part
             for share, prior in zip(self._shares(weight), self.priors, strict=True)
-            for part in prior.staircases(grid, share)
+            for part in prior.piecewise_cdfs(grid, share)
         )
 
     def compile(self, grid: Outcomes) -> CompiledPrior:
         """Return the exact integer masses that a release on this grid uses."""
         if self.conditioned == "sum":
-            return CompiledPrior(grid.fine_first, grid.fine_last, self.staircases(grid, UNIT))
-        each = [prior.staircases(grid, UNIT) for prior in self.priors]
-        parts = [Part(len(own), share) for own, share in zip(each, self._shares(UNIT), strict=True)]
-        return CompiledPrior(grid.fine_first, grid.fine_last, [stair for own in each for stair in own], parts=parts)
+            return super().compile(grid)
+        each = [prior.piecewise_cdfs(grid, UNIT) for prior in self.priors]
+        parts = [ConditionedPart(len(own), share) for own, share in zip(each, self._shares(UNIT), strict=True)]
+        components = [component for own in each for component in own]
+        return CompiledPrior(grid.fine_first, grid.fine_last, components, parts=parts)
 
     def to_json(self) -> dict[str, object]:
         """Return strings only."""
         return {
-            "family": "mixture",
+            "family": self.family,
             "weights": [repr(weight) for weight in self.weights],
             "priors": [prior.to_json() for prior in self.priors],
             "origin": self.origin.to_json(),
@@ -215,8 +201,8 @@ class Mixture:
 # that was built and checked anew before any data is opened. Any other law is a knot table: `Histogram(edges, masses)`.
 
 #: Every class that a prior may be an instance of.
-LAWS: Final = (Cauchy, Gaussian, HalfCauchy, Histogram, Laplace, Mixture, ScaleFree, Uniform)
-_METHODS: Final = ("compile", "inverse_in", "log_mass", "staircases")
+LAWS: Final = (Cauchy, Gaussian, HalfCauchy, HistogramPrior, Laplace, Mixture, ScaleFree, Uniform)
+_METHODS: Final = ("compile", "inverse_in", "log_mass", "piecewise_cdfs")
 
 
 def is_prior(given: object) -> TypeGuard[Prior]:
@@ -258,3 +244,83 @@ def own_prior(given: Any, *, what: str = "prediction") -> Prior:
     numbers["origin"] = Origin(**{each.name: getattr(origin, each.name) for each in fields(origin)})
     built: Prior = type(given)(**numbers)  # a mixture does this with its parts
     return built
+
+
+# A prior in words, for terminals and reports.
+
+
+def describe(prior: Prior) -> str:
+    """Return a short description with the parameters and where the prior came from.
+
+    >>> from sidelight.predictions import Cauchy, public
+    >>> describe(Cauchy(40, 10, origin=public("census 2020")))
+    'Cauchy(location=40, scale=10), public: census 2020'
+    """
+    return f"{_law(prior)}, {prior.origin}"
+
+
+def _law(prior: Prior) -> str:
+    if isinstance(prior, Mixture):
+        parts = " + ".join(f"{w:.3g} {_law(part)}" for w, part in zip(prior.weights, prior.priors, strict=True))
+        return f"mixture of {parts}"
+    if isinstance(prior, ScaleFree):
+        start = "the grid's step" if prior.resolution is None else f"{float(prior.resolution):.3g}"
+        return f"every scale alike from {start} up ({prior.signs} signs)"
+    fields = {key: value for key, value in vars(prior).items() if key != "origin"}
+    name = type(prior).__name__.removesuffix("Prior")
+    return f"{name}({', '.join(f'{key}={_short(value)}' for key, value in fields.items())})"
+
+
+def _short(value: object) -> str:
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    return f"{len(value)} numbers" if isinstance(value, tuple) else str(value)
+
+
+Written = Mapping[str, object]
+
+
+def prior_from_json(written: Written) -> Prior:
+    """Read what a prior's `to_json` wrote.
+
+    >>> prior_from_json(Cauchy(0.1, 3).to_json()) == Cauchy(0.1, 3)
+    True
+    """
+    family = text_of(written, "family")
+    laws = {law.family: law for law in LAWS}
+    if family not in laws:
+        raise RangeError(f"no prior family is called {family!r}; {nearest(family, laws)}")
+    stored = written.get("origin")
+    if not isinstance(stored, Mapping):
+        raise RangeError("a stored prior needs its origin")
+    law, origin = laws[family], origin_from_json(stored)
+    if law is Mixture:
+        return _mixture(written, origin)
+    if law is ScaleFree:
+        return _scale_free(written, origin)
+    read: Callable[[Written, str], Any] = _numbers if law is HistogramPrior else _number
+    numbers = {each.name: read(written, each.name) for each in fields(law) if each.name != "origin"}
+    return law(**numbers, origin=origin)
+
+
+def _number(written: Written, key: str) -> float:
+    return finite(text_of(written, key), name=key)
+
+
+def _numbers(written: Written, key: str) -> list[float]:
+    return [finite(text, name=key) for text in texts_of(written, key)]
+
+
+def _mixture(written: Written, origin: Origin) -> Prior:
+    parts = written.get("priors")
+    if not isinstance(parts, list) or not all(isinstance(part, Mapping) for part in parts):
+        raise RangeError("a stored mixture needs the list of its priors")
+    conditioned: Any = written.get("conditioned", "sum")
+    priors = [prior_from_json(part) for part in parts]
+    return Mixture(_numbers(written, "weights"), priors, origin=origin, conditioned=conditioned)
+
+
+def _scale_free(written: Written, origin: Origin) -> Prior:
+    signs: Any = text_of(written, "signs")
+    resolution = text_of(written, "resolution")
+    return ScaleFree(None if resolution == "grid" else resolution, signs, origin=origin)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import fields
 from decimal import Decimal
 from fractions import Fraction
 from typing import Protocol
@@ -13,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sidelight.errors import RangeError
 from sidelight.grid import Outcomes
-from sidelight.predictions.compiled import CompiledPrior, Staircase
+from sidelight.predictions.compiled import UNIT, CompiledPrior, PiecewiseCDF
 from sidelight.predictions.origin import Origin
 from sidelight.records.numbers import exact_number
 
@@ -76,8 +77,8 @@ def texts_of(written: Mapping[str, object], key: str) -> list[str]:
 class Prior(Protocol):
     """A public law on the outputs: where the answer is expected. It changes accuracy, never the guarantee.
 
-    `compile` and `staircases` serve the release path (integers only reach the records). The other methods are floats
-    for simulation, bounds and diagnostics, vectorised, and stable in the tails; intervals are (lower, upper].
+    `compile` and `piecewise_cdfs` serve the release path (only integers reach the records). The others are floats for
+    simulation, bounds and diagnostics, vectorised, and stable in the tails; intervals are (lower, upper].
 
     For type checkers alone: release code asks priors about records, so which classes are priors is a closed list,
     `mixture.LAWS`.
@@ -86,37 +87,49 @@ class Prior(Protocol):
     @property
     def origin(self) -> Origin:
         """Return where the prediction came from."""
-        ...
 
     @property
     def needs_hedge(self) -> bool:
         """Return whether being wrong costs ranks in proportion to the mistake, so that mixing is advised."""
-        ...
 
     def log_mass(self, lower: ArrayLike, upper: ArrayLike) -> NDArray[np.float64]:
         """Return log mu((lower, upper]), -inf for an empty interval."""
-        ...
 
     def inverse_in(self, lower: ArrayLike, upper: ArrayLike, v: ArrayLike) -> NDArray[np.float64]:
         """Map uniform v in (0, 1) to a draw from mu restricted to (lower, upper]."""
-        ...
 
     def cdf(self, x: ArrayLike) -> NDArray[np.float64]:
         """Return mu((-inf, x])."""
-        ...
 
     def sf(self, x: ArrayLike) -> NDArray[np.float64]:
         """Return mu((x, inf)), accurate where it is tiny."""
-        ...
 
-    def staircases(self, grid: Outcomes, weight: int) -> tuple[Staircase, ...]:
+    def piecewise_cdfs(self, grid: Outcomes, weight: int) -> tuple[PiecewiseCDF, ...]:
         """Return integer cumulative masses on the grid that add up to at most `weight`, each with its own knots."""
-        ...
 
     def compile(self, grid: Outcomes) -> CompiledPrior:
         """Return the exact integer masses that a release on this grid uses."""
-        ...
 
     def to_json(self) -> dict[str, object]:
         """Return nested strings; `prior_from_json` is the inverse."""
-        ...
+
+
+class PriorLaw:
+    """What the laws share: exact masses on a grid, and a description in strings that `prior_from_json` reads."""
+
+    family: str
+
+    def piecewise_cdfs(self, grid: Outcomes, weight: int) -> tuple[PiecewiseCDF, ...]:
+        """Return integer cumulative masses on the grid, as in `Prior`."""
+        raise NotImplementedError
+
+    def compile(self, grid: Outcomes) -> CompiledPrior:
+        """Return the exact integer masses that a release on this grid uses."""
+        return CompiledPrior(grid.fine_first, grid.fine_last, self.piecewise_cdfs(grid, UNIT))
+
+    def to_json(self) -> dict[str, object]:
+        """Return strings only."""
+        values = {each.name: getattr(self, each.name) for each in fields(self)}  # type: ignore[arg-type]
+        origin = values.pop("origin")
+        numbers = {key: [*map(repr, each)] if isinstance(each, tuple) else repr(each) for key, each in values.items()}
+        return {"family": self.family, **numbers, "origin": origin.to_json()}

@@ -12,7 +12,7 @@ from sidelight.quantiles.bounds import (
     robust_bound,
 )
 from sidelight.quantiles.evaluate import nonprivate_gap, nonprivate_quality
-from sidelight.quantiles.forms.forecast import GapForecast, gap_forecast
+from sidelight.quantiles.forms.cells_plan import GapForecast, gap_forecast
 from sidelight.quantiles.public import fit_public, public_cauchy, public_quantiles
 from sidelight.quantiles.query import Quantiles
 from sidelight.quantiles.tree import balanced_branching, even_levels, quantile_tree
@@ -20,18 +20,12 @@ from sidelight.quantiles.tree import balanced_branching, even_levels, quantile_t
 if TYPE_CHECKING:
     from sidelight.quantiles.distribution import Distribution as Distribution
     from sidelight.quantiles.distribution import prior_of as prior_of
-    from sidelight.quantiles.sequence import PrivateHistograms as PrivateHistograms
-    from sidelight.quantiles.sequence import PubPrev as PubPrev
-    from sidelight.quantiles.sequence import PubProx as PubProx
     from sidelight.quantiles.sequence import PubTrack as PubTrack
     from sidelight.quantiles.sequence import Sequence as Sequence
 
 __all__ = [
     "Distribution",
     "GapForecast",
-    "PrivateHistograms",
-    "PubPrev",
-    "PubProx",
     "PubTrack",
     "Quantiles",
     "Sequence",
@@ -57,9 +51,10 @@ __all__ = [
 #: What a few quantiles do without, by the module that has it.
 _LOADED_WHEN_ASKED_FOR = {
     **dict.fromkeys(("Distribution", "prior_of"), "sidelight.quantiles.distribution"),
-    **dict.fromkeys(
-        ("PrivateHistograms", "PubPrev", "PubProx", "PubTrack", "Sequence"), "sidelight.quantiles.sequence"
-    ),
+    **dict.fromkeys(("PubTrack", "Sequence"), "sidelight.quantiles.sequence"),
+    # names of 0.5: what papers print is above this package now
+    **dict.fromkeys(("PubPrev", "PubProx"), "sidelight.published.released_learners"),
+    "PrivateHistograms": "sidelight.published.private_histograms",
 }
 
 

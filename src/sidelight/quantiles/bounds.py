@@ -2,7 +2,9 @@
 
 The error is counted in ranks: the gap |#{records below the output} - q n|. psi is the prior mass of the optimal
 interval; when it comes from an assumption ("the interval is at least this wide") the bound may be published. When it
-comes from the data it is a diagnostic and must stay private: see `evaluate`.
+comes from the data it is a diagnostic and must stay private: see `evaluate`. Without an assumption, every outcome of a
+public grid has a least share of the prior's mass, and a selection finds the best outcome at the price of the logarithm
+of that share, whatever records are around it (section 4.7).
 """
 
 from __future__ import annotations
@@ -11,16 +13,93 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from itertools import pairwise
 
 from sidelight.errors import RangeError
-from sidelight.grid import CODE_LIMIT, FloatGrid, Outcomes
+from sidelight.grid import CODE_LIMIT, FLOAT_CODE_LIMIT, FloatGrid, Grid, Outcomes, digits_of
 from sidelight.guarantees.amounts import Amount, positive
-from sidelight.mechanisms.rings import Adaptation as Adaptation  # bounds and queries name it from here
+from sidelight.mechanisms.rings import Adaptation as Adaptation
 from sidelight.predictions import Mixture, Prior, ScaleFree
+from sidelight.predictions.compiled import UNIT_BITS
+from sidelight.predictions.histogram import EVERYWHERE_BITS
 from sidelight.quantiles.spread_bounds import FACTOR, spread_bounds
-from sidelight.quantiles.tie_bounds import EQUAL_RECORDS, equal_at_one_index, log_least_share, shows_ties
 from sidelight.quantiles.tree import Pick, QuantileTree, Score, exact_levels
 from sidelight.release import NO_ASSUMPTION, TailBound
+
+#: Equal records that the bound allows for where no size is public: each 2**20 of them share one fine index.
+EQUAL_RECORDS = 2**20
+#: How many groups of so many equal records there may be: more than 2**40 records are on no machine.
+_GROUPS = 2**20
+#: The part of the failure probability that is kept for fine indices with more records than expected.
+_CROWDED = 2.0**-10
+#: What the floors of the integer masses, and the unit that every index has besides, change a share by.
+_ROUNDING = 1e-6
+#: The part of the failure probability that is kept for the noise of a released number of records.
+_OF_SIZE = 1 / 16
+#: Significant digits of a decimal that records without a step hardly ever have: one in 300,000 of the floats' codes.
+_SHORT = 9
+#: Records without a larger step have released values on one so rarely.
+_LEAST_STEP, _LEAST_VALUES = 5, 3
+
+
+def log_least_share(prior: Prior, grid: Outcomes) -> float:
+    """Return log(1/psi), psi the least share of the prior that any fine index has, in every range.
+
+    Every index has a unit of 2**128 (proof page, section 1.4). The scale-free prior gives each more: on floats its part
+    that is even in the index, on steps a cell of at most as many codes as the largest one.
+    """
+    indices = grid.fine_last - grid.fine_first + 1
+    unit = UNIT_BITS * math.log(2) + math.log1p(indices / 2**UNIT_BITS)
+    if isinstance(prior, Mixture):
+        shares = zip(prior.priors, prior.weights, strict=True)
+        return min(unit, *(log_least_share(part, grid) - math.log(weight) for part, weight in shares))
+    if not isinstance(prior, ScaleFree):
+        return unit
+    fine = grid.dither_bits * math.log(2)
+    if isinstance(grid, Grid):
+        if prior.resolution is not None or (prior.signs == "positive" and grid.first < 0):
+            return unit
+        largest = min(max(abs(grid.first), abs(grid.last)), CODE_LIMIT - 1) + 1
+        return min(unit, math.log(prior.cells()) + math.log(largest) + fine + _ROUNDING)
+    if prior.signs == "positive" and grid.first < 0:
+        return unit
+    codes = (2 if prior.signs == "both" else 1) * (FLOAT_CODE_LIMIT + 1)
+    return min(unit, EVERYWHERE_BITS * math.log(2) + math.log(codes) + fine + _ROUNDING)
+
+
+def equal_at_one_index(equal: int, dither_bits: int) -> tuple[float, float]:
+    """Return a line a + b log(1/beta) that no fine index's number of records exceeds, but with probability beta/1024.
+
+    Up to `equal` records of one code take 2**dither_bits indices at random: m of them share one with probability at
+    most 2**dither_bits (equal / 2**dither_bits)**m / m!, for each of the groups that there may be.
+
+    >>> [round(each, 2) for each in equal_at_one_index(2**20, 20)]
+    [18.0, 0.34]
+    """
+    expected = equal / 2**dither_bits
+    most = math.log(2.0**dither_bits * _GROUPS / _CROWDED)
+    count = max(1, math.ceil(math.e * expected))
+    while most + count * math.log(expected) - math.lgamma(count + 1) > 0:
+        count += 1
+    return float(count), 1 / math.log((count + 1) / expected)
+
+
+def shows_ties(values: Iterable[float], grid: Outcomes) -> bool:
+    """Return whether released values show undeclared ties: they coincide, or lie on a lattice.
+
+    On floats a short decimal is met by chance in one of 300,000 values, but whole numbers are expected by the prior:
+    only where all are whole do they say something. On declared steps all values may be multiples of a larger step.
+    """
+    found = sorted(values)
+    if isinstance(grid, Grid):
+        codes = {round(Fraction(value) / grid.resolution) for value in found}
+        return grid.snap == "nearest" and len(codes) >= _LEAST_VALUES and math.gcd(*codes) >= _LEAST_STEP
+    if any(low == high for low, high in pairwise(found)):
+        return True
+    whole = [value.is_integer() for value in found]
+    if all(whole) and len(found) >= _LEAST_VALUES:
+        return True
+    return any(not each and digits_of(value) <= _SHORT for value, each in zip(found, whole, strict=True))
 
 
 def gap_bound_single(
@@ -64,13 +143,8 @@ def gap_bounds_tree(
     if len(masses) != len(tree.levels):
         raise RangeError(f"psi needs one mass for each of the {len(tree.levels)} levels, got {len(masses)}")
     stretch = math.log(math.fsum(1 / _mass(mass) for mass in masses)) - math.log(_probability(beta))
-    best = {
-        ("exact", "conditional"): 0.5,
-        ("exact", "edge"): 0.5,
-        ("floor", "conditional"): 2.0,
-        ("floor", "edge"): 4.0,
-    }
-    return _recursion(tree, stretch=stretch, best=best[score, adaptation], adaptation=adaptation, score=score)
+    best = 0.5 if score == "exact" else 2.0 if adaptation == "conditional" else 4.0
+    return _recursion(tree, stretch=stretch, best=best, adaptation=adaptation, score=score)
 
 
 def gap_coefficients(
@@ -127,11 +201,6 @@ def psi_cauchy(width: float, *, lower: float, upper: float, radius: float) -> fl
     if not radius > 0 or math.isinf(radius):
         raise RangeError(f"radius must be positive and finite, got {radius}; it says how wrong the bounds may be")
     return _mass(2 * extent * _width(width) / (math.pi * (extent**2 + 4 * radius**2)))
-
-
-def psi_mixture(psi: float, *, weight: float) -> float:
-    """Bound from below the mass under a mixture that holds a prior of mass psi with this weight."""
-    return _probability(weight, name="weight") * _mass(psi)
 
 
 def _recursion(
@@ -204,9 +273,7 @@ def expected_gap(
 ) -> TailBound:
     """Bound the error of all levels at once, in ranks, at any confidence: wherever records lie, and the likely one.
 
-    Accuracy: what holds wherever the records lie (`gap_anywhere`), with the likely error of data that is spread out.
-    `size` is a public number of records, declared or released: never the true one. `deviation` is that of the noise of
-    a released one.
+    `size` is a public number of records, declared or released, never the true one; `deviation` that of its noise.
     """
     anywhere = gap_anywhere(tree, priors, grid, adaptation=adaptation, score=score, size=size, deviation=deviation)
     spread = _gap_of_spread(tree, priors, grid, adaptation=adaptation, score=score, size=size)
@@ -214,13 +281,7 @@ def expected_gap(
 
 
 def as_released(error: TailBound, grid: Outcomes, *released: Iterable[float]) -> TailBound:
-    """Return a bound as it is stated after a release: without its likely error where that cannot be right.
-
-    Args:
-        error: The bound that assumes nothing, with the likely error.
-        grid: The public grid.
-        released: What was released: values, points. They may show ties that nobody declared.
-    """
+    """Return a bound as it is stated after a release: without its likely error where released values show ties."""
     return replace(error, likely=None) if any(shows_ties(each, grid) for each in released) else error
 
 
@@ -266,10 +327,6 @@ def gap_anywhere(
     )
 
 
-#: The part of the failure probability that is kept for the noise of a released number of records.
-_OF_SIZE = 1 / 16
-
-
 def _at_95(line: tuple[float, float]) -> float:
     return line[0] + line[1] * math.log(20)
 
@@ -286,9 +343,7 @@ def _gap_of_spread(
     """Bound the error where records are spread out: the likely error.
 
     Accuracy: `spread_bounds` for binary trees with the conditional adaptation and the exact score, else
-    `gap_bounds_tree` with psi from the assumption that the text of the result states; and the grid's own share. The
-    latter is E_i = fixed_i + per_log_i * log(1/failure probability) because every node shares
-    L = log(sum 1/psi) + log(1/beta).
+    `gap_bounds_tree` with psi from the stated assumption; and the grid's own share.
     """
     share = FLOAT_SHARE if isinstance(grid, FloatGrid) else 0.0
     if adaptation == "conditional" and score == "exact" and tree.branching == 2:

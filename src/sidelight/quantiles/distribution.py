@@ -10,11 +10,10 @@ from typing import Any
 import numpy as np
 
 from sidelight.aggregates import collect_ranks
-from sidelight.aggregates.bounded import Bounded
 from sidelight.aggregates.ranks import Ranks
-from sidelight.errors import RangeError, SchemaError
+from sidelight.errors import RangeError
 from sidelight.grid import Grid, Outcomes
-from sidelight.guarantees import Amount, Neighbours, Row
+from sidelight.guarantees import Amount
 from sidelight.guarantees.amounts import decimal_text, exact
 from sidelight.mechanisms.budget import Budget
 from sidelight.noise import Source
@@ -22,9 +21,9 @@ from sidelight.predictions import CompiledPrior, Histogram, Prior, describe, gue
 from sidelight.quantiles.bounds import as_released, expected_gap
 from sidelight.quantiles.descend import descend
 from sidelight.quantiles.forms.rule import Decision, FormRule, codes_of
-from sidelight.quantiles.outcomes import check_reach, default_prior, grid_to_json, outcome_grid, rehearse
+from sidelight.quantiles.outcomes import check_reach, default_prior, grid_to_json, number_of, outcome_grid, rehearse
+from sidelight.quantiles.prepared import settle_form
 from sidelight.quantiles.query import Quantiles
-from sidelight.quantiles.query_checks import number_of
 from sidelight.quantiles.tree import even_levels
 from sidelight.records import Number, Schema, Table
 from sidelight.release import Release, TailBound
@@ -107,11 +106,6 @@ class Distribution:
 
     def declare(self) -> Number:
         """Return the declaration of a bare array: its granularity and bounds as written in the query."""
-        if self.column is not None:
-            raise SchemaError(
-                f"column {self.column!r} names a column of a table, and what came is not an sl.Table; pass "
-                f"sl.Table(data, schema=[sl.Number({self.column!r})]), or that column alone and no column"
-            )
         return self._as_quantiles().declare()
 
     def prepare(self, schema: Schema) -> PreparedDistribution:
@@ -227,16 +221,10 @@ class PreparedDistribution(SurePrepared):
     def run(self, table: Table, source: Source) -> Answer:
         """Count ranks in one pass over the column, and release the distribution in the form that the rule says."""
         ranks = collect_ranks(table, self.column, self.grid, source)
-        decision, size = self.many.settled, self.many.size
-        least, deviation, details = float(size or 1), None, dict[str, Any]()
-        if decision is None:
-            budget = self.many.count_budget
-            assert budget is not None
-            noise = budget.on(Bounded(ranks.size, Fraction(1), "l1", Neighbours.ADD_REMOVE, Row()))
-            count, deviation = int(noise.release(source)), float(noise.deviation)
-            details = {"count": str(count), "count_deviation": f"{noise.deviation:.6g}"}
-            decision, size = self.many.after_count(count), max(count, 1)
-            least = max(count - 2 * deviation, 1.0)
+        decision, size, deviation, found = settle_form(self.many, ranks, source)
+        least, details = float(size or 1), dict[str, Any](found)
+        if deviation is not None:
+            least = max(int(found["count"]) - 2 * deviation, 1.0)
         details["form"] = decision.form
         if decision.form == "codes":
             return self._codes(decision, ranks, details, source)
@@ -247,8 +235,8 @@ class PreparedDistribution(SurePrepared):
 
     def _codes(self, decision: Decision, ranks: Ranks, details: dict[str, Any], source: Source) -> Answer:
         # forms are loaded where they are used
-        from sidelight.quantiles.forms.bound import codes_bound, least_total, moved_ranks, rounds_of
-        from sidelight.quantiles.forms.codes import CodesPlan, release_codes
+        from sidelight.quantiles.forms.codes import CodesPlan, codes_bound, moved_ranks, release_codes
+        from sidelight.quantiles.forms.count_noise import least_total
 
         plan = CodesPlan(codes=self.many.codes, budget=decision.budget)
         _, counted = release_codes(ranks, MANY, grid=self.grid, plan=plan, source=source)
@@ -265,15 +253,14 @@ class PreparedDistribution(SurePrepared):
         rank_error = np.append(fixed[at] + moved_ranks(counted)[:-1], 0.0), np.append(per_log[at], 0.0)
         told = replace(error, fixed=tuple(fixed[shown].tolist()), per_log=tuple(per_log[shown].tolist()))
         details["counts"] = [[str(int(each)) for each in noisy.tolist()] for noisy in counted.noisy]
-        least = least_total(rounds_of(counted), total)
+        least = least_total(counted.rounds, total)
         return self._answer(values, shares, total, rank_error, told, details, least=least, steps=True)
 
     def _cells(self, decision: Decision, ranks: Ranks, size: int, details: dict[str, Any], source: Source) -> Answer:
-        from sidelight.quantiles.forms.bound import least_total
+        from sidelight.quantiles.forms.cell_selection import LevelPriors
         from sidelight.quantiles.forms.cells import release_cells
         from sidelight.quantiles.forms.cells_bound import cells_bound
-        from sidelight.quantiles.forms.focus import LevelPriors
-        from sidelight.quantiles.forms.release import cells_details
+        from sidelight.quantiles.forms.count_noise import least_total
 
         found = release_cells(
             ranks,
@@ -284,9 +271,9 @@ class PreparedDistribution(SurePrepared):
             source=source,
         )
         values = np.array([self.grid.value(index) for index in found.indices])
-        details |= cells_details(found)
+        details |= found.details
         least = least_total(found.rounds, found.total)
-        points = map(self.grid.value, found.skeleton)
+        points = map(self.grid.value, found.first_points)
         error = as_released(cells_bound(found), self.grid, values.tolist(), points)
         return self._read_off(values, MANY, found.total, error, details, least=least)
 

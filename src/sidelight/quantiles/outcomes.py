@@ -1,21 +1,41 @@
-"""Which values may come out: the public grid of a release, and the prior when nobody predicts anything."""
+"""Which values may come out: the column, the public grid of a release, and the prior without a prediction."""
 
 from __future__ import annotations
 
 import math
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
 from sidelight.aggregates.collect_ranks import encoding_of
-from sidelight.errors import RangeError
+from sidelight.errors import RangeError, SchemaError
 from sidelight.grid import CODE_LIMIT, MANTISSA_BITS, FloatGrid, Grid, Outcomes
 from sidelight.guarantees.amounts import decimal_text
 from sidelight.predictions import Mixture, Prior, ScaleFree, Uniform, guess
-from sidelight.records import Number
+from sidelight.records import Number, Schema
 
 #: Steps within declared bounds, for a release that needs equal steps: each is about a millionth of the range.
 STEPS = 2**20
+
+
+def number_of(query: Any, schema: Schema) -> Number:
+    """Return the column that a query asks about, as its schema declares it."""
+    if query.column is None:
+        if len(schema.columns) == 1 and isinstance(schema.columns[0], Number):
+            return schema.columns[0]
+        raise SchemaError(
+            f"which column? The schema has {', '.join(column.name for column in schema.columns)}; "
+            "write Quantiles(..., column=...)"
+        )
+    number = schema.number(query.column)
+    doubled = [name for name in ("granularity", "lower", "upper") if getattr(query, name) is not None]
+    if doubled:
+        raise SchemaError(
+            f"what is known of column {query.column!r} stands in its schema, and the query has "
+            f"{' and '.join(doubled)}; declare sl.Number({query.column!r}, {doubled[0]}=...) and leave it out here"
+        )
+    return number
 
 
 def outcome_grid(number: Number, *, resolution: Fraction | None = None) -> Outcomes:

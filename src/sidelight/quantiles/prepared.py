@@ -25,14 +25,33 @@ from sidelight.noise import Source
 from sidelight.predictions import CompiledPrior, Prior
 from sidelight.quantiles.bounds import Adaptation, as_released, expected_gap
 from sidelight.quantiles.descend import descend
-from sidelight.quantiles.forms.rule import Decision, FormRule, Found
+from sidelight.quantiles.forms.rule import Decision, FormResult, FormRule
 from sidelight.quantiles.tree import QuantileTree, Score
 from sidelight.records import Table
+from sidelight.release import TailBound
 from sidelight.session import Answer
 from sidelight.session.query import SurePrepared
 
 #: A group has support if its noisy count exceeds so many standard deviations of its noise.
 _SUPPORT = 3
+
+
+def settle_form(
+    rule: FormRule, ranks: Ranks, source: Source, *, count: int | None = None
+) -> tuple[Decision, int | None, float | None, dict[str, str]]:
+    """Return the form, the public number of records, the deviation of its noise, and what to say of a released count.
+
+    `count` is a number of the records that was released and paid for elsewhere.
+    """
+    if rule.settled is not None:
+        return rule.settled, rule.size, None, {}
+    deviation, details = None, {}
+    if (budget := rule.count_budget) is not None:
+        noise = budget.on(Bounded(ranks.size, Fraction(1), "l1", Neighbours.ADD_REMOVE, Row()))
+        count, deviation = int(noise.release(source)), float(noise.deviation)
+        details = {"count": str(count), "count_deviation": f"{noise.deviation:.6g}"}
+    assert count is not None
+    return rule.after_count(count), max(count, 1), deviation, details
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -69,17 +88,7 @@ class PreparedQuantiles(SurePrepared):
 
         `count` is a number of the records that was released and paid for elsewhere.
         """
-        decision, size, deviation = self.rule.settled, self.rule.size, None
-        details: dict[str, Any] = {}
-        if decision is None:
-            budget = self.rule.count_budget
-            if budget is not None:
-                records = Bounded(ranks.size, Fraction(1), "l1", Neighbours.ADD_REMOVE, Row())
-                noise = budget.on(records)
-                count, deviation = int(noise.release(source)), float(noise.deviation)
-                details = {"count": str(count), "count_deviation": f"{noise.deviation:.6g}"}
-            assert count is not None
-            decision, size = self.rule.after_count(count), max(count, 1)
+        decision, size, deviation, details = settle_form(self.rule, ranks, source, count=count)
         found = self._release(decision, ranks, size, deviation, source)
         value = np.array([self.grid.value(index) for index in found.indices])
         if decision.form == "tree" and self.rule.settled is not None:
@@ -90,24 +99,56 @@ class PreparedQuantiles(SurePrepared):
 
     def _release(
         self, decision: Decision, ranks: Ranks, size: int | None, deviation: float | None, source: Source
-    ) -> Found:
+    ) -> FormResult:
         if decision.form == "tree":
             tree = self.tree if self.rule.settled else self.rule.tree(decision.budget)
             return self._descend(tree, ranks, size, deviation, source)
-        from sidelight.quantiles.forms.focus import LevelPriors  # a tree alone does not load the other forms
-        from sidelight.quantiles.forms.release import release_form
+        return self._release_form(decision, ranks, size, source)
 
-        priors = LevelPriors(self.grid, self.rule.levels, self.priors, self.compiled)
-        return release_form(self.rule, decision, ranks, size=size, priors=priors, source=source)
+    def _release_form(self, decision: Decision, ranks: Ranks, size: int | None, source: Source) -> FormResult:
+        """Release the levels by `codes`, `select` or `cells`.
+
+        Guarantee: `decision.budget` for adding or removing one record; exact on the machine. What is returned was
+        released: no private count is in it.
+        """
+        # a tree alone does not load the other forms
+        from sidelight.quantiles.forms.cell_selection import LevelPriors
+        from sidelight.quantiles.forms.cells import predicted_breakpoints, release_cells
+        from sidelight.quantiles.forms.cells_bound import cells_bound
+        from sidelight.quantiles.forms.codes import CodesPlan, codes_bound, release_codes
+        from sidelight.quantiles.forms.select import SelectPlan, release_selected, select_bound
+
+        levels, budget = self.rule.levels, decision.budget
+        if decision.form == "codes":
+            counting = CodesPlan(codes=self.rule.codes, budget=budget)
+            indices, counted = release_codes(ranks, levels, grid=self.grid, plan=counting, source=source)
+            return FormResult(indices, counted.details(counting), codes_bound(counting, counted, levels))
+        assert size is not None  # declared, or released
+        priors = LevelPriors(self.grid, levels, self.priors, self.compiled)
+        if decision.form == "select":
+            selecting = SelectPlan.of(budget, size=size)
+            indices, selected = release_selected(ranks, levels, plan=selecting, priors=priors, source=source)
+            error, details = select_bound(selecting, selected, levels), selected.details(selecting)
+            return FormResult(indices, details, self._as_released(error, indices, selected.points))
+        plan = decision.cells_plan(levels, size)
+        first = predicted_breakpoints(plan.breakpoint_levels, priors=priors) if decision.predicted else None
+        cells = release_cells(ranks, levels, plan=plan, kind=budget.kind, priors=priors, source=source, first=first)
+        return FormResult(
+            cells.indices, cells.details, self._as_released(cells_bound(cells), cells.indices, cells.first_points)
+        )
+
+    def _as_released(self, error: TailBound, *released: Sequence[int]) -> TailBound:
+        """Return a bound as it is stated; released values and points may show undeclared ties."""
+        return as_released(error, self.grid, *(map(self.grid.value, each) for each in released))
 
     def _descend(
         self, tree: QuantileTree, ranks: Ranks, size: int | None, deviation: float | None, source: Source
-    ) -> Found:
+    ) -> FormResult:
         indices = descend(
             tree, ranks, priors=self.compiled, source=source, adaptation=self.adaptation, score=self.score
         )
         if tree is self.tree:
-            return Found(indices, {})
+            return FormResult(indices, {})
         error = expected_gap(
             tree,
             self.priors,
@@ -117,7 +158,7 @@ class PreparedQuantiles(SurePrepared):
             size=size,
             deviation=deviation,
         )
-        return Found(indices, {}, as_released(error, self.grid, map(self.grid.value, indices)))
+        return FormResult(indices, {}, self._as_released(error, indices))
 
 
 #: Of the budget of quantiles by group, for the counts that say which groups have rows.

@@ -18,19 +18,22 @@ from sidelight.group_table import GroupTable
 from sidelight.guarantees import Person, Row, Unit
 from sidelight.guarantees.amounts import decimal_text, exact, positive
 from sidelight.mechanisms.budget import Budget
-from sidelight.predictions import Prior, describe, own_prior, warn_if_unhedged
+from sidelight.predictions import Prior, PublicData, describe, is_prior, own_prior, warn_if_unhedged
 from sidelight.quantiles.bounds import Adaptation, expected_gap
-from sidelight.quantiles.forms.rule import Form, FormRule, codes_of
-from sidelight.quantiles.group_priors import (
+from sidelight.quantiles.by_group import (
     PreparedCellPriors,
+    by_group,
+    counted_unit,
+    groups_asked,
     is_by_group,
+    with_own_priors,
 )
-from sidelight.quantiles.outcomes import check_reach, default_prior, grid_to_json, outcome_grid, rehearse
+from sidelight.quantiles.forms.rule import Form, FormRule, codes_of
+from sidelight.quantiles.outcomes import check_reach, default_prior, grid_to_json, number_of, outcome_grid, rehearse
 from sidelight.quantiles.prepared import (
     SIZES_SHARE,
     PreparedQuantiles,
 )
-from sidelight.quantiles.query_checks import check_parameters, number_of
 from sidelight.quantiles.tree import LevelLike, QuantileTree, Score, exact_levels, quantile_tree
 from sidelight.records import Number, Schema
 from sidelight.records.expression_text import parse_expression
@@ -260,8 +263,6 @@ class Quantiles(Generic[QuantileValues]):
     def prepare(self, schema: Schema) -> PreparedQuantiles | PreparedCellPriors:
         """Check the query against the schema, choose the grid and the priors, and price it. Opens no data."""
         if self._for_each_group:
-            from sidelight.quantiles.by_group import with_own_priors  # a median loads nothing of groups
-
             return with_own_priors(self, schema)
         number = number_of(self, schema)
         levels = exact_levels(self.levels)
@@ -281,8 +282,6 @@ class Quantiles(Generic[QuantileValues]):
             )
         groups, unit = None, schema.unit
         if self._grouped:
-            from sidelight.quantiles.by_group import by_group, counted_unit, groups_asked
-
             groups = groups_asked(self, schema)
             unit = counted_unit(groups, self._budget)
         rule = self._rule(levels, codes=codes_of(grid), unit=unit, groups=groups)
@@ -333,6 +332,53 @@ class Quantiles(Generic[QuantileValues]):
     def release(self, data: Any) -> Release[QuantileValues]:
         """Release from a bare array, Series or column, or a table, with exactly this query's budget and no ledger."""
         return release_once(self, data)
+
+
+#: What is computed after a release, of each level beside each other, must fit into memory.
+MOST_LEVELS = 5000
+_CHOICES = {"adaptation": ("conditional", "edge"), "score": ("exact", "floor"), "cells": ("selected", "predicted")}
+
+
+def check_parameters(query: Any, *, levels: int) -> None:
+    """Refuse parameters of a query of so many levels that cannot work; what it may cost is checked elsewhere."""
+    if levels > MOST_LEVELS:
+        raise RangeError(
+            f"at most {MOST_LEVELS} levels can be asked for at once, got {levels}; sl.Distribution(column, "
+            "epsilon=...) knows every quantile, and costs as much"
+        )
+    if not query.by and (query.max_groups is not None or query.max_rows_per_group is not None) and query.where is None:
+        raise RangeError("max_groups and max_rows_per_group are for quantiles by group; give by=, or leave them out")
+    for name, (first, second) in _CHOICES.items():
+        if getattr(query, name) not in (first, second):
+            raise RangeError(f'{name} must be "{first}" or "{second}", got {getattr(query, name)!r}')
+    if isinstance(query.branching, bool) or not (isinstance(query.branching, int) and query.branching >= 2):
+        raise RangeError(f"branching must be a whole number of at least 2, got {query.branching!r}")
+    if query._of_a_tree and query.form not in ("auto", "tree"):
+        raise RangeError(
+            f'{" and ".join(query._of_a_tree)} belong to form="tree", got form={query.form!r}; leave them out'
+        )
+    if query.cells == "predicted" and (query.form != "cells" or query.prediction is None):
+        raise RangeError('cells="predicted" wants form="cells" and a prediction; give both, or leave it out')
+    if query.size is not None and (isinstance(query.size, bool) or not isinstance(query.size, int) or query.size < 1):
+        raise RangeError(f"size must be a public whole number of rows, at least 1, got {query.size!r}")
+    if query.size is not None and (query.by or query.where is not None):
+        raise RangeError("size is the number of all rows, and by group every group's is released; leave it out")
+    if query.borrow not in (None, "total"):
+        raise RangeError(f"borrow must be 'total' or left out, got {query.borrow!r}")
+    if not query.by and query._for_each_group:
+        raise RangeError("borrow and predictions by group are for quantiles by group; give by=")
+    if query.cells == "predicted" and query._for_each_group:
+        raise RangeError('cells="predicted" wants one prediction for all groups; leave cells out, or borrow')
+    for prior in query._given:
+        if not is_prior(prior):
+            fit = "; sl.quantiles.fit_public(...) makes priors of it" if isinstance(prior, PublicData) else ""
+            raise RangeError(
+                f"prediction must be a prior such as sl.priors.Cauchy(location, scale), got {type(prior).__name__}{fit}"
+            )
+    if isinstance(query.prediction, Sequence) and len(query.prediction) != levels:
+        raise RangeError(
+            f"prediction must be one prior, or one for each of the {levels} levels, got {len(query.prediction)}"
+        )
 
 
 #: A tree is the same for every release of a query: of exact numbers alone.

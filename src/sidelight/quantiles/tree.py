@@ -194,8 +194,10 @@ class QuantileTree:
         (quantiles proof page, Theorem 4). The rows of one person may take different paths, so a person with at most k
         rows pays by group privacy: k times epsilon, k**2 times rho, k times mu.
         """
-        paths = [[_exponential(epsilon) for epsilon in path] for path in self.path_budgets]
-        per_row = dearest_path(paths)
+        per_row = dearest_path(
+            [native_claims(BoundedRange(epsilon), mechanism="exponential") for epsilon in path]
+            for path in self.path_budgets
+        )
         return for_person(per_row, self.unit) if isinstance(self.unit, Person) else per_row.with_unit(self.unit)
 
 
@@ -342,10 +344,6 @@ def _shares(depth: int, *, power: Fraction) -> list[Fraction]:
     exponent = context.divide(Decimal(-power.numerator), Decimal(power.denominator))
     weights = [Fraction(context.power(Decimal(level + 1), exponent)) for level in range(depth)]
     return [(weight / sum(weights) // SHARE_STEP) * SHARE_STEP for weight in weights]
-
-
-def _exponential(epsilon: Fraction) -> Claims:
-    return native_claims(BoundedRange(epsilon), mechanism="exponential")
 
 
 def _rows(unit: Unit) -> int:

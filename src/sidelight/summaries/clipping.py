@@ -34,7 +34,7 @@ from sidelight.mechanisms.rank_selection import SMALLEST_EPSILON
 from sidelight.noise import Source
 from sidelight.predictions import Cauchy, Prior, ScaleFree, hedge
 from sidelight.predictions.compiled import CompiledPrior
-from sidelight.predictions.power_law import PowerLaw
+from sidelight.predictions.location_scale import PowerLaw
 from sidelight.quantiles.descend import DepthPrices, descend
 from sidelight.quantiles.outcomes import default_prior
 from sidelight.quantiles.prepared import by_rows

@@ -13,10 +13,10 @@ import sidelight as sl
 from sidelight.errors import RangeError
 from sidelight.grid import FloatGrid
 from sidelight.quantiles.evaluate import nonprivate_gap
-from sidelight.quantiles.forms import release as forms_release
+from sidelight.quantiles.forms import cells_bound as cells_bound_module
 from sidelight.quantiles.forms.cells import CellsRelease
 from sidelight.quantiles.forms.cells_bound import _Ends, cells_bound
-from sidelight.quantiles.forms.counted_bound import counted_bound
+from sidelight.quantiles.forms.count_noise import counted_bound
 from sidelight.quantiles.tree import even_levels
 from sidelight.release import NO_ASSUMPTION, Release, TailBound
 from sidelight.release.shown import at_most
@@ -68,7 +68,7 @@ def test_bounds_hold_when_all_records_lie_at_the_worse_end_of_their_cell(monkeyp
         caught.append(release)
         return cells_bound(release)
 
-    monkeypatch.setattr(forms_release, "cells_bound", catch)
+    monkeypatch.setattr(cells_bound_module, "cells_bound", catch)
     missed, of_less, stated = 0, 0, 0
     for name, (law, rows, price) in LAWS.items():
         for seed in range(8):

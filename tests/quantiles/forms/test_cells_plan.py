@@ -12,7 +12,7 @@ from sidelight.errors import RangeError
 from sidelight.grid import FloatGrid
 from sidelight.quantiles.forms.cells import _beyond
 from sidelight.quantiles.forms.cells_plan import QUARTILES, cells_plan, fine_levels, tailed
-from sidelight.quantiles.forms.outline import Outline
+from sidelight.quantiles.forms.interpolation import Breakpoints
 from sidelight.quantiles.tree import even_levels
 
 
@@ -22,14 +22,14 @@ from sidelight.quantiles.tree import even_levels
 def test_budgets_add_up_exactly(epsilon: str, size: int, count: int) -> None:
     for currency in ("epsilon", "rho"):
         plan = cells_plan(even_levels(count), size=size, **{currency: Fraction(epsilon)})  # type: ignore[arg-type]
-        assert plan.skeleton + plan.coarse + plan.middle + plan.fine == plan.budget == Fraction(epsilon)
+        assert plan.breakpoints + plan.coarse + plan.middle + plan.fine == plan.budget == Fraction(epsilon)
         assert plan.rough + plan.left == plan.fine
         assert plan.rough * 3 == plan.fine, "Theorem 7 needs a third, not something near it"
-        assert min(plan.skeleton, plan.coarse, plan.fine) > 0
+        assert min(plan.breakpoints, plan.coarse, plan.fine) > 0
         assert (plan.middle > 0) == plan.three_rounds == (plan.middle_count > 0)
-        assert 4 <= plan.skeleton_count <= 48
+        assert 4 <= plan.breakpoint_count <= 48
         assert 12 <= plan.fine_count <= 2000
-        levels = plan.skeleton_levels
+        levels = plan.breakpoint_levels
         assert list(levels) == sorted(set(levels))
         assert all(0 < level < 1 for level in levels)
         assert all(abs(level - quartile) >= Fraction(15, 1000) for level in levels for quartile in QUARTILES)
@@ -37,19 +37,19 @@ def test_budgets_add_up_exactly(epsilon: str, size: int, count: int) -> None:
 
 def test_the_numbers_of_the_specification() -> None:
     plan = cells_plan(even_levels(99), size=10_000, epsilon=Fraction(1))
-    assert plan.skeleton_count == round(10_000**0.28) == 13
+    assert plan.breakpoint_count == round(10_000**0.28) == 13
     assert plan.fine_count == 200
     share = 0.05 * 10**0.35
-    assert float(plan.skeleton) == pytest.approx(share, abs=1e-6)
+    assert float(plan.breakpoints) == pytest.approx(share, abs=1e-6)
     assert float(plan.coarse) == pytest.approx(0.4 * (1 - share), abs=1e-6), "chosen: more than the specification"
     assert not plan.three_rounds
     large = cells_plan(even_levels(99), size=6_000_000, epsilon=Fraction(1))
     assert large.three_rounds
-    assert float(large.skeleton) == pytest.approx(0.04, abs=1e-6)
+    assert float(large.breakpoints) == pytest.approx(0.04, abs=1e-6)
     assert float(large.coarse) == pytest.approx(0.15 * 0.96, abs=1e-6)
     assert float(large.middle) == pytest.approx(0.25 * 0.96, abs=1e-6)
     small = cells_plan(even_levels(99), size=1000, epsilon=Fraction(1, 10))
-    assert float(small.skeleton) == pytest.approx(0.017, abs=1e-6), "capped at 0.17"
+    assert float(small.breakpoints) == pytest.approx(0.017, abs=1e-6), "capped at 0.17"
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_levels_have_a_cell_each_if_they_are_not_far_too_many() -> None:
 
 
 def test_levels_that_are_hopeless_leave_the_quartiles() -> None:
-    assert cells_plan(even_levels(99), size=300, epsilon=Fraction(1, 10)).skeleton_levels == ()
+    assert cells_plan(even_levels(99), size=300, epsilon=Fraction(1, 10)).breakpoint_levels == ()
 
 
 def test_tailed_levels_solve_their_equation() -> None:
@@ -124,7 +124,7 @@ def test_cuts_beyond_the_outermost_points_lie_beyond_them_at_every_scale(far: fl
     grid = FloatGrid()
     points = tuple(grid.index_of(far * each) for each in (0.5, 0.7, 0.8, 0.9, 1.0))
     ends = np.cumsum([0.0, 90, 150, 260, 260, 150, 90])
-    weak, strong = Outline(grid, points, ends), Outline(grid, points, 100 * ends)
+    weak, strong = Breakpoints(grid, points, ends), Breakpoints(grid, points, 100 * ends)
     plan = cells_plan(even_levels(99), size=1000, epsilon=Fraction(1))
     found = _beyond(weak, np.arange(1, 100) / 100, plan)
     assert len([index for index in found if index < points[0]]) == 7

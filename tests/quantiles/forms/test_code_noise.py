@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 
 from sidelight.mechanisms.budget import Budget
-from sidelight.quantiles.forms.bound import _noise_of_codes, codes_bound, noise_of, rounds_of
-from sidelight.quantiles.forms.codes import CodesPlan, CountedRounds
-from sidelight.quantiles.forms.least_squares import ranks_of
+from sidelight.quantiles.forms.codes import CodesPlan, CountedRounds, _noise_of_codes, codes_bound
+from sidelight.quantiles.forms.count_noise import noise_of
 
 
 def counted(codes: int, variances: Sequence[float] = (3.0, 2.0)) -> tuple[CodesPlan, CountedRounds]:
@@ -20,7 +19,7 @@ def counted(codes: int, variances: Sequence[float] = (3.0, 2.0)) -> tuple[CodesP
     counts, width = rng.integers(0, 9, codes), plan.width
     groups = (np.add.reduceat(counts, np.arange(0, codes, width)),) if width else ()
     parents = np.arange(codes) // width if width else np.zeros(0, np.intp)
-    return plan, CountedRounds((*groups, counts), tuple(variances[: 1 + bool(width)]), parents, ranks_of(counts))
+    return plan, CountedRounds((*groups, counts), tuple(variances[: 1 + bool(width)]), parents)
 
 
 @pytest.mark.parametrize("codes", [1, 2, 100, 101, 110, 121, 122, 397])
@@ -29,7 +28,7 @@ def test_the_few_numbers_are_those_of_the_whole_matrix(codes: int) -> None:
     cuts, levels = np.arange(codes + 1), np.random.default_rng(1).uniform(0, 1, codes + 1)
     weights = (np.arange(codes) < cuts[:, None]) - levels[:, None]
     few, times = _noise_of_codes(plan, found, cuts, levels)
-    for whole, numbers, often in zip(noise_of(rounds_of(found), weights), few, times, strict=True):
+    for whole, numbers, often in zip(noise_of(found.rounds, weights), few, times, strict=True):
         assert (often >= 0).all()
         for row in range(codes + 1):
             repeated = np.repeat(numbers[row], often[row].astype(int))

@@ -9,7 +9,7 @@ import pytest
 from scipy.stats import gamma
 
 from sidelight.quantiles.forms.count_noise import (
-    Terms,
+    NoiseTerms,
     _levelled,
     _Moments,
     below_proxy,
@@ -46,10 +46,10 @@ def test_coefficients_are_those_of_the_estimate(depth: int) -> None:
         assert (np.abs(matrix[:, each.variances == UNCOUNTED]) < 1e-12).all(), "what was not counted has no noise"
 
 
-def terms(count: int, **given: object) -> Terms:
+def terms(count: int, **given: object) -> NoiseTerms:
     nothing = {"laplace": (), "gaussian": (), "selections": np.zeros((count, 0))}
     zeros = {"chance": np.zeros(count), "uneven": np.zeros(count), "rows": np.ones(count)}
-    return Terms(**{**nothing, **zeros, **given})  # type: ignore[arg-type]
+    return NoiseTerms(**{**nothing, **zeros, **given})  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("law", ["laplace", "gaussian"])
@@ -197,7 +197,7 @@ def test_sharp_bounds_of_many_terms_hold_and_are_nearer() -> None:
     step = np.arange(0, 200, 0.01)
     missed = []
     for sharp in (False, True):
-        fixed, per_log = linear_bound(Terms(**terms, sharp=sharp))  # type: ignore[arg-type]
+        fixed, per_log = linear_bound(NoiseTerms(**terms, sharp=sharp))  # type: ignore[arg-type]
         for beta in (0.05, 0.001):
             bound = float((fixed + per_log * math.log(1 / beta))[0])
             tail = float((gamma.pdf(step, 40) * gamma.sf(step + bound, 40)).sum() * 0.01)

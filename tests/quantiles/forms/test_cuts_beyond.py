@@ -9,10 +9,10 @@ import pytest
 from scipy.stats import beta, logistic, uniform
 
 from sidelight.grid import FloatGrid
+from sidelight.quantiles.forms.cell_selection import exact_position
 from sidelight.quantiles.forms.cells import _beyond
-from sidelight.quantiles.forms.cells_of_points import exact_position
 from sidelight.quantiles.forms.cells_plan import cells_plan
-from sidelight.quantiles.forms.outline import Outline
+from sidelight.quantiles.forms.interpolation import Breakpoints
 from sidelight.quantiles.tree import even_levels
 
 RECORDS = 10_000
@@ -27,9 +27,9 @@ def test_cuts_lie_inside_the_records_of_a_weak_tail(law: object, fewest: int) ->
     """A cut beyond all records tells nothing, and the tail between the others is not told apart."""
     grid, places = FloatGrid(), np.asarray(law.ppf(LEVELS))  # type: ignore[attr-defined]
     points = tuple(grid.index_of(float(place)) for place in places)
-    outline = Outline(grid, points, np.concatenate([[0.0], LEVELS, [1.0]]) * RECORDS)
+    breakpoints = Breakpoints(grid, points, np.concatenate([[0.0], LEVELS, [1.0]]) * RECORDS)
     plan = cells_plan(even_levels(99), size=RECORDS, epsilon=Fraction(1, 10))
-    cuts = _beyond(outline, np.arange(1, 100) / 100, plan)
+    cuts = _beyond(breakpoints, np.arange(1, 100) / 100, plan)
     shares = np.array([float(law.cdf(float(exact_position(grid, cut)))) for cut in cuts])  # type: ignore[attr-defined]
     below, above = shares[(shares > 0) & (shares < LEVELS[0])], shares[(shares < 1) & (shares > LEVELS[-1])]
     for side in (np.unique(below.round(9)), np.unique((1 - above).round(9))):

@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 
 from sidelight.quantiles.forms.cells_plan import cells_plan
-from sidelight.quantiles.forms.flags import Structure, flagged_leaves, leaves_of, placement_error
+from sidelight.quantiles.forms.least_squares import Structure, flagged_leaves, leaves_of, placement_error
 from sidelight.quantiles.tree import even_levels
 
 PLAN = cells_plan(even_levels(99), size=10_000, epsilon=Fraction(1))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sidelight.errors import RangeError
-from sidelight.quantiles.forms.forecast import gap_forecast
+from sidelight.quantiles.forms.cells_plan import gap_forecast
 from sidelight.quantiles.tree import even_levels
 
 

@@ -15,11 +15,11 @@ import sidelight as sl
 from sidelight.grid import FloatGrid
 from sidelight.mechanisms.budget import Budget
 from sidelight.quantiles.evaluate import nonprivate_gap
-from sidelight.quantiles.forms import release as forms_release
-from sidelight.quantiles.forms.bound import codes_bound, equal_shares, least_total
+from sidelight.quantiles.forms import cells_bound as cells_bound_module
 from sidelight.quantiles.forms.cells import CellsRelease
 from sidelight.quantiles.forms.cells_bound import _crowded, _Ends, cells_bound
-from sidelight.quantiles.forms.codes import CodesPlan, CountedRounds
+from sidelight.quantiles.forms.codes import CodesPlan, CountedRounds, codes_bound
+from sidelight.quantiles.forms.count_noise import equal_shares, least_total
 from sidelight.quantiles.forms.least_squares import UNCOUNTED, Round, agreed_counts, ranks_of
 from sidelight.quantiles.tree import even_levels
 from sidelight.testing import seeded_release
@@ -167,7 +167,7 @@ def released_by(
         return cells_bound(release)
 
     with monkeypatch.context() as patched:
-        patched.setattr(forms_release, "cells_bound", catch)
+        patched.setattr(cells_bound_module, "cells_bound", catch)
         query = sl.Quantiles(even_levels(99), epsilon=epsilon)
         seeded_release(query, values, seed=seed)
     return values, found[0]
@@ -204,7 +204,9 @@ def test_the_bound_that_assumes_nothing_is_larger(monkeypatch: pytest.MonkeyPatc
     assert "as likely to lie at one place of what the counts allow as at another" in assumed.assumption
 
 
-def test_a_cell_beyond_the_skeleton_with_most_of_what_lies_there_is_not_smooth(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cell_beyond_the_first_breakpoints_with_most_of_what_lies_there_is_not_smooth(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     release = caught(monkeypatch, "uniform", 1)
     cells = release.ranks.size - 1
     sizes = np.full(cells, 50.0)
@@ -222,9 +224,7 @@ def test_shares_of_the_failure_probability_add_up_to_one() -> None:
 def test_ranks_that_are_to_be_near_in_both_directions_pay_for_both() -> None:
     """The bound to both sides at 95 % is that to one side at 97.5 %, where a level lies at the end of its code."""
     plan = CodesPlan(codes=4, budget=Budget("epsilon", Fraction(1)))
-    counted = CountedRounds(
-        (np.array([100, 100, 100, 100]),), (2.0,), np.zeros(0, np.intp), np.array([0.0, 100, 200, 300, 400])
-    )
+    counted = CountedRounds((np.array([100, 100, 100, 100]),), (2.0,), np.zeros(0, np.intp))
     one, both = (codes_bound(plan, counted, [0.25, 0.5, 0.75], both_sides=each) for each in (False, True))
     at_both = np.array(both.fixed) + np.log(20) * np.array(both.per_log)
     for failures, least in ((20, 1.05), (40, 0.98)):

@@ -8,9 +8,9 @@ import pytest
 from sidelight.mechanisms.budget import Budget
 from sidelight.quantiles.descend import Cell
 from sidelight.quantiles.forms.cells_bound import _beside_denser
+from sidelight.quantiles.forms.finish import LocalTask, _continued, _outwards, _planned, outer_ranks, spread_levels
 from sidelight.quantiles.forms.least_squares import Round
-from sidelight.quantiles.forms.local import LocalTask, _continued, _outwards, _planned, outer_ranks, spread_levels
-from sidelight.quantiles.forms.parts import Parts
+from sidelight.quantiles.forms.refined_counts import Parts
 
 
 def tail(size: float, *, place="below", epsilon="0.06", targets: int = 60) -> LocalTask:

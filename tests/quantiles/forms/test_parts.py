@@ -15,10 +15,9 @@ from sidelight.mechanisms.budget import Budget, Kind
 from sidelight.noise import Source
 from sidelight.quantiles.descend import Cell
 from sidelight.quantiles.evaluate import nonprivate_gap
-from sidelight.quantiles.forms import fine_counts as fine_counts_module
-from sidelight.quantiles.forms import parts as parts_module
+from sidelight.quantiles.forms import refined_counts
 from sidelight.quantiles.forms.least_squares import Round
-from sidelight.quantiles.forms.parts import Look, Parts, count_parts, crowded_cuts
+from sidelight.quantiles.forms.refined_counts import Look, Parts, count_parts, crowded_cuts
 from sidelight.quantiles.tree import even_levels
 from sidelight.testing import SeededEntropy, seeded_release
 
@@ -78,7 +77,7 @@ class Spent:
 
         spent = self
         monkeypatch.setattr(Budget, "on", on)
-        monkeypatch.setattr(fine_counts_module, "RefinableCounts", Refinable)
+        monkeypatch.setattr(refined_counts, "RefinableCounts", Refinable)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -87,7 +86,7 @@ def test_every_record_pays_the_budget_of_the_counts_exactly(
     kind: str, crowded: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     spent, budget = Spent(monkeypatch), Budget(kind, Fraction(7, 9))  # type: ignore[arg-type]
-    monkeypatch.setattr(parts_module, "_cuts", lambda *_: [[], [210, 250] if crowded else []])
+    monkeypatch.setattr(refined_counts, "_cuts", lambda *_: [[], [210, 250] if crowded else []])
     parts = count_parts(EvenRecords(300), look([200]), budget=budget, source=SCRIPTED)
     third = Fraction(7, 27)
     if kind == "epsilon":
@@ -163,7 +162,7 @@ def test_counts_are_refined_once(kind: Kind) -> None:
     """A second choice would measure again what the first one left to be spent elsewhere."""
     ranks, cells = EvenRecords(300), [Cell(0, 200, 200), Cell(200, 210, 210), Cell(210, 400, 400)]
     with Source(SeededEntropy("refined once")) as source:
-        rough = fine_counts_module.fine_counts(ranks, cells, budget=Budget(kind, Fraction(1)), source=source)
+        rough = refined_counts.fine_counts(ranks, cells, budget=Budget(kind, Fraction(1)), source=source)
         rough.refined(np.array([True, False, True]), (), source)
         with pytest.raises(RangeError, match="refined already"):
             rough.refined(np.array([False, True, False]), (), source)

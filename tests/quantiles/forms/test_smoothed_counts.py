@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sidelight.quantiles.forms.least_squares import UNCOUNTED, Round, agreed_counts
-from sidelight.quantiles.forms.smoothed_counts import smoothed_counts
+from sidelight.quantiles.forms.least_squares import UNCOUNTED, Round, agreed_counts, smoothed_counts
 
 
 def _believed(cells: int) -> np.ndarray:

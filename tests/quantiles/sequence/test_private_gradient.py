@@ -17,9 +17,9 @@ from sidelight.aggregates.ranks import ranks_of_codes
 from sidelight.audit import audit
 from sidelight.mechanisms.prefix_sums import plan as run_module
 from sidelight.noise import Source, rounded_gaussian
+from sidelight.published.private_histograms import DayStep, GradientPlan
 from sidelight.quantiles import PrivateHistograms
 from sidelight.quantiles.sequence.plan import SequencePlan
-from sidelight.quantiles.sequence.private import DayStep, GradientPlan
 from sidelight.testing import SeededEntropy
 
 

@@ -15,7 +15,7 @@ from sidelight.accounting import amount_of
 from sidelight.errors import BudgetError, LedgerError, RangeError
 from sidelight.guarantees import Claims, Row
 from sidelight.ledger import Ledger
-from sidelight.quantiles.sequence.accounts import for_days
+from sidelight.quantiles.sequence.sequence import for_days
 from sidelight.testing import SeededSession
 
 

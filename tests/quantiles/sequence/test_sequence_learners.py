@@ -12,9 +12,9 @@ from benchmarks.baselines.nonprivate_online import nonprivate_online
 
 from sidelight.errors import RangeError
 from sidelight.predictions import guess
-from sidelight.predictions.learning.recursive_regression import RecursiveRegression
+from sidelight.published.released_learners import CocobMap
 from sidelight.quantiles import PubPrev, PubProx
-from sidelight.quantiles.sequence.proximate import CocobMap
+from sidelight.quantiles.sequence.recursive_regression import RecursiveRegression
 
 NONE = np.empty(0)
 LEARNERS = [

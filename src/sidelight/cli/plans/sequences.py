@@ -23,9 +23,11 @@ from sidelight.ledger import Ledger
 from sidelight.plan_section import Section
 from sidelight.predictions import is_prior
 from sidelight.predictions.from_plan import read_prediction
-from sidelight.quantiles import PrivateHistograms, PubPrev, PubProx, PubTrack, Quantiles, Sequence
-from sidelight.quantiles.sequence.accounts import routes_of_days
+from sidelight.published.private_histograms import PrivateHistograms
+from sidelight.published.released_learners import PubPrev, PubProx
+from sidelight.quantiles import PubTrack, Quantiles, Sequence
 from sidelight.quantiles.sequence.plan import Learner, SequencePlan
+from sidelight.quantiles.sequence.sequence import routes_of_days
 from sidelight.records import Schema, Table
 
 _SHARED = (

@@ -17,16 +17,23 @@ from numpy.typing import NDArray
 
 from sidelight.mechanisms.budget import Budget
 from sidelight.quantiles.descend import Cell
-from sidelight.quantiles.forms.bound import DESIGNED, STEP, Selections, Targets, equal_shares, noise_of
-from sidelight.quantiles.forms.cell_tree import cell_tree
+from sidelight.quantiles.forms.cell_selection import cell_tree
 from sidelight.quantiles.forms.cells import POINTS_BEYOND, CellsRelease, first_beyond
 from sidelight.quantiles.forms.cells_plan import CellsPlan
-from sidelight.quantiles.forms.count_noise import Terms, below_proxy, linear_bound
-from sidelight.quantiles.forms.finish import side_of
-from sidelight.quantiles.forms.flags import leaves_of
-from sidelight.quantiles.forms.least_squares import agreed_counts, ranks_of
-from sidelight.quantiles.forms.local import LocalTask
-from sidelight.quantiles.forms.parts import Parts
+from sidelight.quantiles.forms.count_noise import (
+    DESIGNED,
+    STEP,
+    NoiseTerms,
+    PlacedLevels,
+    Selections,
+    below_proxy,
+    equal_shares,
+    linear_bound,
+    noise_of,
+)
+from sidelight.quantiles.forms.finish import LocalTask, side_of
+from sidelight.quantiles.forms.least_squares import agreed_counts, leaves_of, ranks_of
+from sidelight.quantiles.forms.refined_counts import Parts
 from sidelight.release import NO_ASSUMPTION, TailBound
 
 Floats = NDArray[np.float64]
@@ -34,14 +41,14 @@ Inside = Literal["as interpolated", "anywhere"]
 
 #: Where the curve bends sharply, records may lie this share of their cell away from it; the same in a flagged leaf.
 _BENT = 0.3
-#: The same where the curve was continued beyond the skeleton, whatever it looks like.
+#: The same where the curve was continued beyond the first breakpoints, whatever it looks like.
 _BENT_OUTSIDE = 0.5
 #: In a tail there are points at small steps all the way out.
 _BENT_TAIL = 0.05
 #: A part that holds more than so many times what it was to hold was cut by points that lie elsewhere: its records may
 #: lie anywhere in it.
 _MISSED = 2.0
-#: So does a cell beyond the skeleton with more than this share of all that lie there, if that is more than it was to.
+#: So does a cell beyond the first breakpoints with more than this share of all records there, and than planned.
 _CROWD = 0.5
 #: What the density of neighbouring parts of smooth data differs by at most.
 _SMOOTH = 3.0
@@ -53,30 +60,18 @@ _AT_RISK = 30.0
 
 @dataclass(eq=False)
 class _Ends:
-    """For each level the two released points that its value lies between: their ranks, minus the level's.
+    """For each level the two released points that its value lies between: their ranks, minus the level's."""
 
-    Args:
-        cell: The cell that holds the value.
-        share: Where in that cell the level is, from 0 to 1.
-        low, high: The released ranks of the two points, less the level's share of all records; made to rise.
-        raw: The same of both as they were counted, and as their noise belongs to.
-        records: How many records lie between them, as released, and two deviations more.
-        bend: Which share of these may lie elsewhere than the curve says.
-        everywhere: Whether they may wherever between the two the level is, and not only far from both.
-        unknown: Whether they may lie anywhere between the two.
-        part: In a cell that was finished by points and counts, the part that holds the value; else -1.
-    """
-
-    cell: NDArray[np.intp]
-    share: Floats
-    low: Floats
-    high: Floats
-    raw: tuple[Floats, Floats]
-    records: Floats
-    bend: Floats
-    everywhere: NDArray[np.bool_]
-    unknown: NDArray[np.bool_]
-    part: NDArray[np.intp]
+    cell: NDArray[np.intp]  # the cell that holds the value
+    share: Floats  # where in that cell the level is, from 0 to 1
+    low: Floats  # the released rank of the lower point, less the level's share of all records; made to rise
+    high: Floats  # that of the upper point
+    raw: tuple[Floats, Floats]  # the same of both as they were counted, and as their noise belongs to
+    records: Floats  # how many records lie between them, as released, and two deviations more
+    bend: Floats  # which share of these may lie elsewhere than the curve says
+    everywhere: NDArray[np.bool_]  # whether they may wherever between the two the level is, not only far from both
+    unknown: NDArray[np.bool_]  # whether they may lie anywhere between the two
+    part: NDArray[np.intp]  # in a cell that was finished by points and counts, the part of the value; else -1
 
     @classmethod
     def of(cls, release: CellsRelease, levels: Floats) -> _Ends:
@@ -136,7 +131,7 @@ class _Ends:
     def noise(self, release: CellsRelease, levels: Floats, inside: Floats, rows: NDArray[np.intp]) -> list[Floats]:
         """Return for levels, a row each, the noise of the rank of a place `inside` of the way to the upper point."""
         whole = self.part[rows] < 0
-        placed = Targets(self.cell[rows], np.where(whole, inside, self.share[rows]), np.zeros(rows.size))
+        placed = PlacedLevels(self.cell[rows], np.where(whole, inside, self.share[rows]), np.zeros(rows.size))
         rounded = release.plan.currency == "rho"
         found = noise_of(release.rounds, placed.weights(levels[rows], release.ranks.size - 1), rounded=rounded)
         for place, own in release.parts.items():
@@ -158,11 +153,8 @@ def cells_bound(release: CellsRelease) -> TailBound:
 def _bound(release: CellsRelease, inside: Inside) -> TailBound:
     """Bound the gaps of what `cells` released.
 
-    Args:
-        release: What was released.
-        inside: What is assumed of the records between the two released points that a value lies between: that they lie
-            as the curve says, up to chance, unless released counts contradict it; or nothing at all, and then a level
-            may be off by as much as the further of the two is.
+    "as interpolated": records between two released points lie as the curve says, up to chance, unless released counts
+    contradict it. "anywhere": a level may be off by as much as the further of the two points is.
     """
     levels = np.array([float(level) for level in release.levels])
     ends = _Ends.of(release, levels)
@@ -174,7 +166,7 @@ def _bound(release: CellsRelease, inside: Inside) -> TailBound:
             selected[mine] = True
         else:
             least[mine] = _outer_ranks_at_risk(task)
-    placed = Targets.of(levels * release.total, release.ranks)
+    placed = PlacedLevels.of(levels * release.total, release.ranks)
     ends.cell[selected], ends.part[selected] = placed.cell[selected], -1
     unknown = (ends.unknown | (inside == "anywhere")) & ~selected
     between = np.clip(-ends.low / np.maximum(ends.high - ends.low, 1e-9), 0.0, 1.0)
@@ -197,7 +189,7 @@ def _bound(release: CellsRelease, inside: Inside) -> TailBound:
     noise = ends.noise(release, levels, np.concatenate([at[lower], np.ones(upper.size)]), rows)
     in_rho = release.plan.currency == "rho"
     above = np.concatenate([fixed[lower], ends.raw[1][upper]])
-    terms = Terms(
+    terms = NoiseTerms(
         laplace=() if in_rho else noise,
         gaussian=noise if in_rho else (),
         chance=np.concatenate([chance[lower], np.zeros(upper.size)]),
@@ -236,10 +228,10 @@ _ASSUMED: dict[Inside, str] = {
 
 
 def _crowded(release: CellsRelease, noise: Floats) -> NDArray[np.bool_]:
-    """Return for each cell beyond the skeleton whether its records may lie anywhere in it.
+    """Return for each cell beyond the first breakpoints whether its records may lie anywhere in it.
 
-    The curve was continued to cut what lies there into several cells. Where one of them holds more than half of it, and
-    than it was to, it did not go on so; and the outermost ones reach to the end of everything.
+    The curve was continued to cut what lies there. A cell with more than half of it, and than planned, says that the
+    data did not go on so; and the outermost cells reach to the end of everything.
     """
     sizes, inner = np.diff(release.ranks), np.flatnonzero(~release.outside)
     whole = np.full(sizes.size, np.inf)
@@ -254,16 +246,16 @@ def _crowded(release: CellsRelease, noise: Floats) -> NDArray[np.bool_]:
 
 
 def _most_planned(plan: CellsPlan, outer: float, least: float) -> float:
-    """Return the share of what lies beyond the skeleton from which on a cell there holds more than it was to."""
+    """Return the share of the records beyond the first breakpoints above which a cell there holds more than planned."""
     first = max(first_beyond(least, outer, plan.rate(plan.fine)) / max(outer, 1e-9), 0.0)
     return max(_CROWD, 1 - math.pow(first, 1 / POINTS_BEYOND))
 
 
 def _unevenness(parts: Parts, outermost: int | None) -> Floats:
-    """Return for each part how much denser or sparser than a part beside it it surely is: 0 if hardly, up to 1.
+    """Return for each part how much denser or sparser than a neighbour it surely is: 0 if hardly, up to 1.
 
-    As `Curve.unevenness`, of counts less their noise: two deviations are given to the sparser of the two. The
-    `outermost` part of everything has no width, and is as dense as it was to be as long as it holds what it was to.
+    As `Curve.unevenness`, with two deviations of noise given to the sparser of the two. The `outermost` part of
+    everything has no width, and is as dense as planned as long as it holds what was planned.
     """
     most, fewest = (np.maximum(parts.counts + more * parts.deviations, 0.0) for more in (2.0, -2.0))
     widths = np.maximum(parts.widths, 1e-300)
@@ -278,10 +270,9 @@ def _unevenness(parts: Parts, outermost: int | None) -> Floats:
 
 
 def _crowding(parts: Parts, outermost: int | None) -> Floats:
-    """Return for each part how many times its mean density is the largest that smooth data may have somewhere in it.
+    """Return for each part how many times its mean density is the largest that smooth data may have in it.
 
-    Three times that of the part itself or of one beside it, whichever is larger by what the noise allows. So a place a
-    share s of the way from one end has at most so many times the share s of the part's records between.
+    Three times that of the part or of a neighbour, whichever is larger by what the noise allows.
     """
     spread, widths = parts.deviations, np.maximum(parts.widths, 1e-300)
     most, fewest = np.maximum(parts.counts, 0.0) + 2 * spread, np.maximum(parts.counts - 2 * spread, spread)
@@ -297,10 +288,7 @@ def _crowding(parts: Parts, outermost: int | None) -> Floats:
 
 
 def _beside_denser(parts: Parts, inner: int, unevenness: float) -> float:
-    """Return the density of the inner part of a cell that was taken for a tail, over that of the denser cell beside it.
-
-    The unevenness of the whole cell says how much denser that is, and the part how much sparser than the whole it is.
-    """
+    """Return the density of the inner part of a tail cell over that of the denser cell beside it."""
     if unevenness <= 0:
         return 1.0
     counts, widths = np.maximum(parts.counts, 0.0), np.maximum(parts.widths, 1e-300)
@@ -312,8 +300,8 @@ def _beside_denser(parts: Parts, inner: int, unevenness: float) -> float:
 def _outer_ranks_at_risk(task: LocalTask) -> Floats:
     """Return for each target of a tail its rank from the outer end, as long as that is small.
 
-    At a hard edge the points for such ranks are selected beside the data, and what goes on from the others may miss the
-    edge: then a value lies beyond all records, and is off by its rank.
+    At a hard edge the points for such ranks are selected beside the data: then a value lies beyond all records, and is
+    off by its rank.
     """
     if task.place == "inside":
         return np.zeros(len(task.levels))

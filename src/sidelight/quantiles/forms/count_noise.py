@@ -8,13 +8,18 @@ which is worth another factor: P(X > h) <= exp(K(t) - t h) / (t s), s the deviat
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sidelight.quantiles.forms.least_squares import Round
+from sidelight.quantiles.forms.least_squares import UNCOUNTED, Round
+from sidelight.quantiles.tree import QuantileTree
+from sidelight.release import NO_ASSUMPTION, TailBound
 
 Floats = NDArray[np.float64]
 
@@ -32,11 +37,7 @@ _LARGE = 8.0
 def noise_coefficients(rounds: Sequence[Round], weights: Floats) -> list[Floats]:
     """Return by how much each noisy count enters sums of agreed counts: one matrix a round, one row a sum.
 
-    Args:
-        rounds: As in `least_squares.agreed_counts`.
-        weights: One row a sum: the weights of the last round's cells, in the order of place.
-
-    The transposed passes of `agreed_counts`: first down, then up.
+    The transposed passes of `agreed_counts`, first down, then up; `weights` are those of the last round's cells.
     """
     last = len(rounds) - 1
     noise = [each.variances for each in rounds]
@@ -67,47 +68,32 @@ def noise_coefficients(rounds: Sequence[Round], weights: Floats) -> list[Floats]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Terms:
-    """What sums of independent terms consist of, one row a sum; every entry is a coefficient times a deviation.
+class NoiseTerms:
+    """What sums of independent terms consist of, one row a sum; every entry is a coefficient times a deviation."""
 
-    Args:
-        laplace: Matrices of Laplace terms: noise of counts.
-        gaussian: Matrices of Gaussian terms.
-        times: One matrix for each of those: how often each entry occurs; left out, once.
-        chance: For each row the variance proxy of what else is sub-Gaussian in it.
-        selections: A matrix of terms whose density is at most exp(uneven) times that of a Laplace term.
-        uneven: For each row the sum of those logarithms.
-        rows: For each row the reciprocal of its share of the failure probability; these shares add up to at most one.
-        even: For each row half the width of what a further term is evenly spread over, around zero.
-        apart: For each row by how much less than its bound allows it may be off to one side, beside the other: a sum
-            that is shifted by up to d either way exceeds h + d to one side as it would h, to the other as h + 2 d.
-            Nothing for a sum that is bounded to both sides alike, infinite for one that is to one side alone.
-        sharp: Whether the density of a sum of many terms is bounded by its characteristic function as well, which makes
-            bounds up to a tenth smaller: for sums that are nothing but noise. Others keep the room for what is assumed.
-    """
-
-    laplace: Sequence[Floats]
+    laplace: Sequence[Floats]  # matrices of Laplace terms: noise of counts
     gaussian: Sequence[Floats]
-    chance: Floats
-    selections: Floats
-    uneven: Floats
-    rows: Floats
-    even: Floats | float = 0.0
+    chance: Floats  # for each row the variance proxy of what else is sub-Gaussian in it
+    selections: Floats  # a matrix of terms whose density is at most exp(uneven) times that of a Laplace term
+    uneven: Floats  # for each row the sum of those logarithms
+    rows: Floats  # the reciprocal of each row's share of the failure probability; the shares add up to at most one
+    even: Floats | float = 0.0  # for each row half the width of a further term that is uniform around zero
+    # A sum that is shifted by up to d either way exceeds h + d to one side as it would h, to the other as h + 2 d: 0
+    # for a sum that is bounded to both sides alike, infinite for one that is to one side alone.
     apart: Floats | float = 0.0
+    # Whether the density of a sum of many terms is bounded by its characteristic function as well, which makes bounds
+    # up to a tenth smaller: for sums that are nothing but noise. Others keep the room for what is assumed.
     sharp: bool = False
-    times: Sequence[Floats] | None = None
+    times: Sequence[Floats] | None = None  # how often each entry of the matrices occurs; left out, once
 
 
-def linear_bound(terms: Terms, *, above: Floats | None = None) -> tuple[Floats, Floats]:
+def linear_bound(terms: NoiseTerms, *, above: Floats | None = None) -> tuple[Floats, Floats]:
     """Bound the size of every row's sum at once, as fixed + per_log · log(1 / failure probability).
 
     Guarantee: with probability 1 - beta no row exceeds its bound, for every beta: Chernoff's bound for each row at its
-    share of beta, at the exponent that is best for a beta of 0.05; at another exponent it is larger, and true.
-
-    Args:
-        terms: The sums. Their shares are used as they are, unless there is `above`.
-        above: What will be added to each row's bound: then three quarters of beta are shared out anew, so that the
-            largest of all is as small as can be; the rest as the terms say.
+    share of beta, at the exponent that is best for a beta of 0.05; at another exponent it is larger, and true. With
+    `above`, what will be added to each row's bound, three quarters of beta are shared out anew, so that the largest of
+    all is as small as can be.
     """
     moments = _Moments.of(terms)
     if above is None:
@@ -155,7 +141,7 @@ class _Moments:
     sharp: bool
 
     @classmethod
-    def of(cls, terms: Terms) -> _Moments:
+    def of(cls, terms: NoiseTerms) -> _Moments:
         rows = terms.chance.size
         selected = np.flatnonzero(terms.selections.any(axis=1))
         return cls(
@@ -253,3 +239,142 @@ def _largest(matrices: Sequence[Floats], rows: int, times: Sequence[Floats] | No
         sizes = np.abs(each) if times is None else np.where(times[place] > 0, np.abs(each), 0.0)
         out = np.maximum(out, sizes.max(axis=1, initial=0.0))
     return np.asarray(out / np.sqrt(2))
+
+
+# --- bounds of released levels ----------------------------------------------------------------------------------------
+
+#: Where a value is selected, records and prior may differ in shape by this factor within a cell.
+_UNEVEN = 4.0
+#: The failure probability for which shares are chosen; they hold for every other one.
+DESIGNED = 0.05
+#: What a released value's own step, and a rank's fraction, may add.
+STEP = 1.0
+
+
+@dataclass(frozen=True, eq=False)
+class PlacedLevels:
+    """For each level: the cell that holds it, its place in there from 0 to 1, and how many records that has."""
+
+    cell: NDArray[np.intp]
+    share: Floats
+    size: Floats
+
+    @classmethod
+    def of(cls, targets: Floats, ends: Floats) -> PlacedLevels:
+        """Place targets between ranks from 0 to N."""
+        cell = np.clip(np.searchsorted(ends, targets, "right") - 1, 0, ends.size - 2)
+        size = ends[cell + 1] - ends[cell]
+        share = np.clip((targets - ends[cell]) / np.maximum(size, 1.0), 0.0, 1.0)
+        return cls(cell, share, size)
+
+    def weights(self, levels: Floats, cells: int) -> Floats:
+        """Return the sums of counts that are each level's rank minus its share of all records."""
+        before = (np.arange(cells) < self.cell[:, None]).astype(np.float64)
+        before[np.arange(levels.size), self.cell] = self.share
+        return before - levels[:, None]
+
+
+@dataclass(eq=False)
+class Selections:
+    """What selections were off by: for each level a sum over the picks of its tree, each near a Laplace variable."""
+
+    columns: list[Floats]
+    uneven: Floats
+
+    @classmethod
+    def none(cls, levels: int) -> Selections:
+        """Return that nothing was selected."""
+        return cls([], np.zeros(levels))
+
+    def add(self, mine: NDArray[np.intp], tree: QuantileTree) -> None:
+        """Add a tree that selected some of the levels: a pick inherits its neighbours' errors in proportion."""
+        inherited = np.zeros((len(mine), len(mine)))
+        for node in tree.nodes():  # parents first
+            for pick in node.picks:
+                share = float(pick.relative_level)
+                row = inherited[pick.position]
+                if node.lower is not None:
+                    row += (1 - share) * inherited[node.lower]
+                if node.upper is not None:
+                    row += share * inherited[node.upper]
+                row[pick.position] = 1.0
+                self.uneven[mine[pick.position]] = math.log(_UNEVEN)
+        scales = np.array([float(2 * pick.sensitivity() / pick.epsilon) for pick in tree.picks])
+        columns = np.zeros((self.uneven.size, len(mine)))
+        columns[mine] = inherited * scales * math.sqrt(2)
+        self.columns.append(columns)
+
+    @property
+    def matrix(self) -> Floats:
+        """All columns."""
+        return np.hstack([np.zeros((self.uneven.size, 0)), *self.columns])
+
+
+#: The variance that rounding to integers adds to Gaussian noise.
+ROUNDING: Final = 1 / 12
+
+
+def counted_bound(
+    counts: NDArray[np.number],
+    variance: float,
+    cells: NDArray[np.intp],
+    levels: Sequence[Fraction],
+    *,
+    gaussian: bool,
+) -> TailBound:
+    """Bound the gaps of values that lie in these cells, wherever in them, and wherever the records are.
+
+    A value has at least the records below its cell under it, and at most those and the cell's. Both ranks are known but
+    for the noise of sums of counts; `variance` is its variance, before Gaussian noise was rounded.
+    """
+    shares = np.array([float(level) for level in levels])
+    places = np.arange(len(counts))
+    lower, upper = (places < (cells + more)[:, None] for more in (0, 1))
+    contrasts = np.concatenate([shares[:, None] - lower, upper - shares[:, None]])
+    noise = [contrasts * math.sqrt(variance + (ROUNDING if gaussian else 0.0))]
+    none = np.zeros(len(contrasts))
+    terms = NoiseTerms(
+        laplace=() if gaussian else noise,
+        gaussian=noise if gaussian else (),
+        chance=none,
+        selections=np.zeros((len(contrasts), 0)),
+        uneven=none,
+        rows=np.full(len(contrasts), float(len(contrasts))),
+        apart=np.inf,  # an end of a cell lies too far to its own side alone
+        sharp=True,
+    )
+    away = contrasts @ counts
+    found, per_log = linear_bound(terms, above=away)
+    fixed, slope = ((away + found).reshape(2, -1), per_log.reshape(2, -1))
+    return TailBound(
+        unit="ranks",
+        assumption=NO_ASSUMPTION,
+        fixed=tuple(fixed.max(axis=0).tolist()),
+        per_log=tuple(slope.max(axis=0).tolist()),
+    )
+
+
+def noise_of(rounds: Sequence[Round], weights: Floats, *, rounded: bool = False) -> list[Floats]:
+    """Return the noise of ranks, one row a level: coefficients times deviations, a matrix a round.
+
+    Gaussian noise was `rounded` afterwards; Laplace noise is drawn in integers.
+    """
+    matrices = noise_coefficients(rounds, weights)
+    more = ROUNDING if rounded else 0.0
+    deviations = [np.sqrt(np.where(each.variances < UNCOUNTED, each.variances + more, 0.0)) for each in rounds]
+    return [matrix * each for matrix, each in zip(matrices, deviations, strict=True)]
+
+
+def equal_shares(selected: NDArray[np.bool_]) -> Floats:
+    """Return the reciprocal of each row's share of the failure probability: selected levels have half, if both occur.
+
+    Every row has a share: between two levels of a cell the noise is linear, but the chance inside it is not.
+    """
+    rows = np.where(selected, selected.sum(), (~selected).sum()).astype(np.float64)
+    return np.asarray(rows * (2.0 if selected.any() and not selected.all() else 1.0))
+
+
+def least_total(rounds: Sequence[Round], total: float) -> float:
+    """Return how many records there are at least: what was released less two deviations of its noise, at least 1."""
+    noise = noise_of(rounds, np.ones((1, rounds[-1].counts.size)))
+    return max(total - 2 * math.sqrt(sum(float((each**2).sum()) for each in noise)), 1.0)

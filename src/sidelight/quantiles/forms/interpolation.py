@@ -1,4 +1,4 @@
-"""The curve through released points: where a rank lies between them, and which rank a place has.
+"""The curve through released points: where a rank lies between them.
 
 A monotone cubic in logit(rank / N) against asinh((x - median) / half the quartile distance): straight for logistic
 data, and for the tails of a power law. Points come as integers over one denominator and places go out as such, so that
@@ -9,10 +9,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import groupby, pairwise
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+
+from sidelight.grid import Outcomes
+from sidelight.quantiles.forms.cell_selection import common_positions, index_at_or_below
 
 Floats = NDArray[np.float64]
 
@@ -36,8 +41,8 @@ class Curve:
         total: N, the number of records as released; ranks are kept half a record from 0 and N.
 
     >>> curve = Curve([0, 100, 200, 300], [10, 40, 60, 90], 100)
-    >>> curve.places_of([10, 50, 90, 99]), curve.ranks_of([0, 150, 1000]).round(6).tolist()
-    ([0, 150, 300, 300], [10.0, 50.0, 90.0])
+    >>> curve.places_of([10, 50, 90, 99])
+    [0, 150, 300, 300]
     """
 
     def __init__(self, places: Sequence[int], ranks: ArrayLike, total: float) -> None:
@@ -53,10 +58,7 @@ class Curve:
         return self._bent is not None
 
     def places_of(self, ranks: ArrayLike, *, continued: bool = False) -> list[int]:
-        """Return the place of each rank, rounded down; beyond the outermost points that point.
-
-        `continued` goes on beyond them instead, straight in the coordinates of the curve.
-        """
+        """Return the place of each rank, rounded down; beyond the outermost points that point, or `continued`."""
         if not self.places:
             return [0] * np.size(ranks)
         if continued and self._bent is not None:
@@ -86,28 +88,10 @@ class Curve:
             beyond[i] if at[i] < x[0] else beyond[several + i] if at[i] > x[-1] else inside[i] for i in range(several)
         ]
 
-    def ranks_of(self, places: Sequence[int]) -> Floats:
-        """Return the rank of each place: what `places_of` inverts; beyond the outermost points their ranks."""
-        if not self.places:
-            return np.full(len(places), self.total / 2)
-        asked = [min(max(place, self.places[0]), self.places[-1]) for place in places]
-        if self._bent is None:
-            return np.array([self._straight_rank(place) for place in asked])
-        wanted = self._heights(asked)
-        abscissas, ordinates, _ = self._bent
-        cells = np.clip(np.searchsorted(ordinates, wanted, "right") - 1, 0, ordinates.size - 2)
-        low, high = abscissas[cells], abscissas[cells + 1]
-        for _ in range(60):
-            middle = (low + high) / 2
-            under = _cubic(*self._bent, middle) < wanted
-            low, high = np.where(under, middle, low), np.where(under, high, middle)
-        return np.asarray(self.total / (1 + np.exp(-(low + high) / 2)))
-
     def unevenness(self, places: Sequence[int], ranks: ArrayLike) -> Floats:
-        """Return for each cell between points how sharply the curve bends there: 0 if it is smooth, up to 1.
+        """Return for each cell between points how much its steepness differs from a neighbour's: 0 if smooth, up to 1.
 
-        One minus three times the least ratio of the cell's steepness to a neighbour's, in the coordinates of the curve.
-        Where data has an edge or a gap, one cell is far steeper than the next, and records lie anywhere in it.
+        One minus three times the least ratio: at an edge or a gap of the data records lie anywhere in the cell.
         """
         found = self._steps(places, ranks)
         steps = np.full(max(np.size(ranks) - 2, 0), _MOST_STEP) if found is None else np.abs(found)
@@ -117,8 +101,8 @@ class Curve:
     def sparse(self, places: Sequence[int], ranks: ArrayLike) -> NDArray[np.int64]:
         """Return for each cell between points 1 if it is far less steep than the one below it, -1 above it, else 0.
 
-        A gap begins in such a cell: it is the tail of what lies on that side of it. Between two far steeper cells it is
-        none: 0. So far out that the coordinates of the curve do not reach nobody can tell: 0 for all.
+        A gap begins in such a cell: it is the tail of what lies on that side of it. 0 for all where a point lies beyond
+        the coordinates of the curve.
         """
         steps, count = self._steps(places, ranks), np.size(ranks) - 1
         if steps is None:
@@ -128,10 +112,7 @@ class Curve:
         return np.asarray(thins.astype(np.int64) - thickens)
 
     def _steps(self, places: Sequence[int], ranks: ArrayLike) -> Floats | None:
-        """Return from each cell between points to the next by how much the logarithm of the steepness grows.
-
-        None where a point lies beyond the coordinates of the curve.
-        """
+        """Return the growth of the log-steepness from cell to cell; None where a point lies beyond the coordinates."""
         kept = np.clip(np.asarray(ranks, np.float64), 0.5, max(self.total - 0.5, 0.5))
         if self._bent is None or kept.size < 3:
             return np.zeros(max(kept.size - 2, 0))
@@ -182,23 +163,12 @@ class Curve:
         share = (rank - self.ranks[cell]) / (self.ranks[cell + 1] - self.ranks[cell])
         return self.places[cell] + _product(self.places[cell + 1] - self.places[cell], float(share))
 
-    def _straight_rank(self, place: int) -> float:
-        cell = min(max(int(np.searchsorted(self.places, place, "right")) - 1, 0), max(len(self.places) - 2, 0))
-        if len(self.places) == 1:
-            return float(self.ranks[0])
-        share = (place - self.places[cell]) / (self.places[cell + 1] - self.places[cell])
-        return float(self.ranks[cell] + share * (self.ranks[cell + 1] - self.ranks[cell]))
-
 
 def edge_power(distances: Sequence[int], ranks: ArrayLike) -> float:
     """Return the power of the rank from an edge with which places run towards it, by three points; 1 if that is less.
 
     Places are a + b · rank^power: at a hard edge with a density of any height the power is 1, where records grow denser
-    towards it, as shares near 0 do, it is larger. Below `_LEAST_POWER` noise can make it, and it is taken for 1.
-
-    Args:
-        distances: Of three points from the outermost of them, increasing from 0.
-        ranks: Of these points, from the outer end.
+    towards it, as shares near 0 do, it is larger. `distances` are from the outermost point, `ranks` from the outer end.
 
     >>> edge_power([0, 3, 8], [1.0, 2.0, 3.0]), edge_power([0, 2, 3], [1.0, 2.0, 3.0])
     (2.0, 1.0)
@@ -238,10 +208,7 @@ def _merged(places: Sequence[int], ranks: Floats) -> tuple[list[int], Floats]:
 
 
 def monotone_cubic(x: Floats, y: Floats, at: Floats) -> Floats:
-    """Return the monotone cubic through points of strictly increasing x; beyond them the outermost y.
-
-    For y of any finite size: it is divided by its largest first, so that no slope overflows.
-    """
+    """Return the monotone cubic through points of strictly increasing x; beyond them the outermost y."""
     if x.size < 2:
         return np.full(at.shape, y[0])
     largest = max(float(np.abs(y).max()), 1e-300)
@@ -291,3 +258,48 @@ def _product(whole: int, factor: float) -> int:
     """Return the floor of a product, exactly."""
     numerator, denominator = factor.as_integer_ratio()
     return whole * numerator // denominator
+
+
+@dataclass(frozen=True, eq=False)
+class Breakpoints:
+    """Public points on a grid, and how many records lie below each of them.
+
+    >>> from fractions import Fraction
+    >>> from sidelight.grid import Grid
+    >>> grid = Grid(resolution=Fraction(1), first=0, last=9)
+    >>> breakpoints = Breakpoints(grid, (2, 6), np.array([0.0, 10.0, 30.0, 40.0]))
+    >>> breakpoints.total, breakpoints.index_of(breakpoints.curve.places_of([20.0])[0])
+    (40.0, 4)
+    """
+
+    grid: Outcomes
+    points: tuple[int, ...]  # fine indices, distinct and increasing
+    ends: Floats  # ranks at the grid's beginning, at every point, and at the grid's end: from 0 to N, not decreasing
+
+    @property
+    def total(self) -> float:
+        """The number of records: N."""
+        return float(self.ends[-1])
+
+    @property
+    def ranks(self) -> Floats:
+        """The ranks at the points."""
+        return self.ends[1:-1]
+
+    @property
+    def places(self) -> list[int]:
+        """The points' positions, as integers over one denominator."""
+        return self._common[0]
+
+    @cached_property
+    def curve(self) -> Curve:
+        """The curve through the points, in these integers."""
+        return Curve(self.places, self.ranks, self.total)
+
+    def index_of(self, place: int) -> int:
+        """Return the largest index of the grid that lies at a place or below it."""
+        return index_at_or_below(self.grid, place, self._common[1])
+
+    @cached_property
+    def _common(self) -> tuple[list[int], int]:
+        return common_positions(self.grid, self.points)

@@ -51,9 +51,9 @@ _LEVELS_IN_RHO = 150
 _SIGNAL_IN_RHO = 5000
 #: A price of one row below which a form would divide it into less than a selection can take: then the tree is left.
 _SMALLEST_ROW_PRICE = Fraction(1, 2**40)
-#: zCDP of the dearest plan of `cells` as a multiple of epsilon²: least share of the skeleton, two rounds of counts.
+#: zCDP of the dearest plan of `cells` over epsilon²: the least share of the breakpoints, two rounds of counts.
 _DEAREST_CELLS = Fraction(26737, 100000)
-#: The same without a skeleton: two rounds of counts have everything.
+#: The same with predicted breakpoints: two rounds of counts have everything.
 _PREDICTED_CELLS = Fraction(29001, 100000)
 #: That of codes in groups: .35 and .65 of the budget for counts.
 _DEAREST_CODES = Fraction(2725, 10000)
@@ -80,13 +80,12 @@ class Decision:
         """Return the plan of `cells` for about so many records."""
         from sidelight.quantiles.forms.cells_plan import cells_plan
 
-        if self.budget.is_pure:
-            return cells_plan(levels, size=size, epsilon=self.budget.amount, predicted=self.predicted)
-        return cells_plan(levels, size=size, rho=self.budget.rho, predicted=self.predicted)
+        budget = self.budget
+        return cells_plan(levels, size=size, epsilon=budget.epsilon, rho=budget.rho, predicted=self.predicted)
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
+class FormResult:
     """What a form released: a fine index for each level, what it was read from, and a bound on its error."""
 
     indices: tuple[int, ...]
@@ -96,29 +95,17 @@ class Found:
 
 @dataclass(frozen=True, kw_only=True)
 class FormRule:
-    """The public side of a release of quantiles: what was asked, what it may cost, and which form that makes.
+    """The public side of a release of quantiles: what was asked, what it may cost, and which form that makes."""
 
-    Args:
-        form: What was asked for.
-        levels: The levels.
-        codes: How many codes the grid has.
-        budget: Of one unit, in epsilon or in rho.
-        delta: Of an (epsilon, delta); then a tree in rho may be taken.
-        unit: For whom.
-        size: A declared public number of records, or None.
-        counted: Whether a count of the records is released anyway, and paid for elsewhere.
-        predicted: Whether `cells` takes its first cells from the prediction.
-    """
-
-    form: Form
+    form: Form  # what was asked for
     levels: tuple[Fraction, ...]
-    codes: int
-    budget: Budget
-    delta: Fraction | None
+    codes: int  # how many codes the grid has
+    budget: Budget  # of one unit, in epsilon or in rho
+    delta: Fraction | None  # of an (epsilon, delta); then a tree in rho may be taken
     unit: Unit
-    size: int | None
-    counted: bool = False
-    predicted: bool = False
+    size: int | None  # a declared public number of records
+    counted: bool = False  # whether a count of the records is released anyway, and paid for elsewhere
+    predicted: bool = False  # whether `cells` takes its first breakpoints from the prediction
 
     def __post_init__(self) -> None:
         if self.form not in FORMS:
@@ -172,9 +159,7 @@ class FormRule:
 
     def tree(self, budget: Budget) -> QuantileTree:
         """Return the binary tree of the levels for what one row may spend."""
-        if budget.is_pure:
-            return quantile_tree(self.levels, epsilon=budget.amount)
-        return quantile_tree(self.levels, rho=budget.rho)
+        return quantile_tree(self.levels, epsilon=budget.epsilon, rho=budget.rho)
 
     @cached_property
     def claims(self) -> Claims:
@@ -259,7 +244,7 @@ class FormRule:
             return (least + share * (most - least)) / node
         if decision.form == "select":
             return _MEASURED_SELECT / float(decision.budget.amount)
-        from sidelight.quantiles.forms.forecast import gap_forecast
+        from sidelight.quantiles.forms.cells_plan import gap_forecast
 
         return gap_forecast(self.levels, size=max(size or 1, 1), epsilon=decision.budget.amount).largest
 
@@ -284,7 +269,7 @@ class FormRule:
         if not budget.is_pure:
             return Claims.of(ZCDP(budget.amount))
         cells = decision.cells_plan(self.levels, size)
-        half = [_selected(Budget("epsilon", cells.skeleton / 2))] * 2 if cells.skeleton > 0 else []
+        half = [_selected(Budget("epsilon", cells.breakpoints / 2))] * 2 if cells.breakpoints > 0 else []
         counted = [Claims.of(PureDP(each)) for each in (cells.coarse, cells.middle, cells.fine) if each > 0]
         return dearest_path([[*half, *counted]])
 

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
@@ -17,12 +18,30 @@ from sidelight.aggregates.ranks import Ranks
 from sidelight.guarantees.amounts import decimal_text
 from sidelight.mechanisms.budget import Budget
 from sidelight.noise import Source
-from sidelight.quantiles.descend import Cell
-from sidelight.quantiles.forms.cell_tree import select_in_cell
-from sidelight.quantiles.forms.cells_of_points import cells_between, counts_of, spans_of
-from sidelight.quantiles.forms.cells_plan import QUARTILES, SHARE_STEP
-from sidelight.quantiles.forms.focus import LevelPriors, middle_spot, tail_spots
-from sidelight.quantiles.forms.least_squares import ranks_of
+from sidelight.quantiles.forms.cell_selection import (
+    LevelPriors,
+    cell_tree,
+    cells_between,
+    counts_of,
+    middle_spot,
+    select_in_cell,
+    spans_of,
+    tail_spots,
+    whole_cell,
+)
+from sidelight.quantiles.forms.cells_plan import QUARTILES, SHARE_STEP, rate_of
+from sidelight.quantiles.forms.count_noise import (
+    STEP,
+    NoiseTerms,
+    PlacedLevels,
+    Selections,
+    counted_bound,
+    equal_shares,
+    linear_bound,
+    noise_of,
+)
+from sidelight.quantiles.forms.least_squares import Round, ranks_of, texts
+from sidelight.release import TailBound
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,6 +87,10 @@ class SelectedCells:
     ranks: np.ndarray  # at the ends of the cells, from 0 to N
     cells: tuple[int, ...]  # of each level
 
+    def details(self, plan: SelectPlan) -> dict[str, Any]:
+        """Return what was released on the way, in strings."""
+        return {"plan": plan.to_json(), "points": texts(self.points), "counts": [texts(self.noisy.tolist())]}
+
 
 def between_levels(levels: Sequence[Fraction]) -> tuple[Fraction, ...]:
     """Return the levels half-way between neighbours, 0 and 1 among them.
@@ -88,8 +111,9 @@ def release_selected(
     """
     grid = priors.grid
     middles = between_levels(levels)
-    everything = Cell(grid.fine_first, grid.fine_last, grid.fine_last + 1)
-    found = select_in_cell(ranks, everything, middles, budget=plan.points, priors=priors.each(middles), source=source)
+    found = select_in_cell(
+        ranks, whole_cell(grid), middles, budget=plan.points, priors=priors.each(middles), source=source
+    )
     points = sorted(set(found))
     cells = cells_between(grid, points)
     with source.over(places=ranks, spans=spans_of(cells)):
@@ -109,3 +133,35 @@ def release_selected(
         wanted = priors.each([levels[i] for i in mine], outer.get(place), focus)
         outputs += select_in_cell(ranks, cell, relative, budget=plan.targets, priors=wanted, source=source)
     return tuple(outputs), SelectedCells(tuple(points), noisy, ends, tuple(owners))
+
+
+def select_bound(plan: SelectPlan, released: SelectedCells, levels: Sequence[Fraction]) -> TailBound:
+    """Bound the gaps of what `select` released wherever records lie; and the likely error, without smoothness."""
+    shares = np.array([float(level) for level in levels])
+    placed = PlacedLevels.of(shares * float(released.ranks[-1]), released.ranks)
+    selections = Selections.none(shares.size)
+    owners = np.asarray(released.cells)
+    for cell in np.unique(owners):
+        mine = np.flatnonzero(owners == cell)
+        selections.add(mine, cell_tree(placed.share[mine].tolist(), plan.targets))
+    variance = 2 / rate_of(plan.counts) ** 2
+    rounds = [Round.of(released.noisy, variance)]
+    noise = noise_of(rounds, placed.weights(shares, released.ranks.size - 1))
+    terms = NoiseTerms(
+        laplace=noise,  # a pure price: `FormRule` takes no other for this form
+        gaussian=(),
+        chance=np.zeros(shares.size),
+        selections=selections.matrix,
+        uneven=selections.uneven,
+        rows=equal_shares(selections.uneven > 0),
+    )
+    off, per_log = linear_bound(terms, above=np.full(shares.size, STEP))
+    likely = TailBound(
+        unit="ranks",
+        assumption="records are at most 4 times as dense, within a cell, as the prior",
+        fixed=tuple((off + STEP).tolist()),
+        per_log=tuple(per_log.tolist()),
+    )
+    anywhere = counted_bound(released.noisy, variance, owners, levels, gaussian=False)
+    stated = anywhere.changed(lambda found, per_log: (tuple(each + STEP for each in found), per_log))
+    return stated.with_likely(likely)

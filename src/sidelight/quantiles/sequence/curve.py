@@ -17,9 +17,8 @@ from typing import Any, Final
 import numpy as np
 
 from sidelight.errors import RangeError
-from sidelight.predictions.learning.recursive_regression import RecursiveRegression
 from sidelight.predictions.priors import text_of, texts_of
-from sidelight.quantiles.sequence.start import Floats
+from sidelight.quantiles.sequence.recursive_regression import Floats, RecursiveRegression
 
 #: Between levels that lie further apart, the curve gets points of its own; with more levels than this, fewer.
 _WIDEST: Final = Fraction(3, 10)
@@ -90,7 +89,7 @@ class CountedCells:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Reading:
+class DayReading:
     """What a day's counts say, together with what was expected."""
 
     shares: Floats  # of the rows below each edge, drawn towards the expectation
@@ -176,12 +175,9 @@ class CurveState:
 
     # --- what a day says ----------------------------------------------------------------------------------------------
 
-    def read(self, features: Floats, cells: CountedCells, *, apart: float) -> Reading:
+    @np.errstate(all="ignore")
+    def read(self, features: Floats, cells: CountedCells, *, apart: float) -> DayReading:
         """Weigh a day's counts against what was expected of it."""
-        with np.errstate(all="ignore"):
-            return self._read(features, cells, apart)
-
-    def _read(self, features: Floats, cells: CountedCells, apart: float) -> Reading:
         knots, low = len(self.levels), cells.below
         rows = self._rows(cells)
         counts, variances, outer = self._with_outer(cells, rows)
@@ -205,7 +201,7 @@ class CurveState:
         mistaken = (measured - self._expectations(features)) / self._slopes(curve)
         usual = (self.moves + of_noise)[:_COMPARED]
         squares = (mistaken @ self._analysis.T)[:, :_COMPARED] ** 2 / usual
-        return Reading(
+        return DayReading(
             shares=self._shares(cells, counts, drawn, rows),
             measured=self._inside_heavy(cells, rows, measured, apart=apart),
             surprise=float((waves[:_COMPARED] ** 2 / usual).sum()),
@@ -216,7 +212,7 @@ class CurveState:
             outer=outer,
         )
 
-    def quantiles(self, reading: Reading, cells: CountedCells, levels: Floats) -> Floats:
+    def quantiles(self, reading: DayReading, cells: CountedCells, levels: Floats) -> Floats:
         """Return the quantiles of the day at some levels, within the ends of the column."""
         curve = cells.edges[cells.below : cells.below + len(self.levels)]
         return _inverted(reading.shares, cells, levels, curve=curve)
@@ -266,12 +262,9 @@ class CurveState:
 
     # --- learning -----------------------------------------------------------------------------------------------------
 
+    @np.errstate(all="ignore")
     def after_counts(self, features: Floats, cells: CountedCells, *, apart: float) -> CurveState:
         """Return the state after a day of counts; `apart` is a distance that no values of interest have."""
-        with np.errstate(all="ignore"):
-            return self._after_counts(features, cells, apart)
-
-    def _after_counts(self, features: Floats, cells: CountedCells, apart: float) -> CurveState:
         assert self.slow is not None
         assert self.fast is not None
         found = self.read(features, cells, apart=apart)
@@ -302,12 +295,9 @@ class CurveState:
         )
         return moved if moved._is_finite else replace(self, lost=True)
 
+    @np.errstate(all="ignore")
     def after_values(self, features: Floats, levels: Floats, values: Floats, *, memory: float) -> CurveState:
         """Return the state after a day whose quantiles were released without counts."""
-        with np.errstate(all="ignore"):
-            return self._after_values(features, levels, values, memory=memory)
-
-    def _after_values(self, features: Floats, levels: Floats, values: Floats, *, memory: float) -> CurveState:
         if self.slow is None or self.fast is None or self.lost:
             curve = np.maximum.accumulate(np.interp(self.levels, levels, values))
             return self._begun(features, curve, memory=memory, rows=self.rows)

@@ -15,8 +15,7 @@ from sidelight.quantiles.prepared import PreparedQuantiles
 from sidelight.quantiles.query import Quantiles
 from sidelight.quantiles.sequence.curve import CurveState
 from sidelight.quantiles.sequence.plan import Learned, SequencePlan
-from sidelight.quantiles.sequence.private import DayStep
-from sidelight.quantiles.sequence.start import Floats
+from sidelight.quantiles.sequence.recursive_regression import Floats
 from sidelight.quantiles.sequence.tracked import CountedDay, TrackPlan
 from sidelight.records import Schema, Table
 from sidelight.release import TailBound
@@ -25,23 +24,14 @@ from sidelight.session.query import Answer, SurePrepared
 
 @dataclass(frozen=True, kw_only=True)
 class DayQuery:
-    """The quantiles of one day: the query with its prediction, and what the ledger is told about the day.
+    """The quantiles of one day: the query with its prediction, and what the ledger is told about the day."""
 
-    Args:
-        query: What is selected; of a day that is counted, what is asked for.
-        about: The day.
-        step: The gradient of a learner that looks at records.
-        counted: The cells of a day that is counted.
-        curve: The curve that the query asks for, of which the levels are a part.
-        origin: Where the cells come from.
-    """
-
-    query: Quantiles
-    about: Mapping[str, Any]
-    step: DayStep | None = None
-    counted: CountedDay | None = None
-    curve: TrackPlan | None = None
-    origin: Origin | None = None
+    query: Quantiles  # what is selected; of a day that is counted, what is asked for
+    about: Mapping[str, Any]  # the day
+    step: Any | None = None  # the gradient of a learner that looks at records
+    counted: CountedDay | None = None  # the cells of a day that is counted
+    curve: TrackPlan | None = None  # the curve that the query asks for, of which the levels are a part
+    origin: Origin | None = None  # where the cells come from
 
     def prepare(self, schema: Schema) -> PreparedDay:
         """Fit the query to the schema; the request names the day."""
@@ -93,7 +83,7 @@ class PreparedDay(SurePrepared):
     """A prepared day: the quantiles, with the day in the request; a private learner's gradient, or counts."""
 
     quantiles: PreparedQuantiles
-    step: DayStep | None
+    step: Any | None
     counted: CountedDay | None
     curve: TrackPlan | None
 
@@ -131,18 +121,9 @@ def query_of_day(
     *,
     about: Mapping[str, Any],
     origin: Origin,
-    step: DayStep | None = None,
+    step: Any | None = None,
 ) -> DayQuery:
-    """Return the query of a day: a function of released numbers, public features and public parameters.
-
-    Args:
-        plan: Of the sequence.
-        learned: What the days before have taught.
-        features: All that is public about the day.
-        about: What the ledger is told about it.
-        origin: Where what was learned comes from.
-        step: The gradient of a learner that looks at records.
-    """
+    """Return the query of a day: a function of released numbers, public features and public parameters."""
     tracking = plan.tracking
     if tracking is None or not isinstance(learned, CurveState):
         return DayQuery(query=plan.with_prediction(plan.priors(learned, features, origin)), about=about, step=step)

@@ -6,11 +6,12 @@ import datetime
 import hashlib
 import json
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, Final, Literal
+from importlib import import_module
+from typing import Any, Final, Literal, Protocol, TypeAlias
 
 import numpy as np
 
@@ -21,17 +22,48 @@ from sidelight.predictions import Origin, Prior
 from sidelight.quantiles.prepared import PreparedQuantiles
 from sidelight.quantiles.query import Quantiles
 from sidelight.quantiles.sequence.curve import CurveState
-from sidelight.quantiles.sequence.previous import LastRelease, PubPrev
-from sidelight.quantiles.sequence.private import GradientPlan, LearnedHistograms, PrivateHistograms
-from sidelight.quantiles.sequence.proximate import CocobMap, PubProx, RegressionMap
-from sidelight.quantiles.sequence.start import Floats
+from sidelight.quantiles.sequence.recursive_regression import Floats
 from sidelight.quantiles.sequence.tracked import PubTrack, TrackPlan
 from sidelight.records import Number, Schema
 from sidelight.release import Release
 from sidelight.session import request_key
 
-Learner = PubTrack | PubPrev | PubProx | PrivateHistograms
-Learned = CurveState | LastRelease | RegressionMap | CocobMap | LearnedHistograms
+
+class PublishedLearner(Protocol):
+    """What a sequence asks of a learner of the literature (`published`): its state, and a day's prediction from it."""
+
+    @property
+    def scale(self) -> float | tuple[float, ...]:
+        """How far quantiles typically move."""
+
+    def begin(self, levels: int, *, granularity: float) -> Any:
+        """Return the state before the first day."""
+
+    def read(self, written: Mapping[str, Any], levels: int, *, granularity: float) -> Any:
+        """Read a state that `to_json` wrote."""
+
+    def priors(self, learned: Any, features: Floats, *, origin: Origin, nonnegative: bool) -> tuple[Prior, ...]:
+        """Return the prediction for a day."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the description that the digest of a plan covers."""
+
+
+Learner = PubTrack | PublishedLearner
+Learned: TypeAlias = Any  # a `CurveState`, or the state of a published learner
+
+#: The learners of the literature, by the module that has each. Those import this package: they are looked up by name.
+PUBLISHED: Final = {
+    "PubPrev": "sidelight.published.released_learners",
+    "PubProx": "sidelight.published.released_learners",
+    "PrivateHistograms": "sidelight.published.private_histograms",
+}
+
+
+def published_learner(name: str) -> Any:
+    """Return the class of a learner of the literature."""
+    return getattr(import_module(PUBLISHED[name]), name)
+
 
 #: How a learner may be named instead of made.
 Learn = Literal["released", "private"]
@@ -59,12 +91,9 @@ class SequencePlan:
     days_per_person: int | None
 
     def __post_init__(self) -> None:
-        if type(self.learner) not in (
-            PubTrack,
-            PubPrev,
-            PubProx,
-            PrivateHistograms,
-        ):  # of a subclass too little is known
+        name = type(self.learner).__name__
+        known = published_learner(name) if name in PUBLISHED else PubTrack
+        if type(self.learner) is not known:  # of a subclass too little is known
             raise RangeError(
                 "learner must be PubTrack(...), PubPrev(...), PubProx(...) or PrivateHistograms(...), "
                 f"got {type(self.learner).__name__}"
@@ -91,21 +120,10 @@ class SequencePlan:
         return prepared
 
     @cached_property
-    def gradients(self) -> GradientPlan | None:
+    def gradients(self) -> Any | None:
         """The private gradients of a learner that looks at records; None where learning is free."""
-        if not isinstance(self.learner, PrivateHistograms):
-            return None
-        plan = GradientPlan(
-            learner=self.learner,
-            tree=self.bare.tree,
-            grid=self.bare.grid,
-            score=self.bare.score,
-            unit=self.schema.unit,
-            rows_per_unit=self.schema.rows_per_unit,
-            days_per_person=self.days_per_person,
-        )
-        _ = plan.sums, plan.points  # public work, done now
-        return plan
+        make = getattr(self.learner, "gradient_plan", None)
+        return None if make is None else make(self.bare, self.schema, self.days_per_person)
 
     @cached_property
     def tracking(self) -> TrackPlan | None:
@@ -207,13 +225,8 @@ class SequencePlan:
             assert self.tracking is not None
             return self.tracking.priors(learned, features, origin=origin)
         assert not isinstance(self.learner, PubTrack)
-        lower = self.number.lower
-        nonnegative = lower is not None and lower >= 0
-        if isinstance(learned, LearnedHistograms):
-            assert isinstance(self.learner, PrivateHistograms)
-            return self.learner.priors(learned, origin=origin, nonnegative=nonnegative)
-        location, scale = learned.predict(features)
-        return self.learner.start.priors(location, scale, origin=origin, nonnegative=nonnegative)
+        nonnegative = self.number.lower is not None and self.number.lower >= 0
+        return self.learner.priors(learned, features, origin=origin, nonnegative=nonnegative)
 
     def with_prediction(self, priors: tuple[Prior, ...] | None) -> Quantiles:
         """Return the query of a day."""
@@ -294,7 +307,9 @@ def chosen_learner(learner: Learner | None, learn: Learn | None, *, query: Quant
             'learn="private" puts its bins between the bounds of the column: declare lower and upper of '
             f"{number.name!r}, or give sl.PrivateHistograms(lower, upper, rho=...)"
         )
-    return PrivateHistograms(float(number.lower), float(number.upper), rho=_GRADIENT_SHARE * price.rho)
+    private = published_learner("PrivateHistograms")
+    found: Learner = private(float(number.lower), float(number.upper), rho=_GRADIENT_SHARE * price.rho)
+    return found
 
 
 def newest_day() -> datetime.date:
@@ -306,8 +321,7 @@ def read_day(day: datetime.date | str, *, begun: bool = True) -> datetime.date:
     """Return a day that has begun somewhere on earth, of a date or text such as "2026-11-15".
 
     A moment is refused: it lies in two days at once, by the time zone, and its records would be released twice for the
-    price of one. A day that has not begun has no records; released by a slip of the pen, it would bar all days before
-    it.
+    price of one. A day that has not begun has no records; released by mistake, it would bar all days before it.
     """
     if isinstance(day, datetime.datetime):
         raise RangeError(

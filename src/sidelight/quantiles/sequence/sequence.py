@@ -1,33 +1,152 @@
-"""`Sequence`: the same quantiles every day, each day's prediction learned from the days released before."""
+"""`Sequence`: the same quantiles every day, each day's prediction learned from the days released before.
+
+Without an assumption about people every day charges one scope in full: a person may be in every day. If it is declared
+that nobody has data in more than k days, the scope is partitioned by day: each day is a part of its own, charged k
+times its price, and the dearest part counts (sequences proof page, Theorem 2). The declaration cannot be checked here.
+"""
 
 from __future__ import annotations
 
 import datetime
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from sidelight.accounting import Remaining, Route, Spent, find_remaining
-from sidelight.errors import LedgerError, RangeError, SchemaError
-from sidelight.guarantees import Claim
-from sidelight.ledger import Ledger, open_ledger
+from sidelight.accounting import (
+    ROUTES,
+    Remaining,
+    Route,
+    Rule,
+    Spent,
+    Totals,
+    dearest_path,
+    find_remaining,
+    find_shortfall,
+)
+from sidelight.errors import BudgetError, LedgerError, RangeError, SchemaError
+from sidelight.guarantees import Amount, ApproxDP, Claim, Claims, Neighbours, Unit
+from sidelight.ledger import Ledger, Reservation, Scope, Stored, open_ledger
 from sidelight.ledger.place import check_output
 from sidelight.mechanisms.prefix_sums import PrefixSumRun
 from sidelight.noise import Entropy, OSEntropy
 from sidelight.predictions import Origin, Prior, guess, released
 from sidelight.quantiles.query import Quantiles
-from sidelight.quantiles.sequence.accounts import account_of_day, check_price, for_days, open_accounts, routes_of_days
 from sidelight.quantiles.sequence.day import query_of_day
-from sidelight.quantiles.sequence.plan import Learn, Learner, SequencePlan, chosen_learner, newest_day, read_day
-from sidelight.quantiles.sequence.private import DayStep, LearnedHistograms
-from sidelight.quantiles.sequence.start import Floats
+from sidelight.quantiles.sequence.plan import (
+    Learn,
+    Learner,
+    SequencePlan,
+    chosen_learner,
+    newest_day,
+    read_day,
+)
+from sidelight.quantiles.sequence.recursive_regression import Floats
 from sidelight.quantiles.sequence.state import State, caught_up, describe_day, find_day, read_state, write_state
 from sidelight.records import Column, Schema, Table
 from sidelight.release import Outcome
 from sidelight.session.pipeline import release_through
 from sidelight.session.session import budget_for
+
+
+@dataclass(frozen=True)
+class DayAccount:
+    """The account of one day: charges its scope with the price of `times` such days."""
+
+    scope: Scope
+    times: int
+
+    def reserve(
+        self,
+        claims: Claims,
+        *,
+        request: Mapping[str, Any],
+        key: str | None = None,
+        resume: bool = False,
+        once: bool = False,
+        at_utc: str | None = None,
+        delta: Amount | None = None,
+    ) -> Reservation | Stored:
+        """Charge, or raise `BudgetError` and change nothing, or give back what the same key bought before."""
+        price = for_days(claims, self.times)
+        return self.scope.reserve(price, request=request, key=key, resume=resume, once=once, at_utc=at_utc, delta=delta)
+
+
+def for_days(claims: Claims, times: int) -> Claims:
+    """Return the claims of a person who meets the same mechanism on so many days: composition.
+
+    >>> from sidelight.guarantees import PureDP
+    >>> print(for_days(Claims.of(PureDP("0.1")), 3).pure())
+    PureDP(ε = 0.3)
+    """
+    return claims if times == 1 else dearest_path([[claims] * times])
+
+
+def routes_of_days(budget: Claim, routes: tuple[Route, ...] | None) -> tuple[Route, ...] | None:
+    """Return the routes of a sequence: many small prices are its very purpose, so all stand side by side at once.
+
+    >>> from sidelight.guarantees import ApproxDP, PureDP
+    >>> routes_of_days(ApproxDP(3, "1e-6"), None), routes_of_days(PureDP(1), None)
+    (('basic', 'gdp', 'zcdp'), None)
+    """
+    if routes is None:
+        return ROUTES if isinstance(budget, ApproxDP) else None
+    return tuple(routes)
+
+
+def check_price(price: Claims, *, budget: Claim, routes: tuple[Route, ...] | None) -> None:
+    """Refuse a sequence whose single day does not fit its budget, before anything is written."""
+    rule = Rule.for_budget(budget, routes=routes)
+    charge = rule.charge(price)
+    if not rule.grants(Totals.zero(), charge):
+        requested, remaining, difference = find_shortfall(rule, Totals.zero(), charge)
+        raise BudgetError(
+            f"not even one day fits the budget: a day is charged {requested}, the budget allows {remaining}, "
+            f"difference {difference}; lower epsilon or raise the budget. Nothing was written",
+            requested=requested,
+            remaining=remaining,
+            difference=difference,
+        )
+
+
+def open_accounts(
+    ledger: Ledger,
+    scope: str,
+    *,
+    budget: Claim,
+    unit: Unit,
+    days_per_person: int | None,
+    routes: tuple[Route, ...] | None,
+) -> Scope:
+    """Open the scope of the whole sequence."""
+    rule = None if days_per_person is None else _partition(days_per_person, unit)
+    return ledger.open_scope(
+        scope, budget=budget, unit=unit, neighbours=Neighbours.ADD_REMOVE, routes=routes, partitioned_by=rule
+    )
+
+
+def account_of_day(
+    whole: Scope, day: datetime.date, *, days_per_person: int | None, routes: tuple[Route, ...] | None
+) -> DayAccount:
+    """Return the account that a day charges, making its part of a partitioned scope."""
+    if days_per_person is None:
+        return DayAccount(whole, 1)
+    part = whole.ledger.open_scope(
+        f"{whole.scope_id}/{day.isoformat()}",
+        budget=whole.definition.budget,
+        unit=whole.definition.unit,
+        neighbours=Neighbours.ADD_REMOVE,
+        routes=routes,
+        parent=whole.scope_id,
+    )
+    return DayAccount(part, days_per_person)
+
+
+def _partition(days: int, unit: Unit) -> str:
+    once = "one day" if days == 1 else f"{days} days"
+    return f"day; declared: one {unit} has data in at most {once}; each day is charged {days} times its price"
 
 
 class Sequence:
@@ -159,19 +278,16 @@ class Sequence:
             write_state(self.state_file, self._state, self.plan, ledger_id=self._ledger.ledger_id)
         return outcome
 
-    def _step(self) -> DayStep | None:
+    def _step(self) -> Any | None:
         """Return the day's private gradient, in the run of this process or in a new one.
 
         A run is taken out while a day uses it, so that no two threads add to it; it is never stored. Every day pays for
         itself, so a run that is lost (a crash, a fork, a new process) costs accuracy and nothing else.
         """
-        plan, learned = self.plan.gradients, self._state.learned
-        if plan is None or not isinstance(learned, LearnedHistograms):
+        if self.plan.gradients is None:
             return None
         run = vars(self).pop("_run", None)  # in one step: a lock could be held for ever in a forked child
-        if run is None or not run.goes_on:
-            run = plan.sums.start()
-        return DayStep(plan=plan, masses=plan.learner.masses(learned), run=run)
+        return self.plan.gradients.step(self._state.learned, run)
 
     def predict(
         self, features: Iterable[float] = (), *, day: datetime.date | str | None = None
@@ -186,12 +302,10 @@ class Sequence:
         """
         public = self.plan.features(features)
         self._catch_up()
-        date = self._next_day() if day is None else read_day(day, begun=False)
-        return self.plan.priors(self._state.learned, self.plan.numbers(public, date), self._origin())
-
-    def _next_day(self) -> datetime.date:
         last = self._state.last_day
-        return newest_day() if last is None else last + datetime.timedelta(1)
+        following = newest_day() if last is None else last + datetime.timedelta(1)
+        date = following if day is None else read_day(day, begun=False)
+        return self.plan.priors(self._state.learned, self.plan.numbers(public, date), self._origin())
 
     @property
     def last_day(self) -> datetime.date | None:

@@ -21,7 +21,7 @@ import numpy as np
 from sidelight.errors import LedgerError, SidelightError
 from sidelight.ledger import Entry, Scope
 from sidelight.quantiles.sequence.plan import Learned, SequencePlan, is_finite
-from sidelight.quantiles.sequence.start import Floats
+from sidelight.quantiles.sequence.recursive_regression import Floats
 from sidelight.release import Release, outcome_from_json
 
 FORMAT: Final = "1"

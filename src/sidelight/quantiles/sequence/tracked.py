@@ -30,11 +30,10 @@ from sidelight.mechanisms.budget import Budget
 from sidelight.noise import Source
 from sidelight.predictions import Laplace, Origin, Prior, hedge, own_prior
 from sidelight.predictions.priors import finite, text_of, texts_of
-from sidelight.quantiles.forms.cells_of_points import cells_between, counts_of, exact_position
-from sidelight.quantiles.forms.positions import index_at_or_below
+from sidelight.quantiles.forms.cell_selection import cells_between, counts_of, exact_position, index_at_or_below
 from sidelight.quantiles.outcomes import default_prior
 from sidelight.quantiles.sequence.curve import CountedCells, CurveState, knots_of
-from sidelight.quantiles.sequence.start import Floats
+from sidelight.quantiles.sequence.recursive_regression import Floats
 from sidelight.records import Number
 from sidelight.release import TailBound
 from sidelight.session.query import Answer
@@ -50,6 +49,16 @@ _MOST_SIGNAL: Final = 600.0
 _MOST_BEYOND, _BEYOND_A_DEPTH = 60.0, 7.5
 #: A prior's scale stays a float that can be doubled.
 _WIDEST_SCALE: Final = sys.float_info.max / 4
+
+
+def check_features_and_memory(learner: Any) -> None:
+    """Check how many features a frozen learner takes and over how many days it forgets, which becomes a float."""
+    features, memory = learner.features, finite(learner.memory, name="memory")
+    if isinstance(features, bool) or not isinstance(features, int) or features < 0:
+        raise RangeError(f"features must be a whole number, how many come with a day, got {features!r}")
+    if memory <= 1:
+        raise RangeError(f"memory must be more than one day, got {memory}; 60 forgets over two months")
+    object.__setattr__(learner, "memory", memory)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,14 +93,9 @@ class PubTrack:
     hedge_weight: float = 0.1
 
     def __post_init__(self) -> None:
-        if isinstance(self.features, bool) or not isinstance(self.features, int) or self.features < 0:
-            raise RangeError(f"features must be a whole number, how many come with a day, got {self.features!r}")
+        check_features_and_memory(self)
         if not isinstance(self.weekdays, bool):
             raise RangeError(f"weekdays must be True or False, got {self.weekdays!r}")
-        memory = finite(self.memory, name="memory")
-        if memory <= 1:
-            raise RangeError(f"memory must be more than one day, got {memory}; 60 forgets over two months")
-        object.__setattr__(self, "memory", memory)
         if isinstance(self.prediction, (list, tuple)):
             if not self.prediction:
                 raise RangeError("prediction must be a prior such as sl.priors.Cauchy(10, 2), or one for each level")
@@ -104,12 +108,7 @@ class PubTrack:
             )
 
     def numbers_of(self, given: Floats, day: datetime.date) -> Floats:
-        """Return the public features of a day: its weekday, one of seven, and those that were given.
-
-        Args:
-            given: The features that came with it.
-            day: The day.
-        """
+        """Return the public features of a day: its weekday, one of seven, and those that were given."""
         if not self.weekdays:
             return given
         return np.concatenate([[float(day.weekday() == each) for each in range(7)], given])
@@ -134,16 +133,7 @@ class PubTrack:
 
 @dataclass(frozen=True, kw_only=True)
 class TrackPlan:
-    """The counts of a sequence, for its levels, grid, unit and budget: their cost and where they lie, all public.
-
-    Args:
-        learner: What was asked for.
-        levels: The levels that are released.
-        grid: The outcomes of the query.
-        budget: Of one unit.
-        unit: For whom.
-        number: The declaration of the column.
-    """
+    """The counts of a sequence, for its levels, grid, unit and budget: their cost and where they lie, all public."""
 
     learner: PubTrack
     levels: tuple[Fraction, ...]
@@ -312,7 +302,7 @@ class TrackPlan:
 
     def _bound(self, cells: NDArray[np.intp], counts: np.ndarray) -> TailBound:
         """Bound the gaps of values that lie in these cells."""
-        from sidelight.quantiles.forms.counted_bound import counted_bound  # days of trees do not load it
+        from sidelight.quantiles.forms.count_noise import counted_bound  # days of trees do not load it
 
         return counted_bound(counts, self.variance, cells, self.levels, gaussian=not self.budget.is_pure)
 

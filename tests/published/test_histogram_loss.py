@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sidelight.errors import RangeError
-from sidelight.predictions.learning.histogram_loss import BinWeights, bin_weights, decays, exp_as_power, histogram_loss
+from sidelight.published.histogram_loss import BinWeights, bin_weights, decays, exp_as_power, histogram_loss
 
 S = np.array([[0.9, 0.5, 0.2], [0.1, 0.6, 1.0]])
 W = np.array([[0.5, 0.3, 0.2], [0.2, 0.3, 0.5]])

@@ -1,8 +1,9 @@
 """`PrivateHistograms`: learn from the days' records where their quantiles lie, and pay for it every day.
 
-A day's release holds, beside the quantiles, one private gradient of how well the day's priors would have served its
-records. The sum of the released gradients, turned into exponential weights, is tomorrow's prior. Everything that is
-kept between days was released: nothing secret is stored, and nothing is resumed.
+Use `sl.PubTrack` instead: it learns from what is released anyway, for nothing, and is more accurate. Here a day's
+release holds, beside the quantiles, one private gradient of how well the day's priors would have served its records.
+The sum of the released gradients, turned into exponential weights, is tomorrow's prior. Everything that is kept between
+days was released: nothing secret is stored, and nothing is resumed.
 """
 
 from __future__ import annotations
@@ -23,17 +24,19 @@ from sidelight.guarantees import Amount, Claims, Unit, positive
 from sidelight.guarantees.amounts import decimal_text
 from sidelight.mechanisms.prefix_sums import PrefixSumRun, PrefixSums
 from sidelight.noise import Source
-from sidelight.predictions import Histogram, Origin, Prior, hedge
-from sidelight.predictions.learning.histogram_loss import (
+from sidelight.predictions import Histogram, Origin, Prior
+from sidelight.predictions.priors import finite, text_of, texts_of
+from sidelight.published.histogram_loss import (
     bin_weights,
     exponential_weights,
     gradient_bound,
     gradient_sensitivity,
     histogram_loss,
 )
-from sidelight.predictions.priors import finite, text_of, texts_of
-from sidelight.quantiles.sequence.start import Floats, Start, started
+from sidelight.published.released_learners import FirstGuess, Floats, check_guesses
+from sidelight.quantiles.prepared import PreparedQuantiles
 from sidelight.quantiles.tree import QuantileTree, Score
+from sidelight.records import Schema
 
 #: Public points of a bin whose ranks are looked at.
 POINTS: Final = 8
@@ -101,7 +104,7 @@ class PrivateHistograms:
             object.__setattr__(self, name, amount)
         if not finite(self.boldness, name="boldness") > 0:
             raise RangeError(f"boldness must be positive, got {self.boldness}")
-        started(self)
+        check_guesses(self)
 
     @property
     def location(self) -> float:
@@ -114,9 +117,9 @@ class PrivateHistograms:
         return (self.upper - self.lower) / 4
 
     @property
-    def start(self) -> Start:
+    def start(self) -> FirstGuess:
         """The robust prior of every day."""
-        return Start(self.location, self.scale, self.hedge_weight, self.fallback)
+        return FirstGuess(self.location, self.scale, self.hedge_weight, self.fallback)
 
     @property
     def edges(self) -> Floats:
@@ -146,14 +149,28 @@ class PrivateHistograms:
             learned.sums, step_size=self.boldness / spread, floor=float(self._floor_weight) / self.bins
         )
 
-    def priors(self, learned: LearnedHistograms, *, origin: Origin, nonnegative: bool) -> tuple[Prior, ...]:
+    def priors(
+        self, learned: LearnedHistograms, features: Floats, *, origin: Origin, nonnegative: bool
+    ) -> tuple[Prior, ...]:
         """Return one hedged histogram prior a level."""
+        del features
         edges = self.edges.tolist()
         found = [Histogram(edges, row.tolist(), origin=origin) for row in self.masses(learned)]
-        if self.hedge_weight == 0:
-            return tuple(found)
-        robust = self.start.robust(nonnegative=nonnegative)
-        return tuple(hedge(prior, with_=robust, weight=self.hedge_weight) for prior in found)
+        return self.start.hedged(found, nonnegative=nonnegative)
+
+    def gradient_plan(self, bare: PreparedQuantiles, schema: Schema, days_per_person: int | None) -> GradientPlan:
+        """Return the private gradients of a sequence; its public work is done here."""
+        plan = GradientPlan(
+            learner=self,
+            tree=bare.tree,
+            grid=bare.grid,
+            score=bare.score,
+            unit=schema.unit,
+            rows_per_unit=schema.rows_per_unit,
+            days_per_person=days_per_person,
+        )
+        _ = plan.sums, plan.points
+        return plan
 
     def to_json(self) -> dict[str, Any]:
         """Return the description that the digest of a plan covers."""
@@ -177,7 +194,6 @@ class LearnedHistograms:
     sums: Floats
     variance: float = 0.0
     days: int = 0
-    features: int = 0
 
     def learn(self, features: Floats, released: Mapping[str, Any]) -> LearnedHistograms:
         """Return the state after a release."""
@@ -258,6 +274,12 @@ class GradientPlan:
             below, size=ranks.size, levels=self.tree.levels, epsilons=self._epsilons, score=self.score
         )
         return histogram_loss(weights, masses)[1]
+
+    def step(self, learned: LearnedHistograms, run: PrefixSumRun | None) -> DayStep:
+        """Return a day's gradient in a run that goes on, or in a new one."""
+        if run is None or not run.goes_on:
+            run = self.sums.start()
+        return DayStep(plan=self, masses=self.learner.masses(learned), run=run)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

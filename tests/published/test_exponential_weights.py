@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sidelight.predictions.learning.histogram_loss import exponential_weights, water_fill
+from sidelight.published.histogram_loss import exponential_weights, water_fill
 
 
 def test_water_filling_reference():

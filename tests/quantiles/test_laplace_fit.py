@@ -10,9 +10,10 @@ import pytest
 
 from sidelight.errors import RangeError
 from sidelight.predictions import PublicData
-from sidelight.predictions.learning import laplace_fit
-from sidelight.predictions.learning.laplace_fit import fit_laplace, fit_laplace_averaged, fit_laplace_online, lse_loss
-from sidelight.predictions.learning.public_intervals import (
+from sidelight.published.cocob import fit_laplace_averaged, fit_laplace_online
+from sidelight.quantiles import laplace_fit
+from sidelight.quantiles.laplace_fit import fit_laplace, lse_loss
+from sidelight.quantiles.public import (
     _resampled,
     public_intervals,
     public_permutation,

@@ -1,12 +1,13 @@
 """COCOB (Orabona and Tommasi 2017, Algorithm 2): online learning by betting on coins, without a learning rate.
 
-Hand-made: nothing maintained has it without a deep-learning framework, and its state must survive the night, every bit
-of it.
+With it, and with averaged gradient descent, the paper on learning-augmented quantiles fits Laplace priors in one pass;
+`sl.quantiles.fit_public` solves the whole problem instead. Hand-made: nothing maintained has COCOB without a
+deep-learning framework, and its state must survive the night, every bit of it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -15,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sidelight.errors import RangeError
 from sidelight.predictions.priors import text_of, texts_of
+from sidelight.quantiles.laplace_fit import LaplaceFit, check_scales, fitted, lse_loss
 
 Floats = NDArray[np.float64]
 
@@ -81,7 +83,9 @@ class Cocob:
 
     def to_json(self) -> dict[str, object]:
         """Return the state in hexadecimal floats: every bit comes back."""
-        written: dict[str, object] = {name: _hex(getattr(self, name)) for name in _ARRAYS}
+        written: dict[str, object] = {
+            name: [float(number).hex() for number in getattr(self, name).ravel()] for name in _ARRAYS
+        }
         written["shape"] = [str(length) for length in self.start.shape]
         written["caution"] = self.caution.hex()
         return written
@@ -91,16 +95,49 @@ class Cocob:
         """Read what `to_json` wrote."""
         try:
             shape = tuple(int(length) for length in texts_of(written, "shape"))
-            arrays = {name: _unhex(texts_of(written, name), shape) for name in _ARRAYS}
+            arrays = {
+                name: np.array([float.fromhex(text) for text in texts_of(written, name)]).reshape(shape)
+                for name in _ARRAYS
+            }
             caution = float.fromhex(text_of(written, "caution"))
         except ValueError as error:
             raise RangeError(f"a stored learner cannot be read: {error}") from None
         return cls(**arrays, caution=caution)
 
 
-def _hex(numbers: Floats) -> list[str]:
-    return [float(number).hex() for number in numbers.ravel()]
+def fit_laplace_online(
+    a: Floats, b: Floats, *, location: float, scale: float, smallest_scale: float, largest_scale: float
+) -> LaplaceFit:
+    """Make one pass of COCOB over the rows, from a guess of location and scale; the last iterate is the fit."""
+    check_scales(smallest_scale, largest_scale)
+    count = a.shape[1]
+    theta, phi = Cocob.at(np.full(count, location / scale)), Cocob.at(np.full(count, 1 / scale))
+    for low, high in zip(a, b, strict=True):
+        used = np.clip(phi.position, 1 / largest_scale, 1 / smallest_scale)
+        _, _, d_theta, d_phi = lse_loss(low, high, theta.position, used)
+        theta, phi = theta.step(d_theta), phi.step(d_phi)
+    return fitted(a, b, theta.position, np.clip(phi.position, 1 / largest_scale, 1 / smallest_scale))
 
 
-def _unhex(texts: Sequence[str], shape: tuple[int, ...]) -> Floats:
-    return np.array([float.fromhex(text) for text in texts], dtype=np.float64).reshape(shape)
+def fit_laplace_averaged(
+    a: Floats, b: Floats, *, location: float, scale: float, smallest_scale: float, largest_scale: float
+) -> LaplaceFit:
+    """Make one pass of projected gradient descent and average the iterates (in theta and phi, where it is convex).
+
+    The steps are those of the paper's Theorem E.2 with its units put right.
+    """
+    check_scales(smallest_scale, largest_scale)
+    rows, count = a.shape
+    reach = float(np.max(np.abs(np.where(np.isfinite(a), a, b)), initial=0.0))
+    reach = max(reach, float(np.max(np.abs(np.where(np.isfinite(b), b, a)))))
+    least, most = 1 / largest_scale, 1 / smallest_scale
+    pace = float(np.sqrt(count / rows))
+    theta_step, phi_step = reach * most * pace, (most - least) / (2 * (reach + largest_scale)) * pace
+    theta, phi = np.full(count, location / scale), np.full(count, np.clip(1 / scale, least, most))
+    theta_sum, phi_sum = np.zeros(count), np.zeros(count)
+    for low, high in zip(a, b, strict=True):
+        theta_sum, phi_sum = theta_sum + theta, phi_sum + phi
+        _, _, d_theta, d_phi = lse_loss(low, high, theta, phi)
+        theta = np.clip(theta - theta_step * d_theta, -reach * most, reach * most)
+        phi = np.clip(phi - phi_step * d_phi, least, most)
+    return fitted(a, b, theta_sum / rows, phi_sum / rows)

@@ -1,9 +1,7 @@
-"""The parts that points cut one cell into, counted; where one holds records and nobody can tell where, a second look.
+"""Counts in two looks: rough ones of all leaves or parts, and better ones of those that nothing speaks against.
 
-Points that were selected at a hard edge, or in a gap, lie beside the records: one part then holds many records and much
-empty space. As with the leaves of everything, counts are rough first, and precise where nothing speaks against them, at
-no further cost. The records of a crowded part have two thirds of the counts' budget left: it is cut again, where the
-density beside it says that its records may be, and counted with these (quantiles proof page, Theorem 8).
+For a pure budget the second look takes noise away (`mechanisms.refinable_counts`); an independent second measurement
+would cost its own epsilon beside the first. In rho it costs no more: precisions of Gaussian noise add up as rho does.
 """
 
 from __future__ import annotations
@@ -12,17 +10,92 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sidelight.aggregates.bounded import Bounded
 from sidelight.aggregates.ranks import Ranks
+from sidelight.errors import RangeError
 from sidelight.mechanisms.budget import Budget
+from sidelight.mechanisms.refinable_counts import RefinableCounts
 from sidelight.noise import REFINEMENT_RATIO, Source
 from sidelight.quantiles.descend import Cell
-from sidelight.quantiles.forms.cells_of_points import cells_within, counts_of, spans_of
-from sidelight.quantiles.forms.fine_counts import fine_counts
+from sidelight.quantiles.forms.cell_selection import cells_within, counts_of, spans_of
 from sidelight.quantiles.forms.least_squares import UNCOUNTED, Round, agreed_counts, ranks_of
+
+
+def fine_counts(
+    ranks: Ranks, cells: Sequence[Cell], *, budget: Budget, source: Source
+) -> PureCounts | ConcentratedCounts:
+    """Release the rough counts of disjoint cells.
+
+    Guarantee: a record of a cell pays a third of the budget, and all of it where its cell is refined. Which cells are
+    must follow from released numbers.
+    """
+    if budget.kind == "epsilon":
+        return PureCounts(ranks, cells, budget.amount, source)
+    return ConcentratedCounts(ranks, cells, budget, source)
+
+
+class PureCounts:
+    """Rough counts with Laplace noise, of which the second look takes some away."""
+
+    def __init__(self, ranks: Ranks, cells: Sequence[Cell], epsilon: Fraction, source: Source) -> None:
+        self._counts = RefinableCounts(
+            counts_of(ranks, cells), epsilon=epsilon, source=source, places=ranks, spans=spans_of(cells)
+        )
+        self.noisy = self._counts.rough
+        self._variances = (2 / float(self._counts.rough_epsilon) ** 2, 2 / float(epsilon) ** 2)
+
+    def rough(self, parents: Sequence[int]) -> Round:
+        """Return the rough counts as a round."""
+        return Round.of(self.noisy, self._variances[0], parents)
+
+    def refined(self, flags: NDArray[np.bool_], parents: Sequence[int], source: Source) -> Round:
+        """Return the counts of leaves without a flag with less noise, those with one as they are."""
+        return Round.of(self._counts.refined(~flags), np.where(flags, *self._variances), parents)
+
+
+class ConcentratedCounts:
+    """Rough counts with Gaussian noise, which a second measurement makes more precise."""
+
+    def __init__(self, ranks: Ranks, cells: Sequence[Cell], budget: Budget, source: Source) -> None:
+        counts, self._ranks, self._spans = counts_of(ranks, cells), ranks, spans_of(cells)
+        self._counts: NDArray[Any] = np.asarray(counts.value)
+        self._like = counts
+        rough = Fraction(1, REFINEMENT_RATIO)
+        self._left: Budget | None = budget.part(1 - rough)
+        noise = budget.part(rough).on(counts)
+        with source.over(places=ranks, spans=self._spans):
+            self.noisy = np.asarray(noise.release(source))
+        self._variance = noise.deviation**2
+
+    def rough(self, parents: Sequence[int]) -> Round:
+        """Return the rough counts as a round."""
+        return Round.of(self.noisy, self._variance, parents)
+
+    def refined(self, flags: NDArray[np.bool_], parents: Sequence[int], source: Source) -> Round:
+        """Return the counts of leaves without a flag with less noise, those with one as they are."""
+        if self._left is None:
+            raise RangeError("these counts were refined already; a second choice could pay for one record twice")
+        left, self._left = self._left, None
+        # Only the leaves without a flag are measured again: the records of the others keep what is left.
+        counts = Bounded(
+            self._counts[~flags], self._like.sensitivity, self._like.norm, self._like.neighbours, self._like.unit
+        )
+        noise = left.on(counts)
+        first, second = self._variance, noise.deviation**2
+        both = np.asarray(self.noisy, np.float64).copy()
+        variances = np.full(both.shape, first)
+        held = [span for span, flag in zip(self._spans, flags, strict=True) if not flag]
+        with source.over(places=self._ranks, spans=held):
+            again = np.asarray(noise.release(source), np.float64)
+        both[~flags] = (both[~flags] * second + again * first) / (first + second)
+        variances[~flags] = first * second / (first + second)
+        return Round.of(both, variances, parents)
+
 
 Floats = NDArray[np.float64]
 
@@ -42,19 +115,12 @@ _QUARTER = 0.25
 
 @dataclass(frozen=True, eq=False)
 class Parts:
-    """What was released on the way in a cell that was finished by points and counts.
+    """What was released on the way in a cell that was finished by points and counts."""
 
-    Args:
-        points: Distinct fine indices of the cell, increasing: selected ones, and cuts of crowded parts.
-        rounds: The noisy counts of the parts between selected points and, if some were crowded, of all parts.
-        places: The ends of parts, in the coordinates in which they are interpolated: two more than points.
-        planned: For each part about how many records it was to have: the most of those that lie beside its place.
-    """
-
-    points: tuple[int, ...]
-    rounds: tuple[Round, ...]
-    places: Floats
-    planned: Floats
+    points: tuple[int, ...]  # distinct fine indices, increasing: selected ones, and cuts of crowded parts
+    rounds: tuple[Round, ...]  # counts of the parts between selected points and, if some were crowded, of all parts
+    places: Floats  # the ends of parts, in the coordinates of interpolation: two more than points
+    planned: Floats  # for each part about how many records it was to have, at most
 
     @property
     def widths(self) -> Floats:
@@ -77,23 +143,14 @@ class Parts:
 
 @dataclass(frozen=True, kw_only=True)
 class Look:
-    """What is public about a cell whose parts are counted.
-
-    Args:
-        cell: Its outcomes and records.
-        points: Distinct fine indices of it, increasing.
-        levels: The targets, relative to the cell's records.
-        planned: Returns from the ranks at the ends of parts how many records each was to have.
-        forward: Returns the coordinates of fine indices in which places are interpolated.
-        back: Returns the fine index at such a coordinate.
-    """
+    """What is public about a cell whose parts are counted."""
 
     cell: Cell
-    points: Sequence[int]
-    levels: Sequence[float]
-    planned: Callable[[Floats], Floats]
-    forward: Callable[[Sequence[int]], Floats]
-    back: Callable[[float], int]
+    points: Sequence[int]  # distinct fine indices of it, increasing
+    levels: Sequence[float]  # the targets, relative to the cell's records
+    planned: Callable[[Floats], Floats]  # from the ranks at the ends of parts to how many records each was to have
+    forward: Callable[[Sequence[int]], Floats]  # the coordinates of fine indices in which places are interpolated
+    back: Callable[[float], int]  # the fine index at such a coordinate
 
 
 def count_parts(ranks: Ranks, look: Look, *, budget: Budget, source: Source) -> Parts:
@@ -147,12 +204,8 @@ def crowded_cuts(
 ) -> list[list[float]]:
     """Return for each part where it is to be cut again: nowhere if its records may be taken to lie evenly in it.
 
-    Args:
-        counts: Rough ones, one a part.
-        places: The ends of parts, increasing: one more.
-        planned: How many records each part was to have.
-        held: Whether it holds a target.
-        deviation: That of the noise of a count which a part would have inside.
+    `planned` says how many records each part was to have, `held` whether it holds a target, `deviation` is that of the
+    noise of a count inside it.
 
     >>> counts, places = np.array([0.0, 900.0, 800.0]), np.array([0.0, 50.0, 60.0, 68.0])
     >>> even = crowded_cuts(counts, places, np.full(3, 850.0), held=np.full(3, True), deviation=10.0)

@@ -1,7 +1,7 @@
-"""Fit one Laplace prior a level to intervals: a convex problem, solved whole, or in one pass as the paper does.
+"""Fit one Laplace prior a level to intervals: a convex problem.
 
 The sample-average problem is handed to SciPy's L-BFGS-B in coordinates in which every level has location 0 and scale 1,
-so that values far from zero cost no accuracy. COCOB and averaged gradient descent are there for comparison.
+so that values far from zero cost no accuracy. The one pass of the paper is `published.cocob`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sidelight.errors import RangeError
-from sidelight.predictions.learning.cocob import Cocob
 
 # The loss of a Laplace prior on an interval, -log mu((a, b]), with its gradient; and the soft maximum over levels.
 #
@@ -146,7 +145,7 @@ def fit_laplace(a: Floats, b: Floats, *, smallest_scale: float, largest_scale: f
     """
     from scipy.optimize import minimize
 
-    _check(smallest_scale, largest_scale)
+    check_scales(smallest_scale, largest_scale)
     centre, half = a / 2 + b / 2, b / 2 - a / 2
     zero = np.median(centre, axis=0)
     unit = np.clip(np.abs(centre - zero).mean(axis=0) + half.mean(axis=0), smallest_scale, largest_scale)
@@ -165,49 +164,11 @@ def fit_laplace(a: Floats, b: Floats, *, smallest_scale: float, largest_scale: f
     return LaplaceFit(location=zero + unit * (theta / phi), scale=unit / phi, objective=float(found.fun))
 
 
-def fit_laplace_online(
-    a: Floats, b: Floats, *, location: float, scale: float, smallest_scale: float, largest_scale: float
-) -> LaplaceFit:
-    """Make one pass of COCOB over the rows, from a guess of location and scale; the last iterate is the fit."""
-    _check(smallest_scale, largest_scale)
-    count = a.shape[1]
-    theta, phi = Cocob.at(np.full(count, location / scale)), Cocob.at(np.full(count, 1 / scale))
-    for low, high in zip(a, b, strict=True):
-        used = np.clip(phi.position, 1 / largest_scale, 1 / smallest_scale)
-        _, _, d_theta, d_phi = lse_loss(low, high, theta.position, used)
-        theta, phi = theta.step(d_theta), phi.step(d_phi)
-    return _fitted(a, b, theta.position, np.clip(phi.position, 1 / largest_scale, 1 / smallest_scale))
-
-
-def fit_laplace_averaged(
-    a: Floats, b: Floats, *, location: float, scale: float, smallest_scale: float, largest_scale: float
-) -> LaplaceFit:
-    """Make one pass of projected gradient descent and average the iterates (in theta and phi, where it is convex).
-
-    The steps are those of the paper's Theorem E.2 with its units put right.
-    """
-    _check(smallest_scale, largest_scale)
-    rows, count = a.shape
-    reach = float(np.max(np.abs(np.where(np.isfinite(a), a, b)), initial=0.0))
-    reach = max(reach, float(np.max(np.abs(np.where(np.isfinite(b), b, a)))))
-    least, most = 1 / largest_scale, 1 / smallest_scale
-    pace = float(np.sqrt(count / rows))
-    theta_step, phi_step = reach * most * pace, (most - least) / (2 * (reach + largest_scale)) * pace
-    theta, phi = np.full(count, location / scale), np.full(count, np.clip(1 / scale, least, most))
-    theta_sum, phi_sum = np.zeros(count), np.zeros(count)
-    for low, high in zip(a, b, strict=True):
-        theta_sum, phi_sum = theta_sum + theta, phi_sum + phi
-        _, _, d_theta, d_phi = lse_loss(low, high, theta, phi)
-        theta = np.clip(theta - theta_step * d_theta, -reach * most, reach * most)
-        phi = np.clip(phi - phi_step * d_phi, least, most)
-    return _fitted(a, b, theta_sum / rows, phi_sum / rows)
-
-
-def _fitted(a: Floats, b: Floats, theta: Floats, phi: Floats) -> LaplaceFit:
+def fitted(a: Floats, b: Floats, theta: Floats, phi: Floats) -> LaplaceFit:
     return LaplaceFit(location=theta / phi, scale=1 / phi, objective=float(lse_loss(a, b, theta, phi)[0].mean()))
 
 
-def _check(smallest_scale: float, largest_scale: float) -> None:
+def check_scales(smallest_scale: float, largest_scale: float) -> None:
     if not 0 < smallest_scale < largest_scale:
         raise RangeError(
             f"scales must satisfy 0 < smallest < largest, got {smallest_scale} and {largest_scale}; pass a granularity "

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from sidelight.errors import RangeError
-from sidelight.predictions.learning.public_intervals import optimal_intervals
 from sidelight.quantiles import nonprivate_gap
+from sidelight.quantiles.public import optimal_intervals
 
 
 def test_ends_are_neighbouring_order_statistics() -> None:

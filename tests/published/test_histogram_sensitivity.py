@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from sidelight.errors import RangeError
-from sidelight.predictions.learning.histogram_loss import (
+from sidelight.published.histogram_loss import (
     FLOOR_SLACK,
     BinWeights,
     gradient_bound,

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sidelight.predictions import Laplace
-from sidelight.predictions.learning.laplace_fit import laplace_loss, lse_loss
+from sidelight.quantiles.laplace_fit import laplace_loss, lse_loss
 
 INF = float("inf")
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from sidelight.errors import RangeError
-from sidelight.predictions.learning.cocob import Cocob
+from sidelight.published.cocob import Cocob
 
 
 def test_reference_path_to_an_absolute_value() -> None:
