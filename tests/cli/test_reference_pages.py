@@ -11,7 +11,7 @@ from cli_fixtures import *  # noqa: F403 - fixtures
 from typer.main import get_command
 
 from sidelight.cli.app import app
-from sidelight.predictions.from_plan import FAMILIES
+from sidelight.plans.predictions import FAMILIES
 from sidelight.registry import PLAN_KINDS
 
 PAGES = Path(__file__).parents[2] / "docs" / "reference"

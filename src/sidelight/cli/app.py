@@ -89,9 +89,9 @@ def init(
     force: Annotated[bool, typer.Option("--force", help="Write over a plan that is there.")] = False,
 ) -> None:
     """Write a first plan for a file, from its header and what you declare."""
-    from sidelight.cli.init import Answers, write_plan
+    from sidelight.cli.init import InitOptions, write_plan
 
-    answers = Answers(
+    answers = InitOptions(
         person=person,
         max_rows=max_rows,
         numbers=number or (),
@@ -125,7 +125,7 @@ def plan(
     ] = False,
 ) -> None:
     """Price a plan without opening the data."""
-    from sidelight.cli.plans.sequences import is_daily
+    from sidelight.cli.sequences import is_daily
 
     if is_daily(plan_file):
         from sidelight.cli.daily import show_days
@@ -307,9 +307,11 @@ def schema(
     import json
 
     from sidelight.cli.answer_schemas import answer_schema
-    from sidelight.cli.plans.schema import plan_schema
+    from sidelight.cli.sequences import sequence_table
+    from sidelight.plans.plan import plan_schema
 
-    typer.echo(json.dumps(plan_schema() if of is None else answer_schema(of), indent=1, ensure_ascii=False))
+    found = plan_schema(sequence_table()) if of is None else answer_schema(of)
+    typer.echo(json.dumps(found, indent=1, ensure_ascii=False))
 
 
 @app.command()

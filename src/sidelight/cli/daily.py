@@ -6,9 +6,9 @@ from pathlib import Path
 
 from sidelight.accounting import Charge, Rule, Totals
 from sidelight.cli.answers import note, note_report
-from sidelight.cli.plans.sequences import DailyPlan, read_daily_plan
 from sidelight.cli.pricing import account, route_table
 from sidelight.cli.running import inputs_of, shown_place
+from sidelight.cli.sequences import DailyPlan, read_daily_plan
 from sidelight.cli.terminal import account_of, console, tell, today
 from sidelight.errors import FailedError, PlanError
 from sidelight.ledger import Ledger, open_ledger

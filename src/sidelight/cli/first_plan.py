@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_DOWN, Decimal, InvalidOperation
 from pathlib import PurePath
+from typing import Any
 
 from sidelight.errors import RangeError
-from sidelight.plan_section import LARGEST_EXPONENT
-from sidelight.records import Category, Column, Date, Label, Number, PersonId
-from sidelight.records.numbers import number_text
+from sidelight.plans.columns import write_column
+from sidelight.plans.toml_text import toml_lines, toml_value
+from sidelight.records import Category, Column, Date, Number, PersonId
+from sidelight.records.numbers import LARGEST_EXPONENT
 
 #: So many columns of a kind are asked about: more would leave each too little of the budget.
 _MOST = 3
-_LEVELS = "[0.25, 0.5, 0.75]"
+_LEVELS = [Decimal("0.25"), Decimal("0.5"), Decimal("0.75")]
 _UNCONFIRMED = [
     "# NOT PUBLIC YET: declarations with `from_rows = true` were read from private rows. Replace what they say by what",
     "# is true of everybody, and remove that line from each: until then `plan`, `check`, `run` and `sql` refuse.",
@@ -37,26 +38,27 @@ def plan_text(
     columns = [each.column for each in declared]
     asked = list(_queries(columns))
     price = _part(epsilon, len(asked))
-    name = PurePath(source).name.partition(".")[0]
+    file = PurePath(source).name
+    name = file.partition(".")[0]
     lines = [
-        f"# A first plan for {_text(PurePath(source).name)}, written by `sidelight init`. Everything below is to be",
+        f"# A first plan for {toml_value(file)}, written by `sidelight init`. Everything below is to be",
         "# public: true of everybody, not of these rows. `sidelight plan` tells the price, `sidelight run` releases.",
         *(_UNCONFIRMED if any(each.looked for each in declared) else []),
-        f"title = {_text(name)}",
+        f"title = {toml_value(name)}",
         "",
         "[source]",
-        f"path = {_text(source)}",
-        f"name = {_text(name)}",
+        f"path = {toml_value(source)}",
+        f"name = {toml_value(name)}",
     ]
     for each in declared:
         looked = [f"from_rows = true  # {each.looked}"] if each.looked else []
-        lines += ["", "[[column]]", *_column(each.column), *looked]
+        lines += ["", "[[column]]", *toml_lines(write_column(each.column)), *looked]
     if skipped:
-        lines += ["", f"# Not declared, and never read: {', '.join(map(_text, skipped))}"]
+        lines += ["", f"# Not declared, and never read: {', '.join(map(toml_value, skipped))}"]
     lines += ["", "[budget]", f"epsilon = {Decimal(epsilon):f}", *_delta(delta)]
-    lines += ["", "[ledger]", f"url = {_text(ledger)}"]
+    lines += ["", "[ledger]", f"url = {toml_value(ledger)}"]
     for query in asked:
-        lines += ["", "[[query]]", *query, f"epsilon = {price}"]
+        lines += ["", "[[query]]", *toml_lines(query), f"epsilon = {price}"]
     return "\n".join([*lines, ""])
 
 
@@ -82,53 +84,26 @@ def _delta(delta: str) -> list[str]:
     return [f"delta = {found.normalize():E}"] if found else []
 
 
-def _column(column: Column) -> list[str]:
-    lines = [f"name = {_text(column.name)}"]
-    if isinstance(column, PersonId):
-        return [*lines, 'kind = "person"', f"max_rows = {column.max_rows}"]
-    if isinstance(column, Date):
-        unit = [] if column.unit == "day" else [f"unit = {_text(column.unit)}"]
-        return [*lines, 'kind = "date"', f"start = {_text(column.start)}", f"end = {_text(column.end)}", *unit]
-    if isinstance(column, Number):
-        bounds = {"lower": column.lower, "upper": column.upper, "granularity": column.granularity}
-        written = {key: number_text(value) for key, value in bounds.items() if value is not None}
-        told = [f"{key} = {_text(text) if '/' in text else text}" for key, text in written.items()]
-        return [*lines, 'kind = "number"', *told]
-    limit = [] if column.per_person is None else [f"per_person = {column.per_person}"]
-    if isinstance(column, Label):
-        return [*lines, 'kind = "label"', *limit]
-    return [*lines, 'kind = "category"', f"categories = [{', '.join(map(_text, column.categories))}]", *limit]
-
-
-def _queries(columns: Sequence[Column]) -> Iterator[list[str]]:
+def _queries(columns: Sequence[Column]) -> Iterator[dict[str, Any]]:
     """Return how many there are, counts and means by group, and quartiles."""
     person = next((each for each in columns if isinstance(each, PersonId)), None)
     categories = [each for each in columns if isinstance(each, Category)]
     numbers = [each for each in columns if isinstance(each, Number) and not isinstance(each, Date)]
     dates = [each for each in columns if isinstance(each, Date)]
-    yield ['kind = "count"', f"title = {_text('How many ' + ('people' if person else 'rows'))}"]
+    yield {"kind": "count", "title": f"How many {'people' if person else 'rows'}"}
     for category in categories[:_MOST]:
-        yield ['kind = "count"', f"title = {_text(f'By {category.name}')}", *_by(category, person)]
+        yield {"kind": "count", "title": f"By {category.name}", **_by(category, person)}
     for number in numbers[:_MOST]:
-        group = categories[0] if categories else None
-        by = f" by {group.name}" if group else ""
-        yield [
-            'kind = "mean"',
-            f"title = {_text(f'Mean of {number.name}{by}')}",
-            f"column = {_text(number.name)}",
-            *([] if group is None else _by(group, person)),
-        ]
+        title, groups = f"Mean of {number.name}", {}
+        if categories:
+            title, groups = f"{title} by {categories[0].name}", _by(categories[0], person)
+        yield {"kind": "mean", "title": title, "column": number.name, **groups}
     for number in [*numbers[:_MOST], *dates[:_MOST]]:
-        title = _text(f"Quartiles of {number.name}")
-        yield ['kind = "quantiles"', f"title = {title}", f"column = {_text(number.name)}", f"levels = {_LEVELS}"]
+        title = f"Quartiles of {number.name}"
+        yield {"kind": "quantiles", "title": title, "column": number.name, "levels": _LEVELS}
 
 
-def _by(group: Category, person: PersonId | None) -> list[str]:
+def _by(group: Category, person: PersonId | None) -> dict[str, Any]:
     """Return the keys of a grouping; where nobody says in how many groups a person is, in as many as there are."""
-    most = [] if person is None or group.per_person else [f"max_groups = {len(group.labels)}"]
-    return [f"by = {_text(group.name)}", *most]
-
-
-def _text(text: str) -> str:
-    """Write a text as TOML reads it, which takes what JSON writes, but no bare DEL."""
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+    most = {} if person is None or group.per_person else {"max_groups": len(group.labels)}
+    return {"by": group.name, **most}

@@ -19,9 +19,9 @@ import typer
 
 from sidelight.cli.answers import note
 from sidelight.cli.first_plan import Declared, plan_text
-from sidelight.cli.plans import read_plan
 from sidelight.cli.terminal import tell
 from sidelight.errors import PlanError, RangeError, SchemaError, nearest
+from sidelight.plans import read_plan
 from sidelight.records import Category, Date, Label, Number, PersonId
 from sidelight.records.dates import DateUnit, minutes_of_text
 from sidelight.records.engines import open_rows
@@ -36,7 +36,7 @@ MAX_ROWS, EPSILON, DELTA = 5, "3", "1e-6"
 
 
 @dataclass(kw_only=True)
-class Answers:
+class InitOptions:
     """What the owner said on the command line: specifications such as "age:0:110", one a column."""
 
     person: str | None = None
@@ -51,7 +51,7 @@ class Answers:
     declared: dict[str, Declared] = field(default_factory=dict)
 
 
-def write_plan(data: Path, answers: Answers, *, output: Path, look: bool, ask: bool, force: bool) -> None:
+def write_plan(data: Path, answers: InitOptions, *, output: Path, look: bool, ask: bool, force: bool) -> None:
     """Write a plan for a file; the header is read, and the rows only with `look`."""
     if output.exists() and not force:
         raise PlanError(f"{str(output)!r} is there already; name another file with -o, or write it over with --force")
@@ -105,7 +105,7 @@ def _is_value(name: str) -> bool:
     return True
 
 
-def _declare(answers: Answers, types: Mapping[str, ColumnType]) -> None:
+def _declare(answers: InitOptions, types: Mapping[str, ColumnType]) -> None:
     """Read the specifications of the command line."""
     if answers.person is not None:
         rows = MAX_ROWS if answers.max_rows is None else answers.max_rows
@@ -138,7 +138,7 @@ def _declare(answers: Answers, types: Mapping[str, ColumnType]) -> None:
         _add(answers, Declared(Label(_known(name, types))))
 
 
-def _add(answers: Answers, declared: Declared) -> None:
+def _add(answers: InitOptions, declared: Declared) -> None:
     name = declared.column.name
     if name in answers.declared:
         raise SchemaError(f"column {name!r} is declared twice; leave one of the options out")
@@ -161,7 +161,7 @@ def _split(spec: str, types: Mapping[str, ColumnType], example: str) -> tuple[st
     return name, spec[len(name) + 1 :]
 
 
-def _ask(answers: Answers, types: Mapping[str, ColumnType]) -> None:
+def _ask(answers: InitOptions, types: Mapping[str, ColumnType]) -> None:
     """Ask about each column that no option declares; an empty answer takes what stands in brackets."""
     tell("What is publicly known of each column? An empty answer takes what stands in brackets. No row is read.")
     for name, found in types.items():

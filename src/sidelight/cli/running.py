@@ -11,12 +11,12 @@ from sidelight.accounting import Totals, find_shortfall
 from sidelight.accuracy.expected import with_expected
 from sidelight.cli.answers import STANDARD_OUTPUT, note, note_report
 from sidelight.cli.checking import remind
-from sidelight.cli.plans import Plan, read_plan
 from sidelight.cli.pricing import Quote, quote, show_quote
 from sidelight.cli.terminal import account_of, show_spending, tell, today
 from sidelight.errors import BudgetError, InProgressError, PlanError
 from sidelight.ledger import Ledger, open_ledger
 from sidelight.ledger.place import parse_place
+from sidelight.plans import Plan, read_plan
 from sidelight.progress import progress
 from sidelight.registry import card_of
 from sidelight.release import Outcome, Release

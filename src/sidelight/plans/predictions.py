@@ -1,0 +1,177 @@
+"""What is known beforehand, as tables of a plan: priors with their origin, public rows, and earlier releases."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from sidelight.plans.forms import (
+    AMOUNT,
+    AMOUNTS,
+    MATRIX,
+    TEXT,
+    TEXTS,
+    FileForm,
+    KeyForm,
+    KeyPlace,
+    ListForm,
+    WordForm,
+    choice,
+    either,
+)
+from sidelight.plans.section import Resolver, Section
+from sidelight.plans.tables import Key, OneOfForm, TableForm, TaggedForm, table_of
+from sidelight.predictions import (
+    Cauchy,
+    Gaussian,
+    HalfCauchy,
+    Histogram,
+    Laplace,
+    Mixture,
+    Origin,
+    PublicData,
+    ScaleFree,
+    Uniform,
+    guess,
+    hedge,
+    public,
+    released,
+)
+from sidelight.predictions.origin import joint_origin
+
+_ORIGIN = '"guess", {public = "where it is published"} or {released = ["entry id", ...]}'
+
+
+@dataclass(frozen=True)
+class OriginForm(OneOfForm):
+    """Where a prediction came from, if it is no guess."""
+
+    def holds(self, value: Any) -> bool:
+        return isinstance(value, Origin)
+
+    def write(self, value: Any, resolver: Resolver) -> Any:
+        if value.kind == "guess":
+            return "guess"
+        return {"public": value.description} if value.kind == "public" else {"released": list(value.entries)}
+
+
+ORIGIN = either(
+    WordForm('"guess"', word="guess", value=guess()),
+    OriginForm(
+        _ORIGIN,
+        tables={
+            "public": TableForm(make=public, keys={"public": Key("description", TEXT)}),
+            "released": TableForm(make=released, keys={"released": Key("entries", TEXTS)}),
+        },
+    ),
+    words=_ORIGIN,
+)
+
+
+@dataclass(frozen=True)
+class InnerPriorForm(KeyForm):
+    """A prior inside a prior."""
+
+    words: str = "a table"
+    toml: tuple[type, ...] = (dict,)
+
+    def holds(self, value: Any) -> bool:
+        return PRIOR.holds(value)
+
+    def read(self, place: KeyPlace, value: Any) -> Any:
+        return PRIOR.read(place, value)
+
+    def write(self, value: Any, resolver: Resolver) -> Any:
+        return PRIOR.write(value, resolver)
+
+    def schema(self) -> dict[str, Any]:
+        return {"type": "object"}  # without end otherwise
+
+
+_INNER = InnerPriorForm()
+_FORMS: dict[str, KeyForm] = {"origin": ORIGIN, "priors": ListForm(of=_INNER), "resolution": AMOUNT}
+
+
+def _mixture(prior: Mixture) -> dict[str, Any]:
+    own = prior.origin != joint_origin(part.origin for part in prior.priors)
+    return {**vars(prior), "origin": prior.origin if own else None}
+
+
+_FAMILIES: dict[str, TableForm] = {
+    name: table_of(law, forms=_FORMS, numbers=AMOUNT, common={"family": TEXT})
+    for name, law in {
+        "uniform": Uniform,
+        "cauchy": Cauchy,
+        "half_cauchy": HalfCauchy,
+        "laplace": Laplace,
+        "gaussian": Gaussian,
+        "histogram": Histogram,
+        "scale_free": ScaleFree,
+        "mixture": Mixture,
+    }.items()
+}
+_FAMILIES["mixture"] = replace(_FAMILIES["mixture"], parts=_mixture)
+#: A hedge is a mixture, and written as one.
+_FAMILIES["hedge"] = TableForm(
+    make=hedge,
+    keys={
+        "prediction": Key("prediction", _INNER, meaning="The prior that may be wrong."),
+        "with": Key("with_", _INNER, meaning="The robust prior."),
+        "weight": Key("weight", AMOUNT, None, "The weight of the robust prior, 0.1 if left out."),
+    },
+    common={"family": TEXT},
+)
+#: `prediction = {family = "cauchy", ...}`.
+PRIOR = TaggedForm(tag="family", tables=_FAMILIES)
+#: One prior, or a list with one for each level.
+PRIORS = either(PRIOR, ListForm(of=PRIOR))
+FAMILIES = tuple(_FAMILIES)
+
+#: Public rows of a file: `{public = "rows.csv", origin = "where they are published"}`.
+PUBLIC_FILE = table_of(PublicData, names={"rows": "public", "description": "origin"}, forms={"rows": FileForm()})
+
+
+@dataclass(frozen=True)
+class PublicRowsForm(OneOfForm):
+    """Public rows of a file, or in the plan itself; what has `rows` and an `origin` is written."""
+
+    def holds(self, value: Any) -> bool:
+        return isinstance(getattr(value, "origin", None), Origin) and hasattr(value, "rows")
+
+    def write(self, value: Any, resolver: Resolver) -> Any:
+        origin = {"origin": value.origin.description}
+        if value.origin.files:
+            return {"public": resolver.name_of(value.origin.files[0])[0], **origin}
+        return {"rows": MATRIX.write(value.rows, resolver), **origin}
+
+
+PUBLIC_ROWS = PublicRowsForm(
+    '{public = "rows.csv", origin = "where they are published"} or {rows = [[1.5, 2], [3, 4]], origin = "..."}',
+    tables={
+        "public": PUBLIC_FILE,
+        "rows": table_of(PublicData, names={"description": "origin"}, forms={"rows": MATRIX}),
+    },
+)
+
+
+def check_columns(section: Section) -> None:
+    """Refuse public rows of a file for columns that nobody named: they are found by name."""
+    given = section.values.get("prediction")
+    if isinstance(given, dict) and "public" in given and "columns" not in section.values:
+        section.inside(given, "prediction").refuse(
+            "public rows of a file are found by name; write columns = [...] in the query", key="public"
+        )
+
+
+@dataclass(frozen=True)
+class MatrixGuessForm(ListForm):
+    """A guess of a matrix, row by row; a query keeps it with its origin."""
+
+    def write(self, value: Any, resolver: Resolver) -> list[Any]:
+        (guessed,) = value
+        return super().write(guessed.matrix, resolver)
+
+
+MATRIX_GUESS = MatrixGuessForm(of=MATRIX.of, shape=MATRIX.shape, make=MATRIX.make)
+#: The public centre of a covariance.
+CENTRE = either(choice("mean", "pairs"), AMOUNTS)

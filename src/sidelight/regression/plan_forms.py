@@ -1,0 +1,115 @@
+"""`[[query]]` kinds that fit linear models: the parameters of an estimator, with the columns that it is fitted to."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from sidelight.plans.forms import (
+    AMOUNT,
+    LABEL,
+    TEXT,
+    TEXTS,
+    WHOLE,
+    AmountForm,
+    FileForm,
+    ListForm,
+    MapForm,
+    RawForm,
+    WordForm,
+    either,
+)
+from sidelight.plans.predictions import PUBLIC_FILE
+from sidelight.plans.tables import Key, OneOfForm, TableForm, table_of
+from sidelight.predictions import PublicData
+from sidelight.records.numbers import exact_number
+from sidelight.regression.coefficient_prediction import CoefficientPrediction
+from sidelight.regression.model_query import ModelQuery
+from sidelight.release import Release
+
+#: Parameters that the declarations of a plan decide, or that a plan does not offer.
+_WITHOUT = (
+    *("data_norm", "target_range", "fit_intercept", "on_violation", "on_missing", "tolerance", "minimiser"),
+    *("session", "random_state"),
+)
+
+
+def _which(prediction: Any) -> str:
+    if isinstance(prediction, CoefficientPrediction):
+        return "coefficients"
+    return "public" if isinstance(prediction, PublicData) else "release"
+
+
+_PREDICTION = OneOfForm(
+    '{public = "rows.csv", origin = "..."}, {release = "model.json"} or {coefficients = {age = 0.02}, intercept = 1}',
+    tables={
+        "public": PUBLIC_FILE,
+        "release": TableForm(
+            make=lambda release: release,
+            keys={
+                "release": Key(
+                    "release",
+                    FileForm(open=lambda file, _: Release.from_json(file.read_text(encoding="utf-8"))),
+                )
+            },
+            parts=lambda release: {"release": release},
+        ),
+        "coefficients": table_of(
+            CoefficientPrediction,
+            without=("classes", "age"),
+            forms={
+                "coefficients": RawForm("numbers by the names of columns"),
+                "intercept": RawForm("a number"),
+                "scale": RawForm("a number"),
+                "origin": TEXT,
+            },
+        ),
+    },
+    which=_which,
+)
+
+
+def _label(key: str) -> str | int:
+    """Read a key of class_weight: TOML keys are texts, labels may be whole numbers."""
+    return int(key) if key.removeprefix("-").isdigit() else key
+
+
+_FORMS = {
+    "prediction": either(_PREDICTION, ListForm(of=_PREDICTION)),
+    "classes": ListForm(of=either(LABEL, WHOLE)),
+    "class_weight": MapForm(
+        of=AmountForm(make=lambda value, name: exact_number(value, name=f"class_weight of {name}")), name=_label
+    ),
+    "intercept_value": either(WordForm("false", word=False, value=False), AMOUNT),
+}
+
+
+def model_table(estimator: type) -> TableForm:
+    """Return the table of a kind that fits models of this class."""
+    own = table_of(
+        estimator,
+        without=_WITHOUT,
+        names={"intercept_value": "intercept"},
+        forms=_FORMS,
+        required=("epsilon", "delta"),
+    )
+    keys = {
+        "target": Key("target", TEXT, meaning="The column to predict."),
+        "features": Key("features", TEXTS, None, "The columns to predict from; all others if left out."),
+        **own.keys,
+    }
+
+    def make(*, target: str, features: list[str] | None = None, **given: Any) -> ModelQuery:
+        if given.get("intercept_value") is False:
+            given |= {"intercept_value": None, "fit_intercept": False}
+        if given.get("prediction") is not None and not isinstance(given["prediction"], list):
+            given["prediction"] = [given["prediction"]]
+        return ModelQuery(model=estimator(**given), target=target, features=features)
+
+    return replace(own, make=make, keys=keys, python=(ModelQuery,), parts=_parts)
+
+
+def _parts(query: ModelQuery) -> dict[str, Any]:
+    model = query.model
+    intercept = model.intercept_value if model.fit_intercept else False
+    return {**vars(model), "intercept_value": intercept, "target": query.target, "features": query.features}
