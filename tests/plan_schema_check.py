@@ -7,7 +7,7 @@ from decimal import Decimal
 from functools import cache
 from typing import Any
 
-from sidelight.cli.sequences import sequence_table
+from sidelight.cli.daily import sequence_table
 from sidelight.plans.plan import plan_schema
 
 TYPES: dict[str, tuple[type, ...]] = {

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from plan_schema_check import problems, schema
-from sidelight.cli import sequences
+from sidelight.cli import daily
 from sidelight.plans import Section, plan, read_query, write_query
 
 
@@ -31,4 +31,4 @@ def _plans_fit_their_schema(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plan, "read_plan", checked(plan.read_plan))
     for module in ("sidelight.cli.pricing", "sidelight.cli.running"):
         monkeypatch.setattr(f"{module}.read_plan", checked(plan.read_plan))
-    monkeypatch.setattr("sidelight.cli.daily.read_daily_plan", checked(sequences.read_daily_plan))
+    monkeypatch.setattr("sidelight.cli.daily.read_daily_plan", checked(daily.read_daily_plan))

@@ -12,7 +12,7 @@ import pytest
 from cli_fixtures import *  # noqa: F403 - fixtures
 
 import sidelight as sl
-from sidelight.cli.sequences import read_daily_plan
+from sidelight.cli.daily import read_daily_plan
 from sidelight.errors import PlanError
 from sidelight.quantiles import PrivateHistograms, PubPrev, PubProx, PubTrack
 

@@ -282,6 +282,11 @@ def test_python_queries_are_written() -> None:
     }
     with pytest.raises(PlanError, match="has no name that a plan could write"):
         write_query(sl.Count(by="sex", epsilon=1, prediction=sl.Predicted({"F": 1, "M": 2}, origin="a register")))
+    with pytest.raises(PlanError, match="cannot say neighbours of StableMode"):
+        write_query(sl.StableMode("job", epsilon=1, delta=1e-6, neighbours=sl.Neighbours.REPLACE))
+    model = sl.LinearSVC(epsilon=1, delta=1e-6, data_norm=1)
+    with pytest.raises(PlanError, match="cannot say data_norm"):
+        write_query(sl.ModelQuery(model=model, target="job"))
     with pytest.raises(PlanError, match="no section for MajorityVote"):
         write_query(sl.MajorityVote("job", noise_scale=1, epsilon=1, delta=1e-6))
 

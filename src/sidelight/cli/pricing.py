@@ -20,7 +20,7 @@ from sidelight.accounting import (
     find_spent,
     granted_with_routes,
 )
-from sidelight.accuracy.expected import Expected, expected, inner
+from sidelight.accuracy.expected import Expected, expected
 from sidelight.cli.answers import note
 from sidelight.cli.terminal import console, plain, routes_of, table, tell
 from sidelight.errors import FailedError, LedgerError, SidelightError
@@ -161,7 +161,7 @@ def _query_table(priced: Quote, errors: Iterable[Expected]) -> RichTable:
 def _forecasts(plan: Plan) -> Iterable[str]:
     """Forecast how good each model will be on new rows; of public numbers and its prediction."""
     for planned in plan.queries:
-        asked = inner(planned.query)
+        asked = planned.query
         if hasattr(asked, "forecast"):
             try:
                 yield f"Forecast of {planned.title!r} on new rows: {asked.forecast(plan.schema)}."

@@ -13,7 +13,6 @@ from sidelight.plans.forms import (
     TEXTS,
     FileForm,
     KeyForm,
-    KeyPlace,
     ListForm,
     WordForm,
     choice,
@@ -68,27 +67,9 @@ ORIGIN = either(
 )
 
 
-@dataclass(frozen=True)
-class InnerPriorForm(KeyForm):
-    """A prior inside a prior."""
-
-    words: str = "a table"
-    toml: tuple[type, ...] = (dict,)
-
-    def holds(self, value: Any) -> bool:
-        return PRIOR.holds(value)
-
-    def read(self, place: KeyPlace, value: Any) -> Any:
-        return PRIOR.read(place, value)
-
-    def write(self, value: Any, resolver: Resolver) -> Any:
-        return PRIOR.write(value, resolver)
-
-    def schema(self) -> dict[str, Any]:
-        return {"type": "object"}  # without end otherwise
-
-
-_INNER = InnerPriorForm()
+_FAMILIES: dict[str, TableForm] = {}
+#: A prior inside a prior; its schema says no more, which would have no end.
+_INNER = TaggedForm(tag="family", tables=_FAMILIES, opaque=True)
 _FORMS: dict[str, KeyForm] = {"origin": ORIGIN, "priors": ListForm(of=_INNER), "resolution": AMOUNT}
 
 
@@ -97,7 +78,7 @@ def _mixture(prior: Mixture) -> dict[str, Any]:
     return {**vars(prior), "origin": prior.origin if own else None}
 
 
-_FAMILIES: dict[str, TableForm] = {
+_FAMILIES |= {
     name: table_of(law, forms=_FORMS, numbers=AMOUNT, common={"family": TEXT})
     for name, law in {
         "uniform": Uniform,

@@ -54,8 +54,9 @@ class Key:
 class TableForm(KeyForm):
     """A table that makes an object: its keys become the arguments of `make`.
 
-    `common` are keys that are read elsewhere, such as `kind`. `check` refuses what the keys together cannot mean, and
-    `parts` returns the parameters of an object that does not keep them as attributes.
+    `common` are keys that are read elsewhere, such as `kind`; `hidden` are parameters that no key sets, with their
+    defaults. `check` refuses what the keys together cannot mean, and `parts` returns the parameters of an object that
+    does not keep them as attributes.
     """
 
     words: str = "a table"
@@ -63,6 +64,7 @@ class TableForm(KeyForm):
     make: Callable[..., Any] = dict
     keys: Mapping[str, Key] = field(default_factory=dict)
     common: Mapping[str, KeyForm] = field(default_factory=dict)
+    hidden: Mapping[str, Any] = field(default_factory=dict)
     check: Callable[[Section], None] | None = None
     parts: Callable[[Any], Mapping[str, Any]] | None = None
 
@@ -101,11 +103,15 @@ class TableForm(KeyForm):
         return given
 
     def write(self, value: Any, resolver: Resolver) -> dict[str, Any]:
-        parts = {} if self.parts is None else self.parts(value)
+        names = [*(each.parameter for each in self.keys.values()), *self.hidden]
+        parts = {name: getattr(value, name, None) for name in names} if self.parts is None else self.parts(value)
+        for name, usual in self.hidden.items():
+            if not _same(parts.get(name, usual), usual):
+                raise PlanError(f"a plan cannot say {name} of {type(value).__name__}; leave it out to write a plan")
         written: dict[str, Any] = {}
         for key, each in self.keys.items():
             usual = None if each.default is REQUIRED else each.default
-            part = parts.get(each.parameter, usual) if self.parts else getattr(value, each.parameter, usual)
+            part = parts.get(each.parameter, usual)
             if _same(part, usual) or (isinstance(part, tuple) and not part):
                 continue
             written[key] = each.form.write(part, resolver)
@@ -163,6 +169,7 @@ class TaggedForm(KeyForm):
     tag: str = "kind"
     tables: Mapping[str, TableForm] = field(default_factory=dict)
     default: str = ""
+    opaque: bool = False
 
     @property
     def known(self) -> list[str]:
@@ -194,6 +201,8 @@ class TaggedForm(KeyForm):
         return {self.tag: tag, **self.tables[tag].write(value, resolver)}
 
     def schema(self) -> dict[str, Any]:
+        if self.opaque:
+            return {"type": "object"}
         chosen = []
         for tag, form in self.tables.items():
             found = form.schema()
@@ -226,14 +235,15 @@ def table_of(
     """
     hints = get_type_hints(made if is_dataclass(made) else made.__init__)
     meanings = _arguments(made)
-    keys = {}
+    keys, hidden = {}, {}
     for name, parameter in inspect.signature(made).parameters.items():
         if name in without:
+            hidden[name] = parameter.default
             continue
         form = (forms or {}).get(name) or _form_of(name, hints[name], numbers)
         default = REQUIRED if name in required else parameter.default
         keys[(names or {}).get(name, name)] = Key(name, form, default, meanings.get(name, ""))
-    return TableForm(make=made, python=(made,), keys=keys, common=common or {})
+    return TableForm(make=made, python=(made,), keys=keys, common=common or {}, hidden=hidden)
 
 
 def _form_of(name: str, hint: Any, numbers: KeyForm) -> KeyForm:

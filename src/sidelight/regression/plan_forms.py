@@ -106,7 +106,8 @@ def model_table(estimator: type) -> TableForm:
             given["prediction"] = [given["prediction"]]
         return ModelQuery(model=estimator(**given), target=target, features=features)
 
-    return replace(own, make=make, keys=keys, python=(ModelQuery,), parts=_parts)
+    hidden = {name: usual for name, usual in own.hidden.items() if name != "fit_intercept"}
+    return replace(own, make=make, keys=keys, hidden=hidden, python=(ModelQuery,), parts=_parts)
 
 
 def _parts(query: ModelQuery) -> dict[str, Any]:
