@@ -4,41 +4,26 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
-from sidelight.plans.forms import (
-    AMOUNT,
-    FLAG,
-    LABEL,
-    TEXT,
-    WHOLE,
-    KeyForm,
-    KeyPlace,
-    ListForm,
-    TextForm,
-    WordForm,
-    either,
-)
+from sidelight.plans.forms import AMOUNT, FLAG, LABEL, TEXT, WHOLE, KeyForm, KeyPlace, either, list_of, word
 from sidelight.plans.section import FolderResolver, Section
 from sidelight.plans.tables import TableForm, TaggedForm, table_of
 from sidelight.records import Category, Column, Date, Drop, Fill, Label, Number, PersonId, Schema
 
 
-@dataclass(frozen=True)
-class DayForm(TextForm):
-    """A day: a text, or a date as TOML knows it."""
+def _day(place: KeyPlace, value: str | datetime.date) -> Any:
+    return TEXT.read(place, value.isoformat() if isinstance(value, datetime.date) else value)
 
-    toml: tuple[type, ...] = (str, datetime.date)
-    python: tuple[type, ...] = (str,)
 
-    def read(self, place: KeyPlace, value: Any) -> Any:
-        return super().read(place, value.isoformat() if isinstance(value, datetime.date) else value)
+#: A day: a text, or a date as TOML knows it.
+_DAY = KeyForm("text in quotes", (str, datetime.date), {"type": "string"}, _day, python=(str,))
 
 
 def _missing(value: KeyForm) -> KeyForm:
     return either(
-        WordForm('"drop"', word="drop", value=Drop()),
+        word("drop", Drop()),
         table_of(Fill, names={"value": "fill"}, forms={"value": value}),
         words='"drop" or {fill = a public value}',
     )
@@ -59,11 +44,11 @@ def _column(made: type, **forms: KeyForm) -> TableForm:
 COLUMN_TABLE = TaggedForm(
     tables={
         "number": _column(Number),
-        "date": _column(Date, start=DayForm(), end=DayForm()),
+        "date": _column(Date, start=_DAY, end=_DAY),
         "category": _column(
             Category,
-            categories=ListForm(of=either(LABEL, WHOLE)),
-            other=either(WordForm("false", word=False, value=None), TEXT),  # false drops rows with another label
+            categories=list_of(either(LABEL, WHOLE)),
+            other=either(word(text=False, value=None), TEXT),  # false drops rows with another label
         ),
         "label": _column(Label),
         "person": _column(PersonId),

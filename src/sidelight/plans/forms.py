@@ -42,18 +42,24 @@ class KeyPlace:
 
 @dataclass(frozen=True)
 class KeyForm:
-    """What the value of a key may be; by itself, any value of a TOML type, taken as it is.
+    """What the value of a key may be; without functions of its own, any value of its TOML types, taken as it is.
 
-    `toml` and `python` are the types on both sides, `words` what is wanted, for messages and the reference.
+    `words` say what is wanted, for messages and the reference; `toml` and `python` are the types on both sides.
     """
 
-    words: str = ""
-    toml: tuple[type, ...] = ()
+    words: str
+    toml: tuple[type, ...]
+    described: dict[str, Any] | Callable[[], dict[str, Any]]
+    reader: Callable[[KeyPlace, Any], Any] | None = None
+    writer: Callable[[Any, Resolver], Any] | None = None
     python: tuple[type, ...] = ()
-    described: tuple[str, ...] = ()
+    fits: Callable[[Any], bool] | None = None
+    titled: bool = False  # whether the key `title` beside it chooses one of several releases
 
     def takes(self, value: Any) -> bool:
         """Return whether a TOML value is of this form, by its outermost type; no bool is a number."""
+        if self.fits is not None:
+            return self.fits(value)
         return isinstance(value, self.toml) and (bool in self.toml or not isinstance(value, bool))
 
     def holds(self, value: Any) -> bool:
@@ -62,18 +68,15 @@ class KeyForm:
 
     def read(self, place: KeyPlace, value: Any) -> Any:
         """Return the Python value of a TOML value that is of this form."""
-        del place
-        return value
+        return value if self.reader is None else self.reader(place, value)
 
     def write(self, value: Any, resolver: Resolver) -> Any:
         """Return the TOML value."""
-        del resolver
-        return value
+        return value if self.writer is None else self.writer(value, resolver)
 
     def schema(self) -> dict[str, Any]:
         """Return the JSON schema."""
-        types = [{"type": each} for each in self.described]
-        return {} if not types else types[0] if len(types) == 1 else {"anyOf": types}
+        return self.described() if callable(self.described) else self.described
 
 
 def take(form: KeyForm, place: KeyPlace, value: Any) -> Any:
@@ -93,130 +96,96 @@ def _shown(value: Any) -> str:
     return f"the number {value}" if isinstance(value, int | Decimal) else f"a {type(value).__name__}"
 
 
-@dataclass(frozen=True)
-class TextForm(KeyForm):
-    """A text that is not empty."""
-
-    words: str = "text in quotes"
-    toml: tuple[type, ...] = (str,)
-    described: tuple[str, ...] = ("string",)
-
-    def read(self, place: KeyPlace, value: Any) -> Any:
-        if not value:
-            place.refuse("must not be empty")
-        return value
+def _filled(place: KeyPlace, value: str) -> str:
+    if not value:
+        place.refuse("must not be empty")
+    return value
 
 
-TEXT = TextForm()
+_STRING = {"type": "string"}
+TEXT = KeyForm("text in quotes", (str,), _STRING, _filled)
 #: A text of a list, such as a label, may be empty.
-LABEL = KeyForm("text in quotes", (str,), (), ("string",))
-FLAG = KeyForm("true or false", (bool,), (bool, np.bool_), ("boolean",))
-WHOLE = KeyForm("a whole number", (int,), (int, np.integer), ("integer",))
+LABEL = KeyForm("text in quotes", (str,), _STRING)
+FLAG = KeyForm("true or false", (bool,), {"type": "boolean"}, python=(bool, np.bool_))
+WHOLE = KeyForm("a whole number", (int,), {"type": "integer"}, python=(int, np.integer))
 
 
-@dataclass(frozen=True)
-class AmountForm(KeyForm):
-    """A number exactly as it is written: 0.1, 3, or "1/3" in quotes; `make` turns it into what a query wants."""
+def amount(make: Callable[[Any, str], Any] | None = None, *, texts: bool = True) -> KeyForm:
+    """Return the form of a number exactly as it is written: 0.1, 3, or "1/3" in quotes.
 
-    words: str = "a number"
-    toml: tuple[type, ...] = (int, Decimal, str)
-    python: tuple[type, ...] = (int, float, Decimal, Fraction, str, np.number)
-    described: tuple[str, ...] = ("number", "string")
-    make: Callable[[Any, str], Any] = lambda value, name: value
+    Args:
+        make: Turns the number, with the name of its key, into what a query wants.
+        texts: Whether it may be a text.
+    """
 
-    def read(self, place: KeyPlace, value: Any) -> Any:
+    def read(place: KeyPlace, value: Any) -> Any:
         if isinstance(value, Decimal) and (not value.is_finite() or abs(value.adjusted()) > LARGEST_EXPONENT):
             place.refuse(f"must be a number of ordinary size, got {value}")
         with place.section.naming(place.key):
-            return self.make(super().read(place, value), place.key)
+            return value if make is None else make(value, place.key)
 
-    def write(self, value: Any, resolver: Resolver) -> int | Decimal | str:
-        """Return the same number: a float as its shortest decimal, a fraction as "1/3" where it is no decimal."""
+    def write(value: Any, _: Resolver) -> int | Decimal | str:
         if isinstance(value, int | Decimal | str):
             return value
-        text = number_text(exact_number(value, name="a number"))
+        text = number_text(exact_number(value, name="a number"))  # of a float its shortest decimal
         return text if "/" in text else Decimal(text) if "." in text else int(text)
 
-
-AMOUNT = AmountForm()
-REAL = AmountForm(make=lambda value, name: nearest_float(exact_number(value, name=name)))
-#: A number of a matrix, which is never a text.
-NUMBER = AmountForm(toml=(int, Decimal), described=("number",), make=REAL.make)
+    types = (int, Decimal, str) if texts else (int, Decimal)
+    schema = {"anyOf": [{"type": "number"}, _STRING]} if texts else {"type": "number"}
+    return KeyForm("a number", types, schema, read, write, python=(int, float, Decimal, Fraction, str, np.number))
 
 
-@dataclass(frozen=True)
-class ChoiceForm(KeyForm):
-    """One of the named options."""
+def _float(value: Any, name: str) -> float:
+    return nearest_float(exact_number(value, name=name))
 
-    toml: tuple[type, ...] = (str,)
-    options: tuple[str, ...] = ()
 
-    def read(self, place: KeyPlace, value: Any) -> Any:
-        if value not in self.options:
-            place.refuse(f"= {value!r} is not an option; {nearest(value, self.options)}")
+AMOUNT, REAL = amount(), amount(_float)
+
+
+def choice(*options: str) -> KeyForm:
+    """Return the form of one of these options."""
+
+    def read(place: KeyPlace, value: str) -> str:
+        if value not in options:
+            place.refuse(f"= {value!r} is not an option; {nearest(value, options)}")
         return value
 
-    def schema(self) -> dict[str, Any]:
-        return {"enum": list(self.options)}
+    return KeyForm(" or ".join(f'"{each}"' for each in options), (str,), {"enum": list(options)}, read)
 
 
-def choice(*options: str) -> ChoiceForm:
-    """Return the form of one of these options."""
-    return ChoiceForm(" or ".join(f'"{each}"' for each in options), options=options)
+def word(text: Any, value: Any) -> KeyForm:
+    """Return the form of one constant of the plan that stands for one value: "drop", or false."""
+    return KeyForm(
+        f'"{text}"' if isinstance(text, str) else str(text).lower(),
+        (type(text),),
+        {"const": text},
+        lambda place, given: value,
+        lambda given, resolver: text,
+        python=(type(value),),
+        fits=lambda given: type(given) is type(text) and given == text,
+    )
 
 
-@dataclass(frozen=True)
-class WordForm(KeyForm):
-    """One constant of the plan that stands for one value of the query: "drop", or false."""
+def list_of(of: KeyForm, *, shape: str = "", make: Callable[[list[Any]], Any] = list) -> KeyForm:
+    """Return the form of a list of values of one form; with `shape`, every mistake in it is refused in these words."""
 
-    word: str | bool = ""
-    value: Any = None
-
-    def takes(self, value: Any) -> bool:
-        return type(value) is type(self.word) and value == self.word
-
-    def holds(self, value: Any) -> bool:
-        return type(value) is type(self.value) and value == self.value
-
-    def read(self, place: KeyPlace, value: Any) -> Any:
-        return self.value
-
-    def write(self, value: Any, resolver: Resolver) -> Any:
-        return self.word
-
-    def schema(self) -> dict[str, Any]:
-        return {"const": self.word}
-
-
-@dataclass(frozen=True)
-class ListForm(KeyForm):
-    """A list of values of one form; with `shape`, every mistake in it is refused in these words."""
-
-    words: str = "a list in [brackets]"
-    toml: tuple[type, ...] = (list,)
-    python: tuple[type, ...] = (list, tuple, np.ndarray)
-    of: KeyForm = LABEL
-    shape: str = ""
-    make: Callable[[list[Any]], Any] = list
-
-    def read(self, place: KeyPlace, value: Any) -> Any:
+    def read(place: KeyPlace, value: list[Any]) -> Any:
         places = (KeyPlace(place.section, place.key, (*place.positions, index)) for index in range(len(value)))
         try:
-            found = self.make([take(self.of, each, one) for each, one in zip(places, value, strict=True)])
+            found = make([take(of, each, one) for each, one in zip(places, value, strict=True)])
         except PlanError:
-            if self.shape:
-                place.refuse(f"must be {self.shape}")
+            if shape:
+                place.refuse(f"must be {shape}")
             raise
         return found
 
-    def write(self, value: Any, resolver: Resolver) -> list[Any]:
-        return [self.of.write(each, resolver) for each in value]
+    def write(value: Any, resolver: Resolver) -> list[Any]:
+        return [of.write(each, resolver) for each in value]
 
-    def schema(self) -> dict[str, Any]:
-        return {"type": "array", "items": self.of.schema()}
+    def schema() -> dict[str, Any]:
+        return {"type": "array", "items": of.schema()}
 
-
-TEXTS, AMOUNTS = ListForm(), ListForm(of=AMOUNT)
+    return KeyForm("a list in [brackets]", (list,), schema, read, write, python=(list, tuple, np.ndarray))
 
 
 def _rectangular(rows: list[list[float]]) -> list[list[float]]:
@@ -225,32 +194,28 @@ def _rectangular(rows: list[list[float]]) -> list[list[float]]:
     return rows
 
 
-MATRIX = ListForm(
-    of=ListForm(of=NUMBER),
+TEXTS, AMOUNTS = list_of(LABEL), list_of(AMOUNT)
+MATRIX = list_of(
+    list_of(amount(_float, texts=False)),
     shape="a list of rows of numbers, all of one length, such as [[1.0, 0.2], [0.2, 0.5]]",
     make=_rectangular,
 )
 
 
-@dataclass(frozen=True)
-class MapForm(KeyForm):
-    """A table whose names are not fixed, such as those of columns, with values of one form."""
+def map_of(of: KeyForm, *, name: Callable[[str], Any] = str) -> KeyForm:
+    """Return the form of a table whose names are not fixed, such as those of columns, with values of one form."""
 
-    words: str = "a table"
-    toml: tuple[type, ...] = (dict,)
-    python: tuple[type, ...] = (Mapping,)
-    of: KeyForm = TEXT
-    name: Callable[[str], Any] = str
-
-    def read(self, place: KeyPlace, value: Any) -> Any:
+    def read(place: KeyPlace, value: dict[str, Any]) -> dict[Any, Any]:
         inside = place.table(value)
-        return {self.name(key): take(self.of, KeyPlace(inside, key), each) for key, each in value.items()}
+        return {name(key): take(of, KeyPlace(inside, key), each) for key, each in value.items()}
 
-    def write(self, value: Any, resolver: Resolver) -> dict[str, Any]:
-        return {str(key): self.of.write(each, resolver) for key, each in value.items()}
+    def write(value: Mapping[Any, Any], resolver: Resolver) -> dict[str, Any]:
+        return {str(key): of.write(each, resolver) for key, each in value.items()}
 
-    def schema(self) -> dict[str, Any]:
-        return {"type": "object", "additionalProperties": self.of.schema()}
+    def schema() -> dict[str, Any]:
+        return {"type": "object", "additionalProperties": of.schema()}
+
+    return KeyForm("a table", (dict,), schema, read, write, python=(Mapping,))
 
 
 @dataclass(frozen=True)
@@ -269,6 +234,8 @@ class EitherForm(KeyForm):
         return next(form for form in self.forms if form.takes(value)).read(place, value)
 
     def write(self, value: Any, resolver: Resolver) -> Any:
+        if self.writer is not None:
+            return self.writer(value, resolver)
         form = next((form for form in self.forms if form.holds(value)), None)
         if form is None:
             raise PlanError(f"a plan cannot say {value!r}; it takes {self.words}")
@@ -278,80 +245,74 @@ class EitherForm(KeyForm):
         return {"anyOf": [form.schema() for form in self.forms]}
 
 
-def either(*forms: KeyForm, words: str = "") -> KeyForm:
+def either(*forms: KeyForm, words: str = "", writer: Callable[[Any, Resolver], Any] | None = None) -> KeyForm:
     """Return the form of values that one of these takes; the first that does reads it."""
     if len(forms) == 1:
         return forms[0]
-    return EitherForm(words or " or ".join(dict.fromkeys(form.words for form in forms)), forms=forms)
+    said = words or " or ".join(dict.fromkeys(form.words for form in forms))
+    return EitherForm(said, (), {}, writer=writer, forms=forms)
 
 
-@dataclass(frozen=True)
-class ExpressionForm(TextForm):
-    """An expression of columns as text; with `names`, a text that calls no function is the name of a column."""
-
-    python: tuple[type, ...] = (str, Expression)
-    names: bool = False
-
-    def read(self, place: KeyPlace, value: Any) -> Any:
-        text = super().read(place, value)
-        if self.names and not text.startswith(("cut(", "lookup(", "col(")):
-            return text
-        with place.section.naming(place.key):
-            return parse_expression(text)
-
-    def write(self, value: Any, resolver: Resolver) -> str:
-        return str(value)
+def _condition(place: KeyPlace, value: str) -> Expression:
+    with place.section.naming(place.key):
+        return parse_expression(_filled(place, value))
 
 
-CONDITION = ExpressionForm()
-COLUMN = ExpressionForm(names=True)
-COLUMNS = either(COLUMN, ListForm(of=COLUMN))
+def _column(place: KeyPlace, value: str) -> str | Expression:
+    return _condition(place, value) if value.startswith(("cut(", "lookup(", "col(")) else _filled(place, value)
 
 
-@dataclass(frozen=True)
-class FileForm(TextForm):
-    """The name of a file, which the resolver opens; with `titled`, the key `title` chooses one of several releases."""
+#: Expressions of columns as text; one that calls no function may be the name of a column.
+CONDITION, COLUMN = (
+    KeyForm("text in quotes", (str,), _STRING, read, lambda value, _: str(value), python=(str, Expression))
+    for read in (_condition, _column)
+)
 
-    words: str = "the name of a file in quotes"
-    python: tuple[type, ...] = (object,)
-    open: Callable[[Path, str | None], Any] = lambda file, title: str(file)
-    titled: bool = False
 
-    def read(self, place: KeyPlace, value: Any) -> Any:
-        section, name = place.section, super().read(place, value)
-        title = section.values.get("title") if self.titled else None
+def file_of(opened: Callable[[Path, str | None], Any], *, titled: bool = False) -> KeyForm:
+    """Return the form of the name of a file, which the resolver opens.
+
+    Args:
+        opened: Reads the file; the text is the title of a release in it.
+        titled: Whether the key `title` beside it may give one.
+    """
+
+    def read(place: KeyPlace, value: str) -> Any:
+        section, name = place.section, _filled(place, value)
+        title = section.values.get("title") if titled else None
         if title is not None:
             take(TEXT, KeyPlace(section, "title"), title)
 
-        def read(file: Path) -> Any:
+        def read_file(file: Path) -> Any:
             with section.naming(place.key):
-                return self.open(file, title)
+                return opened(file, title)
 
         try:
-            return section.resolver.open(name, read, title=title)
+            return section.resolver.open(name, read_file, title=title)
         except SourceError as error:
             section.refuse(f"{place.key} names {name!r}, {error}", key=place.key)
 
-    def write(self, value: Any, resolver: Resolver) -> str:
+    def write(value: Any, resolver: Resolver) -> str:
         return resolver.name_of(value)[0]
 
+    return KeyForm("the name of a file in quotes", (str,), _STRING, read, write, python=(object,), titled=titled)
 
-@dataclass(frozen=True)
-class RawForm(KeyForm):
-    """A value that the query itself checks; decimals become floats."""
 
-    toml: tuple[type, ...] = (object,)
+def _with_floats(_: Any, value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _with_floats(_, each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_with_floats(_, each) for each in value]
+    return float(value) if isinstance(value, Decimal) else value
 
-    def read(self, place: KeyPlace, value: Any) -> Any:
-        if isinstance(value, dict):
-            return {key: self.read(place, each) for key, each in value.items()}
-        if isinstance(value, list):
-            return [self.read(place, each) for each in value]
-        return float(value) if isinstance(value, Decimal) else value
 
-    def write(self, value: Any, resolver: Resolver) -> Any:
-        if isinstance(value, Mapping):
-            return {str(key): self.write(each, resolver) for key, each in value.items()}
-        if isinstance(value, list | tuple | np.ndarray):
-            return [self.write(each, resolver) for each in value]
-        return AMOUNT.write(value, resolver) if AMOUNT.holds(value) else value
+def _with_decimals(value: Any, resolver: Resolver) -> Any:
+    if isinstance(value, Mapping):
+        return {str(key): _with_decimals(each, resolver) for key, each in value.items()}
+    if isinstance(value, list | tuple | np.ndarray):
+        return [_with_decimals(each, resolver) for each in value]
+    return AMOUNT.write(value, resolver) if AMOUNT.holds(value) else value
+
+
+#: Numbers, lists or tables of them, which the query itself checks.
+NUMBERS = KeyForm("a number, a list or a table of numbers", (object,), {}, _with_floats, _with_decimals)

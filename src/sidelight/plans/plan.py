@@ -17,10 +17,10 @@ from sidelight.accounting import ROUTES, Route, price_batch
 from sidelight.errors import ClaimError, PlanError, SourceError
 from sidelight.guarantees import ApproxDP, Claim, Claims, Unit, decimal_text, parse_claim, short_text
 from sidelight.plans.columns import COLUMN_TABLE, read_schema
-from sidelight.plans.forms import AMOUNT, FLAG, TEXT, KeyForm, ListForm, choice
+from sidelight.plans.forms import AMOUNT, FLAG, TEXT, KeyForm, choice, list_of
 from sidelight.plans.queries import query_table, read_query
 from sidelight.plans.section import FolderResolver, Section
-from sidelight.plans.tables import Key, SectionForm, TableForm, TaggedForm
+from sidelight.plans.tables import Key, TableForm, TaggedForm, section_of
 from sidelight.plans.toml_text import key_lines
 from sidelight.records import Schema, Table
 from sidelight.records.engines import check_local, is_postgres
@@ -36,7 +36,7 @@ def _table(*required: str, **optional: KeyForm) -> TableForm:
 
 _PRICE = {"epsilon": AMOUNT, "delta": AMOUNT, "rho": AMOUNT, "mu": AMOUNT}
 SOURCE = _table("path", path=TEXT, name=TEXT, records=choice("standard", "lines"), table=TEXT, engine=choice("spark"))
-BUDGET = _table(**_PRICE, routes=ListForm(of=choice(*ROUTES)))
+BUDGET = _table(**_PRICE, routes=list_of(choice(*ROUTES)))
 LEDGER = _table("url", url=TEXT, scope=TEXT)
 PRICING = _table(queries=choice("each", "together"), delta=AMOUNT)
 #: The whole file; `[[query]]` and `[sequence]` are read later.
@@ -44,13 +44,13 @@ PLAN = _table(
     *("source", "budget"),
     title=TEXT,
     strict=FLAG,
-    source=SectionForm(of=SOURCE),
-    column=ListForm(of=SectionForm(of=COLUMN_TABLE)),
-    budget=SectionForm(of=BUDGET),
-    ledger=SectionForm(of=LEDGER),
-    pricing=SectionForm(of=PRICING),
-    query=ListForm(of=SectionForm()),
-    sequence=SectionForm(),
+    source=section_of(SOURCE.schema),
+    column=list_of(section_of(COLUMN_TABLE.schema)),
+    budget=section_of(BUDGET.schema),
+    ledger=section_of(LEDGER.schema),
+    pricing=section_of(PRICING.schema),
+    query=list_of(section_of()),
+    sequence=section_of(),
 )
 
 

@@ -2,22 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
-from sidelight.plans.forms import (
-    AMOUNT,
-    AMOUNTS,
-    MATRIX,
-    TEXT,
-    TEXTS,
-    FileForm,
-    KeyForm,
-    ListForm,
-    WordForm,
-    choice,
-    either,
-)
+from sidelight.errors import PlanError
+from sidelight.plans.forms import AMOUNT, AMOUNTS, MATRIX, TEXT, TEXTS, KeyForm, choice, either, file_of, list_of, word
 from sidelight.plans.section import Resolver, Section
 from sidelight.plans.tables import Key, OneOfForm, TableForm, TaggedForm, table_of
 from sidelight.predictions import (
@@ -41,22 +30,15 @@ from sidelight.predictions.origin import joint_origin
 _ORIGIN = '"guess", {public = "where it is published"} or {released = ["entry id", ...]}'
 
 
-@dataclass(frozen=True)
-class OriginForm(OneOfForm):
-    """Where a prediction came from, if it is no guess."""
-
-    def holds(self, value: Any) -> bool:
-        return isinstance(value, Origin)
-
-    def write(self, value: Any, resolver: Resolver) -> Any:
-        if value.kind == "guess":
-            return "guess"
-        return {"public": value.description} if value.kind == "public" else {"released": list(value.entries)}
+def _write_origin(origin: Origin, _: Resolver) -> Any:
+    if origin.kind == "guess":
+        return "guess"
+    return {"public": origin.description} if origin.kind == "public" else {"released": list(origin.entries)}
 
 
 ORIGIN = either(
-    WordForm('"guess"', word="guess", value=guess()),
-    OriginForm(
+    word("guess", guess()),
+    OneOfForm(
         _ORIGIN,
         tables={
             "public": TableForm(make=public, keys={"public": Key("description", TEXT)}),
@@ -64,13 +46,13 @@ ORIGIN = either(
         },
     ),
     words=_ORIGIN,
+    writer=_write_origin,
 )
-
 
 _FAMILIES: dict[str, TableForm] = {}
 #: A prior inside a prior; its schema says no more, which would have no end.
 _INNER = TaggedForm(tag="family", tables=_FAMILIES, opaque=True)
-_FORMS: dict[str, KeyForm] = {"origin": ORIGIN, "priors": ListForm(of=_INNER), "resolution": AMOUNT}
+_FORMS: dict[str, KeyForm] = {"origin": ORIGIN, "priors": list_of(_INNER), "resolution": AMOUNT}
 
 
 def _mixture(prior: Mixture) -> dict[str, Any]:
@@ -105,29 +87,29 @@ _FAMILIES["hedge"] = TableForm(
 #: `prediction = {family = "cauchy", ...}`.
 PRIOR = TaggedForm(tag="family", tables=_FAMILIES)
 #: One prior, or a list with one for each level.
-PRIORS = either(PRIOR, ListForm(of=PRIOR))
+PRIORS = either(PRIOR, list_of(PRIOR))
 FAMILIES = tuple(_FAMILIES)
 
 #: Public rows of a file: `{public = "rows.csv", origin = "where they are published"}`.
-PUBLIC_FILE = table_of(PublicData, names={"rows": "public", "description": "origin"}, forms={"rows": FileForm()})
+PUBLIC_FILE = table_of(
+    PublicData,
+    names={"rows": "public", "description": "origin"},
+    forms={"rows": file_of(lambda file, title: str(file))},
+)
 
 
-@dataclass(frozen=True)
-class PublicRowsForm(OneOfForm):
-    """Public rows of a file, or in the plan itself; what has `rows` and an `origin` is written."""
-
-    def holds(self, value: Any) -> bool:
-        return isinstance(getattr(value, "origin", None), Origin) and hasattr(value, "rows")
-
-    def write(self, value: Any, resolver: Resolver) -> Any:
-        origin = {"origin": value.origin.description}
-        if value.origin.files:
-            return {"public": resolver.name_of(value.origin.files[0])[0], **origin}
-        return {"rows": MATRIX.write(value.rows, resolver), **origin}
+def _write_rows(value: Any, resolver: Resolver) -> dict[str, Any]:
+    """Write what has `rows` and an `origin`."""
+    origin = {"origin": value.origin.description}
+    if value.origin.files:
+        return {"public": resolver.name_of(value.origin.files[0])[0], **origin}
+    return {"rows": MATRIX.write(value.rows, resolver), **origin}
 
 
-PUBLIC_ROWS = PublicRowsForm(
+#: Public rows of a file, or in the plan itself.
+PUBLIC_ROWS = OneOfForm(
     '{public = "rows.csv", origin = "where they are published"} or {rows = [[1.5, 2], [3, 4]], origin = "..."}',
+    writer=_write_rows,
     tables={
         "public": PUBLIC_FILE,
         "rows": table_of(PublicData, names={"description": "origin"}, forms={"rows": MATRIX}),
@@ -144,15 +126,13 @@ def check_columns(section: Section) -> None:
         )
 
 
-@dataclass(frozen=True)
-class MatrixGuessForm(ListForm):
-    """A guess of a matrix, row by row; a query keeps it with its origin."""
-
-    def write(self, value: Any, resolver: Resolver) -> list[Any]:
-        (guessed,) = value
-        return super().write(guessed.matrix, resolver)
+def _write_guess(value: Any, resolver: Resolver) -> Any:
+    if len(value) != 1:
+        raise PlanError(f"a plan can say one predicted matrix, got {len(value)}")
+    return MATRIX.write(value[0].matrix, resolver)
 
 
-MATRIX_GUESS = MatrixGuessForm(of=MATRIX.of, shape=MATRIX.shape, make=MATRIX.make)
+#: A guess of a matrix, row by row, which a query keeps with its origin.
+MATRIX_GUESS = replace(MATRIX, writer=_write_guess)
 #: The public centre of a covariance.
 CENTRE = either(choice("mean", "pairs"), AMOUNTS)

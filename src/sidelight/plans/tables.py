@@ -24,12 +24,11 @@ from sidelight.plans.forms import (
     REAL,
     TEXT,
     WHOLE,
-    FileForm,
     KeyForm,
     KeyPlace,
-    ListForm,
     choice,
     either,
+    list_of,
     take,
 )
 from sidelight.plans.section import Resolver, Section
@@ -61,6 +60,7 @@ class TableForm(KeyForm):
 
     words: str = "a table"
     toml: tuple[type, ...] = (dict,)
+    described: Any = None
     make: Callable[..., Any] = dict
     keys: Mapping[str, Key] = field(default_factory=dict)
     common: Mapping[str, KeyForm] = field(default_factory=dict)
@@ -71,7 +71,7 @@ class TableForm(KeyForm):
     @property
     def known(self) -> list[str]:
         """The keys that may stand here."""
-        beside = ["title"] if any(isinstance(e.form, FileForm) and e.form.titled for e in self.keys.values()) else []
+        beside = ["title"] if any(each.form.titled for each in self.keys.values()) else []
         return [*self.common, *self.keys, *beside]
 
     def read(self, place: KeyPlace, value: Any) -> Any:
@@ -115,7 +115,7 @@ class TableForm(KeyForm):
             if _same(part, usual) or (isinstance(part, tuple) and not part):
                 continue
             written[key] = each.form.write(part, resolver)
-            if isinstance(each.form, FileForm) and each.form.titled and resolver.name_of(part)[1] is not None:
+            if each.form.titled and resolver.name_of(part)[1] is not None:
                 written["title"] = resolver.name_of(part)[1]
         return written
 
@@ -132,6 +132,7 @@ class OneOfForm(KeyForm):
     """One of several tables, chosen by which of the named keys it has; `which` names the key that an object gets."""
 
     toml: tuple[type, ...] = (dict,)
+    described: Any = None
     tables: Mapping[str, KeyForm] = field(default_factory=dict)
     which: Callable[[Any], str] | None = None
 
@@ -154,6 +155,8 @@ class OneOfForm(KeyForm):
         return self.tables[named[0]].read(place, value)
 
     def write(self, value: Any, resolver: Resolver) -> Any:
+        if self.writer is not None:
+            return self.writer(value, resolver)
         return self.tables[self.which(value) if self.which else next(iter(self.tables))].write(value, resolver)
 
     def schema(self) -> dict[str, Any]:
@@ -166,6 +169,7 @@ class TaggedForm(KeyForm):
 
     words: str = "a table"
     toml: tuple[type, ...] = (dict,)
+    described: Any = None
     tag: str = "kind"
     tables: Mapping[str, TableForm] = field(default_factory=dict)
     default: str = ""
@@ -264,7 +268,7 @@ def _form_of(name: str, hint: Any, numbers: KeyForm) -> KeyForm:
         elif each in _PLAIN:
             forms.append(numbers if each is float else _PLAIN[each])
         elif isinstance(origin, type) and issubclass(origin, Sequence):
-            forms.append(ListForm(of=_form_of("", inside[0], numbers), make=tuple if origin is tuple else list))
+            forms.append(list_of(_form_of("", inside[0], numbers), make=tuple if origin is tuple else list))
         else:
             raise TypeError(f"the parameter {name!r} of type {each} needs a form of its own")
     return either(*forms)
@@ -293,16 +297,6 @@ def _same(value: Any, default: Any) -> bool:
     return value is default or (plain and type(value) is type(default) and bool(value == default))
 
 
-@dataclass(frozen=True)
-class SectionForm(KeyForm):
-    """A table that is read later, with its place; `of` describes it."""
-
-    words: str = "a table"
-    toml: tuple[type, ...] = (dict,)
-    of: KeyForm = field(default_factory=KeyForm)
-
-    def read(self, place: KeyPlace, value: Any) -> Section:
-        return place.table(value)
-
-    def schema(self) -> dict[str, Any]:
-        return self.of.schema()
+def section_of(described: Callable[[], dict[str, Any]] | None = None) -> KeyForm:
+    """Return the form of a table that is read later, with its place."""
+    return KeyForm("a table", (dict,), described or {}, lambda place, value: place.table(value))

@@ -8,16 +8,16 @@ from typing import Any
 from sidelight.plans.forms import (
     AMOUNT,
     LABEL,
+    NUMBERS,
     TEXT,
     TEXTS,
     WHOLE,
-    AmountForm,
-    FileForm,
-    ListForm,
-    MapForm,
-    RawForm,
-    WordForm,
+    amount,
     either,
+    file_of,
+    list_of,
+    map_of,
+    word,
 )
 from sidelight.plans.predictions import PUBLIC_FILE
 from sidelight.plans.tables import Key, OneOfForm, TableForm, table_of
@@ -49,7 +49,7 @@ _PREDICTION = OneOfForm(
             keys={
                 "release": Key(
                     "release",
-                    FileForm(open=lambda file, _: Release.from_json(file.read_text(encoding="utf-8"))),
+                    file_of(lambda file, _: Release.from_json(file.read_text(encoding="utf-8"))),
                 )
             },
             parts=lambda release: {"release": release},
@@ -58,9 +58,9 @@ _PREDICTION = OneOfForm(
             CoefficientPrediction,
             without=("classes", "age"),
             forms={
-                "coefficients": RawForm("numbers by the names of columns"),
-                "intercept": RawForm("a number"),
-                "scale": RawForm("a number"),
+                "coefficients": NUMBERS,
+                "intercept": NUMBERS,
+                "scale": NUMBERS,
                 "origin": TEXT,
             },
         ),
@@ -75,12 +75,12 @@ def _label(key: str) -> str | int:
 
 
 _FORMS = {
-    "prediction": either(_PREDICTION, ListForm(of=_PREDICTION)),
-    "classes": ListForm(of=either(LABEL, WHOLE)),
-    "class_weight": MapForm(
-        of=AmountForm(make=lambda value, name: exact_number(value, name=f"class_weight of {name}")), name=_label
+    "prediction": either(_PREDICTION, list_of(_PREDICTION)),
+    "classes": list_of(either(LABEL, WHOLE)),
+    "class_weight": map_of(
+        amount(lambda value, name: exact_number(value, name=f"class_weight of {name}")), name=_label
     ),
-    "intercept_value": either(WordForm("false", word=False, value=False), AMOUNT),
+    "intercept_value": either(word(text=False, value=False), AMOUNT),
 }
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from sidelight.errors import RangeError, SidelightError, SourceError
 from sidelight.group_table import GroupTable
-from sidelight.plans.forms import AMOUNTS, TEXT, WHOLE, FileForm, ListForm, choice, either
+from sidelight.plans.forms import AMOUNTS, TEXT, WHOLE, choice, either, file_of, list_of
 from sidelight.plans.predictions import PRIOR
 from sidelight.plans.tables import OneOfForm, table_of
 from sidelight.release import Release, read_outcomes
@@ -77,13 +77,13 @@ _PREDICTED = OneOfForm(
         "public": table_of(
             Predicted,
             names={"table": "public"},
-            forms={"table": FileForm(open=_public_table), "origin": TEXT},
+            forms={"table": file_of(_public_table), "origin": TEXT},
             required=("origin",),
         ),
         "release": table_of(
             Predicted,
             names={"table": "release"},
-            forms={"table": FileForm(open=_release, titled=True)},
+            forms={"table": file_of(_release, titled=True)},
             without=("origin",),
         ),
         "family": PRIOR,
@@ -91,4 +91,4 @@ _PREDICTED = OneOfForm(
     which=_which,
 )
 #: Tables by group with their origin, earlier releases, or a law of the values.
-PREDICTION = either(_PREDICTED, ListForm(of=_PREDICTED))
+PREDICTION = either(_PREDICTED, list_of(_PREDICTED))

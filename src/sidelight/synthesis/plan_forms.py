@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from sidelight.errors import PlanError, RangeError
-from sidelight.plans.forms import AMOUNTS, TEXTS, WHOLE, FileForm, ListForm, MapForm, either
+from sidelight.plans.forms import AMOUNTS, TEXTS, WHOLE, either, file_of, list_of, map_of
 from sidelight.plans.predictions import PUBLIC_FILE
 from sidelight.plans.section import Section
 from sidelight.plans.tables import Key, OneOfForm, TableForm, table_of
@@ -19,7 +19,7 @@ from sidelight.synthesis.output.released import Synthetic
 from sidelight.synthesis.output.stored import stored_table
 from sidelight.synthesis.query import SyntheticTable
 
-_SETS = ListForm(of=TEXTS, shape='lists of column names, such as [["sex", "age"], ["age", "job"]]')
+_SETS = list_of(TEXTS, shape='lists of column names, such as [["sex", "age"], ["age", "job"]]')
 _WORKLOAD = {
     "ways": Key("ways", WHOLE, None, "All marginals of this many columns."),
     "sets": Key("sets", _SETS, None, "Marginals of exactly these columns."),
@@ -77,19 +77,17 @@ def _some(releases: list[Synthetic]) -> list[Synthetic]:
 _FILE = TableForm(
     make=lambda file: file,
     python=(object,),
-    keys={"file": Key("file", FileForm(open=_earlier, titled=True))},
+    keys={"file": Key("file", file_of(_earlier, titled=True))},
     parts=lambda made: {"file": made},
 )
-_RELEASE = either(
-    _FILE, FileForm(open=_earlier), words='a JSON file in quotes, or {file = "earlier.json", title = "..."}'
-)
+_RELEASE = either(_FILE, file_of(_earlier), words='a JSON file in quotes, or {file = "earlier.json", title = "..."}')
 _PREDICTION = OneOfForm(
     '{public = "rows.csv", origin = "where they are published"} or {releases = ["earlier.json"]}',
     tables={
         "public": PUBLIC_FILE,
         "releases": TableForm(
             make=lambda releases: _some(releases),
-            keys={"releases": Key("releases", ListForm(of=_RELEASE))},
+            keys={"releases": Key("releases", list_of(_RELEASE))},
             parts=lambda releases: {"releases": releases},
         ),
     },
@@ -111,6 +109,6 @@ def _check(section: Section) -> None:
 
 def synthetic_table(query: type[SyntheticTable]) -> TableForm:
     """Return the table of the kind."""
-    forms = {"bins": MapForm(of=either(WHOLE, AMOUNTS)), "prediction": _PREDICTION}
+    forms = {"bins": map_of(either(WHOLE, AMOUNTS)), "prediction": _PREDICTION}
     own = table_of(query, without=("workload",), forms=forms)
     return TableForm(make=_make, keys={**_WORKLOAD, **own.keys}, check=_check, parts=_parts)
