@@ -8,23 +8,22 @@ from __future__ import annotations
 import datetime
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-from sidelight.accounting import Charge, Route, Rule, Totals
+from sidelight.accounting import Charge, Rule, Totals
 from sidelight.cli.answers import note
 from sidelight.cli.pricing import account, route_table
 from sidelight.cli.running import inputs_of, write_outcomes
 from sidelight.cli.terminal import console, tell
 from sidelight.errors import FailedError, PlanError
-from sidelight.guarantees import Claim
 from sidelight.ledger import Ledger, open_ledger
 from sidelight.ledger.definition import BUDGETS_ADD_UP
 from sidelight.plans.forms import TEXT, WHOLE, KeyForm, KeyPlace, choice, take
-from sidelight.plans.plan import folder_of, ledger_url, read_file, read_head
+from sidelight.plans.plan import PlanHead, folder_of, read_file, read_head
 from sidelight.plans.predictions import PRIOR, PRIORS
 from sidelight.plans.queries import query_table
 from sidelight.plans.section import Section
-from sidelight.plans.tables import Key, TableForm, table_of
+from sidelight.plans.tables import REQUIRED, Key, TableForm, table_of
 from sidelight.quantiles import PrivateHistograms, PubPrev, PubProx, PubTrack, Quantiles, Sequence
 from sidelight.quantiles.sequence.accounts import for_days, routes_of_days
 from sidelight.quantiles.sequence.plan import Learner, SequencePlan, read_day
@@ -48,7 +47,7 @@ _OWN = {
 
 def _query_keys() -> dict[str, Key]:
     keys = {key: query_table("quantiles").keys[key] for key in ("column", "levels", "epsilon", "resolution")}
-    return keys | {"epsilon": replace(keys["epsilon"], default=Key("", TEXT).default)}  # there is no other price
+    return keys | {"epsilon": replace(keys["epsilon"], default=REQUIRED)}  # there is no other price
 
 
 def sequence_table(learner: str | None = None) -> TableForm:
@@ -61,19 +60,11 @@ def sequence_table(learner: str | None = None) -> TableForm:
 
 
 @dataclass(frozen=True, kw_only=True)
-class DailyPlan:
+class DailyPlan(PlanHead):
     """What a plan with a `[sequence]` table says; a function of the file alone."""
 
-    title: str
-    folder: Path
-    source: str  # with {day} where the day stands
-    records: Literal["standard", "lines"]
-    schema: Schema
-    budget: Claim
-    routes: tuple[Route, ...] | None
     ledger: str
-    scope: str
-    strict: bool
+    source: str  # the path, with {day} where the day stands
     query: Quantiles
     learner: Learner
     days_per_person: int | None
@@ -81,7 +72,7 @@ class DailyPlan:
 
     def file_of(self, day: datetime.date) -> Path:
         """Return the file of a day."""
-        return self.folder / self.source.replace("{day}", day.isoformat())
+        return Path(self.source.replace("{day}", day.isoformat()))
 
     def rows_of(self, day: datetime.date) -> Path | Table:
         """Return what is released on a day: its file, or a table whose records are declared."""
@@ -127,38 +118,28 @@ def read_daily_plan(path: Path | str) -> DailyPlan:
     }.items():
         if key not in whole.values:
             whole.refuse(why)
-    given, folder = read_head(whole), folder_of(whole)
+    (given, head), folder = read_head(whole), folder_of(whole)
     for key in ("query", "pricing"):
         if key in given:
             whole.refuse(f"{key} does not go with [sequence]; leave it out", key=key)
-    source, schema = given["source"], given["schema"]
-    place = whole.inside(whole.values["source"], "source")
+    path, place = given["source"]["path"], whole.inside(whole.values["source"], "source")
     for key in ("table", "engine"):
-        if key in source:
+        if key in given["source"]:
             place.refuse(f"a sequence reads one file a day; leave {key} out", key=key)
-    if "{day}" not in source["path"]:
+    if "{day}" not in path:
         place.refuse(
             "a sequence reads one file a day, so path must hold {day} where the day stands, such as "
             '"trips-{day}.csv"; the same file on several days would be released for the price of one',
             key="path",
         )
-    name = source.get("name", Path(source["path"]).stem)
-    query, learner, days = read_sequence(given["sequence"], schema)
+    query, learner, days = read_sequence(given["sequence"], head["schema"])
     return DailyPlan(
-        title=given.get("title", name),
-        folder=folder,
-        source=source["path"],
-        records=source.get("records", "standard"),
-        schema=schema,
-        budget=given["budget"],
-        routes=routes_of_days(given["budget"], given["routes"]),
-        ledger=ledger_url(given["ledger"]["url"], folder=folder),
-        scope=given["ledger"].get("scope", name),
-        strict=given.get("strict", False),
+        source=str(folder / path),
         query=query,
         learner=learner,
         days_per_person=days.get("days_per_person"),
         state=folder / days["state"] if "state" in days else None,
+        **head | {"routes": routes_of_days(head["budget"], head["routes"])},
     )
 
 

@@ -64,25 +64,29 @@ class PlannedQuery:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
-    """Source, schema, budget, ledger and queries; a function of the plan file alone."""
+class PlanHead:
+    """What all plans have: the name of the data, schema, budget and ledger."""
 
     title: str
-    source: Path
-    records: Literal["standard", "lines"]  # what a record of a CSV source is
-    table: str | None  # of a DuckDB file, or a PostgreSQL database
-    engine: Literal["spark"] | None  # what reads the source, where its path does not say
-    url: str | None = field(repr=False)  # of a PostgreSQL database, or a source that only Spark can open
     name: str
+    records: Literal["standard", "lines"]  # what a record of a CSV source is
     schema: Schema
     budget: Claim
     routes: tuple[Route, ...] | None
     ledger: str | None
     scope: str
     strict: bool
-    together_at: (
-        int | Decimal | str | None
-    )  # the delta at which all queries are priced as one batch; None: each by itself
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan(PlanHead):
+    """Source, schema, budget, ledger and queries; a function of the plan file alone."""
+
+    source: Path
+    table: str | None  # of a DuckDB file, or a PostgreSQL database
+    engine: Literal["spark"] | None  # what reads the source, where its path does not say
+    url: str | None = field(repr=False)  # of a PostgreSQL database, or a source that only Spark can open
+    together_at: int | Decimal | str | None  # the delta at which all queries are one batch; None: each by itself
     queries: tuple[PlannedQuery, ...]
 
     def open_table(self) -> Table:
@@ -134,37 +138,29 @@ def read_plan(path: Path | str, *, ask: Query | None = None, from_rows: bool = F
     whole = read_file(path)
     if "sequence" in whole.values:
         whole.refuse("this plan releases day by day; use `sidelight today PLAN --day ...`", key="sequence")
-    given = read_head(whole, from_rows=from_rows)
+    given, head = read_head(whole, from_rows=from_rows)
     source, folder = given["source"], folder_of(whole)
     file = folder / (source["table"] if is_postgres(source["path"]) else source["path"])  # it may hold a password
-    name = source.get("name", source.get("table", file.stem))
-    queries = given.get("query", [])
-    if not queries and ask is None:
+    if not given.get("query") and ask is None:
         whole.refuse("the plan asks nothing; add a [[query]] table")
-    schema, ledger = given["schema"], given.get("ledger", {})
     if ask is not None:
-        planned: tuple[PlannedQuery, ...] = (_planned(ask, schema),)
+        planned: tuple[PlannedQuery, ...] = (_planned(ask, head["schema"]),)
     else:
-        planned = tuple(_read_planned(section, schema, FolderResolver(folder, file)) for section in queries)
+        resolver = FolderResolver(folder, file)
+        planned = tuple(_read_planned(section, head["schema"], resolver) for section in given["query"])
+    together = None
+    if ask is None and "pricing" in given:
+        claims = [each.prepared.claims for each in planned]
+        together = _together_at(given["pricing"], budget=head["budget"], claims=claims)
     remote = is_postgres(source["path"]) or (source.get("engine") == "spark" and "://" in source["path"])
     return Plan(
-        title=given.get("title", name),
         source=file,
-        records=source.get("records", "standard"),
         table=source.get("table"),
         engine=source.get("engine"),
         url=source["path"] if remote else None,
-        name=name,
-        schema=schema,
-        budget=given["budget"],
-        routes=given["routes"],
-        ledger=ledger_url(ledger["url"], folder=folder) if ledger else None,
-        scope=ledger.get("scope", name),
-        strict=given.get("strict", False),
-        together_at=None
-        if ask is not None or "pricing" not in given
-        else _together_at(given["pricing"], budget=given["budget"], claims=[each.prepared.claims for each in planned]),
+        together_at=together,
         queries=planned,
+        **head,
     )
 
 
@@ -189,22 +185,30 @@ def folder_of(whole: Section) -> Path:
     return whole.resolver.folder
 
 
-def read_head(whole: Section, *, from_rows: bool = False) -> dict[str, Any]:
-    """Read what all plans have: the keys of the file, with source, ledger, budget, routes and schema as values."""
+def read_head(whole: Section, *, from_rows: bool = False) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Read the keys of the file, other tables than `source` as sections, and the fields of a `PlanHead`."""
     given = PLAN.read_values(whole)
-    source: Section = given["source"]
-    given["source"] = SOURCE.read_values(source)
+    source = SOURCE.read_values(given["source"])
     try:
-        check_local(given["source"]["path"], table=given["source"].get("table"), engine=given["source"].get("engine"))
+        check_local(source["path"], table=source.get("table"), engine=source.get("engine"))
     except SourceError as error:  # a URL, which would be looked for among the files of the folder
-        source.refuse(str(error), key="path")
+        given["source"].refuse(str(error), key="path")
     budget = BUDGET.read_values(given["budget"])
-    given["routes"] = tuple(budget.pop("routes")) if "routes" in budget else None
-    if "ledger" in given:
-        given["ledger"] = LEDGER.read_values(given["ledger"])
-    given["schema"] = read_schema(whole, given.get("column", ()), from_rows=from_rows)
-    given["budget"] = _budget(given["budget"], budget, unit=given["schema"].unit)
-    return given
+    routes = budget.pop("routes", None)
+    ledger = LEDGER.read_values(given["ledger"]) if "ledger" in given else {}
+    schema = read_schema(whole, given.get("column", ()), from_rows=from_rows)
+    name = source.get("name", source.get("table", (folder_of(whole) / source["path"]).stem))
+    return given | {"source": source}, {
+        "title": given.get("title", name),
+        "name": name,
+        "records": source.get("records", "standard"),
+        "schema": schema,
+        "budget": _budget(given["budget"], budget, unit=schema.unit),
+        "routes": None if routes is None else tuple(routes),
+        "ledger": ledger_url(ledger["url"], folder=folder_of(whole)) if ledger else None,
+        "scope": ledger.get("scope", name),
+        "strict": given.get("strict", False),
+    }
 
 
 def _budget(section: Section, amounts: Mapping[str, Any], *, unit: Unit) -> Claim:
