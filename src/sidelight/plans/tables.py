@@ -268,10 +268,21 @@ def _form_of(name: str, hint: Any, numbers: KeyForm) -> KeyForm:
         elif each in _PLAIN:
             forms.append(numbers if each is float else _PLAIN[each])
         elif isinstance(origin, type) and issubclass(origin, Sequence):
-            forms.append(list_of(_form_of("", inside[0], numbers), make=tuple if origin is tuple else list))
+            fixed = len(inside) if origin is tuple and Ellipsis not in inside else None
+            shape = f"a list of {fixed} values in [brackets]" if fixed else ""
+            forms.append(list_of(_form_of("", inside[0], numbers), shape=shape, make=_sequence(origin, fixed)))
         else:
             raise TypeError(f"the parameter {name!r} of type {each} needs a form of its own")
     return either(*forms)
+
+
+def _sequence(origin: type, length: int | None) -> Callable[[list[Any]], Any]:
+    def make(found: list[Any]) -> Any:
+        if length not in (None, len(found)):
+            raise PlanError("another length")
+        return tuple(found) if origin is tuple else found
+
+    return make
 
 
 _NUMBERS = (str, int, float, Decimal, Fraction)
