@@ -23,8 +23,8 @@ def kinds() -> Mapping[str, float]:
     finally:
         sys.path.remove(str(_TESTS))
     from sidelight.accuracy.expected import expected, with_expected
-    from sidelight.cli.plans import read_plan
     from sidelight.group_table import GroupTable
+    from sidelight.plans import read_plan
     from sidelight.release import Release
 
     with tempfile.TemporaryDirectory() as name:

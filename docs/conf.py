@@ -27,6 +27,7 @@ napoleon_use_param = False  # one entry may be for several arguments
 def setup(app: Any) -> None:
     """Write the pages of the reference before they are read, and read docstrings as they are meant."""
     import api_pages
+    import plan_keys
     from sphinx.util.inspect import signature, stringify_signature
 
     def text(_app: Any, what: str, _name: str, found: Any, _options: Any, lines: list[str]) -> None:
@@ -45,6 +46,7 @@ def setup(app: Any) -> None:
         return api_pages.named_types(given), api_pages.named_types(returned)
 
     app.connect("builder-inited", lambda app: api_pages.write(Path(app.srcdir) / "reference" / "api"))
+    app.connect("builder-inited", lambda app: plan_keys.write(Path(app.srcdir) / "reference" / "plan-keys.md"))
     app.connect("autodoc-process-docstring", text, priority=100)
     app.connect("autodoc-process-docstring", property_text, priority=900)
     app.connect("autodoc-process-signature", arguments)

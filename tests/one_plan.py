@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sidelight.cli.plans import Plan, read_plan
+from sidelight.plans import Plan, read_plan
 from sidelight.records import Table
 from sidelight.testing import seeded_release
 

@@ -7,7 +7,8 @@ from decimal import Decimal
 from functools import cache
 from typing import Any
 
-from sidelight.cli.plans.schema import plan_schema
+from sidelight.cli.daily import sequence_table
+from sidelight.plans.plan import plan_schema
 
 TYPES: dict[str, tuple[type, ...]] = {
     "string": (str,),
@@ -24,7 +25,7 @@ ABOUT = {"$schema", "title", "description"}
 
 @cache
 def schema() -> dict[str, Any]:
-    return plan_schema()
+    return plan_schema(sequence_table())
 
 
 def problems(value: Any, wanted: dict[str, Any], place: str = "plan") -> Iterator[str]:

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 import sidelight as sl
-from sidelight.registry import ENTRIES, PLAN_KINDS, Entry, card_of, plan_reader
+from sidelight.plans import query_table
+from sidelight.registry import ENTRIES, PLAN_KINDS, Entry, card_of
 
 ROOT = Path(__file__).parents[1]
 
@@ -21,10 +22,10 @@ def test_an_entry_names_what_is_there(entry: Entry) -> None:
     assert entry.name in (ROOT / "docs" / entry.page).read_text(encoding="utf-8"), f"{entry.page} is silent about it"
     assert (ROOT / "tests" / entry.audit).is_file()
     assert re.fullmatch(r"[a-z][a-z_]*", entry.kind)
-    if entry.reader is not None:
+    if entry.plan is not None:
         page = (ROOT / "docs" / "reference" / "plan-files.md").read_text(encoding="utf-8")
         assert f'`kind = "{entry.kind}"`' in page
-        assert callable(plan_reader(entry.kind))
+        assert query_table(entry.kind).keys
 
 
 def test_kinds_and_names_are_there_once() -> None:

@@ -1,20 +1,41 @@
 """Every query of the library, once: its public name, its kind, and where plans, reports and readers find it.
 
 A query is added by writing its package and one entry here. Public names, plan kinds and report cards are made from the
-entries; a test holds that each has a documentation page that names it, an audit that attacks it, and a reader of plan
+entries; a test holds that each has a documentation page that names it, an audit that attacks it, and a section of plan
 files. Entries are text, and what they name is loaded when it is used: nothing here imports a problem package.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any, Literal
 
 #: What a report draws of a release: a table of numbers with bars, a staircase of quantiles, a table of groups, or the
 #: marginals of a synthetic table.
 Card = Literal["numbers", "quantiles", "groups", "synthetic"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlanKeys:
+    """How the section of a plan differs from the parameters of its query, which are its keys.
+
+    Args:
+        without: Parameters that a plan does not offer.
+        names: What a plan calls a parameter, where that is another name.
+        required: Parameters that a plan must give although they have a default.
+        forms: "module:name" of the `sidelight.plans.forms.KeyForm` of parameters whose annotation does not tell it.
+        check: "module:function" that refuses a section whose keys do not go together.
+        table: "module:function" that makes the table from the class, where its keys are not the parameters.
+    """
+
+    without: tuple[str, ...] = ()
+    names: Mapping[str, str] = field(default_factory=dict)
+    required: tuple[str, ...] = ()
+    forms: Mapping[str, str] = field(default_factory=dict)
+    check: str | None = None
+    table: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,7 +48,7 @@ class Entry:
         home: The module where it lives.
         page: The page under `docs/` that explains it.
         audit: The file under `tests/` that attacks it.
-        reader: "module:function" that reads it from a plan file, or None where plans cannot ask for it.
+        plan: How its section of a plan differs from its parameters, or None where plans cannot ask for it.
         card: How a report shows it.
     """
 
@@ -36,9 +57,19 @@ class Entry:
     home: str
     page: str
     audit: str
-    reader: str | None = None
+    plan: PlanKeys | None = None
     card: Card = "numbers"
 
+
+_PRIORS = "sidelight.plans.predictions:PRIORS"
+_GROUPED = {
+    "prediction": "sidelight.summaries.plan_forms:PREDICTION",
+    "known": "sidelight.plans.forms:TEXTS",
+    "bins": "sidelight.summaries.plan_forms:BINS",
+}
+_POINTS = {"prediction": "sidelight.plans.predictions:PUBLIC_ROWS"}
+_NAMED = "sidelight.plans.predictions:check_columns"
+_MODEL = PlanKeys(table="sidelight.regression.plan_forms:model_table")
 
 ENTRIES = (
     Entry(
@@ -47,7 +78,10 @@ ENTRIES = (
         home="sidelight.quantiles",
         page="tutorials/first-release.md",
         audit="audits/test_quantile_attacks.py",
-        reader="sidelight.quantiles.from_plan:quantiles",
+        plan=PlanKeys(
+            without=("granularity", "lower", "upper"),
+            forms={"levels": "sidelight.plans.forms:AMOUNTS", "prediction": _PRIORS},
+        ),
         card="quantiles",
     ),
     Entry(
@@ -56,7 +90,7 @@ ENTRIES = (
         home="sidelight.quantiles",
         page="how-to/many-quantiles.md",
         audit="quantiles/test_distribution.py",
-        reader="sidelight.quantiles.from_plan:distribution",
+        plan=PlanKeys(without=("granularity", "lower", "upper"), required=("column",), forms={"prediction": _PRIORS}),
         card="quantiles",
     ),
     Entry(
@@ -81,7 +115,7 @@ ENTRIES = (
         home="sidelight.summaries.count",
         page="how-to/counts-and-means.md",
         audit="summaries/test_count_audit.py",
-        reader="sidelight.summaries.from_plan:count",
+        plan=PlanKeys(forms=_GROUPED),
         card="groups",
     ),
     Entry(
@@ -90,7 +124,7 @@ ENTRIES = (
         home="sidelight.summaries.histogram",
         page="how-to/counts-and-means.md",
         audit="summaries/test_count_audit.py",
-        reader="sidelight.summaries.from_plan:histogram",
+        plan=PlanKeys(without=("rollup", "known", "prefer", "leaf_weight"), required=("bins",), forms=_GROUPED),
         card="groups",
     ),
     Entry(
@@ -99,7 +133,7 @@ ENTRIES = (
         home="sidelight.summaries.count_distinct",
         page="how-to/counts-and-means.md",
         audit="summaries/test_count_audit.py",
-        reader="sidelight.summaries.from_plan:count_distinct",
+        plan=PlanKeys(forms=_GROUPED),
         card="groups",
     ),
     Entry(
@@ -108,7 +142,7 @@ ENTRIES = (
         home="sidelight.summaries.top_k",
         page="how-to/counts-and-means.md",
         audit="summaries/test_count_audit.py",
-        reader="sidelight.summaries.from_plan:top_k",
+        plan=PlanKeys(without=("rollup", "prefer", "leaf_weight", "population"), forms=_GROUPED),
         card="groups",
     ),
     Entry(
@@ -117,7 +151,13 @@ ENTRIES = (
         home="sidelight.covariance",
         page="explanation/covariance.md",
         audit="covariance/test_covariance_audit.py",
-        reader="sidelight.covariance.from_plan:covariance",
+        plan=PlanKeys(
+            without=("choice", "choice_share"),
+            forms={
+                "prediction": "sidelight.plans.predictions:MATRIX_GUESS",
+                "centre": "sidelight.plans.predictions:CENTRE",
+            },
+        ),
     ),
     Entry(
         kind="gaussian",
@@ -125,7 +165,7 @@ ENTRIES = (
         home="sidelight.gaussians",
         page="explanation/gaussians.md",
         audit="gaussians/test_gaussian_audit.py",
-        reader="sidelight.gaussians.from_plan:gaussian",
+        plan=PlanKeys(forms=_POINTS, check=_NAMED),
     ),
     Entry(
         kind="gaussian_mean",
@@ -140,7 +180,7 @@ ENTRIES = (
         home="sidelight.gaussians.mixture",
         page="proofs/gaussian-mixtures.md",
         audit="gaussians/test_gaussian_audit.py",
-        reader="sidelight.gaussians.from_plan:gaussian_mixture",
+        plan=PlanKeys(forms=_POINTS, check=_NAMED),
     ),
     Entry(
         kind="synthetic_table",
@@ -148,7 +188,7 @@ ENTRIES = (
         home="sidelight.synthesis",
         page="explanation/synthetic-tables.md",
         audit="synthesis/test_synthesis_audit.py",
-        reader="sidelight.synthesis.from_plan:synthetic_table",
+        plan=PlanKeys(table="sidelight.synthesis.plan_forms:synthetic_table"),
         card="synthetic",
     ),
     Entry(
@@ -157,7 +197,7 @@ ENTRIES = (
         home="sidelight.published.adassp",
         page="explanation/ridge-regression.md",
         audit="regression/test_adassp.py",
-        reader="sidelight.published.adassp:from_plan",
+        plan=PlanKeys(),
     ),
     Entry(
         kind="linear_regression",
@@ -165,7 +205,7 @@ ENTRIES = (
         home="sidelight.regression.estimators",
         page="explanation/linear-models.md",
         audit="audits/test_exact_losses.py",
-        reader="sidelight.regression.from_plan:linear_regression",
+        plan=_MODEL,
     ),
     Entry(
         kind="linear_svc",
@@ -173,7 +213,7 @@ ENTRIES = (
         home="sidelight.regression.estimators",
         page="explanation/linear-models.md",
         audit="audits/test_exact_losses.py",
-        reader="sidelight.regression.from_plan:linear_svc",
+        plan=_MODEL,
     ),
     Entry(
         kind="logistic_regression",
@@ -181,7 +221,7 @@ ENTRIES = (
         home="sidelight.regression.estimators",
         page="explanation/linear-models.md",
         audit="audits/test_exact_losses.py",
-        reader="sidelight.regression.from_plan:logistic_regression",
+        plan=_MODEL,
     ),
     Entry(
         kind="stable_median",
@@ -189,7 +229,7 @@ ENTRIES = (
         home="sidelight.stability",
         page="how-to/when-to-let-the-data-decide.md",
         audit="audits/test_unpaid_failures.py",
-        reader="sidelight.stability.from_plan:stable_median",
+        plan=PlanKeys(without=("neighbours",)),
     ),
     Entry(
         kind="stable_mode",
@@ -197,7 +237,7 @@ ENTRIES = (
         home="sidelight.stability",
         page="how-to/when-to-let-the-data-decide.md",
         audit="audits/test_unpaid_failures.py",
-        reader="sidelight.stability.from_plan:stable_mode",
+        plan=PlanKeys(without=("neighbours",)),
     ),
     Entry(
         kind="stable_logistic_regression",
@@ -254,7 +294,7 @@ ENTRIES = (
         home="sidelight.summaries.mean",
         page="how-to/counts-and-means.md",
         audit="summaries/test_summary_means.py",
-        reader="sidelight.summaries.from_plan:mean",
+        plan=PlanKeys(forms=_GROUPED),
         card="groups",
     ),
     Entry(
@@ -263,7 +303,11 @@ ENTRIES = (
         home="sidelight.summaries.mean",
         page="how-to/counts-and-means.md",
         audit="summaries/test_summary_means.py",
-        reader="sidelight.summaries.from_plan:proportion",
+        plan=PlanKeys(
+            without=("clip", "centre", "expected_rows", "location_share"),
+            names={"column": "condition"},
+            forms={**_GROUPED, "column": "sidelight.plans.forms:CONDITION"},
+        ),
         card="groups",
     ),
     Entry(
@@ -272,7 +316,7 @@ ENTRIES = (
         home="sidelight.summaries.sql_query",
         page="how-to/ask-in-sql.md",
         audit="summaries/test_sql_release.py",
-        reader="sidelight.summaries.from_plan:sql",
+        plan=PlanKeys(without=("prediction",), names={"statement": "select"}),
         card="groups",
     ),
     Entry(
@@ -281,7 +325,7 @@ ENTRIES = (
         home="sidelight.summaries.sum",
         page="how-to/counts-and-means.md",
         audit="summaries/test_summary_sums.py",
-        reader="sidelight.summaries.from_plan:total",
+        plan=PlanKeys(forms=_GROUPED),
         card="groups",
     ),
     Entry(
@@ -290,7 +334,7 @@ ENTRIES = (
         home="sidelight.summaries.spread",
         page="how-to/counts-and-means.md",
         audit="summaries/test_summary_spread.py",
-        reader="sidelight.summaries.from_plan:variance",
+        plan=PlanKeys(forms=_GROUPED),
         card="groups",
     ),
     Entry(
@@ -299,7 +343,7 @@ ENTRIES = (
         home="sidelight.summaries.spread",
         page="how-to/counts-and-means.md",
         audit="summaries/test_summary_spread.py",
-        reader="sidelight.summaries.from_plan:standard_deviation",
+        plan=PlanKeys(forms=_GROUPED),
         card="groups",
     ),
     Entry(
@@ -308,26 +352,25 @@ ENTRIES = (
         home="sidelight.summaries.summary",
         page="how-to/counts-and-means.md",
         audit="summaries/test_summary_of_a_column.py",
-        reader="sidelight.summaries.from_plan:summary",
+        plan=PlanKeys(forms=_GROUPED),
         card="groups",
     ),
 )
 
 BY_KIND = {entry.kind: entry for entry in ENTRIES}
 #: The kinds that a `[[query]]` of a plan may have.
-PLAN_KINDS = tuple(sorted(entry.kind for entry in ENTRIES if entry.reader is not None))
+PLAN_KINDS = tuple(sorted(entry.kind for entry in ENTRIES if entry.plan is not None))
 
 
-def plan_reader(kind: str) -> Callable[[Any], Any]:
-    """Load the function that reads a query of this kind from its section of a plan file."""
-    module, _, function = (BY_KIND[kind].reader or "").partition(":")
-    reader: Callable[[Any], Any] = getattr(import_module(module), function)
-    return reader
+def load(text: str) -> Any:
+    """Load what "module:name" names."""
+    module, _, name = text.partition(":")
+    return getattr(import_module(module), name)
 
 
 def load_query(kind: str) -> Any:
     """Load the query of this kind: what asks for it by name need not import its package."""
-    return getattr(import_module(BY_KIND[kind].home), BY_KIND[kind].name)
+    return load(f"{BY_KIND[kind].home}:{BY_KIND[kind].name}")
 
 
 def card_of(kind: str) -> Card:

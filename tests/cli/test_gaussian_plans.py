@@ -12,9 +12,9 @@ import pytest
 from cli_fixtures import *  # noqa: F403 - fixtures
 
 import sidelight as sl
-from sidelight.cli.plans import read_plan
 from sidelight.errors import PlanError
 from sidelight.guarantees import GDP, ZCDP
+from sidelight.plans import read_plan
 
 HEAD = """
 title = "Heights and weights"
@@ -163,7 +163,7 @@ def test_a_mixture_of_persons_is_refused_with_the_plan_and_costs_nothing(
     ("old", "new", "message"),
     [
         ("rho = 0.5\n", "rho = 0.5\nstep = 3\n", "line 24, query 1: unknown key 'step'"),
-        (ONE.splitlines()[-1], "", r"query 1: a Gaussian wants prediction"),
+        (ONE.splitlines()[-1], "", "query 1: there are no public rows: pass prediction"),
         ("{rows = [[161, 55.5], [185, 90], [172, 70.25]], origin", "{origin", "name one of the two"),
         ("[[161, 55.5], [185, 90]", "[[161], [185, 90]", "all of one length"),
         ("[[161, 55.5], [185, 90]", '[["a", 55.5], [185, 90]', "rows of numbers"),

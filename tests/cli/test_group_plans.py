@@ -13,8 +13,8 @@ import pytest
 from cli_fixtures import *  # noqa: F403 - fixtures
 
 import sidelight as sl
-from sidelight.cli.plans import read_plan
 from sidelight.errors import PlanError
+from sidelight.plans import read_plan
 
 PLAN = """
 [source]
@@ -186,12 +186,13 @@ def test_public_tables_and_releases_are_predictions(
         ),
         ('kind = "count"\nby = "sex"\nepsilon = 1\nprediction = {public = "bad.parquet", origin = "x"}', "no Parquet"),
         ('kind = "count"\nby = "sex"\nepsilon = 1\nprediction = {release = "odd.csv"}', "holds no releases"),
-        ('kind = "count"\nby = "sex"\nepsilon = 1\nprediction = {doubt = 1}', "name one of them"),
+        ('kind = "count"\nby = "sex"\nepsilon = 1\nprediction = {doubt = 1}', "name one of the three"),
         ('kind = "sql"\nselect = "SELECT job FROM people"\nepsilon = 1', "job"),
     ],
 )
 def test_a_mistake_is_told_with_its_place(plan: Callable[..., Path], tmp_path: Path, text: str, message: str) -> None:
     (tmp_path / "odd.csv").write_text("sex,count\nX,1\n", encoding="utf-8")
+    (tmp_path / "good.csv").write_text("sex,count\nF,1\n", encoding="utf-8")
     (tmp_path / "bad.csv").write_text("sex,count\nF,1,2\n", encoding="utf-8")
     (tmp_path / "bad.parquet").write_text("sex,count\n", encoding="utf-8")
     with pytest.raises(PlanError, match=message) as error:

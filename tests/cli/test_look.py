@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from plan_schema_check import schema
 from sidelight.cli.app import app
-from sidelight.cli.plans.schema import plan_schema
 
 SECRET = "Anna Smith HIV+ 0151 234"  # short enough for a label
 REPEATED = "called Bob Miller"  # forty times, of one person
@@ -204,7 +204,7 @@ def test_bounds_hold_the_values_that_they_come_from() -> None:
 
 
 def test_the_schema_for_editors_knows_the_key() -> None:
-    kinds = plan_schema()["properties"]["column"]["items"]["oneOf"]
+    kinds = schema()["properties"]["column"]["items"]["oneOf"]
     assert [each["properties"]["from_rows"] for each in kinds] == [{"type": "boolean"}] * 5
 
 

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 from cli_fixtures import *  # noqa: F403 - fixtures
 
-from sidelight.cli.plans import read_plan
 from sidelight.errors import PlanError
 from sidelight.guarantees import ApproxDP
+from sidelight.plans import read_plan
 
 PLAN = """
 [source]

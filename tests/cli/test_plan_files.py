@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from cli_fixtures import *  # noqa: F403 - fixtures
 
-from sidelight.cli.plans import read_plan
 from sidelight.errors import PlanError
 from sidelight.guarantees import ApproxDP, Person, PureDP
+from sidelight.plans import read_plan
 from sidelight.predictions import Cauchy, Gaussian, Histogram, Laplace, Mixture, ScaleFree, Uniform
 
 WritePlan = Callable[[str], Path]
@@ -84,7 +84,7 @@ def test_a_server_is_taken_as_it_is(folder: Path) -> None:
         ("epsilon = 0.5", "epsilon = inf", ["line 31", "epsilon must be a number of ordinary size"]),
         ("epsilon = 0.5", "epsilon = 1e999999", ["line 31", "epsilon must be a number of ordinary size"]),
         ("epsilon = 0.5", "epsilon = -1", ["query 1", "epsilon", "-1"]),
-        ("epsilon = 0.5\n", "", ["line 26, query 1", "'epsilon' is missing"]),
+        ("epsilon = 0.5\n", "", ["line 26, query 1", "the price is exactly one of", "got none"]),
         (
             "levels = [0.25, 0.5, 0.75]",
             "levels = 0.5",

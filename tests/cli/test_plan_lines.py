@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidelight.plan_section import key_lines
+from sidelight.plans.toml_text import key_lines
 
 TEXT = '''\
 title = """several

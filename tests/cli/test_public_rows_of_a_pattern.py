@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from sidelight.cli.plans import read_plan
 from sidelight.errors import PlanError
+from sidelight.plans import read_plan
 
 PLAN = """
 title = "Heights"

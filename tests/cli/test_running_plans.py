@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from cli_fixtures import *  # noqa: F403 - fixtures
 
-from sidelight.cli.plans import read_plan
 from sidelight.errors import SidelightWarning
 from sidelight.ledger import open_ledger
+from sidelight.plans import read_plan
 from sidelight.records import Table
 
 Run = Callable[..., Any]

@@ -12,8 +12,8 @@ from synthetic_plan_fixtures import *  # noqa: F403 - fixtures
 from synthetic_plan_fixtures import PLAN, rows_text
 
 import sidelight as sl
-from sidelight.cli.plans import read_plan
 from sidelight.errors import PlanError
+from sidelight.plans import read_plan
 
 Run = Callable[..., Any]
 

@@ -12,7 +12,7 @@ import pytest
 from cli_fixtures import *  # noqa: F403 - fixtures
 
 import sidelight as sl
-from sidelight.cli.plans.sequences import read_daily_plan
+from sidelight.cli.daily import read_daily_plan
 from sidelight.errors import PlanError
 from sidelight.quantiles import PrivateHistograms, PubPrev, PubProx, PubTrack
 
@@ -127,7 +127,7 @@ def test_every_key_reaches_the_learner(tmp_path: Path, example: str) -> None:
     assert plan.state == tmp_path / "s"
     simple = re.sub(r"(features|plausible) = .*\n", "", example).replace('"proximate"', '"previous"')
     assert isinstance(read_daily_plan(plan_file(tmp_path, simple)).learner, PubPrev)
-    with pytest.raises(PlanError, match="one prior"):
+    with pytest.raises(PlanError, match="fallback must be a table, got a list"):
         read_daily_plan(plan_file(tmp_path, simple + 'fallback = [{family = "cauchy", location = 9, scale = 4}]\n'))
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import sidelight
-from sidelight.cli.words import in_plan_words
+from sidelight.cli.failures import in_plan_words
 
 SOURCE = Path(sidelight.__file__).parent
 #: Packages whose errors a plan or a statement can meet.

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import sidelight as sl
-from sidelight.cli.plans.plan import read_plan
 from sidelight.errors import PlanError
+from sidelight.plans.plan import read_plan
 
 PLAN = """
 [source]

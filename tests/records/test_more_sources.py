@@ -324,7 +324,7 @@ def test_urls_are_refused_with_what_to_write(tmp_path: Path, source: str, hint: 
         f'[source]\npath = "{source}"\n[[column]]\nname = "x"\n[budget]\nepsilon = 1\n'
         '[[query]]\nkind = "quantiles"\ncolumn = "x"\nlevels = [0.5]\nepsilon = 1\n'
     )
-    from sidelight.cli.plans.plan import read_plan
+    from sidelight.plans.plan import read_plan
 
     with pytest.raises(PlanError, match=hint):
         read_plan(tmp_path / "p.toml")
@@ -343,7 +343,7 @@ def test_urls_are_refused_with_what_to_write(tmp_path: Path, source: str, hint: 
     ],
 )
 def test_no_misspelt_address_is_shown(tmp_path: Path, source: str, engine: Literal["spark"] | None) -> None:
-    from sidelight.cli.plans.plan import read_plan
+    from sidelight.plans.plan import read_plan
 
     with pytest.raises(SourceError, match=r"with nothing before it|Spark does not read") as caught:
         Table(source, schema=SCHEMA, engine=engine)
@@ -376,7 +376,7 @@ def test_other_files_are_refused_with_what_to_write(tmp_path: Path, ending: str)
 
 
 def test_a_plan_names_a_table_and_a_folder(tmp_path: Path) -> None:
-    from sidelight.cli.plans.plan import read_plan
+    from sidelight.plans.plan import read_plan
 
     database(tmp_path)
     rest = (

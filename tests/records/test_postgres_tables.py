@@ -354,7 +354,7 @@ def test_foreign_tables_are_not_read(address: str, run: Any) -> None:
 
 
 def test_an_address_is_shown_nowhere(tmp_path: Path) -> None:
-    from sidelight.cli.plans.plan import read_plan
+    from sidelight.plans.plan import read_plan
 
     secret = "postgresql://somebody:pass98765word@127.0.0.1:1/hidden98765"
     with pytest.raises(SourceError, match="cannot be reached") as caught:
@@ -372,7 +372,7 @@ def test_an_address_is_shown_nowhere(tmp_path: Path) -> None:
 
 
 def test_a_plan_reads_a_table(address: str, run: Any, tmp_path: Path) -> None:
-    from sidelight.cli.plans.plan import read_plan
+    from sidelight.plans.plan import read_plan
 
     run("CREATE TABLE tried.people (x float8)", "INSERT INTO tried.people SELECT 1 FROM generate_series(1, 100)")
     (tmp_path / "p.toml").write_text(

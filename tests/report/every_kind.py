@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from sidelight.accuracy.expected import with_expected
-from sidelight.cli.plans import Plan, read_plan
+from sidelight.plans import Plan, read_plan
 from sidelight.records import Table
 from sidelight.registry import PLAN_KINDS
 from sidelight.report import Account, Item, Report, Use

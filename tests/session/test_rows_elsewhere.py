@@ -10,8 +10,8 @@ import pytest
 import sidelight as sl
 from away_rows import AwayRows, away_table
 from report.every_kind import COLUMNS, QUERIES, write_people
-from sidelight.cli.plans import read_plan
 from sidelight.errors import SourceError
+from sidelight.plans import read_plan
 from sidelight.records import Table
 from sidelight.testing import seeded_release
 

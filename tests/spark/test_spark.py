@@ -285,7 +285,7 @@ epsilon = 1
 
 
 def test_a_plan_with_engine_spark_reads_names_of_folders_one_by_one(spark: Any, tmp_path: Path) -> None:
-    from sidelight.cli.plans import read_plan
+    from sidelight.plans import read_plan
 
     for number, (ward, day) in enumerate(itertools.product(("1", "01", "B"), ("2024-02-01", "2024-06-30", "never"))):
         place = tmp_path / "visits" / f"ward={ward}" / f"day={day}"

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 import sidelight as sl
-from sidelight.cli.plans.plan import read_plan
 from sidelight.errors import ClaimError, PlanError
+from sidelight.plans.plan import read_plan
 
 PLAN = """
 [source]

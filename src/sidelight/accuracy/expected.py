@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any, Literal
 
@@ -132,7 +132,7 @@ def _nothing(text: str) -> Expected:
 
 
 def _measured(query: Any, prepared: Prepared, schema: Schema, *, confidence: float) -> Expected:
-    wanted = getattr(inner(query), "rows", None)
+    wanted = getattr(query, "rows", None)
     rows = int(min(max(USUAL_ROWS if not isinstance(wanted, int) else wanted, 10), MOST_ROWS))
     columns = _columns(query, schema, rows)
     table = Table(as_cells(columns, schema), schema=schema)
@@ -169,16 +169,15 @@ def _nearly_exact(query: Any, table: Table) -> Any:
 
 def _columns(query: Any, schema: Schema, rows: int) -> dict[str, Any]:
     columns = generated(schema, rows, query)
-    asked = inner(query)
-    public = getattr(getattr(asked, "prediction", None), "rows", None)
-    names = [str(name) for name in getattr(asked, "columns", None) or ()]
+    public = getattr(getattr(query, "prediction", None), "rows", None)
+    names = [str(name) for name in getattr(query, "columns", None) or ()]
     if isinstance(public, np.ndarray) and public.ndim == 2 and public.shape[1] == len(names):
         for place, name in enumerate(names):
             # one public row after the other, moved by a hair: they themselves are refused as private rows
             spread = float(np.ptp(public[:, place])) or 1.0
             chosen = public[np.arange(rows) % len(public), place]
             columns[name] = chosen + 1e-4 * spread * np.sin(1.0 + np.arange(rows) * (place + 1.0))
-    target = getattr(asked, "target", None)
+    target = getattr(query, "target", None)
     if isinstance(target, str):
         columns[target] = _explained(target, columns, schema)
     return columns
@@ -208,20 +207,20 @@ Distance = Callable[[Any], float]
 
 
 def _distance(query: Any, kind: str, target: Release, columns: dict[str, Any], schema: Schema) -> tuple[Distance, str]:
-    asked, value = inner(query), target.value
+    value = target.value
     if kind in _MODELS:
-        linked, unit = _linked(asked, target)
+        linked, unit = _linked(query, target)
         cells = as_cells(columns, schema)
-        known = linked(asked.scores(value, cells, schema))
+        known = linked(query.scores(value, cells, schema))
         return (
-            lambda found: _usual(np.abs(linked(asked.scores(found, cells, schema)) - known).reshape(len(known), -1)),
+            lambda found: _usual(np.abs(linked(query.scores(found, cells, schema)) - known).reshape(len(known), -1)),
             unit,
         )
     if kind == "adassp":
-        rows = np.stack([*(np.asarray(columns[name], np.float64) for name in asked.features)], axis=1)
+        rows = np.stack([*(np.asarray(columns[name], np.float64) for name in query.features)], axis=1)
         beside = np.ones((len(rows), len(target.labels) - rows.shape[1]))
         design = np.hstack([rows, beside])
-        return lambda found: _usual(np.abs(design @ (found - value))[:, None]), f"in a prediction of {asked.target}"
+        return lambda found: _usual(np.abs(design @ (found - value))[:, None]), f"in a prediction of {query.target}"
     if kind.startswith("gaussian"):
         many = kind == "gaussian_mixture"
         means, sizes = (value["means"], value["covariances"]) if many else (value["mean"], value["covariance"])
@@ -286,16 +285,9 @@ def _moved(target: Release) -> Distance:
 # The same query at another price.
 
 
-def inner(query: Any) -> Any:
-    """Return the query inside one that a plan wraps."""
-    wraps = is_dataclass(query) and [each.name for each in fields(query)] == ["query"]
-    return getattr(query, "query") if wraps else query  # noqa: B009  # the type checker narrows to any dataclass
-
-
 def price_of(query: Any) -> tuple[str, Amount]:
     """Return the name and the amount of a query's price: epsilon, mu or rho."""
-    asked = inner(query)
-    asked = getattr(asked, "model", asked)
+    asked = getattr(query, "model", query)
     for name in ("epsilon", "mu", "rho"):
         amount = getattr(asked, name, None)
         if amount is not None:
@@ -310,17 +302,14 @@ def at_price(query: Any, factor: Amount) -> Any:
     >>> at_price(sl.Quantiles([0.5], epsilon="0.5"), 4).epsilon
     Fraction(2, 1)
     """
-    asked = inner(query)
-    name, amount = price_of(asked)
+    name, amount = price_of(query)
     times = exact(factor, name="factor")
     changed = {name: exact(amount, name=name) * (times**2 if name == "rho" else times)}
-    if hasattr(asked, "model"):
+    if hasattr(query, "model"):
         from sklearn.base import clone
 
-        made = replace(asked, model=clone(asked.model).set_params(**changed))
-    else:
-        made = replace(asked, **changed)
-    return made if asked is query else replace(query, query=made)
+        return replace(query, model=clone(query.model).set_params(**changed))
+    return replace(query, **changed)
 
 
 def expected_at(query: Any, schema: Schema, factor: Amount, *, confidence: float) -> Expected:

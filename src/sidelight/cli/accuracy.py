@@ -10,9 +10,9 @@ from typing import Any
 from sidelight.accuracy.expected import Expected
 from sidelight.accuracy.price import epsilon_for, swept
 from sidelight.cli.answers import note
-from sidelight.cli.plans import PlannedQuery, read_plan
 from sidelight.cli.terminal import console, plain, table, tell
 from sidelight.errors import RangeError
+from sidelight.plans import PlannedQuery, read_plan
 from sidelight.release.shown import as_read, at_most
 
 _WIDTH = 40

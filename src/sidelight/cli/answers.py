@@ -18,8 +18,9 @@ from typing import Annotated, Any
 
 import typer
 
-from sidelight.cli.failures import REFUSALS
+from sidelight.cli.failures import REFUSALS, in_plan_words
 from sidelight.errors import SidelightError, SourceError
+from sidelight.registry import load
 from sidelight.version import VERSION
 
 #: Standard output, as the place of JSON.
@@ -50,22 +51,22 @@ def prints_json() -> bool:
     return _printed.get()
 
 
-def answered(name: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def answered(name: str, target: str | None = None) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Add the option `--json` to a command.
 
     Args:
         name: The command, as one writes it: "ledger show".
+        target: "module:function" with the same parameters, which is loaded and called in place of the command.
     """
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         asked = inspect.signature(command, eval_str=True)
 
         @functools.wraps(command)
-        def run(*args: Any, json: Path | None = None, **options: Any) -> None:
+        def run(*, json: Path | None = None, **options: Any) -> None:
             own = {"json": json} if "json" in asked.parameters else {}
-            given = asked.bind_partial(*args, **options).arguments.values()
-            with _answering(name, json, others=[each for each in given if isinstance(each, Path)]):
-                command(*args, **options, **own)
+            with _answering(name, json, others=[each for each in options.values() if isinstance(each, Path)]):
+                (command if target is None else load(target))(**options, **own)
 
         added = inspect.Parameter("json", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Place)
         parameters = [*({**asked.parameters, "json": added}).values()]
@@ -120,11 +121,7 @@ def _check_place(name: str, place: Path, others: Iterable[Path]) -> None:
 
 def _told(error: BaseException) -> str:
     """Return what may be said of an error: its text if it is one of ours, else its kind alone."""
-    if not isinstance(error, SidelightError):
-        return type(error).__name__
-    from sidelight.cli.words import in_plan_words
-
-    return in_plan_words(str(error))
+    return in_plan_words(str(error)) if isinstance(error, SidelightError) else type(error).__name__
 
 
 def _write(place: Path, answer: Mapping[str, Any]) -> None:

@@ -57,16 +57,13 @@ def options(
 
 
 @app.command()
-@answered("demo")
+@answered("demo", "sidelight.cli.demo:demo")
 def demo(
     *,
     output: Output = Path("report.html"),
     draws: Annotated[int, typer.Option(min=2, help="How often the noise is drawn for each way of asking.")] = 80,
 ) -> None:
     """Release quantiles with and without side information; show the gain and write a report."""
-    from sidelight.cli.demo import demo as run
-
-    run(output=output, draws=draws)
 
 
 @app.command()
@@ -89,9 +86,9 @@ def init(
     force: Annotated[bool, typer.Option("--force", help="Write over a plan that is there.")] = False,
 ) -> None:
     """Write a first plan for a file, from its header and what you declare."""
-    from sidelight.cli.init import Answers, write_plan
+    from sidelight.cli.init import InitOptions, write_plan
 
-    answers = Answers(
+    answers = InitOptions(
         person=person,
         max_rows=max_rows,
         numbers=number or (),
@@ -106,12 +103,9 @@ def init(
 
 
 @app.command()
-@answered("check")
-def check(plan_file: PlanFile) -> None:
+@answered("check", "sidelight.cli.checking:check_plan")
+def check(path: PlanFile) -> None:
     """Count, for the owner alone, how a plan's declarations fit the file. NOT PRIVATE."""
-    from sidelight.cli.checking import check_plan
-
-    check_plan(plan_file)
 
 
 @app.command()
@@ -125,7 +119,7 @@ def plan(
     ] = False,
 ) -> None:
     """Price a plan without opening the data."""
-    from sidelight.cli.plans.sequences import is_daily
+    from sidelight.cli.daily import is_daily
 
     if is_daily(plan_file):
         from sidelight.cli.daily import show_days
@@ -143,24 +137,21 @@ def plan(
 
 
 @app.command()
-@answered("accuracy")
+@answered("accuracy", "sidelight.cli.accuracy:show_accuracy")
 def accuracy(
-    plan_file: PlanFile,
+    path: PlanFile,
     *,
     within: Annotated[float, typer.Option(help="The error that is allowed, in the unit that `plan` shows.")],
     query: Annotated[int, typer.Option(help="Which query of the plan, from 1.")] = 1,
     confidence: Annotated[float, typer.Option(help="With which probability the error is not larger.")] = 0.95,
 ) -> None:
     """Find the price that an accuracy needs, without opening the data."""
-    from sidelight.cli.accuracy import show_accuracy
-
-    show_accuracy(plan_file, query=query, within=within, confidence=confidence)
 
 
 @app.command()
-@answered("run")
+@answered("run", "sidelight.cli.running:run_plan")
 def run(
-    plan_file: PlanFile,
+    path: PlanFile,
     *,
     label: Label = "",
     resume: Annotated[bool, typer.Option("--resume", help="Pay again for what a dead run left.")] = False,
@@ -169,24 +160,18 @@ def run(
     json: JsonPlace = None,
 ) -> None:
     """Run a plan: charge, release, and write the report."""
-    from sidelight.cli.running import run_plan
-
-    run_plan(plan_file, label=label, resume=resume, output=output, json_output=json, explain=explain)
 
 
 @app.command()
-@answered("audit")
+@answered("audit", "sidelight.cli.auditing:audit_plan")
 def audit(
-    plan_file: PlanFile,
+    path: PlanFile,
     *,
     long: Annotated[bool, typer.Option("--long", help="Half an hour instead of two minutes.")] = False,
     seconds: Annotated[float | None, typer.Option(min=1, help="About how long, for all queries together.")] = None,
     output: Annotated[Path, typer.Option("--output", "-o", help="Where the page goes.")] = Path("audit.html"),
 ) -> None:
     """Attack the claims of a plan on generated data. Opens and charges nothing; goes on where it was stopped."""
-    from sidelight.cli.auditing import audit_plan
-
-    audit_plan(plan_file, output=output, long=long, seconds=seconds)
 
 
 @app.command()
@@ -221,9 +206,9 @@ def sql(
 
 
 @app.command()
-@answered("today")
+@answered("today", "sidelight.cli.daily:release_today")
 def today(
-    plan_file: PlanFile,
+    path: PlanFile,
     *,
     day: Annotated[str, typer.Option(help="The day that is released, e.g. 2026-11-15.")],
     features: Annotated[str, typer.Option(help="Its public features, numbers with commas between.")] = "",
@@ -231,13 +216,10 @@ def today(
     output: Output = Path("report.html"),
 ) -> None:
     """Release one day of a plan with a [sequence] table, predicted from the days before."""
-    from sidelight.cli.daily import release_today
-
-    release_today(plan_file, day=day, features=features, resume=resume, output=output)
 
 
 @app.command()
-@answered("report")
+@answered("report", "sidelight.cli.stored:write_stored")
 def report(
     releases: Annotated[Path, typer.Argument(help="JSON of releases, or of `sidelight run --json`.")],
     *,
@@ -245,13 +227,10 @@ def report(
     title: Annotated[str, typer.Option(help="The heading, if the file has none.")] = "Private releases",
 ) -> None:
     """Make the HTML report from stored releases."""
-    from sidelight.cli.stored import write_stored
-
-    write_stored(releases, output=output, title=title)
 
 
 @app.command()
-@answered("table")
+@answered("table", "sidelight.cli.stored:write_table")
 def table(
     release: Annotated[Path, typer.Argument(metavar="RELEASE", help="JSON of `sidelight run --json`.")],
     output: Annotated[Path, typer.Argument(metavar="OUTPUT", help="The table, by its ending: .csv or .parquet.")],
@@ -263,22 +242,16 @@ def table(
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace OUTPUT if it is there.")] = False,
 ) -> None:
     """Write synthetic rows of a stored release. Nothing is charged, no data is opened."""
-    from sidelight.cli.synthetic_table import write_table
-
-    write_table(release, output=output, rows=rows, seed=seed, within=within, title=title, overwrite=overwrite)
 
 
 @app.command()
-@answered("privacy-page")
+@answered("privacy-page", "sidelight.cli.stored:write_privacy_page")
 def privacy_page(
     report: Annotated[Path, typer.Argument(metavar="REPORT", help="A published privacy report, a JSON file.")],
     *,
     output: Annotated[Path, typer.Option("--output", "-o", help="Where the page goes.")] = Path("privacy-page.html"),
 ) -> None:
     """Make the page on which a person reads what a release revealed about them."""
-    from sidelight.cli.stored import write_privacy_page
-
-    write_privacy_page(report, output=output)
 
 
 @app.command()
@@ -290,12 +263,9 @@ def serve(plan_file: ServicePlanFile) -> None:
 
 
 @app.command()
-@answered("explain")
+@answered("explain", "sidelight.cli.explain:explain")
 def explain(term: Annotated[str | None, typer.Argument(metavar="TERM", help="A word, e.g. epsilon.")] = None) -> None:
     """Print what a word of these pages means; without one, list them."""
-    from sidelight.cli.explain import explain as run
-
-    run(term)
 
 
 @app.command()
@@ -307,9 +277,11 @@ def schema(
     import json
 
     from sidelight.cli.answer_schemas import answer_schema
-    from sidelight.cli.plans.schema import plan_schema
+    from sidelight.cli.daily import sequence_table
+    from sidelight.plans.plan import plan_schema
 
-    typer.echo(json.dumps(plan_schema() if of is None else answer_schema(of), indent=1, ensure_ascii=False))
+    found = plan_schema(sequence_table()) if of is None else answer_schema(of)
+    typer.echo(json.dumps(found, indent=1, ensure_ascii=False))
 
 
 @app.command()
@@ -339,62 +311,44 @@ def new(
 
 
 @token_app.command()
-@answered("token revoke")
+@answered("token revoke", "sidelight.cli.serve:revoke_token")
 def revoke(
     plan_file: ServicePlanFile, client: Annotated[str, typer.Argument(metavar="CLIENT", help="Whose token.")]
 ) -> None:
     """Revoke a client's token; a running service knows at once."""
-    from sidelight.cli.serve import revoke_token
-
-    revoke_token(plan_file, client=client)
 
 
 @token_app.command("list")
-@answered("token list")
+@answered("token list", "sidelight.cli.serve:list_tokens")
 def list_clients(plan_file: ServicePlanFile) -> None:
     """List clients and the public part of their tokens."""
-    from sidelight.cli.serve import list_tokens
-
-    list_tokens(plan_file)
 
 
 @ledger_app.command()
-@answered("ledger show")
-def show(ledger: Place, *, scope: OneScope = None) -> None:
+@answered("ledger show", "sidelight.cli.ledgers:show")
+def show(place: Place, *, scope: OneScope = None) -> None:
     """List scopes, what is spent and left, and every entry."""
-    from sidelight.cli.ledgers import show as run
-
-    run(ledger, scope=scope)
 
 
 @ledger_app.command()
-@answered("ledger verify")
+@answered("ledger verify", "sidelight.cli.ledgers:verify")
 def verify(
-    ledger: Place,
+    place: Place,
     *,
     expect_head: Annotated[str | None, typer.Option(help="A head seen earlier: notices an older copy.")] = None,
 ) -> None:
     """Recompute the hash chain, the states and the totals."""
-    from sidelight.cli.ledgers import verify as run
-
-    run(ledger, expect_head=expect_head)
 
 
 @ledger_app.command()
-@answered("ledger export")
+@answered("ledger export", "sidelight.cli.ledgers:export")
 def export(
-    ledger: Place, *, output: Annotated[Path, typer.Option("--output", "-o", help="Where the JSON lines go.")]
+    place: Place, *, output: Annotated[Path, typer.Option("--output", "-o", help="Where the JSON lines go.")]
 ) -> None:
     """Write all events as JSON lines."""
-    from sidelight.cli.ledgers import export as run
-
-    run(ledger, output=output)
 
 
 @ledger_app.command()
-@answered("ledger reap")
-def reap(ledger: Place, *, scope: OneScope = None) -> None:
+@answered("ledger reap", "sidelight.cli.ledgers:reap")
+def reap(place: Place, *, scope: OneScope = None) -> None:
     """Declare entries dead that a process left unfinished. Their charges stay."""
-    from sidelight.cli.ledgers import reap as run
-
-    run(ledger, scope=scope)

@@ -12,10 +12,10 @@ from typing import Any
 
 from sidelight.audit import QueryAudit, audit_query
 from sidelight.cli.answers import note
-from sidelight.cli.plans import Plan, read_plan
 from sidelight.cli.running import inputs_of
 from sidelight.cli.terminal import console, plain, table, tell, today
 from sidelight.errors import FailedError, SourceError
+from sidelight.plans import Plan, read_plan
 from sidelight.progress import progress
 from sidelight.report import check_writable, write_text
 from sidelight.version import VERSION

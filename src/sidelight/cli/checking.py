@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sidelight.cli.answers import note
-from sidelight.cli.plans import read_plan
 from sidelight.cli.terminal import console, plain, table, tell
+from sidelight.plans import read_plan
 from sidelight.records import Schema
 from sidelight.report import check_writable
 

@@ -1,23 +1,168 @@
-"""`sidelight today`: release one day of a sequence, with a prediction learned from the days before."""
+"""Plans with a `[sequence]` table: the same quantiles every day, each predicted from the days before.
+
+`sidelight today` releases a day; `sidelight plan` tells what one costs, and for how many the budget lasts.
+"""
 
 from __future__ import annotations
 
+import datetime
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from sidelight.accounting import Charge, Rule, Totals
-from sidelight.cli.answers import note, note_report
-from sidelight.cli.plans.sequences import DailyPlan, read_daily_plan
+from sidelight.cli.answers import note
 from sidelight.cli.pricing import account, route_table
-from sidelight.cli.running import inputs_of, shown_place
-from sidelight.cli.terminal import account_of, console, tell, today
+from sidelight.cli.running import inputs_of, write_outcomes
+from sidelight.cli.terminal import console, tell
 from sidelight.errors import FailedError, PlanError
 from sidelight.ledger import Ledger, open_ledger
 from sidelight.ledger.definition import BUDGETS_ADD_UP
-from sidelight.quantiles import Sequence
-from sidelight.quantiles.sequence.plan import read_day
-from sidelight.quantiles.sequence.sequence import for_days
-from sidelight.release import Outcome
-from sidelight.report import Item, Report, check_writable, write_report
+from sidelight.plans.forms import TEXT, WHOLE, KeyForm, KeyPlace, choice, take
+from sidelight.plans.plan import PlanHead, folder_of, read_file, read_head
+from sidelight.plans.predictions import PRIOR, PRIORS
+from sidelight.plans.queries import query_table
+from sidelight.plans.section import Section
+from sidelight.plans.tables import REQUIRED, Key, TableForm, table_of
+from sidelight.published.private_histograms import PrivateHistograms
+from sidelight.published.released_learners import PubPrev, PubProx
+from sidelight.quantiles import PubTrack, Quantiles, Sequence
+from sidelight.quantiles.sequence.plan import Learner, SequencePlan, read_day
+from sidelight.quantiles.sequence.sequence import for_days, routes_of_days
+from sidelight.records import Schema, Table
+from sidelight.report import Item, check_writable
+
+_FORMS: dict[str, KeyForm] = {"prediction": PRIORS, "fallback": PRIOR}
+#: What predicts each day from those before, and its keys.
+LEARNERS = {
+    "tracked": table_of(PubTrack, forms=_FORMS),
+    "previous": table_of(PubPrev, forms=_FORMS),
+    "proximate": table_of(PubProx, forms=_FORMS),
+    "private": table_of(PrivateHistograms, without=("run_days",), forms=_FORMS),
+}
+_OWN = {
+    "learner": Key("learner", choice(*LEARNERS), None),
+    "days_per_person": Key("days_per_person", WHOLE, None),
+    "state": Key("state", TEXT, None),
+}
+
+
+def _query_keys() -> dict[str, Key]:
+    keys = {key: query_table("quantiles").keys[key] for key in ("column", "levels", "epsilon", "resolution")}
+    return keys | {"epsilon": replace(keys["epsilon"], default=REQUIRED)}  # there is no other price
+
+
+def sequence_table(learner: str | None = None) -> TableForm:
+    """Return the `[sequence]` table of a learner, or of all of them if none is named."""
+    learners = LEARNERS.values() if learner is None else [LEARNERS[learner]]
+    keys = {key: each for table in learners for key, each in table.keys.items()}
+    if learner is None:
+        keys = {key: replace(each, default=None) for key, each in keys.items()}
+    return TableForm(keys={**_query_keys(), **keys, **_OWN})
+
+
+@dataclass(frozen=True, kw_only=True)
+class DailyPlan(PlanHead):
+    """What a plan with a `[sequence]` table says; a function of the file alone."""
+
+    ledger: str
+    source: str  # the path, with {day} where the day stands
+    query: Quantiles
+    learner: Learner
+    days_per_person: int | None
+    state: Path | None
+
+    def file_of(self, day: datetime.date) -> Path:
+        """Return the file of a day."""
+        return Path(self.source.replace("{day}", day.isoformat()))
+
+    def rows_of(self, day: datetime.date) -> Path | Table:
+        """Return what is released on a day: its file, or a table whose records are declared."""
+        file = self.file_of(day)
+        if self.records == "standard":
+            return file
+        return Table(file, schema=self.schema, name=self.scope, records=self.records)
+
+    @property
+    def sequence(self) -> SequencePlan:
+        """The part of the sequence that never changes, with the price of a day."""
+        return SequencePlan(
+            query=self.query, schema=self.schema, learner=self.learner, days_per_person=self.days_per_person
+        )
+
+    def open(self, ledger: Ledger) -> Sequence:
+        """Open the sequence on its ledger."""
+        return Sequence(
+            self.query,
+            self.learner,
+            schema=self.schema,
+            budget=self.budget,
+            ledger=ledger,
+            scope=self.scope,
+            days_per_person=self.days_per_person,
+            state=self.state,
+            routes=self.routes,
+            strict=self.strict,
+        )
+
+
+def is_daily(path: Path | str) -> bool:
+    """Return whether a plan has a `[sequence]` table."""
+    return "sequence" in read_file(path).values
+
+
+def read_daily_plan(path: Path | str) -> DailyPlan:
+    """Read and check a plan with a `[sequence]` table."""
+    whole = read_file(path)
+    for key, why in {
+        "sequence": "the plan has no [sequence] table; `sidelight run` is for plans with [[query]] tables",
+        "ledger": "a sequence needs a [ledger] table: it remembers what was released and spent",
+    }.items():
+        if key not in whole.values:
+            whole.refuse(why)
+    (given, head), folder = read_head(whole), folder_of(whole)
+    for key in ("query", "pricing"):
+        if key in given:
+            whole.refuse(f"{key} does not go with [sequence]; leave it out", key=key)
+    path, place = given["source"]["path"], whole.inside(whole.values["source"], "source")
+    for key in ("table", "engine"):
+        if key in given["source"]:
+            place.refuse(f"a sequence reads one file a day; leave {key} out", key=key)
+    if "{day}" not in path:
+        place.refuse(
+            "a sequence reads one file a day, so path must hold {day} where the day stands, such as "
+            '"trips-{day}.csv"; the same file on several days would be released for the price of one',
+            key="path",
+        )
+    query, learner, days = read_sequence(given["sequence"], head["schema"])
+    return DailyPlan(
+        source=str(folder / path),
+        query=query,
+        learner=learner,
+        days_per_person=days.get("days_per_person"),
+        state=folder / days["state"] if "state" in days else None,
+        **head | {"routes": routes_of_days(head["budget"], head["routes"])},
+    )
+
+
+def read_sequence(section: Section, schema: Schema) -> tuple[Quantiles, Learner, dict[str, Any]]:
+    """Read what is released every day, how it is predicted, and the keys about the days."""
+    usual = "proximate" if "location" in section.values else "tracked"
+    kind = take(choice(*LEARNERS), KeyPlace(section, "learner"), section.values.get("learner", usual))
+    for key in section.values:
+        owners = [name for name, table in LEARNERS.items() if key in table.keys]
+        if owners and kind not in owners and key not in _query_keys():
+            instead = "; it is prediction" if (kind, key) == ("tracked", "fallback") else "; leave it out"
+            named = " or ".join(f'learner = "{name}"' for name in owners)
+            section.refuse(f"{key} belongs to {named}{instead}", key=key)
+    given = sequence_table(kind).read_values(section)
+    asked = {key: given.pop(key) for key in _query_keys() if key in given}
+    days = {key: given.pop(key) for key in _OWN if key in given}
+    with section.naming():
+        query: Quantiles = Quantiles(**asked)
+        query.prepare(schema)
+        learner: Learner = LEARNERS[kind].make(**given)
+    return query, learner, days
 
 
 def release_today(path: Path, *, day: str, features: str, resume: bool, output: Path) -> None:
@@ -32,7 +177,8 @@ def release_today(path: Path, *, day: str, features: str, resume: bool, output: 
         again = before is not None and date <= before  # then nothing is read
         rows = plan.file_of(date) if again else plan.rows_of(date)
         outcome = sequence.release(rows, day=date, features=numbers, resume=resume)
-        _write(plan, sequence, ledger, outcome, day=date.isoformat(), output=output)
+        item = Item(title=f"{plan.title}, {date}", outcome=outcome)
+        write_outcomes(plan, sequence, ledger, [item], output=output)
         tell(f"{plan.title}, {date}", style="bold")
         tell(f"{outcome}\n")
         if again:
@@ -52,23 +198,6 @@ def read_features(text: str) -> list[float]:
         return [float(part) for part in text.split(",")] if text.strip() else []
     except ValueError:
         raise PlanError(f"--features must be numbers with commas between, such as 1,0,0.5; got {text!r}") from None
-
-
-def _write(plan: DailyPlan, sequence: Sequence, ledger: Ledger, outcome: Outcome, *, day: str, output: Path) -> None:
-    account = account_of(
-        spent=sequence.spent,
-        remaining=sequence.remaining,
-        statement=sequence.statement(),
-        place=shown_place(ledger),
-        scope=plan.scope,
-        head=ledger.head(),
-        budget=plan.budget,
-    )
-    item = Item(title=f"{plan.title}, {day}", outcome=outcome)
-    report = Report(title=plan.title, day=today(), items=(item,), account=account)
-    write_report(report, output)
-    note_report(report.to_json())
-    note(output=str(output))
 
 
 # `sidelight plan` for a plan with a `[sequence]` table: what a day costs, and for how many days the budget lasts.

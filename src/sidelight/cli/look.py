@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from sidelight.cli.first_plan import Declared
+from sidelight.cli.init import Declared
 from sidelight.records import Category, Date, Label, Number, PersonId, Table
 from sidelight.records.cells import number_of
 from sidelight.records.dates import minutes_of_text

@@ -20,14 +20,14 @@ from sidelight.accounting import (
     find_spent,
     granted_with_routes,
 )
-from sidelight.accuracy.expected import Expected, expected, inner
+from sidelight.accuracy.expected import Expected, expected
 from sidelight.cli.answers import note
-from sidelight.cli.plans import Plan, PlannedQuery, read_plan
 from sidelight.cli.terminal import console, plain, routes_of, table, tell
 from sidelight.errors import FailedError, LedgerError, SidelightError
 from sidelight.guarantees import Claim, Claims, short_text
 from sidelight.ledger import Entry, open_ledger
 from sidelight.ledger.definition import BUDGETS_ADD_UP
+from sidelight.plans import Plan, PlannedQuery, read_plan
 from sidelight.session.query import declared_delta
 
 CONFIDENCE = 0.95
@@ -41,7 +41,7 @@ _STATUS_WORDS = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Line:
+class PricedCharge:
     """One charge of a plan: a query, or all of them together."""
 
     title: str
@@ -59,11 +59,11 @@ class Quote:
     rule: Rule
     before: Totals
     after: Totals
-    lines: tuple[Line, ...]
+    lines: tuple[PricedCharge, ...]
     advice: str = ""  # what to write another time, where the plan does not fit
 
     @property
-    def refused(self) -> list[Line]:
+    def refused(self) -> list[PricedCharge]:
         """The charges that would be refused."""
         return [line for line in self.lines if line.status == "too much"]
 
@@ -84,12 +84,14 @@ def quote(plan: Plan, *, label: str, resume: bool = False) -> Quote:
             status, after = "new", after.plus(charge)
         else:
             status = "too much"
-        lines.append(Line(title=title, claims=claims, status=status, charge=charge, before=stood, planned=planned))
+        lines.append(
+            PricedCharge(title=title, claims=claims, status=status, charge=charge, before=stood, planned=planned)
+        )
     advice = _advice(plan, rule, lines) if any(line.status == "too much" for line in lines) else ""
     return Quote(rule=rule, before=before, after=after, lines=tuple(lines), advice=advice)
 
 
-def _advice(plan: Plan, rule: Rule, lines: Iterable[Line]) -> str:
+def _advice(plan: Plan, rule: Rule, lines: Iterable[PricedCharge]) -> str:
     """Return what would have granted the whole plan, if naming routes would."""
     earlier: list[Claims] = []
     if plan.ledger is not None and not _not_there(plan.ledger):
@@ -159,7 +161,7 @@ def _query_table(priced: Quote, errors: Iterable[Expected]) -> RichTable:
 def _forecasts(plan: Plan) -> Iterable[str]:
     """Forecast how good each model will be on new rows; of public numbers and its prediction."""
     for planned in plan.queries:
-        asked = inner(planned.query)
+        asked = planned.query
         if hasattr(asked, "forecast"):
             try:
                 yield f"Forecast of {planned.title!r} on new rows: {asked.forecast(plan.schema)}."

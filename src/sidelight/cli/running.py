@@ -2,33 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, cast
 
-from sidelight.accounting import Totals, find_shortfall
+from sidelight.accounting import Spent, Totals, find_shortfall
 from sidelight.accuracy.expected import with_expected
 from sidelight.cli.answers import STANDARD_OUTPUT, note, note_report
 from sidelight.cli.checking import remind
-from sidelight.cli.plans import Plan, read_plan
 from sidelight.cli.pricing import Quote, quote, show_quote
-from sidelight.cli.terminal import account_of, show_spending, tell, today
+from sidelight.cli.terminal import routes_of, show_spending, tell, today
 from sidelight.errors import BudgetError, InProgressError, PlanError
+from sidelight.guarantees import Claims, short_text
 from sidelight.ledger import Ledger, open_ledger
 from sidelight.ledger.place import parse_place
+from sidelight.plans import Plan, read_plan
 from sidelight.progress import progress
 from sidelight.registry import card_of
 from sidelight.release import Outcome, Release
-from sidelight.report import Item, Report, check_writable, write_report
+from sidelight.report import Account, Item, Report, Use, check_writable, write_report
+from sidelight.report.words import reading, unit_word
 from sidelight.session import Session
 
 
-def run_plan(
-    path: Path, *, label: str, resume: bool, output: Path, json_output: Path | None, explain: bool = False
-) -> None:
+def run_plan(path: Path, *, label: str, resume: bool, output: Path, json: Path | None, explain: bool = False) -> None:
     """Run a plan and write its report; what can go wrong is looked for before anything is spent."""
-    _run(read_plan(path), path, label=label, resume=resume, output=output, json_output=json_output, explain=explain)
+    _run(read_plan(path), path, label=label, resume=resume, output=output, json_output=json, explain=explain)
 
 
 def run_statement(
@@ -92,7 +92,7 @@ def _run(
             _release(plan, session, items, label=label if ledger is not None else None, resume=resume)
         finally:  # what was paid for is shown even if a later query failed
             if items:
-                _write(plan, session, ledger, items, output=output)
+                write_outcomes(plan, session, ledger, items, output=output)
     _tell(priced, items, output=output, json_output=json_output, explain=explain)
 
 
@@ -159,25 +159,37 @@ def _release(plan: Plan, session: Session, items: list[Item], *, label: str | No
             step()
 
 
-def _write(plan: Plan, session: Session, ledger: Ledger | None, items: list[Item], *, output: Path) -> None:
-    account = account_of(
-        spent=session.spent,
-        remaining=session.remaining,
+def write_outcomes(plan: Any, session: Any, ledger: Ledger | None, items: Sequence[Item], *, output: Path) -> None:
+    """Write the report of what a plan released, by a session or a sequence, with the state of its budget."""
+    epsilon, delta = reading(Claims.of(plan.budget))
+    spent: Spent = session.spent
+    uses = [
+        Use(
+            route=name if route.open else f"{name}, closed",
+            fraction=min(route.fraction, 1.0),
+            text=f"{short_text(route.total)} of {short_text(route.capacity)} ({100 * route.fraction:.1f} %)",
+        )
+        for name, route in routes_of(spent)
+    ]
+    place = None
+    if ledger is not None:  # without the folders of this machine: a report may be published
+        place = ledger.place.shown if ledger.place.path is None else ledger.place.path.name
+    account = Account(
         statement=session.statement(),
-        place=None if ledger is None else shown_place(ledger),
-        scope=plan.scope,
+        uses=tuple(uses),
+        remaining=str(session.remaining).removeprefix("left: "),
+        surely=None if spent.surely is None else str(spent.surely),
+        place=place,
+        scope=plan.scope if place else None,
         head=None if ledger is None else ledger.head(),
-        budget=plan.budget,
+        epsilon=float(epsilon),
+        delta=float(delta),
+        unit=unit_word(plan.budget.unit),
     )
     report = Report(title=plan.title, day=today(), items=tuple(items), account=account)
     write_report(report, output)
     note_report(report.to_json())
     note(output=str(output))
-
-
-def shown_place(ledger: Ledger) -> str:
-    """Name the ledger without the folders of this machine: a report may be published."""
-    return ledger.place.shown if ledger.place.path is None else ledger.place.path.name
 
 
 def _tell(priced: Quote, items: list[Item], *, output: Path, json_output: Path | None, explain: bool) -> None:
@@ -194,7 +206,7 @@ def _tell(priced: Quote, items: list[Item], *, output: Path, json_output: Path |
         )
     tell(f"Report: {output}" + (f"   JSON: {json_output}" if json_output else ""))
     if any(_is_synthetic(item.outcome.query) for item in items):
-        from sidelight.cli.synthetic_table import how_to_write
+        from sidelight.cli.stored import how_to_write
 
         tell(how_to_write(json_output))
 
@@ -207,6 +219,6 @@ def _in_words(outcome: Outcome) -> str:
     """Return an outcome as the terminal shows it; of a synthetic table a summary, not its thousands of numbers."""
     if not isinstance(outcome, Release) or not _is_synthetic(outcome.query):
         return str(outcome)
-    from sidelight.cli.synthetic_table import summary_of
+    from sidelight.cli.stored import summary_of
 
     return summary_of(outcome)

@@ -10,12 +10,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from sidelight.accounting import Remaining, Spent
+from sidelight.accounting import Spent
 from sidelight.accounting.remaining import RouteSpent
 from sidelight.cli.answers import prints_json
-from sidelight.guarantees import Claim, Claims, short_text
-from sidelight.report import Account, Use
-from sidelight.report.words import reading, unit_word
 
 
 def console() -> Console:
@@ -59,43 +56,6 @@ def show_spending(lines: Sequence[Mapping[str, str]]) -> None:
 def today() -> str:
     """Return the date, without the time: how long a run took may depend on the data."""
     return datetime.now(UTC).date().isoformat()
-
-
-# The state of a budget in words that may be said: the promise, the bookkeeping, and what may still be asked.
-
-
-def account_of(
-    *,
-    statement: str,
-    spent: Spent,
-    remaining: Remaining,
-    place: str | None,
-    scope: str,
-    head: str | None,
-    budget: Claim,
-) -> Account:
-    """Put statement, totals and what is left together for a report."""
-    epsilon, delta = reading(Claims.of(budget))
-    uses = [
-        Use(
-            route=name if route.open else f"{name}, closed",
-            fraction=min(route.fraction, 1.0),
-            text=f"{short_text(route.total)} of {short_text(route.capacity)} ({100 * route.fraction:.1f} %)",
-        )
-        for name, route in routes_of(spent)
-    ]
-    return Account(
-        statement=statement,
-        uses=tuple(uses),
-        remaining=str(remaining).removeprefix("left: "),
-        surely=None if spent.surely is None else str(spent.surely),
-        place=place,
-        scope=scope if place else None,
-        head=head,
-        epsilon=float(epsilon),
-        delta=float(delta),
-        unit=unit_word(budget.unit),
-    )
 
 
 def routes_of(spent: Spent) -> list[tuple[str, RouteSpent]]:

@@ -116,8 +116,9 @@ def as_point_cloud(given: Any, columns: Sequence[str] | None = None) -> PointClo
         return given
     refuse_private(given)
     origin = given.origin if isinstance(given, PublicData) else public("public rows")
+    numbers = given.matrix(columns) if isinstance(given, PublicData) else given
     try:
-        rows = np.array(given.matrix(columns) if isinstance(given, PublicData) else given, np.float64)
+        rows = np.array(numbers, np.float64)
     except (TypeError, ValueError):
         raise RangeError("public rows must be a two-dimensional array of numbers, one row a record") from None
     if rows.ndim == 1 and rows.size:

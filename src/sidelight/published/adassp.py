@@ -29,11 +29,10 @@ from sidelight.guarantees import GDP, Amount, Claims, decimal_text, exact, nativ
 from sidelight.guarantees.conversions import gdp_within
 from sidelight.mechanisms.additive import GaussianNoise, SymmetricGaussianNoise
 from sidelight.noise import Source, scale_up
-from sidelight.plan_section import COMMON, Section
 from sidelight.records import Number, Schema, Table
 from sidelight.regression.least_squares_codes import LeastSquaresCodes, least_squares_codes
 from sidelight.release import Release
-from sidelight.session import Answer, Query, release_once
+from sidelight.session import Answer, release_once
 from sidelight.session.query import SurePrepared
 
 Shrinkage: TypeAlias = Literal["directions", "uniform"]
@@ -283,13 +282,3 @@ def _scale(sensitivity: Fraction, mu_squared: Fraction) -> Fraction:
     """Return Δ/μ, rounded up to a dyadic number; the claim is made for what is returned."""
     square = sensitivity**2 / mu_squared
     return scale_up(Fraction(isqrt(int(square * (1 << 2 * _ROOT_BITS))) + 1, 1 << _ROOT_BITS))
-
-
-def from_plan(section: Section) -> Query:
-    """Read `kind = "adassp"`."""
-    amounts = ("mu", "rho", "epsilon", "delta", "feature_norm", "intercept", "penalty", "gram_share")
-    section.only(*COMMON, "target", "features", "shrinkage", *amounts)
-    given = {key: section.amount(key) for key in amounts if key in section}
-    if "shrinkage" in section:
-        given["shrinkage"] = section.choice("shrinkage", ["directions", "uniform"])
-    return AdaSSP(features=section.texts("features"), target=section.text("target"), **given)

@@ -10,8 +10,9 @@ from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 
 from sidelight.errors import RangeError
-from sidelight.plan_section import LARGEST_EXPONENT
 
+#: Beyond this a decimal exponent is a slip of the pen, and the exact fraction would fill the memory.
+LARGEST_EXPONENT = 400
 #: The end of the floats: a larger number is as good as this one.
 LARGEST_FLOAT = sys.float_info.max
 

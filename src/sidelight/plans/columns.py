@@ -1,0 +1,86 @@
+"""`[[column]]` tables of a plan: the public schema."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from sidelight.plans.forms import AMOUNT, FLAG, LABEL, TEXT, WHOLE, KeyForm, KeyPlace, either, list_of, word
+from sidelight.plans.section import FolderResolver, Section
+from sidelight.plans.tables import TableForm, TaggedForm, table_of
+from sidelight.records import Category, Column, Date, Drop, Fill, Label, Number, PersonId, Schema
+
+
+def _day(place: KeyPlace, value: str | datetime.date) -> Any:
+    return TEXT.read(place, value.isoformat() if isinstance(value, datetime.date) else value)
+
+
+#: A day: a text, or a date as TOML knows it.
+_DAY = KeyForm("text in quotes", (str, datetime.date), {"type": "string"}, _day, python=(str,))
+
+
+def _missing(value: KeyForm) -> KeyForm:
+    return either(
+        word("drop", Drop()),
+        table_of(Fill, names={"value": "fill"}, forms={"value": value}),
+        words='"drop" or {fill = a public value}',
+    )
+
+
+def _column(made: type, **forms: KeyForm) -> TableForm:
+    number = issubclass(made, Number)
+    missing = _missing(AMOUNT if number and not issubclass(made, Date) else TEXT)
+    table = table_of(made, forms={"missing": missing, **forms}, common={"kind": TEXT, "from_rows": FLAG})
+    if not number:
+        return table
+    keys = dict(table.keys)
+    keys["missing"] = replace(keys["missing"], default=Drop())  # what a number without a policy has
+    return replace(table, keys=keys)
+
+
+#: The table of each kind of column.
+COLUMN_TABLE = TaggedForm(
+    tables={
+        "number": _column(Number),
+        "date": _column(Date, start=_DAY, end=_DAY),
+        "category": _column(
+            Category,
+            categories=list_of(either(LABEL, WHOLE)),
+            other=either(word(text=False, value=None), TEXT),  # false drops rows with another label
+        ),
+        "label": _column(Label),
+        "person": _column(PersonId),
+    },
+    default="number",
+)
+
+
+def write_column(column: Column) -> dict[str, Any]:
+    """Write the table of a column, its name first."""
+    written = COLUMN_TABLE.write(column, FolderResolver())
+    return {"name": written.pop("name"), **written}
+
+
+def read_schema(whole: Section, sections: Sequence[Section], *, from_rows: bool = False) -> Schema:
+    """Read all columns; refuse those that were read from private rows and not confirmed, unless `from_rows`."""
+    unconfirmed = [section for section in sections if section.values.get("from_rows") is True]
+    if unconfirmed and not from_rows:
+        names = ", ".join(repr(section.values.get("name")) for section in unconfirmed)
+        unconfirmed[0].refuse(
+            f"the declarations of {names} were read from private rows, and what is released would publish them. "
+            "Replace bounds, labels and limits by what is public, true of everybody and not of these rows; then remove "
+            "the line `from_rows = true` from each",
+            key="from_rows",
+        )
+    if not sections:
+        whole.refuse("the schema is empty; declare the columns that the queries use, each as a [[column]] table")
+    columns = [COLUMN_TABLE.read_section(section) for section in sections]
+    seen: dict[str, Section] = {}
+    for column, section in zip(columns, sections, strict=True):
+        if column.name in seen:
+            section.refuse(f"column {column.name!r} was declared before, at {seen[column.name].place()}", key="name")
+        seen[column.name] = section
+    with whole.naming():
+        return Schema(columns)

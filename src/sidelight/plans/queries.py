@@ -1,0 +1,64 @@
+"""`[[query]]` tables: a query of the library from its section of a plan, and the section from the query."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+from sidelight.errors import PlanError
+from sidelight.plans.forms import TEXT, KeyForm
+from sidelight.plans.section import FolderResolver, Resolver, Section
+from sidelight.plans.tables import TableForm, TaggedForm, table_of
+from sidelight.registry import BY_KIND, ENTRIES, PLAN_KINDS, load, load_query
+from sidelight.session import Query
+
+#: Keys that every query may have.
+COMMON: dict[str, KeyForm] = {"kind": TEXT, "title": TEXT}
+
+
+@cache
+def query_table(kind: str) -> TableForm:
+    """Return the table of a kind: one definition that reads, writes and describes its sections."""
+    keys, made = BY_KIND[kind].plan, load_query(kind)
+    assert keys is not None
+    if keys.table is not None:
+        table: TableForm = load(keys.table)(made)
+    else:
+        forms = {name: load(form) for name, form in keys.forms.items()}
+        table = table_of(made, without=keys.without, names=keys.names, forms=forms, required=keys.required)
+    check = table.check if keys.check is None else load(keys.check)
+    return replace(table, common=COMMON, check=check)
+
+
+def read_query(section: Section) -> Query:
+    """Read the query of a section; every mistake is a `PlanError` that says where it stands."""
+    kind = TaggedForm(tables=dict.fromkeys(PLAN_KINDS, TableForm())).tag_of(section)
+    query: Query = query_table(kind).read_section(section)
+    return query
+
+
+def write_query(query: Any, *, resolver: Resolver | None = None, title: str | None = None) -> dict[str, Any]:
+    """Write the section of a query: `read_query(Section(write_query(query)))` is the same query.
+
+    Args:
+        query: A query of a kind that plans know.
+        resolver: What names the files and releases in it.
+        title: What the plan calls it.
+
+    Returns:
+        Texts, whole numbers, `Decimal` numbers, flags, lists and tables, as `tomllib` gives them.
+
+    Raises:
+        PlanError: a plan cannot say it.
+
+    >>> from sidelight.summaries.count import Count
+    >>> write_query(Count(by="sex", epsilon=0.5, where="age >= 18"))
+    {'kind': 'count', 'by': ['sex'], 'where': 'age >= 18', 'epsilon': Decimal('0.5')}
+    """
+    name = type(getattr(query, "model", query)).__name__
+    kind = next((entry.kind for entry in ENTRIES if entry.name == name and entry.plan is not None), None)
+    if kind is None:
+        raise PlanError(f"a plan has no section for {type(query).__name__}; it knows {', '.join(PLAN_KINDS)}")
+    section = {"kind": kind, **({} if title is None else {"title": title})}
+    return section | query_table(kind).write(query, resolver or FolderResolver())

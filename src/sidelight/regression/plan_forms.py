@@ -1,0 +1,116 @@
+"""`[[query]]` kinds that fit linear models: the parameters of an estimator, with the columns that it is fitted to."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from sidelight.plans.forms import (
+    AMOUNT,
+    LABEL,
+    NUMBERS,
+    TEXT,
+    TEXTS,
+    WHOLE,
+    amount,
+    either,
+    file_of,
+    list_of,
+    map_of,
+    word,
+)
+from sidelight.plans.predictions import PUBLIC_FILE
+from sidelight.plans.tables import Key, OneOfForm, TableForm, table_of
+from sidelight.predictions import PublicData
+from sidelight.records.numbers import exact_number
+from sidelight.regression.coefficient_prediction import CoefficientPrediction
+from sidelight.regression.model_query import ModelQuery
+from sidelight.release import Release
+
+#: Parameters that the declarations of a plan decide, or that a plan does not offer.
+_WITHOUT = (
+    *("data_norm", "target_range", "fit_intercept", "on_violation", "on_missing", "tolerance", "minimiser"),
+    *("session", "random_state"),
+)
+
+
+def _which(prediction: Any) -> str:
+    if isinstance(prediction, CoefficientPrediction):
+        return "coefficients"
+    return "public" if isinstance(prediction, PublicData) else "release"
+
+
+_PREDICTION = OneOfForm(
+    '{public = "rows.csv", origin = "..."}, {release = "model.json"} or {coefficients = {age = 0.02}, intercept = 1}',
+    tables={
+        "public": PUBLIC_FILE,
+        "release": TableForm(
+            make=lambda release: release,
+            keys={
+                "release": Key(
+                    "release",
+                    file_of(lambda file, _: Release.from_json(file.read_text(encoding="utf-8"))),
+                )
+            },
+            parts=lambda release: {"release": release},
+        ),
+        "coefficients": table_of(
+            CoefficientPrediction,
+            without=("classes", "age"),
+            forms={
+                "coefficients": NUMBERS,
+                "intercept": NUMBERS,
+                "scale": NUMBERS,
+                "origin": TEXT,
+            },
+        ),
+    },
+    which=_which,
+)
+
+
+def _label(key: str) -> str | int:
+    """Read a key of class_weight: TOML keys are texts, labels may be whole numbers."""
+    return int(key) if key.removeprefix("-").isdigit() else key
+
+
+_FORMS = {
+    "prediction": either(_PREDICTION, list_of(_PREDICTION)),
+    "classes": list_of(either(LABEL, WHOLE)),
+    "class_weight": map_of(
+        amount(lambda value, name: exact_number(value, name=f"class_weight of {name}")), name=_label
+    ),
+    "intercept_value": either(word(text=False, value=False), AMOUNT),
+}
+
+
+def model_table(estimator: type) -> TableForm:
+    """Return the table of a kind that fits models of this class."""
+    own = table_of(
+        estimator,
+        without=_WITHOUT,
+        names={"intercept_value": "intercept"},
+        forms=_FORMS,
+        required=("epsilon", "delta"),
+    )
+    keys = {
+        "target": Key("target", TEXT, meaning="The column to predict."),
+        "features": Key("features", TEXTS, None, "The columns to predict from; all others if left out."),
+        **own.keys,
+    }
+
+    def make(*, target: str, features: list[str] | None = None, **given: Any) -> ModelQuery:
+        if given.get("intercept_value") is False:
+            given |= {"intercept_value": None, "fit_intercept": False}
+        if given.get("prediction") is not None and not isinstance(given["prediction"], list):
+            given["prediction"] = [given["prediction"]]
+        return ModelQuery(model=estimator(**given), target=target, features=features)
+
+    hidden = {name: usual for name, usual in own.hidden.items() if name != "fit_intercept"}
+    return replace(own, make=make, keys=keys, hidden=hidden, python=(ModelQuery,), parts=_parts)
+
+
+def _parts(query: ModelQuery) -> dict[str, Any]:
+    model = query.model
+    intercept = model.intercept_value if model.fit_intercept else False
+    return {**vars(model), "intercept_value": intercept, "target": query.target, "features": query.features}
