@@ -237,17 +237,29 @@ def table_of(
         common: Keys that are read by somebody else.
         numbers: The form of floats; `AMOUNT` hands them on as they are written.
     """
-    hints = get_type_hints(made if is_dataclass(made) else made.__init__)
     meanings = _arguments(made)
     keys, hidden = {}, {}
-    for name, parameter in inspect.signature(made).parameters.items():
+    for name, (hint, usual) in _parameters(made).items():
         if name in without:
-            hidden[name] = parameter.default
+            hidden[name] = usual
             continue
-        form = (forms or {}).get(name) or _form_of(name, hints[name], numbers)
-        default = REQUIRED if name in required else parameter.default
+        form = (forms or {}).get(name) or _form_of(name, hint, numbers)
+        default = REQUIRED if name in required else usual
         keys[(names or {}).get(name, name)] = Key(name, form, default, meanings.get(name, ""))
     return TableForm(make=made, python=(made,), keys=keys, common=common or {}, hidden=hidden)
+
+
+def _parameters(made: type) -> dict[str, tuple[Any, Any]]:
+    """Return the type and the default of each parameter, those of typed keyword settings among them."""
+    hints = get_type_hints(made if is_dataclass(made) else made.__init__)
+    found: dict[str, tuple[Any, Any]] = {}
+    for name, parameter in inspect.signature(made).parameters.items():
+        if parameter.kind is not parameter.VAR_KEYWORD:
+            found[name] = hints[name], parameter.default
+            continue
+        (settings,) = get_args(hints[name])  # Unpack of a TypedDict; its defaults are attributes of the class
+        found |= {key: (hint, getattr(made, key)) for key, hint in get_type_hints(settings).items()}
+    return found
 
 
 def _form_of(name: str, hint: Any, numbers: KeyForm) -> KeyForm:
