@@ -119,7 +119,7 @@ _HOME = {
     "sidelight.records": ("Category", "Date", "Drop", "Fill", "Label", "Number", "PersonId", "Schema", "Table"),
     "sidelight.records.expressions": ("col",),
     "sidelight.records.nonprivate_check": ("nonprivate_check",),
-    "sidelight.regression.rows": ("nonprivate_check_rows",),
+    "sidelight.regression.curator": ("nonprivate_check_rows",),
     "sidelight.regression.coefficient_prediction": ("CoefficientPrediction",),
     "sidelight.regression.estimators": ("PoissonRegressor", "TableEncoding"),
     "sidelight.release": ("Refused", "Release", "outcome_from_json"),
