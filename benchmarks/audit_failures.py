@@ -22,8 +22,8 @@ from benchmarks.baselines.posterior_sampling import BalancedOPS, OutputPerturbat
 from benchmarks.measuring import sized
 from sidelight.noise import Source
 from sidelight.published.paid_report import PaidFit
-from sidelight.regression import (
-    BoundedArrays,
+from sidelight.regression.fit_core import fit_plan
+from sidelight.regression.losses import (
     ClippedSquaredLoss,
     HuberLoss,
     LogCoshLoss,
@@ -31,9 +31,9 @@ from sidelight.regression import (
     PoissonLoss,
     SmoothedHingeLoss,
     SoftmaxLoss,
-    fit_plan,
-    plan_linear,
 )
+from sidelight.regression.plan import plan_linear
+from sidelight.regression.rows import BoundedArrays
 from sidelight.session.pipeline import _run_one
 from sidelight.testing import SeededEntropy
 

@@ -16,7 +16,10 @@ import numpy as np
 import sidelight as sl
 from benchmarks.measuring import print_figures, sized
 from sidelight.noise import Source
-from sidelight.regression import BoundedArrays, HuberLoss, fit_plan, plan_linear
+from sidelight.regression.fit_core import fit_plan
+from sidelight.regression.losses import HuberLoss
+from sidelight.regression.plan import plan_linear
+from sidelight.regression.rows import BoundedArrays
 from sidelight.testing import SeededEntropy
 
 ROWS, COLUMNS = sized((6497, 11), (300, 3))

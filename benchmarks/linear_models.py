@@ -94,7 +94,8 @@ def noise_ratio() -> float:
     from fractions import Fraction
 
     from sidelight.guarantees.conversions import gdp_within
-    from sidelight.regression import LogisticLoss, plan_linear
+    from sidelight.regression.losses import LogisticLoss
+    from sidelight.regression.plan import plan_linear
 
     ratios = []
     for epsilon in EPSILONS:

@@ -26,8 +26,8 @@ from sidelight.privacy_page import bounds_of_rows, read_report
 from sidelight.privacy_page.bound import overhead
 from sidelight.privacy_page.losses import reach
 from sidelight.published.paid_report import PaidPlan, PreparedPaidFit, paid_report_of, plan_paid
-from sidelight.regression import LogCoshLoss, LogisticLoss, Loss
 from sidelight.regression.curator import dense_rows, exact_losses, keep_noise
+from sidelight.regression.losses import LogCoshLoss, LogisticLoss, Loss
 from sidelight.session.session import release_once
 
 EXACT, FREE, PAID, GUARANTEE = "exact loss (never published)", "free bound", "paid bound", "guarantee"

@@ -8,18 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from sidelight.regression import (
-    BoundedArrays,
+from sidelight.regression.losses import (
     ClippedSquaredLoss,
     HuberLoss,
     LogCoshLoss,
     LogisticLoss,
-    Objective,
     PoissonLoss,
     SmoothedHingeLoss,
     SoftmaxLoss,
 )
-from sidelight.regression.rows import Block, RowPolicy
+from sidelight.regression.objective import Objective
+from sidelight.regression.rows import Block, BoundedArrays, RowPolicy
 
 LOSSES: dict[str, tuple[Any, list[Any]]] = {
     "logistic": (LogisticLoss(classes=(-1, 1)), [1, -1, 1, -1]),

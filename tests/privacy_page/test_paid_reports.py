@@ -30,8 +30,9 @@ from sidelight.published.paid_report import (
     paid_report_of,
     plan_paid,
 )
-from sidelight.regression import BoundedArrays, HuberLoss, LogCoshLoss, LogisticLoss, RowPolicy, SoftmaxLoss
 from sidelight.regression.curator import exact_losses, full_hessian, keep_noise
+from sidelight.regression.losses import HuberLoss, LogCoshLoss, LogisticLoss, SoftmaxLoss
+from sidelight.regression.rows import BoundedArrays, RowPolicy
 from sidelight.testing import SeededEntropy, SeededSession
 
 H = np.array([[1.334449312291, 0.119988000800], [0.119988000800, 1.222328011115]])

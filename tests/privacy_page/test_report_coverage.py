@@ -19,8 +19,8 @@ from sidelight.privacy_page.bound import along_gradient, leverage
 from sidelight.privacy_page.build import FitConstants, build_report, label_of
 from sidelight.privacy_page.losses import LogCosh, Logistic, Softmax, Weights
 from sidelight.privacy_page.published import DataDependent, Feature, PublishedReport, RowEncoding
-from sidelight.regression import LogCoshLoss, LogisticLoss, SoftmaxLoss
 from sidelight.regression.curator import dense_rows, full_hessian, losses_at
+from sidelight.regression.losses import LogCoshLoss, LogisticLoss, SoftmaxLoss
 from sidelight.regression.solver import newton
 
 #: A third of rho goes to the noise of the fit, the only event that matters here. Much regularisation and little noise

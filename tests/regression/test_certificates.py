@@ -10,32 +10,14 @@ import pytest
 from sidelight.errors import NotCertifiedError, ReleaseFailedError
 from sidelight.mechanisms.objective_perturbation import grid_exponent
 from sidelight.noise import Source
-from sidelight.regression import (
-    BoundedArrays,
-    HuberLoss,
-    LogCoshLoss,
-    LogisticLoss,
-    Objective,
-    RowPolicy,
-    SmoothedHingeLoss,
-    SoftmaxLoss,
-    StreamedRows,
-    accelerated,
-    certified_minimum,
-    certify,
-    error_bound,
-    fit_core,
-    fit_linear,
-    fit_plan,
-    minimise,
-    newton,
-    plan_linear,
-    solver,
-)
+from sidelight.regression import fit_core, solver
 from sidelight.regression.double_double import DoubleDouble
-from sidelight.regression.fit_core import certified_point
-from sidelight.regression.objective import _evaluate, fine_gradient
-from sidelight.regression.solver import refine
+from sidelight.regression.fit_core import certified_minimum, certified_point, fit_linear, fit_plan
+from sidelight.regression.losses import HuberLoss, LogCoshLoss, LogisticLoss, SmoothedHingeLoss, SoftmaxLoss
+from sidelight.regression.objective import Objective, _evaluate, certify, error_bound, fine_gradient
+from sidelight.regression.plan import plan_linear
+from sidelight.regression.rows import BoundedArrays, RowPolicy, StreamedRows
+from sidelight.regression.solver import accelerated, minimise, newton, refine
 from sidelight.testing import SeededEntropy
 
 

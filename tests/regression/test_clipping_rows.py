@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from sidelight.errors import RangeError
-from sidelight.regression import bounded_rows
-from sidelight.regression.rows import side_by_side
+from sidelight.regression.rows import bounded_rows, side_by_side
 
 
 def exact_square(row):

@@ -9,8 +9,8 @@ import scipy.sparse
 from sidelight.errors import RangeError
 from sidelight.guarantees import Person
 from sidelight.noise import OSEntropy, Source
-from sidelight.regression import (
-    BoundedArrays,
+from sidelight.regression.fit_core import fit_linear, fit_plan
+from sidelight.regression.losses import (
     ClippedSquaredLoss,
     HuberLoss,
     LogCoshLoss,
@@ -18,11 +18,9 @@ from sidelight.regression import (
     PoissonLoss,
     SmoothedHingeLoss,
     SoftmaxLoss,
-    StreamedRows,
-    fit_linear,
-    fit_plan,
-    plan_linear,
 )
+from sidelight.regression.plan import plan_linear
+from sidelight.regression.rows import BoundedArrays, StreamedRows
 from sidelight.testing import SeededEntropy
 
 BINARY = LogisticLoss(classes=(0, 1))

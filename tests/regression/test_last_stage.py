@@ -10,22 +10,20 @@ import pytest
 
 from sidelight.mechanisms.objective_perturbation import grid_exponent
 from sidelight.noise import Source
-from sidelight.regression import (
-    BoundedArrays,
+from sidelight.regression.fit_core import certified_point, fit_plan
+from sidelight.regression.losses import (
     ClippedSquaredLoss,
     HuberLoss,
     LogCoshLoss,
     LogisticLoss,
-    Objective,
     OneVsRestLoss,
     PoissonLoss,
     SmoothedHingeLoss,
     SoftmaxLoss,
-    certify,
-    fit_plan,
-    plan_linear,
 )
-from sidelight.regression.fit_core import certified_point
+from sidelight.regression.objective import Objective, certify
+from sidelight.regression.plan import plan_linear
+from sidelight.regression.rows import BoundedArrays
 from sidelight.testing import SeededEntropy
 
 LOSSES = [

@@ -11,8 +11,8 @@ import pytest
 import sidelight as sl
 from sidelight.accounting.loss_distributions import compose
 from sidelight.mechanisms.objective_perturbation import LossShape, ObjectivePerturbation, calibrate_objective
-from sidelight.regression import OneVsRestLoss, SoftmaxLoss
 from sidelight.regression.estimators.fit_query import plan_one_vs_rest, smallest_noise, together
+from sidelight.regression.losses import OneVsRestLoss, SoftmaxLoss
 from sidelight.testing import SeededSession
 
 LOGISTIC = LossShape(gradient=Fraction(1), curvature=Fraction(1, 4), envelope="logistic", sign_definite=True)

@@ -13,18 +13,11 @@ from sidelight.errors import BudgetError, RangeError, SidelightError
 from sidelight.guarantees.conversions import gdp_within
 from sidelight.noise import Source
 from sidelight.privacy_page import report_bound
-from sidelight.regression import (
-    BoundedArrays,
-    LogCoshLoss,
-    LogisticLoss,
-    PoissonLoss,
-    RowPolicy,
-    SmoothedHingeLoss,
-    SoftmaxLoss,
-)
+from sidelight.regression.losses import LogCoshLoss, LogisticLoss, PoissonLoss, SmoothedHingeLoss, SoftmaxLoss
 from sidelight.regression.model_predictions import PredictedFit
 from sidelight.regression.predicted_objective import plan_with_predictions, row_losses
 from sidelight.regression.prediction_sources import predictions_of
+from sidelight.regression.rows import BoundedArrays, RowPolicy
 from sidelight.testing import SeededEntropy
 
 RNG = np.random.default_rng(31)

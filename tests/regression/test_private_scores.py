@@ -132,7 +132,7 @@ class TestRowCheck:
     def test_it_agrees_with_the_fit(self) -> None:
         from fractions import Fraction
 
-        from sidelight.regression import bounded_rows
+        from sidelight.regression.rows import bounded_rows
 
         X = np.random.default_rng(1).normal(size=(500, 3)) / 2
         clipped, _, _ = bounded_rows(X, data_norm=Fraction(1), on_violation="clip")

@@ -10,28 +10,22 @@ from test_certificates import problem
 
 from sidelight.errors import RangeError
 from sidelight.noise import Source
-from sidelight.regression import (
-    BoundedArrays,
+from sidelight.regression.curator import full_hessian, losses_at
+from sidelight.regression.double_double import DoubleDouble
+from sidelight.regression.fit_core import certified_point, private_fit
+from sidelight.regression.losses import (
     HuberLoss,
     LogCoshLoss,
     LogisticLoss,
     PoissonLoss,
-    RowPolicy,
     SmoothedHingeLoss,
     SoftmaxLoss,
-    StreamedRows,
-    certify,
-    error_bound,
-    minimise,
-    plan_linear,
 )
-from sidelight.regression.curator import full_hessian, losses_at
-from sidelight.regression.double_double import DoubleDouble
-from sidelight.regression.fit_core import certified_point, private_fit
-from sidelight.regression.objective import _evaluate, fine_gradient
-from sidelight.regression.plan import certified
+from sidelight.regression.objective import _evaluate, certify, error_bound, fine_gradient
+from sidelight.regression.plan import certified, plan_linear
 from sidelight.regression.public_regulariser import PublicBounds, PublicRegulariser
-from sidelight.regression.solver import refine
+from sidelight.regression.rows import BoundedArrays, RowPolicy, StreamedRows
+from sidelight.regression.solver import minimise, refine
 from sidelight.testing import SeededEntropy
 
 RNG = np.random.default_rng(21)

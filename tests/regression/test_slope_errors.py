@@ -6,7 +6,8 @@ import mpmath
 import numpy as np
 import pytest
 
-from sidelight.regression import (
+from sidelight.regression.double_double import DoubleDouble
+from sidelight.regression.losses import (
     ClippedSquaredLoss,
     HuberLoss,
     LogCoshLoss,
@@ -16,7 +17,6 @@ from sidelight.regression import (
     SmoothedHingeLoss,
     SoftmaxLoss,
 )
-from sidelight.regression.double_double import DoubleDouble
 
 ROW_NORM = Fraction(3, 2)
 

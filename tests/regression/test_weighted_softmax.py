@@ -10,7 +10,7 @@ import pytest
 from sidelight.errors import RangeError
 from sidelight.mechanisms.objective_perturbation import ObjectivePerturbation
 from sidelight.mechanisms.objective_perturbation.privacy_loss import curvature_shift
-from sidelight.regression import SoftmaxLoss
+from sidelight.regression.losses import SoftmaxLoss
 
 CLASSES = ("a", "b", "c", "d")
 WEIGHTS = (Fraction(1, 2), 1, 3, 2)

@@ -82,7 +82,8 @@ def fit_linear(
     Accuracy: the minimum of the regularised objective, moved by noise of the Gaussian mechanism's size in the gradient.
 
     >>> from sidelight.noise import OSEntropy, Source
-    >>> from sidelight.regression import LogisticLoss, fit_linear
+    >>> from sidelight.regression.losses import LogisticLoss
+    >>> from sidelight.regression.fit_core import fit_linear
     >>> X, y = np.array([[0.5, 0.1], [-0.4, 0.2]] * 500), np.array([1, 0] * 500)
     >>> loss = LogisticLoss(classes=(0, 1))
     >>> with Source(OSEntropy()) as source:
