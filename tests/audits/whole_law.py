@@ -20,7 +20,7 @@ import numpy as np
 from sidelight.aggregates import ranks_of_codes
 from sidelight.grid import Grid
 from sidelight.mechanisms import rank_selection
-from sidelight.predictions.compiled import CompiledPrior, Line
+from sidelight.predictions.compiled import CompiledPrior, FlooredLine
 
 Law = dict[Any, Fraction]
 DIGITS = 50
@@ -35,8 +35,8 @@ class Steps:
 
     many = False
 
-    def line(self, index: int) -> Line:
-        return Line(index, index + 1, 0, self.at(index), 1)
+    def line(self, index: int) -> FlooredLine:
+        return FlooredLine(index, index + 1, 0, self.at(index), 1)
 
     def at(self, index: int) -> int:
         return self._heights[min(max(index - self._first, 0), len(self._heights) - 1)]

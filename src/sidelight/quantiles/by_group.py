@@ -157,20 +157,13 @@ class PreparedCellPriors(SurePrepared):
 
     Guarantee: that of both parts together. The total is released first; the groups' trees then run with priors that
     are public, or made of what was released.
-
-    Args:
-        groups: The groups' part.
-        cells: The labels of each group.
-        known: The priors of groups of which something is known.
-        total: The quantiles of all rows that the others borrow from.
-        default: The prior of someone who knows nothing.
     """
 
     groups: PreparedGroupQuantiles
-    cells: tuple[Cell, ...]
-    known: Mapping[Cell, CellPrior]
-    total: PreparedQuantiles | None
-    default: Prior
+    cells: tuple[Cell, ...]  # the labels of each group
+    known: Mapping[Cell, CellPrior]  # the priors of groups of which something is known
+    total: PreparedQuantiles | None  # the quantiles of all rows that the others borrow from
+    default: Prior  # of someone who knows nothing
 
     def run(self, table: Table, source: Source) -> Answer:
         """Release the total if groups borrow from it, then each group's quantiles with its own priors."""

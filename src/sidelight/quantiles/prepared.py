@@ -229,10 +229,7 @@ class PreparedGroupQuantiles(PreparedQuantiles):
     def run(self, table: Table, source: Source, *, by_cell: Sequence[CellPrior] | None = None) -> Answer:
         """Count ranks in one pass over the column, count the rows of each group, and release its levels.
 
-        Args:
-            table: The rows.
-            source: Of the noise.
-            by_cell: Priors of each group's own, one for each level; public, or released before.
+        `by_cell` are priors of each group's own, one for each level; public, or released before.
         """
         by_group = collect_group_ranks(table, self.column, self.grid, source, groups=self.groups)
         sizes = np.array([ranks.size for ranks in by_group], np.int64)

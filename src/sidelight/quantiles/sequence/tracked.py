@@ -108,7 +108,12 @@ class PubTrack:
             )
 
     def numbers_of(self, given: Floats, day: datetime.date) -> Floats:
-        """Return the public features of a day: its weekday, one of seven, and those that were given."""
+        """Return the public features of a day: its weekday, one of seven, and those that were given.
+
+        Args:
+            given: The features that came with it.
+            day: The day.
+        """
         if not self.weekdays:
             return given
         return np.concatenate([[float(day.weekday() == each) for each in range(7)], given])
