@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 
-from sidelight.aggregates.coding import SideBySide
+from sidelight.aggregates.coding import CombinedCoding
 from sidelight.errors import SchemaError, nearest
 from sidelight.records import Category, Number, Schema, Table
 from sidelight.records.rows import Wanted
@@ -127,7 +127,7 @@ class TableEncoding(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # s
 
         A missing number counts as the middle of its range, a label that is not listed as none.
         """
-        coding = SideBySide(self.encoder.codings)
+        coding = CombinedCoding(self.encoder.codings)
         wanted = Wanted(numbers=coding.numbers, texts=coding.texts)
         blocks: list[Any] = []
         for batch in table.rows.batches(wanted):

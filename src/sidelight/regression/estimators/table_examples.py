@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sidelight.aggregates.coding import Coding, SideBySide
+from sidelight.aggregates.coding import Coding, CombinedCoding
 from sidelight.aggregates.collect import coded_rows, rows_that_count
 from sidelight.errors import SchemaError, nearest
 from sidelight.predictions import PublicData
 from sidelight.records import Category, Number, Schema, Table
-from sidelight.records.rows import ReducesAway
+from sidelight.records.rows import DistributedRows
 from sidelight.regression.descent.away_rows import AwayExamples
 from sidelight.regression.estimators.table_encoding import TableEncoding
 from sidelight.regression.losses import Floats
@@ -41,7 +41,7 @@ class TableExamples:
     @cached_property
     def coding(self) -> Coding:
         """How a row becomes integers: its features, then its target."""
-        return SideBySide((*self.encoding.encoder.codings, coding_of(self.target)))
+        return CombinedCoding((*self.encoding.encoder.codings, coding_of(self.target)))
 
     @property
     def features(self) -> int:
@@ -59,7 +59,7 @@ class TableExamples:
 
     def where_they_are(self, table: Table, policy: RowPolicy) -> StreamedRows | AwayExamples:
         """Return the bounded records for sums alone: of a place that hands none over, what its workers are to do."""
-        if not isinstance(table.rows, ReducesAway):
+        if not isinstance(table.rows, DistributedRows):
             return self.bounded(table, policy)
         return AwayExamples(table.rows, rows_that_count(table, self.coding), self.decoder, policy)
 
