@@ -90,7 +90,9 @@ class GroupSums:
     def fold(self, state: Whole, codes: CodeArrays) -> Whole:
         for start in range(0, len(codes[0]), _CHUNK):
             part = tuple(code[start : start + _CHUNK] for code in codes)
-            add_terms(state, self._cells(part), self.terms_of(part[len(self.groups.axes) :]))
+            values = zip(self.values, part[len(self.groups.axes) :], strict=False)
+            clamped = [value.clamped(code) for value, code in values]
+            add_terms(state, self._cells(part), [term(clamped[of]) for of, term in self.terms])
         return state
 
     @property
@@ -134,11 +136,6 @@ class GroupSums:
 
     def _cells(self, codes: CodeArrays) -> Whole:
         return cells_of(codes, self.groups.shape, len(codes[0]))
-
-    def terms_of(self, codes: CodeArrays) -> list[Whole]:
-        """Return the terms of rows by the codes of their values."""
-        clamped = [value.clamped(code) for value, code in zip(self.values, codes, strict=False)]
-        return [term(clamped[of]) for of, term in self.terms]
 
 
 def _itself(code: Any) -> Any:

@@ -7,7 +7,7 @@ column of undeclared labels, whose groups are known only after rows are read.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
 from typing import Any
@@ -131,12 +131,7 @@ def groups_of(
     if where is not None:
         filtered(EveryRow("", is_number=True), where, schema)
     norms, cap = _limits(schema, given, max_groups, max_rows_per_group, totals=totals, neighbours=neighbours)
-    cap = UnitCap(
-        rows=cap.rows,
-        group_codes=len(axes) + (label is not None),
-        groups=cap.groups,
-        per_group=cap.per_group,
-    )
+    cap = replace(cap, group_codes=len(axes) + (label is not None))
     found = Groups(schema=schema, axes=tuple(axes), label=label, where=where, cap=cap, norms=norms, totals=totals)
     if found.cells > MOST_GROUPS:
         raise RangeError(f"by has {found.cells} groups, at most {MOST_GROUPS} fit; use fewer columns or labels")

@@ -126,7 +126,8 @@ def nonprivate_check(table: Table) -> NonPrivateCheck:
     """
     table.check_records()
     counting = [_Counting(column) for column in table.schema.columns]
-    texts = [each for each in counting if isinstance(each.column, Number) and _is_untyped(table, each.column)]
+    untyped = {name for name, found in table.rows.types.items() if found.kind in ("any", "text")}
+    texts = [each for each in counting if isinstance(each.column, Number) and each.column.name in untyped]
     labelled = tuple(each.name for each in table.schema.columns if isinstance(each, (Category, Label)))
     person = table.schema.person
     wanted = Wanted(
@@ -230,10 +231,6 @@ class _Counting:
             looks_like=tuple(self.forms.most_common()),
             unknown_labels=tuple(self.labels.most_common(_MOST_LABELS)),
         )
-
-
-def _is_untyped(table: Table, column: Column) -> bool:
-    return table.rows.types[column.name].kind in ("any", "text")
 
 
 def counted_texts(cells: TextCells | WholeIds) -> Counter[str | None]:

@@ -319,18 +319,11 @@ def stream_at_once(frame: nw.LazyFrame[Any], columns: tuple[str, ...]) -> Iterat
 Result = TypeVar("Result")
 
 
-@runtime_checkable
-class FindsFaults(Protocol):
-    """A source that can tell afterwards why it could not be read."""
-
-    def fault(self) -> str | None:
-        """Return what is wrong with a file, quoting no cell; None if nothing is visible from outside."""
-
-
-def hide_engine_errors(action: Callable[[], Result], *, rows: object = None) -> Result:
+def hide_engine_errors(action: Callable[[], Result], *, rows: object = None, message: str | None = None) -> Result:
     """Run an action that reads rows; replace an engine's error, which may quote cells, by one that quotes nothing.
 
-    The new error names a file that is gone or was changed, if the source (`rows`) finds one.
+    Its message is the given one, or that of the source: `rows.fault()`, if it has that method, returns what is wrong
+    with a file that is gone or was changed, quoting no cell, or None.
     """
     try:
         return action()
@@ -339,10 +332,10 @@ def hide_engine_errors(action: Callable[[], Result], *, rows: object = None) -> 
     except BaseException:  # a panic of Polars is no Exception
         pass
     # Outside the handler, so that the engine's error is not kept as the context of this one.
-    found = rows.fault() if isinstance(rows, FindsFaults) else None
-    if found is not None:
-        raise SourceError(found)
+    if message is None and hasattr(rows, "fault"):
+        message = rows.fault()
     raise SourceError(
-        "the engine failed while it read the rows; its message is withheld because it may quote a record: "
+        message
+        or "the engine failed while it read the rows; its message is withheld because it may quote a record: "
         "check that the file is whole and readable, and that there is enough memory"
     )

@@ -63,7 +63,6 @@ class Schema:
                     f"a schema is a list of Number, Category, Label and PersonId, got {type(column).__name__} in it; "
                     'write schema=[sl.Number("age"), sl.Category("sex", ["F", "M"])]'
                 )
-        given = tuple(given)
         names = [column.name for column in given]
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:

@@ -239,21 +239,17 @@ def _cell(column: str, kind: ColumnType) -> str:
     return f"CASE WHEN {column} IS NOT NULL THEN {limited} END"
 
 
-class _Before:
-    """The message for a failure before any row."""
-
-    def fault(self) -> str:
-        return (
-            "the PostgreSQL server refused to describe the table, or to begin reading it; its message is withheld "
-            "because it may quote a record: check by psql that this user may read it, and that nobody is changing it"
-        )
+_REFUSED = (
+    "the PostgreSQL server refused to describe the table, or to begin reading it; its message is withheld because it "
+    "may quote a record: check by psql that this user may read it, and that nobody is changing it"
+)
 
 
 def _described(address: str, ask: Callable[[Any], Result]) -> Result:
     """Ask the server about a table on a new connection; its error messages are not shown."""
     connection = _connected(address)
     try:
-        return hide_engine_errors(lambda: ask(connection), rows=_Before())
+        return hide_engine_errors(lambda: ask(connection), message=_REFUSED)
     finally:
         _close(connection)
 
@@ -278,7 +274,7 @@ def _connected(address: str, *, begin: str = _ONE_MOMENT) -> Any:
         )
     begun = False
     try:
-        hide_engine_errors(lambda: _begin(connection, begin), rows=_Before())
+        hide_engine_errors(lambda: _begin(connection, begin), message=_REFUSED)
         begun = True
     finally:
         if not begun:
