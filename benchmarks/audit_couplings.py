@@ -23,7 +23,7 @@ import numpy as np
 
 from benchmarks.audit_sources import CELLS, SOURCES, NotWritableError, Source
 from benchmarks.measuring import sized
-from sidelight.aggregates.coding import CategoryCoding, Coding, NumberCoding, SideBySide
+from sidelight.aggregates.coding import CategoryCoding, Coding, CombinedCoding, NumberCoding
 from sidelight.aggregates.collect import coded_frame, coded_rows
 from sidelight.aggregates.fixed_point import FixedPoint
 from sidelight.grid import Grid
@@ -163,7 +163,7 @@ def _codes(table: Table, source: Source, trial: Trial, lowering: str) -> Counter
         parts.append(NumberCoding("cell", FixedPoint.on_grid(table.schema.number("cell"), GRID)))
     elif trial.kind == "category":
         parts.append(CategoryCoding(table.schema.category("cell")))
-    coding = SideBySide(tuple(parts))
+    coding = CombinedCoding(tuple(parts))
     if lowering == "engine":
         frame, columns = coded_frame(table, coding)
         batches = list(table.rows.stream(frame, columns))

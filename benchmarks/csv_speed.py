@@ -21,7 +21,7 @@ import pandas as pd
 
 from benchmarks.measuring import peak_gigabytes, processor_time, sized, timed
 from sidelight.records import Number, Table
-from sidelight.records.engines.scanning import scan
+from sidelight.records.engines.csv import scan
 from sidelight.records.rows import Wanted
 
 ROWS = sized(1_000_000, 1_000)

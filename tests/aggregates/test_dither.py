@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from sidelight.aggregates import ranks as dither
-from sidelight.aggregates.ranks import Atom, heads
+from sidelight.aggregates.ranks import TiedRecords, heads
 from sidelight.noise import Source, integers_below
 from sidelight.testing import SeededEntropy
 
@@ -22,7 +22,7 @@ def source(seed):
 
 def lazy_answers(count, seed, monkeypatch_threshold):
     """Ask a fresh atom a fixed list of questions, in an order that leaves much unseen."""
-    atom, bits = Atom(count, BITS), source(seed)
+    atom, bits = TiedRecords(count, BITS), source(seed)
     return (atom.order(2, bits), atom.below(3, bits), atom.order(count, bits), atom.below(6, bits))
 
 
@@ -66,7 +66,7 @@ def test_a_biased_split_is_noticed(monkeypatch):
 @pytest.mark.parametrize("count", [1, 7, 511, 513, 5000])
 def test_answers_belong_to_one_spread(count):
     """below and order of one atom agree with each other whatever was asked before."""
-    atom, bits = Atom(count, 12), source(count)
+    atom, bits = TiedRecords(count, 12), source(count)
     offsets = [atom.order(k, bits) for k in range(count, 0, -1)][::-1]
     assert offsets == sorted(offsets)
     assert all(0 <= offset < 2**12 for offset in offsets)
@@ -106,7 +106,7 @@ def test_a_heavy_atom_is_cheap():
             Counting.read_bytes += nbytes
             return SeededEntropy(1).read(nbytes)
 
-    atom = Atom(10**7, 20)
+    atom = TiedRecords(10**7, 20)
     atom.order(5 * 10**6, Source(Counting()))
     assert Counting.read_bytes < 4 * 10**6
-    assert repr(atom) == "Atom(private)"
+    assert repr(atom) == "TiedRecords(private)"

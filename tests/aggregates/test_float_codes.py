@@ -13,7 +13,7 @@ import pytest
 
 import sidelight as sl
 from sidelight.aggregates import collect_ranks
-from sidelight.aggregates.float_codes import FloatCodes
+from sidelight.aggregates.fixed_point import FloatCodes
 from sidelight.grid import FloatGrid, float_code
 from sidelight.noise import OSEntropy, Source
 from sidelight.records import Drop, Fill, Number

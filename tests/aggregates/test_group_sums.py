@@ -17,10 +17,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_conformance import SOURCES, rows
 
+from sidelight.aggregates.bounded import ContributionBounds, sqrt_up
 from sidelight.aggregates.collect_ranks import collect_codes, collect_group_ranks, collect_ranks
 from sidelight.aggregates.group_sums import distinct_counts, group_counts, group_statistics
 from sidelight.aggregates.groups import declared_max_groups, groups_of
-from sidelight.aggregates.unit_norms import UnitNorms, sqrt_up
 from sidelight.aggregates.values import LEVELS, total_of, value_of
 from sidelight.errors import RangeError, SchemaError
 from sidelight.grid import Grid
@@ -166,14 +166,14 @@ def test_the_vectors_of_one_row(levels):
 def test_norms_by_brute_force():
     """R1: all ways to put at most k rows into groups, at most g of them, at most m in each."""
     for k, g, m in product(range(1, 6), repeat=3):
-        norms = UnitNorms(rows=k, groups=g, per_group=m)
+        norms = ContributionBounds(rows=k, groups=g, per_group=m)
         vectors = [v for v in product(range(m + 1), repeat=g) if sum(v) <= k]
         assert norms.l0 == max(sum(x > 0 for x in v) for v in vectors)
         assert norms.l1 == max(map(sum, vectors))
         assert norms.l2_squared == max(sum(x * x for x in v) for v in vectors)
         assert norms.linf == max(map(max, vectors))
         if g * (m + 1) <= 9:
-            replaced = UnitNorms(rows=k, groups=g, per_group=m, neighbours=Neighbours.REPLACE)
+            replaced = ContributionBounds(rows=k, groups=g, per_group=m, neighbours=Neighbours.REPLACE)
             moves = [[a - b for a, b in zip(u + (0,) * g, (0,) * g + v, strict=True)] for u in vectors for v in vectors]
             assert replaced.l0 == max(sum(x != 0 for x in w) for w in moves)
             assert replaced.l1 == max(sum(map(abs, w)) for w in moves)
@@ -193,7 +193,7 @@ def test_norms_by_brute_force_to_eight():
                     yield (first, *rest)
 
     for k, g, m in product(range(1, 9), repeat=3):
-        norms = UnitNorms(rows=k, groups=g, per_group=m)
+        norms = ContributionBounds(rows=k, groups=g, per_group=m)
         found = list(partitions(k, g, m))
         assert norms.l2_squared == max(sum(x * x for x in v) for v in found)
         assert (norms.l0, norms.l1) == (max(map(len, found)), max(map(sum, found)))
@@ -204,10 +204,10 @@ def test_norms_by_brute_force_to_eight():
 )
 def test_norms_of_the_specification(limits, square):
     k, g, m = limits
-    norms = UnitNorms(rows=k, groups=g, per_group=m)
+    norms = ContributionBounds(rows=k, groups=g, per_group=m)
     assert norms.l2_squared == square
     assert norms.sensitivity("l2", 3) >= 3 * Fraction(math.isqrt(square * 10**12), 10**6)
-    signed = UnitNorms(rows=k, groups=g, per_group=m, neighbours=Neighbours.REPLACE)
+    signed = ContributionBounds(rows=k, groups=g, per_group=m, neighbours=Neighbours.REPLACE)
     assert signed.sensitivity("l2", signed=True) == sqrt_up(4 * square)
     assert signed.sensitivity("l2") == sqrt_up(2 * square)
     assert sqrt_up(2) ** 2 > 2 > (sqrt_up(2) - Fraction(1, 2**40)) ** 2
@@ -428,7 +428,7 @@ def test_totals_of_persons():
     assert found.values[0].value.tolist() == [107, 93]
     assert found.values[0].sensitivity == 100
     codes = collect_codes(table, total.coding, groups)
-    assert [codes.atom_at(k)[0] for k in (1, 2)] == [7, 120]
+    assert [codes.tie_at(k)[0] for k in (1, 2)] == [7, 120]
     wide = total_of(table.schema, "x", lower=0, upper=2**40)
     assert wide.divisor > 1 or wide.levels <= LEVELS
     with pytest.raises(RangeError, match="total_of"):
@@ -441,7 +441,7 @@ def test_totals_at_the_end_of_the_integers():
     table = Table({"p": ["a"] * 5, "x": [big] * 5}, schema=[PersonId("p", max_rows=1), Number("x")])
     value = total_of(table.schema, "x", step=1)
     assert value.levels <= LEVELS
-    assert collect_codes(table, value.coding, groups_of(table.schema, totals=True)).atom_at(1)[0] == 5 * 2**40
+    assert collect_codes(table, value.coding, groups_of(table.schema, totals=True)).tie_at(1)[0] == 5 * 2**40
 
 
 def test_intervals_of_values():
@@ -488,6 +488,6 @@ def test_public_mistakes():
     with pytest.raises(SchemaError, match="PersonId"):
         groups_of(Schema([Category("c", ["a"])]), by="c", totals=True)
     once = Schema([Category("c", ["a"], per_person=1), Category("d", ["b"], per_person=2), PersonId("p", max_rows=9)])
-    assert groups_of(once, by="c").norms == UnitNorms(rows=9, groups=1, per_group=9)
+    assert groups_of(once, by="c").norms == ContributionBounds(rows=9, groups=1, per_group=9)
     assert declared_max_groups(once, ["c", "d"]) == 2
     assert groups_of(once).norms.l2_squared == 81

@@ -12,10 +12,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidelight.aggregates.celled_moments import CelledMoments, CelledVector, moments_by_cell
 from sidelight.aggregates.collect import collect
-from sidelight.aggregates.mapped_moments import as_table, mapped_aggregate, mapped_moments
-from sidelight.aggregates.mapped_vector import RowMap, affine
+from sidelight.aggregates.mapped_vector import (
+    CelledMoments,
+    CelledVector,
+    RowMap,
+    affine,
+    as_table,
+    mapped_aggregate,
+    mapped_moments,
+    moments_by_cell,
+)
 from sidelight.aggregates.moments import MomentState
 from sidelight.errors import RangeError, SourceError
 from sidelight.guarantees.claims import Neighbours, Person, Row

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sidelight.aggregates.clipped_vector import ClippedVector
-from sidelight.aggregates.coding import CategoryCoding, NumberCoding, SideBySide
+from sidelight.aggregates.coding import CategoryCoding, CombinedCoding, NumberCoding
 from sidelight.aggregates.counts import CellCounts
 from sidelight.aggregates.fixed_point import FixedPoint
 from sidelight.aggregates.moments import ClippedMoments
@@ -21,7 +21,7 @@ from sidelight.records import Category, Number
 
 X = NumberCoding("x", FixedPoint.on_grid(Number("x"), Grid(resolution=Fraction(1), first=-3, last=4)))
 AGGREGATES = {
-    "counts": CellCounts(coding=SideBySide((X, CategoryCoding(Category("c", ["a"])))), rows_per_unit=1, unit=Row()),
+    "counts": CellCounts(coding=CombinedCoding((X, CategoryCoding(Category("c", ["a"])))), rows_per_unit=1, unit=Row()),
     "sum": ClippedSum(coding=X, rows_per_unit=1, unit=Row(), centre=1),
     "moments": ClippedMoments(
         coding=ClippedVector(

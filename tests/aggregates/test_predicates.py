@@ -8,11 +8,14 @@ from fractions import Fraction
 from functools import cache
 
 import numpy as np
+import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_conformance import SOURCES, as_numpy, rows
 
+import sidelight as sl
+from sidelight.aggregates import row_count
 from sidelight.aggregates.coding import EveryRow
 from sidelight.aggregates.collect import collect
 from sidelight.aggregates.counts import CellCounts
@@ -23,7 +26,7 @@ from sidelight.records import Category, Drop, Fill, Number, Schema, Table
 from sidelight.records.expressions import (
     Arithmetic,
     Compare,
-    Cut,
+    CutExpression,
     IsIn,
     IsMissing,
     Joined,
@@ -142,7 +145,7 @@ def evaluate(whole, row):
     if isinstance(whole, Lookup):
         keys = [held(whole.of, key) if isinstance(parts[0], Fraction) else key for key, _ in whole.entries]
         return whole.entries[keys.index(parts[0])][1] if parts[0] in keys else whole.default
-    assert isinstance(whole, Cut)
+    assert isinstance(whole, CutExpression)
     edges = [held(whole.of, edge) for edge in whole.edges]
     below = sum(edge <= parts[0] for edge in edges)
     if whole.outside == "keep":
@@ -272,3 +275,15 @@ def test_where_must_be_a_condition():
         filtered(EveryRow("x", is_number=True), col("y") + 1, schema)
     with pytest.raises(SchemaError, match="granularity"):
         ExpressionCoding(col("x"), schema)
+
+
+@pytest.mark.parametrize("person", [False, True])
+def test_every_row_of_a_schema_of_labels_alone(person: bool) -> None:
+    """A schema without a number is counted by its first text column, also where that cell is missing."""
+    schema = Schema([sl.Label("employer"), *([sl.PersonId("p", max_rows=1)] if person else [])])
+    every = EveryRow.of(schema)
+    assert (every.numbers, every.texts, every.ranges, every.drops) == ((), ("employer",), ((0, 0),), False)
+    rows = {"employer": ["a", None, "b", ""], "p": ["x", "x", "y", None]}
+    for table in (sl.Table(rows, schema=schema), sl.Table(pl.DataFrame(rows).lazy(), schema=schema)):
+        for lowering in ("batches", "engine")[: 1 if table.in_memory else 2]:
+            assert row_count(table, lowering=lowering).value == (2 if person else 4)

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from sidelight.aggregates import collect_ranks, ranks_of_codes
 from sidelight.aggregates.collect_ranks import CodeBuffer
-from sidelight.aggregates.fixed_point import FixedPoint
-from sidelight.aggregates.float_codes import FloatCodes
+from sidelight.aggregates.fixed_point import FixedPoint, FloatCodes
 from sidelight.aggregates.ranks import CountedCodes, DitheredRanks, SortedCodes, SortedFloats, order_codes
 from sidelight.errors import RangeError
 from sidelight.grid import FloatGrid, Grid
@@ -43,13 +42,13 @@ def test_sorted_and_counted_codes_agree(codes, probe):
         expected = (sum(c < code for c in codes), sum(c <= code for c in codes))
         assert ordered.span(code) == tallied.span(code) == expected
     for k, code in enumerate(sorted(codes), start=1):
-        assert ordered.atom_at(k) == tallied.atom_at(k) == (code, *ordered.span(code))
+        assert ordered.tie_at(k) == tallied.tie_at(k) == (code, *ordered.span(code))
 
 
 @given(code_lists)
 def test_order_codes_is_sorting(codes):
     ordered = order_codes(np.array(codes, np.int64))
-    assert [ordered.atom_at(k)[0] for k in range(1, len(codes) + 1)] == sorted(codes)
+    assert [ordered.tie_at(k)[0] for k in range(1, len(codes) + 1)] == sorted(codes)
 
 
 @given(code_lists, st.integers(0, 12))
@@ -146,7 +145,7 @@ def check_monoid(first, second, third):
 
     def finished(buffer):
         codes = buffer.finish()
-        return [codes.atom_at(k)[0] for k in range(1, codes.size + 1)]
+        return [codes.tie_at(k)[0] for k in range(1, codes.size + 1)]
 
     everything = finished(folded(first + second + third))
     assert finished(folded(first).merge(folded(second)).merge(folded(third))) == everything
@@ -175,11 +174,11 @@ def test_many_repeated_codes_become_counts(monkeypatch):
         assert sum(buffer._used) < 1000
     codes = buffer.finish()
     expected = np.sort(encode.codes(values))
-    assert [codes.atom_at(k)[0] for k in (1, 25_000, 50_000)] == [expected[0], expected[24_999], expected[-1]]
+    assert [codes.tie_at(k)[0] for k in (1, 25_000, 50_000)] == [expected[0], expected[24_999], expected[-1]]
     distinct = CodeBuffer(encode)
     for start in range(0, 5000, 700):
         distinct.fold(np.arange(start, start + 700.0))
-    assert distinct.finish().atom_at(5600)[0] == 5599
+    assert distinct.finish().tie_at(5600)[0] == 5599
 
 
 def test_a_record_alone_with_its_code_is_spread_like_any_other():
@@ -222,9 +221,7 @@ def test_sorted_floats_answer_as_sorted_codes_do(bounds):
         codes = np.sort(FloatCodes.on_grid(Number("x"), grid).codes(values))
         by_code, by_float = SortedCodes(codes), SortedFloats(values.copy(), grid)
         assert by_float.size == by_code.size
-        assert [by_float.atom_at(k + 1) for k in range(len(codes))] == [
-            by_code.atom_at(k + 1) for k in range(len(codes))
-        ]
+        assert [by_float.tie_at(k + 1) for k in range(len(codes))] == [by_code.tie_at(k + 1) for k in range(len(codes))]
         asked = {grid.first, grid.last, *codes.tolist(), *(codes[codes < grid.last] + 1).tolist()}
         assert all(by_float.span(code) == by_code.span(code) for code in asked)
 

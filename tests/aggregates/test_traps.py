@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 from sidelight.aggregates import cell_counts, clipped_moments, clipped_sum, grid_counts
-from sidelight.aggregates.engine_sums import engine_sums
+from sidelight.aggregates.sums import engine_sums
 from sidelight.errors import RangeError, SchemaError
 from sidelight.grid import Grid
 from sidelight.guarantees.claims import Neighbours

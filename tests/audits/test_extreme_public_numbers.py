@@ -15,7 +15,7 @@ import pytest
 from at_the_seam import compare
 
 import sidelight as sl
-from sidelight.aggregates.mapped_moments import mapped_moments
+from sidelight.aggregates.mapped_vector import mapped_moments
 from sidelight.covariance import Choice
 from sidelight.covariance.eigenvector_methods import difference, on_integers
 from sidelight.covariance.private_choice import _distances, _steps_apart

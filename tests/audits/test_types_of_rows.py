@@ -26,7 +26,7 @@ ALLOWED = {
     "gaussians/questions.py:PairedRows.read": "columns that a table's engine read: float64",
     "gaussians/row_reader.py:CleanBlocks.__call__": "columns that a table's engine read: float64",
     "group_table.py:_column": "released numbers",
-    "noise/categorical.py:_integers": "integers that the library made; others are refused by type",
+    "noise/integers_and_coins.py:_integers": "integers that the library made; others are refused by type",
     "predictions/public_data.py:PublicData.__post_init__": "public data",
     "predictions/public_data.py:PublicData.column": "public data",
     "regression/rows.py:bounded_rows": "rows that Examples or an engine read already; others are refused by type",

@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 
 import sidelight as sl
-from sidelight.aggregates.celled_moments import moments_by_cell
-from sidelight.aggregates.mapped_vector import RowMap
+from sidelight.aggregates.mapped_vector import RowMap, moments_by_cell
 from sidelight.errors import NoiseError
 from sidelight.gaussians import questions
 from sidelight.gaussians.questions import Question

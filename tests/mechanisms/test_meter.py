@@ -348,7 +348,6 @@ def test_a_choice_wants_what_its_price_is_made_of() -> None:
 SAMPLERS = {
     "Categorical",
     "directions",
-    "discrete_gaussian",
     "discrete_laplace",
     "gamma",
     "geometric",

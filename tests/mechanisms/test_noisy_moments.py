@@ -11,9 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from sidelight.aggregates import mapped_moments
-from sidelight.aggregates.mapped_moments import as_table, mapped_aggregate
-from sidelight.aggregates.mapped_vector import RowMap
+from sidelight.aggregates import mapped_vector as mapped_moments
+from sidelight.aggregates.mapped_vector import RowMap, as_table, mapped_aggregate
 from sidelight.errors import RangeError, StrictError
 from sidelight.guarantees.claims import Neighbours
 from sidelight.mechanisms.budget import Budget

@@ -7,7 +7,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidelight.noise.tables import high_product, taylor_exp_neg
+from sidelight.noise.strips import high_product, taylor_exp_neg
 
 
 @given(st.integers(0, 2**64 - 1), st.integers(0, 2**53 - 1), st.booleans())

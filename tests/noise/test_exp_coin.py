@@ -7,9 +7,10 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from reference_samplers import exp_coin
 from scipy import stats
 
-from sidelight.noise import Source, exp_coin
+from sidelight.noise import Source
 from sidelight.testing import SeededEntropy
 
 

@@ -24,8 +24,7 @@ from sidelight.noise.enclosures import (
     exact_keep,
     exact_strip,
 )
-from sidelight.noise.strips import run_trials
-from sidelight.noise.tables import strip_tables
+from sidelight.noise.strips import run_trials, strip_tables
 
 LAWS = pytest.mark.parametrize("law", [GAUSS, EXPONENTIAL], ids=lambda law: law.name)
 

@@ -16,12 +16,12 @@ from noise_laws import (
     p_values,
     rounded_gaussian_pmf,
 )
+from reference_samplers import discrete_gaussian
 from scipy import stats
 
 from sidelight.noise import (
     OSEntropy,
     Source,
-    discrete_gaussian,
     discrete_laplace,
     rounded_gaussian,
 )

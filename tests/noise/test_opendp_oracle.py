@@ -7,12 +7,12 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from reference_samplers import discrete_gaussian
 from scipy import stats
 
 from sidelight.noise import (
     Categorical,
     Source,
-    discrete_gaussian,
     discrete_laplace,
     rounded_gaussian,
 )

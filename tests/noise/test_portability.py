@@ -17,6 +17,7 @@ PROGRAM = """
 import hashlib
 from fractions import Fraction
 import numpy as np
+from reference_samplers import discrete_gaussian
 from sidelight.noise import *
 from sidelight.testing import SeededEntropy
 source = Source(SeededEntropy(7))
@@ -36,7 +37,8 @@ DIGEST = "406f4643f89afde8"
 
 
 def run(extra: dict[str, str]) -> str:
-    environment = {**os.environ, **extra}
+    paths = os.pathsep.join(filter(None, [str(Path(__file__).parent), os.environ.get("PYTHONPATH")]))
+    environment = {**os.environ, "PYTHONPATH": paths, **extra}
     done = subprocess.run([sys.executable, "-c", PROGRAM], env=environment, capture_output=True, text=True, check=True)
     return done.stdout.strip()
 

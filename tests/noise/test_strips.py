@@ -7,9 +7,10 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from noise_laws import agrees, discrete_gaussian_pmf, laplace_pmf, p_values, rounded_gaussian_pmf
+from reference_samplers import discrete_gaussian
 from scripted import Dry, Played, Recorded
 
-from sidelight.noise import Source, discrete_gaussian, discrete_laplace, lattice, rounded_gaussian
+from sidelight.noise import Source, discrete_laplace, lattice, rounded_gaussian
 from sidelight.noise.enclosures import EXPONENTIAL, GAUSS, LazyReal, Strips, exact_floor, exact_keep, exact_strip
 from sidelight.noise.scales import fixed_point, scaled_floor, wrapped
 from sidelight.noise.strips import Draws, draw, run_trials
@@ -104,7 +105,7 @@ def test_replay(law: Strips) -> None:
 
 
 def settled_at_once(law: Strips, cell: int, keep: int) -> bool:
-    from sidelight.noise.tables import strip_tables
+    from sidelight.noise.strips import strip_tables
 
     tables = strip_tables(law.name)
     strip = int(tables.guide[cell])

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from sidelight.errors import NoiseError
-from sidelight.noise import tables as selfcheck
+from sidelight.noise import strips as selfcheck
 from sidelight.noise.enclosures import EXPONENTIAL, GAUSS, Strips, exp_neg
-from sidelight.noise.tables import LAST_STEP, step_table, strip_tables
+from sidelight.noise.strips import LAST_STEP, step_table, strip_tables
 
 LAWS = pytest.mark.parametrize("law", [GAUSS, EXPONENTIAL], ids=lambda law: law.name)
 

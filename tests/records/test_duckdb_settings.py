@@ -165,3 +165,44 @@ def test_columns_are_found_by_their_places() -> None:
     for lowering in ("batches", "engine"):
         assert clipped_sum(table, "X", lowering=lowering).value == 11
         assert cell_counts(table, ['a"b'], lowering=lowering).value.tolist() == [1, 1]
+
+
+MOVED = {
+    "a relation over a view": ("CREATE VIEW source AS SELECT * FROM t", "CREATE OR REPLACE VIEW source AS {0}"),
+    "a relation over a table": ("CREATE TABLE source AS SELECT * FROM t", "CREATE OR REPLACE TABLE source AS {0}"),
+}
+
+
+@pytest.mark.parametrize("how", MOVED)
+@pytest.mark.parametrize(
+    "changed",
+    [
+        "SELECT b, a FROM t",
+        "SELECT a, b AS c FROM t",
+        "SELECT a, CAST(b AS VARCHAR) AS b FROM t",
+        "SELECT a, b, 1 AS more FROM t",
+    ],
+)
+@pytest.mark.parametrize("by_name", [False, True], ids=["relation", "table="])
+def test_moved_columns_of_a_relation_are_refused(how: str, changed: str, *, by_name: bool) -> None:
+    """A column that was moved, renamed or retyped after `sl.Table` was made might be read for another."""
+    connection = duckdb.connect()
+    connection.execute("CREATE TABLE t AS SELECT 1 AS a, 2 AS b")
+    before, after = MOVED[how]
+    connection.execute(before)
+    schema = [sl.Number("a", lower=0, upper=9), sl.Number("b", lower=0, upper=9)]
+    source = {"table": "source"} if by_name else {}
+    table = Table(connection if by_name else connection.sql("SELECT * FROM source"), schema=schema, **source)
+    assert clipped_sum(table, "a", step=1).value == 1
+    connection.execute(after.format(changed))
+    for lowering in ("batches", "engine"):
+        with pytest.raises(sl.errors.SourceError):
+            clipped_sum(table, "a", step=1, lowering=lowering)  # type: ignore[arg-type]
+
+
+def test_a_relation_whose_columns_stay_is_read_again() -> None:
+    connection = duckdb.connect()
+    connection.execute("CREATE TABLE t AS SELECT 1 AS a, 2 AS b")
+    table = Table(connection.sql("SELECT * FROM t"), schema=[sl.Number("a", lower=0, upper=9)])
+    connection.execute("INSERT INTO t VALUES (3, 4)")
+    assert clipped_sum(table, "a", step=1).value == 4

@@ -11,11 +11,12 @@ from hypothesis import strategies as st
 
 from sidelight.errors import RangeError, SchemaError
 from sidelight.records import Category, Label, Number, PersonId, Schema
+from sidelight.records.expression_shapes import LabelShape, RealShape, StepShape, TruthShape
 from sidelight.records.expression_text import parse_expression
 from sidelight.records.expressions import (
     Arithmetic,
     Compare,
-    Cut,
+    CutExpression,
     IsIn,
     IsMissing,
     Joined,
@@ -25,7 +26,6 @@ from sidelight.records.expressions import (
     Not,
     col,
 )
-from sidelight.records.shapes import Labels, Reals, Steps, Truths
 
 SCHEMA = Schema(
     [
@@ -54,7 +54,9 @@ numeric = st.recursive(
         | st.builds(
             Lookup, inner, st.lists(st.tuples(constants, constants), max_size=3).map(tuple), st.none() | constants
         )
-        | st.builds(Cut, inner, st.lists(st.fractions(), max_size=3).map(tuple), st.sampled_from(["keep", "drop"]))
+        | st.builds(
+            CutExpression, inner, st.lists(st.fractions(), max_size=3).map(tuple), st.sampled_from(["keep", "drop"])
+        )
     ),
     max_leaves=5,
 )
@@ -103,7 +105,7 @@ def test_the_text_reads_back_as_the_same_tree(condition):
 def test_texts(text, meaning):
     found = parse_expression(text)
     assert str(found) == str(meaning)
-    assert isinstance(found.check(SCHEMA), Truths)
+    assert isinstance(found.check(SCHEMA), TruthShape)
 
 
 @pytest.mark.parametrize(
@@ -191,11 +193,11 @@ def test_numbers_that_make_no_sense(expression, words):
 
 
 def test_shapes():
-    assert col("income").check(SCHEMA) == Reals()
-    assert (col("age") * 2 + col("price")).check(SCHEMA) == Steps(Fraction(1, 100), 0, 25000)
-    assert (3 - col("age") / -4).check(SCHEMA) == Steps(Fraction(1, 4), 12, 132)
-    assert col("region").lookup({"N": "cold"}, default="warm").check(SCHEMA) == Labels(("cold", "warm"))
-    assert col("age").cut([18, 65]).check(SCHEMA) == Labels(("below 18", "[18, 65)", "65 and above"))
+    assert col("income").check(SCHEMA) == RealShape()
+    assert (col("age") * 2 + col("price")).check(SCHEMA) == StepShape(Fraction(1, 100), 0, 25000)
+    assert (3 - col("age") / -4).check(SCHEMA) == StepShape(Fraction(1, 4), 12, 132)
+    assert col("region").lookup({"N": "cold"}, default="warm").check(SCHEMA) == LabelShape(("cold", "warm"))
+    assert col("age").cut([18, 65]).check(SCHEMA) == LabelShape(("below 18", "[18, 65)", "65 and above"))
     assert ((col("age") > 1) & (col("price") > 2)).columns == ("age", "price")
 
 

@@ -122,7 +122,7 @@ def test_construction_reads_the_header_line_only(tmp_path, monkeypatch):
             reads.append(line)
             return line
 
-    from sidelight.records.engines import blocks
+    from sidelight.records.engines import csv_records as blocks
 
     monkeypatch.setattr(blocks, "open", lambda *args, **kwargs: Watched(real(*args, **kwargs)), raising=False)
     table = Table(path, schema=[Number("x")])
@@ -168,7 +168,7 @@ def test_parquet_is_not_buffered_as_a_whole(tmp_path):
             writer.write_table(pa.table({"x": np.arange(rows) + float(group)}))
     table = Table(path, schema=[Number("x")])
     before, most = pa.total_allocated_bytes(), 0
-    for streams in ([table.rows.batches(Wanted(numbers=("x",)))], table.rows.apart(Wanted(numbers=("x",)))):
+    for streams in ([table.rows.batches(Wanted(numbers=("x",)))], table.rows.in_parallel(Wanted(numbers=("x",)))):
         for stream in streams:
             for _ in stream:
                 most = max(most, pa.total_allocated_bytes() - before)

@@ -14,7 +14,7 @@ import pytest
 import sidelight as sl
 from sidelight.aggregates import cell_counts, clipped_sum
 from sidelight.errors import SchemaError
-from sidelight.records.bare_rows import bare_numbers, bare_rows
+from sidelight.records.table import bare_numbers, bare_rows
 
 NUMBER = [sl.Number("x", lower=0, upper=10)]
 LABELS = [sl.Category("x", [1, 2, 2**60 + 1, 2**60 + 3])]

@@ -177,7 +177,7 @@ def readings(table: Table, wanted: Wanted, columns: dict[str, str]) -> Iterator[
 
     yield "batches", of_batches([rows.batches(wanted, rows=5)])
     if isinstance(rows, parquet.ParquetRows):
-        yield "threads", of_batches(rows.apart(wanted, rows=5))
+        yield "threads", of_batches(rows.in_parallel(wanted, rows=5))
     yield "engine", of_frame()
 
 

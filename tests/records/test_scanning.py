@@ -11,9 +11,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from sidelight.errors import SourceError
-from sidelight.records.engines.blocks import blocks_of
-from sidelight.records.engines.scanning import STRAY, TRAILING, UNCLOSED, first_fault, scan
-from sidelight.records.engines.splitting import split
+from sidelight.records.engines.csv import STRAY, TRAILING, UNCLOSED, first_fault, scan
+from sidelight.records.engines.csv_records import blocks_of, split
 
 PIECES = [
     b'"',

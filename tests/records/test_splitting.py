@@ -12,8 +12,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from sidelight.records.engines.blocks import blocks_of, first_end, in_order, last_end, open_bytes
-from sidelight.records.engines.splitting import cells_of, split
+from sidelight.records.engines.csv_records import blocks_of, cells_of, first_end, in_order, last_end, open_bytes, split
 
 LIMIT = 40
 #: Bytes that readers trip over, and some that they do not.

@@ -73,3 +73,55 @@ def test_one_such_cell_is_an_unknown_label_or_a_person(cell: Any, role: str) -> 
         table = sl.Table({"v": list(range(20)), "c": cells}, schema=schema)
         releases.append(seeded_release(query, table, seed=1).to_json())
     assert releases[0] == releases[1]
+
+
+class Shouting(str):
+    """A text whose methods would raise as soon as a private cell met them."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        return self
+
+    def __eq__(self, other: object) -> bool:
+        raise ValueError("was compared")
+
+    __hash__ = str.__hash__
+
+
+def test_declared_texts_of_a_class_become_plain() -> None:
+    """Names, labels, `other`, fill values and constants meet private cells: nothing of a subclass is left of them."""
+    category = sl.Category(Shouting("c"), [Shouting("a"), "b"], other=Shouting("z"), missing=sl.Fill(Shouting("z")))
+    texts: list[Any] = [category.name, *category.categories, category.other, *category.labels]
+    texts += [category.missing.value]  # type: ignore[union-attr]
+    texts += [sl.Label(Shouting("l"), missing=sl.Fill(Shouting("none"))).missing.value]  # type: ignore[union-attr]
+    texts += [column.name for column in (sl.Number(Shouting("x")), sl.PersonId(Shouting("p"), max_rows=1))]
+    texts += [sl.col(Shouting("c")).name]
+    for expression in (
+        sl.col("c") == Shouting("a"),
+        sl.col("c").isin([Shouting("a")]),
+        sl.col("c").lookup({Shouting("a"): Shouting("k")}, default=Shouting("d")),
+    ):
+        for part in expression.walk():
+            held = [getattr(part, name, None) for name in ("name", "value", "values", "entries", "default")]
+            texts += _texts(held)
+    assert all(type(text) is str for text in texts), [type(text) for text in texts]
+    assert len(texts) > 15
+
+
+def _texts(held: Any) -> list[Any]:
+    if isinstance(held, (list, tuple)):
+        return [text for each in held for text in _texts(each)]
+    return [held] if isinstance(held, str) else []
+
+
+def test_a_schema_of_such_texts_counts_as_one_of_plain_texts() -> None:
+    rows = {"c": ["a", "b", "q", None, "a"]}
+    odd = [sl.Category(Shouting("c"), [Shouting("a"), Shouting("b")], other=Shouting("z"))]
+    plain = [sl.Category("c", ["a", "b"], other="z")]
+    where = sl.col(Shouting("c")) == Shouting("a")
+    found, expected = (
+        seeded_release(sl.Count(by="c", where=where, epsilon=5), sl.Table(rows, schema=schema), seed=1).value
+        for schema in (odd, plain)
+    )
+    assert str(found) == str(expected)

@@ -19,7 +19,7 @@ from sidelight.aggregates import cell_counts
 from sidelight.errors import SchemaError, SourceError
 from sidelight.records.engines import spark as spark_engine
 from sidelight.records.engines.spark import RowsTask
-from sidelight.records.rows import ReducesAway
+from sidelight.records.rows import DistributedRows
 from sidelight.testing import EngineTable, engine_conformance, seeded_release
 
 pytestmark = pytest.mark.spark
@@ -71,7 +71,7 @@ def test_a_table_of_a_session_and_a_frame_in_another_cut(spark: Any) -> None:
     expected = seeded_release(query, sl.Table(plain, schema=SCHEMA), seed=1).value
     for source, more in ((frame(spark), {}), (frame(spark).repartition(17), {}), (spark, {"table": "visits"})):
         table = sl.Table(source, schema=SCHEMA, **more)
-        assert isinstance(table.rows, ReducesAway)
+        assert isinstance(table.rows, DistributedRows)
         assert table.engine == "spark"
         assert seeded_release(query, table, seed=1).value.tolist() == expected.tolist()
     with pytest.raises(SourceError, match="no table 'visit'"):

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import sidelight as sl
-from sidelight.aggregates.group_rows import level_value, rows_by_group
+from sidelight.aggregates.collect_ranks import level_value, rows_by_group
 from sidelight.aggregates.group_sums import group_statistics
 from sidelight.aggregates.groups import groups_of
 from sidelight.aggregates.values import LEVELS, total_of, value_of

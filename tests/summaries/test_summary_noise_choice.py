@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from sidelight.aggregates.unit_norms import persons_in
+from sidelight.aggregates.bounded import persons_in
 from sidelight.errors import RangeError
 from sidelight.guarantees.conversions import zcdp_from_pure
 from sidelight.summaries.noise_choice import (

@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import pytest
 
-from sidelight.aggregates.unit_norms import UnitNorms, persons_in
+from sidelight.aggregates.bounded import ContributionBounds, persons_in
 from sidelight.guarantees import Neighbours
 
 
@@ -14,7 +14,7 @@ from sidelight.guarantees import Neighbours
 )
 def test_references(k, g, m, squares):
     """R1 of the specification."""
-    norms = UnitNorms(rows=k, groups=g, per_group=m)
+    norms = ContributionBounds(rows=k, groups=g, per_group=m)
     assert norms.l2_squared == squares
     assert norms.l1 == min(k, g * m)
     assert norms.l0 == min(g, k)
@@ -30,7 +30,7 @@ def tables(k, g, m, cells):
 
 @pytest.mark.parametrize(("k", "g", "m"), list(itertools.product(range(1, 5), repeat=3)))
 def test_brute_force(k, g, m):
-    norms = UnitNorms(rows=k, groups=g, per_group=m)
+    norms = ContributionBounds(rows=k, groups=g, per_group=m)
     found = list(tables(k, g, m, cells=min(g, 4)))
     assert max(sum(t) for t in found) == norms.l1
     assert max(sum(x * x for x in t) for t in found) == norms.l2_squared
@@ -40,7 +40,7 @@ def test_brute_force(k, g, m):
 
 @pytest.mark.parametrize(("k", "g", "m"), [(3, 2, 2), (4, 2, 3), (2, 2, 1), (3, 3, 1)])
 def test_brute_force_of_a_replacement(k, g, m):
-    norms = UnitNorms(rows=k, groups=g, per_group=m, neighbours=Neighbours.REPLACE)
+    norms = ContributionBounds(rows=k, groups=g, per_group=m, neighbours=Neighbours.REPLACE)
     found = list(tables(k, g, m, cells=4))
     differences = [[a - b for a, b in zip(one, other, strict=True)] for one in found for other in found]
     assert max(sum(abs(x) for x in d) for d in differences) <= norms.l1
@@ -50,7 +50,7 @@ def test_brute_force_of_a_replacement(k, g, m):
 
 
 def test_signed_vectors_move_twice_as_far_when_replaced():
-    replaced = UnitNorms(rows=1, groups=1, per_group=1, neighbours=Neighbours.REPLACE)
+    replaced = ContributionBounds(rows=1, groups=1, per_group=1, neighbours=Neighbours.REPLACE)
     assert replaced.sensitivity("l2", signed=True) == 2  # +1 becomes -1
     assert replaced.l2_squared == 2
     assert persons_in(1).sensitivity("l2", signed=True) == 1
@@ -59,7 +59,7 @@ def test_signed_vectors_move_twice_as_far_when_replaced():
 @pytest.mark.parametrize(("k", "g", "m"), list(itertools.product(range(1, 4), repeat=3)))
 def test_margins_by_brute_force(k, g, m):
     """A 3×3 table: rows of a person fall together in the margin and in the total."""
-    fine = UnitNorms(rows=k, groups=g, per_group=m)
+    fine = ContributionBounds(rows=k, groups=g, per_group=m)
     margin, total = fine.margin(cells=3, cells_apart=3), fine.margin(cells=1, cells_apart=9)
     cells = list(itertools.product(range(3), repeat=2))
     worst_margin = worst_total = 0

@@ -1,11 +1,9 @@
 """Bounded integer statistics of private rows: a value with its sensitivity, in one pass, on any engine. No noise."""
 
 from sidelight.aggregates.bounded import Bounded, Norm
-from sidelight.aggregates.celled_moments import CellRule, moments_by_cell
 from sidelight.aggregates.collect_ranks import collect_ranks
 from sidelight.aggregates.counts import cell_counts, grid_counts, row_count
-from sidelight.aggregates.mapped_moments import mapped_moments
-from sidelight.aggregates.mapped_vector import RowMap
+from sidelight.aggregates.mapped_vector import CellRule, RowMap, mapped_moments, moments_by_cell
 from sidelight.aggregates.moments import Moments, clipped_moments
 from sidelight.aggregates.ranks import Ranks, ranks_of_codes
 from sidelight.aggregates.sums import clipped_sum

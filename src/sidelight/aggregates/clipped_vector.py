@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sidelight.aggregates.coding import CodeArrays, Keep
+from sidelight.aggregates.coding import CodeArrays, Coding, Keep
 from sidelight.aggregates.fixed_point import is_missing
 from sidelight.errors import RangeError
 from sidelight.records import Number
@@ -43,7 +43,7 @@ _GATHERED_ROWS = 1 << 9
 
 
 @dataclass(frozen=True, kw_only=True)
-class ClippedVector:
+class ClippedVector(Coding):
     """Several number columns as one integer vector of Euclidean length at most `levels`."""
 
     columns: tuple[Number, ...]
@@ -68,22 +68,14 @@ class ClippedVector:
 
     @property
     def width(self) -> int:
-        """How many entries the vector has."""
         return len(self.columns)
 
     @property
     def numbers(self) -> tuple[str, ...]:
-        """The number columns."""
         return tuple(column.name for column in self.columns)
 
     @property
-    def texts(self) -> tuple[str, ...]:
-        """No text columns are read."""
-        return ()
-
-    @property
     def ranges(self) -> tuple[tuple[int, int], ...]:
-        """No entry is longer than the whole vector."""
         return ((-self.levels, self.levels),) * len(self.columns)
 
     @property
@@ -92,20 +84,19 @@ class ClippedVector:
         return any(column.fill is None for column in self.columns)
 
     def kernel(self, batch: Batch) -> tuple[CodeArrays, Keep]:
-        """Code a batch, column by column."""
         whole, kept = self.whole_floats(batch)
         return tuple(whole.astype(np.int64)), kept
 
     def whole_floats(self, batch: Batch, *, out: NDArray[np.float64] | None = None) -> tuple[NDArray[np.float64], Keep]:
         """Code a batch as floats that are whole numbers, one column to a row, in the memory of `out` if there is some.
 
-        The same codes as of `kernel`, for those who multiply them in floats anyway: at most `levels`, so exact.
+        The codes of `kernel`, for products in floats: at most `levels`, so exact.
         """
         with np.errstate(all="ignore"):  # as in `FixedPoint`: no warning that a value decides
             return self._whole_floats(batch, out)
 
     def _whole_floats(self, batch: Batch, out: NDArray[np.float64] | None) -> tuple[NDArray[np.float64], Keep]:
-        """Work on blocks of all columns that fit the cache; each entry is computed by itself, whatever is beside it."""
+        """Work on blocks of all columns that fit the cache; each entry is computed independently of the others."""
         columns = [batch.numbers[column.name] for column in self.columns]
         length = len(columns[0])
         codes = (np.empty((len(columns), length)) if out is None else out)[:, :length]
@@ -146,7 +137,7 @@ class ClippedVector:
 
     @cached_property
     def _public_scaling(self) -> tuple[Any, Any, Any, float]:
-        """Return the bounds and centres of the columns, None where there are none, and what turns units into radii."""
+        """Return the bounds and centres of the columns (None for none), and the factor from units to radii."""
         low = high = middle = None
         if any(column.lower is not None or column.upper is not None for column in self.columns):
             low, high, _ = (np.array(each)[:, None] for each in zip(*map(limits, self.columns), strict=True))

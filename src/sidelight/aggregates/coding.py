@@ -1,19 +1,19 @@
-"""How a row becomes a few bounded integers: the only thing a statistic sees of it. One meaning, two lowerings.
+"""How a row becomes a few bounded integers, the only thing a statistic sees of it.
 
-A coding reads some columns and gives, for each row, `len(ranges)` integers within public ranges, or leaves the row out.
-The kernel does it to a batch of NumPy arrays, `lower` has an engine do it, and both give the same integers.
+A coding reads some columns and gives, for each row, `len(ranges)` integers within public ranges, or drops the row. The
+kernel codes a batch of NumPy arrays, `lower` lets an engine do it, and both give the same integers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sidelight.aggregates.fixed_point import Encoding
+from sidelight.aggregates.fixed_point import NumberEncoding
 from sidelight.records import Category, Label, Number, Schema
 from sidelight.records.rows import Batch, DistinctTexts, Wanted
 
@@ -28,15 +28,17 @@ Keep = NDArray[np.bool_] | None
 
 
 class Coding(Protocol):
-    """A record-wise map from columns to integers."""
+    """A record-wise map from columns to integers. Unless overridden it reads no column and drops no row."""
 
     @property
     def numbers(self) -> tuple[str, ...]:
         """The number columns that it reads."""
+        return ()
 
     @property
     def texts(self) -> tuple[str, ...]:
         """The text columns that it reads."""
+        return ()
 
     @property
     def ranges(self) -> tuple[tuple[int, int], ...]:
@@ -45,9 +47,10 @@ class Coding(Protocol):
     @property
     def drops(self) -> bool:
         """Whether some rows may be left out."""
+        return False
 
     def kernel(self, batch: Batch) -> tuple[CodeArrays, Keep]:
-        """Return codes for every row, and which rows stay (None: all). Codes of rows left out mean nothing."""
+        """Return codes for every row, and which rows stay (None: all). Codes of dropped rows mean nothing."""
 
     def lower(self, frame: Frame, wanted: Wanted, names: Sequence[str]) -> tuple[Frame, nw.Expr | None]:
         """Add the same codes to a frame of `wanted` as columns of these names, and tell which rows stay (None: all).
@@ -56,26 +59,32 @@ class Coding(Protocol):
         """
 
 
+def both(first: Any, second: Any) -> Any:
+    """Return the rows that stay in both masks of arrays or expressions; None keeps all."""
+    return second if first is None else first if second is None else first & second
+
+
+def cells_of(codes: Iterable[NDArray[np.int64]], shape: Sequence[int], rows: int) -> NDArray[np.int64]:
+    """Return the cell of each row in an array of this shape, by its codes along the axes."""
+    cells: NDArray[np.int64] | None = None
+    for code, size in zip(codes, shape, strict=False):
+        cells = code if cells is None else cells * size + code
+    return np.zeros(rows, np.int64) if cells is None else cells
+
+
 @dataclass(frozen=True)
-class NumberCoding:
+class NumberCoding(Coding):
     """A number column in fixed point, or by the patterns of its floats."""
 
     column: str
-    encode: Encoding
+    encode: NumberEncoding
 
     @property
     def numbers(self) -> tuple[str, ...]:
-        """The number column."""
         return (self.column,)
 
     @property
-    def texts(self) -> tuple[str, ...]:
-        """No text columns are read."""
-        return ()
-
-    @property
     def ranges(self) -> tuple[tuple[int, int], ...]:
-        """The ends of the codes."""
         return ((self.encode.first, self.encode.last),)
 
     @property
@@ -84,7 +93,6 @@ class NumberCoding:
         return self.encode.fill is None
 
     def kernel(self, batch: Batch) -> tuple[CodeArrays, Keep]:
-        """Encode a batch."""
         values = batch.numbers[self.column]
         codes = np.empty(len(values), np.int64)
         kept = self.encode.keep(values)
@@ -92,7 +100,6 @@ class NumberCoding:
         return (codes,), kept if self.drops else None
 
     def lower(self, frame: Frame, wanted: Wanted, names: Sequence[str]) -> tuple[Frame, nw.Expr | None]:
-        """Encode inside an engine."""
         import narwhals.stable.v2 as nw
 
         alias = wanted.number_alias(self.column)
@@ -100,24 +107,17 @@ class NumberCoding:
 
 
 @dataclass(frozen=True)
-class CategoryCoding:
+class CategoryCoding(Coding):
     """A category column as the places of its labels."""
 
     category: Category
 
     @property
-    def numbers(self) -> tuple[str, ...]:
-        """No number columns are read."""
-        return ()
-
-    @property
     def texts(self) -> tuple[str, ...]:
-        """The category column."""
         return (self.category.name,)
 
     @property
     def ranges(self) -> tuple[tuple[int, int], ...]:
-        """The places of the labels."""
         return ((0, len(self.category.labels) - 1),)
 
     @property
@@ -142,7 +142,6 @@ class CategoryCoding:
         return places | {None: -1 if missing is None else missing}
 
     def lower(self, frame: Frame, wanted: Wanted, names: Sequence[str]) -> tuple[Frame, nw.Expr | None]:
-        """Look every label up inside an engine."""
         import narwhals.stable.v2 as nw
 
         labels = list(self.category.labels)
@@ -156,45 +155,35 @@ class CategoryCoding:
 
 
 @dataclass(frozen=True)
-class EveryRow:
-    """The code 0 for every row, whatever it holds. It reads one column, because an engine cannot read none."""
+class EveryRow(Coding):
+    """The code 0 for every row. It reads one column, because an engine cannot read none."""
 
     column: str
     is_number: bool
 
     @classmethod
     def of(cls, schema: Schema) -> EveryRow:
-        """Return the coding that reads the first number, or else the first column of texts."""
+        """Return the coding that reads the first number column, or else the first text column."""
         numbers = [column.name for column in schema.columns if isinstance(column, Number)]
         texts = [column.name for column in schema.columns if isinstance(column, (Category, Label))]
         return cls((numbers or texts)[0], bool(numbers))
 
     @property
     def numbers(self) -> tuple[str, ...]:
-        """The column, if it is a number."""
         return (self.column,) if self.is_number else ()
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """The column, if it is no number."""
         return () if self.is_number else (self.column,)
 
     @property
     def ranges(self) -> tuple[tuple[int, int], ...]:
-        """Nothing but 0."""
         return ((0, 0),)
 
-    @property
-    def drops(self) -> bool:
-        """No row is left out."""
-        return False
-
     def kernel(self, batch: Batch) -> tuple[CodeArrays, Keep]:
-        """Code a batch."""
         return (np.zeros(batch.length, np.int64),), None
 
     def lower(self, frame: Frame, wanted: Wanted, names: Sequence[str]) -> tuple[Frame, nw.Expr | None]:
-        """Code inside an engine."""
         import narwhals.stable.v2 as nw
 
         alias = wanted.number_alias(self.column) if self.is_number else wanted.text_alias(self.column)
@@ -203,50 +192,42 @@ class EveryRow:
 
 
 @dataclass(frozen=True)
-class SideBySide:
+class CombinedCoding(Coding):
     """Several codings of one row; a row stays if it stays in all of them."""
 
     parts: tuple[Coding, ...]
 
     @property
     def numbers(self) -> tuple[str, ...]:
-        """The number columns of all parts, each once."""
         return tuple(dict.fromkeys(name for part in self.parts for name in part.numbers))
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """The text columns of all parts, each once."""
         return tuple(dict.fromkeys(name for part in self.parts for name in part.texts))
 
     @property
     def ranges(self) -> tuple[tuple[int, int], ...]:
-        """The ranges of all parts, in order."""
         return tuple(ends for part in self.parts for ends in part.ranges)
 
     @property
     def drops(self) -> bool:
-        """Whether some part leaves rows out."""
         return any(part.drops for part in self.parts)
 
     def kernel(self, batch: Batch) -> tuple[CodeArrays, Keep]:
-        """Code a batch by all parts."""
         codes: list[NDArray[np.int64]] = []
         kept: Keep = None
         for part in self.parts:
             more, stays = part.kernel(batch)
             codes.extend(more)
-            if stays is not None:
-                kept = stays if kept is None else kept & stays
+            kept = both(kept, stays)
         return tuple(codes), kept
 
     def lower(self, frame: Frame, wanted: Wanted, names: Sequence[str]) -> tuple[Frame, nw.Expr | None]:
-        """Code inside an engine by all parts."""
         kept: nw.Expr | None = None
         left = list(names)
         for part in self.parts:
             width = len(part.ranges)
             frame, stays = part.lower(frame, wanted, left[:width])
             left = left[width:]
-            if stays is not None:
-                kept = stays if kept is None else kept & stays
+            kept = both(kept, stays)
         return frame, kept

@@ -8,18 +8,20 @@ histogram of 10 million rows; benchmarks/ranks_cost.py).
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import reduce
 from threading import Event
-from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sidelight.aggregates.coding import CodeArrays, Coding
 from sidelight.aggregates.contributions import (
+    Persons,
     UnitCap,
     cap_arrays,
     cap_frame,
@@ -27,20 +29,18 @@ from sidelight.aggregates.contributions import (
     run_starts,
     sorted_by,
 )
-from sidelight.aggregates.persons import Persons
-from sidelight.aggregates.states import state_from_bytes, state_to_bytes
-from sidelight.errors import SourceError
+from sidelight.errors import RangeError, SourceError
 from sidelight.records import Table
 from sidelight.records.rows import (
     BATCH_ROWS,
     WORKERS,
     Batch,
+    DistributedRows,
     FitsInMemory,
-    GroupsAlike,
-    ReadsApart,
-    ReducesAway,
+    GroupsEqualRows,
+    ReadsInParallel,
     Wanted,
-    quietly,
+    hide_engine_errors,
 )
 
 if TYPE_CHECKING:
@@ -53,7 +53,14 @@ Result_co = TypeVar("Result_co", covariant=True)
 
 
 class Aggregate(Protocol[State, Result_co]):
-    """A statistic of coded rows: a monoid of states, and what one finished state says."""
+    """A statistic of coded rows: a monoid of states, and what one finished state says.
+
+    Optional attributes: `folds_in_parallel`, true if states are small enough for one per thread; `folds_batches`, true
+    if `fold_batches(state, batches)` codes and adds batches of `batch_rows` rows in one step, to the same integers;
+    `counts_rows`, true if `fold_repeated(state, codes, times)` adds equal rows that come once with their number;
+    `cap`, which of a person's rows count instead of the schema's `max_rows`, with `totals`, true if the last code is
+    summed for each person and group first.
+    """
 
     @property
     def coding(self) -> Coding:
@@ -67,10 +74,10 @@ class Aggregate(Protocol[State, Result_co]):
         """Return the state of no rows."""
 
     def fold(self, state: State, codes: CodeArrays) -> State:
-        """Add a batch of coded rows; the old state may be used up."""
+        """Add a batch of coded rows; may reuse the old state."""
 
     def merge(self, first: State, second: State) -> State:
-        """Put the states of two sets of rows together."""
+        """Merge the states of two sets of rows."""
 
     def finish(self, state: State) -> Result_co:
         """Return the statistic with its sensitivity."""
@@ -79,66 +86,16 @@ class Aggregate(Protocol[State, Result_co]):
         """Return the state of all rows of a coded frame, computed by the engine."""
 
 
-@runtime_checkable
-class FoldsBatches(Protocol):
-    """An aggregate that can also code and add batches in one go, to the same integers: for wide rows."""
-
-    @property
-    def folds_batches(self) -> bool:
-        """Whether it can, with its coding."""
-
-    @property
-    def batch_rows(self) -> int:
-        """How many rows it wants at once."""
-
-    def fold_batches(self, state: Any, batches: Iterator[Batch]) -> Any:
-        """Add the rows of batches, of which every row is a unit or one of its bounded number; the state is used up."""
-
-
-@runtime_checkable
-class FoldsApart(Protocol):
-    """An aggregate whose states are small: several threads may have one each, which are merged at the end."""
-
-    @property
-    def folds_apart(self) -> bool:
-        """Whether they are."""
-
-
-@runtime_checkable
-class CountsRows(Protocol):
-    """An aggregate that may only count rows: those that are alike can come as one, with how many they are."""
-
-    @property
-    def counts_rows(self) -> bool:
-        """Whether it does, with its coding."""
-
-    def fold_alike(self, state: Any, codes: CodeArrays, times: NDArray[np.int64]) -> Any:
-        """Add coded rows that stand for so many each; the state is used up."""
-
-
-@runtime_checkable
-class CapsUnits(Protocol):
-    """An aggregate that limits a person's rows in its own way, instead of to the schema's `max_rows`."""
-
-    @property
-    def cap(self) -> UnitCap:
-        """What of one person counts."""
-
-    @property
-    def totals(self) -> bool:
-        """Whether the last code is added up for each person and group before it is counted."""
-
-
 def collect(table: Table, aggregate: Aggregate[State, Result_co], *, lowering: Lowering = "auto") -> Result_co:
-    """Read the rows in one pass and return the finished statistic. Nothing about the values raises."""
-    cap, totals = (aggregate.cap, aggregate.totals) if isinstance(aggregate, CapsUnits) else (None, False)
-    if isinstance(table.rows, ReducesAway):
+    """Read the rows in one pass and return the finished statistic. No value raises an error."""
+    cap, totals = getattr(aggregate, "cap", None), getattr(aggregate, "totals", False)
+    if isinstance(table.rows, DistributedRows):
         return aggregate.finish(
-            _reduced_away(table.rows, aggregate, rows_that_count(table, aggregate.coding, cap=cap, totals=totals))
+            _reduced_remotely(table.rows, aggregate, rows_that_count(table, aggregate.coding, cap=cap, totals=totals))
         )
     if _uses_engine(table, aggregate.coding, lowering, wide=aggregate.wide):
         frame, columns = coded_frame(table, aggregate.coding, cap=cap, totals=totals)
-        return aggregate.finish(quietly(lambda: aggregate.query(frame, columns), rows=table.rows))
+        return aggregate.finish(hide_engine_errors(lambda: aggregate.query(frame, columns), rows=table.rows))
     if table.schema.person is None:
         return aggregate.finish(_reduced(table, aggregate))
     state = aggregate.empty()
@@ -149,7 +106,7 @@ def collect(table: Table, aggregate: Aggregate[State, Result_co], *, lowering: L
 
 @dataclass(frozen=True)
 class RowsThatCount:
-    """Code rows and leave out those that do not count; where units are persons, the rows of one come together."""
+    """Code rows and drop those that do not count; where units are persons, the rows of one come together."""
 
     wanted: Wanted
     coding: Coding
@@ -157,24 +114,28 @@ class RowsThatCount:
     totals: bool
 
     def __call__(self, batches: Iterator[Batch]) -> Iterator[CodeArrays]:
-        """Return the coded rows that count, in batches; of persons in one, because their rows are held to be capped."""
+        """Return the coded rows that count, in batches; those of persons in one, because they are held to be capped."""
         if self.wanted.person is None:
             return _coded(batches, self.coding)
         return iter((_capped(batches, self.coding, self.cap, totals=self.totals),))
 
 
 def rows_that_count(table: Table, coding: Coding, *, cap: UnitCap | None = None, totals: bool = False) -> RowsThatCount:
-    """Return what makes coded rows of the rows of a table, or of a part of it that holds all rows of its persons."""
+    """Return the step that codes the rows of a table, or of a part of it that holds all rows of its persons."""
     limit = table.schema.rows_per_unit if cap is None else cap
     return RowsThatCount(wanted_by(table, coding), coding, limit, totals)
 
 
 @dataclass(frozen=True)
 class FoldStep(Generic[State]):
-    """What a worker does to the rows of its part: code them, add them up, and write the sums."""
+    """The step of a worker on its part: code the rows, add them up, and write the sums.
+
+    With `repeated`, a row may stand for several equal ones (`Batch.times`).
+    """
 
     aggregate: Aggregate[State, Any]
     rows: RowsThatCount
+    repeated: bool = False
 
     def __call__(self, batches: Iterator[Batch]) -> bytes:
         """Return the state of these rows as bytes."""
@@ -182,71 +143,55 @@ class FoldStep(Generic[State]):
 
     @property
     def answer_bytes(self) -> int:
-        """How large an answer is at least: public, from the shape of sums of no rows."""
+        """The least size of an answer: public, from the sums of no rows."""
         return len(state_to_bytes(self.aggregate.empty()))
 
     @property
     def whole_batches(self) -> bool:
-        """Whether the aggregate codes and adds batches in one go."""
-        return isinstance(self.aggregate, FoldsBatches) and self.aggregate.folds_batches
+        """Whether the aggregate codes and adds batches in one step."""
+        return bool(getattr(self.aggregate, "folds_batches", False))
 
     def state(self, batches: Iterator[Batch]) -> State:
         """Return the state of these rows."""
-        state = self.aggregate.empty()
-        if self.whole_batches and self.rows.wanted.person is None:
-            return self.aggregate.fold_batches(state, batches)  # type: ignore[attr-defined, no-any-return]
-        for codes in self.rows(batches):
-            state = self.aggregate.fold(state, codes)
-        return state
-
-
-@dataclass(frozen=True)
-class CountStep:
-    """What a worker does to rows of which some stand for several that are alike."""
-
-    aggregate: Any  # an aggregate that counts rows
-    coding: Coding
-
-    @property
-    def answer_bytes(self) -> int:
-        """How large an answer is at least: public, from the shape of counts of no rows."""
-        return len(state_to_bytes(self.aggregate.empty()))
-
-    def __call__(self, batches: Iterator[Batch]) -> bytes:
-        """Return the state of all rows as bytes."""
-        state = self.aggregate.empty()
+        aggregate: Any = self.aggregate
+        state: State = aggregate.empty()
+        if self.whole_batches and not self.repeated and self.rows.wanted.person is None:
+            whole: State = aggregate.fold_batches(state, batches)
+            return whole
+        if not self.repeated:
+            for codes in self.rows(batches):
+                state = aggregate.fold(state, codes)
+            return state
         for batch in batches:
-            codes, kept = self.coding.kernel(batch)
+            codes, kept = self.rows.coding.kernel(batch)
             times = np.ones(batch.length, np.int64) if batch.times is None else batch.times
             if kept is not None:
                 codes, times = tuple(code[kept] for code in codes), times[kept]
-            state = self.aggregate.fold_alike(state, codes, times)
-        return state_to_bytes(state)
+            state = aggregate.fold_repeated(state, codes, times)
+        return state
 
 
 def _reduced(table: Table, aggregate: Aggregate[State, Result_co]) -> State:
-    """Add up the rows by threads that have a state each, or one batch after the other."""
+    """Add up the rows by threads with one state each, or one batch after the other."""
     counted = rows_that_count(table, aggregate.coding)
     step, wanted = FoldStep(aggregate, counted), counted.wanted
     rows = aggregate.batch_rows if step.whole_batches else BATCH_ROWS  # type: ignore[attr-defined]
-    small = isinstance(aggregate, FoldsApart) and aggregate.folds_apart
-    if small and isinstance(table.rows, ReadsApart):
-        return reduce(aggregate.merge, reduced_apart(table.rows.apart(wanted, rows=rows), step.state))
+    if getattr(aggregate, "folds_in_parallel", False) and isinstance(table.rows, ReadsInParallel):
+        return reduce(aggregate.merge, reduced_in_parallel(table.rows.in_parallel(wanted, rows=rows), step.state))
     return step.state(table.rows.batches(wanted, rows=rows))
 
 
-def _reduced_away(rows: ReducesAway, aggregate: Aggregate[State, Any], counted: RowsThatCount) -> State:
-    """Add up the rows where they are, and put the states together in whatever order they come."""
-    counts = isinstance(aggregate, CountsRows) and aggregate.counts_rows and counted.wanted.person is None
-    if counts and isinstance(rows, GroupsAlike):
-        parts = rows.reduce_alike(counted.wanted, CountStep(aggregate, aggregate.coding))
+def _reduced_remotely(rows: DistributedRows, aggregate: Aggregate[State, Any], counted: RowsThatCount) -> State:
+    """Add up distributed rows, and merge the states in any order."""
+    if getattr(aggregate, "counts_rows", False) and counted.wanted.person is None and isinstance(rows, GroupsEqualRows):
+        parts = rows.reduce_equal(counted.wanted, FoldStep(aggregate, counted, repeated=True))
     else:
         parts = rows.reduce(counted.wanted, FoldStep(aggregate, counted))
     return reduce(aggregate.merge, (state_from_bytes(part) for part in parts), aggregate.empty())
 
 
-def reduced_apart(streams: Sequence[Iterator[Batch]], step: Callable[[Iterator[Batch]], Part]) -> list[Part]:
-    """Run a step on each stream, on a thread of its own: sums of integers do not depend on who adds what."""
+def reduced_in_parallel(streams: Sequence[Iterator[Batch]], step: Callable[[Iterator[Batch]], Part]) -> list[Part]:
+    """Run a step on each stream in a thread of its own: sums of integers do not depend on the order."""
     if len(streams) == 1:
         return [step(streams[0])]
     stopped = Event()
@@ -259,7 +204,7 @@ def reduced_apart(streams: Sequence[Iterator[Batch]], step: Callable[[Iterator[B
 
     def worked(stream: Iterator[Batch]) -> Part:
         try:
-            with np.errstate(all="ignore"):  # a thread has signals of its own, and rows must not decide about one
+            with np.errstate(all="ignore"):  # NumPy's error state is per thread, and rows must not cause a warning
                 return step(until_stopped(stream))
         except BaseException:
             stopped.set()
@@ -274,7 +219,7 @@ def reduced_apart(streams: Sequence[Iterator[Batch]], step: Callable[[Iterator[B
 
 
 def _uses_engine(table: Table, coding: Coding, lowering: Lowering, *, wide: bool) -> bool:
-    """Decide which way to go, by facts that change time and memory only."""
+    """Choose the lowering by facts that change time and memory only."""
     if lowering == "auto":
         cheaper = bool(coding.texts) or not table.rows.streams
         held = table.schema.person is not None and _slices_in_arrays(table, wanted_by(table, coding)) > 0
@@ -283,7 +228,7 @@ def _uses_engine(table: Table, coding: Coding, lowering: Lowering, *, wide: bool
 
 
 def _slices_in_arrays(table: Table, wanted: Wanted) -> int:
-    """Return in how many slices the rows of persons are held in arrays; 0: the engine bounds them, which is slower."""
+    """Return the number of slices in which rows of persons are held in arrays; 0 if the engine bounds them (slower)."""
     if table.rows.length is not None:
         return 1
     return table.rows.slices_in_memory(wanted) if isinstance(table.rows, FitsInMemory) else 0
@@ -333,7 +278,7 @@ def coded_rows(
         return
     slices = _slices_in_arrays(table, wanted)
     if not slices:
-        # Elsewhere a person's rows may be far apart: the engine, which can work out of core, caps them.
+        # The engine, which can work out of core, caps rows that do not fit into memory.
         frame, columns = coded_frame(table, coding, cap=cap, totals=totals)
         yield from table.rows.stream(frame, columns)
     limit = table.schema.rows_per_unit if cap is None else cap
@@ -351,7 +296,7 @@ def _coded(batches: Iterator[Batch], coding: Coding) -> Iterator[CodeArrays]:
 def _capped(
     batches: Iterator[Batch], coding: Coding, cap: UnitCap | int, *, totals: bool, persons: Persons | None = None
 ) -> CodeArrays:
-    """Hold the coded rows of some persons and return those that count."""
+    """Hold the coded rows of some persons in memory and return those that count."""
     ids = Persons() if persons is None else persons
     parts: list[CodeArrays] = []
     for batch in batches:
@@ -371,10 +316,70 @@ def _capped(
 
 
 def totals_of(person: NDArray[np.int64], codes: CodeArrays) -> CodeArrays:
-    """Make one row of the rows of each person and group: the last code is the sum of theirs."""
+    """Replace the rows of each person and group by one, whose last code is their sum."""
     *groups, value = codes
     order = sorted_by([person, *groups])
     keys = [person[order], *(group[order] for group in groups)]
     starts = np.flatnonzero(run_starts(keys))
     sums = np.add.reduceat(value[order], starts) if len(starts) else value[:0]
     return (*(group[order][starts] for group in groups), sums)
+
+
+# States consist of integers, arrays of them, and tuples of these: they are sent to the driver without pickle, which
+# could run any code of its sender. The bytes are as private as the rows.
+_MAGIC = b"sidelight state 1\n"
+
+
+def state_to_bytes(state: Any) -> bytes:
+    """Write a state: a line that says what it is made of, then the arrays, one behind the other.
+
+    >>> state_from_bytes(state_to_bytes((2**70, np.array([[1, -2]]))))
+    (1180591620717411303424, array([[ 1, -2]]))
+    """
+    arrays: list[bytes] = []
+    form = json.dumps(_form(state, arrays), separators=(",", ":"))
+    return _MAGIC + form.encode() + b"\n" + b"".join(arrays)
+
+
+def state_from_bytes(data: bytes) -> Any:
+    """Read what `state_to_bytes` wrote; anything else is refused."""
+    if not data.startswith(_MAGIC):
+        raise RangeError("the state of an aggregate was wanted, got other bytes; give what state_to_bytes wrote")
+    head, _, rest = data[len(_MAGIC) :].partition(b"\n")
+    state, left = _read(json.loads(head), rest)
+    if left:
+        raise RangeError("the state of an aggregate has bytes behind its end; was it cut off or put together?")
+    return state
+
+
+def _form(state: Any, arrays: list[bytes]) -> Any:
+    if isinstance(state, tuple):
+        return [_form(part, arrays) for part in state]
+    if isinstance(state, np.ndarray) and state.dtype == np.int64:
+        arrays.append(np.ascontiguousarray(state, "<i8").tobytes())
+        return {"shape": list(state.shape)}
+    if isinstance(state, np.ndarray) and state.dtype == object:  # sums beyond 64 bits
+        return {"shape": list(state.shape), "whole": [str(int(each)) for each in state.ravel().tolist()]}
+    if isinstance(state, (int, np.integer)) and not isinstance(state, bool):
+        return str(int(state))
+    raise RangeError(f"a state is made of whole numbers, arrays of them and tuples, got {type(state).__name__}")
+
+
+def _read(form: Any, data: bytes) -> tuple[Any, bytes]:
+    if isinstance(form, str):
+        return int(form), data
+    if isinstance(form, list):
+        parts = []
+        for each in form:
+            part, data = _read(each, data)
+            parts.append(part)
+        return tuple(parts), data
+    shape = tuple(form["shape"])
+    if "whole" in form:
+        whole = np.empty(len(form["whole"]), object)
+        whole[:] = [int(each) for each in form["whole"]]
+        return whole.reshape(shape), data
+    size = 8 * int(np.prod(shape, dtype=np.int64))
+    if len(data) < size:
+        raise RangeError("the state of an aggregate was cut off; hand all of its bytes over")
+    return np.frombuffer(data[:size], "<i8").astype(np.int64).reshape(shape), data[size:]

@@ -1,4 +1,4 @@
-"""At most k rows of each person count: which ones is decided by the person's own rows alone, alike on every engine.
+"""At most k rows of each person count: the choice depends on the person's own rows alone, the same on every engine.
 
 A row is what its codes are; rows of a person with the same codes are interchangeable. The n-th of them gets the key
 mix(person, codes, n), and the k smallest keys stay (ties by the codes themselves). So the choice is a fixed
@@ -25,10 +25,95 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sidelight.aggregates.coding import CodeArrays
-from sidelight.aggregates.persons import Persons
+from sidelight.errors import SourceError
+from sidelight.records.rows import DistinctTexts, TextCells, WholeIds
+from sidelight.records.schema import person_key
 
 if TYPE_CHECKING:
     import narwhals.stable.v2 as nw
+
+#: An odd number, by which the bits of ids are spread before a slice is chosen: 2**64 over the golden ratio.
+_SPREAD = np.uint64(0x9E3779B97F4A7C15)
+
+
+class Persons:
+    """The persons of rows, or of the rows of one of `slices` slices of all persons."""
+
+    __slots__ = ("_first", "_numbers", "_parts", "_slice", "_slices", "_values", "_whole")
+
+    def __init__(self, *, place: int = 0, slices: int = 1) -> None:
+        self._slice, self._slices = place, slices
+        self._whole = True
+        self._parts: list[NDArray[np.int64]] = []
+        self._numbers: dict[str, int] = {}
+        self._first = 0
+        self._values: NDArray[np.int64] | None = None
+
+    def fold(self, ids: TextCells | WholeIds, kept: NDArray[np.bool_] | None) -> NDArray[np.bool_]:
+        """Add the kept rows of a batch (None: all) that have an id in the slice; return which rows these are."""
+        if isinstance(ids, WholeIds) and self._whole:
+            stays = np.ones(len(ids), bool) if ids.named is None else ids.named
+            stays = stays if kept is None else stays & kept
+            if self._slices > 1:
+                stays = stays & (_slices_of(ids.values, self._slices) == self._slice)
+            self._parts.append(ids.values[stays])
+            return stays
+        if self._slices > 1:  # decided by the type of the column: the file was replaced
+            raise SourceError("the ids of persons are not integers any more: the files were changed during the pass")
+        if self._whole:  # texts after whole numbers: these are texts, too
+            self._whole = False
+            self._parts = [self._looked_up(WholeIds(part)) for part in self._parts]
+        numbers = self._looked_up(ids)
+        stays = numbers >= 0 if kept is None else kept & (numbers >= 0)
+        self._parts.append(numbers[stays])
+        return stays
+
+    def get(self, text: str | None, default: int) -> int:
+        return default if text is None else self._numbers.setdefault(text, len(self._numbers))
+
+    def _looked_up(self, ids: TextCells | WholeIds) -> NDArray[np.int64]:
+        if isinstance(ids, DistinctTexts):
+            return ids.codes(self, lambda: self, -1)
+        return np.fromiter((self.get(text, -1) for text in ids.tolist()), np.int64, len(ids))
+
+    def numbers(self) -> NDArray[np.int64]:
+        """Return the number of each row's person, from 0 on, in the order of the added rows."""
+        found = np.concatenate([np.empty(0, np.int64), *self._parts])
+        self._parts = []
+        if not self._whole or not len(found):
+            return found
+        low, high = int(found.min()), int(found.max())
+        if high - low < 4 * len(found):  # unused numbers cost less than sorting
+            self._first = low
+            found -= low
+            return found
+        self._values, places = np.unique(found, return_inverse=True)
+        return places.astype(np.int64, copy=False)
+
+    def keys(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the key of each row's person, computed for the persons of these rows only."""
+        keys = np.zeros(int(numbers.max(initial=-1)) + 1, np.int64)
+        there = np.zeros(len(keys), bool)
+        there[numbers] = True
+        wanted = np.flatnonzero(there)
+        if not self._whole:
+            names = list(self._numbers)
+            texts = (names[number] for number in wanted.tolist())
+        else:
+            values = wanted + self._first if self._values is None else self._values[wanted]
+            texts = (str(value) for value in values.tolist())
+        keys[wanted] = np.fromiter(map(person_key, texts), np.int64, len(wanted))
+        return keys[numbers]
+
+    def __repr__(self) -> str:
+        return "Persons(private)"
+
+
+def _slices_of(values: NDArray[np.int64], slices: int) -> NDArray[np.uint64]:
+    """Return the slice of each id, by the id alone."""
+    high = values.view(np.uint64) * _SPREAD >> np.uint64(32)  # low bits of a product follow low bits of the id alone
+    return np.asarray(high * np.uint64(slices) >> np.uint64(32))
+
 
 #: The largest prime below 2**31 that leaves 2 on division by 3.
 PRIME = 2147483579
@@ -53,15 +138,11 @@ class UnitCap:
 
     @property
     def least(self) -> int:
-        """So many rows of a person count whatever they are."""
+        """The number of rows of a person that always count."""
         return min(limit for limit in (self.rows, self.groups, self.per_group) if limit is not None)
 
     def words(self, *, once: bool, by_group: bool) -> str:
-        """Return which rows of a person count, as tables and reports say it.
-
-        Args:
-            once: Whether all rows of a person in a group are one total.
-            by_group: Whether there are groups.
+        """Describe which rows of a person count; `once`: all rows of a person in a group are one total.
 
         >>> UnitCap(rows=3, group_codes=1, groups=2, per_group=3).words(once=False, by_group=True)
         'at most 3 rows of a person, in at most 2 groups; the rest is left out, and all rows may give another number'
@@ -102,10 +183,7 @@ class UnitCap:
 def cap_arrays(
     persons: tuple[Persons, NDArray[np.int64]], codes: CodeArrays, ranges: Sequence[tuple[int, int]], cap: int | UnitCap
 ) -> CodeArrays:
-    """Keep at most k rows of each person; rows come out in no particular order.
-
-    `persons` are the ids and the number of each row's person.
-    """
+    """Keep at most k rows of each person, in any order; `persons` are the ids and the number of each row's person."""
     cap = UnitCap(rows=cap) if isinstance(cap, int) else cap
     stays = places_that_count(persons, codes, codes, ranges, cap)
     return tuple(code[stays] for code in codes)
@@ -120,8 +198,8 @@ def places_that_count(
 ) -> NDArray[np.int64]:
     """Return which rows count.
 
-    `mixed` are the codes as they enter the mix, within `ranges`; `codes` tell rows apart and break ties. They differ
-    for labels that nobody declared, which are mixed by a hash of their text.
+    `mixed` are the codes that enter the mix, within `ranges`; `codes` distinguish rows and break ties. They differ for
+    undeclared labels, which are mixed by a hash of their text.
     """
     ids, person = persons
     everyone = np.arange(len(person))
@@ -150,8 +228,8 @@ def _places_of_rows(
 ) -> NDArray[np.int64]:
     """Return the choice of `_places_within` where rows alone are limited, by one sort of one whole number a row.
 
-    All rows are taken to be the first of their codes. Those of persons for whom that is not so have keys that tie, as
-    have codes that are mixed to the same key: these persons are looked at again, with running numbers.
+    All rows are first assumed to have distinct codes. Persons with equal rows, or with codes of equal keys, have ties:
+    their rows are chosen again, with running numbers.
     """
     packed = person * (1 << 31) + _mixed(keys, mixed, ranges, np.zeros_like(person))
     order = np.argsort(packed)
@@ -209,9 +287,9 @@ def _places_within(
 
 
 def sorted_by(keys: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
-    """Return an order by several keys, the first counts most; rows that are equal in all of them come in any order.
+    """Return an order by several keys, the first is the most significant; equal rows come in any order.
 
-    As many keys as fit are one whole number, which is sorted once; the others are only looked at where that one ties.
+    As many keys as fit are packed into one integer, which is sorted once; the others only break its ties.
 
     >>> sorted_by([np.array([1, 0, 1]), np.array([2, 9, -5])]).tolist()
     [1, 2, 0]
@@ -308,7 +386,7 @@ def words_of(width: int) -> int:
 
 
 def run_starts(columns: Sequence[NDArray[np.int64]]) -> NDArray[np.bool_]:
-    """Tell where a run of equal rows begins."""
+    """Mark the start of each run of equal rows."""
     starts = np.zeros(len(columns[0]), bool)
     starts[:1] = True
     for column in columns:

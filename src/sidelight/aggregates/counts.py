@@ -12,7 +12,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sidelight.aggregates.bounded import Bounded, Norm
-from sidelight.aggregates.coding import CategoryCoding, CodeArrays, Coding, EveryRow, NumberCoding, SideBySide
+from sidelight.aggregates.coding import (
+    CategoryCoding,
+    CodeArrays,
+    Coding,
+    CombinedCoding,
+    EveryRow,
+    NumberCoding,
+    cells_of,
+)
 from sidelight.aggregates.collect import Lowering, collect
 from sidelight.aggregates.fixed_point import FixedPoint
 from sidelight.errors import RangeError
@@ -24,8 +32,8 @@ from sidelight.records.rows import collected
 if TYPE_CHECKING:
     import narwhals.stable.v2 as nw
 
-#: A dense table of counts has at most this many cells (128 MB), and a released table at most so many groups: with names
-#: and intervals a group takes up to a kilobyte. What runs after a charge must fit into the memory of a small machine.
+#: The most cells of a dense table of counts (128 MB), and the most groups of a released table: with names and intervals
+#: a group takes up to a kilobyte. What runs after a charge must fit into the memory of a small machine.
 MAX_CELLS = 1 << 24
 MOST_GROUPS = 1 << 20
 
@@ -54,7 +62,6 @@ class CellCounts:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The number of cells along each axis."""
         return tuple(last - first + 1 for first, last in self.coding.ranges)
 
     @property
@@ -65,38 +72,27 @@ class CellCounts:
             return Fraction(k)
         return Fraction(2 * k) if self.norm == "l1" else k * SQRT2
 
-    @property
-    def wide(self) -> bool:
-        """Engines group faster than they hand rows over."""
-        return False
+    wide = False  # engines group faster than they hand rows over
+    counts_rows = True
 
     @property
-    def folds_apart(self) -> bool:
+    def folds_in_parallel(self) -> bool:
         """Whether a state is small enough for every thread to have its own."""
         return prod(self.shape) <= 1 << 20
 
     def empty(self) -> NDArray[np.int64]:
-        """Return counts of no rows."""
         return np.zeros(prod(self.shape), np.int64)
 
-    @property
-    def counts_rows(self) -> bool:
-        """Rows that are alike can come as one."""
-        return True
-
-    def fold_alike(self, state: NDArray[np.int64], codes: CodeArrays, times: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Count rows that stand for so many each."""
+    def fold_repeated(self, state: NDArray[np.int64], codes: CodeArrays, times: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Count rows that each stand for several equal ones."""
         np.add.at(state, self._cells(codes), times)
         return state
 
     def _cells(self, codes: CodeArrays) -> NDArray[np.int64]:
-        cells = np.zeros(len(codes[0]), np.int64)
-        for code, (first, _), size in zip(codes, self.coding.ranges, self.shape, strict=True):
-            cells = cells * size + (code - first)
-        return cells
+        shifted = (code - first for code, (first, _) in zip(codes, self.coding.ranges, strict=True))
+        return cells_of(shifted, self.shape, len(codes[0]))
 
     def fold(self, state: NDArray[np.int64], codes: CodeArrays) -> NDArray[np.int64]:
-        """Count a batch."""
         cells = self._cells(codes)
         if len(state) <= 4 * len(cells):
             state += np.bincount(cells, minlength=len(state))
@@ -106,15 +102,12 @@ class CellCounts:
         return state
 
     def merge(self, first: NDArray[np.int64], second: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Add the counts of two sets of rows."""
         return first + second
 
     def finish(self, state: NDArray[np.int64]) -> Bounded:
-        """Return the counts with their sensitivity."""
         return Bounded(state.reshape(self.shape), self.sensitivity, self.norm, self.neighbours, self.unit)
 
     def query(self, frame: nw.LazyFrame[Any], columns: tuple[str, ...]) -> NDArray[np.int64]:
-        """Let the engine group by cell."""
         import narwhals.stable.v2 as nw
 
         cell: Any = nw.lit(0, nw.Int64)
@@ -158,7 +151,7 @@ def cell_counts(
     if not parts:
         raise RangeError("counts need at least one column; `row_count` counts all rows")
     counts = CellCounts(
-        coding=parts[0] if len(parts) == 1 else SideBySide(tuple(parts)),
+        coding=parts[0] if len(parts) == 1 else CombinedCoding(tuple(parts)),
         rows_per_unit=schema.rows_per_unit,
         unit=schema.unit,
         norm=norm,

@@ -1,20 +1,38 @@
-"""What an expression gives, by its tree: codes and which are known, or where a condition is true and where it is false.
+"""Evaluate an expression: codes and which are known, or where a condition is true and where it is false.
 
-Arrays and expressions of an engine are treated alike; `expression_scopes` has what differs between them.
+The same code evaluates arrays and expressions of an engine; scopes hold the differences.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, TypeAlias
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from sidelight.aggregates.expression_scopes import Scope, Value
+import numpy as np
+
+from sidelight.aggregates.coding import CategoryCoding, Coding, NumberCoding, both
+from sidelight.aggregates.fixed_point import FixedPoint, is_missing
+from sidelight.grid import Grid
+from sidelight.records import Category, Number, Schema
+from sidelight.records.expression_shapes import (
+    LabelShape,
+    RealShape,
+    StepShape,
+    TruthShape,
+    code_table,
+    factors,
+    nearest_double,
+    number_in,
+)
 from sidelight.records.expressions import (
     Arithmetic,
     Compare,
     Comparison,
-    Cut,
+    CutExpression,
     Expression,
     IsIn,
     IsMissing,
@@ -25,17 +43,155 @@ from sidelight.records.expressions import (
     Not,
 )
 from sidelight.records.numbers import LARGEST_FLOAT, nearest_float
-from sidelight.records.shapes import Labels, Reals, Steps, Truths, code_table, factors, nearest_double, number_in
+from sidelight.records.rows import Batch, Wanted
+
+if TYPE_CHECKING:
+    import narwhals.stable.v2 as nw
+
+    from sidelight.aggregates.coding import Frame
+
+#: Codes or floats, and which of them are known (None: all): arrays, or expressions of an engine.
+Value: TypeAlias = tuple[Any, Any]
+
+
+@dataclass(frozen=True)
+class RealColumn:
+    """A number column as clamped floats."""
+
+    number: Number
+
+    @cached_property
+    def ends(self) -> tuple[float, float]:
+        """The bounds, or the ends of the floats."""
+        low, high = self.number.lower, self.number.upper
+        return (
+            -LARGEST_FLOAT if low is None else nearest_float(low),
+            LARGEST_FLOAT if high is None else nearest_float(high),
+        )
+
+    def kernel(self, batch: Batch) -> Value:
+        values = batch.numbers[self.number.name]
+        with np.errstate(all="ignore"):
+            missing = np.isnan(values)
+            stand_in = 0.0 if self.number.fill is None else self.number.fill
+            clamped = np.clip(np.where(missing, stand_in, values), *self.ends)
+        return clamped, None if self.number.fill is not None else ~missing
+
+    def lower(self, frame: Frame, wanted: Wanted, name: str) -> tuple[Frame, nw.Expr | None]:
+        import narwhals.stable.v2 as nw
+
+        column = nw.col(wanted.number_alias(self.number.name))
+        stand_in = nw.lit(0.0 if self.number.fill is None else self.number.fill)
+        clamped = nw.when(is_missing(column)).then(stand_in).otherwise(column).clip(*self.ends)
+        known = None if self.number.fill is not None else ~is_missing(column)
+        return frame.with_columns(clamped.alias(name)), known
+
+
+class ColumnScope:
+    """The source of columns, each read once: a batch, or the frame of an engine, which grows by columns."""
+
+    def __init__(self, schema: Schema) -> None:
+        self.schema = schema
+        self._read: dict[str, Value] = {}
+
+    def column(self, name: str) -> Value:
+        if name not in self._read:
+            self._read[name] = self._find(name)
+        return self._read[name]
+
+    def _leaf(self, name: str) -> Coding | RealColumn:
+        column = next(each for each in self.schema.columns if each.name == name)
+        if isinstance(column, Category):
+            return CategoryCoding(column)
+        assert isinstance(column, Number)
+        return RealColumn(column) if column.granularity is None else NumberCoding(name, snapped(column))
+
+    def _find(self, name: str) -> Value:
+        raise NotImplementedError
+
+    def kept(self, value: Any) -> Any:
+        """Return a value that will be used more than once."""
+        return value
+
+    def choose(self, value: Any, thresholds: Sequence[Any], results: Sequence[int]) -> Any:
+        """Return results[j], where j is how many of the increasing thresholds the value has reached."""
+        raise NotImplementedError
+
+
+class BatchScope(ColumnScope):
+    def __init__(self, schema: Schema, batch: Batch) -> None:
+        super().__init__(schema)
+        self._batch = batch
+
+    def _find(self, name: str) -> Value:
+        leaf = self._leaf(name)
+        if isinstance(leaf, RealColumn):
+            return leaf.kernel(self._batch)
+        (codes,), kept = leaf.kernel(self._batch)
+        return codes, kept
+
+    def choose(self, value: Any, thresholds: Sequence[Any], results: Sequence[int]) -> Any:
+        return np.array(results, np.int64)[np.searchsorted(np.array(thresholds), value, side="right")]
+
+
+class FrameScope(ColumnScope):
+    def __init__(self, schema: Schema, frame: Frame, wanted: Wanted, prefix: str) -> None:
+        super().__init__(schema)
+        self.frame, self._wanted, self._prefix, self._made = frame, wanted, prefix, 0
+
+    def _name(self) -> str:
+        self._made += 1
+        return f"{self._prefix}_e{self._made}"
+
+    def _find(self, name: str) -> Value:
+        import narwhals.stable.v2 as nw
+
+        leaf, code, known = self._leaf(name), self._name(), self._name()
+        if isinstance(leaf, RealColumn):
+            self.frame, stays = leaf.lower(self.frame, self._wanted, code)
+        else:
+            self.frame, stays = leaf.lower(self.frame, self._wanted, [code])
+        if stays is None:
+            return nw.col(code), None
+        self.frame = self.frame.with_columns(stays.alias(known))
+        return nw.col(code), nw.col(known)
+
+    def kept(self, value: Any) -> Any:
+        import narwhals.stable.v2 as nw
+
+        name = self._name()
+        self.frame = self.frame.with_columns(value.alias(name))
+        return nw.col(name)
+
+    def choose(self, value: Any, thresholds: Sequence[Any], results: Sequence[int]) -> Any:
+        import narwhals.stable.v2 as nw
+
+        def tree(first: int, last: int) -> Any:  # by halves: engines limit how deep an expression may be
+            if first == last:
+                return nw.lit(results[first], nw.Int64)
+            middle = (first + last) // 2
+            reached = column >= thresholds[middle]
+            return nw.when(reached).then(tree(middle + 1, last)).otherwise(tree(first, middle))
+
+        column = self.kept(value)
+        if not thresholds:  # an engine makes no column of a constant alone
+            return nw.when(column == column).then(tree(0, 0)).otherwise(tree(0, 0))
+        return tree(0, len(thresholds))
+
+
+def snapped(number: Number) -> FixedPoint:
+    """Return the codes of a column with a granularity: the nearest whole number of steps within its bounds."""
+    assert number.granularity is not None
+    found = Named(number.name).shape(Schema([number]))
+    assert isinstance(found, StepShape)
+    return FixedPoint.on_grid(number, Grid(resolution=found.step, first=found.first, last=found.last, snap="nearest"))
+
 
 #: Where a condition is true, and where it is false.
 Truth: TypeAlias = tuple[Any, Any]
 
 
-def _and(first: Any, second: Any) -> Any:
-    return second if first is None else first if second is None else first & second
-
-
-def code_of(whole: Expression, scope: Scope) -> Value:
+def code_of(whole: Expression, scope: ColumnScope) -> Value:
     """Return the codes of a number or a label."""
     if isinstance(whole, Named):
         return scope.column(whole.name)
@@ -46,28 +202,28 @@ def code_of(whole: Expression, scope: Scope) -> Value:
         return _arithmetic(whole, scope)
     if isinstance(whole, Lookup):
         return _looked_up(whole, scope)
-    assert isinstance(whole, Cut)
+    assert isinstance(whole, CutExpression)
     return _cut(whole, scope)
 
 
-def _arithmetic(whole: Arithmetic, scope: Scope) -> Value:
+def _arithmetic(whole: Arithmetic, scope: ColumnScope) -> Value:
     left, known = code_of(whole.left, scope)
     if whole.operator == "/":
         assert isinstance(whole.right, Literally)
         assert isinstance(whole.right.value, Fraction)
         return (left if whole.right.value > 0 else -1 * left), known
     right, also = code_of(whole.right, scope)
-    known = _and(known, also)
+    known = both(known, also)
     if whole.operator == "*":
         return left * right, known
     shapes = [side.shape(scope.schema) for side in (whole.left, whole.right)]
-    assert isinstance(shapes[0], Steps)
-    assert isinstance(shapes[1], Steps)
+    assert isinstance(shapes[0], StepShape)
+    assert isinstance(shapes[1], StepShape)
     up, over = factors(shapes[0], shapes[1])
     return left * up + right * (over if whole.operator == "+" else -over), known
 
 
-def _looked_up(whole: Lookup, scope: Scope) -> Value:
+def _looked_up(whole: Lookup, scope: ColumnScope) -> Value:
     found, gives = whole.of.shape(scope.schema), whole.shape(scope.schema)
     value, known = code_of(whole.of, scope)
     keys = code_table(found, [key for key, _ in whole.entries], where="")
@@ -78,19 +234,21 @@ def _looked_up(whole: Lookup, scope: Scope) -> Value:
 
 
 def _is_code(key: int | Fraction, found: Any) -> bool:
-    if isinstance(found, Reals):
+    if isinstance(found, RealShape):
         return abs(Fraction(key)) <= LARGEST_FLOAT
-    return Fraction(key).denominator == 1 and (isinstance(found, Labels) or found.first <= key <= found.last)
+    return Fraction(key).denominator == 1 and (isinstance(found, LabelShape) or found.first <= key <= found.last)
 
 
-def _by_table(scope: Scope, value: Any, known: Any, found: Any, table: dict[Any, int], default: int | None) -> Value:
+def _by_table(
+    scope: ColumnScope, value: Any, known: Any, found: Any, table: dict[Any, int], default: int | None
+) -> Value:
     """Return the result of each code in a table: a function that is constant between the codes of the table."""
     other = 0 if default is None else default
     thresholds: list[Any] = []
     results, listed = [other], [0]
     for key in sorted(table):
-        behind = math.nextafter(float(key), math.inf) if isinstance(found, Reals) else int(key) + 1
-        start = float(key) if isinstance(found, Reals) else int(key)
+        behind = math.nextafter(float(key), math.inf) if isinstance(found, RealShape) else int(key) + 1
+        start = float(key) if isinstance(found, RealShape) else int(key)
         if thresholds and thresholds[-1] == start:
             thresholds.pop(), results.pop(), listed.pop()
         thresholds += [start, behind]
@@ -102,10 +260,10 @@ def _by_table(scope: Scope, value: Any, known: Any, found: Any, table: dict[Any,
     codes = scope.kept(scope.choose(value, thresholds, results))
     if default is not None:
         return codes, known
-    return codes, _and(known, scope.kept(scope.choose(value, thresholds, listed) == 1))
+    return codes, both(known, scope.kept(scope.choose(value, thresholds, listed) == 1))
 
 
-def _cut(whole: Cut, scope: Scope) -> Value:
+def _cut(whole: CutExpression, scope: ColumnScope) -> Value:
     found = whole.of.shape(scope.schema)
     value, known = code_of(whole.of, scope)
     numbers = whole.compared(found)
@@ -114,24 +272,24 @@ def _cut(whole: Cut, scope: Scope) -> Value:
         return scope.choose(value, edges, range(len(edges) + 1)), known
     edges[-1] = _behind(numbers[-1], found)  # the last interval is closed
     place = scope.kept(scope.choose(value, edges, [*range(-1, len(edges) - 1), -1]))
-    return place, _and(known, place >= 0)
+    return place, both(known, place >= 0)
 
 
 def _up(number: Fraction, found: Any) -> Any:
     """Return the least code or float that is at least a number, which is a float itself or beyond all of them."""
-    if isinstance(found, Steps):
+    if isinstance(found, StepShape):
         return min(max((number / found.step).__ceil__(), found.first), found.last + 1)
     return nearest_float(number) if number <= LARGEST_FLOAT else math.inf
 
 
 def _behind(number: Fraction, found: Any) -> Any:
     """Return the least code or float that is larger than a number."""
-    if isinstance(found, Steps):
+    if isinstance(found, StepShape):
         return min(max((number / found.step).__floor__() + 1, found.first), found.last + 1)
     return math.nextafter(float(number), math.inf) if abs(number) <= LARGEST_FLOAT else _up(number, found)
 
 
-def truth_of(whole: Expression, scope: Scope) -> Truth:
+def truth_of(whole: Expression, scope: ColumnScope) -> Truth:
     """Return where a condition is true, and where it is false."""
     if isinstance(whole, Not):
         true, false = truth_of(whole.of, scope)
@@ -150,8 +308,8 @@ def truth_of(whole: Expression, scope: Scope) -> Truth:
     return _compared(whole, scope)
 
 
-def _known(of: Expression, scope: Scope) -> Any:
-    if isinstance(of.shape(scope.schema), Truths):
+def _known(of: Expression, scope: ColumnScope) -> Any:
+    if isinstance(of.shape(scope.schema), TruthShape):
         true, false = truth_of(of, scope)
         return true | false
     value, known = code_of(of, scope)
@@ -162,7 +320,7 @@ def _known(of: Expression, scope: Scope) -> Any:
 _MIRRORED: dict[Comparison, Comparison] = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
-def _compared(whole: Compare, scope: Scope) -> Truth:
+def _compared(whole: Compare, scope: ColumnScope) -> Truth:
     left, right, operator = whole.left, whole.right, whole.operator
     if isinstance(left, Literally):
         left, right, operator = right, left, _MIRRORED.get(operator, operator)
@@ -175,14 +333,14 @@ def _compared(whole: Compare, scope: Scope) -> Truth:
         equal = _equal(value, found, right.value)
         return _split(equal if operator == "==" else ~equal, known)
     bound = number_in(found, right.value, where="")
-    bound = nearest_double(bound) if isinstance(found, Reals) else bound
+    bound = nearest_double(bound) if isinstance(found, RealShape) else bound
     # x >= c or x > c is to have reached a threshold; < and <= are their opposites
     threshold = (_up if operator in (">=", "<") else _behind)(bound, found)
     reached = value >= threshold if math.isfinite(threshold) else value != value
     return _split(reached if operator in (">=", ">") else ~reached, known)
 
 
-def _member(whole: IsIn, scope: Scope) -> Truth:
+def _member(whole: IsIn, scope: ColumnScope) -> Truth:
     found = whole.of.shape(scope.schema)
     value, known = code_of(whole.of, scope)
     value = scope.kept(value)
@@ -196,7 +354,7 @@ def _equal(value: Any, found: Any, constant: Any) -> Any:
     (place,) = code_table(found, [constant], where="")
     if not _is_code(place, found):
         return value != value
-    return value == (float(place) if isinstance(found, Reals) else int(place))
+    return value == (float(place) if isinstance(found, RealShape) else int(place))
 
 
 def _split(true: Any, known: Any) -> Truth:

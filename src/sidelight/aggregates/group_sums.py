@@ -17,12 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sidelight.aggregates.bounded import VALUE_LIMIT, Bounded, Norm
-from sidelight.aggregates.coding import CodeArrays, Coding
+from sidelight.aggregates.coding import CodeArrays, Coding, cells_of
 from sidelight.aggregates.collect import Lowering, collect
 from sidelight.aggregates.contributions import UnitCap
-from sidelight.aggregates.engine_sums import engine_group_sums
-from sidelight.aggregates.groups import Groups, groups_of
-from sidelight.aggregates.label_groups import labelled_rows, present_groups
+from sidelight.aggregates.groups import Groups, groups_of, labelled_rows, present_groups
+from sidelight.aggregates.sums import engine_group_sums
 from sidelight.aggregates.values import Value
 from sidelight.errors import RangeError
 from sidelight.records import Table
@@ -56,12 +55,10 @@ class GroupSums:
 
     @property
     def cap(self) -> UnitCap:
-        """What of one person counts."""
         return self.groups.cap
 
     @property
     def totals(self) -> bool:
-        """Whether a person's rows of a group are added up first."""
         return self.groups.totals
 
     @property
@@ -70,7 +67,7 @@ class GroupSums:
         return self.groups.schema.person is None
 
     @property
-    def folds_apart(self) -> bool:
+    def folds_in_parallel(self) -> bool:
         """Whether a state is small enough for every thread to have its own."""
         return self.groups.cells * (1 + len(self.terms)) <= _CHUNK
 
@@ -88,14 +85,14 @@ class GroupSums:
         return tuple(found)
 
     def empty(self) -> Whole:
-        """Return the sums of no rows."""
         return np.zeros((1 + len(self.terms), self.groups.cells), np.int64)
 
     def fold(self, state: Whole, codes: CodeArrays) -> Whole:
-        """Add a batch."""
         for start in range(0, len(codes[0]), _CHUNK):
             part = tuple(code[start : start + _CHUNK] for code in codes)
-            add_terms(state, self._cells(part), self.terms_of(part[len(self.groups.axes) :]))
+            values = zip(self.values, part[len(self.groups.axes) :], strict=False)
+            clamped = [value.clamped(code) for value, code in values]
+            add_terms(state, self._cells(part), [term(clamped[of]) for of, term in self.terms])
         return state
 
     @property
@@ -103,13 +100,12 @@ class GroupSums:
         """Whether nothing but the number of rows is asked."""
         return not self.values
 
-    def fold_alike(self, state: Whole, codes: CodeArrays, times: Whole) -> Whole:
-        """Count rows that stand for so many each."""
+    def fold_repeated(self, state: Whole, codes: CodeArrays, times: Whole) -> Whole:
+        """Count rows that each stand for several equal ones."""
         np.add.at(state[0], self._cells(codes), times)
         return state
 
     def merge(self, first: Whole, second: Whole) -> Whole:
-        """Add two states."""
         both: Whole = np.minimum(first, VALUE_LIMIT - second) + second  # the sum itself could leave 64 bits
         return both
 
@@ -118,7 +114,6 @@ class GroupSums:
         return state
 
     def query(self, frame: nw.LazyFrame[Any], columns: tuple[str, ...]) -> Whole:
-        """Let the engine group and add."""
         import narwhals.stable.v2 as nw
 
         axes = len(self.groups.axes)
@@ -140,15 +135,7 @@ class GroupSums:
         return state
 
     def _cells(self, codes: CodeArrays) -> Whole:
-        cells: Whole | None = None
-        for code, size in zip(codes[: len(self.groups.axes)], self.groups.shape, strict=True):
-            cells = code if cells is None else cells * size + code
-        return np.zeros(len(codes[0]), np.int64) if cells is None else cells
-
-    def terms_of(self, codes: CodeArrays) -> list[Whole]:
-        """Return the terms of rows by the codes of their values."""
-        clamped = [value.clamped(code) for value, code in zip(self.values, codes, strict=False)]
-        return [term(clamped[of]) for of, term in self.terms]
+        return cells_of(codes, self.groups.shape, len(codes[0]))
 
 
 def _itself(code: Any) -> Any:
@@ -175,8 +162,8 @@ def add_terms(state: Whole, cells: Whole, terms: Sequence[Whole]) -> None:
 class GroupStatistics:
     """What one pass found: counts, and a statistic of each value, all with the sensitivity of one unit.
 
-    With labels that nobody declared the last axis of every array is that of `present`, private as the rest; otherwise
-    the axes of the groups come last, in the order of `by`.
+    With undeclared labels the last axis of every array is that of `present`, private as the rest; otherwise the axes of
+    the groups come last, in the order of `by`.
     """
 
     counts: Bounded
@@ -184,7 +171,7 @@ class GroupStatistics:
     present: tuple[tuple[str, ...], ...] | None = None
 
     def only(self, keys: Sequence[tuple[str, ...]]) -> GroupStatistics:
-        """Return the statistics of some groups alone, which are public by now; one that nobody is in has zeros.
+        """Return the statistics of some groups, which are public by now; an empty group has zeros.
 
         Guarantee: the same sensitivities. Entries of a vector that are left out make no norm larger, and which are
         left out does not depend on the unit once `keys` are released.
@@ -220,14 +207,13 @@ def group_statistics(
     Statistics of several values move together: budgets add up.
 
     Args:
-        table: the rows, of the schema that `groups` was made for.
-        groups: which rows count, where, and how many of a unit.
-        values: what is added up; of totals exactly one.
+        table: The rows, of the schema that `groups` was made for.
+        groups: Which rows count, where, and how many of a unit.
+        values: The values; of totals exactly one.
         kind: "sum" gives Σc; "whole" Σx itself, in units of `whole_step`; "pair" Σc and Σ(M - c); "centred"
             Σ(2c - M); "triple" and "disc" as in `values`. The parts of a pair, triple or disc are the first axis.
-        norm: in which norm sensitivities are stated. "centred", "disc" and "whole" have signs, which replaced units pay
-            for.
-        lowering: for tests: "batches" or "engine".
+        norm: The norm of the sensitivities. "centred", "disc" and "whole" have signs, which replaced units pay for.
+        lowering: For tests.
     """
     given = tuple(values)
     if groups.totals != any(value.total for value in given) or (groups.totals and len(given) != 1):
@@ -320,12 +306,7 @@ def distinct_counts(
     at most 1 to its group. So the counts of distinct labels move as counts of rows do, by `groups.norms`, where
     `max_rows_per_group` is how many labels a person adds to one group.
 
-    Args:
-        table: the rows.
-        groups: the groups, by declared labels.
-        of: a category, a derived label, or a column of labels that nobody declared.
-        norm: in which norm the sensitivity is stated.
-        lowering: for tests: "batches" or "engine".
+    `of` is a category, a derived label, or a column of undeclared labels; `groups` have declared labels.
     """
     if groups.label is not None or groups.totals:
         raise RangeError("distinct labels are counted in groups of declared labels")

@@ -1,31 +1,38 @@
 """Which rows a statistic by group counts, in which groups, and how many of one unit: public, fixed before any row.
 
 Groups are the cells of several axes: declared categories, derived labels (lookups, bins of numbers), and at most one
-column of labels that nobody declared, whose groups are only known once rows are read.
+column of undeclared labels, whose groups are known only after rows are read.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
+from typing import Any
 
-from sidelight.aggregates.coding import Coding, EveryRow, SideBySide
-from sidelight.aggregates.contributions import UnitCap
+import numpy as np
+from numpy.typing import NDArray
+
+from sidelight.aggregates.bounded import ContributionBounds
+from sidelight.aggregates.coding import CodeArrays, Coding, CombinedCoding, EveryRow, cells_of
+from sidelight.aggregates.collect import totals_of
+from sidelight.aggregates.contributions import Persons, UnitCap, places_that_count
 from sidelight.aggregates.counts import MOST_GROUPS
 from sidelight.aggregates.predicates import ExpressionCoding, filtered
-from sidelight.aggregates.unit_norms import UnitNorms
 from sidelight.errors import RangeError, SchemaError
 from sidelight.guarantees.claims import Neighbours, Unit
-from sidelight.records import Category, Label, Number, Schema
-from sidelight.records.columns import MAX_ROWS_LIMIT
+from sidelight.records import Category, Label, Number, Schema, Table
+from sidelight.records.columns import check_limit
+from sidelight.records.expression_shapes import LabelShape
 from sidelight.records.expressions import Expression, Named
-from sidelight.records.shapes import Labels
+from sidelight.records.rows import DistinctTexts, Wanted
+from sidelight.records.schema import person_key
 
 #: The note of a table that says which rows of a person count.
 ROWS_COUNTED = "rows_counted"
-#: So many rows of a person and group make a total, so that totals fit 64 bits on every engine.
+#: The most rows of a person and group in a total, so that totals fit 64 bits on every engine.
 ROWS_OF_A_TOTAL = 1 << 20
 
 
@@ -41,7 +48,7 @@ class Groups:
     label: Label | None
     where: Expression | None
     cap: UnitCap
-    norms: UnitNorms
+    norms: ContributionBounds
     totals: bool = False
 
     @cached_property
@@ -76,7 +83,7 @@ class Groups:
         parts: tuple[Coding, ...] = (*self.axes, *values)
         if not parts:
             parts = (EveryRow.of(self.schema),)
-        return filtered(parts[0] if len(parts) == 1 else SideBySide(parts), self.where, self.schema)
+        return filtered(parts[0] if len(parts) == 1 else CombinedCoding(parts), self.where, self.schema)
 
 
 def groups_of(
@@ -92,19 +99,14 @@ def groups_of(
     """Check a grouping against a schema and return it with the norms of one unit's counts. Reads no rows.
 
     Args:
-        schema: the public declarations.
-        by: columns or derived labels; their cells are the groups.
-        where: a condition that rows must pass.
-        max_groups: in how many groups a person's rows count at most (g); needed where persons are protected and `by`
-            is given, unless every column of it declares `per_person`.
-        max_rows_per_group: how many of a person's rows count in one group (m); left out, as many as count at all (k).
-            1 counts persons.
-        totals: one record for each person and group, the total of its rows: k = g, m = 1, whatever `max_rows` is.
-        neighbours: which data sets count as neighbours.
-
-    Raises:
-        SchemaError: an unknown column, a number without bins, a missing `max_groups`.
-        RangeError: limits below 1, or more cells than fit.
+        schema: The public declarations.
+        by: Columns or derived labels; their cells are the groups.
+        where: A condition that rows must pass.
+        max_groups: The most groups of a person (g); needed where persons are protected and `by` is given, unless every
+            column of it declares `per_person`.
+        max_rows_per_group: The most rows of a person in one group (m); by default all that count (k). 1 counts persons.
+        totals: One record for each person and group, the total of its rows: k = g, m = 1, whatever `max_rows` is.
+        neighbours: Which data sets are neighbours.
     """
     if not isinstance(by, (str, Expression, Sequence)):
         raise SchemaError(f"by takes names of columns and derived labels, got {type(by).__name__}")
@@ -116,7 +118,7 @@ def groups_of(
         if isinstance(declared, Label):
             if label is not None:
                 raise SchemaError(
-                    f"by names two columns of labels that nobody declared, {label.name!r} and {declared.name!r}; "
+                    f"by names two columns of undeclared labels, {label.name!r} and {declared.name!r}; "
                     "declare one of them as a Category"
                 )
             label = declared
@@ -129,12 +131,7 @@ def groups_of(
     if where is not None:
         filtered(EveryRow("", is_number=True), where, schema)
     norms, cap = _limits(schema, given, max_groups, max_rows_per_group, totals=totals, neighbours=neighbours)
-    cap = UnitCap(
-        rows=cap.rows,
-        group_codes=len(axes) + (label is not None),
-        groups=cap.groups,
-        per_group=cap.per_group,
-    )
+    cap = replace(cap, group_codes=len(axes) + (label is not None))
     found = Groups(schema=schema, axes=tuple(axes), label=label, where=where, cap=cap, norms=norms, totals=totals)
     if found.cells > MOST_GROUPS:
         raise RangeError(f"by has {found.cells} groups, at most {MOST_GROUPS} fit; use fewer columns or labels")
@@ -167,16 +164,14 @@ def _limits(
     *,
     totals: bool,
     neighbours: Neighbours,
-) -> tuple[UnitNorms, UnitCap]:
+) -> tuple[ContributionBounds, UnitCap]:
     for name, limit in (("max_groups", max_groups), ("max_rows_per_group", max_rows_per_group)):
-        if limit is not None and (
-            isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= MAX_ROWS_LIMIT
-        ):
-            raise RangeError(f"{name} must be a whole number from 1 to 2**20, got {limit!r}")
+        if limit is not None:
+            check_limit(limit, name=name)
     if schema.person is None:
         if totals:
             raise SchemaError("totals per person need a PersonId in the schema; declare one, or sum rows")
-        return UnitNorms(rows=1, groups=1, per_group=1, neighbours=neighbours), UnitCap(rows=1)
+        return ContributionBounds(rows=1, groups=1, per_group=1, neighbours=neighbours), UnitCap(rows=1)
     rows = schema.rows_per_unit
     known = [each for each in (max_groups, declared_max_groups(schema, by)) if each is not None]
     groups = 1 if not by or (rows == 1 and not totals) else min(known) if known else None
@@ -186,10 +181,10 @@ def _limits(
             "grows with it, and a small number that holds most people's groups is a good choice"
         )
     if totals:
-        norms = UnitNorms(rows=groups, groups=groups, per_group=1, neighbours=neighbours)
+        norms = ContributionBounds(rows=groups, groups=groups, per_group=1, neighbours=neighbours)
         return norms, UnitCap(rows=groups * ROWS_OF_A_TOTAL, groups=groups, per_group=ROWS_OF_A_TOTAL)
     per_group = rows if max_rows_per_group is None else max_rows_per_group
-    norms = UnitNorms(rows=rows, groups=groups, per_group=per_group, neighbours=neighbours)
+    norms = ContributionBounds(rows=rows, groups=groups, per_group=per_group, neighbours=neighbours)
     return norms, UnitCap(rows=rows, groups=groups, per_group=per_group)
 
 
@@ -211,7 +206,77 @@ def _axis(schema: Schema, each: str | Expression) -> Expression:
     return expression
 
 
-def _labels(axis: ExpressionCoding) -> Labels:
-    if isinstance(axis.shape, Labels):
+def _labels(axis: ExpressionCoding) -> LabelShape:
+    if isinstance(axis.shape, LabelShape):
         return axis.shape
     raise SchemaError(f"by needs labels, and {axis.expression} gives none; use a Category, lookup(...) or cut(...)")
+
+
+# Groups by labels that are not declared: which labels exist is private until a threshold. `Label.normalised` maps one
+# record at a time, so that a text is the same group on every engine. In the mix that chooses a person's groups and rows
+# a label is 60 bits of a hash of its text, with ties broken by the text: labels of others do not enter.
+#: The range of the hash of a label.
+_KEYS = (0, (1 << 60) - 1)
+
+
+def labelled_rows(table: Table, groups: Groups, coding: Coding) -> tuple[tuple[str, ...], CodeArrays]:
+    """Return the labels that occur, in order of their texts, and the rows that count.
+
+    The codes of a row are those of the declared axes, then the index of its label, then the rest of `coding`.
+    """
+    label, person = groups.label, table.schema.person
+    assert label is not None
+    texts = tuple(dict.fromkeys([*coding.texts, label.name]))
+    wanted = Wanted(numbers=coding.numbers, texts=texts, person=None if person is None else person.name)
+    numbers: dict[str | None, int] = {}  # of a text, before it is normalised
+    names: dict[str, int] = {}
+    parts: list[CodeArrays] = []
+    ids = Persons()
+    for batch in table.rows.batches(wanted):
+        codes, kept = coding.kernel(batch)
+        texts_here = batch.texts[label.name]
+        cells = texts_here.cells if isinstance(texts_here, DistinctTexts) else texts_here.tolist()
+        for text in set(cells) - numbers.keys():
+            name = label.label_of(text)
+            numbers[text] = -1 if name is None else names.setdefault(name, len(names))
+        places = np.fromiter((numbers[text] for text in cells), np.int64, len(cells))
+        places = places[texts_here.places] if isinstance(texts_here, DistinctTexts) else places
+        stays: NDArray[np.bool_] = places >= 0 if kept is None else kept & (places >= 0)
+        if batch.person is not None:
+            stays = ids.fold(batch.person, stays)
+        parts.append(tuple(each[stays] for each in (places, *codes)))
+    width = 1 + len(coding.ranges)
+    none = np.empty(0, np.int64)
+    place, *rest = (np.concatenate([none, *(part[at] for part in parts)]) for at in range(width))
+    ordered = sorted(names)
+    rank = np.empty(len(names), np.int64)
+    rank[[names[name] for name in ordered]] = np.arange(len(names))
+    axes = len(groups.axes)
+    codes = (*rest[:axes], rank[place], *rest[axes:])
+    if person is not None:
+        keys = np.array([person_key(name) for name in names], np.int64)
+        mixed = (*rest[:axes], keys[place], *rest[axes:])
+        ranges = (*coding.ranges[:axes], _KEYS, *coding.ranges[axes:])
+        whose = ids.numbers()
+        stays_at = places_that_count((ids, whose), codes, mixed, ranges, groups.cap)
+        codes = tuple(code[stays_at] for code in codes)
+        codes = totals_of(whose[stays_at], codes) if groups.totals else codes
+    return tuple(ordered), codes
+
+
+def present_groups(groups: Groups, names: tuple[str, ...], codes: CodeArrays) -> tuple[Any, NDArray[np.int64]]:
+    """Return the keys of the groups that occur, by label and then by declared cell, and the group of each row.
+
+    A key is the labels of the declared axes, then the undeclared label.
+    """
+    cells = cells_of(codes, groups.shape, len(codes[0]))
+    present, places = np.unique(codes[len(groups.axes)] * groups.cells + cells, return_inverse=True)
+    keys = []
+    for each in present.tolist():
+        label, cell = divmod(each, groups.cells)
+        key: list[str] = [names[label]]
+        for labels in reversed(groups.keys):
+            cell, place = divmod(cell, len(labels))
+            key.insert(0, labels[place])
+        keys.append(tuple(key))
+    return tuple(keys), places.astype(np.int64)

@@ -1,4 +1,4 @@
-"""Rows through a fixed affine map as integer vectors of bounded length: clip(A(x - c), radius). Two lowerings.
+"""Rows through a fixed affine map as integer vectors of bounded length, clip(A(x - c), radius), and their moments.
 
 The map and the centre are public, or were released before. A row's integers depend on no other row: the map is applied
 column by column (one matrix product over all rows would change last bits of rows when another is added, and a last bit
@@ -10,16 +10,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sidelight.aggregates.clipped_vector import clipped_codes, limits, lower_clipped
-from sidelight.aggregates.coding import CodeArrays, Keep
+from sidelight.aggregates.coding import CodeArrays, Coding, Keep
+from sidelight.aggregates.collect import Lowering, collect
 from sidelight.aggregates.fixed_point import is_missing
-from sidelight.errors import RangeError
-from sidelight.records import Number
+from sidelight.aggregates.moments import ClippedMoments, Moments, MomentState
+from sidelight.errors import RangeError, SourceError
+from sidelight.guarantees.claims import Neighbours
+from sidelight.records import Number, Table
 from sidelight.records.numbers import LARGEST_FLOAT, Real, exact_number, nearest_float
 from sidelight.records.rows import Batch, Wanted
 
@@ -87,7 +90,7 @@ class RowMap:
 
 
 @dataclass(frozen=True, kw_only=True)
-class MappedVector:
+class MappedVector(Coding):
     """Number columns as one integer vector: map, scale by the radius, clip the length, truncate."""
 
     columns: tuple[Number, ...]
@@ -108,7 +111,6 @@ class MappedVector:
 
     @property
     def width(self) -> int:
-        """How many entries the vector has: the rows of the matrix."""
         return len(self.row_map.matrix)
 
     @property
@@ -118,17 +120,10 @@ class MappedVector:
 
     @property
     def numbers(self) -> tuple[str, ...]:
-        """The number columns."""
         return tuple(column.name for column in self.columns)
 
     @property
-    def texts(self) -> tuple[str, ...]:
-        """No text columns are read."""
-        return ()
-
-    @property
     def ranges(self) -> tuple[tuple[int, int], ...]:
-        """No entry is longer than the whole vector."""
         return ((-self.levels, self.levels),) * self.width
 
     @property
@@ -137,7 +132,6 @@ class MappedVector:
         return self.unusable == "drop"
 
     def kernel(self, batch: Batch) -> tuple[CodeArrays, Keep]:
-        """Code a batch, column by column."""
         columns, usable = clean(self.columns, batch)
         return self.codes(columns, usable), usable if self.drops else None
 
@@ -150,7 +144,6 @@ class MappedVector:
         return codes if usable is None else tuple(code * usable for code in codes)
 
     def lower(self, frame: Frame, wanted: Wanted, names: Sequence[str]) -> tuple[Frame, nw.Expr | None]:
-        """Code inside an engine, in the order of the kernel."""
         import narwhals.stable.v2 as nw
 
         usable: Any = None
@@ -205,3 +198,188 @@ def clean(columns: Sequence[Number], batch: Batch) -> tuple[list[Floats], Keep]:
             usable = ~bad if usable is None else usable & ~bad
         cleaned.append(np.minimum(np.maximum(values, low), high))
     return cleaned, usable
+
+
+def mapped_moments(
+    rows: Table | NDArray[Any],
+    columns: Sequence[str] | None = None,
+    *,
+    radius: Real,
+    centre: ArrayLike | None = None,
+    matrix: ArrayLike | None = None,
+    levels: int = 1 << 14,
+    unusable: Unusable = "zero",
+    neighbours: Neighbours = Neighbours.ADD_REMOVE,
+    lowering: Lowering = "auto",
+) -> Moments:
+    """Return count, sum and second moment of clip(A(x - c), radius), for a public centre c and matrix A.
+
+    Guarantee: that of `clipped_moments`, exactly. Rows with a number that is missing or infinite become zero vectors,
+    or are left out with unusable="drop"; a column's bounds and fill value come first. Nothing about the values raises.
+
+    Args:
+        rows: A table, or an array with one row per record (its unit is the row).
+        columns: The number columns; all of them by default.
+        radius: The length that mapped rows are clipped to, in `levels` integer steps.
+        centre: Is subtracted first; 0 by default.
+        matrix: A, of any number of rows; the identity by default.
+
+    >>> mapped_moments(np.array([[3.0, 4.0], [np.nan, 1.0]]), radius=5, matrix=[[0, 1]], levels=10).total.value.tolist()
+    [8]
+    """
+    table = as_table(rows)
+    return collect(
+        table,
+        mapped_aggregate(
+            table,
+            columns,
+            row_map=RowMap.of(len(_chosen(table, columns)), centre=centre, matrix=matrix, radius=radius),
+            levels=levels,
+            unusable=unusable,
+            neighbours=neighbours,
+        ),
+        lowering=lowering,
+    )
+
+
+def mapped_aggregate(
+    table: Table,
+    columns: Sequence[str] | None,
+    *,
+    row_map: RowMap,
+    levels: int = 1 << 14,
+    unusable: Unusable = "zero",
+    neighbours: Neighbours = Neighbours.ADD_REMOVE,
+) -> ClippedMoments:
+    """Return the aggregate that `mapped_moments` runs; `finish(empty())` tells sensitivities without any row."""
+    coding = MappedVector(columns=_chosen(table, columns), row_map=row_map, levels=levels, unusable=unusable)
+    schema = table.schema
+    return ClippedMoments(coding=coding, rows_per_unit=schema.rows_per_unit, unit=schema.unit, neighbours=neighbours)
+
+
+def as_table(rows: Table | NDArray[Any]) -> Table:
+    """Make a table of an array, with columns x0, x1, ... and the row as its unit; return a table unchanged."""
+    if isinstance(rows, Table):
+        return rows
+    array = np.asarray(rows)
+    if array.ndim != 2 or array.shape[1] < 1:
+        raise RangeError(f"rows must be an array with one row a record and at least one column, got {array.ndim} axes")
+    return Table(array, schema=[Number(f"x{place}") for place in range(array.shape[1])])
+
+
+def _chosen(table: Table, columns: Sequence[str] | None) -> tuple[Number, ...]:
+    if columns is None:
+        return tuple(column for column in table.schema.columns if isinstance(column, Number))
+    return tuple(table.schema.number(name) for name in columns)
+
+
+class CellRule(Protocol):
+    """A public partition of the rows: which of `cells` disjoint cells a row belongs to, by that row alone."""
+
+    @property
+    def cells(self) -> int:
+        """How many cells there are."""
+
+    def label(self, columns: Sequence[Floats]) -> NDArray[np.int64]:
+        """Return each row's cell in 0..cells-1, or -1 for none; columns come clamped, without NaN.
+
+        No row may look at another, in its last bits either: use elementwise steps and `affine`, no matrix product.
+        """
+
+
+@dataclass(frozen=True, kw_only=True)
+class CelledVector(Coding):
+    """A row's cell, and the row as an integer vector by that cell's map. Rows of no cell are left out."""
+
+    parts: tuple[MappedVector, ...]
+    rule: CellRule
+
+    def __post_init__(self) -> None:
+        if len(self.parts) != self.rule.cells or not self.parts:
+            raise RangeError(f"there are {self.rule.cells} cells and {len(self.parts)} maps; each cell needs one")
+        if len({part.width for part in self.parts}) != 1:
+            raise RangeError("the maps of all cells must have the same number of rows")
+
+    @property
+    def numbers(self) -> tuple[str, ...]:
+        return self.parts[0].numbers
+
+    @property
+    def ranges(self) -> tuple[tuple[int, int], ...]:
+        return (*self.parts[0].ranges, (0, len(self.parts) - 1))
+
+    drops = True  # rows of no cell
+
+    def kernel(self, batch: Batch) -> tuple[CodeArrays, Keep]:
+        """Name the cells, then map the rows of each."""
+        columns, usable = clean(self.parts[0].columns, batch)
+        with np.errstate(all="ignore"):
+            cells = np.asarray(self.rule.label(columns), np.int64)
+        kept: NDArray[np.bool_] = (cells >= 0) & (cells < len(self.parts))
+        if usable is not None and self.parts[0].drops:
+            kept &= usable
+        codes = np.zeros((self.parts[0].width, batch.length), np.int64)
+        for cell, part in enumerate(self.parts):
+            here = np.flatnonzero(kept & (cells == cell))
+            if here.size:
+                mapped = part.codes([column[here] for column in columns], None if usable is None else usable[here])
+                codes[:, here] = mapped
+        return (*codes, cells), kept
+
+    def lower(self, frame: Frame, wanted: Wanted, names: Sequence[str]) -> tuple[Frame, nw.Expr | None]:
+        raise SourceError("cells by a rule are found in batches of arrays; load the rows of a table with persons first")
+
+
+@dataclass(frozen=True, kw_only=True)
+class CelledMoments:
+    """The moments of each cell.
+
+    Guarantee: adding or removing a unit of at most k rows moves the cells by k_1 + k_2 + ... <= k rows, each as
+    `ClippedMoments` says. So mechanisms that release every cell with one price b, each for its k rows, cost b together
+    (covariance proof page, Theorem 2). Replacing a row moves two cells, so this is for adding and removing only.
+    """
+
+    coding: CelledVector
+    cells: tuple[ClippedMoments, ...]
+
+    wide = True
+
+    def empty(self) -> tuple[MomentState, ...]:
+        return tuple(cell.empty() for cell in self.cells)
+
+    def fold(self, state: tuple[MomentState, ...], codes: CodeArrays) -> tuple[MomentState, ...]:
+        places = [np.flatnonzero(codes[-1] == cell) for cell in range(len(self.cells))]
+        return tuple(
+            cell.fold(part, tuple(code[here] for code in codes[:-1]))
+            for cell, part, here in zip(self.cells, state, places, strict=True)
+        )
+
+    def merge(self, first: tuple[MomentState, ...], second: tuple[MomentState, ...]) -> tuple[MomentState, ...]:
+        return tuple(cell.merge(a, b) for cell, a, b in zip(self.cells, first, second, strict=True))
+
+    def finish(self, state: tuple[MomentState, ...]) -> tuple[Moments, ...]:
+        return tuple(cell.finish(part) for cell, part in zip(self.cells, state, strict=True))
+
+    def query(self, frame: nw.LazyFrame[Any], columns: tuple[str, ...]) -> tuple[MomentState, ...]:
+        raise SourceError("cells by a rule are found in batches of arrays")
+
+
+def moments_by_cell(
+    rows: Table | NDArray[Any],
+    columns: Sequence[str] | None = None,
+    *,
+    maps: Sequence[RowMap],
+    rule: CellRule,
+    levels: int = 1 << 14,
+    unusable: Unusable = "drop",
+) -> tuple[Moments, ...]:
+    """Return the moments of every cell of a public partition in one pass, each cell by its own map.
+
+    Guarantee: as `CelledMoments` says, for adding or removing a unit: the cells together cost what one of them costs.
+    """
+    table = as_table(rows)
+    aggregates = tuple(
+        mapped_aggregate(table, columns, row_map=row_map, levels=levels, unusable=unusable) for row_map in maps
+    )
+    parts = tuple(each.coding for each in aggregates if isinstance(each.coding, MappedVector))
+    return collect(table, CelledMoments(coding=CelledVector(parts=parts, rule=rule), cells=aggregates))

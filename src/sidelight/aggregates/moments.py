@@ -16,7 +16,7 @@ from sidelight.aggregates.clipped_vector import ClippedVector
 from sidelight.aggregates.coding import CodeArrays, Coding
 from sidelight.aggregates.collect import Lowering, collect
 from sidelight.aggregates.counts import SQRT2
-from sidelight.aggregates.engine_sums import engine_sums
+from sidelight.aggregates.sums import engine_products
 from sidelight.errors import RangeError, nearest
 from sidelight.guarantees.claims import Neighbours, Unit
 from sidelight.records import Table
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 #: Exact products in float64: rows to a block times levels**2 stays within 2**53.
 _EXACT = 1 << 53
-#: A matrix of so many columns has 32 MB, and its release as text 90 MB; several are held at a time.
+#: A matrix of this many columns has 32 MB, and its release as text 90 MB; several are held at a time.
 MOST_COLUMNS = 2000
 #: Entries of a block of rows, and rows at least; entries of the work space of whole batches, which is used again and
 #: again (threads of a BLAS wait busily for the next product, so few large ones cost less); rows of the matrix that are
@@ -144,13 +144,9 @@ class ClippedMoments:
     def __post_init__(self) -> None:
         check_width(self.coding.width)
 
-    @property
-    def wide(self) -> bool:
-        """One matrix product a batch costs less than d²/2 sums in an engine."""
-        return True
+    wide = True  # one matrix product per batch costs less than d²/2 sums in an engine
 
     def empty(self) -> MomentState:
-        """Return the moments of no rows."""
         d = self.coding.width
         return MomentState(0, np.zeros(d, np.int64), np.zeros((d, d), np.int64))
 
@@ -206,7 +202,7 @@ class ClippedMoments:
         return MomentState(rows, total, second)
 
     @property
-    def folds_apart(self) -> bool:
+    def folds_in_parallel(self) -> bool:
         """Whether a state and a work space are small enough for every thread to have its own."""
         return self.coding.width <= _NARROW
 
@@ -237,21 +233,7 @@ class ClippedMoments:
         )
 
     def query(self, frame: nw.LazyFrame[Any], columns: tuple[str, ...]) -> MomentState:
-        """Let the engine sum every product."""
-        import narwhals.stable.v2 as nw
-
-        length = self.coding.levels
-        terms = {f"s{i}": (nw.col(name), -length, length) for i, name in enumerate(columns)}
-        for i, first in enumerate(columns):
-            for j, second in enumerate(columns[: i + 1]):
-                terms[f"p{i}_{j}"] = (nw.col(first) * nw.col(second), -(length**2), length**2)
-        rows, sums = engine_sums(frame, terms)
-        total, products = np.zeros(len(columns), object), np.zeros((len(columns), len(columns)), object)
-        for i in range(len(columns)):
-            total[i] = sums[f"s{i}"]
-            for j in range(i + 1):
-                products[i, j] = products[j, i] = sums[f"p{i}_{j}"]
-        return MomentState(rows, total, products)
+        return MomentState(*engine_products(frame, columns, [self.coding.levels] * len(columns)))
 
 
 def clipped_moments(
@@ -264,18 +246,15 @@ def clipped_moments(
     neighbours: Neighbours = Neighbours.ADD_REMOVE,
     lowering: Lowering = "auto",
 ) -> Moments:
-    """Count, sum and second moment of rows clipped to a public Euclidean length.
+    """Return count, sum and second moment of rows clipped to a public Euclidean length.
 
     Guarantee: as `ClippedMoments` proves, exactly. Accuracy: entries are truncated to radius/levels.
 
     Args:
-        table: the rows and their schema.
-        columns: declared `Number` columns; their bounds, if any, clamp first.
-        radius: the public length that centred rows are clipped to.
-        levels: how many integer steps the radius has.
-        centres: public numbers to subtract, by column; 0 where none is given.
-        neighbours: which data sets count as neighbours.
-        lowering: for tests: "batches" or "engine".
+        table: The rows and their schema.
+        columns: Declared `Number` columns; their bounds, if any, clamp first.
+        radius: The public length that centred rows are clipped to, in `levels` integer steps.
+        centres: Public numbers to subtract, by column; 0 by default.
 
     >>> from sidelight.records import Number
     >>> points = Table(np.array([[3.0, 4.0], [0.3, 0.4]]), schema=[Number("a"), Number("b")])

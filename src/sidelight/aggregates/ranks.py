@@ -1,7 +1,7 @@
 """Ranks of a column on a public grid: how many records lie below an index, and which index is the k-th.
 
-Records are kept as sorted coarse codes, or as distinct codes with cumulative counts; a record's place among the
-2**dither_bits fine indices below its code is drawn when a question first meets that code (see `dither`). Ranks hold the
+Records are kept as sorted coarse codes, or as distinct codes with cumulative counts; a record's position among the
+2**dither_bits fine indices below its code is drawn when a request first meets that code. Ranks hold the
 records themselves: they are private, have no sensitivity of their own, and only a selection mechanism may ask them.
 """
 
@@ -32,14 +32,14 @@ _DITHER = "where tied records lie within a step of the grid"
 #: Below this many records, offsets are drawn outright.
 _DRAW_ALL = 512
 
-#: Below this many, one by one: a call for a vector costs more.
+#: Below this many, singly: a call for a vector costs more.
 _DRAW_SINGLY = 8
 
-#: Fair bits are drawn in blocks, so that an atom of a billion records needs no gigabyte.
+#: Fair bits are drawn in blocks, so that a billion tied records need no gigabyte.
 _BLOCK_WORDS = 1 << 18
 
 
-class Atom:
+class TiedRecords:
     """`count` records with independent uniform offsets of `bits` bits, revealed lazily."""
 
     __slots__ = ("_bits", "_count", "_leaves", "_splits")
@@ -97,7 +97,7 @@ class Atom:
         return self._leaves[node]
 
     def __repr__(self) -> str:
-        return "Atom(private)"
+        return "TiedRecords(private)"
 
 
 def heads(flips: int, source: Source) -> int:
@@ -130,7 +130,7 @@ class Ranks(Protocol):
         """Return the k-th smallest fine index, k = 1..size."""
 
 
-class Codes(Protocol):
+class OrderedCodes(Protocol):
     """A multiset of coarse codes."""
 
     @property
@@ -140,7 +140,7 @@ class Codes(Protocol):
     def span(self, code: int) -> tuple[int, int]:
         """Return how many records have a smaller code, and how many a code at most this large."""
 
-    def atom_at(self, k: int) -> tuple[int, int, int]:
+    def tie_at(self, k: int) -> tuple[int, int, int]:
         """Return the k-th smallest code, k = 1..size, and its span."""
 
 
@@ -154,15 +154,13 @@ class SortedCodes:
 
     @property
     def size(self) -> int:
-        """The number of records."""
         return len(self._codes)
 
     def span(self, code: int) -> tuple[int, int]:
-        """Return how many records have a smaller code, and how many a code at most this large."""
         before = int(self._codes.searchsorted(np.int64(code)))
         return before, self._end_of_tie(before, code)
 
-    def atom_at(self, k: int) -> tuple[int, int, int]:
+    def tie_at(self, k: int) -> tuple[int, int, int]:
         """Return the k-th smallest code and its span: looks at the neighbours first, most codes are alone."""
         around = self._codes[k - 2 if k > 2 else 0 : k + 1].tolist()
         here = 1 if k > 1 else 0
@@ -196,7 +194,7 @@ class SortedFloats:
     end code; values that are missing stand at the end and are left out.
 
     >>> floats = SortedFloats(np.array([0.5, np.nan, -2.0, 7.0]), FloatGrid(lowest=0.0, highest=1.0))
-    >>> floats.size, floats.span(floats.atom_at(3)[0])
+    >>> floats.size, floats.span(floats.tie_at(3)[0])
     (3, (2, 3))
     """
 
@@ -213,15 +211,13 @@ class SortedFloats:
 
     @property
     def size(self) -> int:
-        """The number of records."""
         return self._size
 
     def span(self, code: int) -> tuple[int, int]:
-        """Return how many records have a smaller code, and how many a code at most this large."""
         before = 0 if code <= self._first else int(self._values.searchsorted(least_double(code)))
         return before, self._end_of_tie(before, code)
 
-    def atom_at(self, k: int) -> tuple[int, int, int]:
+    def tie_at(self, k: int) -> tuple[int, int, int]:
         """Return the k-th smallest code and its span: looks at the neighbours first, most codes are alone."""
         around = self._patterns[k - 2 if k > 2 else 0 : k + 1].tolist()
         here = 1 if k > 1 else 0
@@ -260,37 +256,33 @@ class CountedCodes:
 
     @property
     def size(self) -> int:
-        """The number of records."""
         return int(self._cumulative[-1])
 
     def span(self, code: int) -> tuple[int, int]:
-        """Return how many records have a smaller code, and how many a code at most this large."""
         place = int(self._codes.searchsorted(np.int64(code)))
         here = place < self._codes.shape[0] and int(self._codes[place]) == code
         return int(self._cumulative[place]), int(self._cumulative[place + here])
 
-    def atom_at(self, k: int) -> tuple[int, int, int]:
-        """Return the k-th smallest code and its span."""
+    def tie_at(self, k: int) -> tuple[int, int, int]:
         place = int(self._cumulative.searchsorted(np.int64(k))) - 1
         return int(self._codes[place]), int(self._cumulative[place]), int(self._cumulative[place + 1])
 
 
 class DitheredRanks:
-    """Ranks over codes, with ties spread as far as they are looked at."""
+    """Ranks over codes; ties are spread lazily, as far as requests need."""
 
     __slots__ = ("_atoms", "_codes", "_dither_bits", "_grid", "_singles", "_source")
 
-    def __init__(self, codes: Codes, grid: Outcomes, source: Source | None) -> None:
+    def __init__(self, codes: OrderedCodes, grid: Outcomes, source: Source | None) -> None:
         self._codes = codes
         self._grid = grid
         self._source = source
         self._dither_bits = grid.dither_bits
-        self._atoms: dict[int, Atom] = {}
+        self._atoms: dict[int, TiedRecords] = {}
         self._singles: dict[int, int] = {}  # the offset of a record that is alone with its code
 
     @property
     def size(self) -> int:
-        """The number of records: private."""
         return self._codes.size
 
     def below(self, index: int) -> int:
@@ -312,7 +304,7 @@ class DitheredRanks:
 
     def order(self, k: int) -> int:
         """Return the k-th smallest fine index, k = 1..size."""
-        code, before, until = self._codes.atom_at(k)
+        code, before, until = self._codes.tie_at(k)
         coarse = code << self._dither_bits
         if self._source is None or self._dither_bits == 0:
             return coarse
@@ -328,9 +320,9 @@ class DitheredRanks:
                 offset = self._singles[code] = source.bits(self._dither_bits)
         return offset
 
-    def _atom(self, code: int, count: int) -> Atom:
+    def _atom(self, code: int, count: int) -> TiedRecords:
         if code not in self._atoms:
-            self._atoms[code] = Atom(count, self._grid.dither_bits)
+            self._atoms[code] = TiedRecords(count, self._grid.dither_bits)
         return self._atoms[code]
 
     def __repr__(self) -> str:
@@ -356,7 +348,7 @@ def ranks_of_codes(sorted_codes: NDArray[np.int64], grid: Outcomes, source: Sour
     return DitheredRanks(SortedCodes(codes), grid, source)
 
 
-def order_codes(codes: NDArray[np.int64]) -> Codes:
+def order_codes(codes: NDArray[np.int64]) -> OrderedCodes:
     """Order codes IN PLACE: count them where they span a small range, sort them otherwise."""
     counted = count_codes(codes)
     if counted is not None:
@@ -366,11 +358,11 @@ def order_codes(codes: NDArray[np.int64]) -> Codes:
 
 
 def count_codes(codes: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
-    """Return distinct codes and their counts, and use the array up; None, and nothing done, if they lie far apart."""
+    """Return distinct codes and their counts, consuming the array; None, leaving it, if the range is wide."""
     if len(codes) == 0:
         return None
     most = min(_COUNTABLE, 4 * len(codes))
-    for some in (codes[:: max(len(codes) // 64, 1)], codes):  # a few that lie far apart say it of all
+    for some in (codes[:: max(len(codes) // 64, 1)], codes):  # a sample of wide range decides for all
         low, high = int(some.min()), int(some.max())
         width = high - low + 1
         if width > most:

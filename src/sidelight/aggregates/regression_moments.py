@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from math import isqrt
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sidelight.aggregates.bounded import Bounded
 from sidelight.aggregates.clipped_vector import ClippedVector
-from sidelight.aggregates.coding import CodeArrays, Keep, NumberCoding
-from sidelight.aggregates.engine_sums import engine_sums
-from sidelight.aggregates.moments import check_width
+from sidelight.aggregates.coding import CodeArrays, Coding, CombinedCoding, NumberCoding
+from sidelight.aggregates.moments import MomentState, check_width
+from sidelight.aggregates.sums import engine_products
 from sidelight.errors import RangeError
 from sidelight.guarantees.claims import Neighbours, Unit
-from sidelight.records.rows import Batch, Wanted
 
 if TYPE_CHECKING:
     import narwhals.stable.v2 as nw
 
-    from sidelight.aggregates.coding import Frame
 
 #: Exact sums in float64: rows to a block times the largest product stays within 2**53.
 _EXACT = 1 << 53
@@ -32,9 +29,10 @@ _LARGEST_PRODUCT = 1 << 40
 
 
 @dataclass(frozen=True, kw_only=True)
-class RegressionRow:
-    """Features as an integer vector of bounded length, and a target in fixed point; a row misses all or nothing."""
+class RegressionRow(CombinedCoding):
+    """Features as an integer vector of bounded length, and a target in fixed point."""
 
+    parts: tuple[Coding, ...] = field(init=False)
     features: ClippedVector
     target: NumberCoding
 
@@ -42,40 +40,7 @@ class RegressionRow:
         if self.target.column in self.features.numbers:
             raise RangeError(f"column {self.target.column!r} is both a feature and the target")
         check_width(len(self.features.numbers))
-
-    @property
-    def numbers(self) -> tuple[str, ...]:
-        """The features, then the target."""
-        return (*self.features.numbers, *self.target.numbers)
-
-    @property
-    def texts(self) -> tuple[str, ...]:
-        """No text columns are read."""
-        return ()
-
-    @property
-    def ranges(self) -> tuple[tuple[int, int], ...]:
-        """Those of the features, then that of the target."""
-        return (*self.features.ranges, *self.target.ranges)
-
-    @property
-    def drops(self) -> bool:
-        """A row is left out if one of its parts is."""
-        return self.features.drops or self.target.drops
-
-    def kernel(self, batch: Batch) -> tuple[CodeArrays, Keep]:
-        """Code a batch."""
-        codes, kept = self.features.kernel(batch)
-        target, there = self.target.kernel(batch)
-        both = kept if there is None else there if kept is None else kept & there
-        return (*codes, *target), both
-
-    def lower(self, frame: Frame, wanted: Wanted, names: Sequence[str]) -> tuple[Frame, nw.Expr | None]:
-        """Code inside an engine."""
-        frame, kept = self.features.lower(frame, wanted, names[:-1])
-        frame, there = self.target.lower(frame, wanted, names[-1:])
-        both = kept if there is None else there if kept is None else kept & there
-        return frame, both
+        object.__setattr__(self, "parts", (self.features, self.target))
 
 
 @dataclass(frozen=True)
@@ -84,14 +49,6 @@ class RegressionMoments:
 
     gram: Bounded
     cross: Bounded
-
-
-class RegressionState(NamedTuple):
-    """Sums over rows (features, then the target) as Python integers, which cannot wrap."""
-
-    rows: int
-    total: NDArray[Any]
-    second: NDArray[Any]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,20 +89,16 @@ class LeastSquares:
 
     @property
     def width(self) -> int:
-        """The number of coefficients."""
         return len(self.coding.features.columns) + (self.constant > 0)
 
-    @property
-    def wide(self) -> bool:
-        """One matrix product a batch costs less than d²/2 sums in an engine."""
-        return True
+    wide = True  # one matrix product per batch costs less than d²/2 sums in an engine
 
-    def empty(self) -> RegressionState:
-        """Return the sums of no rows."""
+    def empty(self) -> MomentState:
+        """Return the sums of no rows: Python integers, which cannot wrap."""
         d = len(self.coding.ranges)
-        return RegressionState(0, np.zeros(d, object), np.zeros((d, d), object))
+        return MomentState(0, np.zeros(d, object), np.zeros((d, d), object))
 
-    def fold(self, state: RegressionState, codes: CodeArrays) -> RegressionState:
+    def fold(self, state: MomentState, codes: CodeArrays) -> MomentState:
         """Add a batch: BLAS sums integers exactly while every partial sum is below 2**53."""
         ((first, last),) = self.coding.target.ranges
         largest = max(self.coding.features.levels, abs(first), abs(last)) ** 2
@@ -155,17 +108,13 @@ class LeastSquares:
             part = np.stack([code[start : start + block].astype(np.float64) for code in codes])
             total = total + part.sum(axis=1).astype(np.int64).astype(object)
             second = second + (part @ part.T).astype(np.int64).astype(object)
-        return RegressionState(rows, total, second)
+        return MomentState(rows, total, second)
 
-    def merge(self, first: RegressionState, second: RegressionState) -> RegressionState:
-        """Add the sums of two sets of rows."""
-        first, second = (
-            RegressionState(*first),
-            RegressionState(*second),
-        )  # one that was read from bytes is a plain tuple
-        return RegressionState(first.rows + second.rows, first.total + second.total, first.second + second.second)
+    def merge(self, first: MomentState, second: MomentState) -> MomentState:
+        first, second = MomentState(*first), MomentState(*second)  # one that was read from bytes is a plain tuple
+        return MomentState(first.rows + second.rows, first.total + second.total, first.second + second.second)
 
-    def finish(self, state: RegressionState) -> RegressionMoments:
+    def finish(self, state: MomentState) -> RegressionMoments:
         """Append the constant column, centre the target, and return both statistics with their sensitivities."""
         d = len(self.coding.features.columns)
         sums, products = state.total[:d], state.second[:d, d] - self.centre * state.total[:d]
@@ -193,20 +142,6 @@ class LeastSquares:
         square = self.squared_length * self.target_bound**2
         return self.rows_per_unit * Fraction(isqrt(square << 40) + 1, 1 << 20)
 
-    def query(self, frame: nw.LazyFrame[Any], columns: tuple[str, ...]) -> RegressionState:
-        """Let the engine sum every product."""
-        import narwhals.stable.v2 as nw
-
+    def query(self, frame: nw.LazyFrame[Any], columns: tuple[str, ...]) -> MomentState:
         sizes = [max(abs(first), abs(last)) for first, last in self.coding.ranges]
-        terms = {f"s{i}": (nw.col(name), -sizes[i], sizes[i]) for i, name in enumerate(columns)}
-        for i, first in enumerate(columns):
-            for j, second in enumerate(columns[: i + 1]):
-                bound = sizes[i] * sizes[j]
-                terms[f"p{i}_{j}"] = (nw.col(first) * nw.col(second), -bound, bound)
-        rows, sums = engine_sums(frame, terms)
-        state = self.empty()
-        for i in range(len(columns)):
-            state.total[i] = sums[f"s{i}"]
-            for j in range(i + 1):
-                state.second[i, j] = state.second[j, i] = sums[f"p{i}_{j}"]
-        return RegressionState(rows, state.total, state.second)
+        return MomentState(*engine_products(frame, columns, sizes))

@@ -2,23 +2,102 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from sidelight.aggregates.bounded import Bounded
+import numpy as np
+from numpy.typing import NDArray
+
+from sidelight.aggregates.bounded import VALUE_LIMIT, Bounded
 from sidelight.aggregates.coding import CodeArrays, NumberCoding
 from sidelight.aggregates.collect import Lowering, collect
-from sidelight.aggregates.engine_sums import engine_sums
+from sidelight.aggregates.contributions import words_of
 from sidelight.aggregates.fixed_point import FixedPoint
 from sidelight.errors import RangeError, SchemaError
 from sidelight.grid import Grid
 from sidelight.guarantees.claims import Neighbours, Unit
 from sidelight.records import Number, Table
 from sidelight.records.numbers import Real, exact_number
+from sidelight.records.rows import collected
 
 if TYPE_CHECKING:
     import narwhals.stable.v2 as nw
+
+# Integer sums inside an engine that cannot wrap, whatever the number of rows.
+#
+# Polars and Arrow wrap silently at 2**63, DuckDB widens. So a bounded integer is made non-negative (signed remainders
+# differ between engines), split into words of 20 bits, and the words are summed: up to 2**42 rows their sums stay below
+# 2**62. Python puts them together again.
+
+
+_WORD = 1 << 20
+
+
+def engine_sums(frame: nw.LazyFrame[Any], terms: Mapping[str, tuple[nw.Expr, int, int]]) -> tuple[int, dict[str, int]]:
+    """Return the number of rows, and the exact sum of each term; a term is (expression, smallest, largest value)."""
+    import narwhals.stable.v2 as nw
+
+    sums = [nw.len().alias("rows")]
+    for name, (term, first, last) in terms.items():
+        rest = term - first
+        words = words_of(last - first)
+        for place in range(words):
+            word = rest if place == words - 1 else rest % _WORD
+            sums.append(word.sum().alias(f"{name}_{place}"))
+            rest = rest // _WORD
+    found = {name: values[0] for name, values in collected(frame.select(*sums)).to_dict(as_series=False).items()}
+    rows = int(found["rows"])
+    totals = {}
+    for name, (_, first, last) in terms.items():
+        shifted = sum(int(found[f"{name}_{place}"] or 0) << (20 * place) for place in range(words_of(last - first)))
+        totals[name] = shifted + rows * first
+    return rows, totals
+
+
+def engine_products(
+    frame: nw.LazyFrame[Any], columns: Sequence[str], sizes: Sequence[int]
+) -> tuple[int, NDArray[Any], NDArray[Any]]:
+    """Return the number of rows, the sum of each column and of each product of two, as Python integers.
+
+    `sizes` are the largest absolute values of the columns.
+    """
+    import narwhals.stable.v2 as nw
+
+    terms = {f"s{i}": (nw.col(name), -sizes[i], sizes[i]) for i, name in enumerate(columns)}
+    for i, first in enumerate(columns):
+        for j, second in enumerate(columns[: i + 1]):
+            bound = sizes[i] * sizes[j]
+            terms[f"p{i}_{j}"] = (nw.col(first) * nw.col(second), -bound, bound)
+    rows, sums = engine_sums(frame, terms)
+    total, products = np.zeros(len(columns), object), np.zeros((len(columns), len(columns)), object)
+    for i in range(len(columns)):
+        total[i] = sums[f"s{i}"]
+        for j in range(i + 1):
+            products[i, j] = products[j, i] = sums[f"p{i}_{j}"]
+    return rows, total, products
+
+
+def engine_group_sums(frame: nw.LazyFrame[Any], key: str, terms: Sequence[str]) -> tuple[Any, Any]:
+    """Return the groups that are there, and for each the number of rows and the sums of terms below 2**40.
+
+    The second array has a row for the numbers of rows and one for each term. Sums saturate at `VALUE_LIMIT`.
+    """
+    import narwhals.stable.v2 as nw
+
+    words = {f"{name}_0": nw.col(name) % _WORD for name in terms}
+    words |= {f"{name}_1": nw.col(name) // _WORD for name in terms}
+    if words:
+        frame = frame.with_columns(*(word.alias(name) for name, word in words.items()))
+    found = collected(frame.group_by(key).agg(nw.len().alias("rows"), *(nw.col(name).sum() for name in words)))
+    columns = {name: [int(each) for each in found[name].to_list()] for name in found.columns}
+    rows = [columns["rows"]]
+    for name in terms:
+        both = zip(columns[f"{name}_0"], columns[f"{name}_1"], strict=True)
+        rows.append([min(low + (high << 20), VALUE_LIMIT) for low, high in both])
+    return np.array(columns[key], np.int64), np.array(rows, np.int64)
+
 
 #: Codes stay below this, so that a batch of 2**20 rows cannot wrap.
 _CODE_LIMIT = 1 << 40
@@ -54,22 +133,13 @@ class ClippedSum:
             return Fraction(last - first)
         return Fraction(self.rows_per_unit * (high - low))
 
-    @property
-    def wide(self) -> bool:
-        """One sum is cheapest in the engine."""
-        return False
-
-    @property
-    def folds_apart(self) -> bool:
-        """Whether a state is small enough for every thread to have its own: two numbers are."""
-        return True
+    wide = False  # one sum is cheapest in the engine
+    folds_in_parallel = True
 
     def empty(self) -> SumState:
-        """Return the sum of no rows."""
         return 0, 0
 
     def fold(self, state: SumState, codes: CodeArrays) -> SumState:
-        """Add a batch."""
         (code,) = codes
         rows, total = state
         for start in range(0, len(code), _CHUNK):
@@ -77,16 +147,13 @@ class ClippedSum:
         return rows + len(code), total
 
     def merge(self, first: SumState, second: SumState) -> SumState:
-        """Add two sums."""
         return first[0] + second[0], first[1] + second[1]
 
     def finish(self, state: SumState) -> Bounded:
-        """Return the sum with its sensitivity."""
         rows, total = state
         return Bounded(total - rows * self.centre, self.sensitivity, "l1", self.neighbours, self.unit)
 
     def query(self, frame: nw.LazyFrame[Any], columns: tuple[str, ...]) -> SumState:
-        """Let the engine sum."""
         import narwhals.stable.v2 as nw
 
         ((first, last),) = self.coding.ranges
@@ -109,12 +176,10 @@ def clipped_sum(
     centre near the middle of the bounds halves the sensitivity.
 
     Args:
-        table: the rows and their schema.
-        column: a `Number` with both bounds.
-        step: the public unit; the column's granularity if it is left out.
-        centre: a public number that is subtracted from every row, rounded to the step.
-        neighbours: which data sets count as neighbours.
-        lowering: for tests: "batches" or "engine".
+        table: The rows and their schema.
+        column: A `Number` with both bounds.
+        step: The public unit; the column's granularity by default.
+        centre: A public number that is subtracted from every row, rounded to the step.
 
     >>> ages = Table([31, 47, 500, None], schema=[Number("age", lower=0, upper=120, granularity=1)])
     >>> total = clipped_sum(ages, "age")

@@ -27,16 +27,16 @@ from sidelight.aggregates.predicates import ExpressionCoding
 from sidelight.errors import RangeError, SchemaError
 from sidelight.grid import Grid
 from sidelight.records import Number, Schema
+from sidelight.records.expression_shapes import RealShape, StepShape, TruthShape
 from sidelight.records.expressions import Expression, Named
 from sidelight.records.numbers import Real, exact_number
-from sidelight.records.shapes import Reals, Steps, Truths
 
-#: Codes and squares have at most so many levels.
+#: The most levels of codes and squares.
 LEVELS = 1 << 30
 #: An interval reaches no further, so that its step stays a step of a grid.
 _FARTHEST = Fraction(2) ** 929
 _FINEST = Fraction(1, 2**900)
-#: Where rows of a total have no bounds they are clamped to so many steps.
+#: Rows of a total without bounds are clamped to this many steps.
 TOTAL_STEPS = 1 << 40
 
 
@@ -122,27 +122,23 @@ def value_of(schema: Schema, of: str | Expression, *, lower: Real | None = None,
     """Return the code of a column, a derived number or a condition on an interval.
 
     Args:
-        schema: the public declarations.
-        of: a number column, a derived number, or a condition (0 where it is false, 1 where it is true).
-        lower: where the interval begins; the declared bound if that is larger or this is left out.
-        upper: where the interval ends; the declared bound if that is smaller or this is left out.
+        schema: The public declarations.
+        of: A number column, a derived number, or a condition (0 where it is false, 1 where it is true).
+        lower, upper: The interval, within the declared bounds; these where left out.
 
     Returns:
-        The value. Its interval is the asked one, rounded to whole steps; an empty one is made one step wide, never an
-        error, since it may come from an earlier release.
-
-    Raises:
-        SchemaError: a bound that is neither given nor declared.
+        The value. Its interval is rounded to whole steps; an empty one is made one step wide, never an error, since it
+        may come from an earlier release.
     """
     expression = Named(of) if isinstance(of, str) else of
     shape = expression.check(schema)
     low = None if lower is None else exact_number(lower, name="lower")
     high = None if upper is None else exact_number(upper, name="upper")
-    if isinstance(shape, Truths):
+    if isinstance(shape, TruthShape):
         return Value(coding=ExpressionCoding(expression, schema), step=Fraction(1), first=0, last=1)
-    if isinstance(expression, Named) and isinstance(shape, (Reals, Steps)):
+    if isinstance(expression, Named) and isinstance(shape, (RealShape, StepShape)):
         return _column_value(schema.number(expression.name), low, high)
-    if not isinstance(shape, Steps):
+    if not isinstance(shape, StepShape):
         raise SchemaError(f"{expression} gives labels, and a number is needed")
     first, last = shape.first, shape.last
     if low is not None:
@@ -158,11 +154,10 @@ def total_of(
     """Return the total of a person's rows as a value: rows in whole steps, their sum clamped to an interval.
 
     Args:
-        schema: the public declarations.
-        column: a number column; its rows are clamped to its own bounds, or to 2**40 steps.
-        step: the unit of rows; left out, the granularity, or by the declared bounds.
-        lower: where the interval of totals begins, in the unit of the column; left out, the least total there can be.
-        upper: where it ends.
+        schema: The public declarations.
+        column: A number column; its rows are clamped to its own bounds, or to 2**40 steps.
+        step: The unit of rows; by default the granularity, or by the declared bounds.
+        lower, upper: The interval of totals, in the unit of the column; by default all possible totals.
     """
     number = schema.number(column)
     unit = number.granularity if step is None else exact_number(step, name="step")

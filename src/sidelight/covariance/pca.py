@@ -15,8 +15,8 @@ from sidelight.errors import RangeError
 from sidelight.guarantees import Amount
 from sidelight.mechanisms.denoise import Floats
 from sidelight.mechanisms.noisy_moments import MatrixLaw
-from sidelight.records.bare_rows import bare_rows
 from sidelight.records.numbers import exact_number
+from sidelight.records.table import bare_rows
 from sidelight.release import Release
 from sidelight.session import Session
 from sidelight.session.external_rows import ExternalRows

@@ -19,8 +19,8 @@ from sidelight.guarantees import Amount, positive
 from sidelight.mechanisms.budget import Budget, share_of
 from sidelight.mechanisms.noisy_moments import MatrixLaw
 from sidelight.records import Number, Schema, Table
-from sidelight.records.bare_rows import bare_number, bare_numbers
 from sidelight.records.numbers import exact_number
+from sidelight.records.table import bare_number, bare_numbers
 from sidelight.release import Release
 from sidelight.session import release_once
 

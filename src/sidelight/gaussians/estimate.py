@@ -8,9 +8,7 @@ from typing import Any, Literal
 
 from numpy.typing import NDArray
 
-from sidelight.aggregates.celled_moments import CellRule, moments_by_cell
-from sidelight.aggregates.mapped_moments import as_table
-from sidelight.aggregates.mapped_vector import MappedVector, RowMap
+from sidelight.aggregates.mapped_vector import CellRule, MappedVector, RowMap, as_table, moments_by_cell
 from sidelight.aggregates.moments import ClippedMoments
 from sidelight.errors import RangeError, SchemaError
 from sidelight.gaussians.gaussian_steps import GaussianEstimate, gaussian_steps

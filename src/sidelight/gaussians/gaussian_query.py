@@ -21,8 +21,8 @@ from sidelight.guarantees import Amount, Neighbours, decimal_text, positive
 from sidelight.mechanisms.budget import Budget
 from sidelight.noise import Source
 from sidelight.records import Number, Schema, Table
-from sidelight.records.bare_rows import bare_number, bare_numbers
 from sidelight.records.numbers import nearest_float
+from sidelight.records.table import bare_number, bare_numbers
 from sidelight.release import Outcome, TailBound
 from sidelight.session import Answer, release_once
 from sidelight.session.query import SurePrepared

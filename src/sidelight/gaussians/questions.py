@@ -15,8 +15,7 @@ from typing import Literal, TypeAlias, TypeVar
 
 import numpy as np
 
-from sidelight.aggregates.mapped_moments import mapped_aggregate
-from sidelight.aggregates.mapped_vector import MappedVector, RowMap, clean
+from sidelight.aggregates.mapped_vector import MappedVector, RowMap, clean, mapped_aggregate
 from sidelight.aggregates.moments import Moments
 from sidelight.errors import SchemaError
 from sidelight.gaussians.point_cloud import Floats

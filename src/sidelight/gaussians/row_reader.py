@@ -19,17 +19,15 @@ from functools import cached_property, reduce
 import numpy as np
 
 from sidelight.aggregates.coding import Keep
-from sidelight.aggregates.collect import collect
-from sidelight.aggregates.mapped_moments import mapped_aggregate
-from sidelight.aggregates.mapped_vector import MappedVector, RowMap
+from sidelight.aggregates.collect import collect, state_from_bytes, state_to_bytes
+from sidelight.aggregates.mapped_vector import MappedVector, RowMap, mapped_aggregate
 from sidelight.aggregates.moments import ClippedMoments, Moments, MomentState
-from sidelight.aggregates.states import state_from_bytes, state_to_bytes
 from sidelight.gaussians.exact_map import CleanRows, ExactMap, folded, together
 from sidelight.gaussians.point_cloud import Floats
 from sidelight.guarantees import Neighbours
 from sidelight.noise import Source
 from sidelight.records import Table
-from sidelight.records.rows import KEPT_BLOCK_BYTES, Batch, Pinned, ReducesAway, Wanted
+from sidelight.records.rows import KEPT_BLOCK_BYTES, Batch, DistributedRows, Pinned, Wanted
 
 #: Rows of a sample that is kept at least, while there are so many; twice as many are held.
 SAMPLE_ROWS = 1 << 15
@@ -113,7 +111,7 @@ class RowReader:
         if self._capped:
             return self.moments(RowMap.of(len(self._columns), centre=None, matrix=None, radius=1))
         _ = self._key  # drawn by all, also where there are no rows or no sample: seeded releases agree
-        if isinstance(self._table.rows, ReducesAway):
+        if isinstance(self._table.rows, DistributedRows):
             return self._moments_away(self._table.rows, self._aggregate(None), None, second=False)
         # Coins go by the place of a row. Where a second reading may find rows in another order (files), a row would get
         # another coin then; so nothing is kept before the rate is known, and every row has one coin ever.
@@ -143,7 +141,7 @@ class RowReader:
         exact = ExactMap.of(row_map, _LEVELS)
         if self._capped or exact is None:
             return collect(self._table, self._aggregate(row_map))
-        if isinstance(self._table.rows, ReducesAway):
+        if isinstance(self._table.rows, DistributedRows):
             return self._moments_away(self._table.rows, self._aggregate(row_map), exact, second=second)
         return self._moments(row_map, self._clean_batches(), second=second)
 
@@ -160,7 +158,7 @@ class RowReader:
         return aggregate.finish(state)
 
     def _moments_away(
-        self, rows: ReducesAway, aggregate: ClippedMoments, exact: ExactMap | None, *, second: bool
+        self, rows: DistributedRows, aggregate: ClippedMoments, exact: ExactMap | None, *, second: bool
     ) -> Moments:
         """Let workers add up what they keep; the map is made here, because another machine may round otherwise."""
         if self._blocks is None:

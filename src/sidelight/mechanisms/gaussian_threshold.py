@@ -17,7 +17,7 @@ from typing import Unpack
 import numpy as np
 from numpy.typing import NDArray
 
-from sidelight.aggregates.unit_norms import sqrt_up
+from sidelight.aggregates.bounded import sqrt_up
 from sidelight.errors import RangeError
 from sidelight.guarantees import GDP, Amount, ApproxDP, Claims, Context, exact, native_claims, positive
 from sidelight.guarantees.conversions import gdp_within

@@ -3,21 +3,31 @@
 Laws, proofs and costs: the noise proof page.
 """
 
-from sidelight.noise.categorical import Categorical
-from sidelight.noise.continuous import directions, gamma, standard_exponential, standard_normal, uniform
-from sidelight.noise.fullcheck import full_check
+from sidelight.noise.continuous import (
+    directions,
+    gamma,
+    public_grid,
+    standard_exponential,
+    standard_normal,
+    to_grid,
+    uniform,
+)
 from sidelight.noise.integers_and_coins import (
+    Categorical,
     below,
     bernoulli,
     bernoulli_exp,
-    exp_coin,
     integers_below,
     random_order,
 )
-from sidelight.noise.lattice import discrete_gaussian, discrete_laplace, rounded_gaussian
-from sidelight.noise.refinement import REFINEMENT_RATIO, geometric, refinement_noise
-from sidelight.noise.rounding import disagreement, public_grid, to_grid
-from sidelight.noise.scales import scale_up
+from sidelight.noise.lattice import (
+    REFINEMENT_RATIO,
+    discrete_laplace,
+    geometric,
+    refinement_noise,
+    rounded_gaussian,
+)
+from sidelight.noise.scales import full_check, scale_up
 from sidelight.noise.source import Entropy, Numerics, OSEntropy, Source
 
 __all__ = [
@@ -31,10 +41,7 @@ __all__ = [
     "bernoulli",
     "bernoulli_exp",
     "directions",
-    "disagreement",
-    "discrete_gaussian",
     "discrete_laplace",
-    "exp_coin",
     "full_check",
     "gamma",
     "geometric",

@@ -92,11 +92,9 @@ class GaussStrips:
         )
 
     def exponent(self, j: int, u: int, bits: int) -> tuple[int, int]:
-        """Return (2jU + U²)/8192."""
         return u * ((2 * j << bits) + u), 8192 << (2 * bits)
 
     def float_exponent(self, j: NDArray[np.intp], u: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return (2jU + U²)/8192 in floats."""
         return 2.0**-13 * (u * (2.0 * j + u))
 
 
@@ -107,18 +105,15 @@ class ExponentialStrips:
     digits = 5
 
     def cdf(self, j: int, precision: int) -> tuple[int, int]:
-        """Enclose 1 - exp(-(j+1)/32)."""
         if j < 0:
             return 0, 0
         lo, hi = _exponential_survival(j, precision)
         return (1 << precision) - hi, (1 << precision) - lo
 
     def exponent(self, j: int, u: int, bits: int) -> tuple[int, int]:
-        """Return U/32."""
         return u, 32 << bits
 
     def float_exponent(self, j: NDArray[np.intp], u: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return U/32 in floats: exact."""
         return 2.0**-5 * u
 
 

@@ -5,7 +5,6 @@ Hand-made: exact laws with infinite tails at 5-7 times the cost of NumPy's norma
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from fractions import Fraction
 from numbers import Rational
@@ -16,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sidelight.errors import RangeError
 from sidelight.noise.enclosures import EXPONENTIAL, GAUSS
-from sidelight.noise.integers_and_coins import check_size, exp_coin
+from sidelight.noise.integers_and_coins import check_size
 from sidelight.noise.scales import exact_scale, fixed_point, scaled_floor, wrapped
 from sidelight.noise.source import Source
 from sidelight.noise.strips import CHUNK, draw
@@ -104,36 +103,6 @@ def discrete_laplace(size: int, scale: Rational, source: Source) -> NDArray[Any]
     return out
 
 
-def discrete_gaussian(size: int, variance: Rational, source: Source) -> NDArray[np.int64]:
-    """Return `size` independent integers with P(k) ∝ exp(-k²/(2·variance)). For cross-checks with other libraries.
-
-    Guarantee: exact (Canonne, Kamath and Steinke 2020). Releases use `rounded_gaussian`: the same ρ, GDP besides, and
-    a third of the cost.
-    """
-    check_size(size)
-    sigma2 = exact_scale(variance)
-    if not Fraction(1, 2**100) <= sigma2 <= 2**90:
-        raise RangeError(f"variance must lie in 2**-100..2**90, got about {float(sigma2):.3g}; use rounded_gaussian")
-    t = math.isqrt(sigma2.__floor__()) + 1
-    centre = sigma2 / t
-    out = np.empty(size, np.int64)
-    have = 0
-    while have < size:
-        need = min(size - have, CHUNK)
-        proposals = discrete_laplace(need + need // 2 + 16, Fraction(t), source)
-        magnitudes = np.abs(proposals)
-
-        def exact(i: int, magnitudes: NDArray[np.int64] = magnitudes) -> Fraction:
-            return (int(magnitudes[i]) - centre) ** 2 / (2 * sigma2)
-
-        # within 2^-50 (1 + z) of the exact exponent, four times better than exp_coin asks for
-        exponents = (magnitudes - float(centre)) ** 2 / float(2 * sigma2)
-        kept = proposals[exp_coin(exponents, exact, source)][:need]
-        out[have : have + kept.size] = kept
-        have += kept.size
-    return out
-
-
 def _assign(part: NDArray[Any], values: NDArray[Any]) -> None:
     part[:] = values if part.dtype == object else wrapped(values)
 
@@ -151,3 +120,62 @@ def _scales(
     if index.shape != (size,) or (size and not 0 <= index.min() <= index.max() < len(scale)):
         raise RangeError(f"which= must hold {size} indices of 0..{len(scale) - 1}, got an array of shape {index.shape}")
     return [exact_scale(b) for b in scale], index
+
+
+# Noise that turns fine discrete Laplace noise into coarse noise: subtracting it later refines a release.
+#
+# Lap(e_2) + Z ~ Lap(e_1) with Z independent of the first term (quantiles proof page, Theorem 7). A count released with
+# both costs e_1; the same count with the first alone, afterwards, costs e_2 in all and not e_1 + e_2, because the first
+# release is then the second one with noise that knows nothing of the data. The ratio e_2 = 3 e_1 makes Z exact in
+# integers: its one coin is a residue of a geometric number.
+
+
+#: How many times the epsilon of the first release the refined one has. Exactly: any other ratio needs another coin.
+REFINEMENT_RATIO = 3
+
+
+def geometric(size: int, scale: Rational, source: Source) -> NDArray[Any]:
+    """Return `size` independent integers with P(k) = (1-a) · a^k for k >= 0, a = exp(-1/scale).
+
+    Guarantee: exact: the floor of scale · X for an exponential variate X (noise proof page, Theorem 3).
+
+    Returns:
+        int64; Python integers (dtype object) if the scale is beyond about 2**49.
+
+    >>> from fractions import Fraction
+    >>> from sidelight.noise import OSEntropy, Source
+    >>> with Source(OSEntropy()) as source:
+    ...     bool((geometric(100, Fraction(3), source) >= 0).all())
+    True
+    """
+    check_size(size)
+    prepared = [fixed_point(exact_scale(scale), EXPONENTIAL.digits)]
+    out = np.zeros(size, np.int64 if prepared[0].fast else object)
+    for start in range(0, size, CHUNK):
+        part = out[start : start + CHUNK]
+        draws = draw(EXPONENTIAL, part.size, source)
+        floors = scaled_floor(EXPONENTIAL, draws, prepared, None, source, halves=0)
+        # beyond int64 with probability below 2^-5900, and only where the scale says int64
+        part[:] = floors if part.dtype == object else np.minimum(floors, 2**62)
+    return out
+
+
+def refinement_noise(size: int, scale: Rational, source: Source) -> NDArray[Any]:
+    """Return `size` integers Z such that discrete Laplace noise of a third of this scale, plus Z, has this scale.
+
+    Guarantee: exact (quantiles proof page, Theorem 7). Z = G - G' with G = 0 if a geometric number of this scale is a
+    multiple of three, which has probability 1/(1 + a + a²) = (1-a)/(1-a³), and else 1 + another geometric number.
+
+    >>> from fractions import Fraction
+    >>> from sidelight.noise import OSEntropy, Source
+    >>> with Source(OSEntropy()) as source:
+    ...     refinement_noise(5, Fraction(30), source).shape
+    (5,)
+    """
+    return np.asarray(_one_side(size, scale, source) - _one_side(size, scale, source))
+
+
+def _one_side(size: int, scale: Rational, source: Source) -> NDArray[Any]:
+    nothing = geometric(size, scale, source) % REFINEMENT_RATIO == 0
+    more = 1 + geometric(size, scale, source)
+    return np.where(nothing, 0 * more, more)

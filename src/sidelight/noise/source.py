@@ -15,7 +15,7 @@ import threading
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from types import TracebackType
 from typing import Literal, NoReturn, Protocol, Self
@@ -39,7 +39,7 @@ class Entropy(Protocol):
 
     @property
     def branding(self) -> str:
-        """Return where the bytes come from; the release door copies this into the release."""
+        """Return where the bytes come from; the release pipeline copies this into the release."""
         ...
 
     def read(self, nbytes: int) -> bytes:
@@ -83,13 +83,13 @@ class Part:
 
     Args:
         partition: Which partition into disjoint groups `group` is one of (`Source.partition`).
-        group: The place of the group, None for all.
+        group: The index of the group, None for all.
         rows_of_unit: For groups: the most rows of one unit in all groups, and the largest sum of their squares.
         additive: For groups: whether every draw is about a sum over rows, so that a unit whose rows are in several
             groups moves all of them together by no more than one of them alone.
-        axis: Which statement of every record's place `spans` are about: one number for each ranks object.
+        axis: Which order of the records `spans` refer to: one number for each ranks object.
         spans: Disjoint half-open intervals of places, None for all.
-        pairs: Whether the draw is about rows in random pairs, of which adding or removing a row replaces one.
+        pairs: Whether the draw is about rows in random pairs, one of which a single row replaces.
     """
 
     partition: int | None = None
@@ -106,7 +106,7 @@ EVERYTHING = Part()
 
 
 class Payments(Protocol):
-    """What adds up the prices of a release: `mechanisms.meter.Meter`."""
+    """The sum of the prices of a release: `mechanisms.meter.Meter`."""
 
     def add(self, price: Price, part: Part, *, again: bool = False) -> None:
         """Count a price before anything is drawn for it; with `again`, only look that an equal one was counted."""
@@ -211,7 +211,7 @@ class Source:
 
     @contextmanager
     def free(self, reason: str) -> Iterator[None]:
-        """Draw what meets no statistic of records: the order of ties, public samples. `reason` says what it is for."""
+        """Draw what meets no statistic of records (the order of ties, public samples); `reason` says for what."""
         assert reason
         opened, self._open = self._open, True
         try:
@@ -240,17 +240,10 @@ class Source:
         if (group is None) != (partition is None) or (spans is not None and places is None):
             raise NoiseError("a part names its partition with its group, and what its spans are places of")
         outer = self._part
-        inner = Part(partition=partition, group=group, rows_of_unit=rows_of_unit, additive=additive)
-        within = inner if group is not None else outer
-        self._part = Part(
-            partition=within.partition,
-            group=within.group,
-            rows_of_unit=within.rows_of_unit,
-            additive=within.additive,
-            axis=within.axis if spans is None else self._axis_of(places),
-            spans=within.spans if spans is None else tuple(spans),
-            pairs=outer.pairs or pairs,
-        )
+        within = outer if group is None else Part(partition, group, rows_of_unit, additive)
+        if spans is not None:
+            within = replace(within, axis=self._axis_of(places), spans=tuple(spans))
+        self._part = replace(within, pairs=outer.pairs or pairs)
         try:
             yield
         finally:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sidelight.aggregates.clipped_vector import ClippedVector
-from sidelight.aggregates.coding import CategoryCoding, SideBySide
+from sidelight.aggregates.coding import CategoryCoding, CombinedCoding
 from sidelight.aggregates.collect import coded_rows
 from sidelight.errors import NotCertifiedError, RangeError, SchemaError
 from sidelight.guarantees import GDP, RDP, Amount, Claims, decimal_text, exact, positive
@@ -177,7 +177,7 @@ class _UnitRows:
     """How columns become rows of length 1: integer codes over their largest length."""
 
     names: tuple[str, ...]
-    coding: SideBySide
+    coding: CombinedCoding
     constant: int
     unit: Fraction
 
@@ -340,5 +340,5 @@ def _coded(query: StableLogistic, schema: Schema) -> _UnitRows:
     vector = ClippedVector(columns=numbers, radius=radius, levels=LEVELS, centres=centres)
     unit = radius / LEVELS
     constant = (exact(query.intercept, name="intercept") / unit + Fraction(1, 2)).__floor__()
-    coding: Any = SideBySide((vector, CategoryCoding(category)))
+    coding: Any = CombinedCoding((vector, CategoryCoding(category)))
     return _UnitRows(tuple(query.features), coding, constant, unit)

@@ -13,7 +13,7 @@ import numpy as np
 from sidelight.aggregates import collect_ranks
 from sidelight.aggregates.bounded import Bounded
 from sidelight.aggregates.coding import NumberCoding
-from sidelight.aggregates.collect_ranks import adds_up_by_group, collect_group_ranks, encoding_of
+from sidelight.aggregates.collect_ranks import collect_group_ranks, encoding_of, is_additive_by_group
 from sidelight.aggregates.groups import Groups
 from sidelight.aggregates.ranks import Ranks
 from sidelight.grid import Outcomes
@@ -224,7 +224,7 @@ class PreparedGroupQuantiles(PreparedQuantiles):
     def adds_up(self) -> bool:
         """Whether rows are only added up."""
         number = self.groups.schema.number(self.column)
-        return adds_up_by_group(NumberCoding(self.column, encoding_of(number, self.grid)), self.groups)
+        return is_additive_by_group(NumberCoding(self.column, encoding_of(number, self.grid)), self.groups)
 
     def run(self, table: Table, source: Source, *, by_cell: Sequence[CellPrior] | None = None) -> Answer:
         """Count ranks in one pass over the column, count the rows of each group, and release its levels.

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-#: Types that can be read as a number and are none: NumPy would warn, or take the first of several.
+#: Types that convert to a number but are not numbers: NumPy would warn, or take the first of several.
 _NO_NUMBER = (complex, np.complexfloating, np.ndarray, np.flexible, bytes, bytearray, memoryview)
-#: Types that can be written as a text and are none.
+#: Types that convert to a text but are not texts.
 _NO_TEXT = (np.ndarray, bytes, bytearray, memoryview)
 
 

@@ -9,14 +9,44 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from sidelight.errors import RangeError, SchemaError, nearest
-from sidelight.records.missing import Drop, Fill, Missing
 from sidelight.records.numbers import Real, exact_number, nearest_float
 
-#: A cap beyond this protects nobody: sensitivities grow with it.
+# Missing are null, NaN, text that is no number in a number column, and empty text. Infinities are not missing: they are
+# out of range and go to the nearer end.
+
+
+@dataclass(frozen=True)
+class Drop:
+    """Leave a row whose cell is missing out of every statistic that uses the column.
+
+    >>> import sidelight as sl
+    >>> sl.Number("age", missing=sl.Drop()).missing
+    Drop()
+    """
+
+
+@dataclass(frozen=True)
+class Fill:
+    """Fill the place of a missing cell with a public value.
+
+    Args:
+        value: A number within the column's bounds, or one of its labels.
+
+    >>> Fill(0)
+    Fill(value=0)
+    """
+
+    value: Real
+
+
+Missing = Drop | Fill
+
+
+#: A larger cap would protect little: sensitivities grow with it.
 MAX_ROWS_LIMIT = 2**20
 #: Bounds beyond this leave no room for sums, differences and steps among the floats.
 BOUND_LIMIT = 2**1000
-#: Longer labels that nobody declared are cut: so many characters, a mark, and so many digits of their SHA-256.
+#: Longer undeclared labels are cut: this many characters, a mark, and this many digits of their SHA-256.
 _LONGEST_LABEL, _CUT_LABEL, _LABEL_DIGITS = 200, 180, 12
 
 
@@ -52,7 +82,7 @@ class Number:
         granularity: Real | None = None,
         missing: Missing | None = None,
     ) -> None:
-        _check_name(name)
+        name = _plain_name(name)
         low = None if lower is None else exact_number(lower, name=f"lower of column {name!r}")
         high = None if upper is None else exact_number(upper, name=f"upper of column {name!r}")
         step = None if granularity is None else exact_number(granularity, name=f"granularity of column {name!r}")
@@ -72,16 +102,12 @@ class Number:
             if (low is not None and value < low) or (high is not None and value > high):
                 raise RangeError(f"the fill value of column {name!r} must lie within its bounds, got {policy.value}")
             policy = Fill(value)
-        for field, content in zip(_NUMBER_FIELDS, (name, low, high, step, policy), strict=True):
-            object.__setattr__(self, field, content)
+        _set(self, name=name, lower=low, upper=high, granularity=step, missing=policy)
 
     @property
     def fill(self) -> float | None:
         """The float that stands in for a missing value; None if such rows are dropped."""
         return nearest_float(exact_number(self.missing.value, name="fill")) if isinstance(self.missing, Fill) else None
-
-
-_NUMBER_FIELDS = ("name", "lower", "upper", "granularity", "missing")
 
 
 @dataclass(frozen=True, init=False)
@@ -117,7 +143,7 @@ class Category:
         missing: Missing | None = None,
         per_person: int | None = None,
     ) -> None:
-        _check_name(name)
+        name = _plain_name(name)
         if isinstance(categories, str):
             raise SchemaError(f"categories of column {name!r} must be a list of labels, got one text")
         texts = tuple(_label(label, name) for label in categories)
@@ -137,8 +163,7 @@ class Category:
                     hint = nearest(str(missing.value), texts)
                     raise SchemaError(f"the fill value of column {name!r} must be one of its labels; {hint}")
         _check_per_person(per_person, name)
-        for field, content in zip(_CATEGORY_FIELDS, (name, texts, other, missing, per_person), strict=True):
-            object.__setattr__(self, field, content)
+        _set(self, name=name, categories=texts, other=other, missing=missing, per_person=per_person)
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -160,12 +185,9 @@ class Category:
         return self.labels.index(str(self.missing.value)) if isinstance(self.missing, Fill) else None
 
 
-_CATEGORY_FIELDS = ("name", "categories", "other", "missing", "per_person")
-
-
 @dataclass(frozen=True, init=False)
 class Label:
-    """Declare a column of labels that nobody listed: employers, drugs, places. It can only stand in `by=`.
+    """Declare a column of labels without a public list: employers, drugs, cities. It can only be used in `by=`.
 
     Labels are normalised record by record by a public map, so that spellings of one label meet: Unicode NFC, no spaces
     around, with `casefold=True` no capitals; a text longer than 200 characters becomes its first 180, "…" and 12 digits
@@ -189,12 +211,11 @@ class Label:
     def __init__(
         self, name: str, *, casefold: bool = False, missing: Missing | None = None, per_person: int | None = None
     ) -> None:
-        _check_name(name)
+        name = _plain_name(name)
         if not isinstance(casefold, bool):
             raise SchemaError(f"casefold of column {name!r} must be True or False, got {casefold!r}")
         policy = Drop() if missing is None else _policy(missing, name)
-        for field, content in (("name", name), ("casefold", casefold)):
-            object.__setattr__(self, field, content)
+        _set(self, name=name, casefold=casefold)
         if isinstance(policy, Fill):
             if isinstance(policy.value, (float, Fraction)):
                 raise SchemaError(f"the fill value of column {name!r} must be a label")
@@ -203,8 +224,7 @@ class Label:
                 raise SchemaError(f"the fill value of column {name!r} must not be empty")
             policy = Fill(filled)
         _check_per_person(per_person, name)
-        object.__setattr__(self, "missing", policy)
-        object.__setattr__(self, "per_person", per_person)
+        _set(self, missing=policy, per_person=per_person)
 
     def normalised(self, text: str | None) -> str | None:
         """Return the one spelling of a label; None if nothing is left of it."""
@@ -226,7 +246,7 @@ class Label:
 
 @dataclass(frozen=True, init=False)
 class PersonId:
-    """Declare the column that says whose row it is, and how many rows of one person count at most in a statistic.
+    """Declare the column of person ids, and the most rows of one person that count in a statistic.
 
     Rows without an id are dropped. Which `max_rows` rows count is chosen by a fixed mix of the person's own rows (docs:
     records), so that what one person does never changes which rows of another count.
@@ -246,32 +266,36 @@ class PersonId:
     max_rows: int
 
     def __init__(self, name: str, *, max_rows: int) -> None:
-        _check_name(name)
-        if isinstance(max_rows, bool) or not isinstance(max_rows, int) or not 1 <= max_rows <= MAX_ROWS_LIMIT:
-            raise RangeError(
-                f"max_rows of column {name!r} must be a whole number from 1 to 2**20, got {max_rows!r}; "
-                "noise grows with it: a small cap that holds most people's rows is a good choice"
-            )
-        object.__setattr__(self, "name", name)
-        object.__setattr__(self, "max_rows", max_rows)
+        name = _plain_name(name)
+        advice = "; noise grows with it: a small cap that holds most people's rows is a good choice"
+        check_limit(max_rows, name=f"max_rows of column {name!r}", advice=advice)
+        _set(self, name=name, max_rows=max_rows)
 
 
 Column = Number | Category | Label | PersonId
 
 
-def _check_name(name: object) -> None:
+def _set(column: object, **fields: object) -> None:
+    for name, content in fields.items():
+        object.__setattr__(column, name, content)
+
+
+def _plain_name(name: object) -> str:
     if not isinstance(name, str) or not name:
         raise SchemaError(f"a column needs a name, got {name!r}")
+    return str.__str__(name)  # of a subclass nothing is left
+
+
+def check_limit(limit: object, *, name: str, advice: str = "") -> None:
+    """Refuse a limit on rows, labels or groups of a person that is not an integer from 1 to 2**20."""
+    if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= MAX_ROWS_LIMIT:
+        raise RangeError(f"{name} must be a whole number from 1 to 2**20, got {limit!r}{advice}")
 
 
 def _check_per_person(per_person: object, name: str) -> None:
-    if per_person is None:
-        return
-    if isinstance(per_person, bool) or not isinstance(per_person, int) or not 1 <= per_person <= MAX_ROWS_LIMIT:
-        raise RangeError(
-            f"per_person of column {name!r} must be a whole number from 1 to 2**20, got {per_person!r}; 1 says that "
-            "all rows of a person have one label"
-        )
+    if per_person is not None:
+        advice = "; 1 says that all rows of a person have one label"
+        check_limit(per_person, name=f"per_person of column {name!r}", advice=advice)
 
 
 def _short(given: object) -> str:

@@ -3,7 +3,7 @@
 A cell is a date, a time stamp, or a text in the ISO form ("2024-01-31", "2024-01-31 14:05", "2024-01-31T14:05:09.5Z").
 It becomes the day, or the hour, that it lies in. A time with a zone or an offset is an instant and counts in UTC; one
 without is taken as it stands. Everything else, numbers included, is missing: 20240131 may be a date, or an amount.
-Texts are read by a pattern that Python and DuckDB read alike, so that no engine's own idea of a date decides.
+Texts are read by a pattern that Python and DuckDB read alike, so that no engine's own date parser decides.
 """
 
 from __future__ import annotations
@@ -20,8 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sidelight.errors import RangeError, SchemaError
-from sidelight.records.columns import Number
-from sidelight.records.missing import Fill, Missing
+from sidelight.records.columns import Fill, Missing, Number
 from sidelight.records.numbers import Real
 
 DateUnit = Literal["day", "hour"]
@@ -75,7 +74,7 @@ class Calendar:
         return math.nan if found is None else float(self.of_minutes(found))
 
     def of_cell(self, cell: Any) -> float:
-        """Return the unit of an untyped cell; NaN for what is no date. Whatever the cell is, nothing is raised."""
+        """Return the unit of an untyped cell; NaN if it is not a date. No cell raises an error."""
         try:
             return self._read(cell)
         except KeyboardInterrupt:
@@ -136,7 +135,7 @@ class Calendar:
         text = value.isoformat() if isinstance(value, datetime.date) else value
         minutes = minutes_of_text(text) if isinstance(text, str) else None
         if minutes is None:
-            raise SchemaError(f'{where}: {text!r} is no date; write "2024-01-31", or "2024-01-31 14:00" for an hour')
+            raise SchemaError(f'{where}: {text!r} is not a date; write "2024-01-31", or "2024-01-31 14:00" for an hour')
         if minutes % self.minutes or re.search(r":[0-5][0-9]:[0-9.,]*[1-9]", text):
             raise SchemaError(f"{where}: {text!r} lies inside a {self.unit}, and the column counts whole {self.unit}s")
         return Fraction(self.of_minutes(minutes))

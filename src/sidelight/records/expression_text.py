@@ -15,12 +15,13 @@ from typing import Any, Literal, NoReturn
 
 from sidelight.errors import RangeError, nearest
 from sidelight.records.dates import looks_like_a_date
+from sidelight.records.expression_shapes import Constant, constant
 from sidelight.records.expressions import (
     CALLED,
     Arithmetic,
     Compare,
     Comparison,
-    Cut,
+    CutExpression,
     Expression,
     IsIn,
     IsMissing,
@@ -32,7 +33,6 @@ from sidelight.records.expressions import (
     Operator,
 )
 from sidelight.records.numbers import exact_number
-from sidelight.records.shapes import Constant, constant
 
 #: Longer texts and deeper trees are no conditions that a person wrote.
 LONGEST, DEEPEST = 100_000, 100
@@ -68,10 +68,10 @@ def parse_expression(text: str) -> Expression:
         failed = "it does not parse"
     if failed:
         raise RangeError(f"the expression {_short(text)} is not understood: {failed}; write age >= 18 and sex == 'F'")
-    return _Reader(text.strip()).read(tree.body, 0)
+    return _ExpressionReader(text.strip()).read(tree.body, 0)
 
 
-class _Reader:
+class _ExpressionReader:
     """Reads one text; keeps it, because numbers are read from their own digits."""
 
     def __init__(self, text: str) -> None:
@@ -186,7 +186,7 @@ class _Reader:
         if any(isinstance(edge, str) and not looks_like_a_date(edge) for edge in edges):
             self._refuse(node, 'edges are numbers, or dates such as "2024-01-31"')
         outside: Any = given.get("outside", "keep")
-        return Cut(of, tuple(edges), outside)
+        return CutExpression(of, tuple(edges), outside)
 
     def _refuse(self, node: ast.expr, why: str) -> NoReturn:
         part = ast.get_source_segment(self._text, node) or self._text

@@ -22,38 +22,36 @@ from typing import Literal
 from sidelight.errors import RangeError, SchemaError, nearest
 from sidelight.grid import CODE_LIMIT
 from sidelight.records.columns import Category, Label, Number, PersonId
-from sidelight.records.expression_base import (
+from sidelight.records.expression_shapes import (
     AND,
     COMPARE,
     NOT,
     OR,
     PRODUCT,
     SUM,
+    Constant,
+    LabelShape,
+    RealShape,
+    Shape,
+    StepShape,
+    TruthShape,
+    code_table,
+    common_step,
     conditions_of,
+    factors,
+    nearest_double,
+    number_in,
     number_of,
+    number_shape,
     quoted,
     scaled,
     steps_of,
     written,
 )
-from sidelight.records.expression_base import Expression as Expression
-from sidelight.records.expression_base import operand as operand
+from sidelight.records.expression_shapes import Expression as Expression
+from sidelight.records.expression_shapes import operand as operand
 from sidelight.records.numbers import number_text
 from sidelight.records.schema import Schema
-from sidelight.records.shapes import (
-    Constant,
-    Labels,
-    Reals,
-    Shape,
-    Steps,
-    Truths,
-    code_table,
-    common_step,
-    factors,
-    nearest_double,
-    number_in,
-    number_shape,
-)
 
 Comparison = Literal["==", "!=", "<", "<=", ">", ">="]
 Operator = Literal["+", "-", "*", "/"]
@@ -67,9 +65,11 @@ class Named(Expression):
 
     name: str
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "name", str.__str__(self.name))  # of a subclass nothing is left
+
     @property
     def columns(self) -> tuple[str, ...]:
-        """Its own name."""
         return (self.name,)
 
     def _text(self) -> str:
@@ -79,10 +79,9 @@ class Named(Expression):
         return f"col({quoted(self.name)})"
 
     def shape(self, schema: Schema) -> Shape:
-        """Look the column up."""
         column = next((each for each in schema.columns if each.name == self.name), None)
         if isinstance(column, Category):
-            return Labels(column.labels)
+            return LabelShape(column.labels)
         if isinstance(column, Number):
             return number_shape(column)
         usable = [each.name for each in schema.columns if isinstance(each, (Number, Category))]
@@ -92,7 +91,7 @@ class Named(Expression):
             )
         if isinstance(column, Label):
             raise SchemaError(
-                f"column {self.name!r} is a Label, whose texts nobody declared: it can only stand in by=; declare "
+                f"column {self.name!r} is a Label, whose texts are not declared: it can only be used in by=; declare "
                 f"Category({self.name!r}, [...]) to compare it"
             )
         raise SchemaError(f"column {self.name!r} is not declared; {nearest(self.name, usable)}")
@@ -106,7 +105,6 @@ class Literally(Expression):
 
     @property
     def is_constant(self) -> bool:
-        """It is one."""
         return True
 
     def text(self, level: int = 0) -> str:
@@ -118,7 +116,7 @@ class Literally(Expression):
         """Return a number as one whole number of its own step; a text is no number."""
         if isinstance(self.value, str):
             raise SchemaError(f"the label {self.value!r} stands where a number or a column is needed")
-        return Steps(Fraction(1, self.value.denominator), self.value.numerator, self.value.numerator)
+        return StepShape(Fraction(1, self.value.denominator), self.value.numerator, self.value.numerator)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -136,7 +134,7 @@ class Arithmetic(Expression):
     def _text(self) -> str:
         return f"{self.left.text(self._level)} {self.operator} {self.right.text(self._level + 1)}"
 
-    def shape(self, schema: Schema) -> Steps:
+    def shape(self, schema: Schema) -> StepShape:
         """Return the common step of the result and the range of its codes."""
         if self.operator == "/":
             if not isinstance(self.right, Literally) or isinstance(self.right.value, str):
@@ -147,15 +145,15 @@ class Arithmetic(Expression):
         left, right = steps_of(self.left, schema), steps_of(self.right, schema)
         if self.operator == "*":
             ends = [a * b for a in (left.first, left.last) for b in (right.first, right.last)]
-            return self._within(Steps(left.step * right.step, min(ends), max(ends)))
+            return self._within(StepShape(left.step * right.step, min(ends), max(ends)))
         up, over = factors(left, right)
         sign = 1 if self.operator == "+" else -1
         ends = sorted((sign * over * right.first, sign * over * right.last))
-        self._within(Steps(left.step / up, up * left.first, up * left.last))
-        self._within(Steps(left.step / up, ends[0], ends[1]))
-        return self._within(Steps(left.step / up, up * left.first + ends[0], up * left.last + ends[1]))
+        self._within(StepShape(left.step / up, up * left.first, up * left.last))
+        self._within(StepShape(left.step / up, ends[0], ends[1]))
+        return self._within(StepShape(left.step / up, up * left.first + ends[0], up * left.last + ends[1]))
 
-    def _within(self, found: Steps) -> Steps:
+    def _within(self, found: StepShape) -> StepShape:
         if max(abs(found.first), abs(found.last)) > CODE_LIMIT:
             raise RangeError(
                 f"{self} could be more than 2**61 of its steps ({number_text(found.step)}); declare narrower bounds or "
@@ -183,8 +181,7 @@ class Lookup(Expression):
         default = "" if self.default is None else f", default={written(self.default)}"
         return f"lookup({self.of}, {{{table}}}{default})"
 
-    def shape(self, schema: Schema) -> Labels | Steps:
-        """Check the keys against what is looked up, and return the results."""
+    def shape(self, schema: Schema) -> LabelShape | StepShape:
         if not self.entries:
             raise SchemaError(f"{self}: the table of a lookup is empty")
         keys = code_table(self.of.shape(schema), [key for key, _ in self.entries], where=str(self))
@@ -193,7 +190,7 @@ class Lookup(Expression):
         results = self.results
         texts = [value for value in results if isinstance(value, str)]
         if len(texts) == len(results):
-            return Labels(tuple(texts))
+            return LabelShape(tuple(texts))
         if texts:
             raise SchemaError(f"{self}: a lookup gives labels or numbers, not both")
         numbers = [value for value in results if isinstance(value, Fraction)]
@@ -201,11 +198,11 @@ class Lookup(Expression):
         codes = [int(value / step) for value in numbers]
         if max(map(abs, codes)) > CODE_LIMIT:
             raise RangeError(f"{self}: the numbers of a lookup are more than 2**61 of their common steps")
-        return Steps(step, min(codes), max(codes))
+        return StepShape(step, min(codes), max(codes))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Cut(Expression):
+class CutExpression(Expression):
     """Which public interval a number lies in."""
 
     of: Expression
@@ -220,16 +217,16 @@ class Cut(Expression):
     def compared(self, found: Shape) -> list[Fraction]:
         """Return the edges as they are compared: those of floats are floats."""
         exact = self.numbers(found)
-        return [nearest_double(edge) for edge in exact] if isinstance(found, Reals) else exact
+        return [nearest_double(edge) for edge in exact] if isinstance(found, RealShape) else exact
 
     @property
     def labels(self) -> tuple[str, ...]:
         """The intervals of numbers, as texts."""
-        return self.labels_in(Reals())
+        return self.labels_in(RealShape())
 
-    def labels_in(self, found: Steps | Reals) -> tuple[str, ...]:
+    def labels_in(self, found: StepShape | RealShape) -> tuple[str, ...]:
         """Return the intervals, as texts: of dates, where what is cut has a calendar."""
-        calendar = found.calendar if isinstance(found, Steps) else None
+        calendar = found.calendar if isinstance(found, StepShape) else None
         texts = [number_text(edge) if calendar is None else calendar.text(edge) for edge in self.numbers(found)]
         inner = [f"[{low}, {high})" for low, high in pairwise(texts)]
         if self.outside == "drop":
@@ -240,15 +237,14 @@ class Cut(Expression):
         outside = "" if self.outside == "keep" else f", outside={quoted(self.outside)}"
         return f"cut({self.of}, [{', '.join(map(written, self.edges))}]{outside})"
 
-    def shape(self, schema: Schema) -> Labels:
-        """Check edges and number."""
+    def shape(self, schema: Schema) -> LabelShape:
         if self.outside not in ("keep", "drop"):
             raise SchemaError(f"outside must be 'keep' or 'drop', got {self.outside!r}")
         least = 2 if self.outside == "drop" else 1
         found = number_of(self.of, schema, "cut into bins")
         if len(self.edges) < least or any(a >= b for a, b in pairwise(self.compared(found))):
             raise RangeError(f"bins need at least {least} public edges in increasing order")
-        return Labels(self.labels_in(found))
+        return LabelShape(self.labels_in(found))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -264,25 +260,24 @@ class Compare(Expression):
     def _text(self) -> str:
         return f"{self.left.text(SUM)} {self.operator} {self.right.text(SUM)}"
 
-    def shape(self, schema: Schema) -> Truths:
-        """Check that both sides can be compared."""
+    def shape(self, schema: Schema) -> TruthShape:
         first, second = self.left, self.right
         if isinstance(first, Literally) and not isinstance(second, Literally):
             first, second = second, first
         if isinstance(first, Literally):
             raise SchemaError(f"{self}: a comparison needs a column on one side")
         found = first.shape(schema)
-        if isinstance(found, Truths):
+        if isinstance(found, TruthShape):
             raise SchemaError(f"{self}: a condition cannot be compared; join conditions with and, or, not")
         if isinstance(second, Literally):
-            if isinstance(found, Labels) and self.operator not in ("==", "!="):
+            if isinstance(found, LabelShape) and self.operator not in ("==", "!="):
                 raise SchemaError(f"{self}: labels have no order; use == , != or a list of labels")
             code_table(found, [second.value], where=str(self))
-            return Truths()
-        if isinstance(found, Labels):
+            return TruthShape()
+        if isinstance(found, LabelShape):
             raise SchemaError(f"{self}: a label column is compared with labels, not with another expression")
         Arithmetic("-", first, second).shape(schema)
-        return Truths()
+        return TruthShape()
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -297,13 +292,12 @@ class IsIn(Expression):
     def _text(self) -> str:
         return f"{self.of.text(SUM)} in [{', '.join(map(written, self.values))}]"
 
-    def shape(self, schema: Schema) -> Truths:
-        """Check the constants."""
+    def shape(self, schema: Schema) -> TruthShape:
         found = self.of.shape(schema)
-        if isinstance(found, Truths):
+        if isinstance(found, TruthShape):
             raise SchemaError(f"{self}: a condition is in no list")
         code_table(found, self.values, where=str(self))
-        return Truths()
+        return TruthShape()
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -317,10 +311,9 @@ class IsMissing(Expression):
     def _text(self) -> str:
         return f"{self.of.text(SUM)} is None"
 
-    def shape(self, schema: Schema) -> Truths:
-        """Check what is asked about."""
+    def shape(self, schema: Schema) -> TruthShape:
         self.of.shape(schema)
-        return Truths()
+        return TruthShape()
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -338,8 +331,7 @@ class Joined(Expression):
     def _text(self) -> str:
         return f"{self.left.text(self._level)} {self.word} {self.right.text(self._level + 1)}"
 
-    def shape(self, schema: Schema) -> Truths:
-        """Check that both are conditions."""
+    def shape(self, schema: Schema) -> TruthShape:
         return conditions_of(self, schema)
 
 
@@ -354,8 +346,7 @@ class Not(Expression):
     def _text(self) -> str:
         return f"not {self.of.text(NOT)}"
 
-    def shape(self, schema: Schema) -> Truths:
-        """Check that it is a condition."""
+    def shape(self, schema: Schema) -> TruthShape:
         return conditions_of(self, schema)
 
 

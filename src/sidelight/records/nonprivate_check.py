@@ -126,7 +126,8 @@ def nonprivate_check(table: Table) -> NonPrivateCheck:
     """
     table.check_records()
     counting = [_Counting(column) for column in table.schema.columns]
-    texts = [each for each in counting if isinstance(each.column, Number) and _is_untyped(table, each.column)]
+    untyped = {name for name, found in table.rows.types.items() if found.kind in ("any", "text")}
+    texts = [each for each in counting if isinstance(each.column, Number) and each.column.name in untyped]
     labelled = tuple(each.name for each in table.schema.columns if isinstance(each, (Category, Label)))
     person = table.schema.person
     wanted = Wanted(
@@ -232,10 +233,6 @@ class _Counting:
         )
 
 
-def _is_untyped(table: Table, column: Column) -> bool:
-    return table.rows.types[column.name].kind in ("any", "text")
-
-
 def counted_texts(cells: TextCells | WholeIds) -> Counter[str | None]:
     """Count the different texts of a batch."""
     if not isinstance(cells, DistinctTexts):
@@ -251,23 +248,19 @@ def counted_texts(cells: TextCells | WholeIds) -> Counter[str | None]:
 
 
 def _sentences(column: NonPrivateColumnCheck, rows: int) -> list[str]:
-    name, found = column.name, []
-    if column.missing:
-        found.append(f"{name}: {_of(column.missing, rows)} missing ({_share(column.missing, rows)})")
-    if column.unreadable:
-        forms = ", ".join(f"{word} ({count})" for word, count in column.looks_like)
-        what = {"number": "no number", "date": "no date"}[column.kind]
-        unreadable = f"{_of(column.unreadable, rows)} unreadable, {what}"
-        found.append(f"{name}: {unreadable} ({_share(column.unreadable, rows)}): {forms}")
-    if column.clamped:
-        ends = f"{column.below} below, {column.above} above"
-        clamped = f"{_of(column.clamped, rows)} beyond the bounds, and clamped to them"
-        found.append(f"{name}: {clamped} ({_share(column.clamped, rows)}): {ends}")
-    if column.unknown:
-        labels = ", ".join(f"{label!r} ({count})" for label, count in column.unknown_labels)
-        unknown = f"{_of(column.unknown, rows)} with a label that is not declared"
-        found.append(f"{name}: {unknown} ({_share(column.unknown, rows)}): {labels}")
-    return found
+    forms = ", ".join(f"{word} ({count})" for word, count in column.looks_like)
+    labels = ", ".join(f"{label!r} ({count})" for label, count in column.unknown_labels)
+    parts = (
+        (column.missing, "missing", ""),
+        (column.unreadable, f"unreadable, no {column.kind}", forms),
+        (column.clamped, "beyond the bounds, and clamped to them", f"{column.below} below, {column.above} above"),
+        (column.unknown, "with a label that is not declared", labels),
+    )
+    return [
+        f"{column.name}: {_of(count, rows)} {what} ({_share(count, rows)}){': ' if more else ''}{more}"
+        for count, what, more in parts
+        if count
+    ]
 
 
 def _of_labels(column: NonPrivateColumnCheck, persons: int) -> str:

@@ -1,7 +1,7 @@
 """Whether two matrices, or two columns, hold the same by content: copies, other types, other orders and parts.
 
-For warnings and refusals to whoever holds the rows, before anything is charged; nothing of it is released or stored
-outside of the process. A row becomes a 64-bit number that follows from its cells, rounded to single precision, and its
+For warnings and refusals to the holder of the rows, before anything is charged; nothing is released or stored outside
+of the process. A row becomes a 64-bit number that follows from its cells, rounded to single precision, and its
 columns' places.
 
 What two columns of the same kind have in common by chance is estimated from the private one alone (Good and Turing: a
@@ -198,7 +198,7 @@ def _sparse(rows: Any) -> Prints:
 
 
 def _factors(columns: int) -> Prints:
-    """Return an odd number for each place."""
+    """Return an odd number for each column."""
     return _mixed(np.arange(1, columns + 1, dtype=np.uint64)) | np.uint64(1)
 
 

@@ -1,4 +1,4 @@
-"""What every engine gives: the types of its columns without reading rows, and rows in two forms.
+"""The interface of engines: the types of columns without reading rows, and rows in two forms.
 
 The two forms are batches of NumPy arrays (for kernels) and a narwhals frame (for expressions that the engine runs
 itself). In both, a number column is float64 and a text column is text; missing is NaN or null in numbers and None or
@@ -9,7 +9,7 @@ statistics everywhere.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, runtime_checkable
 
@@ -31,8 +31,8 @@ TWICE = "two columns of this name"
 #: Rows to a batch in memory: the working arrays of a kernel stay in the cache.
 BATCH_ROWS = 1 << 15
 
-#: Bytes of a block of several columns that a worker keeps, about. Spark hands 10,000 of them to Python at once, as one
-#: column of at most 2 GB: larger blocks of a large part would fail a release that is paid for.
+#: Approximate bytes of a block of several columns that a worker keeps. Spark hands 10,000 of them to Python at once, as
+#: one column of at most 2 GB: larger blocks of a large part would fail a release that is paid for.
 KEPT_BLOCK_BYTES = 1 << 16
 
 
@@ -52,6 +52,11 @@ class Wanted:
     texts: tuple[str, ...] = ()
     person: str | None = None
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All of them, each once."""
+        return tuple(dict.fromkeys([*self.numbers, *self.texts, *filter(None, [self.person])]))
+
     def number_alias(self, name: str) -> str:
         """Name a number column inside a frame: user's names may be reserved words of the engine."""
         return f"n{self.numbers.index(name)}"
@@ -69,9 +74,9 @@ class Codes(Protocol):
 
 
 class DistinctTexts:
-    """A text column as its different cells and the place of each row's among them: labels are looked up once.
+    """A text column as its distinct cells and the index of each row's cell: each label is looked up once.
 
-    It can be sliced and read like an array of texts and None. Slices share what was looked up.
+    It can be sliced and read like an array of texts and None. Slices share the lookups.
     """
 
     __slots__ = ("_looked_up", "cells", "places")
@@ -86,7 +91,6 @@ class DistinctTexts:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The number of rows: private."""
         return self.places.shape
 
     def codes(self, of: Hashable, table: Callable[[], Codes], default: int) -> NDArray[np.int64]:
@@ -99,11 +103,10 @@ class DistinctTexts:
         return codes
 
     def at(self, places: NDArray[Any]) -> DistinctTexts:
-        """Return other rows of the same cells, with all that was looked up of these."""
+        """Return other rows of the same cells, sharing the lookups."""
         return DistinctTexts(self.cells, places, looked_up=self._looked_up)
 
     def tolist(self) -> list[str | None]:
-        """Return the cells one by one."""
         return [self.cells[place] for place in self.places.tolist()]
 
     def __len__(self) -> int:
@@ -128,16 +131,12 @@ TextCells = NDArray[Any] | DistinctTexts
 
 @dataclass(frozen=True, repr=False)
 class WholeIds:
-    """The person of each row as a whole number of 64 bits, whose text is its digits: no text is made of it.
-
-    Where `named` is false nobody is named; None: somebody is in every row.
-    """
+    """The person of each row as a 64-bit integer, whose digits are the id; missing where `named` is false."""
 
     values: NDArray[np.int64]
     named: NDArray[np.bool_] | None = None
 
     def tolist(self) -> list[str | None]:
-        """Return the texts, row by row."""
         texts: list[str | None] = [str(value) for value in self.values.tolist()]
         if self.named is None:
             return texts
@@ -157,7 +156,7 @@ class WholeIds:
 class Batch:
     """Some rows. Arrays may be views of the user's own: never write into them.
 
-    With `times` each row stands for so many that are alike (`GroupsAlike`).
+    `times` is the number of equal rows that each row stands for (`GroupsEqualRows`).
     """
 
     length: int
@@ -170,8 +169,16 @@ class Batch:
         return "Batch(private)"
 
 
+def types_by_name(found: Iterable[tuple[str, ColumnType]]) -> dict[str, ColumnType]:
+    """Return the type of each column, or, for a name that two columns have, that there are two."""
+    types: dict[str, ColumnType] = {}
+    for name, kind in found:
+        types[name] = ColumnType("other", TWICE) if name in types else kind
+    return types
+
+
 class Rows(Protocol):
-    """A place where rows are. Nothing is read before `batches` runs or a frame is collected."""
+    """A source of rows. Nothing is read before `batches` runs or a frame is collected."""
 
     @property
     def name(self) -> str:
@@ -183,134 +190,140 @@ class Rows(Protocol):
 
     @property
     def length(self) -> int | None:
-        """The number of rows if they are in memory: PRIVATE, for buffers only. None: they are somewhere else."""
+        """The number of rows if they are in memory: PRIVATE, for buffers only. None if they are elsewhere."""
 
     @property
     def streams(self) -> bool:
         """Whether batches come one after the other, without all rows being held at once."""
 
     def batches(self, wanted: Wanted, *, rows: int = BATCH_ROWS) -> Iterator[Batch]:
-        """Return all rows, in batches of about so many rows."""
+        """Return all rows, in batches of about this many rows."""
 
     def frame(self, wanted: Wanted) -> nw.LazyFrame[Any] | None:
         """Return a lazy frame of the columns under their aliases; None if the engine runs no expressions.
 
         With a person, the column `person` holds the id as text and `person_key` an integer in 0..2**60-1 that depends
-        on that text alone (`persons.person_key`).
+        on that text alone (`schema.person_key`).
         """
 
     def stream(self, frame: nw.LazyFrame[Any], columns: tuple[str, ...]) -> Iterator[tuple[NDArray[np.int64], ...]]:
-        """Run a frame made from `frame` and give its integer columns in batches."""
+        """Run a frame made from `frame` and return its integer columns in batches."""
+
+
+class NoExpressions:
+    """Rows of an engine that runs no expressions."""
+
+    def frame(self, wanted: Wanted) -> None:
+        """Return None: there is no frame."""
+        return
+
+    def stream(self, frame: Any, columns: tuple[str, ...]) -> Iterator[tuple[NDArray[np.int64], ...]]:
+        """Refuse: there is no frame to run."""
+        raise NotImplementedError
 
 
 @runtime_checkable
-class ReadsApart(Protocol):
-    """A place whose rows several threads can read at once."""
+class ReadsInParallel(Protocol):
+    """A source that several threads can read at once."""
 
-    def apart(self, wanted: Wanted, *, rows: int = BATCH_ROWS) -> Sequence[Iterator[Batch]]:
-        """Return all rows as streams for a thread each, in no order; one stream where that is of no use."""
+    def in_parallel(self, wanted: Wanted, *, rows: int = BATCH_ROWS) -> Sequence[Iterator[Batch]]:
+        """Return all rows as one stream per thread, in any order; a single stream if threads would not help."""
 
 
 class Pinned(Protocol):
-    """Blocks of bytes that workers made of their rows and keep: PRIVATE.
-
-    They are dropped by `drop`, at the latest when this object goes, and when a question fails.
-    """
+    """Blocks of bytes that workers made of their rows and keep, until `drop`, a failed request or garbage: PRIVATE."""
 
     def ask(self, step: Callable[[Iterator[bytes]], bytes]) -> Iterator[bytes]:
-        """Run a step on the blocks of every part, as `ReducesAway.reduce` does on rows.
+        """Run a step on the blocks of every part, as `DistributedRows.reduce` does on rows.
 
-        A step whose answers are large says so (`answer_bytes`, public): parts may then be put together before.
+        A step with large answers declares `answer_bytes` (public), so that parts may be merged first.
         """
 
     def drop(self) -> None:
-        """Let the workers forget the blocks; a second time it does nothing."""
+        """Let the workers forget the blocks; may be called twice."""
 
 
 @runtime_checkable
-class ReducesAway(Protocol):
-    """A place whose rows are worked on where they are, part by part, by other processes or machines."""
+class DistributedRows(Protocol):
+    """A source whose rows are reduced part by part by other processes or machines, and never leave them."""
 
     def reduce(self, wanted: Wanted, step: Callable[[Iterator[Batch]], bytes]) -> Iterator[bytes]:
         """Run a step on the rows of every part, which may be retried, and return the bytes of each part once.
 
-        `step` can be pickled. What it returns holds sums of integers, no rows, and does not depend on how the rows are
-        cut into parts and batches once all of it is put together. If a person is wanted, all rows of one person lie in
-        one part: the step caps them.
+        `step` can be pickled. Its results are sums of integers, not rows, and their total does not depend on how the
+        rows are cut into parts and batches. With a person column, all rows of a person lie in one part: the step caps
+        them.
         """
 
     def pinned(self, wanted: Wanted, step: Callable[[Iterator[Batch]], Iterator[bytes]]) -> Pinned:
-        """Run a step on the rows of every part once, and keep the blocks that it makes for several questions."""
+        """Run a step on the rows of every part once, and keep its blocks for several requests."""
 
 
 @runtime_checkable
-class GroupsAlike(Protocol):
-    """A place that reduces away and groups rows sooner than it hands them over."""
+class GroupsEqualRows(Protocol):
+    """A distributed source that groups equal rows faster than it hands them over."""
 
-    def reduce_alike(self, wanted: Wanted, step: Callable[[Iterator[Batch]], bytes]) -> Iterator[bytes]:
-        """Run a step on every part as `reduce` does, where rows whose wanted cells are the same may come as one.
+    def reduce_equal(self, wanted: Wanted, step: Callable[[Iterator[Batch]], bytes]) -> Iterator[bytes]:
+        """Run a step as `reduce` does; rows equal bit by bit may come once, with their number in `Batch.times`.
 
-        The same bit by bit, each with `Batch.times` of them. No person is wanted.
+        No person is wanted.
         """
 
 
 @runtime_checkable
 class FitsInMemory(Protocol):
-    """A place that is not in memory, and whose rows may be held there: persons are bounded sooner in arrays."""
+    """A source outside of memory whose rows may be held there: persons are bounded faster in arrays."""
 
     def slices_in_memory(self, wanted: Wanted) -> int:
-        """Return how often the rows are to be read so that those of a slice of the persons fit; 0: they never do.
+        """Return the number of passes so that each slice of the persons fits into memory; 0 if none does.
 
-        PRIVATE: it is known by how many rows there are, and decides about time and memory only.
+        PRIVATE: it depends on the number of rows, and decides about time and memory only.
         """
 
 
-#: How the names of threads begin that work on rows: what they say is silenced as what a release says is.
+#: Prefix of the names of threads that work on rows: their output is suppressed as that of a release is.
 WORKERS = "sidelight-rows"
 
 
 def cores() -> int:
-    """Return how many threads work on rows: as many as there are cores for this process, and at most four."""
+    """Return the number of threads that work on rows: the cores of this process, at most four."""
     found = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return min(found, 4)
 
 
 @runtime_checkable
 class ChecksRecords(Protocol):
-    """A place whose rows could be of a form in which one decides what others are (CSV files)."""
+    """A source in which a malformed record can change how other records parse (CSV files)."""
 
     def check_records(self) -> None:
-        """Raise a `SourceError` if they are; asked before a charge, because the rows decide about it."""
+        """Raise a `SourceError` if one does; called before a charge, because rows decide about the error."""
 
 
 def library_of(source: Any) -> str:
-    """Return the name of the library that a source's class comes from."""
+    """Return the library that defines the class of a source."""
     return type(source).__module__.partition(".")[0]
 
 
 def collected(frame: nw.LazyFrame[Any]) -> nw.DataFrame[Any]:
-    """Run a frame; of Polars by its engine in memory, whatever the user's configuration prefers."""
+    """Run a frame; Polars by its engine in memory, whatever the user's configuration prefers."""
     chosen = frame.implementation.is_polars() and "POLARS_ENGINE_AFFINITY" in os.environ  # where Polars keeps it
     return frame.collect(engine="in-memory") if chosen else frame.collect()
 
 
-# Engines fail with messages that quote cells. Nothing of such a message may leave, only the fact of the failure.
+def stream_at_once(frame: nw.LazyFrame[Any], columns: tuple[str, ...]) -> Iterator[tuple[NDArray[np.int64], ...]]:
+    """Run a frame and return its integer columns as one batch."""
+    result = hide_engine_errors(lambda: collected(frame.select(*columns)))
+    yield tuple(result[column].to_numpy() for column in columns)
+
 
 Result = TypeVar("Result")
 
 
-@runtime_checkable
-class FindsFaults(Protocol):
-    """A place that can tell afterwards why it could not be read."""
+def hide_engine_errors(action: Callable[[], Result], *, rows: object = None, message: str | None = None) -> Result:
+    """Run an action that reads rows; replace an engine's error, which may quote cells, by one that quotes nothing.
 
-    def fault(self) -> str | None:
-        """Return what is wrong with a file, in words without a cell; None if nothing is to be seen from outside."""
-
-
-def quietly(action: Callable[[], Result], *, rows: object = None) -> Result:
-    """Run something that reads rows; if the engine raises, raise an error that quotes nothing.
-
-    It names the file that is gone or was changed, where the place of the rows (`rows`) finds one.
+    Its message is the given one, or that of the source: `rows.fault()`, if it has that method, returns what is wrong
+    with a file that is gone or was changed, quoting no cell, or None.
     """
     try:
         return action()
@@ -319,10 +332,10 @@ def quietly(action: Callable[[], Result], *, rows: object = None) -> Result:
     except BaseException:  # a panic of Polars is no Exception
         pass
     # Outside the handler, so that the engine's error is not kept as the context of this one.
-    found = rows.fault() if isinstance(rows, FindsFaults) else None
-    if found is not None:
-        raise SourceError(found)
+    if message is None and hasattr(rows, "fault"):
+        message = rows.fault()
     raise SourceError(
-        "the engine failed while it read the rows; its message is withheld because it may quote a record: "
+        message
+        or "the engine failed while it read the rows; its message is withheld because it may quote a record: "
         "check that the file is whole and readable, and that there is enough memory"
     )

@@ -10,9 +10,8 @@ from typing import Any, TypeVar
 
 from sidelight.errors import SchemaError, nearest
 from sidelight.guarantees.claims import Person, Row, Unit
-from sidelight.records.columns import Category, Column, Label, Number, PersonId
+from sidelight.records.columns import Category, Column, Drop, Fill, Label, Missing, Number, PersonId
 from sidelight.records.dates import Date
-from sidelight.records.missing import Drop, Fill, Missing
 from sidelight.records.numbers import exact_number, number_text
 
 # An integer that depends on a person's id alone, the same on every engine: the first 60 bits of MD5 of the id's
@@ -64,7 +63,6 @@ class Schema:
                     f"a schema is a list of Number, Category, Label and PersonId, got {type(column).__name__} in it; "
                     'write schema=[sl.Number("age"), sl.Category("sex", ["F", "M"])]'
                 )
-        given = tuple(given)
         names = [column.name for column in given]
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:

@@ -21,8 +21,8 @@ from sidelight.grid import CODE_LIMIT, FloatGrid, Grid, Outcomes
 from sidelight.noise import Source
 from sidelight.quantiles.outcomes import outcome_grid
 from sidelight.records import Schema, Table
+from sidelight.records.expression_shapes import RealShape, StepShape, TruthShape
 from sidelight.records.expressions import Expression, Named
-from sidelight.records.shapes import Reals, Steps, Truths
 
 #: Codes beyond this are ends of the integers, not declared bounds.
 _DECLARED = 1 << 53
@@ -152,15 +152,15 @@ def subject_of(schema: Schema, of: str | Expression, *, total: Value | None = No
         return Subject(coding=total.coding, grid=grid, lower=None, upper=None)
     expression = Named(of) if isinstance(of, str) else of
     shape = expression.check(schema)
-    if isinstance(shape, Truths):
+    if isinstance(shape, TruthShape):
         grid = Grid(resolution=Fraction(1), first=0, last=1, snap="nearest")
         return Subject(coding=ExpressionCoding(expression, schema), grid=grid, lower=Fraction(0), upper=Fraction(1))
-    if isinstance(expression, Named) and isinstance(shape, (Reals, Steps)):
+    if isinstance(expression, Named) and isinstance(shape, (RealShape, StepShape)):
         number = schema.number(expression.name)
         outcomes = outcome_grid(number)
         coding = NumberCoding(number.name, encoding_of(number, outcomes))
         return Subject(coding=coding, grid=outcomes, lower=number.lower, upper=number.upper)
-    if not isinstance(shape, Steps):
+    if not isinstance(shape, StepShape):
         raise SchemaError(f"{expression} gives labels, and a number is needed")
     ends = [None if abs(code) >= _DECLARED else code * shape.step for code in (shape.first, shape.last)]
     first, last = max(shape.first, -CODE_LIMIT), min(shape.last, CODE_LIMIT)

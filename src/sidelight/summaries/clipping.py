@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Literal
 
-from sidelight.aggregates.group_rows import GroupRows
+from sidelight.aggregates.collect_ranks import GroupRows
 from sidelight.aggregates.groups import Groups
 from sidelight.aggregates.ranks import Ranks
 from sidelight.errors import RangeError, SchemaError

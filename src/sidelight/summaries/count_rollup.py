@@ -14,10 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sidelight.aggregates.bounded import Bounded
+from sidelight.aggregates.bounded import Bounded, ContributionBounds
 from sidelight.aggregates.group_sums import group_counts
 from sidelight.aggregates.groups import Groups
-from sidelight.aggregates.unit_norms import UnitNorms
 from sidelight.errors import RangeError, SchemaError
 from sidelight.group_table import ALL
 from sidelight.mechanisms.budget import together
@@ -51,7 +50,7 @@ class Margin:
     """One measured margin: its axes, how far one unit moves it, and its noise."""
 
     axes: Axes
-    norms: UnitNorms
+    norms: ContributionBounds
     noise: Noise
 
     @property
@@ -211,7 +210,7 @@ def rolled_up(groups: Groups, shown: tuple[Axes, ...]) -> tuple[Group, ...]:
     return tuple(found)
 
 
-def _margin_norms(norms: UnitNorms, sizes: tuple[int, ...], axes: Axes) -> UnitNorms:
+def _margin_norms(norms: ContributionBounds, sizes: tuple[int, ...], axes: Axes) -> ContributionBounds:
     if len(axes) == len(sizes):
         return norms
     inside = prod(sizes[axis] for axis in axes)

@@ -8,8 +8,8 @@ from typing import Any, Literal, cast
 
 import numpy as np
 
+from sidelight.aggregates.bounded import persons_in
 from sidelight.aggregates.groups import Groups, declared_max_groups, groups_of
-from sidelight.aggregates.unit_norms import persons_in
 from sidelight.errors import RangeError, SchemaError, nearest
 from sidelight.group_table import GroupTable, check_keys
 from sidelight.guarantees import Amount, decimal_text, exact

@@ -15,9 +15,9 @@ from sidelight.mechanisms.budget import together
 from sidelight.noise import Source
 from sidelight.predictions import is_prior
 from sidelight.records import Schema, Table
+from sidelight.records.expression_shapes import TruthShape
 from sidelight.records.expression_text import parse_expression
 from sidelight.records.expressions import Expression
-from sidelight.records.shapes import Truths
 from sidelight.session import Answer
 from sidelight.session.query import SurePrepared
 from sidelight.summaries.clipping import subject_of
@@ -331,7 +331,7 @@ class Proportion(Mean):
         """Check the condition against the schema and price it. Opens no data."""
         assert isinstance(self.column, (str, Expression))
         condition = parse_expression(self.column) if isinstance(self.column, str) else self.column
-        if not isinstance(condition.check(schema), Truths):
+        if not isinstance(condition.check(schema), TruthShape):
             raise SchemaError(f"a proportion is of a condition, and {condition} is none; compare it with something")
         if is_prior(self.prediction):
             raise RangeError("a proportion is predicted by numbers of 0..1, one a group, not by a prior of values")

@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 
 from sidelight.aggregates.bounded import Norm
-from sidelight.aggregates.collect_ranks import ranks_by_group
-from sidelight.aggregates.group_rows import GroupRows, level_value, rows_by_group
+from sidelight.aggregates.collect_ranks import GroupRows, level_value, ranks_by_group, rows_by_group
 from sidelight.aggregates.group_sums import GroupStatistics, Kind, group_statistics
 from sidelight.aggregates.groups import Groups
 from sidelight.aggregates.ranks import DitheredRanks

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal, Unpack
 
-from sidelight.aggregates.bounded import Bounded, Norm
-from sidelight.aggregates.unit_norms import UnitNorms
+from sidelight.aggregates.bounded import Bounded, ContributionBounds, Norm
 from sidelight.errors import RangeError
 from sidelight.guarantees import GDP, Amount, Claims, Context, exact, native_claims, positive
 from sidelight.guarantees.amounts import largest
@@ -52,7 +51,7 @@ class Noise:
         assert self.mu is not None
         return GaussianNoise(bounded, rho=self.mu**2 / 2)
 
-    def part(self, share: Fraction, norms: UnitNorms) -> Noise:
+    def part(self, share: Fraction, norms: ContributionBounds) -> Noise:
         """Return the noise that a share of the same price buys for counts of these norms: of ε, or of μ²."""
         if self.epsilon is not None:
             return _laplace(norms, self.epsilon * share)
@@ -84,7 +83,7 @@ def gaussian_variance(scale: Fraction | float) -> float:
 
 
 def choose_noise(
-    norms: UnitNorms,
+    norms: ContributionBounds,
     *,
     epsilon: Amount | None = None,
     delta: Amount | None = None,
@@ -105,7 +104,7 @@ def choose_noise(
         mu: Gaussian price.
         noise: "laplace" or "gaussian" to insist on one.
 
-    >>> from sidelight.aggregates.unit_norms import persons_in
+    >>> from sidelight.aggregates.bounded import persons_in
     >>> one, ten = persons_in(1), persons_in(10)
     >>> choose_noise(one, epsilon=1, delta="1e-6").kind, choose_noise(ten, epsilon=1, delta="1e-6").kind
     ('laplace', 'gaussian')
@@ -151,18 +150,18 @@ def _pure_within_zcdp(rho: Fraction) -> Fraction:
     )
 
 
-def _laplace(norms: UnitNorms, epsilon: Fraction) -> Noise:
+def _laplace(norms: ContributionBounds, epsilon: Fraction) -> Noise:
     scale = Fraction(norms.l1) / epsilon
     return Noise(kind="laplace", scale=scale, variance=laplace_variance(scale), epsilon=epsilon)
 
 
-def _gaussian(norms: UnitNorms, mu: Fraction) -> Noise:
+def _gaussian(norms: ContributionBounds, mu: Fraction) -> Noise:
     scale = scale_up(norms.l2 / mu)
     return Noise(kind="gaussian", scale=scale, variance=gaussian_variance(scale), mu=mu)
 
 
 def top_by_histogram(
-    norms: UnitNorms | None,
+    norms: ContributionBounds | None,
     draws: int,
     *,
     epsilon: Amount | None = None,
@@ -183,7 +182,7 @@ def top_by_histogram(
         rho: Zero-concentrated price.
         mu: Gaussian price.
 
-    >>> from sidelight.aggregates.unit_norms import persons_in
+    >>> from sidelight.aggregates.bounded import persons_in
     >>> tuple(top_by_histogram(persons_in(labels), 10, epsilon=1) for labels in (10, 11))
     (True, False)
     """

@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
+from sidelight.aggregates.bounded import ContributionBounds
 from sidelight.aggregates.group_sums import GroupStatistics
-from sidelight.aggregates.unit_norms import UnitNorms
 from sidelight.aggregates.values import Value
 from sidelight.mechanisms.budget import Budget
 from sidelight.mechanisms.several_gaussians import SeveralGaussians
@@ -261,7 +261,7 @@ def gaussian_readings(
     values: Sequence[Value],
     intervals: Sequence[Interval | GroupIntervals],
     mu: Fraction,
-    norms: UnitNorms,
+    norms: ContributionBounds,
     source: Source,
     *,
     names: tuple[Group, ...],

@@ -93,8 +93,8 @@ def count_and_sums(
 
     Args:
         mu: The price of all of them together.
-        l2_squared: Of the counts by group (`UnitNorms.l2_squared`); four times that of adding one to replace a unit,
-            because centred sums have signs (`UnitNorms.sensitivity("l2", signed=True)`).
+        l2_squared: Of the counts by group (`ContributionBounds.l2_squared`); four times that of adding one to replace a
+            unit, because centred sums have signs (`ContributionBounds.sensitivity("l2", signed=True)`).
         levels: T, the norm of one row: `Value.square_levels` of a disc, M of centred sums alone.
         columns: How many columns share the count.
         share: The count's share of μ²; `count_share(columns)` if left out.

@@ -12,8 +12,8 @@ from math import floor
 
 from sidelight.errors import RangeError
 from sidelight.records import Category, Number, Schema
+from sidelight.records.expression_shapes import Constant
 from sidelight.records.expressions import Compare, Comparison, Expression, IsIn, Joined, Literally, Named, Not
-from sidelight.records.shapes import Constant
 
 _FLIPPED: dict[Comparison, Comparison] = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}
 _WANTED = (

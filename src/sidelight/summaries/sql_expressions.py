@@ -12,6 +12,7 @@ from typing import Any
 
 from sidelight.errors import RangeError, SchemaError, nearest
 from sidelight.records import Schema
+from sidelight.records.expression_shapes import Constant, constant
 from sidelight.records.expression_text import DEEPEST, arithmetic, conjoin
 from sidelight.records.expressions import (
     Compare,
@@ -25,7 +26,6 @@ from sidelight.records.expressions import (
     Operator,
 )
 from sidelight.records.numbers import exact_number
-from sidelight.records.shapes import Constant, constant
 from sidelight.summaries.sql_refusals import only, refuse, sql_text
 
 _COMPARED: Mapping[str, Comparison] = {"eq": "==", "neq": "!=", "lt": "<", "lte": "<=", "gt": ">", "gte": ">="}

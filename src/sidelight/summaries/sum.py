@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sidelight.aggregates.bounded import Bounded
-from sidelight.aggregates.group_rows import level_value
+from sidelight.aggregates.collect_ranks import level_value
 from sidelight.aggregates.group_sums import Kind
 from sidelight.aggregates.groups import Groups
 from sidelight.aggregates.values import Value, total_of, value_of

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from sidelight.aggregates.collect_ranks import adds_up_by_group
+from sidelight.aggregates.collect_ranks import is_additive_by_group
 from sidelight.aggregates.groups import Groups
 from sidelight.aggregates.ranks import Ranks
 from sidelight.errors import RangeError, SchemaError
@@ -165,7 +165,7 @@ class PreparedSummary(SurePrepared):
     def adds_up(self) -> bool:
         """Whether rows are only added up."""
         coding = self.plan.clipping.subject.coding
-        return self.plan.adds_up and (self.group_tree is None or adds_up_by_group(coding, self.plan.groups))
+        return self.plan.adds_up and (self.group_tree is None or is_additive_by_group(coding, self.plan.groups))
 
     def run(self, table: Table, source: Source) -> Answer:
         """Find the quartiles, where to clip, and the moments of each group."""

@@ -22,7 +22,7 @@ from sidelight.noise import Source
 from sidelight.quantiles import Quantiles
 from sidelight.records import Table
 from sidelight.records.expressions import Literally
-from sidelight.records.rows import ReducesAway, Wanted
+from sidelight.records.rows import DistributedRows, Wanted
 from sidelight.summaries.count import Count
 from sidelight.summaries.mean import Mean
 from sidelight.testing.doors import seeded_release
@@ -102,7 +102,7 @@ def _lowerings(table: Table) -> tuple[Lowering, ...]:
 
 def _give_up(table: Table) -> None:
     """Begin to read and stop after the first batch: the next reading must not notice."""
-    if isinstance(table.rows, ReducesAway):
+    if isinstance(table.rows, DistributedRows):
         return  # it hands no batches over; partitions are retried by `EngineTable.retried`
     batches = table.rows.batches(Wanted(numbers=("x",), texts=("label",)))
     with suppress(StopIteration):

@@ -17,7 +17,7 @@ from sidelight.gaussians.mixture.query import SeparatedMixture
 from sidelight.gaussians.point_cloud import Floats
 from sidelight.guarantees import Amount
 from sidelight.records import Table
-from sidelight.records.bare_rows import bare_rows
+from sidelight.records.table import bare_rows
 from sidelight.release import Outcome, Refused, Release
 from sidelight.session import Session
 from sidelight.session.external_rows import ExternalRows

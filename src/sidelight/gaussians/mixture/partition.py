@@ -13,8 +13,7 @@ from typing import Protocol
 
 import numpy as np
 
-from sidelight.aggregates.celled_moments import CellRule
-from sidelight.aggregates.mapped_vector import affine
+from sidelight.aggregates.mapped_vector import CellRule, affine
 from sidelight.gaussians.mixture.regions import Ball, Floats, Places
 
 #: A row beyond this share of the way to another centroid counts as ambiguous.

@@ -15,8 +15,7 @@ from math import floor
 import numpy as np
 from numpy.typing import NDArray
 
-from sidelight.aggregates.celled_moments import CellRule, moments_by_cell
-from sidelight.aggregates.mapped_vector import RowMap
+from sidelight.aggregates.mapped_vector import CellRule, RowMap, moments_by_cell
 from sidelight.errors import RangeError
 from sidelight.mechanisms.budget import Budget
 from sidelight.mechanisms.noisy_moments import matrix_noise

@@ -1,13 +1,14 @@
-"""Where rows come from. Engine libraries are imported in this folder and nowhere else, when a source needs one.
+"""Open a source of rows. Engine libraries are imported in this folder and nowhere else, when a source needs one.
 
-An engine is found by the module that the source's class lives in, so that no library is imported to ask the question.
-A new engine is one file here that gives `Rows`, and one line below. What is in none of these is
-refused by its type: an object that only turns into an array would run whatever it likes before anything is charged, and
-give columns by their place, of types that its cells decide.
+The engine is found by the module of the source's class, so that no library is imported to ask. A new engine is one file
+here that implements `Rows`, and one line below. Other types are refused: an object that merely converts to an array
+could run any code before anything is charged, and its columns would have positions instead of names.
 """
 
 from __future__ import annotations
 
+import glob
+import os
 import re
 from collections.abc import Mapping, Sequence
 from os import PathLike, fspath
@@ -15,6 +16,7 @@ from typing import Any, Literal
 
 from sidelight.errors import SourceError
 from sidelight.records.dates import Calendar
+from sidelight.records.engines.folders import Member, members_of, shown
 from sidelight.records.rows import Rows, library_of
 
 _ELSEWHERE = re.compile(r"([a-z][a-z0-9+.]+)://", re.IGNORECASE)
@@ -33,9 +35,9 @@ def open_rows(
 ) -> Rows:
     """Find the engine of a source. `names` are the declared columns, for sources that have no names of their own.
 
-    `records` says what a record of a CSV file is (`splitting`); other sources say so themselves. `table` names a table
-    of a DuckDB connection or file, of a PostgreSQL database or of a Spark session. With `engine` Spark reads a path.
-    `dates` are the number columns whose cells are dates, and how these are counted.
+    `records` says what a record of a CSV file is (`csv_records`); other sources say so themselves. `table` names a
+    table of a DuckDB connection or file, of a PostgreSQL database or of a Spark session. With `engine` Spark reads a
+    path. `dates` are the number columns whose cells are dates, and how these are counted.
     """
     if records not in ("standard", "lines"):
         raise SourceError(f'records must be "standard" or "lines", got {records!r}')
@@ -56,8 +58,6 @@ def open_rows(
             from sidelight.records.engines.postgres import open_postgres
 
             return open_postgres(fspath(source), names, table=table, dates=dates)
-        from sidelight.records.engines.files import open_file
-
         return open_file(fspath(source), names, records=records, table=table, dates=dates)
     if records != "standard":
         raise SourceError(f"records={records!r} is for paths of CSV files, got {type(source).__name__}; leave it out")
@@ -78,7 +78,7 @@ def open_rows(
             f"{type(source).__name__}; leave it out"
         )
     if library == "pyarrow" and type(source).__module__ == "pyarrow._dataset":
-        from sidelight.records.engines.arrow_streams import open_dataset
+        from sidelight.records.engines.arrow import open_dataset
 
         return open_dataset(source, names, dates=dates)
     if library in ("pandas", "polars", "pyarrow"):
@@ -86,7 +86,7 @@ def open_rows(
 
         return open_frame(source, names, dates=dates)
     if hasattr(type(source), "__arrow_c_stream__"):  # of the class: an object's own may answer anything
-        from sidelight.records.engines.arrow_streams import open_stream
+        from sidelight.records.engines.arrow import open_stream
 
         return open_stream(source, dates=dates)
     if isinstance(source, Mapping):
@@ -132,3 +132,103 @@ def check_local(path: str, *, table: str | None = None, engine: Literal["spark"]
         "connection.execute('INSTALL httpfs; LOAD httpfs'), with its secret, and give "
         "sl.Table(connection.read_parquet('...'), ...), or copy the files to this machine"
     )
+
+
+def open_file(
+    path: str,
+    names: Sequence[str],
+    *,
+    records: Literal["standard", "lines"] = "standard",
+    table: str | None = None,
+    dates: Mapping[str, Calendar] | None = None,
+) -> Rows:
+    """Open a CSV or Parquet file, all files that a pattern or a folder names, or a table of a DuckDB file.
+
+    `records` says what a record of a CSV file is.
+    """
+    if _is_database(os.path.expanduser(path)):
+        if records != "standard":
+            raise SourceError(f"records={records!r} is for CSV files, and {path!r} is a DuckDB file; leave it out")
+        from sidelight.records.engines.duckdb_sources import open_database
+
+        return open_database(os.path.expanduser(path), table=table, dates=dates)
+    if table is not None:
+        raise SourceError(f"table={table!r} is for DuckDB connections and files, and {path!r} is none; leave it out")
+    whole = os.path.isdir(os.path.expanduser(path))
+    members = members_of(os.path.expanduser(path)) if whole else [Member(each) for each in _paths_of(path)]
+    for member in members:
+        _check_readable(member)
+    paths = [member.path for member in members]
+    plain = paths[0].lower().removesuffix(".gz")
+    if plain.endswith((".parquet", ".pq")):
+        if records != "standard":
+            raise SourceError(
+                f"records={records!r} is for CSV files, and {members[0].shown!r} is a Parquet file; leave it out"
+            )
+        from sidelight.records.engines.parquet import open_parquet
+
+        return open_parquet(members, names, agree=whole, dates=dates)
+    if plain.endswith((".csv", ".tsv", ".txt")):
+        from sidelight.records.engines.csv import open_csv
+
+        return open_csv(paths, names, records=records, dates=dates)
+    for ending, advice in _ADVICE.items():
+        if plain.endswith(ending):
+            raise SourceError(f"{shown(paths[0])!r} cannot be read as it is; {advice}")
+    raise SourceError(f"cannot tell the format of {shown(paths[0])!r}; name it .csv, .tsv, .csv.gz or .parquet")
+
+
+def same_files(one: str, other: str) -> bool:
+    """Return whether two paths, patterns or folders name one and the same file; by names and links, reading none."""
+    return not _identities(one).isdisjoint(_identities(other))
+
+
+def _identities(path: str) -> set[tuple[int, int]]:
+    """Return the device and number of each file that a path names: a link has those of the file that it leads to."""
+    path = os.path.expanduser(path)
+    try:
+        paths = [member.path for member in members_of(path)] if os.path.isdir(path) else _paths_of(path)
+        return {(found.st_dev, found.st_ino) for found in map(os.stat, paths)}
+    except (OSError, ValueError, SourceError):  # an address, or nothing that is there
+        return set()
+
+
+#: What to write instead, by the ending of a file.
+_ADVICE = {
+    (".feather", ".arrow", ".ipc"): "give sl.Table(pyarrow.feather.read_table(path), ...), or write it as Parquet",
+    (".orc",): "give sl.Table(pyarrow.orc.read_table(path), ...), or write it as Parquet",
+    (".json", ".jsonl", ".ndjson"): "types of JSON are guessed from rows: write it as Parquet with declared types",
+    (".sqlite", ".sqlite3"): "write its table as Parquet, or as a table of a DuckDB file",
+}
+
+
+def _is_database(path: str) -> bool:
+    """Tell by its first bytes whether a file is one of DuckDB: the ending .db others have, too."""
+    try:
+        with open(path, "rb") as file:
+            return file.read(12)[8:] == b"DUCK"
+    except OSError:
+        return False
+
+
+def _paths_of(path: str) -> list[str]:
+    path = os.path.expanduser(path)
+    if os.path.exists(path):
+        if any(sign in path for sign in "*?["):
+            raise SourceError(f"the name {path!r} holds a pattern sign; rename the file without *, ? and [")
+        return [path]
+    if any(sign in path for sign in "*?"):
+        found = sorted(glob.glob(path))
+        if found:
+            return found
+        raise SourceError(f"no file matches {path!r}; check the folder and the pattern")
+    raise SourceError(f"there is no file {path!r}; check the path (the working folder is {os.getcwd()!r})")
+
+
+def _check_readable(member: Member) -> None:
+    if os.path.isdir(member.path):
+        raise SourceError(
+            f"{member.shown!r} is a folder among files; a pattern names files, and a folder is named alone"
+        )
+    if not os.access(member.path, os.R_OK):
+        raise SourceError(f"the file {member.shown!r} cannot be read; check its permissions")

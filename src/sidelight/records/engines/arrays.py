@@ -12,23 +12,30 @@ from numpy.typing import NDArray
 from sidelight.errors import SchemaError
 from sidelight.records.cells import numbers_of, texts_of
 from sidelight.records.dates import Calendar
-from sidelight.records.rows import BATCH_ROWS, Batch, ColumnType, DistinctTexts, TextCells, TypeKind, Wanted, WholeIds
+from sidelight.records.rows import (
+    BATCH_ROWS,
+    Batch,
+    ColumnType,
+    DistinctTexts,
+    NoExpressions,
+    TextCells,
+    TypeKind,
+    Wanted,
+    WholeIds,
+)
 
-_KINDS: dict[str, TypeKind] = {
-    "i": "integer",
-    "u": "integer",
+#: What the kinds of NumPy's types hold.
+KINDS: dict[str, TypeKind] = {
+    **dict.fromkeys("iu", "integer"),
+    **dict.fromkeys("UT", "text"),
     "f": "float",
     "b": "boolean",
-    "U": "text",
-    "T": "text",
     "M": "date",
     "O": "any",
 }
-
-
-#: The refusal of columns that do not belong together; how long each is, is private.
+#: The refusal of columns of different lengths, which are private.
 DIFFERENT_LENGTHS = "the columns must have one length: row i of each belongs to the same record"
-#: What an array in memory may be besides `np.ndarray` itself; other subclasses read their cells as they like.
+#: Accepted subclasses of `np.ndarray`; others may read their cells as they like.
 _PLAIN = (np.memmap, np.matrix, np.recarray)
 #: What to write instead of an object of another library.
 _INSTEAD = {
@@ -49,7 +56,7 @@ _INSTEAD = {
 _FILE_ENDINGS = (".csv", ".tsv", ".txt", ".gz", ".parquet", ".pq")
 
 
-class ArrayRows:
+class ArrayRows(NoExpressions):
     """Columns as one-dimensional arrays of one length."""
 
     name = "numpy"
@@ -82,16 +89,15 @@ class ArrayRows:
 
     @property
     def types(self) -> Mapping[str, ColumnType]:
-        """The columns and their types, from the arrays' dtypes."""
-        return {name: _type_of(column.dtype) for name, column in self.columns.items()}
+        kinds = {name: column.dtype for name, column in self.columns.items()}
+        return {name: ColumnType(KINDS.get(dtype.kind, "other"), str(dtype)) for name, dtype in kinds.items()}
 
     @property
     def length(self) -> int:
-        """The number of rows: private."""
         return next((column.shape[0] for column in self.cells.values()), 0)
 
     def batches(self, wanted: Wanted, *, rows: int = BATCH_ROWS) -> Iterator[Batch]:
-        """Return all rows in slices; float64 columns are views, others are converted slice by slice."""
+        """Return all rows in slices; float64 columns are views, others are converted by the slice."""
         ids = None if wanted.person is None else _ids(self.cells[wanted.person])
         for start in range(0, self.length, rows):
             stop = min(start + rows, self.length)
@@ -105,14 +111,6 @@ class ArrayRows:
     def _numbers(self, name: str, rows: slice) -> NDArray[np.float64]:
         cells = self.columns[name][rows]
         return as_dates(cells, self._dates[name]) if name in self._dates else as_numbers(cells)
-
-    def frame(self, wanted: Wanted) -> None:
-        """Arrays run no expressions."""
-        return
-
-    def stream(self, frame: Any, columns: tuple[str, ...]) -> Iterator[tuple[NDArray[np.int64], ...]]:
-        """Arrays run no expressions."""
-        raise NotImplementedError
 
     def __repr__(self) -> str:
         return "ArrayRows(private)"
@@ -167,7 +165,7 @@ def untyped(cells: Sequence[Any]) -> NDArray[Any]:
 
 
 def _check_no_paths(cells: NDArray[Any]) -> None:
-    """Refuse a list that is nothing but paths (`check_no_texts` has the reason why this is no error of one record)."""
+    """Refuse a list of nothing but paths (`check_no_texts` says why no single record causes this error)."""
     if len(cells) and all(issubclass(type(cell), PathLike) or _names_a_file(cell) for cell in cells):
         raise SchemaError(
             "a list was given in which every entry is a path; one table is one path or a pattern, as in "
@@ -182,8 +180,8 @@ def _names_a_file(cell: Any) -> bool:
 def check_no_texts(name: str, cells: NDArray[Any]) -> None:
     """Refuse a list of nothing but texts where numbers are declared: the declaration or the source is the wrong one.
 
-    A list has no type to refuse it by, as an array of texts has. So all cells are asked, and one that is no text
-    settles it: where two records are no texts, neither adding nor removing one record can bring this error about.
+    A list has no type that would tell, as an array of texts has. All cells are checked: where two records are not
+    texts, neither adding nor removing one record can cause this error.
     """
     if len(cells) and all(issubclass(type(cell), (str, bytes, PathLike)) for cell in cells):
         raise SchemaError(
@@ -208,7 +206,7 @@ def as_numbers(values: NDArray[Any]) -> NDArray[np.float64]:
 
 
 def as_dates(values: NDArray[Any], calendar: Calendar) -> NDArray[np.float64]:
-    """Return a slice of dates as units since the calendar's start, with NaN where a cell is none."""
+    """Return a slice of dates as units since the calendar's start, NaN for other cells."""
     if isinstance(values, np.ma.MaskedArray):
         read = as_dates(np.asarray(values.data), calendar)
         return np.where(np.ma.getmaskarray(values), np.nan, read)
@@ -216,7 +214,7 @@ def as_dates(values: NDArray[Any], calendar: Calendar) -> NDArray[np.float64]:
 
 
 def as_distinct(values: TextCells) -> TextCells:
-    """Return a slice as its different texts, or one by one where its type does not tell them apart."""
+    """Return a slice as its distinct texts, or cell by cell where its type does not distinguish them."""
     if isinstance(values, DistinctTexts):
         return values
     if type(values) is not np.ndarray or values.dtype.kind not in "iu" or not len(values):
@@ -226,7 +224,7 @@ def as_distinct(values: TextCells) -> TextCells:
         wide = values if values.dtype == np.uint64 else values.astype(np.int64, copy=False)
         shifted = (wide - wide.dtype.type(low)).astype(np.int64, copy=False)
         found = np.bincount(shifted)
-        if 64 * len(found) < len(values):  # numbers between them that no row has cost less than renumbering the rows
+        if 64 * len(found) < len(values):  # unused numbers cost less than renumbering the rows
             cells = texts_of(place + low if rows else None for place, rows in enumerate(found.tolist()))
             return DistinctTexts(cells.tolist(), shifted)
         there = np.flatnonzero(found)
@@ -238,7 +236,7 @@ def as_distinct(values: TextCells) -> TextCells:
 
 
 def _ids(cells: TextCells) -> TextCells | WholeIds:
-    """Return whole numbers as they are, or, beyond 64 bits with a sign, as their different texts at once."""
+    """Return integers unchanged, or, beyond signed 64 bits, as their distinct texts."""
     if isinstance(cells, DistinctTexts) or type(cells) is not np.ndarray or cells.dtype.kind not in "iu":
         return cells
     if cells.dtype == np.uint64:
@@ -253,7 +251,3 @@ def as_texts(values: NDArray[Any]) -> NDArray[Any]:
         texts[np.ma.getmaskarray(values)] = None
         return texts
     return texts_of(values.tolist())
-
-
-def _type_of(dtype: np.dtype[Any]) -> ColumnType:
-    return ColumnType(_KINDS.get(dtype.kind, "other"), str(dtype))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 from sidelight.records.cells import texts_of
 from sidelight.records.dates import Calendar
 from sidelight.records.engines.arrays import as_distinct
-from sidelight.records.rows import DistinctTexts, TextCells, TypeKind, WholeIds, quietly
+from sidelight.records.rows import Batch, DistinctTexts, TextCells, TypeKind, Wanted, WholeIds, hide_engine_errors
 
 
 def numbers_of_arrow(column: Any, calendar: Calendar | None = None) -> NDArray[np.float64]:
@@ -22,9 +23,11 @@ def numbers_of_arrow(column: Any, calendar: Calendar | None = None) -> NDArray[n
     if pa.types.is_dictionary(column.type):
         column = pc.cast(column, column.type.value_type)
     if pa.types.is_decimal(column.type):  # as the nearest float, by its digits: the cast itself is off by some units
-        column = quietly(lambda: pc.cast(column, pa.string()))
+        column = hide_engine_errors(lambda: pc.cast(column, pa.string()))
     # safe=False: the safe cast raises for an integer beyond 2**53, an error that a value decides.
-    floats = column if column.type == pa.float64() else quietly(lambda: pc.cast(column, pa.float64(), safe=False))
+    floats = (
+        column if column.type == pa.float64() else hide_engine_errors(lambda: pc.cast(column, pa.float64(), safe=False))
+    )
     whole = isinstance(floats, pa.ChunkedArray)  # these have no such argument
     return np.asarray(floats.to_numpy() if whole else floats.to_numpy(zero_copy_only=False), np.float64)
 
@@ -38,15 +41,15 @@ def _dates_of_arrow(column: Any, calendar: Calendar) -> NDArray[np.float64]:
     resolution = "D" if pa.types.is_date32(column.type) else getattr(column.type, "unit", "ms")  # date64 counts these
     missing = np.asarray(column.is_null().to_numpy(**_copied(column)))
     raw = column.cast(pa.int32()).cast(pa.int64()) if resolution == "D" else column.cast(pa.int64())
-    # the least count is no date for NumPy, and one for everybody else: its neighbour stands for it
+    # the least count is NaT for NumPy, and a date elsewhere: its neighbour replaces it
     counts = np.maximum(np.asarray(raw.fill_null(0).to_numpy(**_copied(column)), np.int64), -(2**63) + 1)
     return np.where(missing, np.nan, calendar.of_array(counts.view(f"datetime64[{resolution}]")))
 
 
 def handed_to_duckdb(column: Any, calendar: Calendar | None = None) -> Any:
-    """Return a column as DuckDB is to read it: what it reads otherwise than Arrow, or not at all, is read here.
+    """Convert a column that DuckDB reads otherwise than Arrow, or not at all.
 
-    Dates come as whole numbers that the calendar counts, all null without one; decimals as floats.
+    Dates become integers counted by the calendar, all null without one; decimals become floats.
     """
     kind = type_for_duckdb(column.type)
     if kind_of(column.type) == "date":
@@ -72,10 +75,10 @@ def _copied(column: Any) -> dict[str, bool]:
 
 
 def cells_of_arrow(column: Any) -> list[Any]:
-    """Return the cells as Python objects; a text that is no UTF-8 is None.
+    """Return the cells as Python objects; a text that is not UTF-8 is None.
 
-    Nobody checks texts that come in from a file or from another library. Python does, and would refuse all of them for
-    one; so each is decoded by itself as soon as one is no text.
+    Texts of files and other libraries are not checked. Python refuses all of them for one; so each is decoded by itself
+    as soon as one is not UTF-8.
     """
     if pa.types.is_dictionary(column.type):
         column = pc.cast(column, column.type.value_type)
@@ -86,10 +89,9 @@ def cells_of_arrow(column: Any) -> list[Any]:
 
 
 def distinct_of_arrow(column: Any, known: KnownTexts | None = None) -> TextCells:
-    """Return a column as its different texts and their places, or cell by cell where Arrow cannot tell them apart.
+    """Return a column as its distinct texts and their indices, or cell by cell where Arrow cannot encode it.
 
-    `known` are the texts of batches before this one: where they are the same again, they are neither made nor looked up
-    a second time.
+    `known` texts of earlier batches are reused, with their lookups.
     """
     known = KnownTexts() if known is None else known
     if isinstance(column, pa.ChunkedArray):
@@ -106,6 +108,24 @@ def distinct_of_arrow(column: Any, known: KnownTexts | None = None) -> TextCells
     return known.of_dictionary(encoded.dictionary, places.to_numpy(zero_copy_only=False))
 
 
+def batch_of_arrow(
+    batch: Any,
+    wanted: Wanted,
+    places: Mapping[str, int],
+    *,
+    dates: Mapping[str, Calendar],
+    known: Mapping[str, KnownTexts],
+) -> Batch:
+    """Read the wanted columns of an Arrow batch, each found by its place; `known` texts are looked up once."""
+    columns = {name: batch.column(places[name]) for name in wanted.names}
+    return Batch(
+        batch.num_rows,
+        {name: numbers_of_arrow(columns[name], dates.get(name)) for name in wanted.numbers},
+        {name: distinct_of_arrow(columns[name], known.get(name)) for name in wanted.texts},
+        None if wanted.person is None else ids_of_arrow(columns[wanted.person]),
+    )
+
+
 def ids_of_arrow(column: Any) -> TextCells | WholeIds:
     """Return the persons of rows: whole numbers as they are, others by their texts."""
     if not pa.types.is_integer(column.type) or column.type == pa.uint64():
@@ -116,7 +136,7 @@ def ids_of_arrow(column: Any) -> TextCells | WholeIds:
 
 
 class KnownTexts:
-    """The different texts of a column as an earlier batch had them, and what was looked up of them."""
+    """The distinct texts of a column in an earlier batch, with their lookups."""
 
     __slots__ = ("_dictionary", "_first", "_texts")
 
@@ -126,20 +146,20 @@ class KnownTexts:
         self._first = 0
 
     def of_dictionary(self, dictionary: Any, places: NDArray[Any]) -> DistinctTexts:
-        """Return a column by Arrow's dictionary of it; the place -1 is the last cell: missing."""
+        """Return a column by its Arrow dictionary; the index -1 is the last cell, missing."""
         if self._texts is None or self._dictionary is None or not self._dictionary.equals(dictionary):
             cells = texts_of(cells_of_arrow(dictionary)).tolist()
             self._texts, self._dictionary = DistinctTexts([*cells, None], places), dictionary
         return self._texts.at(places)
 
     def of_integers(self, values: NDArray[Any]) -> TextCells:
-        """Return whole numbers by their texts: of every number between the ends, where few are."""
+        """Return integers by their texts, one for each number between the ends where these are few."""
         if not len(values) or values.dtype == np.uint64:
             return as_distinct(values)
         low, high = int(values.min()), int(values.max())
         texts = self._texts
         if texts is None or low < self._first or high >= self._first + len(texts.cells):
-            if texts is not None:  # so that the ends of batches do not make new texts again and again
+            if texts is not None:  # so that texts are not made again for every batch
                 low, high = min(low, self._first), max(high, self._first + len(texts.cells) - 1)
             if 64 * (high - low + 1) >= len(values):
                 return as_distinct(values)

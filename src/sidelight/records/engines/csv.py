@@ -1,8 +1,24 @@
-"""CSV files: the header is looked at, records are split by our own code, and DuckDB runs what is asked of the cells.
+"""CSV files: the header is read, records are split by our own code, and DuckDB runs expressions on the cells.
 
-Cells are text and are read as the declared type; no type is guessed from rows. The delimiter is found in the header:
-of comma, semicolon, tab and bar the one under which most declared columns are there. What a record is, and why no
-reader of a library is used for it, stands in `splitting`; what is looked through before a charge, in `scanning`.
+Cells are text and are read as the declared type; no type is guessed from rows. The delimiter is found in the header: of
+comma, semicolon, tab and bar the one under which most declared columns occur. `csv_records` defines a record and says
+why no library's reader is used.
+
+Before a charge a file is scanned: is it records as standard writers write them? A standard record (RFC 4180) is fields
+between delimiters, ended by a line feed, with or without a carriage return before it. A field either holds no quotation
+mark, delimiter or line feed, or it stands between quotation marks and every mark in it is doubled. A file of such
+records splits into them in one way only, and removing one changes no other (docs: records, with the proof). In any
+other file a quotation mark in one record could change how thousands of others parse: it is refused, with a line number
+and no cell.
+
+The marks of a file alternate between opening and closing. A file is standard if and only if
+
+1. before each opening mark there is a delimiter, a line feed, the start of the file, or a mark (doubled);
+2. after each closing mark there is a delimiter, a line end, the end of the file, or a mark (doubled);
+3. the file ends outside of quotation marks.
+
+So a window of the file needs one byte before it, two after it, and whether it begins inside: the marks before it are
+counted while it is read, which is fast, and then all cores check windows.
 """
 
 from __future__ import annotations
@@ -14,24 +30,152 @@ from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
 from io import BytesIO
-from typing import Any
+from typing import IO
 
-import narwhals.stable.v2 as nw
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from sidelight.errors import SchemaError, SourceError
 from sidelight.records.dates import Calendar
-from sidelight.records.engines.blocks import Identity, blocks_of, changed, identity_of, in_order, open_bytes
-from sidelight.records.engines.duckdb import RelationRows, connect, stream_of
+from sidelight.records.engines.csv_records import (
+    BLOCK_BYTES,
+    Identity,
+    Records,
+    blocks_of,
+    cells_of,
+    changed,
+    identity_of,
+    in_order,
+    is_utf8,
+    odd_widths,
+    open_bytes,
+    split,
+)
+from sidelight.records.engines.duckdb import RelationRows, RowsByDuckDB, connect
 from sidelight.records.engines.folders import shown
-from sidelight.records.engines.scanning import BYTE_ORDER_MARK, first_fault, refusal, scan
-from sidelight.records.engines.splitting import Records, cells_of, odd_widths, split
-from sidelight.records.rows import BATCH_ROWS, Batch, ColumnType, Wanted
+from sidelight.records.rows import ColumnType, Wanted
+
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_LINE_FEED, _RETURN, _QUOTE = b'\n\r"'
+#: Before the file and behind it there is, as far as records go, a line feed.
+_EDGE = b"\n"
+_BEHIND = 2
+
+STRAY = "a quotation mark inside a field that does not begin with one"
+TRAILING = "text behind the quotation mark that closes a field"
+UNCLOSED = "a quotation mark that is never closed"
+
+
+@dataclass(frozen=True)
+class Fault:
+    """Where in the file a rule is broken, and how."""
+
+    offset: int
+    words: str
+
+
+@dataclass(frozen=True)
+class _Window:
+    """A piece of the file, with one byte before it and two behind it."""
+
+    offset: int  # of its own first byte
+    inside: bool  # whether it begins between quotation marks
+    content: bytes
+
+
+@dataclass(frozen=True)
+class _Judged:
+    """Whether a window ends between quotation marks, where its last mark is, and its first fault."""
+
+    inside: bool
+    last: int = -1
+    fault: Fault | None = None
+
+
+def scan(path: str, delimiter: str, *, size: int = BLOCK_BYTES) -> Identity:
+    """Look through a whole file; return the identity of what was seen, or refuse it with the number of a line."""
+    fault, line, failed = None, 0, ""
+    try:
+        identity = identity_of(path)
+        with open_bytes(path, unchanged=identity) as file:
+            fault = first_fault(file, delimiter, size=size)
+        if fault is not None:
+            with open_bytes(path, unchanged=identity) as file:
+                line = 1 + _line_feeds(file, up_to=fault.offset)
+    except (OSError, EOFError, zlib.error) as error:  # also a .gz file that is broken or cut off
+        failed = type(error).__name__
+    if failed:
+        raise SourceError(f"{shown(path)!r} cannot be read to its end ({failed}); write it again. Nothing was charged")
+    if fault is not None:
+        raise SourceError(refusal(path, fault, line=line))
+    return identity
+
+
+def refusal(path: str, fault: Fault, *, line: int) -> str:
+    """Return the message of a refusal: where and what, quoting no cell."""
+    return (
+        f"{shown(path)!r}, line {line}: {fault.words}. No standard writer writes that, and where records end cannot be "
+        "told; nothing was charged. Write the file again with the writer of pandas, Polars, DuckDB or Python, or "
+        'declare records="lines" if every line is a record'
+    )
+
+
+def first_fault(file: IO[bytes], delimiter: str, *, size: int = BLOCK_BYTES) -> Fault | None:
+    """Return the first deviation of a file, read from its start, from what standard writers write."""
+    inside, opened = False, -1
+    for found in in_order(partial(_judge, delimiter=ord(delimiter)), _windows(file, size)):
+        if found.fault is not None:
+            return found.fault
+        inside, opened = found.inside, max(found.last, opened)
+    return Fault(opened, UNCLOSED) if inside else None
+
+
+def _windows(file: IO[bytes], size: int) -> Iterator[_Window]:
+    before, inside, offset, size = _EDGE, False, 0, max(size, len(BYTE_ORDER_MARK))
+    chunk = file.read(size)
+    if chunk.startswith(BYTE_ORDER_MARK):
+        chunk, offset = chunk[len(BYTE_ORDER_MARK) :] or file.read(size), len(BYTE_ORDER_MARK)
+    while chunk:
+        following = file.read(size)
+        yield _Window(offset, inside, before + chunk + (following[:_BEHIND] + _EDGE * _BEHIND)[:_BEHIND])
+        if b'"' in chunk:
+            inside ^= bool(np.count_nonzero(np.frombuffer(chunk, np.uint8) == _QUOTE) % 2)
+        before, offset, chunk = chunk[-1:], offset + len(chunk), following
+
+
+def _judge(window: _Window, *, delimiter: int) -> _Judged:
+    if b'"' not in window.content:
+        return _Judged(window.inside)
+    data = np.frombuffer(window.content, np.uint8)
+    marks = np.flatnonzero(data[1:-_BEHIND] == _QUOTE) + 1
+    opening, closing = marks[int(window.inside) :: 2], marks[1 - int(window.inside) :: 2]  # they take turns
+    before, behind = data.take(opening - 1), data.take(closing + 1)
+    may_open = (before == delimiter) | (before == _LINE_FEED) | (before == _QUOTE)
+    may_close = (behind == delimiter) | (behind == _LINE_FEED) | (behind == _QUOTE)
+    may_close |= (behind == _RETURN) & (data.take(closing + 2) == _LINE_FEED)
+    shift = window.offset - 1
+    faults = [
+        Fault(int(places[np.argmin(good)]) + shift, words)
+        for places, good, words in ((opening, may_open, STRAY), (closing, may_close, TRAILING))
+        if not good.all()
+    ]
+    return _Judged(
+        window.inside ^ bool(marks.size % 2),
+        int(marks[-1]) + shift if marks.size else -1,
+        min(faults, key=lambda fault: fault.offset, default=None),
+    )
+
+
+def _line_feeds(file: IO[bytes], *, up_to: int) -> int:
+    found = 0
+    while up_to > 0 and (chunk := file.read(min(up_to, BLOCK_BYTES))):
+        found += chunk.count(b"\n")
+        up_to -= len(chunk)
+    return found
+
 
 _DELIMITERS = (",", ";", "\t", "|")
-#: A header longer than this is no header.
+#: The most bytes of a header.
 _HEADER_LIMIT = 1 << 20
 
 
@@ -67,16 +211,15 @@ class CellStream:
                 yield from in_order(work, blocks_of(file, records=self.records))
 
 
-class CsvRows:
+class CsvRows(RowsByDuckDB):
     """The records of one or several CSV files with the same header."""
-
-    streams = True
-    length = None
 
     def __init__(
         self, headers: Mapping[str, _Header], *, records: Records, dates: Mapping[str, Calendar] | None = None
     ) -> None:
-        self.name = "duckdb:csv" if records == "standard" else "duckdb:csv-lines"  # a line is another unit: it is told
+        self.name = (
+            "duckdb:csv" if records == "standard" else "duckdb:csv-lines"
+        )  # a line is another unit: the name says so
         self._headers = dict(headers)
         self._records: Records = records
         names = next(iter(headers.values())).names
@@ -85,9 +228,9 @@ class CsvRows:
         self._dates = dict(dates or {})
 
     def check_records(self) -> None:
-        """Refuse files that no standard writer wrote; one that was looked at before is not looked at again.
+        """Refuse files that no standard writer wrote; a file that was checked before is not checked again.
 
-        For the owner and before a charge: whether it raises depends on the records of a file that is not standard.
+        For the owner, before a charge: whether it raises depends on records.
         """
         if self._records == "standard":
             for path, header in self._headers.items():
@@ -99,22 +242,10 @@ class CsvRows:
         """The columns that the header names; all hold text cells."""
         return {name: ColumnType("any", "text cells") for name in self._places}
 
-    def batches(self, wanted: Wanted, *, rows: int = BATCH_ROWS) -> Iterator[Batch]:
-        """Stream the records; batches have the size that DuckDB gives them."""
-        return self._relation(wanted).batches(wanted, rows=rows)
-
-    def frame(self, wanted: Wanted) -> nw.LazyFrame[Any]:
-        """Return the wanted columns as a frame; DuckDB runs what is built on it."""
-        return self._relation(wanted).frame(wanted)
-
-    def stream(self, frame: nw.LazyFrame[Any], columns: tuple[str, ...]) -> Iterator[tuple[NDArray[np.int64], ...]]:
-        """Run a frame and stream its integer columns."""
-        return stream_of(frame, columns)
-
     def cells(self, names: Iterable[str]) -> CellStream:
         """Return the cells of some columns, in the order of the file, to be read after a check."""
         if self._checked.keys() != self._headers.keys():
-            self.check_records()  # nobody has asked yet, so nothing is charged: the door asks before every charge
+            self.check_records()  # nothing is charged yet: the release pipeline checks before every charge
         for path, identity in self._checked.items():
             if identity != _identity_or_none(path):
                 raise SourceError(changed(path))
@@ -139,10 +270,9 @@ class CsvRows:
 
         return rows_of_csv({path: header.delimiter for path, header in self._headers.items()})
 
-    def _relation(self, wanted: Wanted) -> RelationRows:
-        names = {*wanted.numbers, *wanted.texts, *([] if wanted.person is None else [wanted.person])}
-        columns = {name: f"c{self._places[name]}" for name in names}
-        relation = connect().from_arrow(self.cells(names))
+    def relation(self, wanted: Wanted) -> RelationRows:
+        columns = {name: f"c{self._places[name]}" for name in wanted.names}
+        relation = connect().from_arrow(self.cells(wanted.names))
         return RelationRows(relation, name=self.name, columns=columns, untyped=True, dates=self._dates)
 
 
@@ -197,7 +327,7 @@ def _header_of(path: str, names: Sequence[str], *, records: Records) -> _Header:
         raise SourceError(
             f"the lines of {shown(path)!r} do not end with a line feed; write the file with \\n or \\r\\n"
         )
-    if not line.strip() or not _is_text(line):
+    if not line.strip() or not is_utf8(line):
         raise SourceError(f"{shown(path)!r} has no header line in UTF-8; the first line must name the columns")
     found = [(delimiter, tuple(cells_of(line, delimiter) or ())) for delimiter in _DELIMITERS]
     delimiter, columns = max(found, key=lambda each: (len(set(names) & set(each[1])), len(each[1])))
@@ -212,11 +342,3 @@ def _identity_or_none(path: str) -> Identity | None:
         return identity_of(path)
     except OSError:
         return None
-
-
-def _is_text(line: bytes) -> bool:
-    try:
-        line.decode()
-    except UnicodeDecodeError:
-        return False
-    return True

@@ -1,7 +1,7 @@
-"""DuckDB on connections of our own: it runs expressions on columns that others hand over as Arrow, out of core.
+"""DuckDB on connections of our own: it runs expressions on Arrow columns, out of core.
 
-Cells are converted by TRY_CAST, which gives null where a cast would raise: nothing about a value is an error. No
-statement of ours runs on a connection of the user (`duckdb_sources`).
+Cells are converted by TRY_CAST, which gives null where a cast would raise: no value is an error. No statement of ours
+runs on a connection of the user (`duckdb_sources`).
 """
 
 from __future__ import annotations
@@ -17,28 +17,40 @@ from numpy.typing import NDArray
 
 from sidelight.records.dates import ISO_PATTERN, OFFSET_PATTERN, Calendar
 from sidelight.records.engines.arrow_cells import distinct_of_arrow
-from sidelight.records.rows import BATCH_ROWS, TWICE, Batch, ColumnType, TypeKind, Wanted, quietly
+from sidelight.records.rows import BATCH_ROWS, Batch, ColumnType, TypeKind, Wanted, hide_engine_errors, types_by_name
 
-_INTEGERS = (
-    "TINYINT",
-    "SMALLINT",
-    "INTEGER",
-    "BIGINT",
-    "HUGEINT",
-    "UTINYINT",
-    "USMALLINT",
-    "UINTEGER",
-    "UBIGINT",
-    "UHUGEINT",
-)
+_INTEGERS = [f"{sign}{size}" for sign in ("", "U") for size in ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT")]
 #: Rows to an Arrow batch: large enough that the hand-over is cheap.
 _STREAM_ROWS = 1 << 17
 
 
-class RelationRows:
-    """The rows of a DuckDB relation. `untyped` relations hold text cells that are read one by one (CSV)."""
+class RowsByDuckDB:
+    """Rows that are handed to DuckDB, on a connection of our own, whenever they are read."""
 
     streams = True
+    length: int | None = None
+
+    def relation(self, wanted: Wanted) -> Any:
+        """Return the rows of the wanted columns alone, as DuckDB reads them."""
+        raise NotImplementedError
+
+    def batches(self, wanted: Wanted, *, rows: int = BATCH_ROWS) -> Iterator[Batch]:
+        """Stream the wanted columns."""
+        found: Iterator[Batch] = self.relation(wanted).batches(wanted, rows=rows)
+        return found
+
+    def frame(self, wanted: Wanted) -> nw.LazyFrame[Any]:
+        """Return the wanted columns as a frame; DuckDB runs what is built on it."""
+        frame: nw.LazyFrame[Any] = self.relation(wanted).frame(wanted)
+        return frame
+
+    def stream(self, frame: nw.LazyFrame[Any], columns: tuple[str, ...]) -> Iterator[tuple[NDArray[np.int64], ...]]:
+        """Run a frame and stream its integer columns as Arrow batches."""
+        return stream_of(frame, columns, rows=self)
+
+
+class RelationRows(RowsByDuckDB):
+    """The rows of a DuckDB relation. `untyped` relations hold text cells that are read one by one (CSV)."""
 
     def __init__(
         self,
@@ -52,7 +64,7 @@ class RelationRows:
         within: object = None,
     ) -> None:
         self._relation = relation
-        self._name = name
+        self.name = name
         # The user's name of a column -> its name in the relation.
         self._columns = dict(columns) if columns is not None else {column: column for column in relation.columns}
         self._untyped = untyped
@@ -63,13 +75,7 @@ class RelationRows:
         self._within = within
 
     @property
-    def name(self) -> str:
-        """The public name of the engine."""
-        return self._name
-
-    @property
     def types(self) -> Mapping[str, ColumnType]:
-        """The columns and their types, as DuckDB's binder knows them."""
         if self._untyped:
             return {name: ColumnType("any", "text cells") for name in self._columns}
         own = types_of(self._relation)
@@ -78,11 +84,6 @@ class RelationRows:
     def _own_kind(self, name: str) -> TypeKind:
         """Return what the relation holds; a part of a table may lack a column of no use."""
         return self.types[name].kind if name in self._columns else "other"
-
-    @property
-    def length(self) -> None:
-        """Not known before the rows are read."""
-        return
 
     def frame(self, wanted: Wanted) -> nw.LazyFrame[Any]:
         """Return the typed projection as a narwhals frame; DuckDB runs what is built on it."""
@@ -104,40 +105,33 @@ class RelationRows:
                 None if wanted.person is None else distinct_of_arrow(batch.column("person")),
             )
 
-    def stream(self, frame: nw.LazyFrame[Any], columns: tuple[str, ...]) -> Iterator[tuple[NDArray[np.int64], ...]]:
-        """Run a frame and stream its integer columns as Arrow batches."""
-        return stream_of(frame, columns)
-
-    def _quoted(self, name: str) -> str:
-        return '"' + self._columns[name].replace('"', '""') + '"'
-
     def _number(self, name: str) -> str:
-        """Read a cell as a number; null where it is none, or of a type that no number is read from."""
+        """Read a cell as a number; null if it is not one, or of a type without numbers."""
         own = "any" if self._untyped else self._own_kind(name)
         if name in self._dates:
             return self._date(name, own)
         if own in ("other", "date"):
             return "CAST(NULL AS DOUBLE)"
-        cell = self._quoted(name)
+        cell = quoted(self._columns[name])
         if own in ("any", "text"):  # of which DuckDB takes "+-5" for -5, and nobody else does
             return f"CASE WHEN NOT contains(CAST({cell} AS VARCHAR), '+-') THEN TRY_CAST({cell} AS DOUBLE) END"
         return f"TRY_CAST({cell} AS DOUBLE)"
 
     def _date(self, name: str, own: TypeKind) -> str:
-        """Count the days or hours to a text; null where it is no date. Other dates come counted (`arrow_cells`)."""
+        """Count the days or hours to a text; null if it is not a date. Other dates come counted (`arrow_cells`)."""
         if own == "text" or self._untyped:
             return _of_text(self._text(name), self._dates[name])
         return "CAST(NULL AS DOUBLE)"
 
     def _text(self, name: str) -> str:
-        """Read a cell as a label or an id; null where it is none."""
+        """Read a cell as a label or an id; null if it is missing."""
         own = "any" if self._untyped else self._own_kind(name)
         if own in ("other", "date"):
             return "CAST(NULL AS VARCHAR)"
-        cell = self._quoted(name)
+        cell = quoted(self._columns[name])
         text = f"TRY_CAST({cell} AS VARCHAR)"
         if own == "text":
-            # DuckDB takes texts of Arrow as they are; one that is no UTF-8 is null after this, and would raise later
+            # DuckDB takes texts of Arrow as they are; one that is not UTF-8 is null after this, and would raise later
             text = f"TRY(decode(encode({text})))"
         wanted = own if self._kinds is None or name in self._dates else self._kinds[name]
         if own == "float":  # of a part of a table: a column of floats alone is refused
@@ -145,6 +139,11 @@ class RelationRows:
         elif own == "text" and wanted == "integer":
             text = f"CASE WHEN regexp_full_match({text}, '-?[0-9]{{1,38}}') THEN {_whole(text)} END"
         return f"NULLIF({text}, '')"
+
+
+def quoted(name: str) -> str:
+    """Write a name in SQL."""
+    return '"' + name.replace('"', '""') + '"'
 
 
 #: Whole numbers up to here are floats of their own.
@@ -194,7 +193,7 @@ def connect(path: str | None = None) -> duckdb.DuckDBPyConnection:
     )
     # It would be printed, also into a pipe, with the seconds that the rows took: those depend on the rows.
     connection.execute("SET enable_progress_bar = false")
-    # Rows are read once, or by passes that are far apart: a copy of the file in memory is of no use. New in DuckDB 1.3.
+    # A copy of the file in memory would not help: passes are rare. New in DuckDB 1.3.
     with suppress(duckdb.CatalogException):
         connection.execute("SET enable_external_file_cache = false")
     return connection
@@ -203,7 +202,7 @@ def connect(path: str | None = None) -> duckdb.DuckDBPyConnection:
 def stream_of(
     frame: nw.LazyFrame[Any], columns: tuple[str, ...], *, rows: object = None
 ) -> Iterator[tuple[NDArray[np.int64], ...]]:
-    """Run a frame on DuckDB and stream its integer columns as Arrow batches; `rows` finds faults (`quietly`)."""
+    """Run a frame on DuckDB and stream its integer columns as Arrow batches; `rows` finds faults."""
     for batch in _read(frame.select(*columns), rows):
         yield tuple(batch.column(column).to_numpy(zero_copy_only=False) for column in columns)
 
@@ -216,8 +215,8 @@ def reader_of(relation: duckdb.DuckDBPyRelation) -> Any:
 
 
 def _read(frame: nw.LazyFrame[Any], rows: object) -> Iterator[Any]:
-    reader = quietly(lambda: reader_of(nw.to_native(frame)), rows=rows)
-    while (batch := quietly(lambda: next(reader, None), rows=rows)) is not None:
+    reader = hide_engine_errors(lambda: reader_of(nw.to_native(frame)), rows=rows)
+    while (batch := hide_engine_errors(lambda: next(reader, None), rows=rows)) is not None:
         yield batch
 
 
@@ -227,10 +226,8 @@ def _numbers(column: Any) -> NDArray[np.float64]:
 
 def types_of(relation: duckdb.DuckDBPyRelation) -> dict[str, ColumnType]:
     """Return the columns of a relation and their types; nothing is run."""
-    types: dict[str, ColumnType] = {}
-    for name, native in zip(relation.columns, map(str, relation.types), strict=True):
-        types[name] = ColumnType("other", TWICE) if name in types else ColumnType(_kind_of(native), native)
-    return types
+    types = [ColumnType(_kind_of(native), native) for native in map(str, relation.types)]
+    return types_by_name(zip(relation.columns, types, strict=True))
 
 
 #: DuckDB's types of dates and times, besides DATE.

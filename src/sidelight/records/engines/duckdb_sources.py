@@ -1,33 +1,30 @@
 """Tables of the user in DuckDB: relations, tables of a connection, and DuckDB files.
 
-What runs on the user's connection, or on a file of theirs, is the relation itself and the choice of its columns by
-their places: no comparison, no function, no operator of ours. A connection has settings, collations and macros that
-change what those mean. With `SET default_collation = 'nocase'`, or a column declared so, "ann" is equal to "ANN": a cap
-on rows would take two persons for one. A macro may be called `md5` or `isnan`. So the columns are handed over as Arrow,
-and all that is asked of them runs on a connection of our own (`duckdb`), where texts are equal if their bytes are.
+On the user's connection or file we run only the relation itself and the choice of its columns: no comparison, function
+or operator of ours, because settings, collations and macros of a connection change their meaning. With `SET
+default_collation = 'nocase'`, or a column declared so, "ann" equals "ANN", and a cap on rows would merge two persons. A
+macro may be called `md5` or `isnan`. So the columns are handed over as Arrow, and all expressions run on a connection
+of our own (`duckdb`), where texts are equal if their bytes are.
 
-What is left of the user's settings says how types are written in Arrow (`arrow_lossless_conversion` and its like);
-`RelationStream` makes one of them. DuckDB has no Arrow type for whole numbers of 128 bits: they come as digits, by a
-cast, which no setting changes.
+The user's settings still decide how types are written in Arrow (`arrow_lossless_conversion` and its like);
+`RelationStream` unifies them. DuckDB has no Arrow type for 128-bit integers: they come as digits, by a cast, which no
+setting changes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import duckdb
-import narwhals.stable.v2 as nw
-import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from sidelight.errors import SourceError, nearest
 from sidelight.records.dates import Calendar
-from sidelight.records.engines.arrow_streams import StreamRows
-from sidelight.records.engines.duckdb import connect, reader_of, stream_of, types_of
-from sidelight.records.rows import BATCH_ROWS, Batch, ColumnType, Wanted, quietly
+from sidelight.records.engines.arrow import StreamRows
+from sidelight.records.engines.duckdb import RowsByDuckDB, connect, quoted, reader_of, types_of
+from sidelight.records.rows import ColumnType, Wanted, hide_engine_errors
 
 
 @dataclass(frozen=True, repr=False)
@@ -68,57 +65,42 @@ def _rewritten(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-class SourceRows:
+class SourceRows(RowsByDuckDB):
     """The rows of a relation of the user."""
 
     name = "duckdb"
-    streams = True
-    length = None
 
     def __init__(self, relation: duckdb.DuckDBPyRelation, *, dates: Mapping[str, Calendar] | None = None) -> None:
         self._relation = relation
         self._types = types_of(relation)
         self._places = {name: place for place, name in enumerate(relation.columns, start=1)}
-        self._columns = quietly(lambda: _columns_of(relation))
+        self._columns = hide_engine_errors(lambda: _columns_of(relation))
         self._dates = dict(dates or {})
-        self._chosen(name for name, found in self._types.items() if found.kind != "other")  # bound now, run by nobody
+        self._chosen(name for name, found in self._types.items() if found.kind != "other")  # bound now, not run
 
     @property
     def types(self) -> Mapping[str, ColumnType]:
-        """The columns and their types, as DuckDB's binder knows them."""
         return self._types
 
-    def batches(self, wanted: Wanted, *, rows: int = BATCH_ROWS) -> Iterator[Batch]:
-        """Stream the columns that are wanted."""
-        return self._handed_over(wanted).batches(wanted, rows=rows)
-
-    def frame(self, wanted: Wanted) -> nw.LazyFrame[Any]:
-        """Return the wanted columns as a frame of our own connection."""
-        return self._handed_over(wanted).frame(wanted)
-
-    def stream(self, frame: nw.LazyFrame[Any], columns: tuple[str, ...]) -> Iterator[tuple[NDArray[np.int64], ...]]:
-        """Run a frame and stream its integer columns."""
-        return stream_of(frame, columns)
-
-    def _handed_over(self, wanted: Wanted) -> StreamRows:
-        if quietly(lambda: _columns_of(self._relation)) != self._columns:
+    def relation(self, wanted: Wanted) -> StreamRows:
+        if hide_engine_errors(lambda: _columns_of(self._relation)) != self._columns:
             raise SourceError(
                 "the columns of the DuckDB relation have changed since sl.Table(...) was made, and one might be read "
                 "for another; make the table anew. What was charged for this release stays charged"
             )
-        names = tuple(dict.fromkeys([*wanted.numbers, *wanted.texts, *filter(None, [wanted.person])]))
+        names = wanted.names
         stream = RelationStream(self._chosen(names), names)
         dates = {name: calendar for name, calendar in self._dates.items() if name in names}
-        return StreamRows(stream, quietly(lambda: stream.schema), dates=dates)
+        return StreamRows(stream, hide_engine_errors(lambda: stream.schema), dates=dates)
 
     def _chosen(self, names: Iterable[str]) -> duckdb.DuckDBPyRelation:
-        parts = [f"{self._cell(name)} AS {_quoted(name)}" for name in names]
-        return quietly(lambda: self._relation.project(", ".join(parts))) if parts else self._relation
+        parts = [f"{self._cell(name)} AS {quoted(name)}" for name in names]
+        return hide_engine_errors(lambda: self._relation.project(", ".join(parts))) if parts else self._relation
 
     def _cell(self, name: str) -> str:
-        # by its name, which DuckDB finds whatever its capitals; by its place where that would be two columns
+        # by its name, which DuckDB finds regardless of case; by its position where that would match two columns
         alone = sum(other.casefold() == name.casefold() for other in self._places) == 1
-        cell = _quoted(name) if alone else f"#{self._places[name]}"
+        cell = quoted(name) if alone else f"#{self._places[name]}"
         return f"CAST({cell} AS VARCHAR)" if self._types[name].native in ("HUGEINT", "UHUGEINT") else cell
 
 
@@ -170,7 +152,7 @@ def _named_table(
         "SELECT database_name, schema_name, view_name FROM duckdb_views() WHERE NOT internal"
     )
     found: dict[str, list[tuple[str, ...]]] = {}
-    for place in quietly(lambda: connection.execute(listed).fetchall()):
+    for place in hide_engine_errors(lambda: connection.execute(listed).fetchall()):
         for end in (1, 2, 3):
             found.setdefault(".".join(place[-end:]), []).append(place)
     if table is None:
@@ -183,9 +165,5 @@ def _named_table(
         raise SourceError(f"{where} has no table {table!r}; {nearest(table, found)}")
     if len(places) > 1:
         raise SourceError(f"{where} has several tables {table!r}; write schema and name, as in 'main.{table}'")
-    quoted = ".".join(map(_quoted, places[0]))
-    return SourceRows(quietly(lambda: connection.sql(f"SELECT * FROM {quoted}")), dates=dates)
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
+    found_name = ".".join(map(quoted, places[0]))
+    return SourceRows(hide_engine_errors(lambda: connection.sql(f"SELECT * FROM {found_name}")), dates=dates)

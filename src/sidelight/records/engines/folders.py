@@ -1,22 +1,22 @@
-"""Folders of files: which files are one table, and what the names of folders say about their rows.
+"""Folders of files: which files are one table, and which cells the names of folders hold.
 
 A folder named `ward=A` says that the column `ward` is "A" in all rows below it, as Hive, Spark, Arrow, DuckDB and
-Polars write it. Those names are cells: a record decides which folders there are. So they are read as the cells of a CSV
-file are, each by itself and by the declaration (other readers look at all names to guess a type, so that one record
-would decide how others are read), and no message shows one.
+Polars write it. These names are cells: a record decides which folders exist. So they are read like cells of a CSV file,
+each by itself and by the declaration (other readers guess a type from all names together, so that one record would
+decide how others are read), and no message shows one.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from urllib.parse import unquote
 
 from sidelight.errors import SourceError
 from sidelight.records.rows import ColumnType
 
-#: What writers put beside files of rows: marks of success, summaries, checksums.
+#: Files that writers add to those of rows: marks of success, summaries, checksums.
 _NOT_ROWS = ("_", ".")
 _PARQUET, _CSV = (".parquet", ".pq"), (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz")
 #: The type of a column that the names of folders hold: each cell is read by itself.
@@ -24,21 +24,24 @@ FOLDERS = ColumnType("any", "names of folders")
 #: The name that stands for a missing cell.
 _MISSING = "__HIVE_DEFAULT_PARTITION__"
 
+#: Device, inode, size, and the times of the last change of content and of metadata, in nanoseconds.
+Identity = tuple[int, int, int, int, int]
+
 
 @dataclass(frozen=True, repr=False)
 class Member:
-    """A file of a table, and the cells that the names of its folders give to all its rows: PRIVATE."""
+    """A file of a table, and the cells of its rows in the names of its folders: PRIVATE."""
 
     path: str
     cells: Mapping[str, str | None] = field(default_factory=dict)
 
     @property
     def shown(self) -> str:
-        """The path for messages, without cells: also of folders that a pattern names, whose columns are not read."""
-        return shown_path(self.path, cells_in(self.path))
+        """The path for messages, without cells."""
+        return shown(self.path)
 
     def holding(self, name: str) -> Member:
-        """Return the file as one whose own column counts, as Polars writes it: the name of its folder is not read."""
+        """Return the file with its own column instead of the folder's name, as Polars writes it."""
         return Member(self.path, {key: cell for key, cell in self.cells.items() if key != name})
 
     def __repr__(self) -> str:
@@ -46,7 +49,7 @@ class Member:
 
 
 def members_of(folder: str) -> list[Member]:
-    """Return the files of a folder in the order of their paths; names of files are looked at, and no file is opened."""
+    """Return the files of a folder in the order of their paths; no file is opened."""
     found = _members(folder, {})
     kinds = {_kind_of(member) for member in found}
     if not found:
@@ -74,7 +77,7 @@ def members_of(folder: str) -> list[Member]:
 
 
 def cells_in(path: str) -> dict[str, str | None]:
-    """Return the cells that the folders of a path name.
+    """Return the cells in the names of a path's folders.
 
     >>> cells_in("visits/ward=A%2FB/day=__HIVE_DEFAULT_PARTITION__/part-0.parquet")
     {'ward': 'A/B', 'day': None}
@@ -84,36 +87,36 @@ def cells_in(path: str) -> dict[str, str | None]:
 
 
 def shown(path: str) -> str:
-    """Return a path for a message: no folder says what a cell is.
+    """Return a path for a message, without the cells in the names of folders.
 
     >>> shown("visits/ward=A/part-0.csv")
     'visits/ward=.../part-0.csv'
     """
-    return shown_path(path, cells_in(path))
-
-
-def shown_path(path: str, keys: Collection[str]) -> str:
-    """Return a path in which the folders of these columns do not say what their cells are.
-
-    >>> shown_path("visits/ward=A/part-0.parquet", {"ward": "A"})
-    'visits/ward=.../part-0.parquet'
-    """
     head, tail = os.path.split(path)
     parts = head.replace(os.sep, "/").split("/")
-    hidden = [
-        f"{part.partition('=')[0]}=..." if _names_a_cell(part) and _cell(part)[0] in keys else part for part in parts
-    ]
+    hidden = [f"{part.partition('=')[0]}=..." if _names_a_cell(part) else part for part in parts]
     return "/".join([*hidden, tail]) if head else tail
 
 
+def identity_of(file: str | int) -> Identity:
+    """Return the identity of a file, which changes whenever it is written or replaced."""
+    found = os.stat(file)
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+
+
+def changed(path: str) -> str:
+    """Return the message for a changed file."""
+    return f"{shown(path)!r} was changed after its records were checked; let nothing write to it while a release runs"
+
+
 def _members(folder: str, cells: Mapping[str, str | None]) -> list[Member]:
-    shown = shown_path(os.path.join(folder, ""), cells)
+    where = shown(os.path.join(folder, ""))
     try:
         entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
     except OSError:
         entries = None
     if entries is None:
-        raise SourceError(f"the folder {shown!r} cannot be read; check its permissions")
+        raise SourceError(f"the folder {where!r} cannot be read; check its permissions")
     found: list[Member] = []
     for entry in entries:
         if entry.name.startswith(_NOT_ROWS):
@@ -123,12 +126,12 @@ def _members(folder: str, cells: Mapping[str, str | None]) -> list[Member]:
             continue
         if not _names_a_cell(entry.name):
             raise SourceError(
-                f"the folder {shown!r} holds the folder {entry.name!r}, which is not named column=value; name the "
-                f"files with a pattern, as in {os.path.join(shown, '*', '*.parquet')!r}"
+                f"the folder {where!r} holds the folder {entry.name!r}, which is not named column=value; name the "
+                f"files with a pattern, as in {os.path.join(where, '*', '*.parquet')!r}"
             )
         key, cell = _cell(entry.name)
         if key in cells:
-            raise SourceError(f"the folder {shown!r} holds folders of {key!r} again, which it lies in already")
+            raise SourceError(f"the folder {where!r} holds folders of {key!r} again, which it lies in already")
         found += _members(entry.path, {**cells, key: cell})
     return found
 

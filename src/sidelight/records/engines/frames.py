@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from sidelight.errors import SchemaError
 from sidelight.records.dates import Calendar
 from sidelight.records.engines.arrays import DIFFERENT_LENGTHS, ArrayRows, as_array
-from sidelight.records.rows import BATCH_ROWS, Batch, ColumnType, Rows, Wanted, library_of
+from sidelight.records.rows import BATCH_ROWS, Batch, ColumnType, NoExpressions, Rows, Wanted, library_of
 
 
 def open_frame(
@@ -70,7 +70,7 @@ def cells_of(source: Any) -> list[Any]:
 
 
 def names_of(source: Any) -> list[str] | None:
-    """Return the names of a frame's columns, from metadata; None if it is no frame."""
+    """Return the names of a frame's columns, from metadata; None if it is not a frame."""
     library, kind = library_of(source), type(source).__name__
     if library in ("pandas", "polars") and kind == "DataFrame":
         return [str(name) for name in source.columns]
@@ -89,7 +89,7 @@ def types_of(frame: Any) -> list[ColumnType]:
 
 
 def matrix_of(frame: Any) -> NDArray[np.float64]:
-    """Return the columns of a frame as a matrix of numbers, each read by its native type, NaN for what is none."""
+    """Return the columns of a frame as a matrix of numbers, each read by its native type, NaN for missing numbers."""
     rows, names = _by_place(frame)
     matrix = np.empty((rows.length or 0, len(names)))
     start = 0
@@ -118,14 +118,11 @@ def _only(names: Sequence[str]) -> str:
     return names[0]
 
 
-# Columns of several libraries side by side: a mapping of names to arrays, lists, and columns of frames.
-#
-# Each column is read by the engine of its own library, by its native type. Made an array by NumPy it would get a
-# type that its cells decide: one null turns whole numbers into floats, and with them the labels and ids of
-# everybody.
+# Each column of a mapping is read by its own library, by its native type. As an array of NumPy its type would depend on
+# its cells: one null turns integers into floats, and with them the labels and ids of all records.
 
 
-class ColumnRows:
+class ColumnRows(NoExpressions):
     """Columns in memory, each with an engine of its own."""
 
     name = "numpy"
@@ -146,28 +143,18 @@ class ColumnRows:
 
     @property
     def types(self) -> Mapping[str, ColumnType]:
-        """The columns and their types, as their libraries know them."""
         return {name: column.types[name] for name, column in self._columns.items()}
 
     @property
     def length(self) -> int:
-        """The number of rows: private."""
         return next((column.length or 0 for column in self._columns.values()), 0)
 
     def batches(self, wanted: Wanted, *, rows: int = BATCH_ROWS) -> Iterator[Batch]:
-        """Return all rows in slices of NumPy arrays; columns that are none are converted as a whole."""
+        """Return all rows in slices of NumPy arrays; other columns are converted as a whole."""
         columns = {name: self._read(name, Wanted(numbers=(name,))) for name in wanted.numbers}
         for name in {*wanted.texts, *([] if wanted.person is None else [wanted.person])} - columns.keys():
             columns[name] = self._read(name, Wanted(texts=(name,)))
         return ArrayRows(columns, dates=self._dates).batches(wanted, rows=rows)
-
-    def frame(self, wanted: Wanted) -> None:
-        """Arrays run no expressions."""
-        return
-
-    def stream(self, frame: Any, columns: tuple[str, ...]) -> Iterator[tuple[NDArray[np.int64], ...]]:
-        """Arrays run no expressions."""
-        raise NotImplementedError
 
     def _read(self, name: str, wanted: Wanted) -> NDArray[Any]:
         column = self._columns[name]

@@ -12,29 +12,20 @@ from numpy.typing import NDArray
 
 from sidelight.records.cells import numbers_of, texts_of
 from sidelight.records.dates import Calendar
-from sidelight.records.engines.arrays import ArrayRows
+from sidelight.records.engines.arrays import KINDS, ArrayRows
+from sidelight.records.engines.arrow_cells import cells_of_arrow, distinct_of_arrow, kind_of, numbers_of_arrow
 from sidelight.records.rows import (
     BATCH_ROWS,
-    TWICE,
     Batch,
     ColumnType,
     DistinctTexts,
     TextCells,
-    TypeKind,
     Wanted,
-    quietly,
+    hide_engine_errors,
+    stream_at_once,
+    types_by_name,
 )
 from sidelight.records.schema import person_key
-
-_KINDS: dict[str, TypeKind] = {
-    "i": "integer",
-    "u": "integer",
-    "f": "float",
-    "b": "boolean",
-    "U": "text",
-    "O": "any",
-    "M": "date",
-}
 
 
 class PandasRows:
@@ -49,20 +40,14 @@ class PandasRows:
 
     @property
     def types(self) -> Mapping[str, ColumnType]:
-        """The columns and their types, from the dtypes."""
-        types: dict[str, ColumnType] = {}
-        for label, dtype in zip(self._frame.columns, self._frame.dtypes, strict=True):
-            twice = str(label) in types
-            types[str(label)] = ColumnType("other", TWICE) if twice else _type_of(dtype)
-        return types
+        names = map(str, self._frame.columns)
+        return types_by_name(zip(names, map(_type_of, self._frame.dtypes), strict=True))
 
     @property
     def length(self) -> int:
-        """The number of rows: private."""
         return len(self._frame)
 
     def batches(self, wanted: Wanted, *, rows: int = BATCH_ROWS) -> Iterator[Batch]:
-        """Return all rows in slices of NumPy arrays."""
         return self._arrays(wanted).batches(wanted, rows=rows)
 
     def frame(self, wanted: Wanted) -> nw.LazyFrame[Any]:
@@ -77,16 +62,15 @@ class PandasRows:
         return frame
 
     def stream(self, frame: nw.LazyFrame[Any], columns: tuple[str, ...]) -> Iterator[tuple[NDArray[np.int64], ...]]:
-        """Run a frame and give its integer columns at once."""
-        result = quietly(lambda: frame.select(*columns).collect())
-        yield tuple(result[column].to_numpy() for column in columns)
+        return stream_at_once(frame, columns)
 
     def _arrays(self, wanted: Wanted) -> ArrayRows:
-        columns: dict[str, TextCells] = {name: self._numbers(name) for name in wanted.numbers}
-        columns |= {name: distinct_of_series(self._column(name)) for name in wanted.texts if name not in columns}
-        if wanted.person is not None and wanted.person not in columns:
-            columns[wanted.person] = distinct_of_series(self._column(wanted.person))
-        return ArrayRows(columns)
+        return ArrayRows(
+            {
+                name: self._numbers(name) if name in wanted.numbers else distinct_of_series(self._column(name))
+                for name in wanted.names
+            }
+        )
 
     def _column(self, name: str) -> pd.Series[Any]:
         return self._frame.iloc[:, [str(label) for label in self._frame.columns].index(name)]
@@ -98,11 +82,9 @@ class PandasRows:
         if _type_of(column.dtype).kind == "any":
             return numbers_of(cells_of_series(column))
         if isinstance(column.dtype, pd.ArrowDtype):
-            from sidelight.records.engines.arrow_cells import numbers_of_arrow
-
             return numbers_of_arrow(column.array.__arrow_array__())
         with np.errstate(all="ignore"):
-            return np.asarray(quietly(lambda: column.to_numpy(dtype=np.float64, na_value=np.nan)))
+            return np.asarray(hide_engine_errors(lambda: column.to_numpy(dtype=np.float64, na_value=np.nan)))
 
     def _texts(self, name: str) -> NDArray[Any]:
         return texts_of(cells_of_series(self._column(name)))
@@ -110,12 +92,10 @@ class PandasRows:
 
 def _dates_of_series(column: pd.Series[Any], calendar: Calendar) -> NDArray[np.float64]:
     if isinstance(column.dtype, pd.ArrowDtype):
-        from sidelight.records.engines.arrow_cells import numbers_of_arrow
-
         return numbers_of_arrow(column.array.__arrow_array__(), calendar)
     if column.dtype.kind != "M":
         return calendar.of_cells(cells_of_series(column))
-    # a zone is left out here, and what is left is the time in UTC
+    # without its zone, the time is in UTC
     return calendar.of_array(np.asarray(column.to_numpy(dtype=f"datetime64[{column.dt.unit}]")))
 
 
@@ -134,14 +114,12 @@ def cells_of_series(column: pd.Series[Any]) -> list[Any]:
     """Return the cells as Python objects. What a cell is never depends on another one.
 
     Categories are looked up by their codes: pandas itself makes floats of whole numbers once one is missing. Columns
-    that Arrow holds are read by Arrow, where a text that is no UTF-8 is missing instead of an error.
+    that Arrow holds are read by Arrow, where a text that is not UTF-8 is missing instead of an error.
     """
     if isinstance(column.dtype, pd.CategoricalDtype):
         labels = [*cells_of_series(pd.Series(column.cat.categories)), None]  # the code -1 is a missing cell
         return [labels[code] for code in column.cat.codes.tolist()]
     if _held_by_arrow(column):
-        from sidelight.records.engines.arrow_cells import cells_of_arrow
-
         return cells_of_arrow(column.array.__arrow_array__())
     return list(column.tolist())
 
@@ -152,8 +130,6 @@ def distinct_of_series(column: pd.Series[Any]) -> TextCells:
         cells = texts_of(cells_of_series(pd.Series(column.cat.categories))).tolist()
         return DistinctTexts([*cells, None], column.cat.codes.to_numpy())  # the code -1 is a missing cell
     if _held_by_arrow(column):
-        from sidelight.records.engines.arrow_cells import distinct_of_arrow
-
         return distinct_of_arrow(column.array.__arrow_array__())
     if isinstance(column.dtype, np.dtype) and column.dtype.kind in "iub":
         places, distinct = pd.factorize(column.to_numpy())
@@ -169,11 +145,9 @@ def _held_by_arrow(column: pd.Series[Any]) -> bool:
 
 def _type_of(dtype: Any) -> ColumnType:
     if isinstance(dtype, pd.ArrowDtype):
-        from sidelight.records.engines.arrow_cells import kind_of
-
         return ColumnType(kind_of(dtype.pyarrow_dtype), str(dtype))
     text = isinstance(dtype, (pd.StringDtype, pd.CategoricalDtype))
-    return ColumnType("text" if text else _KINDS.get(dtype.kind, "other"), str(dtype))
+    return ColumnType("text" if text else KINDS.get(dtype.kind, "other"), str(dtype))
 
 
 def rows_of_csv(delimiters: Mapping[str, str]) -> int | None:

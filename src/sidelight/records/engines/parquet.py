@@ -1,17 +1,17 @@
-"""Parquet files: the footers are looked at, Arrow reads the rows, and DuckDB runs what is asked of the columns.
+"""Parquet files: footers are read first, Arrow reads the rows, and DuckDB runs expressions on the columns.
 
-Batches of plain numbers and texts are read by Arrow alone, one ahead of the work, to the same bits.
+Batches of plain numbers and texts are read by Arrow alone, one batch ahead, to the same bits.
 
-DuckDB never reads the rows of a file itself. It would read some cells otherwise than Arrow (a time stamp of 96 bits, a
-decimal of more than 38 digits), and how many rows there are decides which of the two is asked: one record more would
-move all others. And it fails for one cell, a time that has no microsecond of 64 bits or a text that is no UTF-8. So
-Arrow hands over what it read: dates counted, texts as they are, of which DuckDB makes one that is no UTF-8 null. Arrow
-takes texts so only as long as it reads plain ones: what type they had in memory, which Arrow's writers note in the
-footer, may be a dictionary, and then it checks the texts on the way there and fails for one. That note is left out.
+DuckDB never reads the rows of a file itself. It reads some cells otherwise than Arrow (96-bit time stamps, decimals of
+more than 38 digits), and the number of rows decides which of the two is used: one record more would change all others.
+It also fails for a time without a 64-bit microsecond, or a text that is not UTF-8. So Arrow hands over dates already
+counted and texts as they are, of which DuckDB makes null of those that are not UTF-8. Arrow does so only while it reads
+plain texts: the in-memory type that its writers note in the footer may be a dictionary, for which it checks the texts
+and fails for one. That note is removed.
 
-Several files are one table: the first by name says which types the columns have, and its types are public. A cell of
-another file is read by the type of its own file, as the kind of the first: no file changes a cell of another. Files of
-a folder must agree on the kinds, because nobody named them one by one.
+Several files are one table: the first by name defines the types of the columns, which are public. A cell of another
+file is read by the type of its own file, as the kind of the first: no file changes a cell of another. Files of a folder
+must agree on the kinds, because they were not named one by one.
 """
 
 from __future__ import annotations
@@ -26,13 +26,12 @@ from typing import Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
-from numpy.typing import NDArray
 
 from sidelight.errors import SchemaError, SourceError
 from sidelight.records.cells import number_of, text_of
 from sidelight.records.dates import Calendar
-from sidelight.records.engines.arrow_cells import KnownTexts, distinct_of_arrow, ids_of_arrow, numbers_of_arrow
-from sidelight.records.engines.duckdb import RelationRows, connect, stream_of
+from sidelight.records.engines.arrow_cells import KnownTexts, batch_of_arrow
+from sidelight.records.engines.duckdb import RelationRows, RowsByDuckDB, connect
 from sidelight.records.engines.folders import Member
 from sidelight.records.engines.parquet_files import MAGIC, Footer, footer_of, open_plain, streams_of
 from sidelight.records.rows import (
@@ -41,19 +40,17 @@ from sidelight.records.rows import (
     Batch,
     ColumnType,
     DistinctTexts,
-    TextCells,
     Wanted,
-    WholeIds,
     cores,
-    quietly,
+    hide_engine_errors,
 )
 
-#: Rows to a batch that Arrow reads itself, and the types of DuckDB whose cells both read alike.
+#: Rows per batch that Arrow reads itself, and the types of DuckDB whose cells both read equally.
 _PLAIN_ROWS = 1 << 18
-#: So many rows of persons who are named by texts are held at once; more are bounded by DuckDB, which needs no memory.
+#: The most rows of persons with text ids that are held at once; more are bounded by DuckDB, out of core.
 _FEW_ROWS = 1 << 22
-#: So many cells of persons who are named by whole numbers are held at once (256 MB, and up to six times that while they
-#: are put in order); of more, a slice of the persons after the other, each by a pass over the files.
+#: The most cells of persons with integer ids that are held at once (256 MB, and up to six times that while they are
+#: sorted); more are read in slices of the persons, one pass over the files each.
 _FEW_CELLS = 1 << 25
 _WHOLE = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER")
 _PLAIN = (
@@ -62,25 +59,22 @@ _PLAIN = (
 )
 
 
-class ParquetRows:
+class ParquetRows(RowsByDuckDB):
     """The records of one or several Parquet files."""
 
     name = "duckdb:parquet"
-    streams = True
-    length = None
 
     def __init__(self, footers: Sequence[Footer], *, dates: Mapping[str, Calendar] | None = None) -> None:
         self._footers = tuple(footers)
         self._dates = dict(dates or {})
 
     def slices_in_memory(self, wanted: Wanted) -> int:
-        """Return how often the files are read to bound persons: private, it decides about time and memory only.
+        """Return the number of passes to bound persons: private, it decides about time and memory only.
 
-        So it must not decide who reads a cell: Arrow reads all of them, whether DuckDB runs the query or not
-        (`tests/records/test_readers_agree.py` plants the extremes of every type).
+        It must not decide which library reads a cell: Arrow reads all of them (`tests/records/test_readers_agree.py`).
         """
         rows = sum(footer.rows for footer in self._footers)
-        names = _names(wanted)
+        names = wanted.names
         by_number = wanted.person is not None and all(
             wanted.person in footer.places and footer.types[wanted.person].native in _WHOLE for footer in self._footers
         )
@@ -94,21 +88,21 @@ class ParquetRows:
         return self._footers[0].types
 
     def fault(self) -> str | None:
-        """Return what is wrong with the first file that is not as it was, by looking at it from outside."""
+        """Return what is wrong with the first changed file, from its metadata."""
         return next(filter(None, (footer.fault() for footer in self._footers)), None)
 
     def batches(self, wanted: Wanted, *, rows: int = BATCH_ROWS) -> Iterator[Batch]:
         """Stream the records, those of files with the same types together; plain columns are read by Arrow alone."""
-        names = _names(wanted)
+        names = wanted.names
         if all(_is_plain(footer, names, self.types) for footer in self._footers):
             yield from self._plain_batches(wanted, names, rows)
             return
-        for part in quietly(lambda: self._parts(wanted), rows=self):
+        for part in hide_engine_errors(lambda: self._parts(wanted), rows=self):
             yield from part.batches(wanted, rows=rows)
 
-    def apart(self, wanted: Wanted, *, rows: int = BATCH_ROWS) -> Sequence[Iterator[Batch]]:
-        """Let each thread take the next part of a file as soon as it is done with one."""
-        names = _names(wanted)
+    def in_parallel(self, wanted: Wanted, *, rows: int = BATCH_ROWS) -> Sequence[Iterator[Batch]]:
+        """Let each thread take the next part of a file when it has finished one."""
+        names = wanted.names
         parts = [(footer, group) for footer in self._footers for group in range(footer.groups)]
         if len(parts) < 2 or not all(_is_plain(footer, names, self.types) for footer in self._footers):
             return (self.batches(wanted, rows=rows),)
@@ -127,17 +121,13 @@ class ParquetRows:
 
     def frame(self, wanted: Wanted) -> nw.LazyFrame[Any]:
         """Return the wanted columns as a frame; DuckDB runs what is built on it."""
-        parts = quietly(lambda: self._parts(wanted), rows=self)
+        parts = hide_engine_errors(lambda: self._parts(wanted), rows=self)
         relations = [nw.to_native(part.frame(wanted)) for part in parts]
         frame: nw.LazyFrame[Any] = nw.from_native(reduce(lambda all_, more: all_.union(more), relations))
         return frame
 
-    def stream(self, frame: nw.LazyFrame[Any], columns: tuple[str, ...]) -> Iterator[tuple[NDArray[np.int64], ...]]:
-        """Run a frame and stream its integer columns."""
-        return stream_of(frame, columns, rows=self)
-
     def _plain_batches(self, wanted: Wanted, names: Sequence[str], rows: int) -> Iterator[Batch]:
-        """Read columns whose cells Arrow and DuckDB read alike, without a detour through DuckDB."""
+        """Read columns whose cells Arrow and DuckDB read equally, without DuckDB."""
         known = {name: KnownTexts() for name in wanted.texts}
         for footer in self._footers:
             yield from _pieces(_ahead(self._part_batches(wanted, names, known, footer)), rows)
@@ -151,19 +141,19 @@ class ParquetRows:
         group: int | None = None,
     ) -> Iterator[Batch]:
         """Read a file, or one of the groups of rows that it is made of."""
-        columns = [name for name in dict.fromkeys(names) if name not in footer.member.cells]
+        columns = [name for name in names if name not in footer.member.cells]
         columns = columns or [name for name in footer.places if name not in footer.member.cells][:1]
         labels = [name for name in wanted.texts if self.types[name].kind == "text"]
-        with quietly(lambda: open_plain(footer.path, read_dictionary=labels), rows=self) as file:
+        with hide_engine_errors(lambda: open_plain(footer.path, read_dictionary=labels), rows=self) as file:
             groups = None if group is None else [group]
             batches = file.iter_batches(_PLAIN_ROWS, row_groups=groups, columns=columns, use_threads=group is None)
             converted = _converted(batches, columns, wanted, known, footer.member.cells, self._dates)
-            while (batch := quietly(lambda: next(converted, None), rows=self)) is not None:
+            while (batch := hide_engine_errors(lambda: next(converted, None), rows=self)) is not None:
                 yield batch
 
     def _parts(self, wanted: Wanted) -> list[RelationRows]:
         """Return one relation for the files of each combination of types, all on one connection."""
-        names = tuple(dict.fromkeys([*wanted.numbers, *wanted.texts, *filter(None, [wanted.person])]))
+        names = wanted.names
         kinds = {name: self.types[name].kind for name in names}
         # dates in the names of folders are texts, which the calendar reads
         numbers = tuple(name for name in wanted.numbers if name not in self._dates)
@@ -228,10 +218,6 @@ def open_parquet(
     return ParquetRows(footers, dates=dates)
 
 
-def _names(wanted: Wanted) -> tuple[str, ...]:
-    return (*wanted.numbers, *wanted.texts, *filter(None, [wanted.person]))
-
-
 def _shape(footer: Footer) -> tuple[tuple[str, str], ...]:
     return tuple((name, found.native) for name, found in footer.types.items())
 
@@ -246,29 +232,20 @@ def _converted(
 ) -> Iterator[Batch]:
     """Make floats and labels of Arrow batches, and of the cells that all rows of a file have."""
     places = {name: place for place, name in enumerate(columns)}
-    one = {name: DistinctTexts([text_of(cell)], np.zeros(0, np.int64)) for name, cell in cells.items()}
+    numbers = {name: (dates[name].of_cell if name in dates else number_of)(cell) for name, cell in cells.items()}
+    texts = {name: DistinctTexts([text_of(cell)], np.zeros(0, np.int64)) for name, cell in cells.items()}
+    own = Wanted(
+        numbers=tuple(name for name in wanted.numbers if name not in cells),
+        texts=tuple(name for name in wanted.texts if name not in cells),
+        person=None if wanted.person in cells else wanted.person,
+    )
     for batch in batches:
-        rows = batch.num_rows
-
-        def number(name: str, batch: Any = batch) -> NDArray[np.float64]:
-            if name in cells:
-                read = dates[name].of_cell if name in dates else number_of
-                return np.full(batch.num_rows, read(cells[name]))
-            return numbers_of_arrow(batch.column(places[name]), dates.get(name))
-
-        def text(name: str, known: KnownTexts | None, batch: Any = batch) -> TextCells:
-            if name in cells:
-                return one[name].at(np.zeros(batch.num_rows, np.int64))
-            return distinct_of_arrow(batch.column(places[name]), known)
-
-        def person(name: str, batch: Any = batch) -> TextCells | WholeIds:
-            return text(name, None) if name in cells else ids_of_arrow(batch.column(places[name]))
-
+        found, first = batch_of_arrow(batch, own, places, dates=dates, known=known), np.zeros(batch.num_rows, np.int64)
         yield Batch(
-            rows,
-            {name: number(name) for name in wanted.numbers},
-            {name: text(name, known[name]) for name in wanted.texts},
-            None if wanted.person is None else person(wanted.person),
+            batch.num_rows,
+            {**found.numbers, **{name: np.full(len(first), numbers[name]) for name in wanted.numbers if name in cells}},
+            {**found.texts, **{name: texts[name].at(first) for name in wanted.texts if name in cells}},
+            texts[wanted.person].at(first) if wanted.person in texts else found.person,
         )
 
 
@@ -289,13 +266,13 @@ def _ahead(batches: Iterator[Batch]) -> Iterator[Batch]:
     """Read one batch while the one before is worked on."""
     with ThreadPoolExecutor(1, thread_name_prefix=WORKERS) as pool:
         coming = pool.submit(next, batches, None)
-        while (batch := quietly(coming.result)) is not None:
+        while (batch := hide_engine_errors(coming.result)) is not None:
             coming = pool.submit(next, batches, None)
             yield batch
 
 
 def _is_plain(footer: Footer, names: Sequence[str], types: Mapping[str, ColumnType]) -> bool:
-    """Tell by public types whether the columns are numbers and texts that need no reading of their own."""
+    """Return, by public types, whether Arrow alone can read the columns."""
     own = [name for name in names if name not in footer.member.cells]
     return all(footer.types[name].native in _PLAIN and footer.types[name] == types[name] for name in own) and (
         footer.unique and footer.places.keys() >= set(own)

@@ -18,21 +18,19 @@ from sidelight.errors import SourceError
 from sidelight.records.cells import number_of, text_of
 from sidelight.records.dates import Calendar
 from sidelight.records.engines.arrow_cells import handed_to_duckdb, type_for_duckdb
-from sidelight.records.engines.blocks import Identity, changed, identity_of
 from sidelight.records.engines.duckdb import types_of
-from sidelight.records.engines.folders import FOLDERS, Member
+from sidelight.records.engines.folders import FOLDERS, Identity, Member, changed, identity_of
 from sidelight.records.rows import ColumnType
 
 #: Rows to a batch that Arrow hands to DuckDB.
 _STREAM_ROWS = 1 << 16
-#: What begins and ends a file, and the key of Arrow's note in the footer, with its length before it; a key that nobody
-#: knows takes its place.
+#: The first and last bytes of a file; the key of Arrow's note in the footer, with its length; an unknown key instead.
 MAGIC, _NOTE, _NO_NOTE = b"PAR1", b"\x0cARROW:schema", b"\x0cleft out now"
 
 
 @dataclass(frozen=True, repr=False)
 class Footer:
-    """What the footer of a file says: the place and the type of each column, and how many groups of rows there are."""
+    """The footer of a file: the position and type of each column, and the number of row groups."""
 
     member: Member
     identity: Identity
@@ -48,7 +46,7 @@ class Footer:
         return self.member.path
 
     def fault(self) -> str | None:
-        """Return the words for a file that is gone or was changed since its footer was read."""
+        """Return the message for a file that is gone or was changed since its footer was read."""
         try:
             now = identity_of(self.path)
         except OSError:
@@ -88,7 +86,7 @@ class ColumnStream:
         for footer in self.footers:
             schema = self.schema(footer)
             with open_plain(footer.path) as file:
-                # columns are read by name, and a name may be there twice: which of those, then says the column's place
+                # columns are read by name, which may occur twice; the position decides between those
                 own = file.schema_arrow.names
                 places = [footer.places.get(name) for name in self.names]
                 read = [own[place] for place in places if place is not None] or own[:1]
@@ -132,7 +130,7 @@ def open_plain(path: str, *, read_dictionary: Sequence[str] = ()) -> pq.ParquetF
         end = file.read(8)
         file.seek(-8 - int.from_bytes(end[:4], "little"), os.SEEK_END)
         footer = file.read()[:-8]
-    # a column of that name is called otherwise here, and its own place still finds it
+    # a column of that name is renamed here, and still found by its position
     plain = pq.read_metadata(pa.BufferReader(MAGIC + footer.replace(_NOTE, _NO_NOTE) + end))
     # time stamps of 96 bits fit into milliseconds; into nanoseconds, years beyond 2262 would not
     # no buffer of the whole file beforehand, which is the default of newer versions of Arrow
@@ -153,7 +151,7 @@ def footer_of(member: Member, connection: duckdb.DuckDBPyConnection) -> Footer:
     reason, path = "", member.path
     try:
         identity = identity_of(path)
-        relation = read_by_duckdb(connection, [path])
+        relation = connection.read_parquet([path], union_by_name=False, hive_partitioning=False)
         for name in relation.columns:
             member = member.holding(name) if name in member.cells else member
         types = {**types_of(relation), **dict.fromkeys(member.cells, FOLDERS)}
@@ -165,7 +163,3 @@ def footer_of(member: Member, connection: duckdb.DuckDBPyConnection) -> Footer:
     except (duckdb.Error, OSError, pa.ArrowException) as error:
         reason = type(error).__name__
     raise SourceError(f"the footer of {member.shown!r} cannot be read ({reason}); write the file again")
-
-
-def read_by_duckdb(connection: duckdb.DuckDBPyConnection, paths: list[str]) -> duckdb.DuckDBPyRelation:
-    return connection.read_parquet(paths, union_by_name=False, hive_partitioning=False)

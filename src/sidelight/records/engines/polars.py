@@ -18,7 +18,17 @@ from numpy.typing import NDArray
 from sidelight.records.dates import Calendar
 from sidelight.records.engines.arrays import ArrayRows
 from sidelight.records.engines.arrow_cells import cells_of_arrow, distinct_of_arrow
-from sidelight.records.rows import BATCH_ROWS, Batch, ColumnType, TextCells, TypeKind, Wanted, collected, quietly
+from sidelight.records.rows import (
+    BATCH_ROWS,
+    Batch,
+    ColumnType,
+    TextCells,
+    TypeKind,
+    Wanted,
+    collected,
+    hide_engine_errors,
+    stream_at_once,
+)
 from sidelight.records.schema import person_key
 
 _TEXT = pa.large_string()
@@ -36,31 +46,25 @@ class PolarsRows:
 
     @property
     def types(self) -> Mapping[str, ColumnType]:
-        """The columns and their types, from the schema."""
         return {name: ColumnType(_kind_of(dtype), str(dtype)) for name, dtype in self._frame.collect_schema().items()}
 
     @property
     def length(self) -> int | None:
-        """The number of rows of a frame in memory: private."""
         return self._frame.height if isinstance(self._frame, pl.DataFrame) else None
 
     def slices_in_memory(self, wanted: Wanted) -> int:
-        """Return 1: Polars itself holds all rows at once to tell persons apart."""
+        """Return 1: Polars itself holds all rows at once to group persons."""
         return 1
 
     def batches(self, wanted: Wanted, *, rows: int = BATCH_ROWS) -> Iterator[Batch]:
-        """Return all rows in slices of NumPy arrays."""
-        typed = quietly(lambda: collected(nw.from_native(self._typed(wanted, keyed=False))).to_native())
-        columns = {name: typed[wanted.number_alias(name)].to_numpy() for name in wanted.numbers}
-        texts: dict[str, TextCells] = {
-            name: distinct_of_arrow(typed[wanted.text_alias(name)].to_arrow()) for name in wanted.texts
+        typed = hide_engine_errors(lambda: collected(nw.from_native(self._typed(wanted, keyed=False))).to_native())
+        texts = {name: wanted.text_alias(name) for name in wanted.texts}
+        texts |= {} if wanted.person is None else {wanted.person: "person"}
+        columns: dict[str, TextCells] = {
+            name: distinct_of_arrow(typed[alias].to_arrow()) for name, alias in texts.items()
         }
-        if wanted.person is not None:
-            texts[wanted.person] = distinct_of_arrow(typed["person"].to_arrow())
-        cells: dict[str, TextCells] = dict(columns)
-        return ArrayRows(cells | {name: text for name, text in texts.items() if name not in columns}).batches(
-            wanted, rows=rows
-        )
+        columns |= {name: typed[wanted.number_alias(name)].to_numpy() for name in wanted.numbers}
+        return ArrayRows(columns).batches(wanted, rows=rows)
 
     def frame(self, wanted: Wanted) -> nw.LazyFrame[Any]:
         """Return the typed columns; Polars runs what is built on them."""
@@ -68,9 +72,7 @@ class PolarsRows:
         return frame
 
     def stream(self, frame: nw.LazyFrame[Any], columns: tuple[str, ...]) -> Iterator[tuple[NDArray[np.int64], ...]]:
-        """Run a frame and give its integer columns at once."""
-        result = quietly(lambda: collected(frame.select(*columns)))
-        yield tuple(result[column].to_numpy() for column in columns)
+        return stream_at_once(frame, columns)
 
     def _typed(self, wanted: Wanted, *, keyed: bool) -> pl.LazyFrame:
         types = self._frame.collect_schema()
@@ -119,16 +121,16 @@ def _text(name: str) -> pl.Expr:
 
 
 def _checked(texts: pl.Series) -> pl.Series:
-    """Return the texts, with null for what is no UTF-8: Polars takes texts of Arrow as they are, and would panic."""
+    """Return the texts, null for those that are not UTF-8: Polars takes texts of Arrow as they are, and would panic."""
     try:
         texts.to_arrow().validate(full=True)
-    except Exception:  # some text is none: each is decoded by itself
+    except Exception:  # some text is not UTF-8: each is decoded by itself
         return pl.Series(cells_of_polars(texts), dtype=pl.String)
     return texts
 
 
 def cells_of_polars(column: pl.Series) -> list[Any]:
-    """Return the cells as Python objects; a text that is no UTF-8 is None."""
+    """Return the cells as Python objects; a text that is not UTF-8 is None."""
     if column.dtype in (pl.String, pl.Categorical, pl.Enum):
         return cells_of_arrow(column.cast(pl.String).cast(pl.Binary).to_arrow().cast(pa.large_binary()).view(_TEXT))
     return list(column.to_list())

@@ -1,14 +1,14 @@
-"""Tables of PostgreSQL, read by ADBC: batches of Arrow, and never a row as Python objects.
+"""Tables of PostgreSQL, read by ADBC as Arrow batches, never as Python objects.
 
-Types are those of the server's catalogue. What ADBC hands over in another way, or wraps around, is said in SQL, for
-each cell by itself and so that none can fail: decimals become the nearest float, dates and times beyond the years 1 to
-9999 (and the server's infinities, which ADBC would turn into dates long ago) become the first or the last of these.
+Types are those of the server's catalogue. Types that ADBC changes or wraps are converted in SQL, cell by cell and so
+that none can fail: decimals become the nearest float; dates and times beyond the years 1 to 9999 (and the server's
+infinities, which ADBC would turn into dates long ago) become the first or the last of these.
 
 Every pass reads the same snapshot, taken when the first row is read and held as long as the table, with a lock against
-TRUNCATE, which no snapshot hides: what others write in between is not seen. A forked child may read it too, and does
-not end it. Nothing is run before a charge, not even the planner, which may call functions of a view: the statement is
-only described. Nothing that the server says is shown, because it may quote a cell, and nothing of the address, because
-it may hold a password.
+TRUNCATE, which no snapshot hides: later writes are not seen. A forked child may read it too, and does not end it.
+Nothing runs before a charge, not even the planner, which may call functions of a view: the statement is only described.
+No message of the server is shown, because it may quote a cell, and nothing of the address, because it may hold a
+password.
 """
 
 from __future__ import annotations
@@ -24,8 +24,9 @@ import pyarrow as pa
 from sidelight.errors import SourceError, nearest
 from sidelight.fork_guard import finalize_here, is_inherited, kept_from_children
 from sidelight.records.dates import Calendar
-from sidelight.records.engines.arrow_streams import StreamRows
-from sidelight.records.rows import ColumnType, TypeKind, quietly
+from sidelight.records.engines.arrow import StreamRows
+from sidelight.records.engines.duckdb import quoted
+from sidelight.records.rows import ColumnType, TypeKind, hide_engine_errors
 
 Result = TypeVar("Result")
 
@@ -53,7 +54,7 @@ _COLUMNS = (
 )
 #: Limits on time would fail a release by how many rows there are; each with the first server that knows it.
 _TIME_LIMITS = {"statement_timeout": 0, "idle_in_transaction_session_timeout": 90_600, "transaction_timeout": 170_000}
-#: How long a pass waits for somebody who changes the table, who may himself wait for the end of the snapshot.
+#: How long a pass waits for another transaction, which may itself wait for the end of the snapshot.
 _PATIENCE = "30s"
 #: What a transaction says first: it only reads, and all it reads is of one moment, or each statement of its own.
 _ONE_MOMENT = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY"
@@ -82,7 +83,7 @@ class PostgresRows(StreamRows):
         return self._kinds
 
     def fault(self) -> str:
-        """Return the words for rows that could not be read."""
+        """Return the message for rows that could not be read."""
         return (
             "the PostgreSQL server could not be reached again, or failed while it read the rows; its message is "
             "withheld because it may quote a record: look into its log, check that the table has the columns and types "
@@ -164,13 +165,13 @@ def open_postgres(
             f"the PostgreSQL database is in {encoding}, and one cell of {', '.join(map(repr, texts))} that has no "
             "place in UTF8 would fail a release; copy it into a database made with ENCODING 'UTF8', or declare no texts"
         )
-    columns = ", ".join(f"{_cell(_quoted(name), kinds[name])} AS {_quoted(name)}" for name in read)
-    statement = f"SELECT {columns or '1 AS nothing'} FROM {'.'.join(map(_quoted, place))}"
+    columns = ", ".join(f"{_cell(quoted(name), kinds[name])} AS {quoted(name)}" for name in read)
+    statement = f"SELECT {columns or '1 AS nothing'} FROM {'.'.join(map(quoted, place))}"
     return PostgresRows(Snapshot(address, statement), kinds, dates=dates)
 
 
 def check_postgres(table: str | None) -> None:
-    """Refuse an address without a table: what it has is found out when it is opened."""
+    """Refuse an address without a table."""
     if table is None:
         raise SourceError(
             "a PostgreSQL database holds several tables; say which, as in table='people' or table='public.people', "
@@ -211,7 +212,7 @@ def _place(connection: Any, table: str) -> tuple[str, str]:
 
 
 def _cell(column: str, kind: ColumnType) -> str:
-    """Write a column so that ADBC hands over what its cells say, and no cell fails.
+    """Write a column so that ADBC hands its cells over unchanged, and no cell fails.
 
     Names are those of `pg_catalog`, whatever the search path finds first; a view's functions keep the path of the user.
     """
@@ -238,32 +239,23 @@ def _cell(column: str, kind: ColumnType) -> str:
     return f"CASE WHEN {column} IS NOT NULL THEN {limited} END"
 
 
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
-
-
-class _Before:
-    """Finds the words for what failed before any row."""
-
-    def fault(self) -> str:
-        """Return the words."""
-        return (
-            "the PostgreSQL server refused to describe the table, or to begin reading it; its message is withheld "
-            "because it may quote a record: check by psql that this user may read it, and that nobody is changing it"
-        )
+_REFUSED = (
+    "the PostgreSQL server refused to describe the table, or to begin reading it; its message is withheld because it "
+    "may quote a record: check by psql that this user may read it, and that nobody is changing it"
+)
 
 
 def _described(address: str, ask: Callable[[Any], Result]) -> Result:
-    """Ask the server about a table, on a connection of its own; what it says about a failure is not shown."""
+    """Ask the server about a table on a new connection; its error messages are not shown."""
     connection = _connected(address)
     try:
-        return quietly(lambda: ask(connection), rows=_Before())
+        return hide_engine_errors(lambda: ask(connection), message=_REFUSED)
     finally:
         _close(connection)
 
 
 def _connected(address: str, *, begin: str = _ONE_MOMENT) -> Any:
-    """Open a connection and begin to read; what the server says about a failure is not shown."""
+    """Open a connection and begin a transaction; error messages of the server are not shown."""
     try:
         import adbc_driver_postgresql.dbapi as driver
     except ImportError:
@@ -282,7 +274,7 @@ def _connected(address: str, *, begin: str = _ONE_MOMENT) -> Any:
         )
     begun = False
     try:
-        quietly(lambda: _begin(connection, begin), rows=_Before())
+        hide_engine_errors(lambda: _begin(connection, begin), message=_REFUSED)
         begun = True
     finally:
         if not begun:
@@ -291,7 +283,7 @@ def _connected(address: str, *, begin: str = _ONE_MOMENT) -> Any:
 
 
 def _begin(connection: Any, begin: str) -> None:
-    """Set what comes before any query; all of it holds for this transaction, whoever keeps the connection open."""
+    """Apply the settings of this transaction before any query."""
     server = int(connection.adbc_get_info()["vendor_version"])
     unlimited = [f"{name} TO 0" for name, since in _TIME_LIMITS.items() if server >= since]
     # notices are printed by the library, and a view's function may put a cell into one
@@ -307,7 +299,7 @@ def _say(connection: Any, statement: str) -> None:
 
 
 def _close(open_one: Any) -> None:
-    """Close a connection or a cursor, unless it is a parent's: a child that is forked in the middle has its socket."""
+    """Close a connection or a cursor, unless it is the parent's: a forked child shares its socket."""
     if not is_inherited(open_one):
         with suppress(Exception):
             open_one.close()

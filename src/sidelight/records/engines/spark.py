@@ -1,14 +1,13 @@
 """Spark data frames, plain and Connect: workers code and add up their rows, and only sums come to the driver.
 
-Rows go from Spark to NumPy by Arrow (`mapInArrow`), and are read by the same code that reads an Arrow table: no cast,
-comparison or hash of Spark decides anything about a cell. Where rows are only counted, Spark puts those together whose
-cells are the same bit by bit, and hands each kind over once. The rows of a person are brought together by a shuffle on
-the person's id, with a number of parts that no optimizer changes, and are capped there. Spark takes the result of one
-attempt of each task, the first that ends well, so a task that fails, is tried again or runs twice counts once.
+Rows go from Spark to NumPy by Arrow (`mapInArrow`), and are read by the code that reads an Arrow table: no cast,
+comparison or hash of Spark decides anything about a cell. Where rows are only counted, Spark groups rows whose cells
+are equal bit by bit, and hands each group over once. The rows of a person are brought together by a shuffle on the id,
+with a number of parts that no optimizer changes, and are capped there. Spark uses the result of one successful attempt
+of each task, so a task that fails, is retried or runs twice counts once.
 
-A job that fails says so in words of ours: what a worker raises is withheld where it is raised, because Spark writes it
-to its logs and hands it to the driver. What the frame itself raises (a cast of yours that fails for one cell) Spark
-logs as it does for any job.
+An error of a worker is withheld where it is raised, because Spark logs it and sends it to the driver. What the frame
+itself raises (a failing cast of yours) Spark logs as for any job.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ import warnings
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -29,26 +28,35 @@ from sidelight.errors import SourceError
 from sidelight.fork_guard import finalize_here
 from sidelight.records.cells import number_of
 from sidelight.records.dates import Calendar
-from sidelight.records.engines.arrow_cells import KnownTexts, distinct_of_arrow, ids_of_arrow, numbers_of_arrow
+from sidelight.records.engines.arrow_cells import KnownTexts, batch_of_arrow, distinct_of_arrow
 from sidelight.records.engines.spark_frames import check_deterministic, frame_of, open_path, types_of
-from sidelight.records.rows import BATCH_ROWS, Batch, ColumnType, DistinctTexts, Pinned, TextCells, Wanted, quietly
+from sidelight.records.rows import (
+    BATCH_ROWS,
+    Batch,
+    ColumnType,
+    DistinctTexts,
+    NoExpressions,
+    Pinned,
+    TextCells,
+    Wanted,
+    hide_engine_errors,
+)
 from sidelight.version import VERSION
 
-#: What a worker hands over, as Spark's own word for it.
+#: The Spark schema of a worker's result.
 _STATE = "state binary"
-#: By this Spark tells our jobs from others.
+#: The tag of our jobs in Spark.
 _TAG = "sidelight"
-#: Types of which Spark takes cells for alike only if they are the same bit by bit: no floats (-0.0), no decimals, no
-#: texts that a collation compares.
+#: Types whose cells Spark groups only if they are equal bit by bit: no floats (-0.0), decimals or collated texts.
 _ALIKE = frozenset({"tinyint", "smallint", "int", "bigint", "boolean", "date", "string"})
-#: Bytes of all answers together, and what one counts for at least.
+#: The most bytes of all answers together, and the least size assumed for one.
 _MOST_ANSWERS, _LEAST_ANSWER = 1 << 28, 1 << 16
-#: What the driver must be let take of them, and Spark's words for sizes.
+#: The least result size that the driver must allow, and Spark's units of sizes.
 _LEAST_LIMIT = 2 * _MOST_ANSWERS
 _UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40, "p": 1 << 50}
-#: Bytes of batches that are put together at the most: offsets of texts have 32 bits.
+#: The most bytes of joined batches: offsets of texts have 32 bits.
 _MOST_JOINED = 1 << 30
-#: Blocks that come to a worker at once are fewer than 2 GB as long as Spark hands no more of them over.
+#: The most blocks in one Spark batch, so that it stays below 2 GB.
 _MOST_BLOCKS = 30_000
 _NO_ROWS = (
     "Spark hands no rows over: its workers add them up; write the columns that you need to Parquet and give the folder"
@@ -56,7 +64,7 @@ _NO_ROWS = (
 Item = TypeVar("Item")
 
 
-class SparkRows:
+class SparkRows(NoExpressions):
     """The rows of a Spark data frame."""
 
     name = "spark"
@@ -66,7 +74,7 @@ class SparkRows:
     def __init__(
         self, frame: Any, *, dates: Mapping[str, Calendar] | None = None, folders: frozenset[str] = frozenset()
     ) -> None:
-        # by place: names may be alike but for their case, or hold dots and quotes
+        # by position: names may differ in case only, or hold dots and quotes
         self._places = {name: f"c{place}" for place, name in reversed(list(enumerate(frame.columns)))}
         self._frame = frame
         self._plain = frame.toDF(*(f"c{place}" for place in range(len(frame.columns))))
@@ -77,11 +85,10 @@ class SparkRows:
 
     @property
     def types(self) -> Mapping[str, ColumnType]:
-        """The columns and their types, as Spark's analysis of the frame knows them; no job runs for it."""
         return self._types
 
     def check_records(self) -> None:
-        """Refuse a frame that may be another each time it is read, and workers that cannot add up; before a charge."""
+        """Refuse a frame that is not deterministic, and workers without this library; before a charge."""
         said = str(self._frame.sparkSession.conf.get("spark.sql.execution.arrow.maxRecordsPerBatch", "10000"))
         if not 0 < (int(said) if said.lstrip("-").isdecimal() else 0) <= _MOST_BLOCKS:
             raise SourceError(
@@ -111,7 +118,7 @@ class SparkRows:
         self._checked = True
 
     def fault(self) -> str:
-        """Return the words for a job that failed."""
+        """Return the message for a failed job."""
         return (
             "a Spark job that adds up rows failed, after as many tries as Spark makes; its message is withheld because "
             f"it may quote a record: look for the jobs with the tag '{_TAG}' in Spark's own log, and check that "
@@ -122,22 +129,14 @@ class SparkRows:
         """Refuse: no row leaves Spark."""
         raise SourceError(_NO_ROWS)
 
-    def frame(self, wanted: Wanted) -> None:
-        """Return nothing: Spark's own expressions are not used."""
-        return
-
-    def stream(self, frame: Any, columns: tuple[str, ...]) -> Iterator[tuple[NDArray[np.int64], ...]]:
-        """Refuse: no row leaves Spark."""
-        raise SourceError(_NO_ROWS)
-
     def reduce(self, wanted: Wanted, step: Callable[[Iterator[Batch]], bytes]) -> Iterator[bytes]:
         """Run a step on each partition, where it is, and return the bytes of each once."""
-        task = RowsTask(_places(wanted), wanted, self._dates, self._folders & self._places.keys(), OneBlock(step))
+        task = RowsTask(wanted.names, wanted, self._dates, self._folders & self._places.keys(), OneBlock(step))
         return _collected(_few_enough(self._asked(wanted), step).mapInArrow(task, _STATE), self)
 
-    def reduce_alike(self, wanted: Wanted, step: Callable[[Iterator[Batch]], bytes]) -> Iterator[bytes]:
-        """Let Spark count rows that are alike, where it cannot take two for alike that are not; then as `reduce`."""
-        names = _places(wanted)
+    def reduce_equal(self, wanted: Wanted, step: Callable[[Iterator[Batch]], bytes]) -> Iterator[bytes]:
+        """Let Spark count equal rows, if its equality is exact for these types; then as `reduce`."""
+        names = wanted.names
         if not names or any(self._types[name].native not in _ALIKE for name in names if name not in self._folders):
             return self.reduce(wanted, step)
         grouped = self._asked(wanted).groupBy(*(self._places[name] for name in names)).count()
@@ -147,12 +146,12 @@ class SparkRows:
 
     def pinned(self, wanted: Wanted, step: Callable[[Iterator[Batch]], Iterator[bytes]]) -> Pinned:
         """Run a step on each partition and let Spark keep what it makes, in memory or on the workers' disks."""
-        task = RowsTask(_places(wanted), wanted, self._dates, self._folders & self._places.keys(), step)
+        task = RowsTask(wanted.names, wanted, self._dates, self._folders & self._places.keys(), step)
         return PinnedBlocks(self._asked(wanted).mapInArrow(task, _STATE), self)
 
     def _asked(self, wanted: Wanted) -> Any:
         """Return the wanted columns alone, all rows of a person in one partition."""
-        names = _places(wanted)
+        names = wanted.names
         frame = self._plain.select(*(self._places[name] for name in names))
         if wanted.person is None:
             return frame
@@ -174,15 +173,11 @@ def open_spark_path(path: str, *, dates: Mapping[str, Calendar] | None = None) -
     return SparkRows(frame, dates=dates, folders=folders)
 
 
-def _places(wanted: Wanted) -> tuple[str, ...]:
-    return tuple(dict.fromkeys([*wanted.numbers, *wanted.texts, *filter(None, [wanted.person])]))
-
-
 class PinnedBlocks:
-    """What workers made of their rows, kept by Spark until they are dropped, a job fails, or this object goes."""
+    """Blocks that workers made of their rows, kept by Spark until `drop`, a failed job, or garbage collection."""
 
     def __init__(self, frame: Any, rows: SparkRows) -> None:
-        self._frame, self._rows = quietly(frame.persist, rows=rows), rows
+        self._frame, self._rows = hide_engine_errors(frame.persist, rows=rows), rows
         self._gone = finalize_here(self, _drop, self._frame)
 
     def ask(self, step: Callable[[Iterator[bytes]], bytes]) -> Iterator[bytes]:
@@ -190,7 +185,7 @@ class PinnedBlocks:
         try:
             frame = _few_enough(self._frame, step)
             yield from _collected(frame.mapInArrow(BlocksTask(step), _STATE), self._rows)
-        except BaseException:  # whoever asked may be held by a traceback for long
+        except BaseException:  # a traceback may keep this object alive for long
             self.drop()
             raise
 
@@ -203,17 +198,16 @@ class PinnedBlocks:
 
 
 def _few_enough(frame: Any, step: Any) -> Any:
-    """Put parts together where there are so many that all answers of a step would be too much for the driver.
+    """Coalesce parts if all answers of a step together would exceed spark.driver.maxResultSize (1 GB by default).
 
-    It takes no more than spark.driver.maxResultSize of all of them, 1 GB by default. A frame of fewer parts stays as it
-    is, and the rows of a person stay together.
+    The rows of a person stay together.
     """
     size = max(int(getattr(step, "answer_bytes", 0)), _LEAST_ANSWER)
     return frame.coalesce(max(1, _MOST_ANSWERS // size))
 
 
 def _bytes_of(size: str) -> int:
-    """Return what a size of Spark's settings is in bytes; 0, which is no limit, where nobody can tell.
+    """Return a size of Spark's settings in bytes; 0, no limit, if it is not understood.
 
     >>> _bytes_of("1g"), _bytes_of("512MB"), _bytes_of("1048576"), _bytes_of("0")
     (1073741824, 536870912, 1048576, 0)
@@ -239,13 +233,13 @@ def _collected(frame: Any, rows: SparkRows) -> Iterator[bytes]:
             with suppress(Exception):
                 session.removeTag(_TAG)
 
-    for state in quietly(run, rows=rows):
+    for state in hide_engine_errors(run, rows=rows):
         yield zlib.decompress(state)
 
 
 @dataclass(frozen=True)
 class OneBlock:
-    """A step of one result as one of several."""
+    """A step with one result, as a step with several."""
 
     step: Callable[[Iterator[Batch]], bytes]
 
@@ -256,37 +250,31 @@ class OneBlock:
 
 @dataclass(frozen=True)
 class RowsTask:
-    """What Spark runs on a partition: read the cells of Arrow batches, and run a step on them."""
+    """The task of a partition: read the cells of Arrow batches, and run a step on them."""
 
     names: tuple[str, ...]
     wanted: Wanted
     dates: Mapping[str, Calendar]
     folders: frozenset[str]
     step: Callable[[Iterator[Batch]], Iterator[bytes]]
-    counted: bool = False  # whether a last column says how many rows are like each
+    counted: bool = False  # whether a last column holds the number of equal rows
 
     def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
-        """Return what the step makes, a row for each block."""
         return _rows_of(_silent(self.step(self._read(batches))))
 
     def _read(self, batches: Iterator[Any]) -> Iterator[Batch]:
         known = {name: KnownTexts() for name in self.names}
+        places = {name: place for place, name in enumerate(self.names)}
+        folders = [name for name in self.wanted.numbers if name in self.folders]  # texts, each read by itself
+        own = replace(self.wanted, numbers=tuple(name for name in self.wanted.numbers if name not in self.folders))
         for batch in _joined(batches):
-            columns = dict(zip(self.names, batch.columns[: len(self.names)], strict=True))
-
-            def number(name: str, columns: Mapping[str, Any] = columns) -> NDArray[np.float64]:
-                if name in self.folders:  # texts of the names of folders, each read by itself
-                    read = self.dates[name].of_cell if name in self.dates else number_of
-                    return _each(distinct_of_arrow(columns[name], known[name]), read)
-                return numbers_of_arrow(columns[name], self.dates.get(name))
-
-            yield Batch(
-                batch.num_rows,
-                {name: number(name) for name in self.wanted.numbers},
-                {name: distinct_of_arrow(columns[name], known[name]) for name in self.wanted.texts},
-                None if self.wanted.person is None else ids_of_arrow(columns[self.wanted.person]),
-                batch.columns[-1].to_numpy().astype(np.int64) if self.counted else None,
-            )
+            found = batch_of_arrow(batch, own, places, dates=self.dates, known=known)
+            numbers = dict(found.numbers)
+            for name in folders:
+                read = self.dates[name].of_cell if name in self.dates else number_of
+                numbers[name] = _each(distinct_of_arrow(batch.column(places[name]), known[name]), read)
+            times = batch.columns[-1].to_numpy().astype(np.int64) if self.counted else None
+            yield Batch(batch.num_rows, numbers, found.texts, found.person, times)
 
 
 def _each(texts: TextCells, read: Callable[[Any], float]) -> NDArray[np.float64]:
@@ -297,10 +285,7 @@ def _each(texts: TextCells, read: Callable[[Any], float]) -> NDArray[np.float64]
 
 
 def _joined(batches: Iterator[Any]) -> Iterator[Any]:
-    """Put Spark's batches, of 10,000 rows unless its owner says otherwise, together to as many as a kernel works on.
-
-    Fewer where texts are so long that Arrow could not hold them in one.
-    """
+    """Join Spark's batches (10,000 rows by default) to the size of a kernel's batch, as far as Arrow can hold texts."""
     waiting: list[Any] = []
     rows = size = 0
     for batch in batches:
@@ -322,12 +307,11 @@ def _one(batches: list[Any]) -> Any:
 
 @dataclass(frozen=True)
 class BlocksTask:
-    """What Spark runs on blocks that it keeps."""
+    """The task on kept blocks."""
 
     step: Callable[[Iterator[bytes]], bytes]
 
     def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
-        """Return what the step makes of the blocks of a partition."""
         blocks = (block.as_py() for batch in batches for block in batch.column(0))  # one copy at a time
         return _rows_of(_silent(OneBlock(self.step)(blocks)))  # type: ignore[arg-type]
 
@@ -338,7 +322,7 @@ def _rows_of(blocks: Iterator[bytes]) -> Iterator[Any]:
 
 
 def _silent(items: Iterator[Item]) -> Iterator[Item]:
-    """Go on as long as nothing is raised; what is raised may quote a cell, and Spark would log it and send it on."""
+    """Hide errors, which may quote a cell: Spark would log them and send them to the driver."""
     while True:
         failed = False
         try:
@@ -347,7 +331,7 @@ def _silent(items: Iterator[Item]) -> Iterator[Item]:
                 item = next(items, None)
         except Exception:
             failed = True
-        if failed:  # outside the handler, so that the error is not kept as the context of this one
+        if failed:  # outside the handler, so that the error is not the context of this one
             raise RuntimeError("sidelight could not add up this part; what was raised is withheld")
         if item is None:
             return

@@ -1,7 +1,7 @@
-"""What Spark says about a frame before any job runs: its types, and whether it is the same frame each time it is read.
+"""What Spark knows about a frame before any job runs: its types, and whether it is deterministic.
 
 A statistic may read rows several times, and a failed task is read again. A frame whose rows depend on chance, on time
-or on the order in which parts happen to come is another data set each time: no guarantee is about it, so it is refused.
+or on the order of partitions is a different data set each time, which no guarantee covers: it is refused.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 from sidelight.errors import SourceError
 from sidelight.records.engines.folders import FOLDERS, shown
-from sidelight.records.rows import TWICE, ColumnType, TypeKind
+from sidelight.records.rows import ColumnType, TypeKind, types_by_name
 
 #: Spark's own words for types, up to a bracket or a space.
 _KINDS: dict[str, TypeKind] = {
@@ -25,8 +25,8 @@ _KINDS: dict[str, TypeKind] = {
     "boolean": "boolean",
     "void": "any",
 }
-#: Parts of a plan that choose rows by chance or by the order in which they come, and functions that do, as Spark writes
-#: them. Of ties the order decides, so what numbers rows is among them.
+#: Parts of a plan that choose rows by chance or by their order, and functions that do, as Spark writes them: numbering
+#: rows is among them, because the order of ties decides.
 _CHOOSES = ("Sample", "GlobalLimit", "LocalLimit", "Offset", "Tail", "Deduplicate")
 _CHANCE = (
     *("rand", "randn", "random", "randstr", "uniform", "uuid", "shuffle", "monotonically_increasing_id"),
@@ -36,7 +36,7 @@ _CHANCE = (
     *("collect_list", "collect_set", "array_agg", "listagg", "string_agg", "histogram_numeric"),
     *("current_timestamp", "current_date", "localtimestamp", "now"),
 )
-#: What numbers rows by their order alone, so that ties have one number: their window may end at a row.
+#: Functions that give ties one number: their window may end at a row.
 _RANKS = frozenset({"rank", "dense_rank", "percent_rank", "cume_dist"})
 _WINDOW, _ALL_ROWS = "windowspecdefinition(", "unboundedpreceding$(), unboundedfollowing$()"
 _PARTS = re.compile(rf"^[\s:+\-|]*({'|'.join(_CHOOSES)})\b", re.MULTILINE)
@@ -45,13 +45,9 @@ _CALLS = re.compile(rf"(?<![\w.])({'|'.join(_CHANCE)})\(", re.IGNORECASE)
 
 def types_of(frame: Any, folders: frozenset[str]) -> dict[str, ColumnType]:
     """Return the columns and their types by Spark's analysis of the frame."""
-    types: dict[str, ColumnType] = {}
-    for column in frame.schema.fields:
-        native = column.dataType.simpleString()
-        kind = _KINDS.get(re.split(r"[( ]", native, maxsplit=1)[0], "other")
-        found = FOLDERS if column.name in folders else ColumnType(kind, native)
-        types[column.name] = ColumnType("other", TWICE) if column.name in types else found
-    return types
+    natives = ((column.name, column.dataType.simpleString()) for column in frame.schema.fields)
+    kinds = ((name, native, _KINDS.get(re.split(r"[( ]", native, maxsplit=1)[0], "other")) for name, native in natives)
+    return types_by_name((name, FOLDERS if name in folders else ColumnType(kind, each)) for name, each, kind in kinds)
 
 
 def check_deterministic(frame: Any) -> None:
@@ -63,7 +59,7 @@ def check_deterministic(frame: Any) -> None:
     reason = ""
     try:
         reason = _chance_in(frame)
-    except Exception:  # a plan that cannot be written down cannot be looked at
+    except Exception:  # a plan without a text cannot be checked
         reason = "a plan that Spark does not show"
     if reason:
         raise SourceError(
@@ -90,7 +86,7 @@ def _chance_in(frame: Any) -> str:
 
 
 def _counts_rows_in_order(plan: str) -> bool:
-    """Return whether a window begins or ends at a row: of rows that tie, the order in which they come decides.
+    """Return whether a window begins or ends at a row, so that the order of ties decides.
 
     >>> _counts_rows_in_order("rank(k#1) windowspecdefinition(k#1 ASC, specifiedwindowframe(RowFrame, a, b)) AS x#2")
     False
@@ -108,7 +104,7 @@ def _counts_rows_in_order(plan: str) -> bool:
 
 
 def _function(text: str) -> str:
-    """Return the name of the call that a text ends with; nothing if it does not end with one."""
+    """Return the name of the call at the end of a text; empty if there is none."""
     text, open_brackets = text.rstrip(), 0
     for place in range(len(text) - 1, -1, -1):
         open_brackets += (text[place] == ")") - (text[place] == "(")
@@ -119,7 +115,7 @@ def _function(text: str) -> str:
 
 
 def _analyzed(explained: str) -> str:
-    """Return the part of an explanation that says what was asked for."""
+    """Return the analyzed plan of an explanation."""
     return explained.partition("== Analyzed Logical Plan ==")[2].partition("== Optimized Logical Plan ==")[0]
 
 
@@ -202,5 +198,5 @@ def _session(builder: Any) -> Any:
         .config("spark.ui.enabled", "false")
         .getOrCreate()
     )
-    found.sparkContext.setLogLevel("OFF")  # what fails is said in words of ours
+    found.sparkContext.setLogLevel("OFF")  # failures are reported by us
     return found

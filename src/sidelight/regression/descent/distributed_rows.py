@@ -19,10 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sidelight.aggregates.coding import CodeArrays
-from sidelight.aggregates.collect import RowsThatCount
-from sidelight.aggregates.states import state_from_bytes, state_to_bytes
+from sidelight.aggregates.collect import RowsThatCount, state_from_bytes, state_to_bytes
 from sidelight.progress import progress
-from sidelight.records.rows import KEPT_BLOCK_BYTES, Batch, Pinned, ReducesAway
+from sidelight.records.rows import KEPT_BLOCK_BYTES, Batch, DistributedRows, Pinned
 from sidelight.regression.descent.geometry import Floats
 from sidelight.regression.descent.integer_rows import GeometryMap, Integers
 from sidelight.regression.descent.mapped_rows import coded_block, mapped_block, sum_of_block
@@ -37,7 +36,7 @@ Decoded = Callable[[Iterable[CodeArrays]], Iterator[tuple[Any, NDArray[Any]]]]
 class DistributedExamples:
     """Distributed examples: where they are, which rows count, and how one becomes bounded numbers."""
 
-    place: ReducesAway
+    place: DistributedRows
     counted: RowsThatCount
     decoded: Decoded
     policy: RowPolicy

@@ -16,12 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 
-from sidelight.aggregates.coding import Coding, SideBySide
+from sidelight.aggregates.coding import Coding, CombinedCoding
 from sidelight.aggregates.collect import coded_rows, rows_that_count
 from sidelight.errors import SchemaError, nearest
 from sidelight.predictions import PublicData
 from sidelight.records import Category, Number, Schema, Table
-from sidelight.records.rows import ReducesAway, Wanted
+from sidelight.records.rows import DistributedRows, Wanted
 from sidelight.regression.descent.distributed_rows import DistributedExamples
 from sidelight.regression.losses import Floats
 from sidelight.regression.model_predictions import Predictions, refuse_private_rows
@@ -132,7 +132,7 @@ class TableEncoding(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # s
 
         A missing number counts as the middle of its range, a label that is not listed as none.
         """
-        coding = SideBySide(self.encoder.codings)
+        coding = CombinedCoding(self.encoder.codings)
         wanted = Wanted(numbers=coding.numbers, texts=coding.texts)
         blocks: list[Any] = []
         for batch in table.rows.batches(wanted):
@@ -213,7 +213,7 @@ class TableExamples:
     @cached_property
     def coding(self) -> Coding:
         """How a row becomes integers: its features, then its target."""
-        return SideBySide((*self.encoding.encoder.codings, coding_of(self.target)))
+        return CombinedCoding((*self.encoding.encoder.codings, coding_of(self.target)))
 
     @property
     def features(self) -> int:
@@ -231,7 +231,7 @@ class TableExamples:
 
     def for_sums(self, table: Table, policy: RowPolicy) -> StreamedRows | DistributedExamples:
         """Return the bounded records for sums alone; of distributed rows what their workers are to do."""
-        if not isinstance(table.rows, ReducesAway):
+        if not isinstance(table.rows, DistributedRows):
             return self.bounded(table, policy)
         return DistributedExamples(table.rows, rows_that_count(table, self.coding), self.decoder, policy)
 

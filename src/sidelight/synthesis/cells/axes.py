@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from sidelight.aggregates.coding import CategoryCoding, CodeArrays, Coding, Keep, SideBySide
+from sidelight.aggregates.coding import CategoryCoding, CodeArrays, Coding, CombinedCoding, Keep
 from sidelight.errors import RangeError, SchemaError
 from sidelight.noise import Source
 from sidelight.noise.integers_and_coins import integers_below
@@ -311,4 +311,4 @@ def domain_of(axes: Sequence[Axis]) -> Domain:
 
 def coding_of(axes: Sequence[Axis]) -> Coding:
     """Return the coding of a whole row."""
-    return axes[0].coding if len(axes) == 1 else SideBySide(tuple(axis.coding for axis in axes))
+    return axes[0].coding if len(axes) == 1 else CombinedCoding(tuple(axis.coding for axis in axes))

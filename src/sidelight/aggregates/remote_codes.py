@@ -1,9 +1,8 @@
-"""Ordered codes of rows that stay where they are: counts of buckets first, then the buckets that somebody asks for.
+"""Ordered codes of distributed rows: counts of buckets first, then the codes of the buckets that are needed.
 
-Workers code the rows once, cap those of persons, and keep the codes as sorted blocks (`records.rows.Pinned`). What
-comes here is how many codes lie in each of many buckets; a bucket that an answer needs is cut again, until it holds few
-codes, which come with their counts and with those of the buckets beside it, where a search looks next: most answers
-need no pass of their own. The answers are those of all codes in one array.
+Workers code the rows once, cap those of persons, and keep sorted blocks (`records.rows.Pinned`). Only counts of buckets
+come here; a bucket that an answer needs is divided until it holds few codes, fetched with those of its neighbours: most
+answers need no pass of their own. The answers equal those of all codes in one array.
 """
 
 from __future__ import annotations
@@ -15,18 +14,17 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
-from sidelight.aggregates.coding import CodeArrays, Coding
-from sidelight.aggregates.collect import RowsThatCount
-from sidelight.aggregates.ranks import Codes
-from sidelight.aggregates.states import state_from_bytes, state_to_bytes
+from sidelight.aggregates.coding import CodeArrays, Coding, cells_of
+from sidelight.aggregates.collect import RowsThatCount, state_from_bytes, state_to_bytes
+from sidelight.aggregates.ranks import OrderedCodes
 from sidelight.errors import SourceError
-from sidelight.records.rows import Batch, Pinned, ReducesAway
+from sidelight.records.rows import Batch, DistributedRows, Pinned
 
-#: Codes to a block that a worker keeps, in bytes eight times as many.
+#: Codes per block that a worker keeps, eight bytes each.
 _BLOCK = 1 << 16
-#: Buckets of the whole range, and of a bucket that is cut again.
+#: Buckets of the whole range, and of a bucket that is divided again.
 _ROOT, _MORE = 1 << 16, 1 << 10
-#: A bucket of so many codes is asked for whole, and so many codes on each side of it with it.
+#: A bucket of at most this many codes is fetched whole, with as many codes on each side of it.
 _FEW = 1 << 15
 
 Edge = tuple[int, int]
@@ -34,13 +32,12 @@ Edge = tuple[int, int]
 
 @dataclass(frozen=True)
 class SortedBlocks:
-    """What a worker does first: code its rows and keep the last code of each that counts, sorted, block by block."""
+    """The first step of a worker: code its rows and keep the last code of each counted row in sorted blocks."""
 
     rows: RowsThatCount
-    groups: tuple[int, ...] | None = None  # how many labels each code before the last has, if those name a group
+    groups: tuple[int, ...] | None = None  # the number of labels of each code before the last, if those name a group
 
     def __call__(self, batches: Iterator[Batch]) -> Iterator[bytes]:
-        """Return the blocks as bytes."""
         waiting: list[NDArray[np.int64]] = []
         for codes in self.rows(batches):
             waiting.append(codes[-1] if self.groups is None else self._in_groups(codes))
@@ -50,13 +47,10 @@ class SortedBlocks:
         yield from _blocks(waiting)
 
     def _in_groups(self, codes: CodeArrays) -> NDArray[np.int64]:
-        """Put the codes of each group behind those of the groups before it."""
+        """Shift the codes of each group behind those of the groups before it."""
         assert self.groups is not None
         first, last = self.rows.coding.ranges[-1]
-        cell = np.zeros(len(codes[-1]), np.int64)
-        for axis, size in zip(codes[:-1], self.groups, strict=True):
-            cell = cell * size + axis
-        return cell * (last - first + 1) + (codes[-1] - first)
+        return cells_of(codes, self.groups, len(codes[-1])) * (last - first + 1) + (codes[-1] - first)
 
 
 def _blocks(parts: list[NDArray[np.int64]]) -> Iterator[bytes]:
@@ -71,11 +65,10 @@ def _read(blocks: Iterable[bytes]) -> Iterator[NDArray[np.int64]]:
 
 
 @dataclass(frozen=True)
-class Ends:
-    """Ask for how many codes there are, the smallest and the largest."""
+class EndsRequest:
+    """Request the number of codes, the smallest and the largest."""
 
     def __call__(self, blocks: Iterator[bytes]) -> bytes:
-        """Answer for the blocks of one part."""
         found = [(len(codes), int(codes[0]), int(codes[-1])) for codes in _read(blocks) if len(codes)]
         return state_to_bytes((sum(each[0] for each in found), *_ends(found)))
 
@@ -86,7 +79,7 @@ def _ends(found: list[tuple[int, int, int]]) -> Edge:
 
 
 @dataclass(frozen=True)
-class Cut:
+class BucketRange:
     """A range of codes from `low` on, in `buckets` of 2**shift codes each."""
 
     low: int
@@ -95,7 +88,7 @@ class Cut:
 
     @property
     def high(self) -> int:
-        """The end, itself left out."""
+        """The end, exclusive."""
         return self.low + (self.buckets << self.shift)
 
     def bucket(self, at: int) -> Edge:
@@ -105,13 +98,12 @@ class Cut:
 
 
 @dataclass(frozen=True)
-class Count:
-    """Ask how many codes lie in each bucket of a range."""
+class CountRequest:
+    """Request the number of codes in each bucket of a range."""
 
-    cut: Cut
+    cut: BucketRange
 
     def __call__(self, blocks: Iterator[bytes]) -> bytes:
-        """Answer for the blocks of one part."""
         counts = np.zeros(self.cut.buckets, np.int64)
         for block in _read(blocks):
             inside = _between(block, self.cut.low, self.cut.high)
@@ -122,14 +114,13 @@ class Count:
 
 
 @dataclass(frozen=True)
-class Between:
-    """Ask for the distinct codes of a range and how many there are of each."""
+class RangeRequest:
+    """Request the distinct codes of a range and their counts."""
 
     low: int
     high: int
 
     def __call__(self, blocks: Iterator[bytes]) -> bytes:
-        """Answer for the blocks of one part."""
         codes = [_between(block, self.low, self.high) for block in _read(blocks)]
         distinct, counts = np.unique(np.concatenate([np.empty(0, np.int64), *codes]), return_counts=True)
         return state_to_bytes((distinct, counts.astype(np.int64)))
@@ -145,10 +136,10 @@ def _between(block: NDArray[np.int64], low: int, high: int) -> NDArray[np.int64]
 
 @dataclass(eq=False)
 class _Node:
-    """A range of codes that is cut into buckets, and the number of codes before it and before each bucket."""
+    """A range of codes in buckets, and the number of codes before it and before each bucket."""
 
     before: int
-    cut: Cut
+    cut: BucketRange
     cumulative: NDArray[np.int64]
     children: dict[int, _Node] = field(default_factory=dict)
 
@@ -173,26 +164,24 @@ class _Run:
         return self.before + int(self.cumulative[-1])
 
 
-class AwayCodes(Codes):
-    """A multiset of codes that workers hold: `size`, `span` and `atom_at` as of codes in one array."""
+class RemoteCodes(OrderedCodes):
+    """A multiset of codes that workers hold, with the interface of `OrderedCodes`."""
 
     __slots__ = ("_pinned", "_root", "_runs", "_size")
 
     def __init__(self, pinned: Pinned) -> None:
         self._pinned = pinned
         self._runs: list[_Run] = []
-        ends = [state_from_bytes(part) for part in pinned.ask(Ends())]
+        ends = [state_from_bytes(part) for part in pinned.ask(EndsRequest())]
         self._size: int = sum(each[0] for each in ends)
         low, high = _ends(ends)
         self._root = self._cut(0, _cut(low, high + 1, _ROOT))
 
     @property
     def size(self) -> int:
-        """The number of records: private."""
         return self._size
 
     def span(self, code: int) -> tuple[int, int]:
-        """Return how many records have a smaller code, and how many a code at most this large."""
         root = self._root
         if not root.cut.low <= code < root.cut.high:
             end = 0 if code < root.cut.low else self._size
@@ -213,8 +202,7 @@ class AwayCodes(Codes):
         here = at < len(run.codes) and int(run.codes[at]) == code
         return run.before + int(run.cumulative[at]), run.before + int(run.cumulative[at + here])
 
-    def atom_at(self, k: int) -> tuple[int, int, int]:
-        """Return the k-th smallest code, k = 1..size, and its span."""
+    def tie_at(self, k: int) -> tuple[int, int, int]:
         run = next((each for each in self._runs if each.before < k <= each.until), None)
         if run is None:
             node, place = self._root, -1
@@ -231,24 +219,24 @@ class AwayCodes(Codes):
         return int(run.codes[at]), run.before + int(run.cumulative[at]), run.before + int(run.cumulative[at + 1])
 
     def _child(self, node: _Node, place: int) -> _Node:
-        """Return a bucket of many codes, cut again."""
+        """Return a bucket of many codes, divided again."""
         if place not in node.children:
             node.children[place] = self._cut(node.span(place)[0], _cut(*node.cut.bucket(place), _MORE))
         return node.children[place]
 
-    def _cut(self, before: int, cut: Cut) -> _Node:
+    def _cut(self, before: int, cut: BucketRange) -> _Node:
         counts = np.zeros(cut.buckets, np.int64)
-        for part in self._pinned.ask(Count(cut)):
+        for part in self._pinned.ask(CountRequest(cut)):
             counts += state_from_bytes(part)
         return _Node(before, cut, _cumulative(counts))
 
     def _fetch(self, node: _Node, place: int) -> _Run:
-        """Ask for the codes of a bucket, and of those beside it that hold few codes together."""
+        """Fetch the codes of a bucket, and of neighbouring buckets that hold few codes together."""
         before, until = (int(each) for each in node.cumulative[place : place + 2])
         first = min(place, int(node.cumulative.searchsorted(np.int64(before - _FEW))))
         last = max(place, int(node.cumulative.searchsorted(np.int64(until + _FEW), side="right")) - 2)
         low, high = node.cut.bucket(first)[0], node.cut.bucket(last)[1]
-        found = [state_from_bytes(part) for part in self._pinned.ask(Between(low, high))]
+        found = [state_from_bytes(part) for part in self._pinned.ask(RangeRequest(low, high))]
         codes = np.concatenate([np.empty(0, np.int64), *(each[0] for each in found)])
         counts = np.concatenate([np.empty(0, np.int64), *(each[1] for each in found)])
         distinct, at = np.unique(codes, return_inverse=True)
@@ -259,63 +247,62 @@ class AwayCodes(Codes):
         return run
 
     def __repr__(self) -> str:
-        return "AwayCodes(private)"
+        return "RemoteCodes(private)"
 
 
-def away_codes(rows: ReducesAway, counted: RowsThatCount) -> AwayCodes:
-    """Let workers code and keep the rows that count, and return their codes; what is kept goes with them."""
-    return AwayCodes(rows.pinned(counted.wanted, SortedBlocks(counted)))
+def remote_codes(rows: DistributedRows, counted: RowsThatCount) -> RemoteCodes:
+    """Let workers code and keep the rows that count, and return their codes, which own the kept blocks."""
+    return RemoteCodes(rows.pinned(counted.wanted, SortedBlocks(counted)))
 
 
-def away_codes_by_group(rows: ReducesAway, counted: RowsThatCount, shape: tuple[int, ...]) -> tuple[Codes, ...]:
+def remote_codes_by_group(
+    rows: DistributedRows, counted: RowsThatCount, shape: tuple[int, ...]
+) -> tuple[OrderedCodes, ...]:
     """Return the codes of each group, in the order of the cells: ranges of one multiset that workers keep."""
     first, last = counted.coding.ranges[-1]
     width = last - first + 1
     if not fits_in_groups(counted.coding, shape):
         raise SourceError("the codes of all groups do not fit into 63 bits; declare bounds and a granularity")
-    whole = AwayCodes(rows.pinned(counted.wanted, SortedBlocks(counted, shape)))
+    whole = RemoteCodes(rows.pinned(counted.wanted, SortedBlocks(counted, shape)))
     return tuple(GroupCodes(whole, cell * width, width, first) for cell in range(prod(shape)))
 
 
 def fits_in_groups(coding: Coding, shape: tuple[int, ...]) -> bool:
-    """Tell whether the codes of so many groups can stand one group behind the other: a public fact."""
+    """Return whether the codes of all groups fit into 63 bits one group after the other: a public fact."""
     first, last = coding.ranges[-1]
     return prod(shape) * (last - first + 1) < 1 << 63
 
 
-class GroupCodes(Codes):
-    """The codes of one group: those from `start` on, `width` of them, which count from `first`."""
+class GroupCodes(OrderedCodes):
+    """The codes of one group: `width` codes from `start` on, which stand for `first` and up."""
 
     __slots__ = ("_before", "_first", "_size", "_start", "_whole")
 
-    def __init__(self, whole: AwayCodes, start: int, width: int, first: int) -> None:
+    def __init__(self, whole: RemoteCodes, start: int, width: int, first: int) -> None:
         self._whole, self._start, self._first = whole, start, first
         self._before = whole.span(start)[0]
         self._size = whole.span(start + width)[0] - self._before
 
     @property
     def size(self) -> int:
-        """The number of records: private."""
         return self._size
 
     def span(self, code: int) -> tuple[int, int]:
-        """Return how many records have a smaller code, and how many a code at most this large."""
         before, until = self._whole.span(self._start + code - self._first)
         return before - self._before, until - self._before
 
-    def atom_at(self, k: int) -> tuple[int, int, int]:
-        """Return the k-th smallest code, k = 1..size, and its span."""
-        code, before, until = self._whole.atom_at(k + self._before)
+    def tie_at(self, k: int) -> tuple[int, int, int]:
+        code, before, until = self._whole.tie_at(k + self._before)
         return code - self._start + self._first, before - self._before, until - self._before
 
     def __repr__(self) -> str:
         return "GroupCodes(private)"
 
 
-def _cut(low: int, high: int, buckets: int) -> Cut:
-    """Cut a range into at most so many buckets of a power of two."""
+def _cut(low: int, high: int, buckets: int) -> BucketRange:
+    """Divide a range into at most this many buckets of a power of two."""
     shift = max(0, (-(-(high - low) // buckets) - 1).bit_length())
-    return Cut(low, shift, max(1, -(-(high - low) // (1 << shift))))
+    return BucketRange(low, shift, max(1, -(-(high - low) // (1 << shift))))
 
 
 def _cumulative(counts: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -10,10 +10,10 @@ import pytest
 from numpy.typing import NDArray
 
 from away_rows import Blocks
-from sidelight.aggregates.away_codes import AwayCodes, _blocks, fits_in_groups
 from sidelight.aggregates.coding import NumberCoding
 from sidelight.aggregates.collect_ranks import encoding_of
 from sidelight.aggregates.ranks import SortedCodes
+from sidelight.aggregates.remote_codes import RemoteCodes, _blocks, fits_in_groups
 from sidelight.grid import Grid
 from sidelight.records import Number
 
@@ -31,10 +31,10 @@ CODES: dict[str, NDArray[np.int64]] = {
 }
 
 
-def away(codes: NDArray[np.int64], parts: int) -> tuple[AwayCodes, Blocks]:
+def away(codes: NDArray[np.int64], parts: int) -> tuple[RemoteCodes, Blocks]:
     mixed = RNG.permutation(codes)
     blocks = Blocks([list(_blocks([part])) for part in np.array_split(mixed, parts)])
-    return AwayCodes(blocks), blocks
+    return RemoteCodes(blocks), blocks
 
 
 @pytest.mark.parametrize(("name", "parts"), [*product(CODES, [1, 4])])
@@ -45,7 +45,7 @@ def test_answers_are_those_of_one_array(name: str, parts: int) -> None:
     assert found.size == expected.size
     if expected.size:
         ranks = {1, expected.size, *RNG.integers(1, expected.size + 1, 60).tolist()}
-        assert [found.atom_at(k) for k in ranks] == [expected.atom_at(k) for k in ranks]
+        assert [found.tie_at(k) for k in ranks] == [expected.tie_at(k) for k in ranks]
     asked = {*codes[:20].tolist(), *(codes[:20] // 2).tolist(), *(int(each) for each in RNG.integers(-99, 99, 20))}
     asked |= {ENDS.min, ENDS.max, 0}
     assert [found.span(code) for code in asked] == [expected.span(code) for code in asked]
@@ -54,14 +54,14 @@ def test_answers_are_those_of_one_array(name: str, parts: int) -> None:
 def test_a_search_around_a_rank_asks_a_few_times() -> None:
     found, blocks = away(RNG.integers(0, 2**40, 200_000), 3)
     for step in range(14):
-        found.atom_at(100_000 + 2**step)
-        found.atom_at(100_000 - 2**step)
+        found.tie_at(100_000 + 2**step)
+        found.tie_at(100_000 - 2**step)
     assert blocks.asked <= 4  # ends, the first buckets, and those around the rank
 
 
 def test_only_what_is_asked_for_comes() -> None:
     found, _ = away(RNG.integers(0, 2**40, 400_000), 3)
-    found.atom_at(200_000)
+    found.tie_at(200_000)
     assert sum(len(run.codes) for run in found._runs) < 110_000
 
 

@@ -1,26 +1,146 @@
-"""What all expressions can do, whatever they are: be compared, calculated with, joined, checked, and written."""
+"""What all expressions share: comparison, arithmetic, logic, checks against a schema, and their text."""
 
 from __future__ import annotations
 
+import datetime
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from fractions import Fraction
-from typing import Any, ClassVar, Literal, NoReturn
+from math import gcd, lcm
+from typing import Any, ClassVar, Literal, NoReturn, TypeAlias
 
-from sidelight.errors import SchemaError
+from sidelight.errors import SchemaError, nearest
 from sidelight.grid import CODE_LIMIT
-from sidelight.records.dates import DateLike, looks_like_a_date
-from sidelight.records.numbers import Real, exact_number, number_text
+from sidelight.records.columns import Number
+from sidelight.records.dates import Calendar, Date, DateLike, looks_like_a_date
+from sidelight.records.numbers import LARGEST_FLOAT, Real, exact_number, nearest_float, number_text
 from sidelight.records.schema import Schema
-from sidelight.records.shapes import Constant, Reals, Shape, Steps, Truths, constant, shape_word
 
-#: How strongly things bind in the text form.
+# The shape of an expression is what it evaluates to: truths, labels, whole numbers of a public step, or floats.
+
+
+#: A public constant: a number, or a label.
+Constant: TypeAlias = Fraction | str
+
+
+@dataclass(frozen=True)
+class TruthShape:
+    """True, false or unknown."""
+
+
+@dataclass(frozen=True)
+class LabelShape:
+    """One of these texts, or missing."""
+
+    labels: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class StepShape:
+    """A whole number of steps from first to last, or missing: value = code * step. A date has a calendar."""
+
+    step: Fraction
+    first: int
+    last: int
+    calendar: Calendar | None = None
+
+
+@dataclass(frozen=True)
+class RealShape:
+    """A float between the column's bounds, or missing."""
+
+
+Shape = TruthShape | LabelShape | StepShape | RealShape
+
+
+def constant(value: Any) -> Constant:
+    """Read a public constant: a text or a boolean is a label, everything else an exact number."""
+    if isinstance(value, str):
+        if not value:
+            raise SchemaError("an empty text is not a label; ask for missing cells with .is_missing()")
+        return str.__str__(value)  # of a subclass nothing is left: its methods would meet private cells
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, datetime.date):
+        return value.isoformat()
+    if value is None:
+        raise SchemaError("None is not a constant; ask for missing cells with .is_missing()")
+    return exact_number(value, name="a constant of an expression")
+
+
+def number_shape(number: Number) -> StepShape | RealShape:
+    """Return what a number column gives: whole numbers of its granularity, or floats where none is declared."""
+    step = number.granularity
+    if step is None:
+        return RealShape()
+    half = Fraction(1, 2)
+    low = -CODE_LIMIT if number.lower is None else (number.lower / step + half).__floor__()
+    high = CODE_LIMIT if number.upper is None else (number.upper / step + half).__floor__()
+    calendar = number.calendar if isinstance(number, Date) else None
+    return StepShape(step, max(low, -CODE_LIMIT), min(high, CODE_LIMIT), calendar)
+
+
+def code_table(found: Shape, constants: Iterable[Constant], *, where: str) -> list[int | Fraction]:
+    """Return where each constant lies among the codes of labels or numbers; a label that is none is an error."""
+    if isinstance(found, LabelShape):
+        places = {label: place for place, label in enumerate(found.labels)}
+        wanted = [each if isinstance(each, str) else number_text(each) for each in constants]
+        for label in wanted:
+            if label not in places:
+                raise SchemaError(f"{where}: {label!r} is not among the declared labels; {nearest(label, places)}")
+        return [places[label] for label in wanted]
+    numbers = [number_in(found, each, where=where) for each in constants]
+    return [each / found.step if isinstance(found, StepShape) else nearest_double(each) for each in numbers]
+
+
+def number_in(found: Shape, value: Constant, *, where: str) -> Fraction:
+    """Return a constant that a number is compared with: itself, or what a calendar makes of a date."""
+    if not isinstance(value, str):
+        return value
+    if isinstance(found, StepShape) and found.calendar is not None:
+        return found.calendar.of_constant(value, where=where)
+    raise SchemaError(f"{where}: {value!r} is a label, and a number is needed")
+
+
+def nearest_double(number: Fraction) -> Fraction:
+    """Return what floats are compared with: the float that a source holds for this number; itself beyond all floats.
+
+    >>> nearest_double(Fraction(1, 10)) == Fraction(0.1)
+    True
+    """
+    return Fraction(nearest_float(number)) if abs(number) <= LARGEST_FLOAT else number
+
+
+def common_step(values: Iterable[Fraction]) -> Fraction:
+    """Return the largest number of which all are multiples; 1 if all are 0.
+
+    >>> common_step([Fraction(1, 2), Fraction(3, 4)])
+    Fraction(1, 4)
+    """
+    given = [value for value in values if value]
+    if not given:
+        return Fraction(1)
+    return Fraction(gcd(*(value.numerator for value in given)), lcm(*(value.denominator for value in given)))
+
+
+def factors(left: StepShape, right: StepShape) -> tuple[int, int]:
+    """Return by what the codes of both are multiplied to count the common step."""
+    step = common_step([left.step, right.step])
+    return int(left.step / step), int(right.step / step)
+
+
+def shape_word(found: Shape) -> str:
+    """Return a word for a message."""
+    return {TruthShape: "a condition", LabelShape: "labels"}.get(type(found), "a number")
+
+
+#: Binding strengths in the text form.
 OR, AND, NOT, COMPARE, SUM, PRODUCT, ATOM = range(1, 8)
 
 
 class Expression:
-    """What all expressions can do. They are compared by `same_as`, because `==` makes a new expression."""
+    """The base of all expressions. They are compared by `same_as`, because `==` makes a new expression."""
 
     #: The kinds of expressions by name: they are made of one another, in a module above this one.
     _kinds: ClassVar[dict[str, Callable[..., Expression]]] = {}
@@ -98,7 +218,7 @@ class Expression:
         >>> print(col("age").cut([0, 18, 65], outside="drop"))
         cut(age, [0, 18, 65], outside="drop")
         """
-        return made("Cut", self, tuple(map(_edge, edges)), outside)
+        return made("CutExpression", self, tuple(map(_edge, edges)), outside)
 
     def is_missing(self) -> Expression:
         """Return whether there is no value, after the column's own policy for missing cells."""
@@ -218,12 +338,12 @@ def quoted(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
 
 
-def steps_of(part: Expression, schema: Schema) -> Steps:
+def steps_of(part: Expression, schema: Schema) -> StepShape:
     """Return the steps of a number that is calculated with; a mistake is an error that names it."""
     found = part.shape(schema)
-    if isinstance(found, Steps) and max(abs(found.first), abs(found.last)) < CODE_LIMIT:
+    if isinstance(found, StepShape) and max(abs(found.first), abs(found.last)) < CODE_LIMIT:
         return found
-    if isinstance(found, (Reals, Steps)):
+    if isinstance(found, (RealShape, StepShape)):
         name = part.columns[0] if part.columns else str(part)
         raise SchemaError(
             f"arithmetic is done on whole numbers of steps; declare Number({name!r}, lower=..., upper=..., "
@@ -232,25 +352,25 @@ def steps_of(part: Expression, schema: Schema) -> Steps:
     raise SchemaError(f"{part} gives {shape_word(found)}, and arithmetic needs numbers")
 
 
-def number_of(part: Expression, schema: Schema, verb: str) -> Steps | Reals:
+def number_of(part: Expression, schema: Schema, verb: str) -> StepShape | RealShape:
     """Return the shape of a number; `verb` says what cannot be done to anything else."""
     found = part.shape(schema)
-    if not isinstance(found, (Steps, Reals)):
+    if not isinstance(found, (StepShape, RealShape)):
         raise SchemaError(f"{part} gives {shape_word(found)} and cannot be {verb}; a number is needed")
     return found
 
 
-def scaled(found: Steps, factor: Fraction) -> Steps:
+def scaled(found: StepShape, factor: Fraction) -> StepShape:
     """Return steps multiplied by a public factor."""
     if factor > 0:
-        return Steps(found.step * factor, found.first, found.last)
-    return Steps(found.step * -factor, -found.last, -found.first)
+        return StepShape(found.step * factor, found.first, found.last)
+    return StepShape(found.step * -factor, -found.last, -found.first)
 
 
-def conditions_of(whole: Expression, schema: Schema) -> Truths:
+def conditions_of(whole: Expression, schema: Schema) -> TruthShape:
     """Check that all parts are conditions."""
     for part in whole.parts:
         found = part.shape(schema)
-        if not isinstance(found, Truths):
+        if not isinstance(found, TruthShape):
             raise SchemaError(f"{part} gives {shape_word(found)}, and a condition is needed; compare it with something")
-    return Truths()
+    return TruthShape()
