@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from sidelight.errors import RangeError, SchemaError
 from sidelight.guarantees import Amount, ApproxDP, Claims, Neighbours, decimal_text, exact, positive
 from sidelight.guarantees.conversions import gdp_within
+from sidelight.mechanisms.additive import priced_normals
 from sidelight.mechanisms.price import DrawPrice
-from sidelight.mechanisms.priced_draws import priced_normals
 from sidelight.noise import Source
 from sidelight.records import Number, Schema, Table
 from sidelight.regression.least_squares_codes import LeastSquaresCodes, least_squares_codes

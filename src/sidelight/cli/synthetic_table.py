@@ -12,8 +12,8 @@ from sidelight.errors import RangeError, SourceError, nearest
 from sidelight.release import Release
 from sidelight.report import check_writable, whole_file
 from sidelight.synthesis import Synthetic
-from sidelight.synthesis.cells.axes import Within
-from sidelight.synthesis.output.stored import stored_table
+from sidelight.synthesis.axes import Within
+from sidelight.synthesis.released import stored_table
 
 ENDINGS = (".csv", ".parquet")
 

@@ -19,11 +19,10 @@ from sidelight.aggregates.bounded import Bounded
 from sidelight.aggregates.mapped_vector import affine
 from sidelight.errors import SchemaError
 from sidelight.guarantees import Neighbours
-from sidelight.mechanisms.additive import SymmetricGaussianNoise
+from sidelight.mechanisms.additive import SymmetricGaussianNoise, priced_gaussian
 from sidelight.mechanisms.goe_norm import goe_norm_quantile
 from sidelight.mechanisms.objective_perturbation import on_grid
 from sidelight.mechanisms.price import DrawPrice
-from sidelight.mechanisms.priced_draws import priced_gaussian
 from sidelight.noise import Source
 from sidelight.privacy_page import Feature, PublishedReport
 from sidelight.privacy_page.build import FitConstants, chi_upper, report_quantiles

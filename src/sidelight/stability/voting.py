@@ -18,8 +18,8 @@ import numpy as np
 from sidelight.aggregates import cell_counts
 from sidelight.errors import RangeError, SchemaError
 from sidelight.guarantees import Amount, Claims, Neighbours, PureDP, decimal_text, exact, positive
+from sidelight.mechanisms.additive import priced_laplace
 from sidelight.mechanisms.price import DrawPrice
-from sidelight.mechanisms.priced_draws import priced_laplace
 from sidelight.mechanisms.tests_and_bounds import LaplaceTest
 from sidelight.noise import Source, below
 from sidelight.records import Category, Number, Schema, Table

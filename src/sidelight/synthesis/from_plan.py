@@ -12,7 +12,7 @@ from sidelight.predictions import PublicData
 from sidelight.session import Query
 from sidelight.synthesis import Synthetic, SyntheticTable, Workload, marginals, prefixes, ranges
 from sidelight.synthesis.engine_choice import Engine
-from sidelight.synthesis.output.stored import stored_table
+from sidelight.synthesis.released import stored_table
 
 ENGINES: tuple[str, ...] = get_args(Engine)
 _AMOUNTS = ("rho", "epsilon", "delta")

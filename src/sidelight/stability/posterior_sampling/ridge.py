@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from sidelight.aggregates.collect import collect
 from sidelight.errors import RangeError
 from sidelight.guarantees import RDP, Claims
+from sidelight.mechanisms.additive import priced_normals
 from sidelight.mechanisms.price import DrawPrice
-from sidelight.mechanisms.priced_draws import priced_normals
 from sidelight.noise import Source, public_grid, to_grid
 from sidelight.records import Table
 from sidelight.regression.least_squares_codes import LeastSquaresCodes
