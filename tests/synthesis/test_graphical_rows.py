@@ -59,7 +59,7 @@ def test_a_released_number_of_rows_far_off_neither_fills_the_memory_nor_empties_
 
 def test_a_workload_without_a_marginal_that_fits_is_refused_before_any_charge(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(graphical, "load_mbi", lambda: None)
-    domain = Domain(("a", "b", "c"), (3400, 3400, 3400))  # dense engines take a marginal of two columns, the tree does not
+    domain = Domain(("a", "b", "c"), (3400, 3400, 3400))  # dense engines take two columns, the tree does not
     plan: dict[str, Any] = {"domain": domain, "price": Budget.of(rho=1)}
     with pytest.raises(RangeError, match=r"1.16e\+07"):
         check_graphical(MarginalPlan(workload=marginals(2), **plan))
