@@ -15,10 +15,11 @@ from benchmarks.measuring import print_figures, sized
 from benchmarks.synthesis_data import Case, adult
 from sidelight.guarantees import Neighbours
 from sidelight.noise import OSEntropy, Source
-from sidelight.synthesis.cells.packing import Mass
-from sidelight.synthesis.engines.mwem import MWEMPlan, release_by_single_queries
-from sidelight.synthesis.measuring.private_marginals import PrivateMarginals, Protection
-from sidelight.synthesis.output.synthetic_rows import sample_codes
+from sidelight.published.mwem import MWEMPlan
+from sidelight.synthesis.domain import Mass
+from sidelight.synthesis.measurement import PrivateMarginals, Protection
+from sidelight.synthesis.single_queries import release_by_single_queries
+from sidelight.synthesis.synthetic_rows import sample_codes
 
 RUNS, PRINTED_RUNS, PRINTED_ROUNDS = sized((6, 2, 20), (1, 1, 2))
 

@@ -16,13 +16,12 @@ import numpy as np
 from benchmarks.synthesis_data import Case, adult
 from sidelight.guarantees.conversions import zcdp_within
 from sidelight.noise import OSEntropy, Source
-from sidelight.synthesis.cells.domain import Domain
-from sidelight.synthesis.cells.packing import Mass
-from sidelight.synthesis.cells.spaces import DenseSpace
-from sidelight.synthesis.cells.workload import Marginal
-from sidelight.synthesis.fitting.refit import Refit
-from sidelight.synthesis.measuring.measurement import Measurement
-from sidelight.synthesis.output.synthetic_rows import sample_codes
+from sidelight.synthesis.domain import Domain, Mass
+from sidelight.synthesis.measurement import MarginalMeasurement
+from sidelight.synthesis.refit import Refit
+from sidelight.synthesis.spaces import DenseSpace
+from sidelight.synthesis.synthetic_rows import sample_codes
+from sidelight.synthesis.workload import Marginal
 
 ROUNDS_PER_COLUMN = 16
 #: So small that the fit is the one of largest entropy.
@@ -79,8 +78,8 @@ def _counts(domain: Domain, rows: np.ndarray, marginal: Marginal) -> np.ndarray:
     return cells.reshape(domain.shape_of(marginal.columns))
 
 
-def _noisy(exact: np.ndarray, marginal: Marginal, sigma: float, rng: np.random.Generator) -> Measurement:
-    return Measurement(
+def _noisy(exact: np.ndarray, marginal: Marginal, sigma: float, rng: np.random.Generator) -> MarginalMeasurement:
+    return MarginalMeasurement(
         marginal=marginal,
         values=exact + rng.normal(0, sigma, exact.shape),
         law="gaussian",

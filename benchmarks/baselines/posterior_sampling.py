@@ -15,8 +15,8 @@ import numpy as np
 from sidelight.errors import RangeError
 from sidelight.guarantees import Amount, ApproxDP, Claims, decimal_text, positive
 from sidelight.guarantees.conversions import gdp_within
+from sidelight.mechanisms.additive import priced_normals
 from sidelight.mechanisms.price import DrawPrice
-from sidelight.mechanisms.priced_draws import priced_normals
 from sidelight.noise import Source
 from sidelight.published.adaops import Ridge, RidgePosterior, answer_on_grid, largest_precision, posterior_answer
 from sidelight.records import Schema, Table

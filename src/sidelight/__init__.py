@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from sidelight.errors import PrivacyWarning as PrivacyWarning
     from sidelight.gaussians import GaussianFit as GaussianFit
     from sidelight.gaussians import GaussianMean as GaussianMean
+    from sidelight.gaussians.estimators import GaussianMixture as GaussianMixture
+    from sidelight.gaussians.estimators import GaussianModel as GaussianModel
     from sidelight.gaussians.mixture import SeparatedMixture as SeparatedMixture
-    from sidelight.gaussians.mixture.estimator import GaussianMixture as GaussianMixture
-    from sidelight.gaussians.model import GaussianModel as GaussianModel
     from sidelight.guarantees import GDP as GDP
     from sidelight.guarantees import ZCDP as ZCDP
     from sidelight.guarantees import ApproxDP as ApproxDP
@@ -109,8 +109,7 @@ _HOME = {
     "sidelight.accuracy.price": ("epsilon_for",),
     "sidelight.covariance.pca": ("PCA",),
     "sidelight.errors": ("NotPrivateWarning", "PrivacyWarning"),
-    "sidelight.gaussians.mixture.estimator": ("GaussianMixture",),
-    "sidelight.gaussians.model": ("GaussianModel",),
+    "sidelight.gaussians.estimators": ("GaussianMixture", "GaussianModel"),
     "sidelight.guarantees": ("ApproxDP", "BoundedRange", "Claims", "GDP", "Neighbours", "PureDP", "ZCDP"),
     "sidelight.ledger": ("open_ledger",),
     "sidelight.predictions": ("PublicData", "hedge"),

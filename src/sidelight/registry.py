@@ -361,6 +361,21 @@ BY_KIND = {entry.kind: entry for entry in ENTRIES}
 #: The kinds that a `[[query]]` of a plan may have.
 PLAN_KINDS = tuple(sorted(entry.kind for entry in ENTRIES if entry.plan is not None))
 
+#: Methods as papers print them, by the kind of their query and their name: modules of `published`, loaded on use.
+PUBLISHED_METHODS = {
+    ("covariance", "ies"): "sidelight.published.eigenvector_covariance",
+    ("covariance", "separate"): "sidelight.published.eigenvector_covariance",
+    ("gaussian", "ranges"): "sidelight.published.coinpress",
+    ("gaussian_mixture", "recursive"): "sidelight.published.recursive_mixture",
+    ("synthetic_table", "mwem"): "sidelight.published.mwem",
+}
+
+
+def load_published(kind: str, method: str) -> Any:
+    """Load the module of a published method of a kind of query; None for a method that is ours."""
+    module = PUBLISHED_METHODS.get((kind, method))
+    return None if module is None else import_module(module)
+
 
 def load(text: str) -> Any:
     """Load what "module:name" names."""

@@ -17,9 +17,8 @@ from at_the_seam import compare
 import sidelight as sl
 from sidelight.aggregates.mapped_vector import mapped_moments
 from sidelight.covariance import Choice
-from sidelight.covariance.eigenvector_methods import difference, on_integers
-from sidelight.covariance.private_choice import _distances, _steps_apart
 from sidelight.errors import SidelightError
+from sidelight.published.eigenvector_covariance import _distances, _steps_apart, difference, on_integers
 
 EXTREMES = (1e300, 1e-300, 2.0**52, 2.0**53 + 2, 5e-324, 1.7e308, 1e16, 1.0)
 RNG = np.random.default_rng(11)
@@ -170,7 +169,8 @@ def test_the_difference_to_a_prediction_moves_as_the_second_moment_does(size: fl
 
 def test_the_seam_finds_what_floats_lose(monkeypatch: pytest.MonkeyPatch) -> None:
     """The mistake that was there: the difference taken in floats, of a prediction of any size."""
-    from sidelight.covariance import eigenvector_methods, query
+    from sidelight.covariance import query
+    from sidelight.published import eigenvector_covariance as eigenvector_methods
 
     def in_floats(moments: Any, prediction: Any, *, rows: float) -> Any:
         return moments.second.value.astype(np.float64) - prediction * (rows / float(moments.scale) ** 2)

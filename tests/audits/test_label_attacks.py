@@ -10,8 +10,7 @@ import pytest
 import sidelight as sl
 from sidelight.audit import audit
 from sidelight.mechanisms.gaussian_threshold import gaussian_threshold
-from sidelight.mechanisms.label_counts import LabelCounts
-from sidelight.mechanisms.truncated_laplace import truncated_laplace
+from sidelight.mechanisms.truncated_laplace import LabelCounts, truncated_laplace
 from sidelight.noise import Source
 from sidelight.testing import SeededEntropy
 

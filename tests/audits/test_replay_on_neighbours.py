@@ -24,8 +24,7 @@ from sidelight.aggregates.bounded import Bounded
 from sidelight.errors import SidelightWarning
 from sidelight.guarantees import Neighbours, Row
 from sidelight.ledger import open_ledger
-from sidelight.mechanisms.additive import LaplaceNoise
-from sidelight.mechanisms.several_gaussians import SeveralGaussians
+from sidelight.mechanisms.additive import LaplaceNoise, SeveralGaussians
 from sidelight.registry import ENTRIES
 from sidelight.session.query import Answer, prepare_query
 from sidelight.summaries.count import PreparedCounts

@@ -23,7 +23,7 @@ METHODS = {"to_numpy", "__array__"}
 #: Packages whose task it is to read cells, each with tests of its own: tests/records, tests/audits.
 READERS = ("records", "aggregates")
 ALLOWED = {
-    "gaussians/questions.py:PairedRows.read": "columns that a table's engine read: float64",
+    "gaussians/row_reader.py:PairedRows.read": "columns that a table's engine read: float64",
     "gaussians/row_reader.py:CleanBlocks.__call__": "columns that a table's engine read: float64",
     "group_table.py:_column": "released numbers",
     "noise/integers_and_coins.py:_integers": "integers that the library made; others are refused by type",
@@ -43,8 +43,8 @@ ALLOWED = {
     "summaries/count_distinct.py:PreparedDistinct.run.within": "released numbers",
     "tuning/scores.py:rows_of": "to find copies of private rows, before the charge; nothing of it is released",
     "tuning/held_tables.py:Held.columns": "to find copies of private rows, before the charge",
-    "synthesis/engines/graphical.py:GraphicalModel._estimate": "noisy counts",
-    "synthesis/output/answers.py:Measured.to_value": "released numbers",
+    "synthesis/graphical.py:GraphicalModel._estimate": "noisy counts",
+    "synthesis/answers.py:MeasuredMarginal.to_value": "released numbers",
 }
 
 

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from sidelight.aggregates import mapped_vector as mapped_moments
-from sidelight.covariance import eigenvector_methods as module
-from sidelight.covariance.eigenvector_methods import complement, picks, sample_eigenvectors, sampling_claims
 from sidelight.errors import RangeError, StrictError
 from sidelight.guarantees.claims import Neighbours
 from sidelight.mechanisms.budget import Budget
 from sidelight.noise import Source
+from sidelight.published import eigenvector_covariance as module
+from sidelight.published.eigenvector_covariance import complement, picks, sample_eigenvectors, sampling_claims
 from sidelight.testing import SeededEntropy
 
 PURE = Budget.of(epsilon=1)

@@ -10,18 +10,18 @@ from scipy import stats
 
 from sidelight.aggregates import mapped_vector as mapped_moments
 from sidelight.audit import audit
-from sidelight.covariance import private_choice as module
-from sidelight.covariance.private_choice import (
-    Choice,
-    choice_claims,
-    choose_prediction,
-    use_prediction,
-)
+from sidelight.covariance import Choice
 from sidelight.errors import RangeError, StrictError
 from sidelight.guarantees import PureDP
 from sidelight.guarantees.claims import Neighbours
 from sidelight.mechanisms.budget import Budget
 from sidelight.noise import Source
+from sidelight.published import eigenvector_covariance as module
+from sidelight.published.eigenvector_covariance import (
+    choice_claims,
+    choose_prediction,
+    use_prediction,
+)
 from sidelight.testing import SeededEntropy
 
 PURE = Budget.of(epsilon=1)

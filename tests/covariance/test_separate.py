@@ -11,13 +11,13 @@ import pytest
 from scipy import stats
 
 from sidelight.aggregates import Bounded, mapped_moments
-from sidelight.covariance import eigenvector_methods as module
-from sidelight.covariance.eigenvector_methods import eigenvalue_noise, on_integers, paired, separate, separate_claims
 from sidelight.errors import RangeError, StrictError
 from sidelight.guarantees.claims import Neighbours
 from sidelight.mechanisms.budget import Budget
 from sidelight.mechanisms.noisy_moments import matrix_noise
 from sidelight.noise import Source
+from sidelight.published import eigenvector_covariance as module
+from sidelight.published.eigenvector_covariance import eigenvalue_noise, on_integers, paired, separate, separate_claims
 from sidelight.testing import SeededEntropy
 
 PURE, CONCENTRATED = Budget.of(epsilon=1), Budget.of(rho=1)

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from sidelight.gaussians.coinpress import mean_parts
-from sidelight.gaussians.estimate import spending_for
+from sidelight.gaussians.estimate import budget_split
+from sidelight.gaussians.gaussian_steps import mean_parts
 from sidelight.gaussians.step_arithmetic import Constants, certified_steps, shrinkage
 from sidelight.guarantees import Neighbours
 from sidelight.mechanisms.budget import Budget
@@ -18,9 +18,9 @@ PRACTICAL = Constants()
 ALL = Fraction(1)
 
 
-def spending(size: int, *, rows: int | None = None, **price: Any) -> Any:
+def split(size: int, *, rows: int | None = None, **price: Any) -> Any:
     schema = Schema([Number(f"x{place}") for place in range(size)])
-    return spending_for(schema, schema.names, budget=Budget.of(**price), public_rows=rows)
+    return budget_split(schema, schema.names, budget=Budget.of(**price), public_rows=rows)
 
 
 @pytest.mark.parametrize(
@@ -32,7 +32,7 @@ def spending(size: int, *, rows: int | None = None, **price: Any) -> Any:
 )
 def test_mean_steps(radius: float, steps: list[tuple[float, float, float]]) -> None:
     """d = 50, n = 10000, replacement, budgets 0.125 and 0.375."""
-    part = spending(50, rho="0.5", rows=10_000)
+    part = split(50, rho="0.5", rows=10_000)
     for share, (clip, deviation, left) in zip((Fraction(1, 4), Fraction(3, 4)), steps, strict=True):
         found = PRACTICAL.mean_clip(50, radius, 10_000)
         noise = part.total_deviation(share, found) / 10_000
@@ -45,8 +45,8 @@ def test_mean_steps(radius: float, steps: list[tuple[float, float, float]]) -> N
 def test_noise_of_a_covariance_step() -> None:
     """d = 10, n = 10000, rho = 0.1: replacement, and adding or removing."""
     clip = PRACTICAL.covariance_clip(10, 10_000)
-    assert spending(10, rho="0.1", rows=10_000).second_scale(ALL, clip) / 10_000 == pytest.approx(0.00765341, rel=1e-6)
-    assert spending(10, rho="0.1").second_scale(ALL, clip) / 10_000 == pytest.approx(0.00541178, rel=1e-6)
+    assert split(10, rho="0.1", rows=10_000).second_scale(ALL, clip) / 10_000 == pytest.approx(0.00765341, rel=1e-6)
+    assert split(10, rho="0.1").second_scale(ALL, clip) / 10_000 == pytest.approx(0.00541178, rel=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -61,17 +61,17 @@ def test_noise_of_a_covariance_step() -> None:
     ],
 )
 def test_number_of_steps(size: int, rows: int, price: dict[str, Any], condition: float, steps: int | None) -> None:
-    assert certified_steps(condition, spending(size, **price), ALL, rows, PRACTICAL) == steps
+    assert certified_steps(condition, split(size, **price), ALL, rows, PRACTICAL) == steps
 
 
 def test_shrinkage_of_one_step() -> None:
-    assert shrinkage(spending(10, rho="0.135"), ALL, 1, 5_000, PRACTICAL) == pytest.approx(0.0666, abs=5e-5)
-    assert shrinkage(spending(10, rho="0.135"), ALL, 1, 50_000, PRACTICAL) == pytest.approx(0.0163, abs=5e-5)
+    assert shrinkage(split(10, rho="0.135"), ALL, 1, 5_000, PRACTICAL) == pytest.approx(0.0666, abs=5e-5)
+    assert shrinkage(split(10, rho="0.135"), ALL, 1, 50_000, PRACTICAL) == pytest.approx(0.0163, abs=5e-5)
 
 
 def test_more_steps_for_a_mean_that_may_be_far() -> None:
     """The noise of the last step decides; parts add up to the whole."""
-    part = spending(50, rho="0.5")
+    part = split(50, rho="0.5")
     near = mean_parts(1.0, None, part, ALL, 1000, PRACTICAL)
     far = mean_parts(1e6, None, part, ALL, 1000, PRACTICAL)
     assert len(near) < len(far)
@@ -87,10 +87,10 @@ def test_proven_constants_are_those_of_the_theorem() -> None:
 
 
 def test_the_whole_price_is_claimed_and_no_more() -> None:
-    part = spending(3, rho="0.5")
+    part = split(3, rho="0.5")
     claims = part.claims(Schema([Number("a")]).unit)
     assert claims.zcdp().rho <= Fraction(1, 2)
     assert float(claims.zcdp().rho) == pytest.approx(0.5, rel=1e-9)
-    swapped = spending(3, epsilon=1, rows=10).claims(Schema([Number("a")]).unit)
+    swapped = split(3, epsilon=1, rows=10).claims(Schema([Number("a")]).unit)
     assert swapped.pure().epsilon == 1
     assert swapped.context["neighbours"] is Neighbours.REPLACE

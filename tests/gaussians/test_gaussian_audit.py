@@ -14,9 +14,9 @@ import pytest
 import sidelight as sl
 from sidelight.aggregates.mapped_vector import RowMap, moments_by_cell
 from sidelight.errors import NoiseError
-from sidelight.gaussians import questions
-from sidelight.gaussians.questions import Question
-from sidelight.gaussians.spending import Spending
+from sidelight.gaussians import row_reader as requests
+from sidelight.gaussians.row_reader import MeasurementRequest
+from sidelight.gaussians.step_arithmetic import BudgetSplit
 from sidelight.mechanisms.budget import Budget
 from sidelight.mechanisms.meter import Meter
 from sidelight.mechanisms.noisy_moments import count_noise
@@ -80,7 +80,7 @@ def test_claims_stand(query: Any) -> None:
 @pytest.mark.planted("the true number of rows in a Gaussian fit", of=("GaussianFit", "GaussianMean", "GaussianModel"))
 def test_using_the_true_number_of_rows_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """Planted: n itself instead of its noisy version."""
-    monkeypatch.setattr(Spending, "count", lambda self, moments, share, source: float(moments.count.value))
+    monkeypatch.setattr(BudgetSplit, "count", lambda self, moments, share, source: float(moments.count.value))
     found = advantages(sl.GaussianMean(prediction=PUBLIC[:1], rho="0.125", steps=1))
     assert found["rows"] > limit({"rho": "0.125"}) + SLACK
 
@@ -88,28 +88,28 @@ def test_using_the_true_number_of_rows_is_found_out(monkeypatch: pytest.MonkeyPa
 @pytest.mark.planted("clipping at the longest private row", of=("GaussianFit", "GaussianMean", "GaussianModel"))
 def test_clipping_at_the_longest_private_row_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """Planted: a radius that looks at the rows; the noise then tells of the longest one."""
-    original = questions.Answers.moments
+    original = requests.TableMoments.moments
 
-    def longest(self: Any, question: Question) -> Any:
-        if question.of == "rows":
+    def longest(self: Any, request: MeasurementRequest) -> Any:
+        if request.of == "rows":
             array = np.stack([self._table.rows.columns[name] for name in self._columns])
-            mapped = question.row_map.matrix @ (array - question.row_map.centre[:, None])
+            mapped = request.row_map.matrix @ (array - request.row_map.centre[:, None])
             radius = max(float(np.linalg.norm(mapped, axis=0).max()), 1e-3)
-            row_map = RowMap.of(2, centre=question.row_map.centre, matrix=question.row_map.matrix, radius=radius)
-            question = Question(row_map, "rows", second=question.second)
-        return original(self, question)
+            row_map = RowMap.of(2, centre=request.row_map.centre, matrix=request.row_map.matrix, radius=radius)
+            request = MeasurementRequest(row_map, "rows", second=request.second)
+        return original(self, request)
 
-    monkeypatch.setattr(questions.Answers, "moments", longest)
+    monkeypatch.setattr(requests.TableMoments, "moments", longest)
     found = advantages(sl.GaussianMean(prediction=PUBLIC[:1], rho="0.125", steps=1))
     assert found["extent"] > limit({"rho": "0.125"}) + SLACK
 
 
 @pytest.mark.planted("too little noise of a Gaussian fit", of=("GaussianFit", "GaussianMean", "GaussianModel"))
 def test_too_little_noise_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Planted: a twelfth of the noise on the sums. The meter refuses the first release; without it, the attack sees it."""
-    original = Spending.total
+    """Planted: a twelfth of the noise on the sums. The meter refuses the first release; without it, the attack wins."""
+    original = BudgetSplit.total
     monkeypatch.setattr(
-        Spending, "total", lambda self, moments, share, source: original(self, moments, share * 144, source)
+        BudgetSplit, "total", lambda self, moments, share, source: original(self, moments, share * 144, source)
     )
     query = sl.GaussianMean(prediction=PUBLIC[:1], rho="0.125", steps=1)
     with pytest.raises(NoiseError, match="more than it claims"):
@@ -144,10 +144,10 @@ def test_replacing_a_row_costs_more_than_adding_one_where_there_are_cells() -> N
     for seed, rows in enumerate((before, after)):
         cells = moments_by_cell(rows, maps=maps, rule=Sides())
         source = Source(SeededEntropy(seed), declared="exact")
-        spending = Spending(budget=Budget.of(rho="0.5"), moments=cells[0])
+        split = BudgetSplit(budget=Budget.of(rho="0.5"), moments=cells[0])
         noises = [count_noise(cell, Budget.of(rho="0.5")) for cell in cells]
         noisy = [[noise.release(source) for noise in noises] for _ in range(trials)]
-        assert spending.count_deviation(Fraction(1)) == pytest.approx(1.0)
+        assert split.count_deviation(Fraction(1)) == pytest.approx(1.0)
         differences.append(np.array([right - left for left, right in noisy]))
     found = float((differences[1] >= 2).mean() - (differences[0] >= 2).mean())
     assert found > limit({"rho": "0.5"}) + slack

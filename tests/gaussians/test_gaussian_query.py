@@ -126,7 +126,7 @@ def test_persons_are_protected_whole() -> None:
         ({"gap": "0.5", "prediction": PUBLIC[:3]}, "4 public rows"),
         ({"gap": "0.5", "prediction": np.repeat(PUBLIC[:2], 9, axis=0)}, "4 public rows"),
         ({"constants": "proven", "prediction": PUBLIC[:3]}, "4 public rows"),
-        ({"constants": "best"}, "no choice"),
+        ({"constants": "best"}, "must be one of its choices"),
         ({"condition": "0.5"}, "condition"),
         ({"scale": 0}, "scale"),
         ({"steps": 3}, "steps"),

@@ -16,7 +16,7 @@ import sidelight as sl
 from sidelight.errors import BudgetError, RangeError, SidelightError, SourceError
 from sidelight.gaussians.mixture import link_verify
 from sidelight.gaussians.mixture import search as counting
-from sidelight.gaussians.mixture.search import Setting
+from sidelight.gaussians.mixture.search import SearchSetting
 from sidelight.testing import SeededSession, seeded_release
 
 
@@ -202,8 +202,8 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"rho": None}, "price"),
     ({"rho": 0}, "rho"),
     ({"rho": None, "epsilon": 1}, "pure"),
-    ({"method": "magic"}, "no choice"),
-    ({"on_failure": "guess"}, "no choice"),
+    ({"method": "magic"}, "must be one of its choices"),
+    ({"on_failure": "guess"}, "must be one of its choices"),
     ({"least_weight": "0.9"}, "least_weight"),
     ({"least_weight": 0}, "least_weight"),
     ({"condition": "0.5"}, "condition"),
@@ -308,7 +308,9 @@ def test_as_many_directions_as_components() -> None:
     """Trap: k - 1 directions suffice about the mean only."""
     columns = tuple(sl.Number(f"x{place}") for place in range(5))
     for k, wanted in ((1, 1), (3, 3), (9, 5)):
-        setting = Setting(columns=columns, public=np.zeros((9, 5)), components=k, least_weight=0.1, rho=sl.ZCDP(1).rho)
+        setting = SearchSetting(
+            columns=columns, public=np.zeros((9, 5)), components=k, least_weight=0.1, rho=sl.ZCDP(1).rho
+        )
         assert setting.directions == wanted
 
 

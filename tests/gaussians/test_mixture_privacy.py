@@ -14,16 +14,23 @@ from scipy import stats
 import sidelight as sl
 from sidelight.aggregates.bounded import Bounded
 from sidelight.aggregates.collect import collect
-from sidelight.gaussians.mixture import recursive
 from sidelight.gaussians.mixture import search as counting
-from sidelight.gaussians.mixture.candidate_splits import NodeCandidates, ShellRow, ShellScores, TerrificBall
-from sidelight.gaussians.mixture.partition import NearestCentroid, Projection, SplitTree, ball_tree
-from sidelight.gaussians.mixture.regions import Ball, Frame, region_moments
+from sidelight.gaussians.mixture.partition import (
+    Ball,
+    NearestCentroid,
+    Projection,
+    RegionFrame,
+    SplitTree,
+    ball_tree,
+    region_moments,
+)
 from sidelight.gaussians.mixture.search import check_statistics, count_checks, noisy_rows
 from sidelight.guarantees import Neighbours
 from sidelight.guarantees.claim_sets import claims_to_replace
 from sidelight.guarantees.claims import Row
 from sidelight.noise import Source
+from sidelight.published import recursive_mixture as recursive
+from sidelight.published.recursive_mixture import NodeCandidates, ShellRow, ShellScores, TerrificBall
 from sidelight.testing import SeededEntropy
 
 COLUMNS = (sl.Number("x0"), sl.Number("x1"))
@@ -155,7 +162,6 @@ def test_the_phases_add_up_to_the_budget(monkeypatch: pytest.MonkeyPatch) -> Non
     """Every mechanism that is run is run with its share: nothing is spent twice and nothing beside the shares."""
     from sidelight.gaussians.mixture import link_verify, prepared
     from sidelight.gaussians.mixture import prepared as components
-    from sidelight.gaussians.mixture import public_cluster as public_method
 
     spent: dict[str, Fraction] = {}
 
@@ -171,7 +177,6 @@ def test_the_phases_add_up_to_the_budget(monkeypatch: pytest.MonkeyPatch) -> Non
     for module, names in (
         (link_verify, ("noisy_rows", "region_moments", "count_checks")),
         (recursive, ("noisy_rows", "region_moments", "choose")),
-        (public_method, ("noisy_rows", "count_checks")),
         (components, ("estimate_cells", "estimate_gaussian")),
     ):
         for name in names:
@@ -200,7 +205,7 @@ def moment_scores(rows: np.ndarray, rho: Fraction, draws: int, *, base: int) -> 
     """The best statistic for telling the neighbours apart: tr(MQ), Q the direction in which they differ."""
     direction = np.outer(FAR[0], FAR[0]) / float((FAR**2).sum())
     found, table = [], table_of(rows)
-    frames = [Frame(np.zeros(2), 6.0), Frame(np.array([20.0, 0.0]), 5.0)]
+    frames = [RegionFrame(np.zeros(2), 6.0), RegionFrame(np.array([20.0, 0.0]), 5.0)]
     for seed in range(draws):
         with seeded(base + seed) as source:
             moment = region_moments(table, COLUMNS, REGIONS, frames, rho=rho, source=source)[0]

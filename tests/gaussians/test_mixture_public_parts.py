@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sidelight.errors import RangeError
-from sidelight.gaussians.mixture.candidate_splits import terrific_balls
-from sidelight.gaussians.mixture.link_verify import cut_trees
+from sidelight.gaussians.mixture.link_verify import cluster_publicly, cut_trees, number_of_components
 from sidelight.gaussians.mixture.partition import (
+    Ball,
     Everything,
     NearestCentroid,
     Partition,
@@ -19,10 +19,13 @@ from sidelight.gaussians.mixture.partition import (
     Split,
     SplitTree,
     ball_tree,
+    inside_first,
+    least_group,
+    supercluster,
+    superclusters,
 )
 from sidelight.gaussians.mixture.prepared import borrowed_scales
-from sidelight.gaussians.mixture.public_cluster import cluster_publicly, number_of_components
-from sidelight.gaussians.mixture.regions import Ball, inside_first, least_group, supercluster, superclusters
+from sidelight.published.recursive_mixture import terrific_balls
 
 
 def blobs(centres: list[list[float]], each: int, *, scale: float = 1.0, seed: int = 0) -> np.ndarray:

@@ -13,7 +13,7 @@ from sidelight.guarantees import GDP, ApproxDP
 from sidelight.guarantees.conversions import gdp_within
 from sidelight.mechanisms import gaussian_threshold as module
 from sidelight.mechanisms.gaussian_threshold import gaussian_threshold, threshold_delta
-from sidelight.mechanisms.label_counts import LabelCounts
+from sidelight.mechanisms.truncated_laplace import LabelCounts
 from sidelight.noise import Source
 from sidelight.testing import SeededEntropy
 

@@ -361,12 +361,11 @@ ELSEWHERE = {"experts/states.py"}
 #: What is drawn without a price, and why that is right: it moves records before anything is counted, or is public.
 FREE = {
     "aggregates/ranks.py",
-    "covariance/eigenvector_methods.py",
-    "covariance/pairs.py",
+    "covariance/plan.py",
     "experts/reporter.py",
-    "gaussians/questions.py",
     "gaussians/row_reader.py",
     "stability/mode.py",
+    "published/eigenvector_covariance.py",
     "summaries/nonnegative.py",
 }
 

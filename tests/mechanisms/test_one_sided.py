@@ -16,14 +16,9 @@ from scipy.stats import chisquare
 from sidelight.aggregates.ranks import ranks_of_codes
 from sidelight.errors import RangeError
 from sidelight.grid import FloatGrid, Grid
-from sidelight.guarantees import Person
-from sidelight.mechanisms import one_sided
-from sidelight.mechanisms.one_sided import (
-    radius_claims,
-    rows_around,
-    rows_down_from,
+from sidelight.mechanisms import rank_selection as one_sided
+from sidelight.mechanisms.rank_selection import (
     rows_near,
-    rows_up_from,
     select_radius,
 )
 from sidelight.mechanisms.rings import Rings
@@ -132,13 +127,6 @@ def test_the_draws_have_the_law_and_not_one_with_another_slope():
         assert chisquare(counts, draws * other).pvalue < 1e-7
 
 
-def test_counting_rows_inside():
-    ranks = ListRanks([-3, 0, 2, 2, 7])
-    assert [rows_around(ranks, 1)(j) for j in range(7)] == [0, 3, 3, 3, 4, 4, 5]
-    assert [rows_up_from(ranks, -3)(j) for j in (0, 3, 5, 10)] == [1, 2, 4, 5]
-    assert [rows_down_from(ranks, 7)(j) for j in (0, 5, 7, 10)] == [1, 3, 4, 5]
-
-
 @pytest.mark.parametrize(
     ("grid", "radii"),
     [
@@ -182,13 +170,6 @@ def test_an_empty_table_draws_from_the_prior():
 def test_one_outcome_needs_no_draw():
     with Source(SeededEntropy("one")) as source:
         assert select_radius(lambda j: 3, ListMasses([4]), epsilon=1, source=source) == 0
-
-
-def test_claims_carry_the_unit():
-    claims = radius_claims("0.5", unit=Person("id", 4))
-    assert claims.pure().epsilon == Fraction(1, 2)
-    assert claims.zcdp().rho == Fraction(1, 32)
-    assert claims.unit == Person("id", 4)
 
 
 @pytest.mark.parametrize(("epsilon", "rows"), [(0, 1), (-1, 1), (1, 0), (1, 1.5), (Fraction(1, 2**59), 4)])

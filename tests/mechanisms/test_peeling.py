@@ -12,7 +12,7 @@ from scipy.stats import chisquare
 from sidelight.aggregates.bounded import Bounded
 from sidelight.errors import RangeError
 from sidelight.guarantees import BoundedRange, Neighbours, Person, Row
-from sidelight.mechanisms.peeling import Peeling, peeling, popularity
+from sidelight.mechanisms.exponential import Peeling, peeling, popularity
 from sidelight.noise import Source
 from sidelight.testing import SeededEntropy
 

@@ -11,7 +11,7 @@ from scipy.stats import chi2
 
 from sidelight.errors import RangeError
 from sidelight.guarantees import Neighbours, Person
-from sidelight.mechanisms.several_gaussians import SeveralGaussians
+from sidelight.mechanisms.additive import SeveralGaussians
 from sidelight.noise import Source
 from sidelight.summaries.shares import count_and_sums
 from sidelight.testing import SeededEntropy

@@ -112,7 +112,7 @@ def test_a_second_refinement_is_refused() -> None:
     ],
 )
 def test_other_sensitivities_are_refused(counts: Bounded) -> None:
-    with pytest.raises(RangeError, match="one record moves one by one"):
+    with pytest.raises(RangeError, match="one record moves one count by one"):
         RefinableCounts(counts, epsilon=1, source=Source(SeededEntropy(24)))
 
 

@@ -14,21 +14,19 @@ import pytest
 from sidelight.guarantees import Neighbours
 from sidelight.mechanisms.budget import Budget
 from sidelight.noise import Categorical, Source
-from sidelight.synthesis.bounds import answer_bounds as marginal_bounds
-from sidelight.synthesis.bounds.certify import certified
-from sidelight.synthesis.bounds.noise_tails import NoiseTail
-from sidelight.synthesis.cells.domain import Domain
-from sidelight.synthesis.cells.packing import Mass
-from sidelight.synthesis.cells.spaces import SupportSpace
-from sidelight.synthesis.cells.workload import Marginal, marginals
-from sidelight.synthesis.engines.marginals import release_distribution
-from sidelight.synthesis.engines.plan import MarginalPlan
-from sidelight.synthesis.fitting.fitted import Fitted
-from sidelight.synthesis.fitting.prior import CodedRows
-from sidelight.synthesis.measuring.private_marginals import PrivateMarginals, Protection
-from sidelight.synthesis.output.answers import ErrorBounds
-from sidelight.synthesis.predicted.known_counts import calibrated
-from sidelight.synthesis.predicted.pooling import refit_again
+from sidelight.synthesis import answer_bounds as marginal_bounds
+from sidelight.synthesis.answer_bounds import NoiseTail
+from sidelight.synthesis.answers import ErrorBounds
+from sidelight.synthesis.certify import certified
+from sidelight.synthesis.domain import Domain, Mass
+from sidelight.synthesis.engine_plan import MarginalPlan
+from sidelight.synthesis.fitted import Fitted
+from sidelight.synthesis.marginal_engine import release_distribution
+from sidelight.synthesis.measurement import PrivateMarginals, Protection
+from sidelight.synthesis.pooling import calibrated, refit_again
+from sidelight.synthesis.prior import PublicRowsPrior
+from sidelight.synthesis.spaces import SupportSpace
+from sidelight.synthesis.workload import Marginal, marginals
 from sidelight.testing import SeededEntropy
 
 PRICES = [Budget.of(epsilon=1), Budget.of(rho="0.05"), Budget.of(epsilon=1, delta="1e-6")]
@@ -107,18 +105,16 @@ def test_rows_in_no_cell_and_an_empty_table() -> None:
     assert not broken(np.zeros(24, np.int64), mass, fitted.rows, bounds)
 
 
-def test_bounds_hold_on_a_support_with_one_way_marginals_first() -> None:
+def test_bounds_hold_on_a_support() -> None:
     rng = np.random.default_rng(5)
     public = DOMAIN.unravel(rng.integers(0, 24, 12))  # misses cells that the table has
     space = SupportSpace(DOMAIN, np.unique(public, axis=0))
-    plan = MarginalPlan(
-        domain=DOMAIN, workload=marginals(2), price=Budget.of(rho="0.5"), rounds=2, one_way_share=Fraction(1, 4)
-    )
+    plan = MarginalPlan(domain=DOMAIN, workload=marginals(2), price=Budget.of(rho="0.5"), rounds=2)
     failed = 0
     for seed in range(20):
         x = skewed(rng)
         counts = PrivateMarginals.from_cells(DOMAIN, x)
-        prior = CodedRows(domain=DOMAIN, codes=public)
+        prior = PublicRowsPrior(domain=DOMAIN, codes=public)
         with Source(SeededEntropy(seed), declared="exact") as source:
             fitted = release_distribution(counts, plan, prior=prior, space=space, source=source)
         fitted = refit_again(fitted, calibrated(fitted, prior.codes))
@@ -263,7 +259,7 @@ def test_records_hold_what_the_selection_used(
     neighbours: Neighbours, rows_per_unit: int, sensitivity: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from sidelight.mechanisms import exponential
-    from sidelight.synthesis.measuring import selection
+    from sidelight.synthesis import selection
 
     seen: dict[str, Any] = {}
     right = Categorical

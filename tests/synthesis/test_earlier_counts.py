@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 import sidelight as sl
-from sidelight.synthesis.cells.domain import CellNoise, Domain, cell_deviation
-from sidelight.synthesis.cells.spaces import DenseSpace
-from sidelight.synthesis.cells.workload import Marginal
-from sidelight.synthesis.fitting.fitted import Fitted
-from sidelight.synthesis.predicted.known_counts import EarlierCounts
+from sidelight.synthesis.domain import CellNoise, Domain, cell_deviation
+from sidelight.synthesis.fitted import Fitted
+from sidelight.synthesis.pooling import EarlierCounts
+from sidelight.synthesis.spaces import DenseSpace
+from sidelight.synthesis.workload import Marginal
 from sidelight.testing import seeded_release
 
 DOMAIN = Domain(("a", "b"), (2, 4))

@@ -15,32 +15,32 @@ from hypothesis import strategies as st
 import sidelight as sl
 from sidelight.noise import Source
 from sidelight.synthesis import linear_queries, prefixes, ranges
-from sidelight.synthesis.bounds.answer_bounds import (
+from sidelight.synthesis.answer_bounds import (
+    NoiseTail,
     bound_marginals,
     bound_measured_queries,
     covered_queries,
     refines,
     selection_loss,
 )
-from sidelight.synthesis.bounds.certify import average_of_sums, bound_rows
-from sidelight.synthesis.bounds.noise_tails import NoiseTail
-from sidelight.synthesis.cells.domain import Domain
-from sidelight.synthesis.cells.packing import Mass
-from sidelight.synthesis.cells.query_blocks import CellQueries, MatrixQueries
-from sidelight.synthesis.cells.workload import Marginal
-from sidelight.synthesis.measuring.measurement import Measurement, NoisyRows
-from sidelight.synthesis.measuring.private_marginals import PrivateMarginals
-from sidelight.synthesis.measuring.selection import MarginalRound, RoundRecords
-from sidelight.synthesis.output.answers import ErrorBounds, kind_of
+from sidelight.synthesis.answers import ErrorBounds, kind_of
+from sidelight.synthesis.certify import average_of_sums, bound_rows
+from sidelight.synthesis.domain import Domain, Mass
+from sidelight.synthesis.measurement import MarginalMeasurement, NoisyRows, PrivateMarginals
+from sidelight.synthesis.query_blocks import CellQueries, MatrixQueries
+from sidelight.synthesis.selection import MarginalRound, RoundRecords
+from sidelight.synthesis.workload import Marginal
 from sidelight.testing import SeededEntropy, seeded_release
 
 DOMAIN = Domain(("a", "b"), (2, 2))
 A, B, AB = Marginal(("a",)), Marginal(("b",)), Marginal(("a", "b"))
 
 
-def measured(marginal: Marginal, values: Any, *, law: Any = "gaussian", scale: float = 1.0) -> Measurement:
+def measured(marginal: Marginal, values: Any, *, law: Any = "gaussian", scale: float = 1.0) -> MarginalMeasurement:
     numbers = np.asarray(values, np.float64)
-    return Measurement(marginal=marginal, values=numbers, law=law, scale=scale, deviation=scale, mean_error=scale)
+    return MarginalMeasurement(
+        marginal=marginal, values=numbers, law=law, scale=scale, deviation=scale, mean_error=scale
+    )
 
 
 def record_of(*, penalties: tuple[float, ...] = (2.0, 2.0), steepness: float = 0.5) -> MarginalRound:

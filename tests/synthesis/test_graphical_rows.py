@@ -15,13 +15,12 @@ from hypothesis import strategies as st
 import sidelight as sl
 from sidelight.errors import MissingPackageError, RangeError
 from sidelight.mechanisms.budget import Budget
-from sidelight.synthesis.cells.domain import Domain
-from sidelight.synthesis.cells.packing import Mass
-from sidelight.synthesis.cells.workload import marginals
-from sidelight.synthesis.engines import graphical
-from sidelight.synthesis.engines.graphical import check_graphical, distinct_rows, drawn_rows
-from sidelight.synthesis.engines.plan import MarginalPlan
-from sidelight.synthesis.fitting.fitted import Fitted
+from sidelight.synthesis import graphical
+from sidelight.synthesis.domain import Domain, Mass
+from sidelight.synthesis.engine_plan import MarginalPlan
+from sidelight.synthesis.fitted import Fitted
+from sidelight.synthesis.graphical import check_graphical, distinct_rows, drawn_rows
+from sidelight.synthesis.workload import marginals
 from sidelight.testing import seeded_release
 
 needs_mbi = pytest.mark.skipif(importlib.util.find_spec("mbi") is None, reason="mbi is not installed")

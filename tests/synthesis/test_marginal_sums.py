@@ -8,9 +8,9 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sidelight.synthesis.cells.domain import Domain, Impossible
-from sidelight.synthesis.cells.spaces import DenseSpace, SupportSpace, marginal_sums
-from sidelight.synthesis.cells.workload import Marginal, linear_queries, marginals, prefixes, ranges
+from sidelight.synthesis.domain import Domain
+from sidelight.synthesis.spaces import DenseSpace, SupportSpace, marginal_sums
+from sidelight.synthesis.workload import Marginal, linear_queries, marginals, prefixes, ranges
 
 SIZES = st.lists(st.integers(1, 5), min_size=1, max_size=5)
 
@@ -83,17 +83,6 @@ def test_cells_are_numbered_as_numpy_does() -> None:
     assert np.array_equal(np.ravel_multi_index(tuple(codes.T), DOMAIN.sizes), cells)
     assert np.array_equal(DOMAIN.ravel(codes), cells)
     assert np.array_equal(DOMAIN.ravel(codes, ("a", "c")), codes[:, 0] * 5 + codes[:, 2])
-
-
-def test_structural_zeros() -> None:
-    cells = np.zeros((5, 3), bool)
-    cells[1, 2] = True
-    domain = Domain(DOMAIN.columns, DOMAIN.sizes, (Impossible(("c", "a"), cells),))
-    assert domain.possible is not None
-    codes = domain.unravel(np.arange(domain.cells))
-    impossible = (codes[:, 2] == 1) & (codes[:, 0] == 2)
-    assert np.array_equal(~domain.possible, impossible)
-    assert np.array_equal(domain.possible_rows(codes), domain.possible)
 
 
 def test_long_columns_enter_with_their_coarsenings() -> None:

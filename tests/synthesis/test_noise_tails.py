@@ -11,8 +11,8 @@ from scipy.special import ndtr
 
 from sidelight.errors import RangeError
 from sidelight.noise import Source, discrete_laplace, rounded_gaussian
-from sidelight.synthesis.bounds import noise_tails
-from sidelight.synthesis.bounds.noise_tails import NoiseTail
+from sidelight.synthesis import answer_bounds as noise_tails
+from sidelight.synthesis.answer_bounds import NoiseTail
 from sidelight.testing import SeededEntropy
 
 Law = Literal["gaussian", "laplace"]

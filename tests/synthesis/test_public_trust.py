@@ -5,15 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sidelight.synthesis.cells.domain import Domain
-from sidelight.synthesis.cells.spaces import DenseSpace
-from sidelight.synthesis.cells.workload import Marginal
-from sidelight.synthesis.fitting.fitted import Fitted
-from sidelight.synthesis.fitting.refit import Refit
-from sidelight.synthesis.fitting.starting_point import StartingPoint, product, uniform_weights
-from sidelight.synthesis.measuring.measurement import Measurement
-from sidelight.synthesis.predicted.known_counts import calibrated
-from sidelight.synthesis.predicted.pooling import Doubt, pooled, relations_told
+from sidelight.synthesis.domain import Domain
+from sidelight.synthesis.fitted import Fitted
+from sidelight.synthesis.measurement import MarginalMeasurement
+from sidelight.synthesis.pooling import Doubt, calibrated, pooled, relations_explained
+from sidelight.synthesis.prior import StartingPoint, product, uniform_weights
+from sidelight.synthesis.refit import Refit
+from sidelight.synthesis.spaces import DenseSpace
+from sidelight.synthesis.workload import Marginal
 
 DOMAIN = Domain(("a", "b", "c"), (6, 5, 4))
 SPACE = DenseSpace(DOMAIN)
@@ -21,11 +20,11 @@ ROWS, DEVIATION = 20_000.0, 15.0
 ONE_WAY = [np.random.default_rng(0).dirichlet(np.ones(size)) for size in DOMAIN.sizes]
 
 
-def measured(truth: np.ndarray, *columns: str, seed: int = 0) -> Measurement:
+def measured(truth: np.ndarray, *columns: str, seed: int = 0) -> MarginalMeasurement:
     marginal = Marginal(columns)
     (mass,) = SPACE.marginals(truth, [marginal])
     noisy = ROWS * mass + np.random.default_rng(seed).normal(0, DEVIATION, mass.shape)
-    return Measurement(
+    return MarginalMeasurement(
         marginal=marginal, values=noisy, law="gaussian", scale=DEVIATION, deviation=DEVIATION, mean_error=12.0
     )
 
@@ -65,7 +64,7 @@ def test_a_power_of_a_product_says_nothing_about_relations() -> None:
         assert pair == pytest.approx(np.multiply.outer(first, second), rel=1e-6)
 
 
-def fitted_to(*held: Measurement) -> Fitted:
+def fitted_to(*held: MarginalMeasurement) -> Fitted:
     model = Refit(SPACE, uniform_weights(SPACE), rows=ROWS)
     for each in held:
         model.add(each)
@@ -78,11 +77,11 @@ def test_relations_are_told_by_rows_of_the_same_population_only() -> None:
     fitted = fitted_to(measured(truth, "a", "b"))
     (same,) = SPACE.marginals(truth, [Marginal(("a", "b"))])
     alone = np.multiply.outer(*SPACE.marginals(truth, [Marginal(("a",)), Marginal(("b",))]))
-    assert relations_told(fitted, [ROWS * same]) > 0.95
-    assert relations_told(fitted, [ROWS * alone]) < 0.1
-    assert relations_told(fitted, [ROWS * (2 * alone - same)]) == 0.0
+    assert relations_explained(fitted, [ROWS * same]) > 0.95
+    assert relations_explained(fitted, [ROWS * alone]) < 0.1
+    assert relations_explained(fitted, [ROWS * (2 * alone - same)]) == 0.0
     hidden = fitted_to(measured(product(SPACE, ONE_WAY), "a", "b"))  # nothing is related: nothing can be judged
-    assert relations_told(hidden, [ROWS * alone]) == 0.0
+    assert relations_explained(hidden, [ROWS * alone]) == 0.0
 
 
 def test_unmeasured_marginals_are_asked_of_rows_that_told_the_measured_ones() -> None:

@@ -1,4 +1,4 @@
-"""The refit finds the minimum that mirror descent finds, keeps structural zeros, and revives what a prior forgot."""
+"""The refit finds the minimum that mirror descent finds, and revives what a prior forgot."""
 
 from __future__ import annotations
 
@@ -7,25 +7,31 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from sidelight.synthesis.cells.domain import Domain, Impossible
-from sidelight.synthesis.cells.spaces import DenseSpace
-from sidelight.synthesis.cells.workload import Marginal, marginals
-from sidelight.synthesis.fitting.prior import CodedRows, EarlierReleases, GivenWeights, Setting, current_weights
-from sidelight.synthesis.fitting.refit import Evidence, Refit, nearest_marginal
-from sidelight.synthesis.fitting.starting_point import uniform_weights
-from sidelight.synthesis.measuring.measurement import Measurement
-from sidelight.synthesis.predicted.pooling import PooledCounts
+from sidelight.synthesis.domain import Domain
+from sidelight.synthesis.measurement import MarginalMeasurement
+from sidelight.synthesis.pooling import PooledCounts
+from sidelight.synthesis.prior import (
+    EarlierReleases,
+    FitSetting,
+    GivenWeights,
+    PublicRowsPrior,
+    current_weights,
+    uniform_weights,
+)
+from sidelight.synthesis.refit import Evidence, Refit, nearest_marginal
+from sidelight.synthesis.spaces import DenseSpace
+from sidelight.synthesis.workload import Marginal, marginals
 
 DOMAIN = Domain(("a", "b", "c"), (3, 4, 2))
 SPACE = DenseSpace(DOMAIN)
 ROWS = 2000.0
 
 
-def measured(rng: np.random.Generator, deviation: float = 8.0) -> list[Measurement]:
+def measured(rng: np.random.Generator, deviation: float = 8.0) -> list[MarginalMeasurement]:
     x = rng.dirichlet(np.full(DOMAIN.cells, 0.3)) * ROWS
     wanted = [*marginals(2).partitions(DOMAIN), Marginal(("b",), (2,))]
     return [
-        Measurement(
+        MarginalMeasurement(
             marginal=each,
             values=exact + rng.normal(0, deviation, exact.shape),
             law="gaussian",
@@ -126,23 +132,7 @@ def test_no_noise_level_overflows(deviation: float) -> None:
     assert refit.weights.sum() == pytest.approx(1)
 
 
-def test_structural_zeros_stay_zero() -> None:
-    cells = np.zeros((3, 4), bool)
-    cells[0, 0] = True
-    domain = Domain(DOMAIN.columns, DOMAIN.sizes, (Impossible(("a", "b"), cells),))
-    space = DenseSpace(domain)
-    assert domain.possible is not None
-    prior = GivenWeights(domain=domain, given=np.ones(domain.cells))
-    setting = Setting(mean_cells=10, deviation=5.0, rows=ROWS)
-    refit = Refit(space, current_weights(prior.start(space, setting), setting), rows=ROWS)
-    for each in measured(np.random.default_rng(3)):
-        refit.add(each)
-    refit.fit(sweeps=30)
-    assert (refit.weights[~domain.possible] == 0).all()
-    assert (refit.weights[domain.possible] > 0).all()
-
-
-SETTING = Setting(mean_cells=10, deviation=20.0, rows=ROWS)
+SETTING = FitSetting(mean_cells=10, deviation=20.0, rows=ROWS)
 
 
 def test_a_prior_without_a_cell_can_be_revived() -> None:
@@ -156,7 +146,7 @@ def test_a_prior_without_a_cell_can_be_revived() -> None:
 @pytest.mark.parametrize(("public_rows", "share"), [(20, 0.0), (20_000, 0.9)])
 def test_small_public_samples_are_smoothed(public_rows: int, share: float) -> None:
     codes = DOMAIN.unravel(np.random.default_rng(4).integers(0, DOMAIN.cells, public_rows))
-    start = CodedRows(domain=DOMAIN, codes=codes).start(SPACE, SETTING)
+    start = PublicRowsPrior(domain=DOMAIN, codes=codes).start(SPACE, SETTING)
     found = start.raw_share(private_error=SETTING.private_error, other_error=start.own_error)
     assert found == pytest.approx(share, abs=0.05)
 
@@ -177,7 +167,7 @@ def test_contradicted_predictions_lose_their_weight_by_released_numbers() -> Non
 
 
 def test_earlier_releases_are_averaged_by_rows() -> None:
-    from sidelight.synthesis.fitting.fitted import Fitted
+    from sidelight.synthesis.fitted import Fitted
 
     rng = np.random.default_rng(6)
     parts = [rng.dirichlet(np.ones(DOMAIN.cells)) for _ in range(2)]

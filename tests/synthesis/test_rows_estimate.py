@@ -15,17 +15,24 @@ import sidelight as sl
 from sidelight.guarantees import Neighbours
 from sidelight.mechanisms.budget import Budget
 from sidelight.noise import Source
-from sidelight.synthesis.bounds import certify as rows_bound
-from sidelight.synthesis.bounds.certify import average_of_sums, bound_rows
-from sidelight.synthesis.bounds.noise_tails import NoiseTail
-from sidelight.synthesis.cells.domain import Domain
-from sidelight.synthesis.cells.spaces import Floats
-from sidelight.synthesis.cells.workload import Marginal, marginals, ranges
-from sidelight.synthesis.engines.marginals import release_distribution, run_rounds
-from sidelight.synthesis.engines.plan import MarginalPlan, SizedPlan, sized
-from sidelight.synthesis.fitting.fitted import Fitted
-from sidelight.synthesis.measuring.measurement import Measurement, NoisyRows, RowsEstimate, measure, noisy_rows
-from sidelight.synthesis.measuring.private_marginals import PrivateMarginals, Protection
+from sidelight.synthesis import certify as rows_bound
+from sidelight.synthesis.answer_bounds import NoiseTail
+from sidelight.synthesis.certify import average_of_sums, bound_rows
+from sidelight.synthesis.domain import Domain
+from sidelight.synthesis.engine_plan import MarginalPlan, SizedPlan, sized
+from sidelight.synthesis.fitted import Fitted
+from sidelight.synthesis.marginal_engine import release_distribution, run_rounds
+from sidelight.synthesis.measurement import (
+    MarginalMeasurement,
+    NoisyRows,
+    PrivateMarginals,
+    Protection,
+    RowsEstimate,
+    measure,
+    noisy_rows,
+)
+from sidelight.synthesis.spaces import Floats
+from sidelight.synthesis.workload import Marginal, marginals, ranges
 from sidelight.testing import SeededEntropy, seeded_release
 
 PRICES = [Budget.of(epsilon=1), Budget.of(rho="0.05"), Budget.of(epsilon=1, delta="1e-6")]
@@ -36,8 +43,8 @@ def first(value: float, deviation: float) -> NoisyRows:
     return NoisyRows(value=value, law="gaussian", scale=deviation, deviation=deviation)
 
 
-def measured(values: Sequence[float], deviation: float) -> Measurement:
-    return Measurement(
+def measured(values: Sequence[float], deviation: float) -> MarginalMeasurement:
+    return MarginalMeasurement(
         marginal=Marginal(("a",)),
         values=np.array(values, np.float64),
         law="gaussian",
@@ -177,13 +184,13 @@ def test_selections_do_not_bias_it() -> None:
 
 
 def test_later_rounds_expect_what_earlier_ones_told() -> None:
-    plan = MarginalPlan(domain=DOMAIN, workload=marginals(2), price=PRICES[0], rounds=3, one_way_share=Fraction(1, 10))
+    plan = MarginalPlan(domain=DOMAIN, workload=marginals(2), price=PRICES[0], rounds=3)
     counts = table(300, seed=2)
     for chosen in (plan, None):
         with seeded(5) as source:
             fitted = release_distribution(counts, chosen or sized(plan, counts, source=source), source=source)
         assert fitted.first_rows is not None
-        estimate = RowsEstimate(fitted.first_rows).with_sums(fitted.measurements[:3])  # one-way marginals
+        estimate = RowsEstimate(fitted.first_rows)
         seen = []
         for record in fitted.rounds:
             seen.append(estimate.rows)
@@ -212,9 +219,9 @@ class Full:
     """A model without room for anything."""
 
     def __init__(self) -> None:
-        self.measurements: list[Measurement] = []
+        self.measurements: list[MarginalMeasurement] = []
 
-    def learn(self, measurements: Sequence[Measurement]) -> None:
+    def learn(self, measurements: Sequence[MarginalMeasurement]) -> None:
         self.measurements += measurements
 
     def expected(self, wanted: Sequence[Marginal]) -> list[Floats]:

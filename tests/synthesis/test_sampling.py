@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 import sidelight as sl
 from sidelight.errors import RangeError
 from sidelight.noise import Source
-from sidelight.synthesis.cells.axes import Bins, axis_from_json, axis_of
-from sidelight.synthesis.cells.domain import Domain
-from sidelight.synthesis.cells.packing import Mass
-from sidelight.synthesis.output.synthetic_rows import PublicEntropy, sample_codes
+from sidelight.synthesis.axes import Bins, axis_from_json, axis_of
+from sidelight.synthesis.domain import Domain, Mass
+from sidelight.synthesis.synthetic_rows import PublicEntropy, sample_codes
 
 WEIGHTS = st.lists(st.floats(0, 1), min_size=1, max_size=40).filter(lambda found: sum(found) > 0.01)
 

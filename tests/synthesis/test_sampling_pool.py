@@ -6,16 +6,15 @@ import numpy as np
 import pytest
 
 import sidelight as sl
-from sidelight.synthesis.cells.domain import Domain
-from sidelight.synthesis.cells.spaces import DenseSpace
-from sidelight.synthesis.cells.workload import Marginal
-from sidelight.synthesis.engines.plan import WORTHWHILE, worthwhile_rounds
-from sidelight.synthesis.fitting.fitted import Fitted
-from sidelight.synthesis.fitting.refit import Refit
-from sidelight.synthesis.fitting.starting_point import uniform_weights
-from sidelight.synthesis.measuring.measurement import Measurement
-from sidelight.synthesis.predicted.known_counts import CalibratedRows, calibrated
-from sidelight.synthesis.predicted.pooling import pooled
+from sidelight.synthesis.domain import Domain
+from sidelight.synthesis.engine_plan import WORTHWHILE, worthwhile_rounds
+from sidelight.synthesis.fitted import Fitted
+from sidelight.synthesis.measurement import MarginalMeasurement
+from sidelight.synthesis.pooling import CalibratedRows, calibrated, pooled
+from sidelight.synthesis.prior import uniform_weights
+from sidelight.synthesis.refit import Refit
+from sidelight.synthesis.spaces import DenseSpace
+from sidelight.synthesis.workload import Marginal
 
 DOMAIN = Domain(("a", "b"), (10, 10))
 ROWS, PUBLIC, DEVIATION = 20_000, 5_000, 40.0
@@ -28,7 +27,7 @@ def errors(public_share: np.ndarray, *, seed: int, trust: float = 1.0) -> tuple[
     truth = rng.multinomial(ROWS, shares).reshape(10, 10)
     noisy = truth + rng.normal(0, DEVIATION, truth.shape)
     codes = DOMAIN.unravel(rng.choice(100, PUBLIC, p=public_share if len(public_share) else shares))
-    measured = Measurement(
+    measured = MarginalMeasurement(
         marginal=Marginal(("a", "b")),
         values=noisy,
         law="gaussian",

@@ -14,18 +14,16 @@ import numpy as np
 import pytest
 
 from sidelight.mechanisms.budget import Budget
-from sidelight.synthesis.bounds import certify
-from sidelight.synthesis.bounds.answer_bounds import bound_queries, round_bounds
-from sidelight.synthesis.bounds.certify import bound_rows, certified, released_counts
-from sidelight.synthesis.cells.domain import Domain
-from sidelight.synthesis.cells.packing import Mass
-from sidelight.synthesis.cells.query_blocks import CellQueries
-from sidelight.synthesis.cells.workload import Marginal, marginals
-from sidelight.synthesis.engines.plan import MarginalPlan
-from sidelight.synthesis.fitting.fitted import Fitted
-from sidelight.synthesis.measuring.measurement import Measurement, NoisyRows
-from sidelight.synthesis.measuring.selection import MarginalRound
-from sidelight.synthesis.measuring.single_queries import AnsweredQuery, QueryRound
+from sidelight.synthesis import certify
+from sidelight.synthesis.answer_bounds import bound_queries, round_bounds
+from sidelight.synthesis.certify import bound_rows, certified, released_counts
+from sidelight.synthesis.domain import Domain, Mass
+from sidelight.synthesis.engine_plan import MarginalPlan
+from sidelight.synthesis.fitted import Fitted
+from sidelight.synthesis.measurement import MarginalMeasurement, NoisyRows
+from sidelight.synthesis.query_blocks import CellQueries
+from sidelight.synthesis.selection import AnsweredQuery, MarginalRound, QueryRound
+from sidelight.synthesis.workload import Marginal, marginals
 
 Law = Literal["gaussian", "laplace"]
 SHAPE = (3, 2, 4)
@@ -46,10 +44,12 @@ def noise(rng: np.random.Generator, law: Law, scale: float, size: Any) -> np.nda
     return np.asarray(rng.geometric(stay, size) - rng.geometric(stay, size), np.float64)
 
 
-def measurement(marginal: Marginal, values: Any, law: Law, scale: float) -> Measurement:
+def measurement(marginal: Marginal, values: Any, law: Law, scale: float) -> MarginalMeasurement:
     deviation = scale * (sqrt(2) if law == "laplace" else 1.0)
     found = np.asarray(values, np.float64)
-    return Measurement(marginal=marginal, values=found, law=law, scale=scale, deviation=deviation, mean_error=deviation)
+    return MarginalMeasurement(
+        marginal=marginal, values=found, law=law, scale=scale, deviation=deviation, mean_error=deviation
+    )
 
 
 def simulated(
@@ -58,7 +58,7 @@ def simulated(
     """Release as Theorem 8 supposes: rounds by the first number, sizes and expected counts by earlier noise."""
     first = float(x.sum() + noise(rng, law, 4 * scale, 1)[0])
     weights = np.full(DOMAIN.cells, 1.0 / DOMAIN.cells)
-    rows, told, records = max(first, 1.0), list[Measurement](), list[MarginalRound]()
+    rows, told, records = max(first, 1.0), list[MarginalMeasurement](), list[MarginalRound]()
     for _ in range(rounds or 1 + 2 * (first > x.sum())):
         # noise so far has a say in what is open: large marginals after noise upwards, small ones after noise downwards
         up = not told or told[-1].values.sum() > x.sum()

@@ -11,14 +11,15 @@ import pytest
 from sidelight.guarantees import Neighbours
 from sidelight.mechanisms.budget import Budget
 from sidelight.noise import Source
-from sidelight.synthesis.cells.domain import Domain
-from sidelight.synthesis.cells.spaces import DenseSpace
-from sidelight.synthesis.cells.workload import marginals
-from sidelight.synthesis.engines.marginals import release_distribution
-from sidelight.synthesis.engines.mwem import MWEMPlan, release_by_single_queries
-from sidelight.synthesis.engines.plan import MarginalPlan
-from sidelight.synthesis.fitting.prior import CodedRows, GivenWeights, Prior
-from sidelight.synthesis.measuring.private_marginals import PrivateMarginals, Protection
+from sidelight.published.mwem import MWEMPlan
+from sidelight.synthesis.domain import Domain
+from sidelight.synthesis.engine_plan import MarginalPlan
+from sidelight.synthesis.marginal_engine import release_distribution
+from sidelight.synthesis.measurement import PrivateMarginals, Protection
+from sidelight.synthesis.prior import DistributionPrior, GivenWeights, PublicRowsPrior
+from sidelight.synthesis.single_queries import release_by_single_queries
+from sidelight.synthesis.spaces import DenseSpace
+from sidelight.synthesis.workload import marginals
 from sidelight.testing import SeededEntropy
 
 DOMAIN = Domain(tuple("abcdef"), (4, 3, 5, 2, 6, 4))
@@ -31,7 +32,7 @@ COMMON: dict[str, Any] = {
     "protection": Protection(neighbours=Neighbours.REPLACE),
     "rows": ROWS,
 }
-PriorOf = Callable[[np.ndarray, np.random.Generator], Prior]
+PriorOf = Callable[[np.ndarray, np.random.Generator], DistributionPrior]
 
 
 def world(seed: int) -> tuple[np.ndarray, np.random.Generator]:
@@ -72,9 +73,9 @@ def mean_error(price: Budget, prior_of: PriorOf | None = None, *, runs: int = 20
 
 
 def public(rows: int, bias: float) -> PriorOf:
-    def prior(law: np.ndarray, rng: np.random.Generator) -> Prior:
+    def prior(law: np.ndarray, rng: np.random.Generator) -> DistributionPrior:
         biased = law * np.exp(bias * rng.normal(size=law.shape))
-        return CodedRows(domain=DOMAIN, codes=DOMAIN.unravel(rng.choice(len(law), rows, p=biased / biased.sum())))
+        return PublicRowsPrior(domain=DOMAIN, codes=DOMAIN.unravel(rng.choice(len(law), rows, p=biased / biased.sum())))
 
     return prior
 
@@ -102,7 +103,7 @@ def test_public_rows_help_and_biased_ones_hardly_hurt(rho: str) -> None:
 def test_a_prediction_from_another_world_costs_little() -> None:
     price = Budget.of(rho="0.0175")
 
-    def adversary(law: np.ndarray, rng: np.random.Generator) -> Prior:
+    def adversary(law: np.ndarray, rng: np.random.Generator) -> DistributionPrior:
         return GivenWeights(domain=DOMAIN, given=world(int(rng.integers(1000, 2000)))[0], hedge=0.1)
 
     assert mean_error(price, adversary) <= 1.3 * mean_error(price)

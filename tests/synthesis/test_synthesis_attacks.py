@@ -24,15 +24,15 @@ from sidelight.guarantees import GDP, ZCDP, Claims, Neighbours, PureDP
 from sidelight.guarantees.conversions import gdp_from_bounded_range
 from sidelight.mechanisms import additive, exponential
 from sidelight.mechanisms.budget import Budget
+from sidelight.published.mwem import MWEMPlan
 from sidelight.records import Schema, Table
-from sidelight.synthesis import prepared
-from sidelight.synthesis.cells.axes import domain_of
-from sidelight.synthesis.cells.domain import Domain
-from sidelight.synthesis.cells.workload import Workload, linear_queries, marginals, prefixes, ranges
-from sidelight.synthesis.engines.mwem import MWEMPlan
-from sidelight.synthesis.engines.plan import MarginalPlan, nominal_claims, sized
-from sidelight.synthesis.measuring.private_marginals import Protection
-from sidelight.synthesis.predicted.prediction import PublicData
+from sidelight.synthesis import query as prepared
+from sidelight.synthesis.axes import domain_of
+from sidelight.synthesis.domain import Domain
+from sidelight.synthesis.engine_plan import MarginalPlan, nominal_claims, sized
+from sidelight.synthesis.measurement import Protection
+from sidelight.synthesis.prediction import PublicData
+from sidelight.synthesis.workload import Workload, linear_queries, marginals, prefixes, ranges
 from sidelight.testing import seeded_release
 
 PRICES: tuple[dict[str, Any], ...] = ({"epsilon": 2}, {"rho": "0.7"}, {"epsilon": 1, "delta": "1e-6"})
@@ -262,8 +262,7 @@ def plans() -> Iterator[tuple[Budget, MarginalPlan | MWEMPlan]]:
                 "rounds": rounds,
             }
             yield paid, MWEMPlan(**common, **shares)
-            for first in (0, Fraction(1, 20)):
-                yield paid, MarginalPlan(**common, **shares, one_way_share=first)
+            yield paid, MarginalPlan(**common, **shares)
 
 
 def spent(claims: Claims, kind: str) -> Fraction:

@@ -16,16 +16,14 @@ from sidelight.audit import audit
 from sidelight.guarantees import Neighbours, PureDP
 from sidelight.mechanisms.budget import Budget
 from sidelight.noise import Source
-from sidelight.synthesis.cells.domain import Domain
-from sidelight.synthesis.cells.spaces import DenseSpace
-from sidelight.synthesis.cells.workload import Marginal, linear_queries
-from sidelight.synthesis.engines import mwem
-from sidelight.synthesis.engines.mwem import MWEMPlan
-from sidelight.synthesis.measuring import selection
-from sidelight.synthesis.measuring.measurement import measure
-from sidelight.synthesis.measuring.private_marginals import PrivateMarginals, Protection
-from sidelight.synthesis.measuring.selection import SCORE_STEPS, select_marginal
-from sidelight.synthesis.measuring.single_queries import QuerySpace
+from sidelight.published.mwem import MWEMPlan
+from sidelight.synthesis import selection
+from sidelight.synthesis import single_queries as mwem
+from sidelight.synthesis.domain import Domain
+from sidelight.synthesis.measurement import PrivateMarginals, Protection, measure
+from sidelight.synthesis.selection import SCORE_STEPS, QuerySpace, select_marginal
+from sidelight.synthesis.spaces import DenseSpace
+from sidelight.synthesis.workload import Marginal, linear_queries
 from sidelight.testing import SeededEntropy
 
 DOMAIN = Domain(("a", "b"), (2, 2))

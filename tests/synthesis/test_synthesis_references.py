@@ -13,14 +13,14 @@ from scipy.stats import chi2
 from sidelight.guarantees import Neighbours
 from sidelight.mechanisms.budget import Budget
 from sidelight.noise import Categorical, Source
-from sidelight.synthesis.cells.domain import Domain
-from sidelight.synthesis.cells.query_blocks import MATRIX_STEPS
-from sidelight.synthesis.cells.spaces import DenseSpace
-from sidelight.synthesis.cells.workload import linear_queries, marginals
-from sidelight.synthesis.engines.mwem import MWEMPlan, _PrintedSteps
-from sidelight.synthesis.engines.plan import MarginalPlan
-from sidelight.synthesis.measuring.private_marginals import PrivateMarginals, Protection
-from sidelight.synthesis.measuring.single_queries import AnsweredQuery, QuerySpace
+from sidelight.published.mwem import MWEMPlan, PrintedSteps
+from sidelight.synthesis.domain import Domain
+from sidelight.synthesis.engine_plan import MarginalPlan
+from sidelight.synthesis.measurement import PrivateMarginals, Protection
+from sidelight.synthesis.query_blocks import MATRIX_STEPS
+from sidelight.synthesis.selection import AnsweredQuery, QuerySpace
+from sidelight.synthesis.spaces import DenseSpace
+from sidelight.synthesis.workload import linear_queries, marginals
 from sidelight.testing import SeededEntropy
 
 SWAP = Protection(neighbours=Neighbours.REPLACE)
@@ -74,7 +74,7 @@ def test_tiny_update() -> None:
     queries = QuerySpace(plan.blocks, DenseSpace(TINY))
     weights = np.full(4, 0.25)
     answer = AnsweredQuery(place=0, block=plan.blocks[0], inside=0, value=8.5, scale=2.0)
-    _PrintedSteps(queries, weights, rows=10.0).learn(answer)
+    PrintedSteps(queries, weights, rows=10.0).learn(answer)
     assert weights == pytest.approx([0.271819, 0.271819, 0.228181, 0.228181], abs=5e-7)
 
 
@@ -121,7 +121,7 @@ def test_claims_are_the_price_and_known_before_data() -> None:
     claim = pure.claims.pure()
     assert claim is not None
     assert claim.epsilon == 1
-    started = MarginalPlan(domain=WIDE, workload=marginals(2), price=Budget.of(rho="0.1"), one_way_share="0.1")
+    started = MarginalPlan(domain=WIDE, workload=marginals(2), price=Budget.of(rho="0.1"))
     zcdp = started.claims.zcdp()
     assert zcdp is not None
     assert Fraction(99, 1000) < zcdp.rho <= Fraction(1, 10)

@@ -12,18 +12,18 @@ from sidelight.errors import RangeError, SchemaError
 from sidelight.guarantees import Neighbours
 from sidelight.mechanisms.budget import Budget
 from sidelight.noise import Source
-from sidelight.synthesis.cells.domain import Domain
-from sidelight.synthesis.cells.spaces import DenseSpace, public_support
-from sidelight.synthesis.cells.workload import Marginal, linear_queries, marginals, prefixes, ranges
-from sidelight.synthesis.engines import marginals as engine
-from sidelight.synthesis.engines import mwem
-from sidelight.synthesis.engines.marginals import release_distribution
-from sidelight.synthesis.engines.mwem import MWEMPlan, release_by_single_queries
-from sidelight.synthesis.engines.plan import MarginalPlan
-from sidelight.synthesis.fitting.prior import CodedRows, GivenWeights, Setting, UniformPrior
-from sidelight.synthesis.measuring.measurement import Measurement
-from sidelight.synthesis.measuring.private_marginals import PrivateMarginals, Protection
-from sidelight.synthesis.measuring.selection import SCORE_STEPS, distance, open_candidates
+from sidelight.published.mwem import MWEMPlan
+from sidelight.synthesis import marginal_engine as engine
+from sidelight.synthesis import single_queries as mwem
+from sidelight.synthesis.domain import Domain
+from sidelight.synthesis.engine_plan import MarginalPlan
+from sidelight.synthesis.marginal_engine import release_distribution
+from sidelight.synthesis.measurement import MarginalMeasurement, PrivateMarginals, Protection
+from sidelight.synthesis.prior import FitSetting, GivenWeights, PublicRowsPrior, UniformPrior
+from sidelight.synthesis.selection import SCORE_STEPS, distance, open_candidates
+from sidelight.synthesis.single_queries import release_by_single_queries
+from sidelight.synthesis.spaces import DenseSpace, public_support
+from sidelight.synthesis.workload import Marginal, linear_queries, marginals, prefixes, ranges
 from sidelight.testing import SeededEntropy
 
 DOMAIN = Domain(("a", "b", "c"), (3, 4, 2))
@@ -93,10 +93,10 @@ def test_negative_queries_under_replacement_pay_for_two() -> None:
 
 def test_the_mask_sees_released_numbers_only_and_comes_before_the_draw() -> None:
     assert set(inspect.signature(open_candidates).parameters) == {"candidates", "expected", "measurements"}
-    assert "counts" not in inspect.signature(mwem._open).parameters
+    assert "counts" not in inspect.signature(mwem.SingleQueryPlan.open_places).parameters
     candidates = [Marginal(("a",)), Marginal(("b",))]
     noise = {"law": "gaussian", "scale": 1.0, "deviation": 1.0, "mean_error": 0.8}
-    met = Measurement(marginal=candidates[0], values=np.array([10.0, 11.0, 9.0]), **noise)  # type: ignore[arg-type]
+    met = MarginalMeasurement(marginal=candidates[0], values=np.array([10.0, 11.0, 9.0]), **noise)  # type: ignore[arg-type]
     expected = [np.array([10.0, 10.0, 10.0]), np.zeros(4)]
     assert open_candidates(candidates, expected, [met]) == [1]
     far = [np.array([20.0, 0.0, 10.0]), np.zeros(4)]
@@ -126,8 +126,7 @@ def test_the_fit_is_a_function_of_released_numbers() -> None:
         again = engine.WeightModel(
             DenseSpace(DOMAIN),
             UniformPrior(),
-            Setting(mean_cells=plan.mean_cells, deviation=plan.deviation, rows=fitted.rows),
-            prior_weight=plan.prior_weight,
+            FitSetting(mean_cells=plan.mean_cells, deviation=plan.deviation, rows=fitted.rows),
         )
         again.learn(fitted.measurements)
         again.finish()
@@ -159,7 +158,7 @@ def test_bad_input_is_refused_before_any_charge() -> None:
         DenseSpace(Domain(tuple("abcdefghi"), (10,) * 9))
     with pytest.raises(RangeError, match="has 5 cells and the domain 24"):
         GivenWeights(domain=DOMAIN, given=np.ones(5))
-    other = CodedRows(domain=Domain(("a", "b"), (3, 4)), codes=np.zeros((1, 2), np.int64))
+    other = PublicRowsPrior(domain=Domain(("a", "b"), (3, 4)), codes=np.zeros((1, 2), np.int64))
     plan = MarginalPlan(domain=DOMAIN, workload=marginals(2), price=price)
     with pytest.raises(RangeError, match="predict the release's own domain"):
         released(plan, codes_of(10), prior=other)
@@ -174,10 +173,10 @@ def test_support_covers_public_rows_and_says_what_it_misses() -> None:
     public = private[:1500].copy()
     private[:800, :2] = 9  # a region that no public row has
     with Source(SeededEntropy(0)) as source:
-        space = public_support(domain, public, extra_points=2000, source=source)
+        space = public_support(domain, public, source=source)
     assert space.points > 1500 / 2
     plan = MarginalPlan(domain=domain, workload=marginals(2, ["c0", "c1", "c2"]), price=Budget.of(rho=5), rounds=3)
-    fitted = released(plan, private, prior=CodedRows(domain=domain, codes=public), space=space)
+    fitted = released(plan, private, prior=PublicRowsPrior(domain=domain, codes=public), space=space)
     assert fitted.support is not None
     assert (Marginal(("c0", "c1")), (9, 9)) in fitted.missed_regions()
     truth = np.bincount(private[:, 2], minlength=10) / 4000
@@ -190,8 +189,8 @@ def test_mwem_runs_on_every_kind_of_query() -> None:
     workload = marginals(1) + prefixes("b") + ranges("b") + linear_queries(matrix, lower=-1)
     counts = PrivateMarginals.from_codes(DOMAIN, codes_of(4000))
     errors = {}
-    for name, choices in {"printed": {}, "improved": {"refit": True}}.items():
-        plan = MWEMPlan(domain=DOMAIN, workload=workload, price=Budget.of(rho=5), rounds=30, **choices)
+    for name, plan_type in {"printed": MWEMPlan, "improved": mwem.SingleQueryPlan}.items():
+        plan = plan_type(domain=DOMAIN, workload=workload, price=Budget.of(rho=5), rounds=30)
         with Source(SeededEntropy(0), declared="exact") as source:
             fitted = release_by_single_queries(counts, plan, source=source)
         assert len(fitted.answered) == 30

@@ -11,7 +11,7 @@ import pytest
 import sidelight as sl
 from sidelight.errors import RangeError, SchemaError
 from sidelight.synthesis import prefixes, ranges
-from sidelight.synthesis.cells.packing import Mass
+from sidelight.synthesis.domain import Mass
 from sidelight.testing import SeededSession, seeded_release
 
 SCHEMA = [
@@ -278,7 +278,7 @@ def test_mistakes_are_found_before_any_charge(given: dict[str, Any], message: st
     [
         ({"rho": 1, "epsilon": 1}, "exactly one"),
         ({"workload": 2, "rho": 1}, "workload must be"),
-        ({"engine": "gan", "rho": 1}, "no choice"),
+        ({"engine": "gan", "rho": 1}, "must be one of its choices"),
         ({"rounds": 0, "rho": 1}, "rounds must be"),
         ({"rows": 1.5, "rho": 1}, "rows must be"),
         ({"columns": "sex", "rho": 1}, "list of names"),

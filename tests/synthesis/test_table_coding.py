@@ -10,7 +10,7 @@ import pytest
 
 import sidelight as sl
 from sidelight.aggregates.collect import coded_frame, coded_rows
-from sidelight.synthesis.cells.axes import axis_of, coding_of
+from sidelight.synthesis.axes import axis_of, coding_of
 
 AGES = [3.0, 18.0, 17.999, None, -5.0, 64.0, 1e300, float("inf"), float("-inf"), 65.0]
 SEXES = ["F", "M", None, "F", "x", "", "other", "M", "(missing)", "F"]

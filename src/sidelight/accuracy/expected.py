@@ -267,7 +267,7 @@ def _usual(off: Floats) -> float:
 
 
 def _moved(target: Release) -> Distance:
-    from sidelight.synthesis.output.stored import open_table
+    from sidelight.synthesis.released import open_table
 
     known = open_table(target)
     names = [axis.name for axis in known.axes]

@@ -14,8 +14,8 @@ from sidelight.release import Release, stored_text
 from sidelight.report import Report, check_writable, report_from_json, whole_file, write_report, write_text
 from sidelight.report.words import counted
 from sidelight.synthesis import Synthetic
-from sidelight.synthesis.cells.axes import Within
-from sidelight.synthesis.output.stored import stored_table
+from sidelight.synthesis.axes import Within
+from sidelight.synthesis.released import stored_table
 
 
 def read_stored(path: Path, *, title: str = "Private releases") -> Report:

@@ -1,11 +1,15 @@
 """Private second-moment and covariance matrices with predictions, and what is computed from them."""
 
-from sidelight.covariance.learning import learned_prediction
+from sidelight.covariance.plan import Choice
 from sidelight.covariance.predicted import PredictedMatrix
-from sidelight.covariance.private_choice import Choice
-from sidelight.covariance.projection import nearest_covariance
 from sidelight.covariance.query import Covariance
-from sidelight.covariance.released import PrincipalComponents, correlation, principal_components
+from sidelight.covariance.released import (
+    PrincipalComponents,
+    correlation,
+    learned_prediction,
+    nearest_covariance,
+    principal_components,
+)
 from sidelight.mechanisms.denoise import Denoised, denoise
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""Private principal component analysis as a scikit-learn transformer, through the release door."""
+"""Private principal component analysis as a scikit-learn transformer."""
 
 from __future__ import annotations
 

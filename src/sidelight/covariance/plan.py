@@ -1,6 +1,6 @@
 """A covariance query against a schema, as public arithmetic: shares, noise, claims, request, and bounds on the error.
 
-Bounds have the form fixed + per_log · log(1/β) (`Tail`), so that those of several noises add up by public formula.
+Bounds have the form fixed + per_log · log(1/β) (`ErrorTail`), so that those of several noises add up by public formula.
 """
 
 from __future__ import annotations
@@ -9,19 +9,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from math import log, sqrt
+from math import isqrt, log, sqrt
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sidelight.aggregates.clipped_vector import ClippedVector
+from sidelight.aggregates.coding import CodeArrays
+from sidelight.aggregates.collect import coded_rows
 from sidelight.aggregates.moments import ClippedMoments, Moments
-from sidelight.covariance.eigenvector_methods import sampling_claims, separate_claims
-from sidelight.covariance.pairs import pair_statistics
 from sidelight.covariance.predicted import PredictedMatrix
-from sidelight.covariance.private_choice import Choice, choice_claims
 from sidelight.errors import RangeError
 from sidelight.guarantees import Claims, Neighbours, decimal_text
+from sidelight.guarantees.claims import Unit
 from sidelight.mechanisms.additive import Law
 from sidelight.mechanisms.budget import Budget, together
 from sidelight.mechanisms.denoise import Floats
@@ -34,13 +35,97 @@ from sidelight.mechanisms.noisy_moments import (
     matrix_noise,
     vector_noise,
 )
-from sidelight.records import Schema
+from sidelight.noise import Source, random_order
+from sidelight.records import Schema, Table
 from sidelight.records.numbers import nearest_float, number_text
+from sidelight.registry import load_published
 from sidelight.release import TailBound
+
+# Differences of randomly paired rows need no centre. Along a fresh uniformly random order, two neighbours' pairings can
+# be coupled so that they differ in one pair for each changed row: the constants for replacing a vector then hold under
+# adding and removing, too. Pairs by place in the table would not have that (covariance proof page, Theorem 9).
+
+
+@dataclass(frozen=True, kw_only=True)
+class PairedDifferences(ClippedVector):
+    """The coding of a difference x - x' of two coded rows: clipped to √2 times their radius."""
+
+    @classmethod
+    def of(cls, coding: ClippedVector) -> PairedDifferences:
+        """Return the coding of differences, in the steps of the rows."""
+        levels = isqrt(2 * coding.levels**2)
+        return cls(
+            columns=coding.columns,
+            radius=coding.radius * Fraction(levels, coding.levels),
+            levels=levels,
+            centres=coding.centres,
+        )
+
+
+def pair_statistics(coding: ClippedVector, *, rows_per_unit: int, unit: Unit) -> ClippedMoments:
+    """Return the aggregate of pair differences, with the constants for replacing vectors."""
+    return ClippedMoments(
+        coding=PairedDifferences.of(coding), rows_per_unit=rows_per_unit, unit=unit, neighbours=Neighbours.REPLACE
+    )
+
+
+def pair_moments(
+    table: Table, coding: ClippedVector, statistics: ClippedMoments, source: Source
+) -> tuple[Moments, int]:
+    """Pair the rows along a random order; return the moments of their differences, and the private number of rows."""
+    parts = [np.stack(codes) for codes in coded_rows(table, coding)]
+    rows = np.concatenate([np.zeros((len(coding.columns), 0), np.int64), *parts], axis=1)
+    count = rows.shape[1]
+    with source.free("which rows are paired"):
+        order = random_order(count, source)
+    half = count // 2
+    differences = rows[:, order[:half]] - rows[:, order[half : 2 * half]]
+    state = statistics.fold(statistics.empty(), clipped_integers(differences, levels=statistics.coding.levels))
+    return statistics.finish(state), count
+
+
+def clipped_integers(vectors: NDArray[np.int64], *, levels: int) -> CodeArrays:
+    """Shorten integer vectors (in columns) to a length of at most `levels`, each by itself."""
+    squares = np.zeros(vectors.shape[1], np.int64)
+    for entry in vectors:
+        squares += entry * entry
+    # at most 2**30 (levels of 2**14), so the root is good to a relative 2**-52, and truncation makes up for it
+    factor = np.minimum(1.0, levels / np.sqrt(np.maximum(squares, 1).astype(np.float64)))
+    shortened = np.trunc(vectors * factor).astype(np.int64)
+    over = np.zeros(vectors.shape[1], np.int64)
+    for entry in shortened:
+        over += entry * entry
+    shortened[:, over > levels**2] = 0  # cannot happen; if it did, the bound would hold still
+    return tuple(shortened)
+
 
 Method = Literal["denoise", "gauss", "separate", "ies"]
 #: √(2x) <= x/(2s) + s for every s > 0; this one is best at a failure probability of 5 %.
 _TANGENT = 1.36
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choice:
+    """How a choice is made: public.
+
+    `form` is "exponential" (the exponential mechanism), or "threshold" for one prediction against 0 as printed: noise
+    on the difference of the two distances. `shift_invariant` compares distances up to a multiple of the identity, which
+    is what `separate` pays for; its sensitivity is up to twice as large.
+    """
+
+    form: Literal["exponential", "threshold"] = "exponential"
+    shift_invariant: bool = False
+
+    def __post_init__(self) -> None:
+        if self.form not in ("exponential", "threshold"):
+            raise RangeError(f"form must be 'exponential' or 'threshold', got {self.form!r}")
+
+    def check(self, candidates: int) -> None:
+        """Refuse a number of candidates, the zero matrix among them, that cannot be chosen from: ask first."""
+        if candidates < 2:
+            raise RangeError(f"a choice needs at least two predictions, got {candidates}; the zero matrix is one")
+        if candidates > 2 and self.form != "exponential":
+            raise RangeError("the threshold form compares one prediction with 0; use form='exponential'")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,23 +208,14 @@ class CovariancePlan:
     @cached_property
     def claims(self) -> Claims:
         """The price: all parts together, for the noise that is drawn."""
-        parts = [self._matrix_claims()]
-        if self.choice is not None:
-            parts.append(choice_claims(self._public_matrix, budget=self.parts["choice"], choice=self.choice))
+        published = load_published("covariance", self.method)
+        parts = [self.public_noise.claims] if published is None else published.claims(self, self._public_matrix)
         if "count" in self.shares:
             parts.append(self.count_noise(self._public).claims)
         if "mean" in self.shares:
             parts.append(self.mean_noise(self._public).claims)
         # pairs: constants of replacement, guarantee for the query's neighbours (covariance proof page)
         return together([(1, part.under(neighbours=self.neighbours)) for part in parts])
-
-    def _matrix_claims(self) -> Claims:
-        budget, moments = self.parts["matrix"], self._public_matrix
-        if self.method == "separate":
-            return separate_claims(moments, budget=budget, value_share=self.value_share, law=self.noise)
-        if self.method == "ies":
-            return sampling_claims(moments, budget=budget)
-        return self.matrix_noise(moments).claims
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -178,7 +254,7 @@ class CovariancePlan:
         return max(rows, 1.0) if self.rows is not None else max(rows, self.count_deviation, 1.0)
 
     def noise_scale(self, rows: float) -> float:
-        """Return the standard deviation of the noise on the diagonal of the matrix of so many rows."""
+        """Return the standard deviation of the noise on the diagonal of the matrix of this many rows."""
         return self.public_noise.deviation / max(rows, 1.0)
 
     @cached_property
@@ -212,8 +288,8 @@ class CovariancePlan:
             return {}
         return {"largest_trace": float(self.coding.radius) ** 2, "largest_diagonal": self.largest_diagonal}
 
-    def noise_tail(self, rows: float) -> Tail:
-        """Bound the operator norm of what noise does to the unshrunk matrix of (noisily) so many rows."""
+    def noise_tail(self, rows: float) -> ErrorTail:
+        """Bound the operator norm of what noise does to the unshrunk matrix of this (noisy) number of rows."""
         divisor, size = self.divisor(rows), len(self.labels)
         tails = [matrix_tail(self.public_noise.law, size=size, noise_scale=self.noise_scale(divisor))]
         known = 0.0
@@ -229,14 +305,14 @@ class CovariancePlan:
             length = length.times(2 * float(self.coding.radius) / divisor)
             tails.append(length)  # ‖ââᵀ − aaᵀ‖ <= 2r‖â − a‖
         tail = added(tails)
-        return Tail(tail.fixed + known, tail.per_log)
+        return ErrorTail(tail.fixed + known, tail.per_log)
 
     def error_bound(self, moved: float, rows: float) -> TailBound:
         """Bound the error in every direction: how far the matrix was moved, which is known, and the noise."""
         tail, largest = self.noise_tail(rows), float(self.coding.radius) ** 2
-        tail = Tail(moved + tail.fixed, tail.per_log)
+        tail = ErrorTail(moved + tail.fixed, tail.per_log)
         if self.limit_trace and tail.fixed >= largest:
-            tail = Tail(largest, 0.0)  # both matrices are positive semidefinite with a trace of at most radius²
+            tail = ErrorTail(largest, 0.0)  # both matrices are positive semidefinite with a trace of at most radius²
         return TailBound(
             unit="in operator norm",
             assumption=f"no row is longer than the radius {decimal_text(self.coding.radius)}",
@@ -246,7 +322,7 @@ class CovariancePlan:
 
 
 @dataclass(frozen=True)
-class Tail:
+class ErrorTail:
     """A number that exceeds fixed + per_log · log(1/β) with probability at most β."""
 
     fixed: float
@@ -258,23 +334,23 @@ class Tail:
             raise RangeError(f"confidence must lie strictly between 0 and 1, got {confidence}; 0.95 is a usual choice")
         return self.fixed + self.per_log * log(1 / (1 - confidence))
 
-    def times(self, factor: float) -> Tail:
+    def times(self, factor: float) -> ErrorTail:
         """Return the bound of a multiple."""
-        return Tail(self.fixed * factor, self.per_log * factor)
+        return ErrorTail(self.fixed * factor, self.per_log * factor)
 
-    def plus_root(self, scale: float, *, terms: int) -> Tail:
+    def plus_root(self, scale: float, *, terms: int) -> ErrorTail:
         """Add scale · t for a law that exceeds it with probability at most terms · exp(-t²/2)."""
         slope = scale / (2 * _TANGENT)
-        return Tail(self.fixed + scale * _TANGENT + slope * log(terms), self.per_log + slope)
+        return ErrorTail(self.fixed + scale * _TANGENT + slope * log(terms), self.per_log + slope)
 
 
-def added(tails: Sequence[Tail]) -> Tail:
+def added(tails: Sequence[ErrorTail]) -> ErrorTail:
     """Return a bound of the sum: each part gets an equal share of the failure probability."""
     per_log = sum(tail.per_log for tail in tails)
-    return Tail(sum(tail.fixed for tail in tails) + per_log * log(len(tails)), per_log)
+    return ErrorTail(sum(tail.fixed for tail in tails) + per_log * log(len(tails)), per_log)
 
 
-def matrix_tail(law: Law, *, size: int, noise_scale: float) -> Tail:
+def matrix_tail(law: Law, *, size: int, noise_scale: float) -> ErrorTail:
     """Bound the operator norm of the noise: no eigenvalue moves by more (Weyl).
 
     GOE: σ(√(2d) + t) but for 2 exp(-t²/2). Two-sided Wishart: the larger of two norms ‖G‖² of d × (d+1) Gaussian
@@ -282,26 +358,26 @@ def matrix_tail(law: Law, *, size: int, noise_scale: float) -> Tail:
     moment generating function at half the rate is at most 2^d.
     """
     if law == "goe":
-        return Tail(noise_scale * sqrt(2 * size), 0.0).plus_root(noise_scale, terms=2)
+        return ErrorTail(noise_scale * sqrt(2 * size), 0.0).plus_root(noise_scale, terms=2)
     if law == "wishart":
         unit = noise_scale / sqrt(size + 1)  # 1/c
         reach = sqrt(size) + sqrt(size + 1)
         # (reach + t)²/(2c) = (reach² + 2 reach t + t²)/(2c), and t² = 2 log(2/β)
-        return Tail(unit * reach**2 / 2 + unit * log(2), unit).plus_root(unit * reach, terms=2)
+        return ErrorTail(unit * reach**2 / 2 + unit * log(2), unit).plus_root(unit * reach, terms=2)
     scale = noise_scale / sqrt(2)
-    return Tail(2 * scale * (size * log(2) + log(size)), 2 * scale)
+    return ErrorTail(2 * scale * (size * log(2) + log(size)), 2 * scale)
 
 
-def vector_tail(law: Law, *, size: int, deviation: float) -> Tail:
+def vector_tail(law: Law, *, size: int, deviation: float) -> ErrorTail:
     """Bound the Euclidean length of the noise of a vector sum."""
     if law == "gaussian":
-        return Tail(deviation * sqrt(size), 0.0).plus_root(deviation, terms=1)
+        return ErrorTail(deviation * sqrt(size), 0.0).plus_root(deviation, terms=1)
     scale = deviation / (sqrt(size + 1) if law == "spherical" else sqrt(2))
-    return Tail(2 * scale * size * log(2), 2 * scale)  # a gamma length, or the sum of absolute values
+    return ErrorTail(2 * scale * size * log(2), 2 * scale)  # a gamma length, or the sum of absolute values
 
 
-def count_tail(*, deviation: float, gaussian: bool) -> Tail:
+def count_tail(*, deviation: float, gaussian: bool) -> ErrorTail:
     """Bound the error of the number of rows."""
     if gaussian:
-        return Tail(0.5, 0.0).plus_root(deviation, terms=2)
-    return Tail(1.0, deviation / sqrt(2))
+        return ErrorTail(0.5, 0.0).plus_root(deviation, terms=2)
+    return ErrorTail(1.0, deviation / sqrt(2))

@@ -1,28 +1,214 @@
-"""`Covariance`: the query a user writes. What it becomes against a schema stands in `prepared`."""
+"""`Covariance`: the query, and what it becomes against a schema: one pass over the rows, noise, and shrinkage."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any, Literal, get_args
+from math import sqrt
+from typing import Any, Literal, Self, get_args
 
 import numpy as np
 
 from sidelight.aggregates.clipped_vector import ClippedVector
-from sidelight.covariance.plan import CovariancePlan, Method
-from sidelight.covariance.predicted import PredictedMatrix, Prediction, as_predictions, predict_matrix
-from sidelight.covariance.prepared import PreparedCovariance
-from sidelight.covariance.private_choice import Choice
+from sidelight.aggregates.collect import collect
+from sidelight.aggregates.moments import Moments, MomentState
+from sidelight.covariance.plan import Choice, CovariancePlan, Method, pair_moments
+from sidelight.covariance.predicted import PredictedMatrix, Prediction, as_predictions, described, predict_matrix
+from sidelight.covariance.released import is_possible, nearest_covariance
 from sidelight.errors import RangeError, SchemaError, nearest
 from sidelight.guarantees import Amount, positive
 from sidelight.mechanisms.budget import Budget, share_of
-from sidelight.mechanisms.noisy_moments import MatrixLaw
+from sidelight.mechanisms.denoise import Denoised, Floats, denoise, eigenvalues
+from sidelight.mechanisms.noisy_moments import MatrixLaw, effective_scale
+from sidelight.noise import Source
 from sidelight.records import Number, Schema, Table
 from sidelight.records.numbers import exact_number
 from sidelight.records.table import bare_number, bare_numbers
+from sidelight.registry import load_published
 from sidelight.release import Release
-from sidelight.session import release_once
+from sidelight.session import Answer, release_once
+from sidelight.session.query import SurePrepared
+
+#: A noisy count below this many standard deviations only says "hardly any rows": predictions then stand alone.
+_ENOUGH = 4.0
+
+
+class CovarianceValue(dict[str, Any]):
+    """The value of a covariance release: a plain mapping that prints in a few lines."""
+
+    def __repr__(self) -> str:
+        matrix = self["matrix"]
+        shown = np.array2string(matrix, precision=4, suppress_small=True, threshold=36, edgeitems=3)
+        scale = self["noise_scale"]
+        noise = "" if scale is None else f", noise {scale:.3g} on the diagonal"
+        return f"{len(matrix)} x {len(matrix)} matrix {shown}{noise}"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PreparedCovariance(SurePrepared):
+    """A planned covariance."""
+
+    plan: CovariancePlan
+
+    @property
+    def adds_up(self) -> bool:
+        """Whether rows are only added up."""
+        return self.plan.centre != "pairs"
+
+    @classmethod
+    def of(cls, plan: CovariancePlan) -> Self:
+        """Price a plan."""
+        return cls(
+            claims=plan.claims,
+            request=plan.request,
+            labels=plan.labels,
+            prediction=described(plan.predictions),
+            plan=plan,
+        )
+
+    def run(self, table: Table, source: Source) -> Answer:
+        """Read the rows once, add noise, and shrink."""
+        moments, matrix_moments = self._collect(table, source)
+        rows = self._rows(moments, source)
+        mean = self._mean(moments, rows, source)
+        published = load_published("covariance", self.plan.method)
+        with source.over(pairs=self.plan.centre == "pairs"):
+            if published is not None:
+                found: Answer = published.answer(self, matrix_moments, rows=rows, mean=mean, source=source)
+                return found
+            noisy = self.plan.matrix_noise(matrix_moments).release(source)
+        del moments, matrix_moments
+        return self.answer(noisy, rows=rows, mean=mean)
+
+    def _collect(self, table: Table, source: Source) -> tuple[Moments, Moments]:
+        if self.plan.centre != "pairs":
+            moments = collect(table, self.plan.statistics)
+            return moments, moments
+        pairs, count = pair_moments(table, self.plan.coding, self.plan.matrix_statistics, source)
+        nothing = self.plan.statistics.empty()
+        return self.plan.statistics.finish(MomentState(count, nothing.total, nothing.second)), pairs
+
+    def _rows(self, moments: Moments, source: Source) -> float:
+        if self.plan.rows is not None:
+            return float(self.plan.rows)
+        return self.plan.count_noise(moments).release(source)
+
+    def _mean(self, moments: Moments, rows: float, source: Source) -> Floats | None:
+        if "mean" not in self.plan.shares:
+            return None
+        mean = self.plan.mean_noise(moments).release(source) / self.plan.divisor(rows)
+        low, high = self.plan.reach
+        mean = np.clip(mean, low, high)
+        length, radius = float(np.linalg.norm(mean)), float(self.plan.coding.radius)
+        return np.asarray(mean * (radius / length) if length > radius else mean)
+
+    def answer(self, noisy: Floats, *, rows: float, mean: Floats | None) -> Answer:
+        """Turn noisy numbers into the answer: all post-processing. The memory of the noisy matrix is used up."""
+        divisor = self.plan.divisor(rows)
+        noisy /= divisor
+        if mean is not None:
+            noisy -= np.outer(mean, mean)
+        scale, law = self.plan.public_noise.deviation / divisor, self.plan.public_noise.law
+        kept = Packed.of(noisy)  # with the whole there would be four matrices at once
+        found = self._shrunk(noisy, effective_scale(scale, law, len(noisy)), rows)
+        matrix = noisy if found is None else found.matrix
+        if self._is_possible(matrix):
+            error = self.plan.error_bound(0.0 if found is None else found.moved, rows)
+        else:
+            matrix = self.projected(matrix)
+            error = self.plan.error_bound(float(np.abs(eigenvalues(kept.subtracted_from(matrix))).max()), rows)
+        value = self.value(matrix, noisy=kept.whole(), noise_scale=scale, rows=rows, mean=mean)
+        if found is not None:
+            value["shrinkage"] = {
+                "prediction": found.candidate,
+                "identity": found.shift,
+                "threshold": None if np.isinf(found.threshold) else found.threshold,
+                "factor": found.factor,
+                "estimated_error": None if np.isnan(found.risk) else sqrt(max(found.risk, 0.0)),
+            }
+        return Answer(value=value, labels=self.labels, error=error)
+
+    def _shrunk(self, noisy: Floats, scale: float, rows: float) -> Denoised | None:
+        if self.plan.method != "denoise":
+            return None
+        matrices = [each.matrix for each in self.plan.predictions]
+        if matrices and self.plan.rows is None and rows < _ENOUGH * self.plan.count_deviation:
+            return Denoised(
+                matrix=matrices[0].copy(),
+                candidate=0,
+                shift=False,
+                threshold=np.inf,
+                factor=1.0,
+                risk=np.nan,
+                moved=float(np.abs(eigenvalues(noisy - matrices[0])).max()),
+            )
+        law = self.plan.public_noise.law
+        return denoise(noisy, noise_scale=scale, predictions=matrices, law=law, overwrite=True)
+
+    def _is_possible(self, matrix: Floats) -> bool:
+        return not (self.plan.project or self.plan.limit_trace) or is_possible(matrix, **self.plan.limits)
+
+    def value(
+        self, matrix: Floats, *, noisy: Floats | None, noise_scale: float | None, rows: float, mean: Floats | None
+    ) -> CovarianceValue:
+        """Return what a release holds."""
+        value = CovarianceValue(
+            matrix=matrix, noisy=noisy, noise_scale=noise_scale, noise=self.request["noise"], rows=max(rows, 0.0)
+        )
+        if mean is not None:
+            value["mean"] = np.asarray(mean + np.array([float(centre) for centre in self.plan.coding.centres]))
+        return value
+
+    def projected(self, matrix: Floats) -> Floats:
+        """Return the nearest possible matrix, if the query wants one. The memory of the matrix is used up."""
+        if not (self.plan.project or self.plan.limit_trace):
+            return matrix
+        return nearest_covariance(matrix, **self.plan.limits, overwrite=True)
+
+
+@dataclass(frozen=True, eq=False)
+class Packed:
+    """The upper triangle of a symmetric matrix, row after row.
+
+    >>> matrix = np.array([[1.0, 2.0], [2.0, 3.0]])
+    >>> Packed.of(matrix).whole().tolist()
+    [[1.0, 2.0], [2.0, 3.0]]
+    """
+
+    size: int
+    entries: Floats
+
+    @classmethod
+    def of(cls, matrix: Floats) -> Packed:
+        """Copy the upper triangle."""
+        size = len(matrix)
+        entries = np.empty(size * (size + 1) // 2)
+        packed = cls(size, entries)
+        for row, part in packed._rows():
+            part[...] = matrix[row, row:]
+        return packed
+
+    def whole(self) -> Floats:
+        """Return the matrix again."""
+        matrix = np.empty((self.size, self.size))
+        for row, part in self._rows():
+            matrix[row, row:] = part
+            matrix[row:, row] = part
+        return matrix
+
+    def subtracted_from(self, matrix: Floats) -> Floats:
+        """Return matrix - this one, for a symmetric matrix."""
+        difference = matrix.copy()
+        for row, part in self._rows():
+            difference[row, row:] -= part
+            difference[row:, row] = difference[row, row:]
+        return difference
+
+    def _rows(self) -> list[tuple[int, Floats]]:
+        ends = np.cumsum(np.arange(self.size, 0, -1))
+        return [(row, self.entries[end - (self.size - row) : end]) for row, end in enumerate(ends.tolist())]
+
 
 Center = Literal["mean", "pairs"]
 #: More rows than people. A public number that predictions are multiplied by before the noise has an end: up to here
@@ -54,7 +240,7 @@ class Covariance:
         rho, epsilon, delta: The price: rho, or epsilon (pure), or epsilon with delta (Gaussian noise).
         prediction: A matrix, a `PredictedMatrix` with its origin, `sl.PublicData`, or a list of them.
         method: "denoise" (one release of the whole budget, shrunk towards the best prediction, which is free); "gauss"
-            (the noisy matrix as it is); "separate" and "ies" of the literature, for comparison.
+            (the noisy matrix as it is); "separate" and "ies" of the literature (`sidelight.published`): use "denoise".
         noise: "goe" for rho; "wishart" or "laplace" for epsilon. The best one if left out.
         centre: None; a public vector; "mean" to release and subtract a mean; "pairs" to use differences of pairs.
         rows: The public number of rows. Neighbours then replace a row instead of adding or removing one.
@@ -101,7 +287,7 @@ class Covariance:
         for name, known in (("method", get_args(Method)), ("noise", get_args(MatrixLaw))):
             given = getattr(self, name)
             if given not in known and not (name == "noise" and given is None):
-                raise RangeError(f"{name} is {given!r}, which is no choice; {nearest(str(given), known)}")
+                raise RangeError(f"{name} must be one of its choices, got {given!r}; {nearest(str(given), known)}")
         allowed = self.budget.laws("goe", "wishart", "laplace")
         if self.noise is not None and self.noise not in allowed:
             raise RangeError(f"noise must be {' or '.join(map(repr, allowed))} for this price, got {self.noise!r}")
@@ -114,22 +300,18 @@ class Covariance:
                 f"rows must be the public number of rows, a whole number from 1 to {MOST_ROWS}, got {self.rows!r}"
             )
         self._read_centre()
-        if self.method == "ies" and not self.budget.is_pure:
-            raise RangeError("method 'ies' has a pure price only: epsilon without delta; 'separate' takes rho")
         object.__setattr__(self, "prediction", as_predictions(self.prediction, self.columns))
         self._check_choice()
         if self.columns is not None:
             self.predictions_for(len(self.columns))
 
     def _check_choice(self) -> None:
-        sampled = self.method in ("separate", "ies")
-        if self.choice is not None and not sampled:
+        published = load_published("covariance", self.method)
+        if published is not None:
+            published.check(self)
+        elif self.choice is not None:
             raise RangeError(
                 f"method {self.method!r} takes no choice=...; 'denoise' chooses between predictions for free"
-            )
-        if sampled and self.choice is None and len(self.prediction) > 1:
-            raise RangeError(
-                f"method {self.method!r} uses one prediction, got {len(self.prediction)}; pass choice=Choice()"
             )
         if self.choice is not None and not self.prediction:
             raise RangeError("choice=... chooses between predictions and none, and there is no prediction")
@@ -147,7 +329,9 @@ class Covariance:
         if isinstance(self.centre, str):
             known: tuple[str, ...] = get_args(Center)
             if self.centre not in known:
-                raise RangeError(f"centre is {self.centre!r}, which is no choice; {nearest(self.centre, known)}")
+                raise RangeError(
+                    f"centre must be one of its choices, got {self.centre!r}; {nearest(self.centre, known)}"
+                )
             return
         middle = tuple(exact_number(entry, name="centre") for entry in np.asarray(self.centre).reshape(-1).tolist())
         if self.columns is not None and len(middle) != len(self.columns):

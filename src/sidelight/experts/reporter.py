@@ -21,9 +21,9 @@ from sidelight.experts.report import NoisyReport
 from sidelight.experts.reporting import Reporting
 from sidelight.guarantees import Amount, Claims, decimal_text, positive
 from sidelight.ledger import Ledger, Scope, Stored, open_ledger
+from sidelight.mechanisms.additive import priced_gaussian
 from sidelight.mechanisms.meter import Meter
 from sidelight.mechanisms.price import DrawPrice
-from sidelight.mechanisms.priced_draws import priced_gaussian
 from sidelight.noise import Entropy, OSEntropy, Source
 from sidelight.noise.source import OS_BRANDING
 from sidelight.records.cells import numbers_of

@@ -13,16 +13,14 @@ from sidelight.aggregates.moments import ClippedMoments
 from sidelight.errors import RangeError, SchemaError
 from sidelight.gaussians.gaussian_steps import GaussianEstimate, gaussian_steps
 from sidelight.gaussians.point_cloud import as_point_cloud
-from sidelight.gaussians.questions import answered
-from sidelight.gaussians.row_reader import sample_rows_of
-from sidelight.gaussians.spending import Spending
-from sidelight.gaussians.step_arithmetic import Constants, Version, possible_starts
+from sidelight.gaussians.row_reader import run_plan, sample_rows_of
+from sidelight.gaussians.step_arithmetic import BudgetSplit, Constants, Version, possible_starts
 from sidelight.guarantees import Amount, Neighbours, positive, short_text
 from sidelight.mechanisms.budget import Budget
 from sidelight.noise import Source
 from sidelight.records import Number, Schema, Table
 
-#: The largest ratio of variances in a component that a ball of public rows is used for, where nobody says more.
+#: The largest ratio of variances in a component that a ball of public rows is used for, by default.
 CONDITION = 100
 _LEAST_PRICE, _LARGEST_PRICE = Fraction(1, 10**9), Fraction(10**9)
 
@@ -65,15 +63,15 @@ def estimate_gaussian(
     points = as_point_cloud(prediction, chosen).for_columns(len(chosen))
     rules = Constants(constants)
     first = possible_starts(points, rules, condition=ratio(condition), scale=length(scale))
-    spending = spending_for(
+    split = budget_split(
         table.schema,
         chosen,
         budget=Budget.of(rho=rho, epsilon=epsilon, delta=delta),
         noise=noise,
         public_rows=public_rows,
     )
-    asking = gaussian_steps(points, first, spending, source, rules, sample_rows=sample_rows_of(table))
-    return answered(asking, table, chosen, neighbours=spending.neighbours, source=source)
+    plan = gaussian_steps(points, first, split, source, rules, sample_rows=sample_rows_of(table))
+    return run_plan(plan, table, chosen, neighbours=split.neighbours, source=source)
 
 
 def estimate_cells(
@@ -110,30 +108,30 @@ def estimate_cells(
             "each"
         )
     rules = Constants()
-    spending = spending_for(table.schema, chosen, budget=Budget.of(rho=rho, epsilon=epsilon), noise=noise)
+    split = budget_split(table.schema, chosen, budget=Budget.of(rho=rho, epsilon=epsilon), noise=noise)
     points = [as_point_cloud(each).for_columns(len(chosen)) for each in predictions]
     firsts = [
         possible_starts(each, rules, condition=ratio(condition), scale=length(one))
         for each, one in zip(points, given, strict=True)
     ]
     partition = source.partition()
-    askings = [gaussian_steps(each, first, spending, source, rules) for each, first in zip(points, firsts, strict=True)]
-    questions = [next(asking) for asking in askings]
-    found: list[GaussianEstimate | None] = [None] * len(askings)
+    plans = [gaussian_steps(each, first, split, source, rules) for each, first in zip(points, firsts, strict=True)]
+    requests = [next(plan) for plan in plans]
+    found: list[GaussianEstimate | None] = [None] * len(plans)
     while any(each is None for each in found):
-        # a cell that is done repeats its last question; its answer is thrown away unread
-        answers = moments_by_cell(table, chosen, maps=[question.row_map for question in questions], rule=rule)
-        for cell, asking in enumerate(askings):
+        # a cell that is done repeats its last request; its answer is thrown away unread
+        answers = moments_by_cell(table, chosen, maps=[request.row_map for request in requests], rule=rule)
+        for cell, plan in enumerate(plans):
             if found[cell] is None:
                 with source.over(partition=partition, group=cell, additive=True):
                     try:
-                        questions[cell] = asking.send(answers[cell])
+                        requests[cell] = plan.send(answers[cell])
                     except StopIteration as done:
                         found[cell] = done.value
     return tuple(each for each in found if each is not None)
 
 
-def spending_for(
+def budget_split(
     schema: Schema,
     columns: Sequence[str],
     *,
@@ -141,8 +139,8 @@ def spending_for(
     noise: Literal["laplace"] | None = None,
     public_rows: int | None = None,
     neighbours: Neighbours | None = None,
-) -> Spending:
-    """Return the spending of a budget on columns of a schema."""
+) -> BudgetSplit:
+    """Return the split of a budget on columns of a schema."""
     for name, amount in (("rho", budget.rho), ("epsilon", budget.epsilon)):
         if amount is not None and not _LEAST_PRICE <= amount <= _LARGEST_PRICE:
             raise RangeError(f"{name} must lie between 1e-9 and 1e9, got {short_text(amount)}; no estimate comes of it")
@@ -160,7 +158,7 @@ def spending_for(
         unit=schema.unit,
         neighbours=neighbours,
     )
-    return Spending(budget=budget, moments=aggregate.finish(aggregate.empty()), noise=noise, rows=public_rows)
+    return BudgetSplit(budget=budget, moments=aggregate.finish(aggregate.empty()), noise=noise, rows=public_rows)
 
 
 def ratio(condition: Amount) -> float:

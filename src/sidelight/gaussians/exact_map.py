@@ -22,7 +22,7 @@ from sidelight.records import Number
 from sidelight.records.numbers import nearest_float
 from sidelight.records.rows import Batch
 
-#: Rows are cut at so many standard deviations; a row that long is clipped to the radius anyway.
+#: Rows are cut at this many (a power of two) standard deviations; a row that long is clipped to the radius anyway.
 _REACH_BITS = 6
 _EXACT_BITS = 52
 

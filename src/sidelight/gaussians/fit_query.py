@@ -7,19 +7,16 @@ from dataclasses import dataclass, field
 from math import sqrt
 from typing import Any, Literal, get_args
 
-import numpy as np
-
 from sidelight.errors import RangeError, nearest
-from sidelight.gaussians.coinpress import Ranges, coinpress_steps
-from sidelight.gaussians.estimate import CONDITION, length, number_columns, ratio, spending_for
-from sidelight.gaussians.gaussian_query import GaussianQuery, Limits, PreparedGaussian, amount_text, bound_of
-from sidelight.gaussians.gaussian_steps import gaussian_steps
+from sidelight.gaussians.estimate import CONDITION, budget_split, length, number_columns, ratio
+from sidelight.gaussians.gaussian_query import DeclaredLimits, GaussianQuery, PreparedGaussian, amount_text, bound_of
+from sidelight.gaussians.gaussian_steps import KnownRanges, gaussian_steps, pair_steps
 from sidelight.gaussians.point_cloud import PointCloud, gap_bounds
-from sidelight.gaussians.questions import check_pairs
-from sidelight.gaussians.spending import Spending
-from sidelight.gaussians.step_arithmetic import Constants, Start, Version, possible_starts
+from sidelight.gaussians.row_reader import check_pairs
+from sidelight.gaussians.step_arithmetic import BudgetSplit, Constants, Preconditioner, Version, possible_starts
 from sidelight.guarantees import Amount, Neighbours, decimal_text, exact, positive
 from sidelight.records import Schema
+from sidelight.registry import load_published
 
 
 @dataclass(frozen=True)
@@ -49,7 +46,8 @@ class GaussianFit(GaussianQuery):
         scale: An upper guess of √tr Σ; needed with a single public row only.
         gap: The total-variation distance below 1 that the public population may have from the private one. More than 0
             needs d + 1 public rows, and differences of pairs.
-        mean_bound, variance_bound: Without public rows: ‖μ‖ <= mean_bound and Σ ⪯ variance_bound·I (plain CoinPress).
+        mean_bound, variance_bound: Without public rows: ‖μ‖ <= mean_bound and Σ ⪯ variance_bound·I (CoinPress, see
+            `sidelight.published`; a few public rows are better).
         steps: The number of steps of these two variants; chosen by public formula if left out.
         rows: The public number of rows. Neighbours then replace a row instead of adding or removing one.
         noise: "laplace" for exact pure noise.
@@ -83,7 +81,7 @@ class GaussianFit(GaussianQuery):
         length(self.scale)
         if self.constants not in get_args(Version):
             hint = nearest(str(self.constants), get_args(Version))
-            raise RangeError(f"constants is {self.constants!r}, which is no choice; {hint}")
+            raise RangeError(f"constants must be one of its choices, got {self.constants!r}; {hint}")
         gap = exact(self.gap, name="gap")
         if gap >= 1:
             raise RangeError(f"gap must be a total-variation distance below 1, got {self.gap}; at 1 nothing is known")
@@ -94,8 +92,7 @@ class GaussianFit(GaussianQuery):
                     "there are no public rows: pass prediction=..., two rows or more, or the ranges mean_bound=... and "
                     "variance_bound=... that hold for the mean's length and for every variance"
                 )
-            bound_of(self.mean_bound, name="mean_bound")
-            bound_of(self.variance_bound, name="variance_bound")
+            self._bounds()
         elif any(bound is not None for bound in bounds):
             raise RangeError("public rows replace mean_bound and variance_bound; give one or the other")
         if self.method == "public":
@@ -126,29 +123,29 @@ class GaussianFit(GaussianQuery):
         """Check the query against the schema and price it. Opens no data."""
         columns = number_columns(schema, self.columns)
         points = self._points(len(columns))
-        spending = self._spending(schema, columns)
+        split = self._split(schema, columns)
         constants = Constants(self.constants)
         if points is not None and self.method == "public":
             first = possible_starts(points, constants, condition=ratio(self.condition), scale=length(self.scale))
 
-            def course(source: Any, sample_rows: int | None) -> Any:
-                return gaussian_steps(points, first, spending, source, constants, sample_rows=sample_rows)
+            def make_plan(source: Any, sample_rows: int | None) -> Any:
+                return gaussian_steps(points, first, split, source, constants, sample_rows=sample_rows)
         else:
             check_pairs(schema)
             known = self._ranges(len(columns), points)
-            pairs = Spending(
+            pairs = BudgetSplit(
                 budget=self.budget,
-                moments=spending_for(schema, columns, budget=self.budget, neighbours=Neighbours.REPLACE).moments,
+                moments=budget_split(schema, columns, budget=self.budget, neighbours=Neighbours.REPLACE).moments,
                 noise=self.noise,
                 rows=self.rows,
             )
 
-            def course(source: Any, sample_rows: int | None) -> Any:
+            def make_plan(source: Any, sample_rows: int | None) -> Any:
                 del sample_rows  # pairs are of all rows
-                return coinpress_steps(known, self.steps, spending, pairs, source, constants)
+                return pair_steps(known, self.steps, split, pairs, source, constants)
 
         return PreparedGaussian(
-            claims=spending.claims(schema.unit),
+            claims=split.claims(schema.unit),
             request={
                 "kind": "gaussian",
                 "columns": list(columns),
@@ -164,26 +161,23 @@ class GaussianFit(GaussianQuery):
             },
             labels=columns,
             prediction=None if points is None else points.described(),
-            neighbours=spending.neighbours,
-            course=course,
+            neighbours=split.neighbours,
+            make_plan=make_plan,
             pairs=self.method != "public",
-            limits=Limits.of(
-                [schema.number(name) for name in columns],
-                mean_bound=None if self.mean_bound is None else bound_of(self.mean_bound, name="mean_bound"),
-                variance_bound=None
-                if self.variance_bound is None
-                else bound_of(self.variance_bound, name="variance_bound"),
-            ),
+            limits=DeclaredLimits.of([schema.number(name) for name in columns], **self._bounds()),
         )
 
-    def _ranges(self, width: int, points: PointCloud | None) -> Ranges:
+    def _bounds(self) -> dict[str, float]:
+        """Return the declared ranges; none where public rows replace them."""
+        given = {name: getattr(self, name) for name in ("mean_bound", "variance_bound")}
+        return {name: bound_of(value, name=name) for name, value in given.items() if value is not None}
+
+    def _ranges(self, width: int, points: PointCloud | None) -> KnownRanges:
         if points is None:
-            variance = bound_of(self.variance_bound, name="variance_bound")
-            start = Start("ranges", np.eye(width) / sqrt(variance), variance)
-            far = bound_of(self.mean_bound, name="mean_bound")
-            return Ranges(start=start, centre=np.zeros(width), mean_bound=far, white=False, plain=True)
+            found: KnownRanges = load_published("gaussian", self.method).declared_ranges(width, **self._bounds())
+            return found
         known = gap_bounds(width, points.distinct, float(exact(self.gap, name="gap")))
         whitening = points.whitening()
         assert whitening is not None  # checked when the query was made
-        start = Start("precond", whitening / sqrt(known.upper), known.condition)
-        return Ranges(start=start, centre=points.centre, mean_bound=known.mean_bound, white=True, plain=False)
+        start = Preconditioner("precond", whitening / sqrt(known.upper), known.condition)
+        return KnownRanges(start=start, centre=points.centre, mean_bound=known.mean_bound)

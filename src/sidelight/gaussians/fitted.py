@@ -54,7 +54,7 @@ class FittedGaussian:
         return np.asarray(self.mean + rng.standard_normal((size, len(self.mean))) @ self._factor.T)
 
     def radius(self, share: float, *, columns: int | None = None) -> float:
-        """Return the Mahalanobis distance within which this share of the law lies, in so many dimensions."""
+        """Return the Mahalanobis distance within which this share of the law lies, in `columns` dimensions."""
         from scipy.stats import chi2
 
         if not 0 < share < 1:

@@ -10,13 +10,11 @@ from typing import Any
 import numpy as np
 
 from sidelight.errors import RangeError
-from sidelight.gaussians.estimate import spending_for
+from sidelight.gaussians.estimate import budget_split
 from sidelight.gaussians.gaussian_steps import GaussianEstimate
 from sidelight.gaussians.point_cloud import Floats, PointCloud, as_point_cloud
-from sidelight.gaussians.questions import Asking, answered
-from sidelight.gaussians.row_reader import sample_rows_of
-from sidelight.gaussians.spending import Spending
-from sidelight.gaussians.step_arithmetic import MOST_STEPS, norm_bound
+from sidelight.gaussians.row_reader import MeasurementPlan, run_plan, sample_rows_of
+from sidelight.gaussians.step_arithmetic import MOST_STEPS, BudgetSplit, norm_bound
 from sidelight.guarantees import Amount, Neighbours, decimal_text, positive
 from sidelight.mechanisms.budget import Budget
 from sidelight.noise import Source
@@ -29,7 +27,7 @@ from sidelight.session.query import SurePrepared
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Limits:
+class DeclaredLimits:
     """The declared bounds of the columns (values are clamped to them), and the ranges of the query if it has any.
 
     Accuracy: means and eigenvalues are moved to the nearest ones in convex sets that hold the true ones, so they come
@@ -41,7 +39,7 @@ class Limits:
     variance_bound: float | None = None
 
     @classmethod
-    def of(cls, columns: Sequence[Number], **ranges: float | None) -> Limits:
+    def of(cls, columns: Sequence[Number], **ranges: float | None) -> DeclaredLimits:
         """Take what the columns declare."""
         return cls(columns=tuple(columns), **ranges)
 
@@ -111,8 +109,8 @@ class GaussianQuery:
     def _points(self, width: int) -> PointCloud | None:
         return None if self.prediction is None else self.prediction.for_columns(width)
 
-    def _spending(self, schema: Schema, columns: tuple[str, ...]) -> Spending:
-        return spending_for(schema, columns, budget=self.budget, noise=self.noise, public_rows=self.rows)
+    def _split(self, schema: Schema, columns: tuple[str, ...]) -> BudgetSplit:
+        return budget_split(schema, columns, budget=self.budget, noise=self.noise, public_rows=self.rows)
 
     def _priced(self) -> Mapping[str, Any]:
         return {
@@ -151,9 +149,9 @@ def amount_text(value: Amount | None) -> str:
     return "none" if value is None else decimal_text(positive(value, name="bound"))
 
 
-#: An estimate that asks questions about rows or pairs, once it has a source of noise and knows how many rows a sample
+#: An estimate that asks requests about rows or pairs, once it has a source of noise and knows how many rows a sample
 #: has (None: there is none).
-Course = Callable[[Source, int | None], Asking[Any]]
+PlanMaker = Callable[[Source, int | None], MeasurementPlan[Any]]
 
 
 class GaussianValue(dict[str, Any]):
@@ -167,7 +165,7 @@ class GaussianValue(dict[str, Any]):
         lines.append(f"about {self['rows']:.0f} rows")
         if self.get("weak"):
             lines.append(
-                "weak: with this budget and so many rows the estimate is not certified for the assumed condition "
+                "weak: with this budget and number of rows the estimate is not certified for the assumed condition "
                 "number; more public rows, more rows or a larger budget help"
             )
         return "; ".join(lines)
@@ -178,8 +176,8 @@ class PreparedGaussian(SurePrepared):
     """Everything but `run` is a function of public parameters. `pairs`: whether it asks about pairs of rows."""
 
     neighbours: Neighbours
-    course: Course
-    limits: Limits
+    make_plan: PlanMaker
+    limits: DeclaredLimits
     pairs: bool = False
 
     @property
@@ -194,8 +192,8 @@ class PreparedGaussian(SurePrepared):
 
     def run(self, table: Table, source: Source) -> Answer:
         """Read the rows in a few passes; their number depends on public and released numbers only."""
-        course = self.course(source, sample_rows_of(table))
-        found: Any = answered(course, table, self.labels, neighbours=self.neighbours, source=source)
+        plan = self.make_plan(source, sample_rows_of(table))
+        found: Any = run_plan(plan, table, self.labels, neighbours=self.neighbours, source=source)
         value = GaussianValue(mean=self.limits.mean(found.mean))  # finite: noise of a hopeless price may overflow
         if isinstance(found, GaussianEstimate):
             value["covariance"] = self.limits.covariance(found.covariance)
@@ -217,7 +215,7 @@ def mean_error(deviation: float, size: int) -> TailBound | None:
 
     Each whitened coordinate has noise of this deviation, and the largest of d is beyond deviation √(2 (log 2d + L))
     with probability e^-L at most; the bound is the tangent of that root at 95 %. How many rows were clipped is private
-    and nobody is told; how far out clipping begins at the earliest (`Constants.final_clip`) is a function of d.
+    and not published; how far out clipping begins at the earliest (`Constants.final_clip`) is a function of d.
     """
     if not 0 < deviation < 1e100:  # noise of a hopeless price
         return None

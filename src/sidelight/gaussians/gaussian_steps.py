@@ -1,7 +1,7 @@
-"""Mean and covariance from public rows, as a course of questions, each of which is paid for with noise.
+"""Mean and covariance from public rows, as adaptive plans of measurement requests, each paid for with noise.
 
-Written as generators, which know nothing of where rows are: one table answers one generator (`answered`), the cells of
-a partition answer many in the same passes (`estimate_cells`). A generator yields a `Question` and is sent `Moments`.
+A plan is a generator that yields a `MeasurementRequest` and is sent `Moments`: one table answers one plan (`run_plan`),
+the cells of a partition answer many in the same passes (`estimate_cells`).
 """
 
 from __future__ import annotations
@@ -15,18 +15,21 @@ import numpy as np
 
 from sidelight.gaussians.exact_map import rounded
 from sidelight.gaussians.point_cloud import Floats, PointCloud
-from sidelight.gaussians.questions import Asking, about_rows, how_many
-from sidelight.gaussians.spending import Spending
+from sidelight.gaussians.row_reader import MeasurementPlan, request_count, request_pairs, request_rows
 from sidelight.gaussians.step_arithmetic import (
+    MOST_STEPS,
+    BudgetSplit,
     Constants,
-    Course,
-    Start,
-    course,
+    Preconditioner,
+    StepSchedule,
+    choose_schedule,
     mapped_back,
     preconditioned,
     recentred,
+    symmetric,
     whitened_covariance,
 )
+from sidelight.mechanisms.additive import Law
 from sidelight.noise import Source
 
 #: Shares of the budget: number of rows, coarse covariance, mean, last covariance.
@@ -55,7 +58,7 @@ class GaussianEstimate:
     noise: Mapping[str, float]
 
     def account(self) -> dict[str, Any]:
-        """Return what is public beside mean and covariance."""
+        """Return the public numbers that go with mean and covariance."""
         return {
             "rows": self.rows,
             "start": self.start,
@@ -67,40 +70,40 @@ class GaussianEstimate:
 
 def gaussian_steps(
     points: PointCloud,
-    candidates: Sequence[Start],
-    spending: Spending,
+    candidates: Sequence[Preconditioner],
+    split: BudgetSplit,
     source: Source,
     constants: Constants,
     *,
     sample_rows: int | None = None,
-) -> Asking[GaussianEstimate]:
+) -> MeasurementPlan[GaussianEstimate]:
     """Estimate mean and covariance about the public centre; at least one start.
 
     With `sample_rows`, coarse steps and the first step of the mean look at a random sample of about that many rows or
     more, and one pass over all rows gives the rest; with fewer rows than twice that, and without it, all steps look at
     all rows.
 
-    Guarantee: the price of `spending`, for any rows, any public rows and any constants: the maps are functions of
+    Guarantee: the price of `split`, for any rows, any public rows and any constants: the maps are functions of
     public numbers and of what was released before (Gaussians proof page, Theorem 1).
     """
     size, centre = points.width, points.centre
-    final = FINAL if spending.rows is None else FINAL + COUNT  # a public number of rows costs nothing
-    rows = spending.count((yield how_many(size)), COUNT, source)
-    rate, chosen = _sampling(candidates, spending, rows, constants, sample_rows)
+    final = FINAL if split.rows is None else FINAL + COUNT  # a public number of rows costs nothing
+    rows = split.count((yield request_count(size)), COUNT, source)
+    rate, chosen = _sampling(candidates, split, rows, constants, sample_rows)
     some = max(rate * rows, 1.0)
     settle = rounded if chosen.start.condition <= _GRID_CONDITION else _unchanged
     matrix = settle(chosen.start.matrix)
     clip = chosen.start.clip or constants.covariance_clip(size, some)
     for step in range(chosen.steps):
         share = COARSE / chosen.steps
-        moments = yield about_rows(matrix, centre, clip, rate=rate)
-        noisy = spending.second(moments, share, source)
+        moments = yield request_rows(matrix, centre, clip, rate=rate)
+        noisy = split.second(moments, share, source)
         matrix = settle(
             preconditioned(
                 matrix,
                 noisy / some,
                 rows=some,
-                noise_scale=spending.second_scale(share, clip) / some,
+                noise_scale=split.second_scale(share, clip) / some,
                 constants=constants,
                 relative=step == 0 and chosen.start.name == "ball",
             )
@@ -108,46 +111,43 @@ def gaussian_steps(
         clip = constants.covariance_clip(size, some)
     parts = MEAN_STEPS if rate == 1 else MEAN_STEPS[:1]
     offset, deviation = yield from mean_steps(
-        matrix,
-        centre,
-        radius=1.0,
-        share=MEAN,
-        rows=some,
-        spending=spending,
-        source=source,
-        constants=constants,
-        parts=parts,
-        rate=rate,
+        matrix, centre, split, source, constants, radius=1.0, share=MEAN, rows=some, parts=parts, rate=rate
     )
     mean = centre + np.linalg.solve(matrix, offset)
     matrix = settle(recentred(matrix, offset))
-    return (
-        yield from last_step(
-            matrix,
-            mean,
-            share=final,
-            mean_share=None if rate == 1 else MEAN * MEAN_STEPS[1],
-            rows=rows,
-            course=chosen,
-            deviation=deviation,
-            spending=spending,
-            source=source,
-            constants=constants,
-        )
+    clip = constants.final_clip(size, rows)
+    moments = yield request_rows(matrix, mean, clip)
+    noisy = split.second(moments, final, source)
+    scale = split.second_scale(final, clip)
+    offset = np.zeros(size)
+    if rate < 1:  # the mean is that of a sample, and the same pass moves it to that of all rows
+        share = MEAN * MEAN_STEPS[1]
+        offset = split.total(moments, share, source) / rows
+        deviation = split.total_deviation(share, clip) / rows
+        mean = mean + np.linalg.solve(matrix, offset)
+    whitened = whitened_covariance(noisy, offset, rows=rows, noise_scale=scale, law=split.matrix_law)
+    return GaussianEstimate(
+        mean=mean,
+        covariance=mapped_back(matrix, whitened),
+        rows=rows,
+        start=chosen.start.name,
+        steps=chosen.steps,
+        weak=chosen.weak,
+        noise={"count": split.count_deviation(COUNT), "mean": deviation, "covariance": scale / rows},
     )
 
 
 def _sampling(
-    candidates: Sequence[Start], spending: Spending, rows: float, constants: Constants, sample_rows: int | None
-) -> tuple[float, Course]:
-    """Choose the rate of the sample, a power of two, and the course on it; all rows where a sample is not enough."""
+    candidates: Sequence[Preconditioner], split: BudgetSplit, rows: float, constants: Constants, sample_rows: int | None
+) -> tuple[float, StepSchedule]:
+    """Choose the rate of the sample, a power of two, and the schedule on it; all rows where a sample is not enough."""
     rate = 1.0
     while sample_rows is not None and rate * rows >= 2 * sample_rows:
         rate /= 2
-    chosen = course(candidates, spending, COARSE, max(rate * rows, 1.0), constants)
+    chosen = choose_schedule(candidates, split, COARSE, max(rate * rows, 1.0), constants)
     while chosen.weak and rate < 1:
         rate *= 2
-        chosen = course(candidates, spending, COARSE, rate * rows, constants)
+        chosen = choose_schedule(candidates, split, COARSE, rate * rows, constants)
     return rate, chosen
 
 
@@ -159,16 +159,16 @@ def _unchanged(matrix: Floats) -> Floats:
 def mean_steps(
     matrix: Floats,
     centre: Floats,
+    split: BudgetSplit,
+    source: Source,
+    constants: Constants,
     *,
     radius: float,
     share: Fraction,
     rows: float,
-    spending: Spending,
-    source: Source,
-    constants: Constants,
-    parts: Sequence[Fraction] = MEAN_STEPS,
+    parts: Sequence[Fraction],
     rate: float = 1.0,
-) -> Asking[tuple[Floats, float]]:
+) -> MeasurementPlan[tuple[Floats, float]]:
     """Move from the centre to the mean in coordinates A(x - c), where it is within `radius`; return the offset.
 
     The second value is the standard deviation of the last step's noise on each coordinate.
@@ -178,50 +178,124 @@ def mean_steps(
     for part in parts:
         clip = constants.mean_clip(size, radius, rows)
         here = centre + np.linalg.solve(matrix, offset)
-        moments = yield about_rows(matrix, here, clip, rate=rate, second=False)
-        offset = offset + spending.total(moments, share * part, source) / rows
-        deviation = spending.total_deviation(share * part, clip) / rows
+        moments = yield request_rows(matrix, here, clip, rate=rate, second=False)
+        offset = offset + split.total(moments, share * part, source) / rows
+        deviation = split.total_deviation(share * part, clip) / rows
         radius = constants.mean_radius(size, deviation, rows)
     return offset, deviation
 
 
-def last_step(
-    matrix: Floats,
-    mean: Floats,
-    *,
-    share: Fraction,
-    mean_share: Fraction | None,
-    rows: float,
-    course: Course,
-    deviation: float,
-    spending: Spending,
-    source: Source,
-    constants: Constants,
-) -> Asking[GaussianEstimate]:
-    """Release the covariance about the mean, in whitened coordinates, and put everything together.
+# Where less is known (public rows of another population, or declared ranges), the covariance comes first, from
+# differences of pairs, because the centre may be far; then the mean, in coordinates where the rows are white.
 
-    With a `mean_share` the mean is that of a sample, and the same pass moves it to that of all rows.
+#: Coarse steps share this, the last has the rest.
+COARSE_PART = Fraction(1, 4)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class KnownRanges:
+    """What is known before: A₀ with A₀ Σ A₀ᵀ ⪯ I, the condition number that leaves, a centre, and how far the mean is.
+
+    `mean_bound` is in whitened coordinates if `white`, else in the user's units.
     """
-    clip = constants.final_clip(len(mean), rows)
-    moments = yield about_rows(matrix, mean, clip)
-    noisy = spending.second(moments, share, source)
-    scale = spending.second_scale(share, clip)
-    offset = np.zeros(len(mean))
-    if mean_share is not None:
-        offset = spending.total(moments, mean_share, source) / rows
-        deviation = spending.total_deviation(mean_share, clip) / rows
-        mean = mean + np.linalg.solve(matrix, offset)
-    whitened = whitened_covariance(noisy, offset, rows=rows, noise_scale=scale, law=spending.matrix_law)
-    return GaussianEstimate(
-        mean=mean,
-        covariance=mapped_back(matrix, whitened),
-        rows=rows,
-        start=course.start.name,
-        steps=course.steps,
-        weak=course.weak,
-        noise={
-            "count": spending.count_deviation(COUNT),
-            "mean": deviation,
-            "covariance": scale / rows,
-        },
+
+    start: Preconditioner
+    centre: Floats
+    mean_bound: float
+    white: bool = True
+
+    def whitened(self, noisy: Floats, *, rows: float, noise_scale: float, law: Law) -> Floats:
+        """Return the covariance of whitened differences, shrunk and floored."""
+        return whitened_covariance(noisy, np.zeros(len(noisy)), rows=rows, noise_scale=noise_scale, law=law)
+
+
+def pair_steps(
+    known: KnownRanges, steps: int | None, split: BudgetSplit, pairs: BudgetSplit, source: Source, constants: Constants
+) -> MeasurementPlan[GaussianEstimate]:
+    """Estimate covariance from pairs, then the mean on whitened rows.
+
+    Guarantee: the price of `split` (Gaussians proof page, Theorems 1 and 5). `pairs` is the same price with the
+    constants for replacing a vector; `steps` are all covariance steps, and all steps of the mean, chosen by public
+    formula if None.
+    """
+    size = split.size
+    moments = yield request_count(size)
+    rows = split.count(moments, COUNT, source)
+    half = max(rows / 2, 1.0)
+    budget = 1 - MEAN - (COUNT if split.rows is None else 0)
+    chosen = _schedule(known, steps, pairs, budget * COARSE_PART, half, constants)
+    matrix = known.start.matrix
+    clip = constants.covariance_clip(size, half)
+    for _ in range(chosen.steps):
+        share = budget * COARSE_PART / chosen.steps
+        moments = yield request_pairs(matrix, clip)
+        with source.over(pairs=True):
+            noisy = pairs.second(moments, share, source)
+        scale = pairs.second_scale(share, clip) / half
+        matrix = preconditioned(matrix, noisy / half, rows=half, noise_scale=scale, constants=constants)
+    last = budget * (1 - COARSE_PART) if chosen.steps else budget
+    clip = constants.final_clip(size, half)
+    moments = yield request_pairs(matrix, clip)
+    with source.over(pairs=True):
+        noisy = pairs.second(moments, last, source)
+    scale = pairs.second_scale(last, clip)
+    whitened = known.whitened(noisy, rows=half, noise_scale=scale, law=pairs.matrix_law)
+    covariance = mapped_back(matrix, whitened)
+    white = whitening(matrix, whitened)
+    radius = known.mean_bound if known.white else known.mean_bound * float(np.linalg.norm(white, 2))
+    parts = mean_parts(radius, steps, split, MEAN, rows, constants)
+    offset, deviation = yield from mean_steps(
+        white, known.centre, split, source, constants, radius=radius, share=MEAN, rows=rows, parts=parts
     )
+    return GaussianEstimate(
+        mean=known.centre + np.linalg.solve(white, offset),
+        covariance=covariance,
+        rows=rows,
+        start=known.start.name,
+        steps=chosen.steps + 1,
+        weak=chosen.weak,
+        noise={"count": split.count_deviation(COUNT), "mean": deviation, "covariance": scale / half},
+    )
+
+
+def whitening(matrix: Floats, whitened: Floats) -> Floats:
+    """Return Z^{-1/2} A: white coordinates for the covariance A⁻¹ Z A⁻ᵀ."""
+    values, vectors = np.linalg.eigh(symmetric(whitened))
+    return np.asarray((vectors / np.sqrt(values)) @ vectors.T @ matrix)
+
+
+def mean_parts(
+    radius: float, steps: int | None, split: BudgetSplit, share: Fraction, rows: float, constants: Constants
+) -> tuple[Fraction, ...]:
+    """Return how the mean's budget is divided: as asked, or so that the last step's noise is least, by formula."""
+    if steps is not None:
+        return _divided(steps)
+    return min(
+        (_divided(count) for count in range(1, MOST_STEPS + 1)),
+        key=lambda parts: _last(parts, radius, split, share, rows, constants),
+    )
+
+
+def _last(
+    parts: tuple[Fraction, ...], radius: float, split: BudgetSplit, share: Fraction, rows: float, constants: Constants
+) -> float:
+    """Return the noise that the last step will have on each coordinate."""
+    deviation = 0.0
+    for part in parts:
+        deviation = split.total_deviation(share * part, constants.mean_clip(split.size, radius, rows)) / rows
+        radius = constants.mean_radius(split.size, deviation, rows)
+    return deviation
+
+
+def _divided(steps: int) -> tuple[Fraction, ...]:
+    if steps == 1:
+        return (Fraction(1),)
+    return (*([COARSE_PART / (steps - 1)] * (steps - 1)), 1 - COARSE_PART)
+
+
+def _schedule(
+    known: KnownRanges, steps: int | None, pairs: BudgetSplit, share: Fraction, half: float, constants: Constants
+) -> StepSchedule:
+    """Return the coarse steps: one less than asked for, or as many as are certified."""
+    found = choose_schedule([known.start], pairs, share, half, constants)
+    return found if steps is None else StepSchedule(known.start, steps - 1, weak=found.weak)

@@ -11,15 +11,13 @@ from typing import Any, Literal
 import numpy as np
 
 from sidelight.errors import RangeError
-from sidelight.gaussians.coinpress import mean_parts
 from sidelight.gaussians.estimate import number_columns
 from sidelight.gaussians.exact_map import rounded
-from sidelight.gaussians.gaussian_query import GaussianQuery, Limits, PreparedGaussian, amount_text, bound_of
-from sidelight.gaussians.gaussian_steps import COUNT, mean_steps
+from sidelight.gaussians.gaussian_query import DeclaredLimits, GaussianQuery, PreparedGaussian, amount_text, bound_of
+from sidelight.gaussians.gaussian_steps import COUNT, mean_parts, mean_steps
 from sidelight.gaussians.point_cloud import Floats
-from sidelight.gaussians.questions import Asking, about_rows, how_many
-from sidelight.gaussians.spending import Spending
-from sidelight.gaussians.step_arithmetic import Constants, norm_bound
+from sidelight.gaussians.row_reader import MeasurementPlan, request_count, request_rows
+from sidelight.gaussians.step_arithmetic import BudgetSplit, Constants, norm_bound
 from sidelight.guarantees import Amount, decimal_text, exact
 from sidelight.noise import Source
 from sidelight.records import Schema
@@ -35,7 +33,7 @@ class MeanEstimate:
     noise: Mapping[str, float]
 
     def account(self) -> dict[str, Any]:
-        """Return what is public beside the mean."""
+        """Return the public numbers that go with the mean."""
         return {"rows": self.rows, "steps": self.steps, "noise": dict(self.noise)}
 
 
@@ -71,41 +69,33 @@ def public_mean_steps(
     radius: float,
     steps: int | None,
     chance: float,
-    spending: Spending,
+    split: BudgetSplit,
     source: Source,
-) -> Asking[MeanEstimate]:
+) -> MeasurementPlan[MeanEstimate]:
     """Estimate the mean in coordinates A(x - c), where rows are white and the mean is within `radius`.
 
-    Guarantee: the price of `spending` (Gaussians proof page, Theorem 1).
+    Guarantee: the price of `split` (Gaussians proof page, Theorem 1).
     """
     size, constants, matrix = len(centre), Constants(), rounded(matrix)
-    moments = yield how_many(size)
-    rows = spending.count(moments, COUNT, source)
-    share = Fraction(1) - (COUNT if spending.rows is None else 0)
+    moments = yield request_count(size)
+    rows = split.count(moments, COUNT, source)
+    share = Fraction(1) - (COUNT if split.rows is None else 0)
     if steps == 1:
         clip = one_shot_clip(size, radius, rows, chance)
-        moments = yield about_rows(matrix, centre, clip, second=False)
-        offset = spending.total(moments, share, source) / rows
-        deviation, taken = spending.total_deviation(share, clip) / rows, 1
+        moments = yield request_rows(matrix, centre, clip, second=False)
+        offset = split.total(moments, share, source) / rows
+        deviation, taken = split.total_deviation(share, clip) / rows, 1
     else:
-        parts = mean_parts(radius, steps, spending, share, rows, constants)
+        parts = mean_parts(radius, steps, split, share, rows, constants)
         taken = len(parts)
         offset, deviation = yield from mean_steps(
-            matrix,
-            centre,
-            radius=radius,
-            share=share,
-            rows=rows,
-            spending=spending,
-            source=source,
-            constants=constants,
-            parts=parts,
+            matrix, centre, split, source, constants, radius=radius, share=share, rows=rows, parts=parts
         )
     return MeanEstimate(
         mean=centre + np.linalg.solve(matrix, offset),
         rows=rows,
         steps=taken,
-        noise={"count": spending.count_deviation(COUNT), "mean": deviation},
+        noise={"count": split.count_deviation(COUNT), "mean": deviation},
     )
 
 
@@ -167,7 +157,7 @@ class GaussianMean(GaussianQuery):
         columns = number_columns(schema, self.columns)
         points = self._points(len(columns))
         matrix = self._whitening(len(columns))
-        spending = self._spending(schema, columns)
+        split = self._split(schema, columns)
         chance = float(exact(self.chance, name="chance"))
         if points is not None:
             centre, radius = points.centre, public_radius(len(columns), points.distinct, chance)
@@ -175,14 +165,14 @@ class GaussianMean(GaussianQuery):
             centre = np.zeros(len(columns))
             radius = bound_of(self.mean_bound, name="mean_bound") * float(np.linalg.norm(matrix, 2))
 
-        def course(source: Any, sample_rows: int | None) -> Any:
+        def make_plan(source: Any, sample_rows: int | None) -> Any:
             del sample_rows  # both steps look at all rows
             return public_mean_steps(
-                matrix, centre, radius=radius, steps=self.steps, chance=chance, spending=spending, source=source
+                matrix, centre, radius=radius, steps=self.steps, chance=chance, split=split, source=source
             )
 
         return PreparedGaussian(
-            claims=spending.claims(schema.unit),
+            claims=split.claims(schema.unit),
             request={
                 "kind": "gaussian_mean",
                 "columns": list(columns),
@@ -194,9 +184,9 @@ class GaussianMean(GaussianQuery):
             },
             labels=columns,
             prediction=None if points is None else points.described(),
-            neighbours=spending.neighbours,
-            course=course,
-            limits=Limits.of(
+            neighbours=split.neighbours,
+            make_plan=make_plan,
+            limits=DeclaredLimits.of(
                 [schema.number(name) for name in columns],
                 mean_bound=None if self.mean_bound is None else bound_of(self.mean_bound, name="mean_bound"),
             ),

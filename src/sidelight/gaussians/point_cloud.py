@@ -19,7 +19,7 @@ from sidelight.predictions.public_data import refuse_private
 
 Floats = NDArray[np.float64]
 
-#: Numbers beyond could overflow a square; nobody measures in such units.
+#: Numbers beyond could overflow a square.
 _LARGEST = 1e30
 
 #: An eigenvalue of the correlation matrix below this share says that the rows span no space of full dimension.
@@ -145,7 +145,7 @@ def as_point_cloud(given: Any, columns: Sequence[str] | None = None) -> PointClo
 # exact, and many rows, where Davidson and Szarek's bound is good, they are simulated once with a fixed seed: by the
 # tridiagonal form of a Wishart matrix, so that a thousand columns take seconds.
 
-#: The failure probability of the public bounds, where nobody asks for another.
+#: The failure probability of the public bounds, by default.
 CHANCE = 0.05
 _DRAWS = 4000
 

@@ -1,35 +1,38 @@
-"""Where an estimate's questions are answered: passes over a table, and a random sample of its rows that is kept.
+"""Where an estimate's requests are answered: passes over a table, and a random sample of its rows that is kept.
 
 Coarse steps need few rows, so they look at a sample: every row is in it by a coin of its own, whose result for one row
 says nothing about another. The sample is kept from the pass that counts the rows. Its rate is chosen from the released
 number of rows; what was kept is more, and is thinned. Where less was kept, the rows are read again, and each has the
 coin that it had: with new coins a single row, by the number of kept ones, could decide which others are in the sample.
 
-Rows that stay where they are (Spark) have no place that a coin could go by: there is no sample, and all steps look at
-all rows, which workers clean once and keep as long as the estimate runs.
+Remote rows (Spark) have no order that a coin could go by: there is no sample, and all steps look at all
+rows, which workers clean once and keep as long as the estimate runs.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
+from math import sqrt
+from typing import Literal, TypeAlias, TypeVar
 
 import numpy as np
 
 from sidelight.aggregates.coding import Keep
 from sidelight.aggregates.collect import collect, state_from_bytes, state_to_bytes
-from sidelight.aggregates.mapped_vector import MappedVector, RowMap, mapped_aggregate
+from sidelight.aggregates.mapped_vector import MappedVector, RowMap, clean, mapped_aggregate
 from sidelight.aggregates.moments import ClippedMoments, Moments, MomentState
+from sidelight.errors import SchemaError
 from sidelight.gaussians.exact_map import CleanRows, ExactMap, folded, together
 from sidelight.gaussians.point_cloud import Floats
 from sidelight.guarantees import Neighbours
-from sidelight.noise import Source
-from sidelight.records import Table
+from sidelight.noise import Source, random_order
+from sidelight.records import Schema, Table
 from sidelight.records.rows import KEPT_BLOCK_BYTES, Batch, DistributedRows, Pinned, Wanted
 
-#: Rows of a sample that is kept at least, while there are so many; twice as many are held.
+#: The fewest rows of a kept sample, if there are as many; twice as many are held.
 SAMPLE_ROWS = 1 << 15
 _LEVELS = 1 << 14
 
@@ -220,3 +223,136 @@ class RowReader:
 
     def __repr__(self) -> str:
         return "RowReader(private)"
+
+
+# Requests for moments of clip(A(x - c), radius) of all rows, of a sample, or of differences of randomly paired rows,
+# which need no centre. The rows of pairs are read once and held, and one order serves all steps of an estimate
+# (Gaussians proof page, Theorem 5).
+
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, eq=False)
+class MeasurementRequest:
+    """A map, and of what: "count" wants the number of rows only, "sample" each row with probability `rate`.
+
+    "pairs" are differences (x - x')/√2 of a random pairing. `second` is False where the sum alone is wanted: the second
+    moment of the answer is then meaningless.
+    """
+
+    row_map: RowMap
+    of: Literal["count", "rows", "sample", "pairs"] = "rows"
+    rate: float = 1.0
+    second: bool = True
+
+
+#: An adaptive plan: a generator of requests that is sent their answers and returns an estimate.
+MeasurementPlan: TypeAlias = Generator[MeasurementRequest, Moments, Result]
+
+
+def request_rows(
+    matrix: Floats, centre: Floats, clip: float, *, rate: float = 1.0, second: bool = True
+) -> MeasurementRequest:
+    """Ask about rows, or about a sample of them."""
+    row_map = RowMap.of(len(centre), centre=centre, matrix=matrix, radius=clip)
+    return MeasurementRequest(row_map, "rows" if rate == 1 else "sample", rate, second)
+
+
+def request_pairs(matrix: Floats, clip: float) -> MeasurementRequest:
+    """Ask about differences of pairs, which need no centre."""
+    return MeasurementRequest(RowMap.of(matrix.shape[1], centre=None, matrix=matrix / sqrt(2), radius=clip), "pairs")
+
+
+def request_count(size: int) -> MeasurementRequest:
+    """Ask for the number of rows."""
+    return MeasurementRequest(RowMap.of(size, centre=None, matrix=None, radius=1), "count")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PairedRows:
+    """The differences of one random pairing; PRIVATE."""
+
+    table: Table
+    columns: tuple[str, ...]
+    differences: Floats
+
+    @classmethod
+    def read(cls, table: Table, columns: Sequence[str], source: Source) -> PairedRows:
+        """Read all rows that miss no number, order them at random, and subtract the second half from the first."""
+        numbers = tuple(table.schema.number(name) for name in columns)
+        parts = [np.empty((len(numbers), 0))]
+        for batch in table.rows.batches(Wanted(numbers=tuple(columns))):
+            values, usable = clean(numbers, batch)
+            stacked = np.stack(values)
+            parts.append(stacked if usable is None else stacked[:, usable])
+        rows = np.concatenate(parts, axis=1)
+        with source.free("which rows are paired"):
+            order = random_order(rows.shape[1], source)
+        half = len(order) // 2
+        return cls(table, tuple(columns), rows[:, order[:half]] - rows[:, order[half : 2 * half]])
+
+    def moments(self, row_map: RowMap) -> Moments:
+        """Return the moments of clip(A(x - x')) for a map, with the constants for replacing a vector."""
+        aggregate = mapped_aggregate(
+            self.table, self.columns, row_map=row_map, unusable="drop", neighbours=Neighbours.REPLACE
+        )
+        assert isinstance(aggregate.coding, MappedVector)
+        codes = aggregate.coding.codes(list(self.differences), None)
+        return aggregate.finish(aggregate.fold(aggregate.empty(), codes))
+
+    def __repr__(self) -> str:
+        return "PairedRows(private)"
+
+
+def check_pairs(schema: Schema) -> None:
+    """Refuse schemas with persons: a person's rows would meet in pairs of their own."""
+    if schema.person is not None:
+        raise SchemaError(
+            "differences of pairs protect single rows, and the schema declares persons; give public rows of the same "
+            "population (without a gap), or one row for each person without a PersonId"
+        )
+
+
+class TableMoments:
+    """One table as its estimate sees it; PRIVATE."""
+
+    def __init__(self, table: Table, columns: Sequence[str], *, neighbours: Neighbours, source: Source) -> None:
+        self._table, self._columns, self._source = table, columns, source
+        self._reader = RowReader(table, columns, neighbours=neighbours, source=source)
+        self._pairs: PairedRows | None = None
+
+    def moments(self, request: MeasurementRequest) -> Moments:
+        """Answer one request."""
+        if request.of == "count":
+            return self._reader.count()
+        if request.of == "sample":
+            return self._reader.sampled(request.row_map, request.rate)
+        if request.of == "rows":
+            return self._reader.moments(request.row_map, second=request.second)
+        if self._pairs is None:
+            self._pairs = PairedRows.read(self._table, self._columns, self._source)
+        return self._pairs.moments(request.row_map)
+
+    def drop(self) -> None:
+        """Let workers forget what they keep of the rows."""
+        self._reader.drop()
+
+    def __repr__(self) -> str:
+        return "TableMoments(private)"
+
+
+def run_plan(
+    plan: MeasurementPlan[Result], table: Table, columns: Sequence[str], *, neighbours: Neighbours, source: Source
+) -> Result:
+    """Run an estimate to its end."""
+    answers = TableMoments(table, columns, neighbours=neighbours, source=source)
+    request = next(plan)
+    try:
+        while True:
+            try:
+                request = plan.send(answers.moments(request))
+            except StopIteration as done:
+                result: Result = done.value
+                return result
+    finally:
+        answers.drop()

@@ -11,16 +11,107 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from math import log, sqrt
 from typing import Literal
 
 import numpy as np
 
+from sidelight.aggregates.moments import Moments
 from sidelight.errors import RangeError
 from sidelight.gaussians.point_cloud import Floats, PointCloud, bracket
-from sidelight.gaussians.spending import Spending
+from sidelight.guarantees import GDP, Claims, Neighbours, PureDP
+from sidelight.guarantees.claims import Unit
 from sidelight.mechanisms.additive import Law
+from sidelight.mechanisms.budget import Budget
 from sidelight.mechanisms.denoise import denoise
+from sidelight.mechanisms.noisy_moments import count_noise, matrix_noise, vector_noise
+from sidelight.noise import Source
+
+# All private access of this package goes through `count`, `total` and `second`, on sums of clipped rows.
+
+#: Kept back of rho, so that rounding the claim up in its fortieth digit stays within what the user allowed.
+_ROUNDING = Fraction(1, 1 << 40)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BudgetSplit:
+    """A budget, the law of pure noise, and the public number of rows if there is one (neighbours then replace a row).
+
+    `moments` are those of no rows, clipped to length 1: they hold sensitivities, unit and neighbours.
+    """
+
+    budget: Budget
+    moments: Moments
+    noise: Literal["laplace"] | None = None
+    rows: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.noise is not None and (self.noise != "laplace" or not self.budget.is_pure):
+            raise RangeError(f"noise must be 'laplace', with a pure price, or left out; got {self.noise!r}")
+
+    @cached_property
+    def _within(self) -> Budget:
+        return self.budget if self.budget.is_pure else self.budget.part(1 - _ROUNDING)
+
+    @property
+    def size(self) -> int:
+        """The number of columns."""
+        return int(self.moments.total.shape[0])
+
+    def count(self, moments: Moments, share: Fraction, source: Source) -> float:
+        """Return the number of rows: the public one, or a noisy one of at least 1."""
+        if self.rows is not None:
+            return float(self.rows)
+        return max(1.0, count_noise(moments, self._within.part(share)).release(source))
+
+    def total(self, moments: Moments, share: Fraction, source: Source) -> Floats:
+        """Return a noisy sum of rows."""
+        return vector_noise(moments, self._within.part(share), self.noise).release(source)
+
+    def second(self, moments: Moments, share: Fraction, source: Source) -> Floats:
+        """Return a noisy sum of x xᵀ."""
+        return matrix_noise(moments, self._within.part(share), self.noise).release(source)
+
+    def count_deviation(self, share: Fraction) -> float:
+        """Return the noise of the count; 0 where it is public."""
+        return 0.0 if self.rows is not None else count_noise(self.moments, self._within.part(share)).deviation
+
+    def total_deviation(self, share: Fraction, radius: float) -> float:
+        """Return the noise of an entry of a sum of rows of at most this length."""
+        return vector_noise(self.moments, self._within.part(share), self.noise).deviation * radius
+
+    def second_scale(self, share: Fraction, radius: float) -> float:
+        """Return the noise of a diagonal entry of Σ x xᵀ, for rows of at most this length; that of GOE shape."""
+        return matrix_noise(self.moments, self._within.part(share), self.noise).effective_scale * radius**2
+
+    @cached_property
+    def matrix_law(self) -> Law:
+        """The law of the noise on matrices."""
+        return matrix_noise(self.moments, self._within, self.noise).law
+
+    @property
+    def neighbours(self) -> Neighbours:
+        """Replace one where the number of rows is public."""
+        return Neighbours.ADD_REMOVE if self.rows is None else Neighbours.REPLACE
+
+    @property
+    def numerics(self) -> Literal["exact", "idealized"]:
+        """Exact for integer noise."""
+        noises = [each(self.moments, self._within, self.noise) for each in (matrix_noise, vector_noise)]
+        return "idealized" if any(noise.numerics == "idealized" for noise in noises) else "exact"
+
+    def claims(self, unit: Unit) -> Claims:
+        """Return what all parts together cost, however their number depends on what was released before.
+
+        The shares add up to 1 for every schedule that the estimate can take, and for every value released so far the
+        next part keeps to its share, so adaptive composition gives the whole price (Gaussians proof page, Theorem 1).
+        """
+        if self._within.rho is not None:
+            claim: GDP | PureDP = GDP.from_squares(2 * self._within.rho, neighbours=self.neighbours, unit=unit)
+        else:
+            claim = PureDP(self._within.amount, neighbours=self.neighbours, unit=unit, numerics=self.numerics)
+        return Claims.of(claim)
 
 
 def norm_bound(size: int, chance: float) -> float:
@@ -85,7 +176,7 @@ class Constants:
 #: Eigenvalues of I - c cᵀ that re-centring may leave; a smaller one would blow up the noise.
 _RECENTRED_FLOOR = 0.05
 
-#: In whitened coordinates nothing is believed to be flatter than this.
+#: The smallest variance that is released in whitened coordinates.
 _FLAT = 0.02
 
 
@@ -148,7 +239,7 @@ _SMALLEST_RADIUS = 1e-30
 
 
 @dataclass(frozen=True, eq=False)
-class Start:
+class Preconditioner:
     """A first preconditioner with A Σ Aᵀ ⪯ I, the length its rows are clipped to, and the condition number it leaves.
 
     `clip` is None where it is that of all later steps.
@@ -161,17 +252,17 @@ class Start:
 
 
 @dataclass(frozen=True, eq=False)
-class Course:
+class StepSchedule:
     """A start and a number of steps; `weak` where no number of steps is certified for its condition number."""
 
-    start: Start
+    start: Preconditioner
     steps: int
     weak: bool
 
 
 def possible_starts(
     points: PointCloud, constants: Constants, *, condition: float, scale: float | None
-) -> tuple[Start, ...]:
+) -> tuple[Preconditioner, ...]:
     """Return the starts that these public rows allow: a ball from two rows on, their own shape from d + 1 rows on.
 
     Raises:
@@ -184,7 +275,9 @@ def possible_starts(
         known = bracket(size, distinct, constants.chance)
         # about the public centre the second moment is Σ + δδᵀ ⪯ (1 + o²)Σ; 2 covers it in practice
         spread = 1 + known.offset if constants.version == "proven" else 2.0
-        found.append(Start("precond", whitening / sqrt(spread * known.upper), spread * known.upper / known.lower))
+        found.append(
+            Preconditioner("precond", whitening / sqrt(spread * known.upper), spread * known.upper / known.lower)
+        )
     if constants.version == "proven":
         if not found:
             raise RangeError(
@@ -205,33 +298,35 @@ def possible_starts(
     if not radius > _SMALLEST_RADIUS:
         raise RangeError("the public rows differ by less than 1e-30; change the unit of the columns")
     # columns of very different units contradict a small condition number, and public rows show them
-    found.append(Start("ball", np.eye(size) / radius, min(max(condition, points.ratio), 1e20) * size, clip=1.0))
+    found.append(
+        Preconditioner("ball", np.eye(size) / radius, min(max(condition, points.ratio), 1e20) * size, clip=1.0)
+    )
     return tuple(found)
 
 
-def shrinkage(spending: Spending, share: Fraction, steps: int, rows: float, constants: Constants) -> float:
-    """Return x = η + ν of a step when so many share the budget: what it multiplies the condition number by."""
-    size = spending.size
-    scale = spending.second_scale(share / steps, constants.covariance_clip(size, rows)) / rows
+def shrinkage(split: BudgetSplit, share: Fraction, steps: int, rows: float, constants: Constants) -> float:
+    """Return x = η + ν of a step when `steps` share the budget: its factor on the condition number."""
+    size = split.size
+    scale = split.second_scale(share / steps, constants.covariance_clip(size, rows)) / rows
     return constants.sampling_error(size, rows) + constants.noise_error(size, scale)
 
 
 def certified_steps(
-    condition: float, spending: Spending, share: Fraction, rows: float, constants: Constants
+    condition: float, split: BudgetSplit, share: Fraction, rows: float, constants: Constants
 ) -> int | None:
     """Return the smallest number of steps with K x^t <= 1 and x < 0.8; None if ten are too few."""
     for steps in range(1, MOST_STEPS + 1):
-        left = shrinkage(spending, share, steps, rows, constants)
+        left = shrinkage(split, share, steps, rows, constants)
         if left < _SHRINKS and condition * left**steps <= 1:
             return steps
     return None
 
 
-def course(
-    candidates: Sequence[Start], spending: Spending, share: Fraction, rows: float, constants: Constants
-) -> Course:
+def choose_schedule(
+    candidates: Sequence[Preconditioner], split: BudgetSplit, share: Fraction, rows: float, constants: Constants
+) -> StepSchedule:
     """Choose the start that takes the fewest steps; if none is certified, the best known one, flagged as weak."""
-    counts = [certified_steps(each.condition, spending, share, rows, constants) for each in candidates]
+    counts = [certified_steps(each.condition, split, share, rows, constants) for each in candidates]
     certified = [
         (count, each.condition, place)
         for place, (count, each) in enumerate(zip(counts, candidates, strict=True))
@@ -239,5 +334,5 @@ def course(
     ]
     if certified:
         count, _, place = min(certified)
-        return Course(candidates[place], count, weak=False)
-    return Course(min(candidates, key=lambda each: each.condition), 2, weak=True)
+        return StepSchedule(candidates[place], count, weak=False)
+    return StepSchedule(min(candidates, key=lambda each: each.condition), 2, weak=True)

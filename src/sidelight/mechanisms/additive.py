@@ -6,6 +6,7 @@ parts of the statistic, so that the noise of a statistic of no rows tells the co
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -17,9 +18,9 @@ from numpy.typing import NDArray
 
 from sidelight.aggregates.bounded import VALUE_LIMIT, Bounded
 from sidelight.errors import RangeError
-from sidelight.guarantees import GDP, Amount, Claims, Numerics, PureDP, exact, native_claims
-from sidelight.mechanisms.price import gaussian_price, laplace_price
-from sidelight.noise import Source, discrete_laplace, rounded_gaussian, scale_up
+from sidelight.guarantees import GDP, Amount, Claims, Context, Neighbours, Numerics, PureDP, Unit, exact, native_claims
+from sidelight.mechanisms.price import DrawPrice, gaussian_price, laplace_price
+from sidelight.noise import Source, discrete_laplace, rounded_gaussian, scale_up, standard_normal
 
 Law = Literal["laplace", "gaussian", "goe", "spherical", "wishart"]
 
@@ -144,9 +145,7 @@ class GaussianNoise:
         if self.mu is not None and self.rho is None:
             return sensitivity / _positive(self.mu, name="mu")
         if self.rho is not None and self.mu is None:
-            variance = sensitivity**2 / (2 * _positive(self.rho, name="rho"))
-            root = isqrt(int(variance * (1 << 2 * _ROOT_BITS))) + 1  # above the root, by at most 2**-255
-            return scale_up(Fraction(root, 1 << _ROOT_BITS))
+            return _root_up(sensitivity**2 / (2 * _positive(self.rho, name="rho")))
         raise RangeError("Gaussian noise is set by exactly one of mu and rho; rho is mu**2 / 2")
 
     @property
@@ -220,8 +219,12 @@ class SymmetricGaussianNoise(GaussianNoise):
 
 def root_half_up(scale: Fraction) -> Fraction:
     """Return scale/√2, rounded up to a dyadic number."""
-    half = scale * scale / 2
-    return scale_up(Fraction(isqrt(int(half * (1 << 2 * _ROOT_BITS))) + 1, 1 << _ROOT_BITS))
+    return _root_up(scale * scale / 2)
+
+
+def _root_up(square: Fraction) -> Fraction:
+    """Return √square, rounded up to a noise scale: the integer root is above it by at most 2**-255."""
+    return scale_up(Fraction(isqrt(int(square * (1 << 2 * _ROOT_BITS))) + 1, 1 << _ROOT_BITS))
 
 
 def _positive(amount: Amount, *, name: str) -> Fraction:
@@ -239,7 +242,7 @@ def _sensitivity(bounded: Bounded, *, noise: str, norms: tuple[str, ...]) -> Fra
             f"{bounded.norm}; ask the aggregate for that norm"
         )
     if bounded.sensitivity == 0:
-        raise RangeError("a statistic of sensitivity 0 depends on nobody; release it without noise")
+        raise RangeError("a statistic of sensitivity 0 depends on no record; release it without noise")
     return bounded.sensitivity
 
 
@@ -265,3 +268,76 @@ def in_int64(noisy: Any) -> NDArray[np.int64]:
 
 def _largest(noise: NDArray[Any]) -> int:
     return max(int(noise.max()), -int(noise.min())) if noise.size else 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class SeveralGaussians:
+    """Blocks of integers, each with its noise scale, that one unit moves together.
+
+    Guarantee: GDP(mu), mu² the largest over the corners of Σ (distance_i/σ_i)²: a unit moves block i by at most
+    corner[i] in l2, for one of the corners.
+
+    Args:
+        scales: The standard deviation σ_i of each block.
+        corners: How far one unit can move the blocks, by squares: each corner is one way, and every way is below one.
+        neighbours: For whom.
+        unit: For whom.
+        theorem: Which theorem bounds the distances.
+    """
+
+    scales: tuple[Fraction, ...]
+    corners: tuple[tuple[Fraction, ...], ...]
+    neighbours: Neighbours
+    unit: Unit
+    theorem: str
+
+    def __post_init__(self) -> None:
+        if not self.corners or any(len(corner) != len(self.scales) for corner in self.corners):
+            raise RangeError("every corner says of each block how far a unit moves it")
+
+    @property
+    def claims(self) -> Claims:
+        """What all blocks together prove."""
+        context: Context = {"neighbours": self.neighbours, "unit": self.unit}
+        square = max(
+            sum((moved / scale**2 for moved, scale in zip(corner, self.scales, strict=True)), Fraction(0))
+            for corner in self.corners
+        )
+        return native_claims(GDP.from_squares(square, **context), mechanism="rounded_gaussian")
+
+    def release(self, blocks: Sequence[NDArray[Any]], source: Source) -> list[NDArray[Any]]:
+        """Return each block of integers with fresh noise of its scale."""
+        sizes = [block.size for block in blocks]
+        price = DrawPrice(
+            law="rounded Gaussian",
+            claims=self.claims,
+            samples=tuple(("rounded_gaussian", scale) for scale in self.scales),
+            statistic=f"{sum(sizes)} numbers in {len(sizes)} blocks, scales "
+            + ", ".join(f"{float(scale):.6g}" for scale in self.scales),
+            theorem=self.theorem,
+        )
+        with source.paying(price):
+            drawn = rounded_gaussian(sum(sizes), self.scales, source, which=np.repeat(np.arange(len(sizes)), sizes))
+        parts = np.split(drawn, np.cumsum(sizes)[:-1])
+        return [np.asarray(block + part.reshape(block.shape)) for block, part in zip(blocks, parts, strict=True)]
+
+
+# Noise whose price a theorem of the caller computes from the scale that is drawn.
+
+
+def priced_normals(size: int, *, price: DrawPrice, source: Source) -> NDArray[np.float64]:
+    """Return standard normal variates, which the caller scales; idealized."""
+    with source.paying(price):
+        return standard_normal(size, source)
+
+
+def priced_laplace(size: int, scale: Fraction, *, price: DrawPrice, source: Source) -> NDArray[Any]:
+    """Return discrete Laplace noise of a scale; exact."""
+    with source.paying(price):
+        return discrete_laplace(size, scale, source)
+
+
+def priced_gaussian(size: int, scale: Fraction, *, price: DrawPrice, source: Source) -> NDArray[Any]:
+    """Return rounded Gaussian noise of a scale; exact."""
+    with source.paying(price):
+        return rounded_gaussian(size, scale, source)

@@ -18,8 +18,8 @@ Floats = NDArray[np.float64]
 
 #: A block of proposals is drawn whole, so that nearly always (all but 1e-11) one block is drawn whatever the matrix is.
 _PROPOSALS_PER_ROOT = 32
-#: After so many blocks without an accepted proposal (chance below e**-1000) the last proposal is returned: nothing that
-#: depends on private numbers may raise.
+#: After this many blocks without an accepted proposal (chance below e**-1000) the last proposal is returned: nothing
+#: that depends on private numbers may raise.
 _BLOCKS = 64
 #: Directions are handed out on this grid, which hides the last bits of floats.
 _GRID = 2.0**24

@@ -1,4 +1,4 @@
-"""Labels that nobody declared, several to a unit: Gaussian noise on the counts and a threshold.
+"""Undeclared labels, several to a unit: Gaussian noise on the counts and a threshold.
 
 What a label that only one unit has gives away by appearing is bounded together with the Gaussian loss of that unit's
 other labels, not added to it, so the noise stays that of a plain release (summaries proof page, Theorem 11; Wilkins and
@@ -32,8 +32,8 @@ from sidelight.guarantees.intervals import (
     round_down,
     round_up,
 )
-from sidelight.mechanisms.label_counts import LabelCounts, Published, published
 from sidelight.mechanisms.price import DrawPrice
+from sidelight.mechanisms.truncated_laplace import LabelCounts, Published, published
 from sidelight.noise import Source, rounded_gaussian, scale_up
 
 _ONE = Interval(ONE, ONE)
@@ -73,11 +73,7 @@ class GaussianThreshold:
         With `known_too` the labels of a unit that are known are counted afterwards, with noise of the same scale, at no
         further price: known and new labels of one unit are at most `groups` together.
         """
-        if counts.groups > self.groups:
-            raise RangeError(
-                f"this noise is for units with at most {self.groups} label(s), but the counts allow {counts.groups}; "
-                f"make it with groups={counts.groups}"
-            )
+        counts.check(self.groups)
         context: Context = {"neighbours": counts.neighbours, "unit": counts.unit}
         # the counts of known labels have noise of exactly this scale; their sensitivity is a root that was rounded up
         later = (sqrt_up(self.groups) / self.scale) ** 2 if known_too else self.after_mu**2
@@ -85,7 +81,7 @@ class GaussianThreshold:
             law="rounded Gaussian, thresholded",
             claims=self.claims(**context),
             samples=(("rounded_gaussian", self.scale),),
-            statistic=f"labels nobody declared, at most {self.groups} of one unit, shown from {self.threshold}",
+            statistic=f"undeclared labels, at most {self.groups} of one unit, shown from {self.threshold}",
             theorem="summaries proof page, Theorem 11",
             covers=Claims.of(GDP.from_squares(later, **context)) if later else None,
         )
@@ -124,11 +120,11 @@ def gaussian_threshold(*, epsilon: Amount, delta: Amount, groups: int, share: Am
     loss, chance = positive(epsilon, name="epsilon"), exact(delta, name="delta")
     part = exact(share, name="share")
     if not 0 < chance < 1:
-        raise RangeError(f"labels that nobody declared need a delta between 0 and 1, got {delta}; 1e-6 is usual")
+        raise RangeError(f"undeclared labels need a delta between 0 and 1, got {delta}; 1e-6 is usual")
     if not 0 < part <= 1:
         raise RangeError(f"share must lie in (0, 1], got {share}; 1/3 leaves two thirds for the groups' statistics")
     if chance < _SMALLEST_DELTA:
-        raise RangeError(f"delta must be at least 1e-100, got {delta}; nobody can tell that from 0")
+        raise RangeError(f"delta must be at least 1e-100, got {delta}; less cannot be told from 0")
     mu = gdp_within(loss, chance) * (1 - _SLIVER)
     scale = scale_up(root_up(groups / (part * mu**2)))
     if scale > _LARGEST_SCALE:

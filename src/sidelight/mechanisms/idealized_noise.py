@@ -32,7 +32,40 @@ _STEPS = 50
 
 
 @dataclass(frozen=True, eq=False)
-class SphericalNoise:
+class IdealizedNoise:
+    """What both laws share: pure noise of a scale Δ/ε, drawn in floats, of deviation √(d+1)·Δ/ε."""
+
+    bounded: Bounded
+    epsilon: Amount
+
+    def __post_init__(self) -> None:
+        _ = self.scale
+
+    @cached_property
+    def scale(self) -> Fraction:
+        """The scale Δ/ε, in units of the statistic."""
+        if self.bounded.sensitivity == 0:
+            raise RangeError("a statistic of sensitivity 0 depends on no record; release it without noise")
+        return self.bounded.sensitivity / positive(self.epsilon, name="epsilon")
+
+    @property
+    def deviation(self) -> float:
+        """The standard deviation √(d+1)·Δ/ε of an entry; of a matrix, on the diagonal."""
+        return sqrt(self.bounded.shape[0] + 1) * float(self.scale)
+
+    @property
+    def numerics(self) -> Numerics:
+        """Idealized: floats throughout."""
+        return "idealized"
+
+    def _claim(self) -> PureDP:
+        given = self.bounded
+        ratio = given.sensitivity / self.scale
+        return PureDP(ratio, neighbours=given.neighbours, unit=given.unit, numerics="idealized")
+
+
+@dataclass(frozen=True, eq=False)
+class SphericalNoise(IdealizedNoise):
     """A uniform direction times a gamma length of shape d and scale Δ₂/ε on a vector: density ∝ exp(-ε‖z‖/Δ₂).
 
     Guarantee: PureDP(epsilon), idealized: the triangle inequality bounds the log density's change by ε‖shift‖/Δ₂.
@@ -44,46 +77,23 @@ class SphericalNoise:
         epsilon: The cost.
     """
 
-    bounded: Bounded
-    epsilon: Amount
-
     def __post_init__(self) -> None:
         if len(self.bounded.shape) != 1 or self.bounded.norm != "l2":
             raise RangeError(
                 f"spherical noise wants a vector with a sensitivity in l2, got {self.bounded.shape}, "
                 f"{self.bounded.norm}"
             )
-        _ = self.scale
+        super().__post_init__()
 
     @property
     def law(self) -> Law:
         """The law of the noise."""
         return "spherical"
 
-    @cached_property
-    def scale(self) -> Fraction:
-        """The scale Δ₂/ε of the length, in units of the statistic."""
-        return _ratio(self.bounded, self.epsilon)
-
-    @property
-    def deviation(self) -> float:
-        """The standard deviation √(d+1)·Δ₂/ε of an entry."""
-        return sqrt(self.bounded.shape[0] + 1) * float(self.scale)
-
     @property
     def claims(self) -> Claims:
         """What `release` proves."""
-        context = self.bounded
-        return Claims.of(
-            PureDP(
-                context.sensitivity / self.scale, neighbours=context.neighbours, unit=context.unit, numerics="idealized"
-            )
-        )
-
-    @property
-    def numerics(self) -> Numerics:
-        """Idealized: floats throughout."""
-        return "idealized"
+        return Claims.of(self._claim())
 
     def release(self, source: Source) -> NDArray[np.float64]:
         """Return the vector with fresh noise, on a grid of 2**-10 of it."""
@@ -96,7 +106,7 @@ class SphericalNoise:
 
 
 @dataclass(frozen=True, eq=False)
-class WishartNoise:
+class WishartNoise(IdealizedNoise):
     """The difference of two Wishart matrices with d + 1 degrees of freedom and rate c = ε/Δ, on a symmetric matrix.
 
     Guarantee: PureDP(epsilon), idealized: log densities of the noise at two matrices differ by at most c times the
@@ -110,9 +120,6 @@ class WishartNoise:
         epsilon: The cost.
     """
 
-    bounded: Bounded
-    epsilon: Amount
-
     def __post_init__(self) -> None:
         shape = self.bounded.shape
         if len(shape) != 2 or shape[0] != shape[1] or self.bounded.norm != "trace":
@@ -120,36 +127,17 @@ class WishartNoise:
                 f"Wishart noise wants a square matrix with a sensitivity in trace norm, got shape {shape} and "
                 f"{self.bounded.norm}; `Moments.second_in_trace` is one"
             )
-        _ = self.scale
+        super().__post_init__()
 
     @property
     def law(self) -> Law:
         """The law of the noise."""
         return "wishart"
 
-    @cached_property
-    def scale(self) -> Fraction:
-        """1/c = Δ/ε, in units of the statistic."""
-        return _ratio(self.bounded, self.epsilon)
-
-    @property
-    def deviation(self) -> float:
-        """The standard deviation √(d+1)·Δ/ε of a diagonal entry."""
-        return sqrt(self.bounded.shape[0] + 1) * float(self.scale)
-
     @property
     def claims(self) -> Claims:
         """What `release` proves."""
-        context = self.bounded
-        claim = PureDP(
-            context.sensitivity / self.scale, neighbours=context.neighbours, unit=context.unit, numerics="idealized"
-        )
-        return native_claims(claim, mechanism="two_sided_wishart")
-
-    @property
-    def numerics(self) -> Numerics:
-        """Idealized: floats throughout."""
-        return "idealized"
+        return native_claims(self._claim(), mechanism="two_sided_wishart")
 
     def release(self, source: Source) -> NDArray[np.float64]:
         """Return the matrix with fresh noise, on a grid of 2**-10 of it."""
@@ -188,9 +176,3 @@ def gridded_sum(
         whole, rest = values.astype(object) << -exponent, np.zeros(values.shape)
     steps = to_grid(rest + noise, exponent, limit=math.ldexp(1.0, exponent + _STEPS))
     return np.ldexp((whole + steps).astype(np.float64), exponent)
-
-
-def _ratio(bounded: Bounded, epsilon: Amount) -> Fraction:
-    if bounded.sensitivity == 0:
-        raise RangeError("a statistic of sensitivity 0 depends on nobody; release it without noise")
-    return bounded.sensitivity / positive(epsilon, name="epsilon")

@@ -223,7 +223,7 @@ class Meter:
     def _one_each(
         self, groups: dict[int | None, list[tuple[Drawn, Fraction]]], rows: int, kind: Amounts, *, otherwise: Fraction
     ) -> Fraction:
-        """Return what draws cost a unit of which every row meets one of them at most.
+        """Return what draws cost a unit if each of its rows meets at most one of them.
 
         Choices of bounded range e on disjoint records have a range of rows · e together, which costs less than group
         privacy of what e alone costs (summaries proof page, step A of a person).

@@ -1,7 +1,7 @@
 """Counts that are released roughly first and, where the caller then asks for it, precisely, at no cost beyond that.
 
-The refinement is no second measurement: the same noise is partly taken away. So nothing is wasted on the first look,
-and where nobody refines, two thirds of the budget are still there (quantiles proof page, Theorems 7 and 8).
+The refinement is not a second measurement: the same noise is partly taken away. Nothing is wasted on the first look,
+and without a refinement two thirds of the budget are still there (quantiles proof page, Theorems 7 and 8).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class RefinableCounts:
     can never be asked for again, and the fine noise is drawn once.
 
     Args:
-        counts: The counts, of which one record moves one by one.
+        counts: The counts; one record moves one of them by one.
         epsilon: What a refined cell costs in all.
         source: The release's source.
         places, spans: What says where records lie, and the half-open intervals of the cells there, for the meter;
@@ -60,7 +60,7 @@ class RefinableCounts:
     ) -> None:
         if len(counts.shape) != 1 or counts.norm != "l1" or counts.sensitivity != 1:
             raise RangeError(
-                "counts that can be refined are a list of which one record moves one by one (sensitivity 1 in l1), got "
+                "counts that can be refined have sensitivity 1 in l1 (one record moves one count by one), got "
                 f"{counts!r}"
             )
         self.epsilon: Fraction = positive(epsilon, name="epsilon")

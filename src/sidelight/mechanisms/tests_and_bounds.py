@@ -8,7 +8,7 @@ data passes with at most the stated probability on the machine too (stability pr
 A statistic that is bounded is rounded to a public grid and meets exact integer noise; the bound is moved by the
 quantile of the noise and by the roundings, so that it fails with at most the stated probability on the machine, too
 (stability proof page, section 6). Lower bounds are for eigenvalues and gaps, upper bounds for norms and losses; the
-wrong one is no bound.
+wrong one bounds nothing.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Protocol
+from typing import TypeAlias
 
 from sidelight.aggregates.bounded import Bounded
 from sidelight.errors import RangeError
@@ -28,29 +28,6 @@ from sidelight.mechanisms.price import gaussian_price
 from sidelight.noise import Source, rounded_gaussian, scale_up
 
 _ONE = Interval.of(1)
-
-
-class DistanceTest(Protocol):
-    """A private decision about an integer of sensitivity 1."""
-
-    @property
-    def false_pass(self) -> Fraction:
-        """How often a data set at distance 0 passes, at most."""
-        ...
-
-    @property
-    def threshold(self) -> int:
-        """The noisy distance that passes."""
-        ...
-
-    @property
-    def cap(self) -> int:
-        """Distances are cut off here: further away the test passes almost surely anyway."""
-        ...
-
-    def passes(self, distance: int, source: Source, *, neighbours: Neighbours = Neighbours.ADD_REMOVE) -> bool:
-        """Draw the noise and decide."""
-        ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,6 +103,10 @@ class GaussianTest:
         with source.paying(gaussian_price(bounded, self.scale)):
             noise = int(rounded_gaussian(1, self.scale, source)[0])
         return min(distance, self.cap) + noise >= self.threshold
+
+
+#: A private decision about an integer of sensitivity 1.
+DistanceTest: TypeAlias = LaplaceTest | GaussianTest
 
 
 def _distance(value: int, neighbours: Neighbours) -> Bounded:

@@ -1,4 +1,4 @@
-"""Labels that nobody declared, with their counts: Laplace noise that never exceeds a bound, and a threshold there.
+"""Undeclared labels with their counts: Laplace noise that never exceeds a bound, and a threshold there.
 
 For one label a unit this publishes every label with the largest probability that (ε, δ) allows (Desfontaines, Voss,
 Gipson and Mandayam 2022). A label of no unit can never pass, so absent and empty labels look alike and nothing leaks
@@ -8,7 +8,7 @@ through which labels were looked at (summaries proof page, Theorem 10).
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import ROUND_CEILING
 from fractions import Fraction
 from typing import Unpack
@@ -16,16 +16,99 @@ from typing import Unpack
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sidelight.aggregates.bounded import VALUE_LIMIT
 from sidelight.errors import RangeError
-from sidelight.guarantees import Amount, ApproxDP, Claims, Context, PureDP, exact, native_claims, positive
+from sidelight.guarantees import (
+    Amount,
+    ApproxDP,
+    Claims,
+    Context,
+    Neighbours,
+    PureDP,
+    Row,
+    Unit,
+    exact,
+    native_claims,
+    positive,
+)
 from sidelight.guarantees.intervals import Interval, round_up
-from sidelight.mechanisms.label_counts import LabelCounts, Published, published
 from sidelight.mechanisms.price import DrawPrice
 from sidelight.noise import Source, discrete_laplace
 
+# Which labels occur is itself private, so `LabelCounts` is not a `Bounded`: its length may not be shown.
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class LabelCounts:
+    """The number of units with each label that at least one unit has.
+
+    Guarantee: adding or removing one `unit` moves at most `groups` of the counts, each by exactly one; a label whose
+    count falls to 0 is left out. So units are counted, never rows of a unit: whoever makes this proves it.
+
+    Args:
+        counts: One count of at least 1 a label, in an order that the caller alone knows.
+        groups: g, the most labels that one unit may have: public.
+        unit: What is protected.
+
+    >>> LabelCounts(counts=np.array([3, 1, 250]), groups=2)
+    LabelCounts(private, groups=2, unit=row)
+    """
+
+    counts: NDArray[np.int64] = field(repr=False)
+    groups: int
+    unit: Unit = Row()  # noqa: RUF009  # frozen, without fields
+
+    def __post_init__(self) -> None:
+        if isinstance(self.groups, bool) or not isinstance(self.groups, int) or self.groups < 1:
+            raise RangeError(f"groups must be a whole number of at least 1, got {self.groups!r}")
+        array = np.asarray(self.counts)
+        if array.ndim != 1 or array.dtype.kind not in "iu":
+            raise RangeError(f"counts must be a list of integers, got {array.ndim} dimension(s) of {array.dtype}")
+        # A count of 0 would stand for a label that only this data set knows; below 1 it is dropped, not an error,
+        # because an error would depend on the data.
+        copy = np.clip(array, 0, VALUE_LIMIT).astype(np.int64)
+        copy.flags.writeable = False
+        object.__setattr__(self, "counts", copy)
+
+    @property
+    def neighbours(self) -> Neighbours:
+        """The only neighbours that the thresholds are proved for."""
+        return Neighbours.ADD_REMOVE
+
+    def check(self, groups: int) -> None:
+        """Refuse noise that was made for units of fewer labels."""
+        if self.groups > groups:
+            raise RangeError(
+                f"this noise is for units with at most {groups} label(s), but the counts allow {self.groups}; "
+                f"make it with groups={self.groups}"
+            )
+
+    def __repr__(self) -> str:
+        return f"LabelCounts(private, groups={self.groups}, unit={self.unit})"
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Published:
+    """Which labels may be shown, and their noisy counts: a release.
+
+    `places` are positions in the counts that were given. Their order is the data's: show the labels sorted by label or
+    by noisy count, never in this order.
+    """
+
+    places: NDArray[np.int64]
+    values: NDArray[np.int64]
+
+
+def published(counts: LabelCounts, noise: NDArray[np.int64], *, least: int) -> Published:
+    """Keep the labels that somebody has and whose noisy count reaches `least`."""
+    noisy = counts.counts + noise
+    places = np.flatnonzero((counts.counts > 0) & (noisy >= least))
+    return Published(places=places.astype(np.int64), values=noisy[places])
+
+
 _ONE = Interval.of(1)
 _TWO = Interval.of(2)
-#: Noise beyond this would not fit beside a count; ε this small publishes nothing anyway.
+#: Noise beyond this would not fit next to a count; ε this small publishes nothing anyway.
 _LARGEST_CUTOFF = 2**40
 
 
@@ -55,14 +138,6 @@ class TruncatedLaplace:
         """The number of units from which on a label is always published."""
         return 2 * self.cutoff + 1
 
-    @property
-    def known_scale(self) -> Fraction:
-        """The scale of plain discrete Laplace noise on labels that are known: a unit's others may be unknown ones.
-
-        Known and new labels of one release have one claim together, that of `claims()`.
-        """
-        return 1 / self.label_epsilon
-
     def claims(self, **context: Unpack[Context]) -> Claims:
         """Return what a release proves: with probability δ something is revealed, otherwise the loss is at most ε.
 
@@ -75,20 +150,16 @@ class TruncatedLaplace:
     def release(self, counts: LabelCounts, *, source: Source, known_too: bool = False) -> Published:
         """Publish every label whose count with noise exceeds the cutoff, and that noisy count.
 
-        With `known_too` the labels of a unit that are known are counted afterwards, with noise of `known_scale`, at no
-        further price: known and new labels of one unit are at most `groups` together.
+        With `known_too` the known labels of a unit are counted afterwards, with discrete Laplace noise of scale
+        1/`label_epsilon`, at no further price: known and new labels of one unit are at most `groups` together.
         """
-        if counts.groups > self.groups:
-            raise RangeError(
-                f"this noise is for units with at most {self.groups} label(s), but the counts allow {counts.groups}; "
-                f"make it with groups={counts.groups}"
-            )
+        counts.check(self.groups)
         context: Context = {"neighbours": counts.neighbours, "unit": counts.unit}
         price = DrawPrice(
             law="truncated Laplace, thresholded",
             claims=self.claims(**context),
             samples=(("discrete_laplace", 1 / self.label_epsilon),),
-            statistic=f"labels nobody declared, at most {self.groups} of one unit, shown from {self.least}",
+            statistic=f"undeclared labels, at most {self.groups} of one unit, shown from {self.least}",
             theorem="summaries proof page, Theorem 10",
             covers=Claims.of(PureDP(self.groups * self.label_epsilon, **context)) if known_too else None,
         )
@@ -148,7 +219,7 @@ def truncated_laplace(*, epsilon: Amount, delta: Amount, groups: int = 1) -> Tru
     each_epsilon = positive(epsilon, name="epsilon") / groups
     each_delta = exact(delta, name="delta") / groups
     if not 0 < each_delta < 1:
-        raise RangeError(f"labels that nobody declared need a delta between 0 and 1, got {delta}; 1e-6 is usual")
+        raise RangeError(f"undeclared labels need a delta between 0 and 1, got {delta}; 1e-6 is usual")
     cutoff = _first_guess(each_epsilon, each_delta)
     if cutoff > _LARGEST_CUTOFF:
         raise RangeError(

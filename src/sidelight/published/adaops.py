@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from sidelight.aggregates.collect import collect
 from sidelight.errors import RangeError
 from sidelight.guarantees import RDP, Amount, Claims, decimal_text, exact, positive
+from sidelight.mechanisms.additive import priced_normals
 from sidelight.mechanisms.price import DrawPrice
-from sidelight.mechanisms.priced_draws import priced_normals
 from sidelight.mechanisms.tests_and_bounds import private_lower_bound, private_upper_bound, upper_quantile
 from sidelight.noise import Source, public_grid, to_grid
 from sidelight.records import Schema, Table

@@ -30,11 +30,10 @@ from sidelight.errors import RangeError, SchemaError, nearest
 from sidelight.guarantees import GDP, Amount, Claims, HingedGaussianCurve, Neighbours, decimal_text, exact
 from sidelight.guarantees.amounts import grid_ceil
 from sidelight.guarantees.conversions import root_of_sum_of_squares
-from sidelight.mechanisms.additive import SymmetricGaussianNoise
+from sidelight.mechanisms.additive import SymmetricGaussianNoise, priced_gaussian
 from sidelight.mechanisms.goe_norm import goe_norm_quantile
 from sidelight.mechanisms.objective_perturbation import on_grid
 from sidelight.mechanisms.price import DrawPrice
-from sidelight.mechanisms.priced_draws import priced_gaussian
 from sidelight.noise import Source
 from sidelight.privacy_page import Feature, PublishedReport
 from sidelight.privacy_page.build import FitConstants, chi_upper, report_quantiles

@@ -17,8 +17,8 @@ from sidelight.aggregates.collect import coded_rows
 from sidelight.errors import NotCertifiedError, RangeError, SchemaError
 from sidelight.guarantees import GDP, RDP, Amount, Claims, decimal_text, exact, positive
 from sidelight.guarantees.conversions import gdp_within
+from sidelight.mechanisms.additive import priced_normals
 from sidelight.mechanisms.price import DrawPrice
-from sidelight.mechanisms.priced_draws import priced_normals
 from sidelight.mechanisms.tests_and_bounds import private_lower_bound
 from sidelight.noise import Source, public_grid, to_grid
 from sidelight.published.logistic_divergence import (

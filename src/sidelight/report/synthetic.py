@@ -17,7 +17,7 @@ from sidelight.release.shown import as_read, at_most
 from sidelight.report.charts import cut, line_part, svg_body, text_part, text_width
 from sidelight.report.words import counted
 from sidelight.synthesis import Synthetic, marginals
-from sidelight.synthesis.output.stored import open_table
+from sidelight.synthesis.released import open_table
 
 # Small charts of a synthetic table: the shares of one column as bars, of two columns as tiles.
 #
@@ -198,10 +198,10 @@ def _facts(release: Release, made: Synthetic, asked: Sequence[str]) -> list[tupl
     if answered:
         scale = max(float(each["scale"]) for each in answered)
         single = counted(len(answered), "single query, with", "single queries, each with")
-        facts.append(("Measured", f"{single} noise of scale {at_most(scale)} rows at most"))
+        facts.append(("MeasuredMarginal", f"{single} noise of scale {at_most(scale)} rows at most"))
     else:
         which = counted(len(made.measurements), "marginal; which one", "marginals; which ones")
-        facts.append(("Measured", f"{which} was chosen privately"))
+        facts.append(("MeasuredMarginal", f"{which} was chosen privately"))
     return facts
 
 

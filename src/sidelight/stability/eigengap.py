@@ -21,8 +21,8 @@ from sidelight.aggregates.moments import clipped_moments
 from sidelight.errors import RangeError
 from sidelight.guarantees import GDP, Amount, Claims, exact, positive
 from sidelight.guarantees.conversions import gdp_within
+from sidelight.mechanisms.additive import priced_normals
 from sidelight.mechanisms.price import DrawPrice
-from sidelight.mechanisms.priced_draws import priced_normals
 from sidelight.mechanisms.tests_and_bounds import private_lower_bound
 from sidelight.noise import Source, public_grid, to_grid
 from sidelight.records import Schema, Table

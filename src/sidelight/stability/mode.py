@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from sidelight.aggregates import cell_counts
 from sidelight.errors import RangeError, SchemaError
 from sidelight.guarantees import Amount, Claims, Neighbours, PureDP, decimal_text, exact, positive
+from sidelight.mechanisms.additive import priced_laplace
 from sidelight.mechanisms.price import DrawPrice
-from sidelight.mechanisms.priced_draws import priced_laplace
 from sidelight.mechanisms.tests_and_bounds import LaplaceTest
 from sidelight.noise import Source, below
 from sidelight.records import Category, Schema, Table

@@ -29,8 +29,7 @@ from sidelight.errors import RangeError, SchemaError
 from sidelight.grid import CODE_LIMIT, FloatGrid, Grid, Outcomes
 from sidelight.guarantees import Claims, Context, Row, Unit, exact
 from sidelight.mechanisms.budget import Budget
-from sidelight.mechanisms.one_sided import rows_near, select_radius
-from sidelight.mechanisms.rank_selection import SMALLEST_EPSILON
+from sidelight.mechanisms.rank_selection import SMALLEST_EPSILON, rows_near, select_radius
 from sidelight.noise import Source
 from sidelight.predictions import Cauchy, Prior, ScaleFree, hedge
 from sidelight.predictions.compiled import CompiledPrior

@@ -15,7 +15,7 @@ import numpy as np
 from sidelight.aggregates.group_sums import group_counts
 from sidelight.aggregates.groups import Groups, groups_of
 from sidelight.guarantees import Neighbours
-from sidelight.mechanisms.several_gaussians import SeveralGaussians
+from sidelight.mechanisms.additive import SeveralGaussians
 from sidelight.noise import Source
 from sidelight.records import Table
 from sidelight.session.query import Answer, SurePrepared

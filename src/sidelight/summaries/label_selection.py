@@ -26,8 +26,7 @@ from sidelight.group_table import ALL, GroupTable
 from sidelight.guarantees import ApproxDP, Claims, Context, native_claims, positive
 from sidelight.mechanisms.budget import Budget
 from sidelight.mechanisms.gaussian_threshold import GaussianThreshold, gaussian_threshold
-from sidelight.mechanisms.label_counts import LabelCounts
-from sidelight.mechanisms.truncated_laplace import TruncatedLaplace, truncated_laplace
+from sidelight.mechanisms.truncated_laplace import LabelCounts, TruncatedLaplace, truncated_laplace
 from sidelight.noise import Source
 from sidelight.noise.source import SEEDED_BRANDING
 from sidelight.predictions.public_data import PublicData, refuse_private

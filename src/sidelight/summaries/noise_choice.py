@@ -14,7 +14,7 @@ from sidelight.guarantees.amounts import largest
 from sidelight.guarantees.conversions import gdp_within, pure_within_gdp, zcdp_from_pure
 from sidelight.guarantees.intervals import root_down, root_up
 from sidelight.mechanisms.additive import GaussianNoise, LaplaceNoise
-from sidelight.mechanisms.peeling import peeling
+from sidelight.mechanisms.exponential import peeling
 from sidelight.noise import scale_up
 
 Kind = Literal["laplace", "gaussian"]

@@ -19,8 +19,8 @@ import numpy as np
 from sidelight.aggregates.bounded import ContributionBounds
 from sidelight.aggregates.group_sums import GroupStatistics
 from sidelight.aggregates.values import Value
+from sidelight.mechanisms.additive import SeveralGaussians
 from sidelight.mechanisms.budget import Budget
-from sidelight.mechanisms.several_gaussians import SeveralGaussians
 from sidelight.noise import Source
 from sidelight.summaries.clip_subject import GroupIntervals, Interval
 from sidelight.summaries.intervals import (

@@ -14,7 +14,7 @@ from sidelight.errors import RangeError, SchemaError
 from sidelight.group_table import GroupTable, check_keys
 from sidelight.guarantees import Context, positive
 from sidelight.guarantees.conversions import gdp_within
-from sidelight.mechanisms.peeling import Peeling, peeling, popularity
+from sidelight.mechanisms.exponential import Peeling, peeling, popularity
 from sidelight.noise import Source
 from sidelight.records import Schema, Table
 from sidelight.records.expressions import Expression

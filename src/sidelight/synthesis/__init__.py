@@ -1,15 +1,15 @@
 """Data release: a synthetic table that starts from what is known.
 
-Users write `SyntheticTable` (query.py) and read its release with `Synthetic` (output/released.py). Below them, from the
-bottom up: `cells` (domain, workload, points), `measuring` (prices, exact counts, selection, noise), `fitting` (priors
-and refits), `engines` (plans whose `claims` are known before the rows; `release_distribution` in engines/marginals.py),
-`bounds`, `output`, and `predicted` (public rows and earlier releases).
+Users write `SyntheticTable` (query) and read its release with `Synthetic` (released). Below them, from the bottom up:
+`domain`, `axes`, `workload` and `spaces` (cells); `measurement` and `selection` (exact counts, prices, noise); `prior`
+and `refit` (fits); `engine_plan`, `marginal_engine`, `single_queries` and `graphical` (engines); `answer_bounds`,
+`certify` and `answers` (errors); `prediction` and `pooling` (public rows and earlier releases).
 """
 
-from sidelight.synthesis.cells.axes import Axis
-from sidelight.synthesis.cells.workload import Workload, linear_queries, marginals, prefixes, ranges
-from sidelight.synthesis.output.released import Synthetic
+from sidelight.synthesis.axes import Axis
 from sidelight.synthesis.query import SyntheticTable
+from sidelight.synthesis.released import Synthetic
+from sidelight.synthesis.workload import Workload, linear_queries, marginals, prefixes, ranges
 
 __all__ = [
     "Axis",

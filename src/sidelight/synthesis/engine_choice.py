@@ -14,13 +14,13 @@ import numpy as np
 
 from sidelight.errors import RangeError
 from sidelight.mechanisms.budget import Budget
-from sidelight.synthesis.cells.domain import Domain
-from sidelight.synthesis.cells.spaces import MOST_DENSE_CELLS, check_dense
-from sidelight.synthesis.cells.workload import LinearQueries, Workload
-from sidelight.synthesis.engines.mwem import MWEMPlan
-from sidelight.synthesis.engines.plan import MarginalPlan
-from sidelight.synthesis.measuring.private_marginals import Protection
-from sidelight.synthesis.predicted.prediction import Predicted
+from sidelight.synthesis.domain import Domain
+from sidelight.synthesis.engine_plan import MarginalPlan
+from sidelight.synthesis.measurement import Protection
+from sidelight.synthesis.prediction import TablePrediction
+from sidelight.synthesis.single_queries import SingleQueryPlan
+from sidelight.synthesis.spaces import MOST_DENSE_CELLS, check_dense
+from sidelight.synthesis.workload import LinearQueries, Workload
 
 Engine = Literal["auto", "marginals", "queries", "mwem", "support", "graphical"]
 Chosen = Literal["marginals", "queries", "mwem", "support", "graphical"]
@@ -29,7 +29,7 @@ Chosen = Literal["marginals", "queries", "mwem", "support", "graphical"]
 def choose_engine(
     engine: Engine,
     domain: Domain,
-    predicted: Predicted | None,
+    predicted: TablePrediction | None,
     workload: Workload,
     *,
     price: Budget,
@@ -38,7 +38,7 @@ def choose_engine(
 ) -> Chosen:
     """Return the engine, or say how large the domain is and which engine takes it.
 
-    >>> from sidelight.synthesis.cells.workload import marginals
+    >>> from sidelight.synthesis.workload import marginals
     >>> paid = {"price": Budget.of(rho=1), "protection": Protection()}
     >>> choose_engine("auto", Domain(("a", "b"), (10, 10)), None, marginals(2), **paid)
     'marginals'
@@ -60,14 +60,14 @@ def choose_engine(
     return engine
 
 
-#: So many answers usually determine a fit well enough, whatever the number of queries.
+#: This many answers usually determine a fit well enough, whatever the number of queries.
 USUAL_ANSWERS = 32
 
 #: What a counted cell adds to the error of a query, in deviations of the noise: fitted counts are at least 0, so that
 #: the noise of cells without rows does not cancel. Chosen with `benchmarks/linear_queries.py`.
 KEPT_NOISE = 0.2
 
-#: Cells with more rows than so many deviations keep next to nothing of it.
+#: Cells with more rows than this many deviations keep next to nothing of it.
 FEW_ROWS = 3.0
 
 
@@ -92,7 +92,7 @@ def marginal_is_better(
     few = 1.0 if rows is None else min(1.0, FEW_ROWS * deviation * cells / rows)
     together = deviation * max(spread, KEPT_NOISE * counted * few)
     answers = min(block.count, cells, USUAL_ANSWERS)
-    return together <= MWEMPlan(**shared, rounds=answers).deviation
+    return together <= SingleQueryPlan(**shared, rounds=answers).deviation
 
 
 def query_sizes(part: LinearQueries) -> tuple[float, float]:
@@ -100,7 +100,7 @@ def query_sizes(part: LinearQueries) -> tuple[float, float]:
 
     A query and its complement, up to a constant, count alike: the number of all rows is known.
 
-    >>> from sidelight.synthesis.cells.workload import linear_queries
+    >>> from sidelight.synthesis.workload import linear_queries
     >>> query_sizes(linear_queries([[1, 0, 0, 0], [0, 1, 1, 1]]).parts[0])  # both set one cell apart
     (1.4142135623730951, 1.0)
     """

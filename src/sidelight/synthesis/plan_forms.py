@@ -14,10 +14,9 @@ from sidelight.plans.predictions import PUBLIC_FILE
 from sidelight.plans.section import Section
 from sidelight.plans.tables import Key, OneOfForm, TableForm, table_of
 from sidelight.predictions import PublicData
-from sidelight.synthesis.cells.workload import Marginals, OrderedQueries, Workload, marginals, prefixes, ranges
-from sidelight.synthesis.output.released import Synthetic
-from sidelight.synthesis.output.stored import stored_table
 from sidelight.synthesis.query import SyntheticTable
+from sidelight.synthesis.released import Synthetic, stored_table
+from sidelight.synthesis.workload import Marginals, OrderedQueries, Workload, marginals, prefixes, ranges
 
 _SETS = list_of(TEXTS, shape='lists of column names, such as [["sex", "age"], ["age", "job"]]')
 _WORKLOAD = {

@@ -9,24 +9,41 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Literal, get_args
 
+import numpy as np
+
+from sidelight.aggregates.collect import coded_rows, collect
+from sidelight.aggregates.counts import CellCounts
 from sidelight.errors import RangeError, SchemaError, nearest
 from sidelight.guarantees import Amount, Neighbours, decimal_text, exact
 from sidelight.mechanisms.budget import Budget
-from sidelight.records import Category, Fill, Number, Schema
+from sidelight.noise import Source
+from sidelight.records import Category, Fill, Number, Schema, Table
 from sidelight.records.numbers import exact_number, number_text
+from sidelight.registry import load_published
 from sidelight.release import Outcome
-from sidelight.session import release_once
-from sidelight.synthesis.cells.axes import Axis, Labels, axis_of, domain_of
-from sidelight.synthesis.cells.domain import Domain
-from sidelight.synthesis.cells.workload import LinearQueries, Marginals, Part, Workload, marginals
-from sidelight.synthesis.engine_choice import Engine, choose_engine
-from sidelight.synthesis.engines.plan import nominal_claims
-from sidelight.synthesis.measuring.private_marginals import Protection
-from sidelight.synthesis.output.released import KIND
-from sidelight.synthesis.predicted.prediction import predict
-from sidelight.synthesis.prepared import PreparedTable
+from sidelight.session import Answer, release_once
+from sidelight.session.query import SurePrepared
+from sidelight.synthesis.answers import MeasuredMarginal
+from sidelight.synthesis.axes import Axis, Labels, axis_of, coding_of, domain_of
+from sidelight.synthesis.certify import certified
+from sidelight.synthesis.domain import Domain, Mass
+from sidelight.synthesis.engine_choice import Chosen, Engine, choose_engine
+from sidelight.synthesis.engine_plan import MarginalPlan, nominal_claims, sized
+from sidelight.synthesis.fitted import Fitted
+from sidelight.synthesis.graphical import check_graphical, distinct_rows, drawn_rows, release_graphical
+from sidelight.synthesis.marginal_engine import release_distribution
+from sidelight.synthesis.measurement import PrivateMarginals, Protection
+from sidelight.synthesis.pooling import CountsPredictor, EarlierCounts, calibrated, refit_again
+from sidelight.synthesis.prediction import TablePrediction, predict
+from sidelight.synthesis.prior import EarlierReleases, PublicRowsPrior
+from sidelight.synthesis.released import KIND
+from sidelight.synthesis.single_queries import SingleQueryPlan, release_by_single_queries
+from sidelight.synthesis.spaces import MOST_DENSE_CELLS, Space, public_support
+from sidelight.synthesis.synthetic_rows import PublicEntropy
+from sidelight.synthesis.workload import LinearQueries, Marginals, Part, Workload, marginals
 
 
 @dataclass(frozen=True)
@@ -56,7 +73,7 @@ class SyntheticTable:
         rounds: How many marginals (for "queries" and "mwem", single queries) are measured; "auto" for a public rule.
         engine: "marginals" (the default), "queries" for linear ones that are better asked one by one, "support" of the
             public rows for large domains, "graphical" through mbi; "auto" chooses among these by public numbers.
-            "mwem" is the algorithm of the literature, as published: for comparison.
+            "mwem" is the algorithm of the literature (`sidelight.published`): use "auto".
 
     >>> import numpy as np
     >>> from sidelight.records import Table
@@ -94,7 +111,9 @@ class SyntheticTable:
             if given is not None:
                 object.__setattr__(self, name, tuple(given))
         if self.engine not in get_args(Engine):
-            raise RangeError(f"engine is {self.engine!r}, which is no choice; {nearest(self.engine, get_args(Engine))}")
+            raise RangeError(
+                f"engine must be one of its choices, got {self.engine!r}; {nearest(self.engine, get_args(Engine))}"
+            )
         for name in ("rows", "rounds"):
             given = getattr(self, name)
             if given is None or (name == "rounds" and given == "auto"):
@@ -187,7 +206,7 @@ class SyntheticTable:
 def describe_workload(workload: Workload, domain: Domain) -> list[dict[str, Any]]:
     """Describe what is asked, part by part.
 
-    >>> from sidelight.synthesis.cells.workload import marginals, prefixes
+    >>> from sidelight.synthesis.workload import marginals, prefixes
     >>> describe_workload(marginals(2) + prefixes("b"), Domain(("a", "b", "c"), (2, 3, 4)))
     [{'marginals': '2', 'columns': ['a', 'b', 'c']}, {'prefixes': 'b'}]
     """
@@ -231,3 +250,138 @@ def _policy(axis: Axis) -> dict[str, str]:
         fill = number_text(exact_number(missing.value, name="fill")) if isinstance(missing, Fill) else None
         usual = "drop"
     return written | {"missing": "keep" if axis.keeps_missing else usual if fill is None else f"to {fill}"}
+
+
+class SyntheticValue(dict[str, Any]):
+    """The value of a release: a plain mapping that prints in one line, its `summary`.
+
+    The line is in the mapping because a release that was read back has no class but that one.
+    """
+
+    def __repr__(self) -> str:
+        return str(self["summary"])
+
+
+def _summary(names: Sequence[str], fitted: Fitted) -> str:
+    """Return in one line what was released."""
+    measured = f"{len(fitted.measurements)} measured" if fitted.measurements else f"{len(fitted.answered)} answered"
+    columns = ", ".join(names)
+    return f"a synthetic table of {fitted.rows:.0f} rows ({columns}; {measured}): sl.Synthetic(release)"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PreparedTable(SurePrepared):
+    """Everything but `run` is a function of public parameters."""
+
+    axes: tuple[Axis, ...]
+    domain: Domain
+    workload: Workload
+    price: Budget
+    protection: Protection
+    rows: int | None
+    rounds: int | None
+    engine: Chosen
+    predicted: TablePrediction | None
+
+    @property
+    def adds_up(self) -> bool:
+        """Whether rows are only added up."""
+        return self.domain.cells <= MOST_DENSE_CELLS
+
+    @cached_property
+    def plan(self) -> MarginalPlan | SingleQueryPlan:
+        """Shares, rounds and noise."""
+        shared: dict[str, Any] = {
+            "domain": self.domain,
+            "workload": self.workload,
+            "price": self.price,
+            "protection": self.protection,
+            "rows": self.rows,
+            "rounds": self.rounds,
+        }
+        if self.engine == "queries":
+            return SingleQueryPlan(**shared)
+        published = load_published(KIND, self.engine)
+        if published is not None:
+            plan: SingleQueryPlan = published.MWEMPlan(**shared)
+            return plan
+        return MarginalPlan(**shared)
+
+    @cached_property
+    def space(self) -> Space | None:
+        """The points of the distribution; None for all cells."""
+        if self.engine == "graphical":
+            assert isinstance(self.plan, MarginalPlan)
+            check_graphical(self.plan, None if self.predicted is None else self.predicted.prior)
+        if self.engine != "support":
+            return None
+        assert self.predicted is not None
+        assert self.predicted.codes is not None
+        with Source(PublicEntropy(self.predicted.digest)) as source:  # public rows: their draws need no secret
+            return public_support(self.domain, self.predicted.codes, source=source)
+
+    def counts(self, table: Table) -> PrivateMarginals:
+        """Read the rows once: into one dense table of counts, or as codes where the domain is too large for that."""
+        coding = coding_of(self.axes)
+        if self.domain.cells <= MOST_DENSE_CELLS:
+            statistic = CellCounts(
+                coding=coding, rows_per_unit=self.protection.rows_per_unit, unit=self.protection.unit
+            )
+            return PrivateMarginals.from_cells(self.domain, collect(table, statistic).value, protection=self.protection)
+        kind = np.int16 if max(self.domain.sizes) < 1 << 15 else np.int64
+        parts = [np.stack([code.astype(kind) for code in codes], axis=1) for codes in coded_rows(table, coding)]
+        rows = np.concatenate(parts) if parts else np.empty((0, len(self.axes)), kind)
+        return PrivateMarginals.from_codes(self.domain, rows, protection=self.protection)
+
+    def run(self, table: Table, source: Source) -> Answer:
+        """Count, select and measure, fit, and pack what came out."""
+        fitted = self.fit(self.counts(table), source)
+        return Answer(value=self.value(fitted))
+
+    def fit(self, counts: PrivateMarginals, source: Source) -> Fitted:
+        """Run the engine."""
+        prior = None if self.predicted is None else self.predicted.prior
+        if isinstance(self.plan, SingleQueryPlan):
+            return release_by_single_queries(counts, self.plan, prior=prior, source=source)
+        plan = sized(self.plan, counts, source=source)
+        if self.engine == "graphical":
+            return release_graphical(counts, plan, prior=prior, source=source)
+        fitted = release_distribution(counts, plan, prior=prior, space=self.space, source=source)
+        known: CountsPredictor
+        if isinstance(prior, PublicRowsPrior):
+            known = calibrated(fitted, prior.codes, trust=prior.trust)
+        elif isinstance(prior, EarlierReleases):
+            known = EarlierCounts(prior.releases, prior.noises, rows=fitted.rows)
+        else:
+            return refit_again(fitted)
+        wanted = plan.workload.partitions(plan.domain, closure=False)
+        return refit_again(fitted, known, wanted=wanted, trust=prior.trust)
+
+    def value(self, fitted: Fitted) -> SyntheticValue:
+        """Return everything released as plain values: post-processing."""
+        if fitted.weights is None:  # a graphical model: its rows stand for it
+            count = drawn_rows(fitted.rows, len(self.axes))
+            points, times = distinct_rows(fitted.graphical.draw_rows(count), self.domain.sizes)
+            mass = Mass.of(self.domain, times / times.sum(), size=max(fitted.rows, count), support=points)
+        else:
+            mass = Mass.of(self.domain, fitted.weights, size=fitted.rows, support=fitted.support)
+        measured = [
+            MeasuredMarginal(each.marginal.columns, each.marginal.widths, each.values, each.deviation)
+            for each in fitted.measurements
+        ]
+        return SyntheticValue(
+            summary=_summary(self.labels, fitted),
+            columns=[axis.to_json() for axis in self.axes],
+            rows=fitted.rows,
+            engine=self.engine,
+            measurements=[each.to_value() for each in measured],
+            answered=[
+                {"columns": list(each.block.columns), "query": each.inside, "count": each.value, "scale": each.scale}
+                for each in fitted.answered
+            ],
+            missed=[
+                {"columns": list(marginal.columns), "cell": list(cell)} for marginal, cell in fitted.missed_regions()
+            ],
+            bounds=certified(fitted, mass, self.plan).to_value(),
+            distribution=mass.to_value(),
+        )

@@ -12,11 +12,10 @@ import numpy as np
 
 from sidelight.errors import SourceError
 from sidelight.gaussians.estimate import estimate_cells, estimate_gaussian
-from sidelight.gaussians.gaussian_query import Limits
+from sidelight.gaussians.gaussian_query import DeclaredLimits
 from sidelight.gaussians.gaussian_steps import GaussianEstimate
-from sidelight.gaussians.mixture.recursive import Recursive
-from sidelight.gaussians.mixture.regions import Floats
-from sidelight.gaussians.mixture.search import Found, Setting
+from sidelight.gaussians.mixture.partition import Floats
+from sidelight.gaussians.mixture.search import SearchResult, SearchSetting
 from sidelight.gaussians.point_cloud import as_point_cloud
 from sidelight.guarantees import GDP, ZCDP, Claims
 from sidelight.guarantees.claims import Unit
@@ -49,7 +48,7 @@ class MixtureValue(dict[str, Any]):
 #: A component this many times as spread out as the public rows of its cell holds rows they do not show.
 _TOO_WIDE = 3.0
 
-#: Public shares and released ones may differ by so many standard deviations of a public share.
+#: Public shares and released ones may differ by this many standard deviations of a public share.
 _FAR = 4.0
 
 
@@ -63,7 +62,7 @@ class Components:
 
 
 def estimate_components(
-    table: Table, setting: Setting, found: Found, *, rho: Fraction, condition: float, source: Source
+    table: Table, setting: SearchSetting, found: SearchResult, *, rho: Fraction, condition: float, source: Source
 ) -> Components:
     """Estimate every cell's Gaussian.
 
@@ -85,7 +84,7 @@ def estimate_components(
 
 
 def estimate_single(
-    table: Table, setting: Setting, found: Found | None, *, rho: Fraction, condition: float, source: Source
+    table: Table, setting: SearchSetting, found: SearchResult | None, *, rho: Fraction, condition: float, source: Source
 ) -> Components:
     """Estimate one Gaussian of all rows, with what a failed search has left."""
     names = [column.name for column in setting.columns]
@@ -105,7 +104,7 @@ def borrowed_scales(publics: Sequence[Floats], everything: Floats) -> list[float
     return [None if trace > 0 else sqrt(2 * largest) for trace in traces]
 
 
-def _weights(estimates: Sequence[GaussianEstimate], found: Found) -> Floats:
+def _weights(estimates: Sequence[GaussianEstimate], found: SearchResult) -> Floats:
     """Put both noisy counts of each cell together, each by its precision."""
     own = np.array([each.noise["count"] for each in estimates]) ** -2.0
     other = found.checks.deviation**-2.0
@@ -114,7 +113,7 @@ def _weights(estimates: Sequence[GaussianEstimate], found: Found) -> Floats:
     return np.asarray(sizes / sizes.sum())
 
 
-def _warnings(estimates: Sequence[GaussianEstimate], weights: Floats, found: Found) -> list[str]:
+def _warnings(estimates: Sequence[GaussianEstimate], weights: Floats, found: SearchResult) -> list[str]:
     shown = np.array([len(each) for each in found.publics], np.float64)
     warnings = []
     for place, (each, public) in enumerate(zip(estimates, found.publics, strict=True)):
@@ -148,14 +147,18 @@ Method = Literal["auto", "project-link-verify", "recursive", "public-cluster"]
 ROUNDING = Fraction(1, 1 << 40)
 
 
-class Plan(Protocol):
+class SearchMethod(Protocol):
     """A method of finding cells, with its public part done."""
+
+    @property
+    def has_gdp_claim(self) -> bool:
+        """Whether all its draws are Gaussian."""
 
     @property
     def estimation(self) -> Fraction:
         """The share of the budget that the search leaves for the components."""
 
-    def search(self, table: Table, setting: Setting, source: Source) -> Found:
+    def search(self, table: Table, setting: SearchSetting, source: Source) -> SearchResult:
         """Find and certify cells with the rest of the budget."""
 
 
@@ -163,9 +166,9 @@ class Plan(Protocol):
 class PreparedMixture(Prepared):
     """Everything but `run` is a function of public parameters. `plan` is None where public rows rule k cells out."""
 
-    setting: Setting
+    setting: SearchSetting
     method: Method
-    plan: Plan | None
+    plan: SearchMethod | None
     condition: float
     on_failure: OnFailure
 
@@ -194,7 +197,7 @@ class PreparedMixture(Prepared):
             return Refusal(reason=refusal_text(found, self.setting.components))
         return Answer(value=self._value(components, found))
 
-    def _value(self, components: Components, found: Found | None) -> MixtureValue:
+    def _value(self, components: Components, found: SearchResult | None) -> MixtureValue:
         checks = None
         if found is not None:
             checks = {
@@ -205,7 +208,7 @@ class PreparedMixture(Prepared):
             }
         estimates = components.estimates
         rows = sum(each.rows for each in estimates) if found is None else found.rows
-        limits = Limits.of(self.setting.columns)
+        limits = DeclaredLimits.of(self.setting.columns)
         return MixtureValue(
             means=np.stack([limits.mean(each.mean) for each in estimates]),
             covariances=np.stack([limits.covariance(each.covariance) for each in estimates]),
@@ -219,19 +222,19 @@ class PreparedMixture(Prepared):
         )
 
 
-def mixture_claims(rho: Fraction, plan: Plan | None, *, unit: Unit) -> Claims:
+def mixture_claims(rho: Fraction, plan: SearchMethod | None, *, unit: Unit) -> Claims:
     """Return the cost of all parts together, whichever way the search ends.
 
     Every phase keeps to its share, in parallel over disjoint cells and adaptively one after the other; the choice of a
     candidate in "recursive" has no GDP claim of this size, so there only the zCDP claim stands (Gaussian-mixture proof
     page, Theorems 1 and 2).
     """
-    if isinstance(plan, Recursive):
+    if plan is not None and not plan.has_gdp_claim:
         return Claims.of(ZCDP(rho, unit=unit))
     return Claims.of(GDP.from_squares(2 * rho, unit=unit))
 
 
-def refusal_text(found: Found, components: int) -> str:
+def refusal_text(found: SearchResult, components: int) -> str:
     """Return why, in released numbers only."""
     text = f"{components} separated clusters could not be certified at this budget; {found.cells} were found"
     cells = "; ".join(

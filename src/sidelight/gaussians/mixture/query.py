@@ -9,16 +9,22 @@ from typing import Any, get_args
 
 from sidelight.errors import RangeError, SchemaError, nearest
 from sidelight.gaussians.estimate import CONDITION, ratio
-from sidelight.gaussians.mixture.link_verify import LinkVerify
-from sidelight.gaussians.mixture.prepared import ROUNDING, Method, OnFailure, Plan, PreparedMixture, mixture_claims
-from sidelight.gaussians.mixture.public_cluster import PublicCluster, cluster_publicly, number_of_components
-from sidelight.gaussians.mixture.recursive import Recursive
-from sidelight.gaussians.mixture.regions import Floats, superclusters
-from sidelight.gaussians.mixture.search import Setting
+from sidelight.gaussians.mixture.link_verify import LinkVerify, PublicCluster, cluster_publicly, number_of_components
+from sidelight.gaussians.mixture.partition import Floats, superclusters
+from sidelight.gaussians.mixture.prepared import (
+    ROUNDING,
+    Method,
+    OnFailure,
+    PreparedMixture,
+    SearchMethod,
+    mixture_claims,
+)
+from sidelight.gaussians.mixture.search import SearchSetting
 from sidelight.gaussians.point_cloud import PointCloud, as_point_cloud
 from sidelight.guarantees import Amount, decimal_text, exact, short_text
 from sidelight.mechanisms.budget import Budget
 from sidelight.records import Number, Schema, Table
+from sidelight.registry import load_published
 from sidelight.release import Outcome
 from sidelight.session import release_once
 
@@ -80,7 +86,7 @@ class SeparatedMixture:
         for name, known in (("method", get_args(Method)), ("on_failure", get_args(OnFailure))):
             given = getattr(self, name)
             if given not in known:
-                raise RangeError(f"{name} is {given!r}, which is no choice; {nearest(str(given), known)}")
+                raise RangeError(f"{name} must be one of its choices, got {given!r}; {nearest(str(given), known)}")
         _ = self.total
         ratio(self.condition)
         if self.prediction is None:
@@ -125,7 +131,7 @@ class SeparatedMixture:
         points.for_columns(len(numbers))
         components = self.components or number_of_components(points.rows)
         least = 1 / (2 * components) if self.least_weight is None else _weight(self.least_weight, components)
-        setting = Setting(
+        setting = SearchSetting(
             columns=numbers,
             public=points.rows,
             components=components,
@@ -157,7 +163,7 @@ class SeparatedMixture:
             on_failure=self.on_failure,
         )
 
-    def _plan(self, setting: Setting) -> tuple[Method, Plan | None]:
+    def _plan(self, setting: SearchSetting) -> tuple[Method, SearchMethod | None]:
         """Do the public part of the method; without a chance for k cells raise, which is free, or plan for one."""
         points, components = setting.public, setting.components
         if self.method in ("auto", "public-cluster"):
@@ -176,7 +182,7 @@ class SeparatedMixture:
         # all methods need public rows that show a scale, and this is where that is found out, before any charge
         balls = superclusters(points, setting.least)
         if self.method == "recursive":
-            return "recursive", Recursive()
+            return "recursive", load_published("gaussian_mixture", "recursive").Recursive()
         if not 1 <= len(balls) <= components:
             self._without(
                 f"the public rows lie in {len(balls)} groups far from each other, and {components} component(s) are "

@@ -20,8 +20,7 @@ from sidelight.aggregates.collect import collect
 from sidelight.aggregates.counts import SQRT2
 from sidelight.aggregates.mapped_vector import clean
 from sidelight.errors import SourceError
-from sidelight.gaussians.mixture.partition import Partition
-from sidelight.gaussians.mixture.regions import Floats, least_group
+from sidelight.gaussians.mixture.partition import Floats, Partition, least_group
 from sidelight.guarantees.claims import Neighbours, Unit
 from sidelight.mechanisms.additive import GaussianNoise
 from sidelight.noise import Source
@@ -34,16 +33,15 @@ if TYPE_CHECKING:
     from sidelight.aggregates.coding import Frame
 
 
-#: So many standard deviations of noise are no rows.
+#: Counts below this many standard deviations of noise say nothing.
 _NOISE = 4.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class CheckedRow:
-    """A row as two integers: its cell (-1 for none, also where a number is missing) and whether it is ambiguous."""
+class RuleCoding:
+    """What codings by a rule share: a rule is a function of arrays of numbers."""
 
     columns: tuple[Number, ...]
-    partition: Partition
 
     @property
     def numbers(self) -> tuple[str, ...]:
@@ -54,6 +52,38 @@ class CheckedRow:
     def texts(self) -> tuple[str, ...]:
         """No text columns are read."""
         return ()
+
+    def lower(self, frame: Frame, wanted: Wanted, names: Sequence[str]) -> tuple[Frame, nw.Expr | None]:
+        """Refuse: engines cannot call a rule."""
+        raise SourceError("cells by a rule are found in batches of arrays; load the rows of a table with persons first")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RuleCounts:
+    """What counts by a rule share: they are made of batches, and add up."""
+
+    rows_per_unit: int
+    unit: Unit
+
+    @property
+    def wide(self) -> bool:
+        """Batches only."""
+        return True
+
+    def merge(self, first: NDArray[np.int64], second: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Add the counts of two sets of rows."""
+        return first + second
+
+    def query(self, frame: nw.LazyFrame[Any], columns: tuple[str, ...]) -> NDArray[np.int64]:
+        """Never called: the coding refuses engines."""
+        raise SourceError("cells by a rule are found in batches of arrays")
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckedRow(RuleCoding):
+    """A row as two integers: its cell (-1 for none, also where a number is missing) and whether it is ambiguous."""
+
+    partition: Partition
 
     @property
     def ranges(self) -> tuple[tuple[int, int], ...]:
@@ -75,13 +105,9 @@ class CheckedRow:
             cells = np.where(usable, cells, -1)
         return (cells, flags * (cells >= 0)), None
 
-    def lower(self, frame: Frame, wanted: Wanted, names: Sequence[str]) -> tuple[Frame, nw.Expr | None]:
-        """Refuse: a rule is a function of arrays."""
-        raise SourceError("cells by a rule are found in batches of arrays; load the rows of a table with persons first")
-
 
 @dataclass(frozen=True, kw_only=True)
-class CheckCounts:
+class CheckCounts(RuleCounts):
     """Rows and ambiguous rows of every cell, and rows of none: [n_1, ..., n_c, a_1, ..., a_c, dropped].
 
     Guarantee: a row adds 1 to the count of its cell and at most 1 to the cell's ambiguous rows, or 1 to the dropped
@@ -90,13 +116,6 @@ class CheckCounts:
     """
 
     coding: CheckedRow
-    rows_per_unit: int
-    unit: Unit
-
-    @property
-    def wide(self) -> bool:
-        """Batches only."""
-        return True
 
     @property
     def _cells(self) -> int:
@@ -114,17 +133,9 @@ class CheckCounts:
         state += np.bincount(count + cells[flags == 1], minlength=2 * count + 1)
         return state
 
-    def merge(self, first: NDArray[np.int64], second: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Add the counts of two sets of rows."""
-        return first + second
-
     def finish(self, state: NDArray[np.int64]) -> Bounded:
         """Return the counts with their sensitivity."""
         return Bounded(state, self.rows_per_unit * SQRT2, "l2", Neighbours.ADD_REMOVE, self.unit)
-
-    def query(self, frame: nw.LazyFrame[Any], columns: tuple[str, ...]) -> NDArray[np.int64]:
-        """Never asked for: the coding refuses engines."""
-        raise SourceError("cells by a rule are found in batches of arrays")
 
 
 @dataclass(frozen=True, eq=False)
@@ -201,7 +212,7 @@ def _row_count(table: Table, columns: tuple[Number, ...]) -> Bounded:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Setting:
+class SearchSetting:
     """The public side of a search: columns, public rows, how many components, the least weight and the budget."""
 
     columns: tuple[Number, ...]
@@ -222,7 +233,7 @@ class Setting:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Found:
+class SearchResult:
     """A search's result: released numbers, and functions of them and of public rows.
 
     `partition` and the public rows of its cells are None where the number of cells is not the one asked for.

@@ -1,20 +1,18 @@
 """Objective perturbation: noise in the objective makes its minimum private, at the cost of the Gaussian mechanism."""
 
 from sidelight.mechanisms.objective_perturbation.calibration import OUTPUT_SHARE, calibrate_objective
-from sidelight.mechanisms.objective_perturbation.mechanism import ObjectivePerturbation
-from sidelight.mechanisms.objective_perturbation.noise import (
+from sidelight.mechanisms.objective_perturbation.mechanism import (
+    ORDERS,
+    Bound,
+    Envelope,
+    LossShape,
+    ObjectivePerturbation,
+    add_curve,
     grid_exponent,
     grid_indices,
     linear_term,
     noisy_point,
     on_grid,
-)
-from sidelight.mechanisms.objective_perturbation.privacy_loss import (
-    ORDERS,
-    Bound,
-    Envelope,
-    LossShape,
-    add_curve,
     remove_curve,
     renyi_curve,
 )

@@ -22,8 +22,7 @@ from sidelight.guarantees import conversions as convert
 from sidelight.guarantees.amounts import grid_ceil, smallest
 from sidelight.guarantees.curves import gaussian_floats
 from sidelight.guarantees.intervals import Interval, round_up
-from sidelight.mechanisms.objective_perturbation.mechanism import ObjectivePerturbation
-from sidelight.mechanisms.objective_perturbation.privacy_loss import Bound, LossShape
+from sidelight.mechanisms.objective_perturbation.mechanism import Bound, LossShape, ObjectivePerturbation
 
 if TYPE_CHECKING:
     import numpy as np
@@ -92,7 +91,7 @@ def calibrate_objective(
         raise RangeError("theta_norm needs the dimension, the number of coefficients")
     share = _share(exact(output_share, name="output_share"), at, chance)
     return _calibrated(
-        _Target(shape, at, chance, share, bound),
+        _CalibrationTarget(shape, at, chance, share, bound),
         fixed_sigma,
         fixed_lambda,
         _tolerance(shape, tolerance, rows_at_most),
@@ -101,7 +100,7 @@ def calibrate_objective(
 
 
 @dataclass(frozen=True)
-class _Target:
+class _CalibrationTarget:
     """One (ε, δ) for one loss: the searches for σ and λ."""
 
     shape: LossShape
@@ -219,7 +218,7 @@ class _Target:
 
 @lru_cache(maxsize=256)  # of exact numbers: the same price is asked for by every fit of a search, a forecast or a batch
 def _calibrated(
-    target: _Target,
+    target: _CalibrationTarget,
     fixed_sigma: Fraction | None,
     fixed_lambda: Fraction | None,
     tolerance: Fraction,
@@ -247,7 +246,7 @@ def _float_delta(curve: ProfileCurve, at: NDArray[np.float64]) -> float:
 
 
 def _share(share: Fraction, epsilon: Fraction, delta: Fraction) -> Fraction:
-    """Lower the output noise's share until what it may take of ε is small beside ε."""
+    """Lower the output noise's share until what it may take of ε is small compared with ε."""
     if share == 0:
         return share
     mu = _roughly(epsilon, delta)

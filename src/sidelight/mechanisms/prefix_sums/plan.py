@@ -140,7 +140,7 @@ class PrefixSums:
                 raise RangeError(f"{name} must be a whole number of at least 1, got {value!r}")
         if self.participations > self.steps:
             raise RangeError(
-                f"nobody takes part in more than the {self.steps} steps, got participations={self.participations}"
+                f"a unit cannot take part in more than the {self.steps} steps, got participations={self.participations}"
             )
         _ = self.claims  # every parameter is checked, and the cost known, before the first vector
 
@@ -264,7 +264,7 @@ class PrefixSumRun:
 
     @property
     def goes_on(self) -> bool:
-        """Whether this process can add another vector: none failed, some are left, and nobody forked."""
+        """Whether this process can add another vector: none failed, some are left, and there was no fork."""
         return os.getpid() == self._pid and not self._failed and self._step < self.plan.steps
 
     def add(self, vector: ArrayLike, *, source: Source) -> NDArray[np.float64]:

@@ -19,8 +19,8 @@ from numpy.typing import ArrayLike, NDArray
 from sidelight.errors import RangeError
 from sidelight.guarantees import GDP, Amount, Claims, decimal_text, exact, native_claims, positive
 from sidelight.guarantees.implications import for_group
+from sidelight.mechanisms.additive import priced_gaussian
 from sidelight.mechanisms.price import DrawPrice
-from sidelight.mechanisms.priced_draws import priced_gaussian
 from sidelight.noise import OSEntropy, Source
 from sidelight.records import Number, Schema, Table
 from sidelight.release import Outcome

@@ -1,1 +1,0 @@
-"""How far off a release can be, from released numbers alone."""

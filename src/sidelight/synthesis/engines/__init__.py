@@ -1,1 +1,0 @@
-"""Algorithms that release a distribution: plans, rounds, and how many of them."""

@@ -1,1 +1,0 @@
-"""Distributions that fit what was released: priors and refits. Post-processing."""

@@ -1,1 +1,0 @@
-"""The private side: prices, exact counts, selections and noisy measurements, round by round."""

@@ -1,1 +1,0 @@
-"""What is made of a release: rows, tables, answers, reports."""
