@@ -82,7 +82,7 @@ if TYPE_CHECKING:
     from sidelight.stability import StablePCA as StablePCA
     from sidelight.stability.pate.estimator import PATE as PATE
     from sidelight.summaries.count import Count as Count
-    from sidelight.summaries.count_distinct import CountDistinct as CountDistinct
+    from sidelight.summaries.count import CountDistinct as CountDistinct
     from sidelight.summaries.histogram import Histogram as Histogram
     from sidelight.summaries.mean import Mean as Mean
     from sidelight.summaries.mean import Proportion as Proportion

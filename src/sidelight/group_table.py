@@ -1,4 +1,4 @@
-"""`GroupTable`: what statistics by group are released as. One row a group, public numbers only."""
+"""`GroupTable`: the released table of statistics by group. One row per group, public numbers only."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from sidelight.aggregates.groups import ROWS_COUNTED
 from sidelight.errors import MissingPackageError, RangeError, nearest
 from sidelight.records.dates import date_text
 
-#: What stands in a key column of a row that is the total over this column.
+#: The label of a total over a key column.
 ALL = "all"
 #: The column that says which means are not a group's own, alone or behind the name of the mean, and what it means.
 POOLED = "pooled"
 POOLED_WORDS = "the number is mostly the mean of all groups, because the group's own is mostly noise"
-#: So many rows are printed; more are counted.
+#: The number of rows that are printed; further ones are counted.
 _MOST_PRINTED = 20
 #: Numbers of rows or persons, which are printed whole; a count that a mean is read from has decimals of its own.
 _COUNTS = ("count", "count_unbiased")
@@ -32,7 +32,7 @@ Column = NDArray[Any]
 class GroupTable(Mapping[str, Any]):
     """Hold statistics by group: key columns, then numbers, a row for each group.
 
-    A released value; nobody writes one by hand. By name it is a mapping of columns; a table of one row reads as
+    A released value. By name it is a mapping of columns; a table of one row reads as
     numbers (`release.value.mean`); `to_pandas()`, `to_polars()`, `to_arrow()` and `to_records()` hand it on. It is a
     prediction for the next release as it is.
 
@@ -123,7 +123,7 @@ class GroupTable(Mapping[str, Any]):
         return {name: values[self._places[labels]].item() for name, values in self._columns.items()}
 
     def to_records(self) -> list[dict[str, Any]]:
-        """Return a list of mappings, one a group."""
+        """Return a list of mappings, one per group."""
         numbers = {name: values.tolist() for name, values in self._columns.items()}
         return [
             dict(zip(self._keys, group, strict=True)) | {name: values[place] for name, values in numbers.items()}
@@ -194,7 +194,7 @@ class GroupTable(Mapping[str, Any]):
         return f"<table><thead><tr>{titles}</tr></thead><tbody>{body}</tbody></table>{legend}"
 
     def _legend(self) -> list[str]:
-        """Return what a reader must know of the numbers: which rows of a person they are about, and pooled means."""
+        """Return the notes below the table: which rows of a person count, and what pooled means."""
         counted = self._notes.get(ROWS_COUNTED)
         said = [f"counted: {counted}"] if counted else []
         pooled = [name for name, values in self._columns.items() if name.endswith(POOLED) and values.any()]
@@ -210,15 +210,14 @@ class GroupTable(Mapping[str, Any]):
 
 
 def check_keys(keys: Sequence[str], columns: Sequence[str]) -> None:
-    """Refuse key columns that are called as a column of numbers of the same table: in a frame one would be lost.
+    """Refuse key columns with the name of a number column of the same table: in a frame one would be lost.
 
     >>> check_keys(["job"], ["count", "low", "high"])
     """
     taken = sorted(set(keys) & set(columns))
     if taken:
         raise RangeError(
-            f"groups by {taken[0]!r} would be called as a column of the table that comes out, and be lost; rename the "
-            "column"
+            f"output column names collide: {taken[0]!r} is a group and a number of the table; rename the column"
         )
 
 

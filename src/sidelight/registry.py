@@ -130,7 +130,7 @@ ENTRIES = (
     Entry(
         kind="count_distinct",
         name="CountDistinct",
-        home="sidelight.summaries.count_distinct",
+        home="sidelight.summaries.count",
         page="how-to/counts-and-means.md",
         audit="summaries/test_count_audit.py",
         plan=PlanKeys(forms=_GROUPED),

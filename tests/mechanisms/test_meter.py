@@ -366,7 +366,7 @@ FREE = {
     "gaussians/row_reader.py",
     "stability/mode.py",
     "published/eigenvector_covariance.py",
-    "summaries/nonnegative.py",
+    "summaries/count_tables.py",
 }
 
 

@@ -13,7 +13,7 @@ from sidelight.errors import RangeError
 from sidelight.guarantees import Neighbours, Person
 from sidelight.mechanisms.additive import SeveralGaussians
 from sidelight.noise import Source
-from sidelight.summaries.shares import count_and_sums
+from sidelight.summaries.noise_choice import count_and_sums
 from sidelight.testing import SeededEntropy
 
 UNIT = Person("id", 3)

@@ -22,8 +22,8 @@ from sidelight.errors import RangeError, SchemaError
 from sidelight.mechanisms.budget import Budget
 from sidelight.noise import Source
 from sidelight.session.query import prepare_query
-from sidelight.summaries.clip_subject import GroupIntervals, Interval
-from sidelight.summaries.clipping import Clipping, clipping_of, subject_of
+from sidelight.summaries.clip_subject import ClipInterval, GroupIntervals, subject_of
+from sidelight.summaries.clipping import Clipping, clipping_of
 from sidelight.summaries.mean import PreparedMean, PreparedMeans
 from sidelight.summaries.sum import PreparedSum
 from sidelight.testing import SeededEntropy, seeded_release
@@ -444,7 +444,7 @@ def test_radii_of_a_person_in_three_groups_show_no_more_than_their_part() -> Non
 
     def largest(rows: Any, source: Source) -> GroupIntervals:
         ends = [int(rows.codes[0][rows.places == place].max(initial=1)) for place in range(3)]
-        return GroupIntervals(intervals=tuple(Interval(lower=Fraction(0), upper=Fraction(end)) for end in ends))
+        return GroupIntervals(intervals=tuple(ClipInterval(lower=Fraction(0), upper=Fraction(end)) for end in ends))
 
     assert radii_refuted(plan, schema, limits, found=largest)
 

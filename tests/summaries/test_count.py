@@ -24,10 +24,9 @@ from sidelight.group_table import GroupTable
 from sidelight.noise import Source
 from sidelight.records.expressions import col
 from sidelight.session.query import prepare_query
-from sidelight.summaries.count_tables import Reading
+from sidelight.summaries.count_tables import CountReading, readable_counts
 from sidelight.summaries.intervals import laplace_bound
 from sidelight.summaries.noise_choice import laplace_variance
-from sidelight.summaries.nonnegative import readable_counts
 from sidelight.summaries.predicted import read_prediction
 from sidelight.summaries.shrink import shrink_counts
 from sidelight.testing import SeededEntropy, SeededSession, seeded_release
@@ -104,7 +103,7 @@ def test_the_numbers_are_those_of_the_functions_that_the_references_hold() -> No
 def test_the_reference_of_the_specification() -> None:
     """R6 through the reading of a table: y, p and v of section 5.2."""
     prediction = read_prediction(dict(zip(JOBS, [100, 50, 33, 25, 20], strict=True)), keys=["job"], names=["count"])
-    drawn = Reading(prediction=prediction).drawn(
+    drawn = CountReading(prediction=prediction).shrunk(
         np.array([120, 60, 35, 30, 10]), [(job,) for job in JOBS], variance=200.0
     )
     assert drawn == pytest.approx([110.942812, 50, 33, 25, 20], abs=1e-6)
@@ -151,11 +150,11 @@ def test_predicted_shares_are_scaled_to_the_released_total() -> None:
 
 def test_a_cap_bounds_what_a_prediction_moves() -> None:
     wild = {"cook": 4000, "nurse": 0, "clerk": 1000, "pilot": 999, "judge": 500}
-    free, capped = (Reading(prediction=read_prediction(wild, keys=["job"], names=["count"]), per_cell_cap=cap)
+    free, capped = (CountReading(prediction=read_prediction(wild, keys=["job"], names=["count"]), per_cell_cap=cap)
                     for cap in (None, 0.5))  # fmt: skip
     y, groups = np.array(ROWS), [(job,) for job in JOBS]
-    assert np.abs(capped.drawn(y, groups, variance=100.0) - y).max() <= 5
-    assert free.drawn(y, groups, variance=100.0).shape == (5,)
+    assert np.abs(capped.shrunk(y, groups, variance=100.0) - y).max() <= 5
+    assert free.shrunk(y, groups, variance=100.0).shape == (5,)
 
 
 @settings(max_examples=25, deadline=None)

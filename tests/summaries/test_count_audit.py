@@ -16,8 +16,7 @@ from sidelight.aggregates.groups import Groups
 from sidelight.audit import Audit, audit
 from sidelight.noise import Source
 from sidelight.session.query import SurePrepared, prepare_query
-from sidelight.summaries.count import PreparedCounts
-from sidelight.summaries.count_distinct import PreparedDistinct
+from sidelight.summaries.count import PreparedCounts, PreparedDistinct
 from sidelight.summaries.top_k import PreparedDraws
 from sidelight.testing import SeededEntropy
 

@@ -16,8 +16,7 @@ from sidelight.audit import audit, one_by_one
 from sidelight.noise import Source
 from sidelight.session.query import prepare_query
 from sidelight.summaries.count import PreparedCounts
-from sidelight.summaries.count_centred import PreparedCentred
-from sidelight.summaries.noise_choice import CentredCounts
+from sidelight.summaries.count_centred import CentredCounts, PreparedCentred
 from sidelight.testing import SeededEntropy
 
 SITES = [f"s{place}" for place in range(6)]

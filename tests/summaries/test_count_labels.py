@@ -119,7 +119,7 @@ def test_rows_are_counted_after_labels_were_found_by_persons() -> None:
         assert table["unbiased"].dtype == np.int64
         prepared = prepare_query(query, sl.Schema(schema))
         assert isinstance(prepared, PreparedLabels)
-        assert prepared.plan.apart
+        assert prepared.plan.separate
         assert float(next(iter(prepared.claims)).epsilon) <= 1  # type: ignore[union-attr]
     known = table_of(sl.Count(by="employer", of="rows", max_groups=1, known=["acme"], epsilon=8), data, schema)
     assert abs(known["unbiased"][0] - 1200) < 12 * known["noise_sd"][0]
@@ -176,7 +176,7 @@ def test_public_columns_are_known_labels_and_lists_of_rows_are_warned_of() -> No
     for column in (np.array(COLUMN), pd.Series(COLUMN)):
         known = sl.PublicData(column, "register of firms")
         prepared = prepare_query(sl.Count(by="employer", known=known, epsilon=1), schema)
-        assert prepared.known == (("acme",), ("zeta",))  # type: ignore[attr-defined]
+        assert prepared.selection.known == (("acme",), ("zeta",))  # type: ignore[attr-defined]
     with pytest.warns(sl.errors.SidelightWarning, match="more than once"):
         prepare_query(sl.Count(by="employer", known=COLUMN, epsilon=1), schema)
 
@@ -210,7 +210,7 @@ def attack(prepared: PreparedLabels) -> bool:
     """Return whether a person who alone has a label, in 29 rows, refutes the claim by the label's appearance."""
     others = {"id": ["x"], "employer": ["big"]}
     target = {"id": ["x", *(["target"] * ROWS)], "employer": ["big", *(["only mine"] * ROWS)]}
-    schema = prepared.persons.schema
+    schema = prepared.selection.persons.schema
 
     def sampler(data: dict[str, list[str]], seed: int) -> Callable[[int], list[bool]]:
         table, source = sl.Table(data, schema=list(schema.columns)), Source(SeededEntropy(seed))
@@ -226,5 +226,6 @@ def test_one_person_with_many_rows_does_not_publish_a_label() -> None:
     assert isinstance(prepared, PreparedLabels)
     assert not attack(prepared)
     # the planted bug: the threshold is on rows, so one person publishes a label alone
-    loose = replace(prepared.persons, cap=UnitCap(rows=ROWS, group_codes=1, groups=1, per_group=ROWS))
-    assert attack(replace(prepared, persons=loose))
+    selection = prepared.selection
+    loose = replace(selection.persons, cap=UnitCap(rows=ROWS, group_codes=1, groups=1, per_group=ROWS))
+    assert attack(replace(prepared, selection=replace(selection, persons=loose)))

@@ -12,9 +12,9 @@ import sidelight as sl
 from sidelight.errors import RangeError
 from sidelight.session.query import prepare_query
 from sidelight.summaries.count_rollup import PreparedRollup
-from sidelight.summaries.count_tables import Reading, noise_bound
+from sidelight.summaries.count_tables import CountReading, noise_bound
 from sidelight.summaries.intervals import population_ends
-from sidelight.summaries.noise_choice import Noise, gaussian_variance, laplace_variance
+from sidelight.summaries.noise_choice import IntegerNoise, gaussian_variance, laplace_variance
 from sidelight.summaries.predicted import read_prediction
 from sidelight.testing import seeded_release
 
@@ -50,10 +50,10 @@ def test_intervals_of_a_population_hold_its_rate(rate: float, kind: Any, scale: 
     if kind == "laplace":
         a = math.exp(-1 / scale)
         noise = rng.geometric(1 - a, draws) - rng.geometric(1 - a, draws)
-        law = Noise(kind=kind, scale=scale, variance=laplace_variance(scale), epsilon=1 / scale)  # type: ignore[arg-type]
+        law = IntegerNoise(kind=kind, scale=scale, variance=laplace_variance(scale), epsilon=1 / scale)  # type: ignore[arg-type]
     else:
         noise = np.rint(rng.normal(0, scale, draws)).astype(int)
-        law = Noise(kind=kind, scale=scale, variance=gaussian_variance(scale), mu=1 / scale)  # type: ignore[arg-type]
+        law = IntegerNoise(kind=kind, scale=scale, variance=gaussian_variance(scale), mu=1 / scale)  # type: ignore[arg-type]
     ends = population_ends(rows + noise, noise_bound(law, 0.95))
     covered = float(np.mean((ends.low <= rate) & (rate <= ends.high)))
     assert covered > 0.945
@@ -85,10 +85,10 @@ def test_the_best_of_several_predictions_is_taken_and_is_never_worse_than_none()
     wrong = dict(zip(JOBS, truth[::-1], strict=True))
     worse: dict[str, list[float]] = {"good": [], "both": [], "wrong": []}  # than the raw counts, in their variance
     for predictions, name in (([good], "good"), ([wrong, good], "both"), ([wrong], "wrong")):
-        reading = Reading(prediction=read_prediction(predictions, keys=["job"], names=["count"]))
+        reading = CountReading(prediction=read_prediction(predictions, keys=["job"], names=["count"]))
         for _ in range(1500):
             noisy = truth + np.rint(rng.normal(0, 30, 10))
-            drawn = reading.drawn(noisy, KEYS, variance=gaussian_variance(30))
+            drawn = reading.shrunk(noisy, KEYS, variance=gaussian_variance(30))
             worse[name].append(float(np.mean((drawn - truth) ** 2 - (noisy - truth) ** 2)) / gaussian_variance(30))
     mean = {name: float(np.mean(each)) for name, each in worse.items()}
     sd = {name: float(np.std(each)) / math.sqrt(1500) for name, each in worse.items()}

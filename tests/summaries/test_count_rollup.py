@@ -13,8 +13,7 @@ from sidelight.errors import SchemaError
 from sidelight.group_table import GroupTable
 from sidelight.noise import Source
 from sidelight.session.query import prepare_query
-from sidelight.summaries.count_rollup import Margin, PreparedRollup
-from sidelight.summaries.rollup import cell_weights
+from sidelight.summaries.count_rollup import Margin, PreparedRollup, cell_weights
 from sidelight.testing import SeededEntropy, seeded_release
 
 A, B = ["a0", "a1", "a2"], ["b0", "b1", "b2", "b3"]

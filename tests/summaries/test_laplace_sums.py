@@ -6,17 +6,17 @@ import numpy as np
 import pytest
 
 from sidelight.errors import RangeError
+from sidelight.summaries.count_rollup import cell_variance, cell_weights, component_variances, pool_margins
 from sidelight.summaries.intervals import laplace_bound, laplace_difference_quantile
-from sidelight.summaries.laplace_sums import Part, laplace_sum_bound
+from sidelight.summaries.laplace_sums import LaplaceTerm, laplace_sum_bound
 from sidelight.summaries.noise_choice import laplace_variance
-from sidelight.summaries.rollup import cell_variance, cell_weights, component_variances, pool_margins
 
 
 @pytest.mark.parametrize("miss", [0.5, 0.1, 0.05, 0.01, 1e-3, 1e-6])
 def test_a_single_variable(miss: float) -> None:
     """P(|Z| > t) = 2 a^(t+1)/(1+a) is known."""
     for scale in (0.7, 3.0, 1000.0):
-        bound = laplace_sum_bound([Part(0.25, scale, 1)], miss=miss) * 4
+        bound = laplace_sum_bound([LaplaceTerm(0.25, scale, 1)], miss=miss) * 4
         least = laplace_bound(scale, confidence=1 - miss)
         assert least <= bound + 1e-9
         assert bound <= least * 1.01 + 0.07 * math.sqrt(2) * scale
@@ -25,7 +25,7 @@ def test_a_single_variable(miss: float) -> None:
 @pytest.mark.parametrize("confidence", [0.8, 0.95, 0.999])
 def test_two_variables(confidence: float) -> None:
     for share in (0.5, 0.6, 0.9):
-        parts = [Part(share, 1e4, 1), Part(share - 1, 1e4, 1)]
+        parts = [LaplaceTerm(share, 1e4, 1), LaplaceTerm(share - 1, 1e4, 1)]
         least = float(laplace_difference_quantile(share, confidence=confidence))
         bound = laplace_sum_bound(parts, miss=1 - confidence) / 1e4
         assert least <= bound * (1 + 1e-6)
@@ -40,7 +40,7 @@ def test_few_variables_against_all_of_their_outcomes() -> None:
     laws = [law / law.sum() for law in laws]
     sums = np.abs(sum(np.meshgrid(*[w * values for w in weights], indexing="ij")))
     masses = laws[0][:, None, None] * laws[1][None, :, None] * laws[2][None, None, :]
-    parts = [Part(weight, scale, 1) for weight, scale in zip(weights, scales, strict=True)]
+    parts = [LaplaceTerm(weight, scale, 1) for weight, scale in zip(weights, scales, strict=True)]
     sd = math.sqrt(sum(w * w * laplace_variance(s) for w, s in zip(weights, scales, strict=True)))
     for miss in (0.3, 0.05, 1e-3, 1e-6):
         bound = laplace_sum_bound(parts, miss=miss)
@@ -49,7 +49,7 @@ def test_few_variables_against_all_of_their_outcomes() -> None:
 
 
 def test_many_parts_are_bounded_too() -> None:
-    parts = [Part(1 / (1 + place), 10.0, 1 + place) for place in range(40)]
+    parts = [LaplaceTerm(1 / (1 + place), 10.0, 1 + place) for place in range(40)]
     whole = math.sqrt(sum(part.terms * part.weight**2 * laplace_variance(10.0) for part in parts))
     rng = np.random.default_rng(5)
     kept = math.exp(-1 / 10)
@@ -86,5 +86,5 @@ def test_weights_are_those_of_least_squares() -> None:
 
 def test_bad_public_numbers_are_refused() -> None:
     with pytest.raises(RangeError):
-        laplace_sum_bound([Part(1.0, 1.0, 1)], miss=0.0)
+        laplace_sum_bound([LaplaceTerm(1.0, 1.0, 1)], miss=0.0)
     assert laplace_sum_bound([], miss=0.1) == 0

@@ -26,7 +26,7 @@ from sidelight.mechanisms.truncated_laplace import TruncatedLaplace
 from sidelight.noise import Source
 from sidelight.session.query import prepare_query
 from sidelight.summaries.mean import PreparedMean
-from sidelight.summaries.measured import Measurement
+from sidelight.summaries.measurement import Measurement, parts_together
 from sidelight.summaries.noise_choice import laplace_variance
 from sidelight.testing import SeededEntropy, seeded_release
 
@@ -77,7 +77,7 @@ def test_finding_and_measuring_cost_the_price_together(kind: str, groups: int) -
     assert claim.delta <= Fraction("1e-6")
     plan: Measurement = prepared.plan  # type: ignore[attr-defined]
     assert plan.labels is not None
-    law, rest = plan.labels.selection.law, together(plan.parts)
+    law, rest = plan.labels.selection.law, together(parts_together([plan]))
     if groups <= 2:
         assert isinstance(law, TruncatedLaplace)
         pure = rest.pure()
@@ -172,7 +172,7 @@ def test_predictions_move_groups_that_were_found() -> None:
         (lambda: sl.Variance("pay", by="firm", known="acme", **PRICE), "list of labels"),
         (lambda: sl.Mean("pay", by="firm", known=["a"], epsilon=1, prediction={"b": 3}), "none of the 1 groups"),
         (lambda: sl.Summary("pay", by="firm", epsilon=1), "needs epsilon with delta"),
-        (lambda: sl.Summary("pay", by="sex", known=["F"], **PRICE), "nobody declared"),
+        (lambda: sl.Summary("pay", by="sex", known=["F"], **PRICE), "undeclared"),
         (lambda: sl.Count(by="firm", prefer="threshold", **PRICE), "'labels' or 'count'"),
         (lambda: sl.Count(by="sex", prefer="count", **PRICE), "leave it out"),
     ],

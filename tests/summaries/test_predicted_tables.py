@@ -98,7 +98,7 @@ def test_several_keys_and_labels_that_are_numbers() -> None:
         (pd.DataFrame({"work": ["cook"], "count": [1]}), ["job"], "no key column 'job'"),
         (pd.DataFrame({"job": ["cook"], "a": [1], "b": [2]}), ["job"], "no column 'unbiased' or 'count'; it has a, b"),
         (pd.DataFrame({"job": ["cook", "cook"], "count": [1, 2]}), ["job"], "twice"),
-        ({"cook": math.inf}, ["job"], "no finite number"),
+        ({"cook": math.inf}, ["job"], "not a finite number"),
         ({"cook": "many"}, ["job"], "holds numbers"),
         ({}, ["job"], "has no groups"),
         (object(), ["job"], "got object"),

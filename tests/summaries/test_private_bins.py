@@ -17,7 +17,7 @@ from sidelight.noise import Source
 from sidelight.quantiles.descend import descend
 from sidelight.quantiles.tree import quantile_tree
 from sidelight.session.query import prepare_query
-from sidelight.summaries.private_bins import PreparedPrivateBins
+from sidelight.summaries.histogram import PreparedPrivateBins
 from sidelight.testing import SeededEntropy, seeded_release
 
 SCHEMA = [sl.Number("x"), sl.Number("age", granularity=1), sl.Category("g", ["a", "b"], other=None), sl.Label("firm")]
@@ -86,7 +86,7 @@ def test_equal_edges_are_one_and_nothing_about_rows_raises() -> None:
         (lambda: sl.Histogram("x", bins=("private", 1), epsilon=1), "2 to 1000"),
         (lambda: sl.Histogram("x", bins=("private", "two"), epsilon=1), "whole number"),
         (lambda: sl.Histogram("x", epsilon=1, prediction={"a": 3}), "bins that are known"),
-        (lambda: sl.Histogram("x", by="firm", epsilon=1, delta="1e-6"), "nobody declared"),
+        (lambda: sl.Histogram("x", by="firm", epsilon=1, delta="1e-6"), "undeclared"),
         (lambda: sl.Histogram("g", epsilon=1), "g"),
         (lambda: sl.Histogram("x", by=sl.col("age").cut(range(100_000)), bins=("private", 1000), epsilon=1), "at most"),
         (lambda: sl.Histogram("x", rho="1e-40"), "between 1e-18 and 1e18"),

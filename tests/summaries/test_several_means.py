@@ -21,8 +21,8 @@ from sidelight.mechanisms.budget import Budget, together
 from sidelight.noise import Source, rounded_gaussian
 from sidelight.session.query import prepare_query
 from sidelight.summaries.mean import PreparedMeans
-from sidelight.summaries.measured import mu_of, parts_together, whole_budget
-from sidelight.summaries.shares import count_and_sums
+from sidelight.summaries.measurement import mu_of, parts_together, whole_budget
+from sidelight.summaries.noise_choice import count_and_sums
 from sidelight.testing import SeededEntropy, seeded_release
 
 PRICES: list[dict[str, Any]] = [{"epsilon": 2}, {"rho": "0.5"}, {"mu": 1}, {"epsilon": 1, "delta": "1e-6"}]
@@ -167,9 +167,9 @@ def test_labels_that_nobody_declared_have_several_means_too() -> None:
         (lambda: sl.Mean([], epsilon=1), "name of a column"),
         (lambda: sl.Mean(["age", 3], epsilon=1), "name of a column"),
         (lambda: sl.Mean(["age", "age"], epsilon=1), "twice"),
-        (lambda: sl.Mean(["age", "age_low"], epsilon=1), "beside that of 'age'"),
-        (lambda: sl.Mean("age", by="low", epsilon=1), "'low' would be called"),
-        (lambda: sl.Count(by="low", epsilon=1), "'low' would be called"),
+        (lambda: sl.Mean(["age", "age_low"], epsilon=1), "and a column of 'age'"),
+        (lambda: sl.Mean("age", by="low", epsilon=1), "collide: 'low'"),
+        (lambda: sl.Count(by="low", epsilon=1), "collide: 'low'"),
         (lambda: sl.Mean(["age", "pay"], epsilon=1, pull="no"), "True or False"),
         (lambda: sl.Count(epsilon=1, population=330_000_000), "True or False"),
         (lambda: sl.Mean(["age", "pay"], epsilon=1, clip=(0, 1)), "one interval"),

@@ -202,5 +202,5 @@ def test_labels_that_nobody_declared_are_found_by_one_query() -> None:
     release = sl.SQL(asked.format(more=""), epsilon=1, delta="1e-6").release(table)
     assert sorted(release.value["drug"]) == ["a", "b"]
     assert sorted(release.labels) == ["a", "b"]
-    with pytest.raises(SchemaError, match="nobody declared"):
+    with pytest.raises(SchemaError, match="undeclared"):
         sl.SQL(asked.format(more=", COUNT(drug) AS m"), epsilon=1, delta="1e-6").prepare(table.schema)

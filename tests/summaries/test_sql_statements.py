@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from sidelight.errors import RangeError, SchemaError, SidelightError
 from sidelight.records import Category, Number, PersonId, Schema
 from sidelight.records.expression_text import parse_expression
-from sidelight.summaries.sql import parse_select
+from sidelight.summaries.sql_statement import parse_select
 from sidelight.summaries.sql_translation import asked_of
 
 SCHEMA = Schema(
@@ -112,7 +112,7 @@ def test_conditions_become_expressions(sql: str, text: str) -> None:
         ("SELECT CASE WHEN age > 1 THEN 1 END, COUNT(*) FROM people", "CASE", "single quotes"),
         ("SELECT AVG(CASE WHEN age > 1 THEN 1 END) FROM people", "CASE", "WHERE"),
         ("SELECT job, COUNT(*) FROM people GROUP BY ROLLUP(job)", "ROLLUP", "rollup=True"),
-        ("SELECT job, COUNT(*) FROM people GROUP BY 2", "GROUP BY 2", "no column to group by"),
+        ("SELECT job, COUNT(*) FROM people GROUP BY 2", "GROUP BY 2", "not a column to group by"),
         ("SELECT job, COUNT(*) FROM people GROUP BY 1 + 1", "GROUP BY", "columns"),
         ("SELECT COUNT(*) FROM db.people", "database", "alone"),
         ("SELECT other.age, COUNT(*) FROM people GROUP BY other.age", "other", "people"),

@@ -11,6 +11,7 @@ from sidelight.errors import RangeError
 from sidelight.mechanisms.gaussian_threshold import gaussian_threshold
 from sidelight.mechanisms.truncated_laplace import truncated_laplace
 from sidelight.noise import Source
+from sidelight.summaries.count_tables import readable_counts
 from sidelight.summaries.intervals import (
     around,
     gaussian_bound,
@@ -22,8 +23,8 @@ from sidelight.summaries.intervals import (
     pooled_ends,
     published_ends,
 )
-from sidelight.summaries.nonnegative import readable_counts
-from sidelight.summaries.shrink import pull_means, shrink_counts
+from sidelight.summaries.moments import pull_means
+from sidelight.summaries.shrink import shrink_counts
 from sidelight.testing import SeededEntropy
 
 

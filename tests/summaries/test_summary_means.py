@@ -19,7 +19,8 @@ from sidelight.group_table import GroupTable
 from sidelight.mechanisms.budget import Budget
 from sidelight.release import outcome_from_json
 from sidelight.session import release_once
-from sidelight.summaries.clipping import clipping_of, subject_of
+from sidelight.summaries.clip_subject import subject_of
+from sidelight.summaries.clipping import clipping_of
 from sidelight.summaries.noise_choice import laplace_variance
 from sidelight.testing import SeededEntropy, seeded_release
 
@@ -393,7 +394,7 @@ SCHEMA = sl.Schema(
         (lambda: sl.Mean("g", epsilon=1), SchemaError, "g"),
         (lambda: sl.Mean(3, epsilon=1), SchemaError, "name of a column"),
         (lambda: sl.Mean("x", by="free", epsilon=1), SchemaError, "bins"),
-        (lambda: sl.Mean("x", by="firm", epsilon=1), SchemaError, "nobody declared"),
+        (lambda: sl.Mean("x", by="firm", epsilon=1), SchemaError, "undeclared"),
         (lambda: sl.Mean("x", by="g", epsilon=1, prediction={"z": 1}), RangeError, "none of the"),
         (lambda: sl.Mean("x", epsilon=1, rho=1), RangeError, "exactly one"),
         (lambda: sl.Mean("x"), RangeError, "exactly one"),

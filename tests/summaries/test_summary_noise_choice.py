@@ -10,13 +10,9 @@ from scipy.stats import norm
 from sidelight.aggregates.bounded import persons_in
 from sidelight.errors import RangeError
 from sidelight.guarantees.conversions import zcdp_from_pure
-from sidelight.summaries.noise_choice import (
-    centred_counts,
-    choose_noise,
-    gaussian_variance,
-    laplace_variance,
-    top_by_histogram,
-)
+from sidelight.summaries.count_centred import centred_counts
+from sidelight.summaries.noise_choice import choose_noise, gaussian_variance, laplace_variance
+from sidelight.summaries.top_k import top_by_histogram
 
 CROSSOVERS = {
     "0.1": (5, 7, 13),

@@ -8,7 +8,7 @@ from hypothesis.extra.numpy import arrays
 
 from sidelight.errors import RangeError
 from sidelight.noise import Source
-from sidelight.summaries.nonnegative import onto_simplex, readable_counts, whole_numbers
+from sidelight.summaries.count_tables import onto_simplex, readable_counts, whole_numbers
 from sidelight.testing import SeededEntropy
 
 

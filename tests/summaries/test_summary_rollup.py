@@ -7,8 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from sidelight.errors import RangeError
-from sidelight.summaries.rollup import cell_variance, component_variances, pool_margins, rollup_shares
+from sidelight.summaries.count_rollup import cell_variance, component_variances, pool_margins, rollup_shares
 
 
 def dense(sizes, margins):
@@ -123,18 +122,3 @@ def test_shares_of_many_margins_beat_equal_ones():
         other = {axes: max(float(part) * math.exp(rng.normal() * 0.1), 1e-9) for axes, part in shares.items()}
         total = sum(other.values())
         assert badness(shares) <= badness({axes: part / total for axes, part in other.items()}) + 1e-3
-
-
-def test_bad_tables_are_refused():
-    with pytest.raises(RangeError, match="finest"):
-        pool_margins([3], {(): (np.array(1.0), 1.0)})
-    with pytest.raises(RangeError, match="shape"):
-        pool_margins([3], {(0,): (np.zeros(4), 1.0)})
-    with pytest.raises(RangeError):
-        pool_margins([3], {(0,): (np.zeros(3), 0.0)})
-    with pytest.raises(RangeError):
-        pool_margins([], {})
-    with pytest.raises(RangeError, match="finest"):
-        rollup_shares([3], [()], noise="gaussian")
-    with pytest.raises(RangeError, match="noise"):
-        rollup_shares([3], [(0,)], noise="uniform")

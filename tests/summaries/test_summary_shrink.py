@@ -11,20 +11,16 @@ from hypothesis.extra.numpy import arrays
 
 from sidelight.errors import RangeError
 from sidelight.noise import Source, discrete_laplace, rounded_gaussian
+from sidelight.summaries.moments import pull_means
 from sidelight.summaries.noise_choice import gaussian_variance, laplace_variance
 from sidelight.summaries.shrink import (
     best_of,
     count_doubt,
     directions,
-    drifted_variance,
-    estimated_drift,
     outside_weights,
-    pooled_variance,
-    pull_means,
     shrink,
     shrink_counts,
     shrink_each,
-    shrink_to_span,
     sum_doubt,
 )
 from sidelight.testing import SeededEntropy
@@ -204,19 +200,6 @@ def test_the_best_of_several_predictions():
     assert best_of([], y).values.tolist() == y.tolist()
 
 
-def test_span_of_shapes():
-    rng = np.random.default_rng(2)
-    shape = rng.gamma(1.0, 10.0, 20)
-    truth = 3 * shape
-    raw, drawn = [], []
-    for _ in range(2000):
-        y = truth + rng.normal(size=20)
-        raw.append(((y - truth) ** 2).sum())
-        drawn.append(((shrink_to_span(y, shape, variance=1.0, step=0).values - truth) ** 2).sum())
-    assert np.mean(drawn) < 0.2 * np.mean(raw)
-    assert shrink_to_span([1.0, 2.0, 3.0], [1.0, 1.0, 1.0], variance=1.0).values.tolist() == [1.0, 2.0, 3.0]
-
-
 @pytest.mark.parametrize("cap", [0.5, 1.0, 2.0])
 @pytest.mark.parametrize("law", ["normal", "laplace"])
 def test_each_cell_is_bounded(cap, law):
@@ -318,10 +301,5 @@ def test_each_group_mean_is_bounded(wrong):
         assert errors[:, 1:].mean() < 0.8 * 4.0
 
 
-def test_drift():
-    assert estimated_drift([], []) == 0
-    assert estimated_drift([3.0, -3.0], [1.0, 1.0]) == 8
-    assert estimated_drift([0.1], [1.0]) == 0
-    assert drifted_variance([1.0], 2.0).tolist() == [3.0]
-    assert pooled_variance(2.0, 2.0).tolist() == 1.0
+def test_the_usual_doubt_of_sums():
     assert sum_doubt([100.0], width=10.0).tolist() == [725.0]

@@ -1,4 +1,4 @@
-"""How far off a query is likely to be before it runs: a theorem's bound where there is one, else measured.
+"""The expected error of a query before it runs: a theorem's bound where there is one, else measured.
 
 A theorem speaks of every data set that fits its assumption. Where none does (a model, a Gaussian, a synthetic table),
 the query runs with seeded noise on rows that are made from public declarations alone, and its answers are compared with
@@ -33,19 +33,19 @@ Basis = Literal["bound", "measured", "nothing"]
 
 #: The largest of 19 errors is exceeded by a twentieth with probability 1/20, whatever their law: 95 %.
 DRAWS = 19
-#: Of queries that take a second: the largest of so few is stretched as an exponential tail would be.
+#: Of queries that take a second: the largest of these few is stretched by an exponential tail.
 SLOW_DRAWS = 5
 _SLOW = ("synthetic_table", "gaussian_mixture")
-#: One linear model, or one a class.
+#: One linear model, or one per class.
 _MODELS = ("linear_model", "linear_models")
-#: The answer that others are compared with is released at so many times the price: its own error is a hundredth, or a
-#: tenth where that price is beyond what the query can prove (several models, one a class).
+#: The reference answer is released at this multiple of the price: its own error is a hundredth, or a tenth where that
+#: price is beyond what the query can prove (several models, one per class).
 _NEARLY_EXACT = (100, 10)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Expected:
-    """How far off an answer is likely to be: a size with its unit, and where it comes from."""
+    """The expected error of an answer: a size with its unit, and its basis."""
 
     size: float
     unit: str
@@ -56,7 +56,7 @@ class Expected:
 
     @property
     def usual(self) -> float:
-        """The error that a price is chosen for: the likely one, where the bound is one for every data set."""
+        """The error that a price is chosen for: the likely one, where there is one."""
         return self.size if self.likely is None else self.likely
 
     def __str__(self) -> str:
@@ -64,12 +64,12 @@ class Expected:
             return self.condition
         if self.size == 0:
             return f"exact, if {self.condition}"
-        told = f"± {at_most(self.size)} {self.unit}".rstrip()
+        text = f"± {at_most(self.size)} {self.unit}".rstrip()
         if self.likely is not None:
-            told += f", likely ± {at_most(self.likely)}"
+            text += f", likely ± {at_most(self.likely)}"
         if self.basis == "bound":
-            return told if self.rows is None else f"{told}, if {self.condition}"
-        return f"about {told} (measured: {self.rows:,} generated rows)"
+            return text if self.rows is None else f"{text}, if {self.condition}"
+        return f"about {text} (measured: {self.rows:,} generated rows)"
 
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON values; a size that nothing is known of is null."""
@@ -89,19 +89,19 @@ class Expected:
 
 
 def expected(query: Any, prepared: Prepared, schema: Schema, *, confidence: float) -> Expected:
-    """Return how far off a query is likely to be at a confidence. Opens no data.
+    """Return the expected error of a query at a confidence. Opens no data.
 
     Args:
         query: The query.
         prepared: The same, fitted to the schema.
         schema: The public declarations, which rows are made from where no theorem helps.
-        confidence: With which probability the error is not larger.
+        confidence: The probability that the error is not larger.
     """
     if prepared.error is not None:
         return _of_bound(prepared.error, confidence)
     rows = rows_of(query)
-    if (told := prepared.error_of(rows, confidence=confidence)) is not None:
-        size, condition = told
+    if (stated := prepared.error_of(rows, confidence=confidence)) is not None:
+        size, condition = stated
         return Expected(size=size, unit="", basis="bound", condition=condition, rows=rows)
     if type(prepared).__module__.startswith("sidelight.summaries."):
         found = forecast(query, prepared, schema, confidence=confidence)
@@ -138,7 +138,7 @@ def _measured(query: Any, prepared: Prepared, schema: Schema, *, confidence: flo
     table = Table(as_cells(columns, schema), schema=schema)
     kind = str(prepared.request["kind"])
     first = seeded_release(query, table, seed="expected 0")
-    # its bound depends on how many rows there are; a model's speaks of the mean row, and is no measurement
+    # its bound depends on how many rows there are; a model's is about the mean row, and is not a measurement
     if isinstance(first, Release) and first.error is not None and kind not in _MODELS:
         bound = _of_bound(first.error, confidence)
         return replace(bound, basis="measured", condition=f"{bound.condition}; for {rows:,} rows", rows=rows)
@@ -184,7 +184,7 @@ def _columns(query: Any, schema: Schema, rows: int) -> dict[str, Any]:
 
 
 def _explained(target: str, columns: Mapping[str, Any], schema: Schema) -> Any:
-    """Return a target of which the numeric columns explain a half."""
+    """Return a target whose variance numeric columns explain by half."""
     numbers = [each.name for each in schema.columns if isinstance(each, Number) and each.name != target]
     column = next(each for each in schema.columns if each.name == target)
     own = np.asarray(
@@ -218,8 +218,7 @@ def _distance(query: Any, kind: str, target: Release, columns: dict[str, Any], s
         )
     if kind == "adassp":
         rows = np.stack([*(np.asarray(columns[name], np.float64) for name in query.features)], axis=1)
-        beside = np.ones((len(rows), len(target.labels) - rows.shape[1]))
-        design = np.hstack([rows, beside])
+        design = np.hstack([rows, np.ones((len(rows), len(target.labels) - rows.shape[1]))])
         return lambda found: _usual(np.abs(design @ (found - value))[:, None]), f"in a prediction of {query.target}"
     if kind.startswith("gaussian"):
         many = kind == "gaussian_mixture"
@@ -245,7 +244,7 @@ def _distance(query: Any, kind: str, target: Release, columns: dict[str, Any], s
 
 
 def _linked(asked: Any, target: Release) -> tuple[Callable[[Floats], Floats], str]:
-    """Return what a reader sees of a model's output, and its unit."""
+    """Return the readable form of a model's scores, and its unit."""
     loss = str(target.query.get("loss"))
     if "logistic" in loss or "softmax" in loss:
 
@@ -262,7 +261,7 @@ def _linked(asked: Any, target: Release) -> tuple[Callable[[Floats], Floats], st
 
 
 def _usual(off: Floats) -> float:
-    """Return how far off the predictions of a model are, but for one row in twenty."""
+    """Return the 95th percentile of the errors of a model's predictions over rows."""
     return float(np.quantile(off.max(axis=1), 0.95))
 
 
@@ -313,7 +312,7 @@ def at_price(query: Any, factor: Amount) -> Any:
 
 
 def expected_at(query: Any, schema: Schema, factor: Amount, *, confidence: float) -> Expected:
-    """Return how far off a query is likely to be at a multiple of its price."""
+    """Return the expected error of a query at a multiple of its price."""
     asked = at_price(query, factor)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a price that is tried is not paid

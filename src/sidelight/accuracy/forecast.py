@@ -1,8 +1,6 @@
-"""How accurate a statistic by group is likely to be where no theorem says it beforehand: tried on generated rows.
+"""Forecast the error of a statistic by group without a theorem: run it on rows generated from the schema.
 
-Without bounds the error of a mean depends on where rows lie, and that of a spread always. So the query runs once on
-rows that are made from the schema alone, and what it says of its own noise is shown as a forecast, marked as one. No
-row of the source is read, and nothing is charged.
+No row of the source is read, and nothing is charged.
 """
 
 from __future__ import annotations
@@ -30,7 +28,7 @@ _PRIMES = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37)
 def forecast(
     query: Any, prepared: Prepared, schema: Schema, *, confidence: float = 0.95
 ) -> tuple[float, int, str] | None:
-    """Return about how far off a statistic will be, of how many generated rows, in which unit; None if not known.
+    """Return the approximate error of a statistic, the number of generated rows, and the unit; None if not known.
 
     Args:
         query: The query, whose `expected_rows` and predicted values are used if it has them.
@@ -83,7 +81,7 @@ def as_cells(columns: dict[str, Any], schema: Schema) -> dict[str, Any]:
 
 
 def _spread_out(rows: int, place: int) -> Any:
-    """Return numbers between 0 and 1 that fill it evenly, in another order for each column: no chance is needed."""
+    """Return numbers that fill 0..1 evenly, in another order for each column: no random draws."""
     return np.mod((np.arange(rows) + 0.5) * math.sqrt(_PRIMES[place % len(_PRIMES)]), 1.0)
 
 
@@ -95,7 +93,7 @@ def _numbers(column: Number, spread: Any, prediction: Any) -> Any:
         lower, upper = float(column.lower), float(column.upper)
         return np.clip((lower + upper) / 2 + (upper - lower) / 6 * drawn, lower, upper)
     if is_prior(prediction):
-        from sidelight.summaries.clipping import middle_and_spread
+        from sidelight.summaries.clip_subject import middle_and_spread
 
         middle, spread = middle_and_spread(prediction)
         drawn = middle + spread * drawn

@@ -1,4 +1,4 @@
-"""Which price an accuracy needs: bisection over what is expected at each. Opens no data, charges nothing."""
+"""Find the price that an accuracy needs, by bisection over expected errors. Opens no data, charges nothing."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from sidelight.guarantees.amounts import exact
 from sidelight.records import Schema, Table
 from sidelight.release.shown import at_most
 
-#: Prices that are tried, as epsilon or mu; beyond the largest nothing is protected.
+#: Prices that are tried, as epsilon or mu.
 SMALLEST, LARGEST = Fraction(1, 10_000), Fraction(100)
-#: Two prices that differ by less than this share are one.
+#: Bisection ends at this relative difference.
 _CLOSE = 0.005
 
 
@@ -35,11 +35,11 @@ class Needed:
     def __str__(self) -> str:
         allowed = f"{self.within:g} {self.expected.unit}".rstrip()
         error = "an error" if self.expected.likely is None else "a likely error"
-        told = (
+        text = (
             f"{self.name} = {float(self.amount):.4g} is needed for {error} within {allowed} with "
             f"{100 * self.confidence:g} % confidence"
         )
-        return told if self.expected.likely is None else f"{told} (for certain: ± {at_most(self.expected.size)})"
+        return text if self.expected.likely is None else f"{text} (for certain: ± {at_most(self.expected.size)})"
 
     __repr__ = __str__
 
@@ -109,7 +109,7 @@ def epsilon_for(query: Any, data: Schema | Table, *, within: float, confidence: 
 
 
 def swept(query: Any, schema: Schema, *, confidence: float = 0.95) -> list[tuple[str, float, Expected]]:
-    """Return what is expected at a row of prices around the query's own: name, amount and error."""
+    """Return name, amount and expected error of prices around the query's own."""
     name, stated = price_of(query)
     amount = exact(stated, name=name)
     factors = [Fraction(1, 8), Fraction(1, 4), Fraction(1, 2), Fraction(1), Fraction(2), Fraction(4), Fraction(8)]

@@ -1,5 +1,7 @@
-"""Everyday statistics by group: what noise to add, and what to make of it afterwards.
+"""Everyday statistics by group.
 
-Everything here is public arithmetic: norms, shares and noise levels are fixed before any data is opened, and estimates,
+A statistic of a number takes one path: choose the clipping interval (`clipping`), measure with noise (`measurement`),
+read out (`moments`), make the table (`mean_table`, `spread`, `sum`, `summary`). Counts go from `count` to
+`count_tables`. Norms, shares and noise levels are fixed before any data is opened (`noise_choice`); estimates,
 intervals and shrinkage see released numbers only (summaries proof page).
 """

@@ -1,12 +1,13 @@
-"""The number that is clipped: what is declared of it, the ranks of its rows, and the interval where it was clipped."""
+"""The number that is clipped: its declared bounds, priors and ranks, and the intervals it is clipped to."""
 
 from __future__ import annotations
 
 import math
+import sys
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -16,14 +17,19 @@ from sidelight.aggregates.groups import Groups
 from sidelight.aggregates.predicates import ExpressionCoding
 from sidelight.aggregates.ranks import DitheredRanks, Ranks
 from sidelight.aggregates.values import Value
-from sidelight.errors import SchemaError
+from sidelight.errors import RangeError, SchemaError
 from sidelight.grid import CODE_LIMIT, FloatGrid, Grid, Outcomes
 from sidelight.noise import Source
-from sidelight.quantiles.outcomes import outcome_grid
-from sidelight.records import Schema, Table
+from sidelight.predictions import Cauchy, Prior, ScaleFree, hedge
+from sidelight.quantiles.outcomes import default_prior, outcome_grid
+from sidelight.records import Number, Schema, Table
 from sidelight.records.expression_shapes import RealShape, StepShape, TruthShape
 from sidelight.records.expressions import Expression, Named
 
+#: On which side of the centre values lie.
+Side = Literal["around", "up", "down", "zero"]
+#: The weight of the uninformed prior in a mixture with a predicted centre.
+HEDGE = 0.1
 #: Codes beyond this are ends of the integers, not declared bounds.
 _DECLARED = 1 << 53
 #: No group's interval is narrower, so that a step of it stays a number.
@@ -31,7 +37,7 @@ _NARROWEST = Fraction(1, 2**900)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Interval:
+class ClipInterval:
     """Where values were clipped: public, because it was declared or released.
 
     With fewer than `rows_wanted` rows an interval that was found without any hint may lie anywhere.
@@ -45,7 +51,7 @@ class Interval:
 
     @property
     def notes(self) -> dict[str, float]:
-        """What a table says of it."""
+        """Its part of the notes of a table."""
         found = {"clip_lower": float(self.lower), "clip_upper": float(self.upper)}
         if self.centre is not None and self.radius is not None:
             found |= {"clip_centre": self.centre, "clip_radius": self.radius}
@@ -55,11 +61,11 @@ class Interval:
 
     @property
     def columns(self) -> dict[str, Any]:
-        """What each group's row says of it: nothing, it is the same for all."""
+        """Its columns of a table: none, it is the same for all groups."""
         return {}
 
     def ends(self, value: Value) -> tuple[float, float]:
-        """Return what the first and the last code of a value clipped to it stand for, as two different floats."""
+        """Return the numbers of the first and the last code of a value clipped to it, as two different floats."""
         return _two_floats(value.lower, value.upper)
 
     def enough(self, counts: Any) -> Any:
@@ -69,15 +75,10 @@ class Interval:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class GroupIntervals:
-    """Where the values of each group were clipped, found in each by itself: released.
+    """The released interval of each group to which its values were clipped."""
 
-    Args:
-        intervals: One a group.
-        bounds: What was declared of all values.
-    """
-
-    intervals: tuple[Interval, ...]
-    bounds: tuple[float, float] = (-math.inf, math.inf)
+    intervals: tuple[ClipInterval, ...]
+    bounds: tuple[float, float] = (-math.inf, math.inf)  # the declared bounds of all values
 
     @cached_property
     def _ends(self) -> Any:
@@ -101,16 +102,16 @@ class GroupIntervals:
 
     @property
     def notes(self) -> dict[str, float]:
-        """What a table says of all of them."""
+        """Their part of the notes of a table."""
         return {"rows_wanted": float(math.ceil(self.rows_wanted))} if self.rows_wanted else {}
 
     @property
     def columns(self) -> dict[str, Any]:
-        """What each group's row says of its own."""
+        """Their columns of a table."""
         return {"clip_lower": self.lower, "clip_upper": self.upper}
 
     def ends(self, value: Value) -> tuple[Any, Any]:
-        """Return what the first and the last code stand for in each group."""
+        """Return the numbers of the first and the last code in each group."""
         return self.lower, self.upper
 
     def enough(self, counts: Any) -> Any:
@@ -197,3 +198,43 @@ class Distances:
 
     def __repr__(self) -> str:
         return "Ranks(private)"
+
+
+def middle_and_spread(values: Prior) -> tuple[float, float]:
+    """Return where a prediction expects values and how far they spread: a Cauchy's own numbers, else the quartiles."""
+    if isinstance(values, Cauchy):
+        return values.location, values.scale
+    if isinstance(values, ScaleFree):
+        raise RangeError("a scale-free prior predicts nothing of the values; leave it out, or give a Cauchy(...)")
+    low, middle, high = (float(values.inverse_in(-float("inf"), float("inf"), level)) for level in (0.25, 0.5, 0.75))
+    return middle, max(high - low, abs(middle) * 2.0**-40, sys.float_info.min)
+
+
+def location_grid(subject: Subject, side: Side) -> Outcomes:
+    """Return the grid of step A: that of the column, or of distances from 0."""
+    if side != "zero":
+        return subject.grid
+    if isinstance(subject.grid, Grid):
+        return Grid(resolution=subject.grid.resolution, first=0, last=CODE_LIMIT, snap=subject.grid.snap)
+    return FloatGrid(lowest=0.0)
+
+
+def location_prior(
+    subject: Subject, location: float | None = None, scale: float | None = None, *, side: Side = "around"
+) -> Prior:
+    """Return the prior of quantiles: that of the declared bounds, nine tenths of it the predicted Cauchy if any."""
+    lower, upper = (Fraction(0), None) if side == "zero" else (subject.lower, subject.upper)
+    if lower is not None and upper is not None and lower >= upper:
+        lower = upper = None
+    base = default_prior(Number("value", lower=lower, upper=upper))
+    if location is None or scale is None:
+        return base
+    around = abs(location) if side == "zero" else location
+    return hedge(Cauchy(around, scale), with_=base, weight=HEDGE)
+
+
+def least_anchor(grid: Outcomes, centre: float) -> float:
+    """Return the least anchor of a radius: the step of the grid, on floats one relative to the centre."""
+    if isinstance(grid, Grid):
+        return float(grid.resolution)
+    return abs(centre) * 2.0**-40 or 2.0**-20

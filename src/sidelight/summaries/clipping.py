@@ -26,34 +26,35 @@ from sidelight.aggregates.collect_ranks import GroupRows
 from sidelight.aggregates.groups import Groups
 from sidelight.aggregates.ranks import Ranks
 from sidelight.errors import RangeError, SchemaError
-from sidelight.grid import CODE_LIMIT, FloatGrid, Grid, Outcomes
 from sidelight.guarantees import Claims, Context, Row, Unit, exact
 from sidelight.mechanisms.budget import Budget
 from sidelight.mechanisms.rank_selection import SMALLEST_EPSILON, rows_near, select_radius
 from sidelight.noise import Source
-from sidelight.predictions import Cauchy, Prior, ScaleFree, hedge
+from sidelight.predictions import Prior
 from sidelight.predictions.compiled import CompiledPrior
 from sidelight.predictions.location_scale import PowerLaw
 from sidelight.quantiles.descend import DepthPrices, descend
-from sidelight.quantiles.outcomes import default_prior
 from sidelight.quantiles.prepared import by_rows
 from sidelight.quantiles.tree import QuantileTree, quantile_tree
-from sidelight.records import Number, Table
+from sidelight.records import Table
 from sidelight.records.numbers import Real, exact_number
-from sidelight.summaries.clip_subject import Distances, GroupIntervals
-from sidelight.summaries.clip_subject import Interval as Interval
-from sidelight.summaries.clip_subject import Subject as Subject
-from sidelight.summaries.clip_subject import subject_of as subject_of
-from sidelight.summaries.shares import ClipShares, clip_shares
+from sidelight.summaries.clip_subject import (
+    ClipInterval,
+    Distances,
+    GroupIntervals,
+    Side,
+    Subject,
+    least_anchor,
+    location_grid,
+    location_prior,
+    middle_and_spread,
+)
 
 #: How to clip: by declared bounds where there are two and nothing is predicted, else privately; or at public ends.
 Clip = Literal["auto", "declared", "private", "by_group"] | tuple[Real, Real]
 Centre = Literal["auto", "private", "predicted"]
-Side = Literal["around", "up", "down", "zero"]
 
-#: The weight of knowing nothing beside a predicted centre.
-HEDGE = 0.1
-#: Below so many expected rows times epsilon a predicted centre is better taken as it is.
+#: Below this number of expected rows times epsilon a predicted centre is better taken as it is.
 _FEW_ROWS = 300
 #: Groups that may have a tree of selections each.
 _MOST_TREES = 1 << 14
@@ -63,46 +64,59 @@ FARTHEST = Fraction(2) ** 500
 _ROWS_BY_STEP_A = 125.0
 
 
+@dataclass(frozen=True, kw_only=True)
+class ClipShares:
+    """Shares of a price: for centre and spread, for the radius, and for the measurement in the interval."""
+
+    centre: Fraction
+    radius: Fraction
+    measure: Fraction
+
+
+def clip_shares(price: str, *, known: Literal["nothing", "values", "centre"] = "nothing") -> ClipShares:
+    """Return the shares of a price when bounds are not declared.
+
+    Args:
+        price: "epsilon", "rho", or "mu" (of μ²). Selections of bounded range are cheap in ρ and μ²: half the shares.
+        known: "nothing"; "values": a predicted centre and spread, of which only the median is measured; "centre": the
+            predicted centre is taken as it is.
+
+    >>> clip_shares("epsilon")
+    ClipShares(centre=Fraction(1, 8), radius=Fraction(1, 8), measure=Fraction(3, 4))
+    """
+    centre, radius = {
+        "nothing": (Fraction(1, 8), Fraction(1, 8)),
+        "values": (Fraction(6, 100), Fraction(1, 10)),
+        "centre": (Fraction(0), Fraction(1, 10)),
+    }[known]
+    if price != "epsilon":
+        centre, radius = centre / 2, radius / 2
+    return ClipShares(centre=centre, radius=radius, measure=1 - centre - radius)
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Clipping:
-    """A plan of steps A and B: everything about it is public. Make one with `clipping_of`.
+    """A public plan of steps A and B. Make one with `clipping_of`.
 
     Guarantee: that of all `parts` together for the interval, whatever the data and the prediction are. Together with
     step C they cost the price.
-
-    Args:
-        measure: What is left of the price for step C.
-        parts: What A and B cost, each with how often it runs: nothing where the interval is known.
-        interval: Where to clip, if that is known before any row is read.
-        subject: The number.
-        side: On which side of the centre values lie.
-        tree: Step A, with slopes for one row; None where the centre is known.
-        prior: Of the quantiles of step A, compiled.
-        centre: Where the centre is, if that is known.
-        anchor: Of the radius, if that is known.
-        radius_epsilon: The price of step B for one unit.
-        rows_per_unit: K.
-        rows_wanted: How many rows it takes where nothing is known.
-        by_group: Whether each group has an interval of its own (`each_group`).
-        unit: The protected unit.
-        rows_of_unit: How many rows it has in all groups, and the largest sum of their squares.
     """
 
-    measure: Budget
-    parts: tuple[tuple[int, Claims], ...] = ()
-    interval: Interval | None = None
+    measure: Budget  # what is left of the price for step C
+    parts: tuple[tuple[int, Claims], ...] = ()  # what A and B cost, each with how often it runs
+    interval: ClipInterval | None = None  # if it is known before any row is read
     subject: Subject
-    side: Side = "around"
-    tree: QuantileTree | None = None
-    prior: CompiledPrior | None = None
-    centre: float | None = None
-    anchor: float | None = None
-    radius_epsilon: Fraction = Fraction(0)
-    rows_per_unit: int = 1
-    rows_wanted: float = 0.0
-    by_group: bool = False
+    side: Side = "around"  # on which side of the centre values lie
+    tree: QuantileTree | None = None  # step A, with slopes for one row; None where the centre is known
+    prior: CompiledPrior | None = None  # of the quantiles of step A
+    centre: float | None = None  # if it is known
+    anchor: float | None = None  # of the radius, if it is known
+    radius_epsilon: Fraction = Fraction(0)  # the price of step B for one unit
+    rows_per_unit: int = 1  # K
+    rows_wanted: float = 0.0  # how many rows step A needs where nothing is known
+    by_group: bool = False  # whether each group has its own interval (`each_group`)
     unit: Unit = Row()  # noqa: RUF009  # frozen, without fields
-    rows_of_unit: tuple[Fraction, Fraction] | None = None
+    rows_of_unit: tuple[Fraction, Fraction] | None = None  # in all groups, and the largest sum of their squares
 
     def each_group(self, rows: GroupRows, of: int, source: Source) -> GroupIntervals:
         """Carry out steps A and B in every group by itself, on one of the numbers of some rows."""
@@ -115,18 +129,18 @@ class Clipping:
                 intervals.append(self.reach(each, source))
         return GroupIntervals(intervals=tuple(intervals), bounds=bounds)
 
-    def run(self, table: Table, groups: Groups, source: Source) -> Interval:
+    def run(self, table: Table, groups: Groups, source: Source) -> ClipInterval:
         """Return the interval: the declared one, or a private one. Nothing about the rows raises."""
         if self.interval is not None:
             return self.interval
         return self.reach(self.subject.ranks(table, groups, source), source)
 
-    def reach(self, ranks: Ranks, source: Source) -> Interval:
+    def reach(self, ranks: Ranks, source: Source) -> ClipInterval:
         """Carry out steps A and B on ranks of the subject."""
         centre, anchor = self._centre(ranks, source)
         return self.widen(ranks, centre, anchor, source)
 
-    def widen(self, ranks: Ranks, centre: float, anchor: float, source: Source) -> Interval:
+    def widen(self, ranks: Ranks, centre: float, anchor: float, source: Source) -> ClipInterval:
         """Carry out step B: draw the radius around a centre, from a prior around an anchor."""
         radii = self.subject.radii
         anchor = min(max(anchor, least_anchor(self.subject.grid, centre)), 1e300)
@@ -140,12 +154,11 @@ class Clipping:
             rows_per_unit=self.rows_per_unit,
             unit=Row() if self.by_group else self.unit,
         )
-        radius = radii.value(drawn)
-        return self._interval(centre, radius)
+        return self._interval(centre, radii.value(drawn))
 
     def _centre(self, ranks: Ranks, source: Source) -> tuple[float, float]:
         """Return the centre and the anchor of the radius."""
-        grid, values = _location_grid(self.subject, self.side), [0.0]
+        grid, values = location_grid(self.subject, self.side), [0.0]
         if self.tree is not None:
             assert self.prior is not None
             seen = Distances(ranks) if self.side == "zero" else ranks
@@ -159,7 +172,7 @@ class Clipping:
         spread = values[-1] - values[0] if len(values) > 1 else abs(middle - centre)
         return centre, min(spread, sys.float_info.max)
 
-    def _interval(self, centre: float, radius: float) -> Interval:
+    def _interval(self, centre: float, radius: float) -> ClipInterval:
         middle, reach = Fraction(centre), Fraction(radius)
         low = middle if self.side == "up" else middle - reach
         high = middle if self.side == "down" else middle + reach
@@ -167,7 +180,7 @@ class Clipping:
         low = low if lower is None else min(max(low, lower), high if upper is None else upper)
         high = high if upper is None else max(min(high, upper), low)
         low, high = (min(max(end, -FARTHEST), FARTHEST) for end in (low, high))
-        return Interval(lower=low, upper=high, centre=centre, radius=radius, rows_wanted=self.rows_wanted)
+        return ClipInterval(lower=low, upper=high, centre=centre, radius=radius, rows_wanted=self.rows_wanted)
 
 
 def clipping_of(
@@ -181,7 +194,6 @@ def clipping_of(
     expected_rows: float | None = None,
     location_share: Any = None,
     around_zero: bool = False,
-    shares: ClipShares | None = None,
 ) -> Clipping:
     """Plan where to clip. Reads no row.
 
@@ -197,11 +209,6 @@ def clipping_of(
         expected_rows: How many rows are expected, a public guess.
         location_share: The share of the price for step A; more helps where rows are few.
         around_zero: For sums, whose sensitivity is the farther end: the centre is 0.
-        shares: Of the steps, where a caller has its own.
-
-    Raises:
-        SchemaError: `clip="declared"` without two bounds, `clip="by_group"` without groups.
-        RangeError: an interval without a number in it, a share that is none, bounds too far away.
     """
     for bound in (subject.lower, subject.upper):
         if bound is not None and abs(bound) > FARTHEST:
@@ -219,39 +226,15 @@ def clipping_of(
     if clip == "declared" or (clip == "auto" and values is None):
         if subject.lower is not None and subject.upper is not None:
             return Clipping(
-                measure=budget, subject=subject, interval=Interval(lower=subject.lower, upper=subject.upper)
+                measure=budget, subject=subject, interval=ClipInterval(lower=subject.lower, upper=subject.upper)
             )
         if clip == "declared":
             raise SchemaError("clip='declared' needs both bounds; declare Number(..., lower=..., upper=...)")
-    return _private(
-        subject,
-        groups,
-        budget,
-        values=values,
-        trusted=_trusted(centre, values, expected_rows, budget),
-        location_share=location_share,
-        around_zero=around_zero,
-        shares=shares,
-        by_group=clip == "by_group",
-    )
-
-
-def _private(
-    subject: Subject,
-    groups: Groups,
-    budget: Budget,
-    *,
-    values: Prior | None,
-    trusted: bool,
-    location_share: Any,
-    around_zero: bool,
-    shares: ClipShares | None,
-    by_group: bool,
-) -> Clipping:
+    by_group, trusted = clip == "by_group", _trusted(centre, values, expected_rows, budget)
     known: Literal["nothing", "values", "centre"] = (
         "centre" if trusted else "values" if values is not None else "nothing"
     )
-    given = clip_shares(budget.kind, known=known) if shares is None else shares
+    given = clip_shares(budget.kind, known=known)
     if location_share is not None and not trusted:
         part = exact(location_share, name="location_share")
         if not 0 < part < 1 - given.radius:
@@ -271,11 +254,10 @@ def _private(
     else:
         levels = _levels(side, predicted=values is not None)
         depth = 2 if len(levels) > 1 else 1
-        if given.centre > 0:
-            slope, claims = _of_a_row(budget.part(given.centre / depth), groups, by_group=by_group)
-            tree = quantile_tree(levels, epsilon=depth * slope)
-            parts.append((depth, claims))
-        prior = _location_prior(subject, side, location, scale).compile(_location_grid(subject, side))
+        slope, claims = _of_a_row(budget.part(given.centre / depth), groups, by_group=by_group)
+        tree = quantile_tree(levels, epsilon=depth * slope)
+        parts.append((depth, claims))
+        prior = location_prior(subject, location, scale, side=side).compile(location_grid(subject, side))
         anchor = scale if side == "around" and scale is not None else None
     slope, claims = _of_a_row(budget.part(given.radius), groups, by_group=by_group)
     if slope < SMALLEST_EPSILON:
@@ -300,7 +282,7 @@ def _private(
 
 
 def check_trees(groups: Groups) -> None:
-    """Refuse more groups than can have a tree of selections each: what runs after a charge takes minutes, no more."""
+    """Refuse more groups than can have a tree of selections each: a release takes minutes, no more."""
     if groups.cells > _MOST_TREES:
         raise RangeError(
             f"at most {_MOST_TREES} groups can have quantiles or an interval of their own, got {groups.cells}; use "
@@ -321,17 +303,7 @@ def _of_a_row(part: Budget, groups: Groups, *, by_group: bool) -> tuple[Fraction
     return row.spread, by_rows(row.selection_claims(**context), groups)
 
 
-def middle_and_spread(values: Prior) -> tuple[float, float]:
-    """Return where a prediction expects values and how far they spread: a Cauchy's own numbers, else the quartiles."""
-    if isinstance(values, Cauchy):
-        return values.location, values.scale
-    if isinstance(values, ScaleFree):
-        raise RangeError("a scale-free prior predicts nothing of the values; leave it out, or give a Cauchy(...)")
-    low, middle, high = (float(values.inverse_in(-float("inf"), float("inf"), level)) for level in (0.25, 0.5, 0.75))
-    return middle, max(high - low, abs(middle) * 2.0**-40, sys.float_info.min)
-
-
-def _asked(subject: Subject, clip: tuple[Real, Real]) -> Interval:
+def _asked(subject: Subject, clip: tuple[Real, Real]) -> ClipInterval:
     """Return a public interval within the declared bounds."""
     if len(clip) != 2:
         raise RangeError(f"clip takes two numbers, (lower, upper), got {len(clip)}")
@@ -344,11 +316,11 @@ def _asked(subject: Subject, clip: tuple[Real, Real]) -> Interval:
         raise RangeError(f"clip=({clip[0]}, {clip[1]}) lies outside the declared bounds; no value could be in it")
     if max(abs(low), abs(high)) > FARTHEST:
         raise RangeError("clip must lie within 2**500 (about 3e150) of 0; change the unit of the column")
-    return Interval(lower=low, upper=high)
+    return ClipInterval(lower=low, upper=high)
 
 
 def _trusted(centre: Centre, values: Prior | None, expected_rows: float | None, budget: Budget) -> bool:
-    """Return whether the predicted centre is taken as it is."""
+    """Return whether to take the predicted centre as it is."""
     if expected_rows is not None and not expected_rows >= 0:
         raise RangeError(f"expected_rows must be a number of at least 0, got {expected_rows}")
     if centre == "predicted" and values is None:
@@ -377,37 +349,3 @@ def _levels(side: Side, *, predicted: bool) -> tuple[Fraction, ...]:
     if side == "around":
         return (Fraction(1, 2),) if predicted else (Fraction(1, 4), Fraction(1, 2), Fraction(3, 4))
     return (Fraction(1, 4),) if side == "down" else (Fraction(3, 4),)
-
-
-def _location_grid(subject: Subject, side: Side) -> Outcomes:
-    """Return the grid of step A: that of the column, or of distances from 0."""
-    if side != "zero":
-        return subject.grid
-    if isinstance(subject.grid, Grid):
-        return Grid(resolution=subject.grid.resolution, first=0, last=CODE_LIMIT, snap=subject.grid.snap)
-    return FloatGrid(lowest=0.0)
-
-
-def _location_prior(subject: Subject, side: Side, location: float | None, scale: float | None) -> Prior:
-    """Return the prior of step A: of someone who knows the bounds only, nine tenths of it the prediction if any."""
-    lower, upper = (Fraction(0), None) if side == "zero" else (subject.lower, subject.upper)
-    if lower is not None and upper is not None and lower >= upper:
-        lower = upper = None
-    base = default_prior(Number("value", lower=lower, upper=upper))
-    if location is None or scale is None:
-        return base
-    around = abs(location) if side == "zero" else location
-    return hedge(Cauchy(around, scale), with_=base, weight=HEDGE)
-
-
-def location_prior(subject: Subject, values: Prior | None) -> Prior:
-    """Return the prior of quantiles of a subject: of its bounds, and of predicted values if there are any."""
-    location, scale = (None, None) if values is None else middle_and_spread(values)
-    return _location_prior(subject, "around", location, scale)
-
-
-def least_anchor(grid: Outcomes, centre: float) -> float:
-    """Return the least anchor of a radius: the step of the grid, on floats one relative to the centre."""
-    if isinstance(grid, Grid):
-        return float(grid.resolution)
-    return abs(centre) * 2.0**-40 or 2.0**-20

@@ -1,31 +1,40 @@
-"""`Count`: how many persons or rows there are in each group."""
+"""`Count` and `CountDistinct`: how many persons, rows or different labels there are in each group."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from itertools import product
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from sidelight.aggregates.bounded import Bounded
-from sidelight.aggregates.group_sums import group_counts
-from sidelight.aggregates.groups import Groups
+from sidelight.aggregates.counts import MAX_CELLS
+from sidelight.aggregates.group_sums import distinct_counts, group_counts
+from sidelight.aggregates.groups import Groups, declared_max_groups, groups_of
 from sidelight.errors import RangeError, SchemaError
 from sidelight.mechanisms.additive import in_int64
 from sidelight.noise import Source
 from sidelight.records import Schema, Table
+from sidelight.records.expressions import Expression
 from sidelight.session.query import Answer, SurePrepared
 from sidelight.summaries.count_centred import PreparedCentred, centred_noise, everybody_of, plain_noise
 from sidelight.summaries.count_rollup import prepare_rollup
-from sidelight.summaries.count_tables import Reading, check_noise, count_error, group_labels, table_of
-from sidelight.summaries.grouped import Grouped
+from sidelight.summaries.count_tables import (
+    CountReading,
+    PreparedGroupCounts,
+    bounded_counts,
+    bounded_words,
+    count_error,
+)
+from sidelight.summaries.grouped import Grouped, group_labels
+from sidelight.summaries.intervals import around
 from sidelight.summaries.label_tables import Prefer, prepare_labels
-from sidelight.summaries.noise_choice import Noise, choose_noise
-from sidelight.summaries.predicted import Group, read_prediction
+from sidelight.summaries.noise_choice import IntegerNoise, check_noise, choose_noise, noise_bound
+from sidelight.summaries.predicted import read_prediction
 
 #: What a prediction's table may call its counts, the best first.
 COUNT_NAMES = ("unbiased", "count")
+_DISTINCT_NAMES = ("unbiased", "distinct", "count")
 Counted = Literal["persons", "rows"]
 _LARGEST_WEIGHT = 1000
 
@@ -34,9 +43,9 @@ _LARGEST_WEIGHT = 1000
 class Count(Grouped):
     """Release how many persons, or rows, there are in each group.
 
-    The table has a row for each group. Read `count`: whole, not negative, drawn towards the prediction if there is one.
+    The table has a row for each group. Read `count`: whole, not negative, shrunk towards the prediction.
     Add up `unbiased`: cutting off at 0 makes many small counts too large. `low` and `high` hold the count of the
-    bounded table with the confidence, each group for itself. Groups by a `sl.Label` that are not `known` have no twin:
+    bounded table with the confidence, each group separately. Groups by a `sl.Label` that are not `known` have no twin:
     a count that had to pass a threshold is too high on average.
 
     Guarantee: the price, for adding or removing a row, or a person where the schema declares a `PersonId`. It does not
@@ -57,15 +66,15 @@ class Count(Grouped):
         of: "persons" counts everybody once in each group, "rows" counts rows; persons where the schema has them.
         rollup: Whether to add all totals over the columns of `by`, labelled "all", measured by themselves and made to
             agree with the cells.
-        known: Of a column of labels that nobody declared (`sl.Label`): those that are public, or an earlier release
+        known: Of a column of undeclared labels (`sl.Label`): those that are public, or an earlier release
             that published them. They always appear; others need `delta`, and appear above a threshold.
         leaf_weight: Of a rollup: how much more the cells count than each of the totals when the price is shared; 2
             gives cells less noise and totals more.
         population: Whether intervals are for the expected count of the population that rows are a sample of: wider by
             a Poisson error.
-        prefer: What a price with delta goes for where a person has three labels or more that nobody declared: "labels"
+        prefer: Which noise a price with delta buys where a person has three undeclared labels or more: "labels"
             takes the noise with the lower threshold, "count" the one with the smaller noise in each count.
-        per_cell_cap: So many standard deviations the prediction moves a cell at most, to defend each cell by itself.
+        per_cell_cap: The most that the prediction moves a cell, in standard deviations, to defend each cell by itself.
 
     >>> import sidelight as sl
     >>> people = sl.Table(
@@ -89,14 +98,10 @@ class Count(Grouped):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.of not in (None, "persons", "rows"):
-            raise RangeError(f"of must be 'persons' or 'rows', got {self.of!r}")
         if self.leaf_weight is not None and not (self.rollup and 0 < self.leaf_weight <= _LARGEST_WEIGHT):
             raise RangeError(
                 f"leaf_weight is for rollup=True, above 0 and at most {_LARGEST_WEIGHT}, got {self.leaf_weight}"
             )
-        if self.prefer not in ("labels", "count"):
-            raise RangeError(f"prefer must be 'labels' or 'count', got {self.prefer!r}")
         if self.of == "persons" and self.max_rows_per_group is not None:
             raise RangeError("max_rows_per_group is for counts of rows: a person counts once in a group; leave it out")
 
@@ -105,12 +110,9 @@ class Count(Grouped):
         counted = self.counted(schema)
         groups = self.groups(schema, per_group=1 if counted == "persons" else None)
         reading = self.reading()
-        rest = read_as(reading)
         if self.rollup:
             weight = self.leaf_weight
-            return prepare_rollup(
-                self, groups, reading, kind=self.kind_name, counted=counted, leaf_weight=weight, **rest
-            )
+            return prepare_rollup(self, groups, reading, kind=self.kind_name, counted=counted, leaf_weight=weight)
         if groups.label is not None:
             return prepare_labels(
                 self,
@@ -121,13 +123,17 @@ class Count(Grouped):
                 counted=counted,
                 known=self.known,
                 prefer=self.prefer,
-                **rest,
             )
         if self.prefer != "labels":
-            raise SchemaError("prefer= is for labels that nobody declared; by names declared ones; leave it out")
+            raise SchemaError("prefer= is for undeclared labels; by names declared ones; leave it out")
         if self.known is not None:
-            raise SchemaError("known= is for labels that nobody declared; by names declared ones, which all are known")
+            raise SchemaError("known= is for undeclared labels; by names declared ones, which all are known")
         return prepare_counts(self, groups, reading, kind=self.kind_name, counted=counted)
+
+    def _count_by(self, *axes: str | Expression) -> Count:
+        """Return the count with the same parameters by other groups."""
+        shared = {each.name: getattr(self, each.name) for each in fields(Count)}
+        return Count(**{**shared, "by": axes})
 
     def counted(self, schema: Schema) -> Counted:
         """Return what is counted under this schema: persons if it declares them, unless rows were asked for."""
@@ -137,10 +143,10 @@ class Count(Grouped):
             return self.of
         return "persons" if schema.person is not None and self.max_rows_per_group is None else "rows"
 
-    def reading(self) -> Reading:
-        """Return how the noisy counts will be read, with the prediction checked as far as it can be."""
+    def reading(self) -> CountReading:
+        """Return the settings of the table, with the prediction checked as far as it can be."""
         predicted = read_prediction(self.prediction, keys=self.keys, names=COUNT_NAMES)
-        return Reading(
+        return CountReading(
             prediction=predicted,
             per_cell_cap=self.per_cell_cap,
             confidence=self.confidence,
@@ -149,41 +155,30 @@ class Count(Grouped):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class PreparedCounts(SurePrepared):
+class PreparedCounts(PreparedGroupCounts):
     """Counts of declared groups, ready to run."""
 
-    groups: Groups
-    cells: tuple[Group, ...]
-    keys: tuple[str, ...]
-    noise: Noise
-    reading: Reading
-    counted: str
-
-    @property
-    def adds_up(self) -> bool:
-        """Whether rows are only added up."""
-        return self.groups.label is None
+    noise: IntegerNoise
 
     def run(self, table: Table, source: Source) -> Answer:
-        """Count, add noise, and make the numbers readable."""
+        """Count, add noise, and make the table."""
         exact = group_counts(table, self.groups, norm=self.noise.norm)
         noisy = in_int64(self.noise.on(exact).release(source)).reshape(-1)
-        columns = self.reading.columns(noisy, self.cells, self.noise, source)
-        return Answer(value=table_of(self.keys, self.cells, columns, of=self.counted, **self.groups.notes))
+        return self.answer(self.reading.columns(noisy, self.cells, self.noise, source))
 
 
 def prepare_counts(
-    query: Grouped, groups: Groups, reading: Reading, *, kind: str, counted: str, **more: Any
+    query: Grouped, groups: Groups, reading: CountReading, *, kind: str, counted: str, **more: Any
 ) -> PreparedCounts | PreparedCentred:
     """Fix noise, claims and error of counts of declared groups: centred where that has less noise.
 
     Args:
-        query: The price, and what the ledger says.
+        query: The price and the request.
         groups: The checked groups.
-        reading: How the noisy counts are read.
+        reading: The settings of the table.
         kind: The kind of the query.
         counted: "persons" or "rows".
-        more: What the query's request adds.
+        more: Further entries of the request.
     """
     noise = check_noise(choose_noise(groups.norms, **query.price, noise=query.noise))
     cells = tuple(product(*groups.keys))
@@ -191,53 +186,144 @@ def prepare_counts(
         reading.prediction.check(cells)
     centred = centred_noise(query, groups, noise)
     if centred is not None:
-        return PreparedCentred(
-            claims=centred.claims(neighbours=groups.norms.neighbours, unit=groups.unit),
-            request=query.request(kind, of=counted, centre=f"{centred.steps}/64", **more, **read_as(reading)),
-            labels=group_labels(cells, "count"),
-            prediction=None if reading.prediction is None else reading.prediction.description,
-            error=count_error(plain_noise(centred), len(cells), unit=counted, assumption=bounded_words(groups)),
+        more = {"centre": f"{centred.steps}/64", **more}
+    of_table = noise if centred is None else plain_noise(centred)
+    shared: dict[str, Any] = {
+        "request": query.request(kind, of=counted, **more, **reading.request),
+        "labels": group_labels(cells, "count"),
+        "prediction": reading.described,
+        "error": count_error(of_table, len(cells), unit=counted, assumption=bounded_words(groups)),
+        "groups": groups,
+        "cells": cells,
+        "keys": query.keys,
+        "reading": reading,
+        "counted": counted,
+    }
+    if centred is not None:
+        claims = centred.claims(neighbours=groups.norms.neighbours, unit=groups.unit)
+        return PreparedCentred(claims=claims, everybody=everybody_of(groups), plan=centred, **shared)
+    return PreparedCounts(claims=noise.on(bounded_counts(groups, noise)).claims, noise=noise, **shared)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CountDistinct(Grouped):
+    """Release how many different persons, or different labels, there are in each group.
+
+    Labels may be undeclared (`sl.Label`): their number is released, not the labels.
+
+    Guarantee: the price, for adding or removing a row, or a person where the schema declares a `PersonId`. Equal labels
+    of a person in a group are one, and at most `max_rows_per_group` of them count.
+
+    Accuracy: `noise_sd`, which grows with the labels that one person may add.
+
+    Args:
+        column: The labels that are counted: a column, or a derived label.
+        persons: True to count persons instead; then there is no column.
+        by: Columns or derived labels whose cells are the groups, all declared.
+        where, epsilon, delta, rho, mu, noise, confidence, prediction: As for `Count`.
+        max_groups: In how many groups a person counts at most; without `by` how many labels of a person count.
+        max_rows_per_group: How many labels of a person count in one group at most.
+
+    >>> import sidelight as sl
+    >>> visits = sl.Table(
+    ...     {"id": ["a", "a", "b"] * 100, "drug": ["x", "y", "y"] * 100},
+    ...     schema=[sl.PersonId("id", max_rows=5), sl.Label("drug")],
+    ... )
+    >>> sl.CountDistinct("drug", max_groups=2, epsilon=1).release(visits).value.columns
+    ('distinct', 'unbiased', 'noise_sd', 'low', 'high')
+    """
+
+    column: str | Expression | None = field(default=None, kw_only=False)
+    persons: bool = False
+    kind_name: ClassVar[str] = "count_distinct"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not isinstance(self.persons, bool) or self.persons == (self.column is not None):
+            raise RangeError("count either the labels of a column, sl.CountDistinct('drug', ...), or persons=True")
+
+    def prepare(self, schema: Schema) -> SurePrepared:
+        """Check column, groups, limits and price against a schema; no row is read."""
+        groups = self.groups(schema, per_group=1 if self.persons else self._labels_of_a_person(schema))
+        if groups.label is not None:
+            raise SchemaError("distinct labels are counted in groups of declared labels; take the Label out of by")
+        most = self._most(schema, groups)
+        noise = check_noise(choose_noise(groups.norms, **self.price, noise=self.noise))
+        cells = tuple(product(*groups.keys))
+        predicted = read_prediction(self.prediction, keys=self.keys, names=_DISTINCT_NAMES)
+        if predicted is not None:
+            predicted.check(cells)
+        reading = CountReading(prediction=predicted, confidence=self.confidence)
+        distinct = "persons" if self.persons else str(self.column)
+        return PreparedDistinct(
+            claims=noise.on(bounded_counts(groups, noise)).claims,
+            request=self.request(self.kind_name, distinct=distinct, **reading.request),
+            labels=group_labels(cells, "distinct"),
+            prediction=reading.described,
+            error=count_error(
+                noise, len(cells), unit="persons" if self.persons else "labels", assumption=bounded_words(groups)
+            ),
             groups=groups,
-            everybody=everybody_of(groups),
-            plan=centred,
+            column=self.column,
             cells=cells,
-            keys=query.keys,
+            keys=self.keys,
+            noise=noise,
             reading=reading,
-            counted=counted,
+            counted=None,
+            most=most,
         )
-    return PreparedCounts(
-        claims=noise.on(no_rows(groups, noise)).claims,
-        request=query.request(kind, of=counted, **more, **read_as(reading)),
-        labels=group_labels(cells, "count"),
-        prediction=None if reading.prediction is None else reading.prediction.description,
-        error=count_error(noise, len(cells), unit=counted, assumption=bounded_words(groups)),
-        groups=groups,
-        cells=cells,
-        keys=query.keys,
-        noise=noise,
-        reading=reading,
-        counted=counted,
-    )
+
+    def _labels_of_a_person(self, schema: Schema) -> int | None:
+        if not self.by and self.max_groups is not None:
+            return self.max_groups
+        assert self.column is not None
+        return declared_max_groups(schema, self.column)
+
+    def _most(self, schema: Schema, groups: Groups) -> int | None:
+        """Check the column now, and return how many labels it has if they are declared."""
+        if self.persons:
+            if schema.person is None:
+                raise SchemaError("persons=True needs a PersonId in the schema; declare one, or ask sl.Count")
+            return None
+        assert self.column is not None
+        inner = groups_of(schema, by=self.column, max_groups=1)
+        if groups.cells * inner.cells > MAX_CELLS:
+            raise RangeError(f"{groups.cells} groups of {inner.cells} labels are more than the {MAX_CELLS} that fit")
+        return inner.cells if inner.label is None else None
 
 
-def no_rows(groups: Groups, noise: Noise) -> Bounded:
-    """Return the counts of no rows: all that is public about the counts of any."""
-    norms = groups.norms
-    zeros = np.zeros(groups.shape, np.int64) if groups.shape else 0
-    return Bounded(zeros, norms.sensitivity(noise.norm), noise.norm, norms.neighbours, groups.unit)
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PreparedDistinct(PreparedGroupCounts):
+    """Counts of distinct persons or labels, ready to run."""
 
+    column: str | Expression | None
+    noise: IntegerNoise
+    most: int | None
 
-def read_as(reading: Reading) -> dict[str, str]:
-    """Return what the ledger says about how counts are read: the digest of a prediction, and the cap."""
-    told = {} if reading.prediction is None else {"prediction": str(reading.prediction.description["sha256"])}
-    told = told if not reading.population else {**told, "population": "yes"}
-    return told if reading.per_cell_cap is None else {**told, "per_cell_cap": str(reading.per_cell_cap)}
+    @property
+    def adds_up(self) -> bool:
+        """Whether the query is additive over rows."""
+        return self.column is None or groups_of(self.groups.schema, by=self.column, max_groups=1).label is None
 
+    def run(self, table: Table, source: Source) -> Answer:
+        """Count, add noise, and round each group by itself: distinct counts are not additive over groups."""
+        norm = self.noise.norm
+        if self.column is None:
+            exact = group_counts(table, self.groups, norm=norm)
+        else:
+            exact = distinct_counts(table, self.groups, self.column, norm=norm)
+        noisy = in_int64(self.noise.on(exact).release(source)).reshape(-1)
+        shrunk = self.reading.shrunk(noisy, self.cells, variance=self.noise.variance)
+        ends = around(noisy, noise_bound(self.noise, self.reading.confidence))
 
-def bounded_words(groups: Groups) -> str:
-    """Return the public condition under which an error is that of the whole table: nobody's rows were left out."""
-    if groups.schema.person is None:
-        return "rows are read as declared"
-    norms = groups.norms
-    within = f"in at most {norms.groups} group(s), {norms.per_group} row(s) in each, {norms.rows} in all"
-    return "each person counts once" if norms.total == 1 else f"each person counts {within}"
+        def within(values: Any) -> Any:
+            return np.clip(np.floor(np.asarray(values) + 0.5), 0, self.most).astype(np.int64)
+
+        columns = {
+            "distinct": within(shrunk),
+            "unbiased": noisy,
+            "noise_sd": np.full(len(self.cells), self.noise.sd),
+            "low": within(ends.low),
+            "high": within(ends.high),
+        }
+        return self.answer(columns)

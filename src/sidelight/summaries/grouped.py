@@ -1,9 +1,9 @@
-"""What every statistic by group is asked with: groups, a condition, a price, and limits of what one person adds."""
+"""The parameters of every statistic by group, and whether an earlier release is a compatible prediction of it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, cast
 
 import numpy as np
@@ -21,16 +21,26 @@ from sidelight.release import Release
 from sidelight.session import release_once
 from sidelight.session.query import SureArrayQuery
 from sidelight.summaries.noise_choice import choose_noise
-from sidelight.summaries.same_thing import check_same_thing, of_statement
+from sidelight.summaries.predicted import Group, Predicted
 
 NoiseKind = Literal["auto", "laplace", "gaussian"]
-#: Parameters of the queries that are True or False: "no", or a number of people, would count as True.
+#: Parameters that must be True or False: "no", or a number of people, would count as True.
 _FLAGS = ("pull", "population", "rollup", "persons")
+#: Parameters with closed choices.
+_CHOICES: dict[str, tuple[Any, ...]] = {
+    "noise": ("auto", "laplace", "gaussian"),
+    "of": (None, "persons", "rows"),
+    "prefer": ("labels", "count"),
+    "outside": ("keep", "drop"),
+    "route": ("auto", "histogram", "peeling"),
+    "per": ("auto", "row", "person"),
+    "ddof": (0, 1),
+}
 _NOISE = ("noise_sd", "low", "high")
 _COUNTED = ("count", "count_unbiased", "supported", "known")
 _COUNT_ENDS = ("count_low", "count_high")
 _MEAN = ("mean", "mean_low", "mean_high")
-#: The columns that tables of each kind have beside their keys, some of them only with some parameters.
+#: The number columns of each kind of table, some of them only with some parameters.
 TABLE_COLUMNS: dict[str, tuple[str, ...]] = {
     "count": ("count", "unbiased", *_NOISE, "known"),
     "histogram": ("count", "unbiased", *_NOISE),
@@ -44,21 +54,17 @@ TABLE_COLUMNS: dict[str, tuple[str, ...]] = {
     "summary": ("mean", "sd", "q25", "q50", "q75", *_NOISE, *_COUNTED),
 }
 
+#: Other kinds that predict a kind.
+_ALSO: dict[str, tuple[str, ...]] = {"top_k": ("count",), "count": ("top_k",)}
+#: The column of a table that holds the number of a kind, where a statement asks it and a table predicts it.
+_NUMBERS = {"count": "count", "sum": "sum", "mean": "mean", "proportion": "proportion"}
+#: What must be the same where both say it, and how a message words it.
+_SAME = {"of": "of {}", "per": "per {}", "distinct": "of different {}"}
+
 
 @dataclass(frozen=True, kw_only=True)
 class Grouped:
-    """The parameters that statistics by group share; each query adds its own.
-
-    Args:
-        by: Columns or derived labels whose cells are the groups: "job", ["job", "sex"], `sl.col("age").cut([18, 65])`.
-        where: A condition on declared columns that rows must pass: `sl.col("age") >= 18`, or its text.
-        epsilon, delta, rho, mu: The price: exactly one of epsilon, epsilon with delta, rho, and mu.
-        max_groups: In how many groups a person counts at most.
-        max_rows_per_group: How many rows of a person count in one group at most.
-        noise: "laplace" or "gaussian" to insist on one; "auto" takes the smaller.
-        confidence: Of the intervals.
-        prediction: What is known beforehand: a table of groups, an earlier release, or what the query says.
-    """
+    """The parameters that statistics by group share; each query documents them with its own."""
 
     by: str | Expression | Sequence[str | Expression] = ()
     where: Expression | str | None = field(default=None, compare=False)
@@ -86,8 +92,10 @@ class Grouped:
         kind = str(getattr(self, "kind_name", getattr(self, "kind", "")))
         found = of_statement(self.prediction, kind=kind, by=self.keys, column=getattr(self, "column", None))
         object.__setattr__(self, "prediction", found or self.prediction)
-        if self.noise not in ("auto", "laplace", "gaussian"):
-            raise RangeError(f"noise must be 'auto', 'laplace' or 'gaussian', got {self.noise!r}")
+        for name, choices in _CHOICES.items():
+            if getattr(self, name, choices[0]) not in choices:
+                *first, last = (repr(choice) for choice in choices if choice is not None)
+                raise RangeError(f"{name} must be {', '.join(first)} or {last}, got {getattr(self, name)!r}")
         for name in _FLAGS:
             if not isinstance(getattr(self, name, False), (bool, np.bool_)):
                 raise RangeError(f"{name} is True or False, got {getattr(self, name)!r}")
@@ -100,13 +108,22 @@ class Grouped:
         return {"epsilon": self.epsilon, "delta": self.delta, "rho": self.rho, "mu": self.mu}
 
     @property
+    def axes(self) -> tuple[str | Expression, ...]:
+        """The columns and derived labels of `by`."""
+        return cast("tuple[str | Expression, ...]", self.by)
+
+    @property
+    def condition(self) -> Expression | None:
+        """The condition `where`."""
+        return cast("Expression | None", self.where)
+
+    @property
     def keys(self) -> tuple[str, ...]:
         """The names of the key columns of the table that comes out."""
-        assert isinstance(self.by, tuple)
-        return tuple(str(each) for each in self.by)
+        return tuple(str(each) for each in self.axes)
 
     def table_columns(self, kind: str) -> tuple[str, ...]:
-        """Return the columns that the table that comes out has beside its keys, or may have by this kind of query."""
+        """Return the number columns that the table may have."""
         return TABLE_COLUMNS[kind]
 
     def groups(self, schema: Schema, *, totals: bool = False, per_group: int | None = None) -> Groups:
@@ -115,34 +132,36 @@ class Grouped:
         Args:
             schema: The public declarations.
             totals: One record for each person and group.
-            per_group: What `max_rows_per_group` is if the user did not say: 1 counts persons.
+            per_group: The default of `max_rows_per_group`: 1 counts persons.
         """
         self._check_names(schema)
         limit = self.max_rows_per_group if self.max_rows_per_group is not None else per_group
         if schema.rows_per_unit > 1 or totals:
             self._check_max_groups(schema)
         self._check_persons(schema)
-        where = self.where
-        assert where is None or isinstance(where, Expression)
         return groups_of(
-            schema, by=self.by, where=where, max_groups=self.max_groups, max_rows_per_group=limit, totals=totals
+            schema,
+            by=self.axes,
+            where=self.condition,
+            max_groups=self.max_groups,
+            max_rows_per_group=limit,
+            totals=totals,
         )
 
     def _check_names(self, schema: Schema) -> None:
         """Refuse a misspelt column before anything else is asked about it."""
         known = [column.name for column in schema.columns]
-        assert isinstance(self.by, tuple)
         subject = getattr(self, "column", None)
         subjects = subject if isinstance(subject, (list, tuple)) else [subject]
-        for each in (*self.by, *subjects, self.where):
+        for each in (*self.axes, *subjects, self.where):
             if isinstance(each, str) and each not in known:
-                each = Named(each) if each.isidentifier() or each in self.by else parse_expression(each)
+                each = Named(each) if each.isidentifier() or each in self.axes else parse_expression(each)
             for name in each.columns if isinstance(each, Expression) else ():
                 if name not in known:
                     raise SchemaError(f"column {name!r} is not declared; {nearest(name, known)}")
 
     def _check_persons(self, schema: Schema) -> None:
-        """Refuse limits of persons where every row is a unit of its own: they would do nothing, without a word."""
+        """Refuse limits of persons where every row is its own unit: they would have no effect."""
         for name in ("max_groups", "max_rows_per_group"):
             if getattr(self, name) is not None and schema.person is None:
                 raise SchemaError(
@@ -151,29 +170,24 @@ class Grouped:
                 )
 
     def _check_max_groups(self, schema: Schema) -> None:
-        """Refuse a missing `max_groups` and say what it means, with the noise for 1, 2 and all groups."""
+        """Refuse a missing `max_groups`, with the noise for 1, 2 and all groups."""
         if not self.by or schema.person is None or self.max_groups is not None:
             return
         if declared_max_groups(schema, self.by) is not None:
             return
         rows = schema.rows_per_unit
-        told = "; ".join(f"{groups}: {self._noise_for(groups)}" for groups in dict.fromkeys((1, min(2, rows), rows)))
+        noises = "; ".join(f"{groups}: {self._noise_for(groups)}" for groups in dict.fromkeys((1, min(2, rows), rows)))
         raise SchemaError(
             f"in how many groups does one person count? A person may have {rows} rows, and noise grows with max_groups "
-            f"(standard deviation of a count of persons at max_groups = {told}). Write max_groups=..., a small number "
-            "that holds most people's groups; where it is a fact, declare sl.Category(..., per_person=1)"
+            f"(standard deviation of a count of persons at max_groups = {noises}). Write max_groups=..., a small "
+            "number that holds most people's groups; where it is a fact, declare sl.Category(..., per_person=1)"
         )
 
     def _noise_for(self, groups: int) -> str:
         return f"{choose_noise(persons_in(groups), **self.price, noise=self.noise).sd:.3g}"
 
     def request(self, kind: str, **more: Any) -> dict[str, Any]:
-        """Return what the ledger says was asked: texts only, no two different queries the same.
-
-        Args:
-            kind: The kind of the query.
-            more: What the query adds; None is left out.
-        """
+        """Return the request for the ledger: texts only, unique to the query; None values are left out."""
         check_keys(self.keys, self.table_columns(kind))
         price = {
             name: decimal_text(exact(amount, name=name)) for name, amount in self.price.items() if amount is not None
@@ -192,7 +206,7 @@ class Grouped:
             "noise": self.noise,
             "confidence": str(self.confidence),
         }
-        check_same_thing(self.prediction, asked)
+        check_compatible(self.prediction, asked)
         return asked
 
     def declare(self) -> Number:
@@ -203,3 +217,75 @@ class Grouped:
         """Release from a table with exactly this query's budget and no ledger."""
         outcome: Release[GroupTable] = release_once(cast("SureArrayQuery", self), data)  # subclasses have `prepare`
         return outcome
+
+
+def group_labels(groups: Sequence[Group], name: str) -> tuple[str, ...]:
+    """Return the names of a release's entries: its groups, or the statistic where all rows are one group."""
+    return tuple(" / ".join(group) if group else name for group in groups)
+
+
+def check_compatible(prediction: Any, asked: Mapping[str, Any]) -> None:
+    """Refuse an earlier release of another statistic as a prediction: counts are no means, persons are no rows.
+
+    A release says by its own request what it is; a bare table does not, and passes.
+
+    Args:
+        prediction: What the user gave: a release, `Predicted` of one, several, or one for each column.
+        asked: The request of the query: its kind, `by`, `column` and so on.
+    """
+    if isinstance(prediction, Predicted):
+        check_compatible(prediction.table, asked)
+    elif isinstance(prediction, Release):
+        _check(prediction.query, asked)
+    elif isinstance(prediction, (list, tuple)):
+        for each in prediction:
+            check_compatible(each, asked)
+    elif isinstance(prediction, Mapping) and isinstance(asked.get("column"), list):
+        for column, each in prediction.items():
+            check_compatible(each, {**asked, "column": str(column)})
+
+
+def of_statement(prediction: Any, *, kind: str, by: Sequence[str], column: Any) -> Any:
+    """Return the number of an earlier SQL release that a query asks, as its own release; None if it has none."""
+    if isinstance(prediction, Predicted):
+        found = of_statement(prediction.table, kind=kind, by=by, column=column)
+        return None if found is None else replace(prediction, table=found)
+    if not isinstance(prediction, Release) or prediction.kind != "sql" or not isinstance(prediction.value, GroupTable):
+        return None
+    wanted, table = _NUMBERS.get(kind), prediction.value
+    for name, part, number in prediction.query.get("numbers", ()):
+        asked = prediction.query["queries"][int(part)]
+        same = number == wanted and {*_listed(asked.get("by"))} == {*by}
+        if same and (column is None or str(column) == str(asked.get("column"))):
+            value = GroupTable(keys=table.keys_of_groups, groups=table.groups, columns={number: table[name]})
+            of = {"of": asked.get("of", "rows")} if kind == "count" else {}
+            query = {key: asked[key] for key in ("by", "column") if key in asked}
+            return replace(prediction, value=value, query={"kind": kind, **query, **of})
+    return None
+
+
+def _check(earlier: Mapping[str, Any], asked: Mapping[str, Any]) -> None:
+    same_kind = earlier.get("kind") == asked["kind"]
+    fits = same_kind or earlier.get("kind") in _ALSO.get(asked["kind"], ())
+    fits &= {*_listed(earlier.get("by"))} == {*_listed(asked.get("by"))}
+    if same_kind:
+        fits &= {*_listed(asked.get("column"))} <= {*_listed(earlier.get("column"))}
+    fits &= all(earlier[key] == asked[key] for key in _SAME if key in earlier and key in asked)
+    if not fits:
+        raise RangeError(
+            f"the prediction is an earlier release of another statistic, {_words(earlier)}, and this query asks "
+            f"{_words(asked)}; predict it by a release of the same, or pass release.value to use its table anyway"
+        )
+
+
+def _listed(given: Any) -> Sequence[str]:
+    return () if given is None else (given,) if isinstance(given, str) else tuple(given)
+
+
+def _words(request: Mapping[str, Any]) -> str:
+    kind = str(request.get("kind")).replace("_", " ")
+    column = ", ".join(_listed(request.get("column")))
+    words = [f"{kind} of {column}" if column else kind]
+    words += [form.format(request[key]) for key, form in _SAME.items() if key in request]
+    by = ", ".join(_listed(request.get("by")))
+    return " ".join([*words, f"by {by}" if by else "of all rows"])

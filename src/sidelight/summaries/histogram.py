@@ -1,23 +1,43 @@
-"""`Histogram`: how many persons or rows have a number in each of some public bins."""
+"""`Histogram`: how many persons or rows have a number in each of some bins, public or found privately."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from fractions import Fraction
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import Any, ClassVar, Literal
 
+from sidelight.aggregates.collect_ranks import collect_ranks
+from sidelight.aggregates.group_sums import group_counts
+from sidelight.aggregates.groups import Groups, groups_of
 from sidelight.errors import RangeError, SchemaError
+from sidelight.grid import Outcomes
+from sidelight.guarantees import Claims, Person, Row
+from sidelight.mechanisms.additive import in_int64
+from sidelight.mechanisms.budget import Budget, together
+from sidelight.noise import Source
 from sidelight.predictions import Prior, is_prior, own_prior
-from sidelight.records import Number, Schema
+from sidelight.predictions.compiled import CompiledPrior
+from sidelight.quantiles.descend import descend
+from sidelight.quantiles.outcomes import default_prior, outcome_grid
+from sidelight.quantiles.tree import QuantileTree, quantile_tree
+from sidelight.records import Number, Schema, Table
 from sidelight.records.expressions import Expression, col
-from sidelight.session.query import SurePrepared
-from sidelight.summaries.count import Count, prepare_counts, read_as
-from sidelight.summaries.private_bins import USUAL_BINS, prepare_private_bins
+from sidelight.session.query import Answer, SurePrepared
+from sidelight.summaries.count import Count, prepare_counts
+from sidelight.summaries.count_tables import CountReading, bounded_counts, table_of
+from sidelight.summaries.grouped import Grouped, group_labels
+from sidelight.summaries.measurement import mu_of
+from sidelight.summaries.noise_choice import IntegerNoise, check_noise, choose_noise
 
+#: How many bins there are by default.
+_USUAL_BINS = 10
 _MOST_BINS = 100_000
+_MOST_PRIVATE_BINS = 1000
+#: The share of the budget for private edges.
+_EDGES_SHARE = Fraction(3, 10)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,19 +59,13 @@ class Histogram(Count):
         outside: What becomes of numbers beyond the first and last edge: "keep" has two end bins for them, "drop" has
             none. Bins of equal width reach from bound to bound and need neither.
         by: Further columns or derived labels: a histogram for each of their cells.
-        where: A condition on declared columns that rows must pass: `sl.col("age") >= 18`, or its text.
-        epsilon, delta, rho, mu: The price: exactly one of epsilon, epsilon with delta, rho, and mu.
+        where, epsilon, delta, rho, mu, noise, confidence, of, population, per_cell_cap: As for `Count`.
         max_groups: In how many bins a person counts at most.
         max_rows_per_group: How many rows of a person count in one bin at most; only for rows.
-        noise: "laplace" or "gaussian" to insist on one; "auto" takes the smaller.
-        confidence: Of the intervals.
         prediction: What the counts are expected to be: a release, a frame or a mapping by bin, or `sl.Predicted`; or a
             list of several.
-        of: "persons" counts everybody once in each bin, "rows" counts rows; persons where the schema has them.
         rollup: Stays False: add up `unbiased` counts of bins.
         known, prefer, leaf_weight: Stay as they are: bins are public.
-        population: Whether intervals are for the population that rows are a sample of.
-        per_cell_cap: So many standard deviations the prediction moves a cell at most, to defend each cell by itself.
 
     >>> import sidelight as sl
     >>> people = sl.Table(
@@ -75,9 +89,7 @@ class Histogram(Count):
             )
         if self.rollup or self.known is not None or self.prefer != "labels":
             raise RangeError("a histogram has public bins and no totals: leave known, prefer and rollup out")
-        if self.outside not in ("keep", "drop"):
-            raise RangeError(f"outside must be 'keep' or 'drop', got {self.outside!r}")
-        given: Any = (self.bins, USUAL_BINS) if is_prior(self.bins) else self.bins
+        given: Any = (self.bins, _USUAL_BINS) if is_prior(self.bins) else self.bins
         named = isinstance(given, str) and given == "private"
         if not named and (isinstance(given, (str, bool)) or not isinstance(given, (int, Iterable))):
             raise RangeError(
@@ -96,7 +108,7 @@ class Histogram(Count):
     def private_bins(self) -> int | None:
         """How many bins are found privately; None where they are public."""
         if isinstance(self.bins, str):
-            return USUAL_BINS
+            return _USUAL_BINS
         if isinstance(self.bins, tuple) and len(self.bins) == 2 and self.bins[0] == "private":
             found: int = self.bins[1]
             return found
@@ -117,27 +129,16 @@ class Histogram(Count):
 
     def prepare(self, schema: Schema) -> SurePrepared:
         """Check bins, groups, price and prediction against a schema; no row is read."""
-        assert isinstance(self.by, tuple)
         if self.private_bins is not None:
-            counted = self.counted(schema)
+            counted, bins = self.counted(schema), self.private_bins
             return prepare_private_bins(
-                self,
-                schema,
-                self.column,
-                self.private_bins,
-                self.reading(),
-                kind=self.kind_name,
-                counted=counted,
-                **read_as(self.reading()),
+                self, schema, self.column, bins, self.reading(), kind=self.kind_name, counted=counted
             )
-        shared = {each.name: getattr(self, each.name) for each in fields(Count)}
-        count = Count(**{**shared, "by": (*self.by, self.cut(schema))})
+        count = self._count_by(*self.axes, self.cut(schema))
         counted = self.counted(schema)
         groups = count.groups(schema, per_group=1 if counted == "persons" else None)
         if groups.label is not None:
-            raise SchemaError(
-                "a histogram by labels that nobody declared is not there; ask sl.Count with the bins in by"
-            )
+            raise SchemaError("a histogram by undeclared labels is not supported; ask sl.Count with the bins in by")
         edges = {"column": self.column, "bins": str(self.cut(schema))}
         return prepare_counts(self, groups, self.reading(), kind=self.kind_name, counted=counted, **edges)
 
@@ -185,3 +186,124 @@ class Histogram(Count):
         if not kept:
             raise RangeError("the predicted values leave one bin only; give public edges, or predict a wider spread")
         return kept
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PreparedPrivateBins(SurePrepared):
+    """A histogram with private bins: edges at quantiles of all rows, then counts between the released edges.
+
+    Three tenths of the price find edges, the rest counts. Given the edges the bins are public, so both parts add up;
+    how far a unit moves the counts does not depend on where the edges lie (summaries proof page, section 2).
+    """
+
+    query: Grouped
+    schema: Schema
+    column: str
+    everybody: Groups  # the rows that count, in any bin
+    tree: QuantileTree  # of the edges, like grid and prior
+    grid: Outcomes
+    prior: CompiledPrior
+    noise: IntegerNoise
+    reading: CountReading
+    counted: str
+    per_group: int | None  # rows of a person that count in a bin
+
+    @property
+    def adds_up(self) -> bool:
+        """Whether the query is additive over rows."""
+        return self.everybody.label is None
+
+    def run(self, table: Table, source: Source) -> Answer:
+        """Find the edges, count between them, and make the table. Nothing about the rows raises."""
+        ranks = collect_ranks(table, self.column, self.grid, source, groups=self.everybody)
+        found = [self.grid.value(index) for index in descend(self.tree, ranks, priors=self.prior, source=source)]
+        # the shortest decimals of released numbers; equal ones are one edge
+        edges = sorted({Fraction(repr(float(value))) for value in found})
+        groups = _bins_of(self.query, self.schema, self.column, edges, self.per_group)
+        exact = group_counts(table, groups, norm=self.noise.norm)
+        noisy = in_int64(self.noise.on(exact).release(source)).reshape(-1)
+        cells = tuple(product(*groups.keys))
+        columns = self.reading.columns(noisy, cells, self.noise, source)
+        value = table_of(self.query.keys, cells, columns, of=self.counted, **groups.notes)
+        return Answer(value=value, labels=group_labels(cells, "count"))
+
+
+def prepare_private_bins(
+    query: Grouped, schema: Schema, column: str, bins: int, reading: CountReading, *, kind: str, counted: str
+) -> PreparedPrivateBins:
+    """Share the price between edges and counts, and fix noise and claims; public numbers only."""
+    if not 2 <= bins <= _MOST_PRIVATE_BINS:
+        raise RangeError(f"private bins are 2 to {_MOST_PRIVATE_BINS}, got {bins}")
+    if reading.prediction is not None:
+        raise RangeError("a prediction of bins needs bins that are known: give public edges, or leave it out")
+    number = schema.number(column)
+    per_group = 1 if counted == "persons" else query.max_rows_per_group
+    groups = _bins_of(query, schema, column, [Fraction(place) for place in range(bins - 1)], per_group)
+    if groups.label is not None:
+        raise SchemaError("private bins by undeclared labels are not supported; declare them as a Category")
+    everybody = groups_of(schema, where=query.condition, max_groups=1, max_rows_per_group=schema.rows_per_unit)
+    whole = choose_noise(groups.norms, **query.price, noise=query.noise)
+    budget = Budget.of(**query.price)
+    if whole.kind == "laplace":
+        assert whole.epsilon is not None
+        budget = Budget("epsilon", whole.epsilon)
+    noise = check_noise(whole.part(1 - _EDGES_SHARE, groups.norms))
+    levels = [Fraction(place, bins) for place in range(1, bins)]
+    tree, claims = _edges_tree(levels, budget.part(_EDGES_SHARE), everybody)
+    grid = outcome_grid(number)
+    return PreparedPrivateBins(
+        claims=together([(1, claims), (1, noise.on(bounded_counts(groups, noise)).claims)]),
+        request=query.request(kind, of=counted, column=column, bins=f"private {bins}", **reading.request),
+        query=query,
+        schema=schema,
+        column=column,
+        everybody=everybody,
+        tree=tree,
+        grid=grid,
+        prior=default_prior(number).compile(grid),
+        noise=noise,
+        reading=reading,
+        counted=counted,
+        per_group=per_group,
+    )
+
+
+def _bins_of(query: Grouped, schema: Schema, column: str, edges: list[Fraction], per_group: int | None) -> Groups:
+    """Return the groups of a query with the bins between these edges as the last axis."""
+    return groups_of(
+        schema,
+        by=(*query.axes, col(column).cut(edges)),
+        where=query.condition,
+        max_groups=query.max_groups,
+        max_rows_per_group=per_group,
+    )
+
+
+def _edges_tree(levels: list[Fraction], budget: Budget, groups: Groups) -> tuple[QuantileTree, Claims]:
+    """Return the tree of the edges that a budget buys, and what it costs: all rows of a unit lie in one tree."""
+    person = groups.schema.person
+    unit = Row() if person is None else Person(person.name, groups.norms.total)
+
+    def tree_of(epsilon: Fraction) -> QuantileTree:
+        return quantile_tree(levels, epsilon=epsilon, unit=unit)
+
+    if budget.is_pure:
+        tree = tree_of(budget.amount)
+        return tree, tree.claims.with_unit(groups.unit)
+    # the largest epsilon of a tree whose proven zCDP or GDP is within the budget
+    low, high = Fraction(0), Fraction(64)
+    for _ in range(30):
+        middle = (low + high) / 2
+        low, high = (middle, high) if _within(tree_of(middle).claims, budget) else (low, middle)
+    if low == 0:
+        raise RangeError("this price is too small to find bins; give public edges, or pay more")
+    tree = tree_of(low)
+    return tree, tree.claims.with_unit(groups.unit)
+
+
+def _within(claims: Claims, budget: Budget) -> bool:
+    if budget.kind == "rho":
+        zcdp = claims.zcdp()
+        return zcdp is not None and zcdp.rho <= budget.amount
+    gdp = claims.gdp()
+    return gdp is not None and gdp.mu <= mu_of(budget)

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sidelight.errors import RangeError
-from sidelight.summaries.laplace_sums import Part, laplace_sum_bound
+from sidelight.summaries.laplace_sums import LaplaceTerm, laplace_sum_bound
 
 Floats: TypeAlias = NDArray[np.float64]
 
@@ -162,15 +162,10 @@ def mean_from_pair(
 
 
 def pair_error(rows: float, *, scale: float, confidence: float = 0.95) -> float:
-    """Return how far the mean of so many rows is off at most, in widths of the interval, from a noisy pair.
+    """Return the error bound of the mean of n rows from a noisy pair, in widths of the interval.
 
     û - u = (z_A(1-u) - z_B·u)/n̂ (Theorem 5). The numerator exceeds its quantile at the worst u = 1, and n̂ falls below
-    n by more than its own, with probability β/2 each: the quotient of both holds with the confidence.
-
-    Args:
-        rows: n, of the group.
-        scale: Of the noise of A and B, in rows, with a code step for whole noise.
-        confidence: 1 - β.
+    n by more than its own, with probability β/2 each. `scale` is of A and B, in rows, with a code step for integers.
     """
     miss = 1 - confidence
     farthest = float(laplace_difference_quantile(1.0, confidence=1 - miss / 2)) * scale * _WIDENED
@@ -182,14 +177,9 @@ def pair_error(rows: float, *, scale: float, confidence: float = 0.95) -> float:
 def count_and_sum_error(
     rows: float, *, count_scale: float, sum_scale: float, rounding: float = 0.0, confidence: float = 0.95
 ) -> float:
-    """Return how far the mean of so many rows is off at most, in widths, from a noisy count and centred sum: |τ| = 1.
+    """Return the error bound of the mean of n rows from a noisy count and centred sum, in widths: |τ| = 1.
 
-    Args:
-        rows: n, of the group.
-        count_scale: Of the noise of n̂.
-        sum_scale: Of the noise of Σt.
-        rounding: What rounding the noise of Σt adds, one step of its grid.
-        confidence: Half of what is left of it for each of the two.
+    `rounding` is one step of the grid of the noise of Σt.
     """
     miss = 1 - confidence
     reach = normal_quantile(miss / 2) * math.hypot(count_scale, sum_scale) + 0.5 * (1 + rounding)
@@ -218,13 +208,10 @@ def mean_from_count_and_sum(
     {τ: |ŝ - τn̂| <= z√(σ_s² + τ²σ_n² + n̂·extra) + ½(|τ| + 1/M)}, s = Σe/M.
 
     Args:
-        count: n̂.
-        total: Σe.
+        count, total: n̂ and Σe.
         levels: M.
-        count_scale: Of the noise of n̂.
-        sum_scale: Of the noise of Σe.
-        lower: Of the interval of values.
-        upper: Of the interval of values.
+        count_scale, sum_scale: Of the noise of n̂ and of Σe.
+        lower, upper: Of the interval of values.
         confidence: Of each interval.
         sampling_variance: Of one value, in units of half the width; for the mean of a population. 0: of the table.
     """
@@ -277,16 +264,11 @@ def fieller(
 
 
 def pooled_bound(
-    parts: Sequence[Part], variance: float, *, laplace: bool, confidence: float = 0.95, cells: int = 1
+    parts: Sequence[LaplaceTerm], variance: float, *, laplace: bool, confidence: float = 0.95, cells: int = 1
 ) -> float:
-    """Return how far a value pooled by least squares is off at most, its noise being a weighted sum.
+    """Return the simultaneous error bound of values pooled by least squares, whose noise is a weighted sum.
 
-    Args:
-        parts: The sum; used for discrete Laplace noise, whose sums go further than normal ones.
-        variance: Of the sum; used for Gaussian noise, whose sums are Gaussian.
-        laplace: Which noise.
-        confidence: Of all cells together.
-        cells: How many values; dependent ones, too.
+    Laplace noise is bounded by the terms of the sum, Gaussian noise by its variance.
     """
     if laplace:
         return laplace_sum_bound(parts, miss=(1 - confidence) / cells)
@@ -322,7 +304,7 @@ def published_ends(values: ArrayLike, law: Tail, *, least: int, reach: float, co
         values: The published noisy counts y, each at least `least`.
         law: The noise.
         least: The smallest count that is published.
-        reach: How far noise goes for practical purposes: the cutoff, or 10 standard deviations.
+        reach: The cutoff of the noise, or 10 standard deviations.
         confidence: Given publication.
 
     >>> from sidelight.mechanisms.truncated_laplace import truncated_laplace

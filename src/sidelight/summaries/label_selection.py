@@ -1,8 +1,8 @@
-"""Labels that nobody declared: which of them are shown, by a threshold on persons, before anything is measured in them.
+"""Select undeclared labels by a threshold on persons, before anything is measured in them.
 
-Which labels occur is private. A new label is shown only if the noisy number of its units passes a threshold that a
+Which labels occur is private. A new label is released only if the noisy number of its units passes a threshold that a
 label of one unit almost never passes (summaries proof page, Theorems 10 and 11); labels that are public knowledge, or
-that an earlier release published, need none. Statistics of the shown groups are then paid for by themselves.
+that an earlier release published, need none. Statistics of the released groups are paid for separately.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ import hashlib
 import json
 import warnings
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from fractions import Fraction
 from itertools import product
 from math import prod
 from typing import Any, Literal
@@ -35,10 +36,11 @@ from sidelight.records.expressions import Expression, Named
 from sidelight.release import Release
 from sidelight.summaries.grouped import Grouped
 from sidelight.summaries.predicted import Group
-from sidelight.summaries.shares import SELECTION_SHARE
 
 Law = TruncatedLaplace | GaussianThreshold
-#: From so many groups a unit on Gaussian noise has the lower threshold.
+#: The share of the budget that finds undeclared labels; the rest measures in the released groups.
+SELECTION_SHARE = Fraction(1, 3)
+#: From this many groups per unit on Gaussian noise has the lower threshold.
 FIRST_GAUSSIAN = 3
 
 
@@ -51,32 +53,25 @@ def least_shown(law: Law | None) -> int:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class LabelSelection:
-    """Which groups are shown: the known ones always, new ones above the threshold of a law. All of it is public.
+    """The public rule by which groups are released: known ones always, new ones above the threshold of a law."""
 
-    Args:
-        persons: The groups with each person once in each: what the threshold is on.
-        law: Of the threshold; None where only known labels are shown.
-        known: The known groups, labels where `by` has them.
-        place: Where `by` has the label that nobody declared; inside it is last.
-    """
-
-    persons: Groups
-    law: Law | None
+    persons: Groups  # with each person once in each group: what the threshold is on
+    law: Law | None  # None where only known labels are released
     known: tuple[Group, ...]
-    place: int
+    place: int  # of the undeclared label in `by`; inside statistics it is last
 
     def exact(self, table: Table, groups: Groups) -> dict[Group, int]:
-        """Return exact counts of the groups that are there, keyed as the table is. Private."""
+        """Return exact counts of the groups that occur, keyed as the table is. Private."""
         statistics = group_statistics(table, groups)
         assert statistics.present is not None
         values = np.asarray(statistics.counts.value).tolist()
         return {self._outside(key): count for key, count in zip(statistics.present, values, strict=True)}
 
     def new(self, found: dict[Group, int], source: Source, *, known_too: bool = False) -> list[tuple[Group, int]]:
-        """Return the new groups that are shown, with their noisy numbers of units, by label.
+        """Return the new groups that pass, with their noisy numbers of units, sorted by label.
 
         Args:
-            found: The exact number of units in each group that is there (`exact` of `persons`).
+            found: The exact number of units in each group that occurs (`exact` of `persons`).
             source: Of the noise.
             known_too: Whether the known groups are counted with the same noise afterwards.
         """
@@ -91,13 +86,13 @@ class LabelSelection:
         return sorted((fresh[place], value) for place, value in pairs)  # by label: the data's order stays inside
 
     def shown(self, table: Table, source: Source) -> tuple[Group, ...]:
-        """Return all groups that are shown: the known ones in their order, then new ones by label."""
+        """Return all released groups: the known ones in their order, then new ones by label."""
         if self.law is None:
             return self.known
         return (*self.known, *(group for group, _ in self.new(self.exact(table, self.persons), source)))
 
     def inside(self, groups: Sequence[Group]) -> list[Group]:
-        """Return groups as statistics key them: the label that nobody declared is last."""
+        """Return groups as statistics key them: the undeclared label is last."""
         return [(*group[: self.place], *group[self.place + 1 :], group[self.place]) for group in groups]
 
     def _outside(self, key: Group) -> Group:
@@ -105,35 +100,22 @@ class LabelSelection:
         return (*key[: self.place], key[-1], *key[self.place : -1])
 
 
-def selection_of(
-    query: Grouped, schema: Schema, groups: Groups, *, known: Any, law: Law | None = None
-) -> LabelSelection:
-    """Return the known groups of a query and how persons are counted for the threshold. Reads no row.
-
-    Args:
-        query: Its groups, condition and limits.
-        schema: The public declarations.
-        groups: The checked groups, as they are measured in.
-        known: Labels that are public, or a table that published them.
-        law: Of the threshold.
-    """
+def selection_of(query: Grouped, schema: Schema, groups: Groups, *, known: Any) -> LabelSelection:
+    """Return the known groups of a query and how persons are counted for the threshold. Reads no row."""
     assert groups.label is not None
-    assert isinstance(query.by, tuple)
-    place = next(at for at, each in enumerate(query.by) if _name_of(each) == groups.label.name)
+    place = next(at for at, each in enumerate(query.axes) if _name_of(each) == groups.label.name)
     axes = [*groups.keys[:place], known_labels(known, groups.label), *groups.keys[place:]]
     if prod(map(len, axes)) > MOST_GROUPS:
         raise RangeError(f"the known labels make more than {MOST_GROUPS} groups; use fewer columns or labels")
-    where = query.where
-    assert where is None or isinstance(where, Expression)
-    persons = groups_of(schema, by=query.by, where=where, max_groups=query.max_groups, max_rows_per_group=1)
-    return LabelSelection(persons=persons, law=law, known=tuple(product(*axes)), place=place)
+    persons = groups_of(schema, by=query.axes, where=query.condition, max_groups=query.max_groups, max_rows_per_group=1)
+    return LabelSelection(persons=persons, law=None, known=tuple(product(*axes)), place=place)
 
 
 def refuse_price(query: Grouped, label: Label) -> None:
-    """Refuse a price that finds no labels, where none is known."""
+    """Refuse a price that cannot find labels, where none is known."""
     more = "" if query.epsilon is not None else ", not rho or mu: which labels show is not Gaussian noise"
     raise SchemaError(
-        f"nobody declared the labels of {label.name!r}, and finding them needs epsilon with delta"
+        f"the labels of {label.name!r} are undeclared, and finding them needs epsilon with delta"
         f"{more}; or name labels that are public with known=[...]"
     )
 
@@ -143,8 +125,8 @@ def threshold_law(query: Grouped, most: int, *, share: Any = 1, law: Literal["la
 
     Args:
         query: The price, epsilon with delta.
-        most: In how many groups a unit is at most.
-        share: What finding labels gets; the rest is for what is measured in them.
+        most: The largest number of groups of a unit.
+        share: Of the price, for finding labels.
         law: Of the noise.
     """
     assert query.epsilon is not None
@@ -156,10 +138,10 @@ def threshold_law(query: Grouped, most: int, *, share: Any = 1, law: Literal["la
 
 
 def law_claims(query: Grouped, law: Law, **context: Any) -> Claims:
-    """Return what the threshold and all that the rest of the price pays prove together: one (ε, δ).
+    """Return the claims of the threshold and of all that the rest of the price pays: one (ε, δ).
 
     Truncated Laplace noise: with probability δ a label is revealed; otherwise the losses of all parts add up to ε. A
-    Gaussian threshold: Theorem 11, with what is GDP(`after_mu`) given the shown labels.
+    Gaussian threshold: Theorem 11, with measurements that are GDP(`after_mu`) given the released labels.
     """
     if isinstance(law, GaussianThreshold):
         return law.claims(**context)
@@ -169,28 +151,18 @@ def law_claims(query: Grouped, law: Law, **context: Any) -> Claims:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class LabelPrice:
-    """What a statistic by labels that nobody declared costs: its groups, what is left to measure, and all claims.
-
-    `claims` is None where no label is looked for: then the measurement's own claims are all.
-    """
+    """The cost of a statistic by undeclared labels: its selection, what is left to measure, and all claims."""
 
     selection: LabelSelection
     measure: Budget
-    claims: Claims | None
+    claims: Claims | None  # None where no label is looked for: the measurement's own claims are all
 
 
 def label_price(query: Grouped, schema: Schema, groups: Groups, *, known: Any, whole: Budget) -> LabelPrice:
     """Share the price of a statistic between finding labels and measuring in the shown groups; public numbers only.
 
-    A third finds labels (with all of delta) and two thirds measure. Without delta only known labels are shown, for the
-    whole price.
-
-    Args:
-        query: The price, the groups and the kind of noise.
-        schema: The public declarations.
-        groups: The checked groups, as they are measured in.
-        known: Labels that are public, or a table that published them.
-        whole: The price as the budget of a statistic of declared groups.
+    A third finds labels (with all of delta) and two thirds measure. Without delta only known labels are released, for
+    the whole price, whose budget for declared groups is `whole`.
     """
     assert groups.label is not None
     selection = selection_of(query, schema, groups, known=known)
@@ -206,8 +178,7 @@ def label_price(query: Grouped, schema: Schema, groups: Groups, *, known: Any, w
     else:
         measure = Budget("epsilon", positive(query.epsilon, name="epsilon") * (1 - SELECTION_SHARE))
     context: Context = {"neighbours": groups.norms.neighbours, "unit": groups.unit}
-    found = LabelSelection(persons=selection.persons, law=law, known=selection.known, place=selection.place)
-    return LabelPrice(selection=found, measure=measure, claims=law_claims(query, law, **context))
+    return LabelPrice(selection=replace(selection, law=law), measure=measure, claims=law_claims(query, law, **context))
 
 
 def known_labels(known: Any, label: Label) -> tuple[str, ...]:
@@ -256,14 +227,14 @@ def known_labels(known: Any, label: Label) -> tuple[str, ...]:
 
 
 def known_described(known: Any, described: dict[str, Any] | None) -> dict[str, Any] | None:
-    """Return what a release says of its prediction, and that known labels came from seeded noise where they did."""
-    if isinstance(known, Release) and not known.private:  # which labels it shows protects nobody: for tests alone
+    """Return the description of a prediction; it says so where known labels came from seeded noise."""
+    if isinstance(known, Release) and not known.private:  # seeded noise is not private: for tests only
         return {"description": "labels of a release with seeded noise", **(described or {}), "entropy": SEEDED_BRANDING}
     return described
 
 
 def known_digest(selection: LabelSelection) -> str | None:
-    """Return what the ledger says of known labels."""
+    """Return the digest of the known labels for the ledger."""
     labels = list(dict.fromkeys(group[selection.place] for group in selection.known))
     return hashlib.sha256(json.dumps(labels).encode("utf-8")).hexdigest() if labels else None
 

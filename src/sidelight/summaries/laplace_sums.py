@@ -1,4 +1,4 @@
-"""How far weighted sums of discrete Laplace noise go: a bound that holds, where the normal quantile is too short.
+"""Quantiles of weighted sums of discrete Laplace noise, where the normal quantile is too short.
 
 Hand-made because no library has it. The law of such a sum is found from its characteristic function, a product. Every
 approximation on the way makes the bound larger (summaries proof page, Theorem 15).
@@ -33,8 +33,8 @@ _MOST_EXACT = 16
 _SHARE_OF_THE_REST = 0.02
 
 
-class Part(NamedTuple):
-    """So many independent discrete Laplace variables of one scale, each times a weight."""
+class LaplaceTerm(NamedTuple):
+    """A number of independent discrete Laplace variables of one scale, each times a weight."""
 
     weight: float
     scale: float
@@ -46,14 +46,14 @@ class Part(NamedTuple):
         return 2 * self.terms * (self.weight * self.scale) ** 2
 
 
-def laplace_sum_bound(parts: Sequence[Part], *, miss: float) -> float:
+def laplace_sum_bound(parts: Sequence[LaplaceTerm], *, miss: float) -> float:
     """Return a t with P(|sum| > t) <= miss, at most about 2 % above the least.
 
     Args:
         parts: What is added up.
         miss: The probability that the sum may be further off, at least 1e-9.
 
-    >>> round(laplace_sum_bound([Part(1.0, 100.0, 1)], miss=0.05) / 100, 2)  # -ln 0.05 = 3.00 for a single one
+    >>> round(laplace_sum_bound([LaplaceTerm(1.0, 100.0, 1)], miss=0.05) / 100, 2)  # -ln 0.05 = 3.00 for a single one
     3.05
     """
     if not 0 < miss < 1:
@@ -69,7 +69,7 @@ def laplace_sum_bound(parts: Sequence[Part], *, miss: float) -> float:
     return _followed(ordered[:_MOST_EXACT], miss - small) + _bounded(rest, small)
 
 
-def _followed(parts: Sequence[Part], miss: float) -> float:
+def _followed(parts: Sequence[LaplaceTerm], miss: float) -> float:
     """Invert the characteristic function of the sum, smoothed, on a period."""
     sd = math.sqrt(math.fsum(part.spread for part in parts))
     half = _PERIOD * sd
@@ -88,7 +88,7 @@ def _followed(parts: Sequence[Part], miss: float) -> float:
     return float(enough[0]) * half / _TERMS + _SMOOTHING * sd
 
 
-def _bounded(parts: Sequence[Part], miss: float) -> float:
+def _bounded(parts: Sequence[LaplaceTerm], miss: float) -> float:
     """Return Chernoff's bound: E exp(sZ) <= 1/(1 - s²b²) for discrete noise as for continuous noise."""
     largest = max(abs(weight) * scale for weight, scale, _ in parts)
     found = math.inf

@@ -20,10 +20,10 @@ from sidelight.records.expression_text import parse_expression
 from sidelight.records.expressions import Expression
 from sidelight.session import Answer
 from sidelight.session.query import SurePrepared
-from sidelight.summaries.clipping import subject_of
-from sidelight.summaries.count_tables import group_labels
-from sidelight.summaries.mean_tables import LEAST_GROUPS, MeanReading
-from sidelight.summaries.measured import (
+from sidelight.summaries.clip_subject import subject_of
+from sidelight.summaries.grouped import group_labels
+from sidelight.summaries.mean_table import LEAST_GROUPS, MeanReading
+from sidelight.summaries.measurement import (
     Measurement,
     check_prediction,
     labels_and_budget,
@@ -41,7 +41,7 @@ class Mean(OfNumber):
 
     Count and sum share the budget by a partition of unity: 0.71 of the error of the usual split of epsilon.
     Without declared bounds an interval is found privately (about 1000/epsilon rows are needed, 3000 far from 0, unless
-    the values are predicted). Group means are drawn to a prediction or else to the released overall mean; `mean_plain`
+    the values are predicted). Group means are shrunk to a prediction or else to the released overall mean; `mean_plain`
     is what was measured, and `low`, `high` belong to it.
 
     Guarantee: the price, for the schema's unit under adding or removing one; exact on the machine and whatever data and
@@ -72,12 +72,12 @@ class Mean(OfNumber):
         expected_rows: How many rows are expected, a public guess: with few of them "auto" trusts the predicted centre.
             With `clip="by_group"`: in each group.
         location_share: The share of the price that finds the centre; 1/4 helps where rows are few.
-        pull: Whether group means are drawn to the prediction or the overall mean.
+        pull: Whether group means are shrunk to the prediction or the overall mean.
         population: Whether intervals are for the population that rows are a sample of: wider by the sampling error.
         known: Of groups by a `sl.Label`: labels that are public, or an earlier release that published them. Others
             need epsilon with delta, and appear above a threshold on persons that takes a third of the price.
-        per_cell_cap: So many standard deviations of its noise a group's sum is drawn at most, to defend each group by
-            itself: no group's error then grows by more than √(1 + cap²).
+        per_cell_cap: The most that a group's sum is shrunk, in standard deviations of its noise, to defend each group
+            by itself: no group's error then grows by more than √(1 + cap²).
 
     >>> import sidelight as sl
     >>> people = sl.Table(
@@ -98,13 +98,8 @@ class Mean(OfNumber):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if isinstance(self.column, (list, tuple)) and self.column and self.kind == "mean":
-            object.__setattr__(self, "column", tuple(self.column))
-            if isinstance(self.clip, (tuple, list)):
-                raise RangeError("one interval does not fit several columns; declare bounds, or ask for each apart")
-        for each in self.column if isinstance(self.column, tuple) else (self.column,):
-            if not isinstance(each, (str, Expression)):
-                raise SchemaError(f"{self.kind} takes the name of a column or an expression, got {type(each).__name__}")
+        if isinstance(self.column, tuple) and isinstance(self.clip, (tuple, list)):
+            raise RangeError("one interval does not fit several columns; declare bounds, or ask for each by itself")
         if self.per_cell_cap is not None and self.clip == "by_group":
             raise RangeError("per_cell_cap holds where all groups share an interval; leave it out, or clip='private'")
         if self.per_cell_cap is not None and not 0 < self.per_cell_cap < math.inf:
@@ -129,7 +124,7 @@ class Mean(OfNumber):
 
     def _prepared(self, schema: Schema, of: str | Expression) -> PreparedMean:
         plan = self._plan(schema, of, spread=self.population)
-        table = self._told(plan, self.prediction, (f"{self.kind}_plain", self.kind))
+        table = self._predicted(plan, self.prediction, (f"{self.kind}_plain", self.kind))
         return PreparedMean(
             claims=plan.claims,
             request=self.asked(plan, table, **self._more),
@@ -147,25 +142,25 @@ class Mean(OfNumber):
         if len(set(names)) < len(names):
             raise RangeError("a mean of several columns names one of them twice")
         for name in names:
-            other = next((each for each in names for end in _BESIDE if each == f"{name}_{end}"), None)
+            other = next((each for each in names for end in _SUFFIXES if each == f"{name}_{end}"), None)
             if other is not None:
                 raise RangeError(
-                    f"the mean of {other!r} would be called as what stands beside that of {name!r}; ask for one of "
-                    "them by itself"
+                    f"output column names collide: the mean of {other!r} and a column of {name!r}; ask for one of them "
+                    "by itself"
                 )
-        told = predictions_of(self.prediction, names)
+        predicted = predictions_of(self.prediction, names)
         groups = self.groups(schema)
         labels, budget = labels_and_budget(self, schema, groups, self.known, columns=len(ofs))
         plans, tables = [], []
         for of, name in zip(ofs, names, strict=True):
             part = budget.part(Fraction(1, len(ofs)))
-            clipping = self._clipped(subject_of(schema, of), groups, part, told[name])
+            clipping = self._clipped(subject_of(schema, of), groups, part, predicted[name])
             plans.append(Measurement(groups=groups, of=of, clipping=clipping, spread=self.population, labels=labels))
-            wanted = (f"mean_{name}_plain", f"mean_{name}", *(("mean_plain", "mean") if told.own(name) else ()))
-            noise_name = "noise_sd" if told.own(name) else f"mean_{name}_noise_sd"
-            tables.append(self._told(plans[-1], told[name], wanted, noise_name=noise_name))
-        described = [self._described(table, told[name]) for table, name in zip(tables, names, strict=True)]
-        digests = [self._digest(table, told[name]) for table, name in zip(tables, names, strict=True)]
+            wanted = (f"mean_{name}_plain", f"mean_{name}", *(("mean_plain", "mean") if predicted.own(name) else ()))
+            noise_name = "noise_sd" if predicted.own(name) else f"mean_{name}_noise_sd"
+            tables.append(self._predicted(plans[-1], predicted[name], wanted, noise_name=noise_name))
+        described = [self._described(table, predicted[name]) for table, name in zip(tables, names, strict=True)]
+        digests = [self._digest(table, predicted[name]) for table, name in zip(tables, names, strict=True)]
         asked = self.asked(plans[0], **self._more, names=names)
         if any(digests):
             asked["prediction"] = [each or "" for each in digests]
@@ -185,19 +180,20 @@ class Mean(OfNumber):
     def _more(self) -> dict[str, Any]:
         return {"pull": self.pull, "population": self.population, "per_cell_cap": self.per_cell_cap}
 
-    def _told(
+    def _predicted(
         self, plan: Measurement, prediction: Any, names: tuple[str, ...], *, noise_name: str = "noise_sd"
     ) -> PredictedTable | None:
         """Read a prediction of the groups, and check it against them as far as they are public."""
-        if is_prior(prediction):
+        if prediction is None or is_prior(prediction):
             return None
         table = read_prediction(prediction, keys=self.keys, names=names, noise_name=noise_name)
         check_single(table, what="a mean")
         check_prediction(table, plan)
-        stated = table is None or table.relative is not None or table.sd is not None
+        assert table is not None
+        stated = table.relative is not None or table.sd is not None
         if not stated and not plan.finds and len(plan.known) < LEAST_GROUPS:
             raise RangeError(
-                f"how far may the prediction be off? With fewer than {LEAST_GROUPS} groups nobody can learn it; "
+                f"how far may the prediction be off? With fewer than {LEAST_GROUPS} groups it cannot be learned; "
                 "write sl.Predicted(..., doubt=0.1), or predict the values: sl.priors.Cauchy(centre, spread)"
             )
         return table
@@ -224,15 +220,15 @@ class PreparedMean(SurePrepared):
 
     @property
     def adds_up(self) -> bool:
-        """Whether rows are only added up."""
+        """Whether the query is additive over rows."""
         return self.plan.adds_up
 
     def error_of(self, rows: float, *, confidence: float) -> tuple[float, str] | None:
-        """Return how far means are off if there are so many rows, and what that rests on; None if no theorem says it.
+        """Return the error bound of measured means for this many rows, and its assumption; None without a theorem.
 
         Args:
             rows: Of the whole table, a public guess.
-            confidence: With which probability each group's mean, as measured, is no further off.
+            confidence: With which each group's mean, as measured, is within the bound.
         """
         if self.plan.finds or self.reading.population:
             return None
@@ -242,7 +238,7 @@ class PreparedMean(SurePrepared):
         return None if found is None else (found, f"{where} at least {math.floor(each):,} rows")
 
     def run(self, table: Table, source: Source) -> Answer:
-        """Find where to clip, read all groups, and make the table."""
+        """Choose the clipping interval, measure all groups, and make the table."""
         measured = self.plan.run(table, source)
         columns = self.reading.columns(measured)
         return self.plan.answer(columns, measured.names, keys=self.keys, **measured.interval.notes)
@@ -259,11 +255,11 @@ class PreparedMeans(SurePrepared):
 
     @property
     def adds_up(self) -> bool:
-        """Whether rows are only added up."""
+        """Whether the query is additive over rows."""
         return all(plan.adds_up for plan in self.plans)
 
     def run(self, table: Table, source: Source) -> Answer:
-        """Find where to clip each column, read all of them together, and make the table."""
+        """Choose a clipping interval for each column, measure all together, and make the table."""
         first = self.plans[0]
         names = first.shown(table, source)
         measured = measure_together(self.plans, table, source, names=names)
@@ -271,7 +267,8 @@ class PreparedMeans(SurePrepared):
         notes: dict[str, Any] = {}
         for name, reading, each in zip(self.names, self.readings, measured, strict=True):
             own = {key: value for key, value in reading.columns(each).items() if key not in _SHARED}
-            columns |= {f"mean_{name}" if key == "mean" else f"mean_{name}_{_own(key)}": own[key] for key in own}
+            ends = {key: "" if key == "mean" else f"_{key.removeprefix('mean_')}" for key in own}
+            columns |= {f"mean_{name}{ends[key]}": own[key] for key in own}
             notes |= {f"{name}_{key}": value for key, value in each.interval.notes.items()}
         # pure: each pair has a count of its own, and their mean has less noise; Gaussian: all are one
         count = np.mean([each.moments.count for each in measured], axis=0)
@@ -280,22 +277,17 @@ class PreparedMeans(SurePrepared):
         return first.answer(columns, names, keys=self.keys, **notes)
 
 
-#: What stands beside each mean of several columns: `mean_age_low`.
-_BESIDE = ("plain", "pooled", "noise_sd", "low", "high", "sd", "clip_lower", "clip_upper")
+#: The suffixes of the columns of each mean of several columns: `mean_age_low`.
+_SUFFIXES = ("plain", "pooled", "noise_sd", "low", "high", "sd", "clip_lower", "clip_upper")
 #: Columns that the means of several columns have in common.
 _SHARED = ("count", "count_unbiased", "count_low", "count_high", "supported")
-
-
-def _own(key: str) -> str:
-    """Return what stands beside a mean: "plain" for "mean_plain"."""
-    return key.removeprefix("mean_")
 
 
 @dataclass(frozen=True)
 class Proportion(Mean):
     """Release the share of rows that a condition is true of, of all rows or by group, with their count.
 
-    The pair is (yes, no). A row of which the condition is unknown, because something is missing, counts in neither.
+    The pair is (yes, no). A row whose condition is unknown, because a cell is missing, counts in neither.
 
     Guarantee: the price, for the schema's unit under adding or removing one; exact on the machine and whatever data and
     prediction are (summaries proof page, Theorems 2 and 3).
@@ -304,19 +296,10 @@ class Proportion(Mean):
 
     Args:
         column: The condition, or its text: `sl.col("smoker") == "yes"`.
-        by: Columns or derived labels whose cells are the groups.
-        where: A condition on declared columns that rows must pass to count at all.
-        epsilon, delta, rho, mu: The price: exactly one of epsilon, epsilon with delta, rho, and mu.
-        max_groups: In how many groups a person counts at most.
-        max_rows_per_group: How many rows of a person count in one group at most.
-        noise: "laplace" or "gaussian" to insist on one; "auto" takes the smaller.
-        confidence: Of the intervals.
+        by, where, epsilon, delta, rho, mu, max_groups, max_rows_per_group, noise, confidence: As for `Mean`.
         prediction: A predicted proportion for each group: a release, a frame, a mapping, `sl.Predicted`.
         clip, centre, expected_rows, location_share: Idle: a proportion lies in 0..1.
-        known: Of groups by a `sl.Label`: labels that are public, as for `Mean`.
-        pull: Whether proportions are drawn to the prediction or the overall one.
-        population: Whether intervals are for the population that rows are a sample of.
-        per_cell_cap: So many standard deviations of its noise a group is drawn at most.
+        known, pull, population, per_cell_cap: As for `Mean`.
 
     >>> import sidelight as sl
     >>> people = sl.Table({"age": list(range(20, 80)) * 50}, schema=[sl.Number("age", granularity=1)])
@@ -332,9 +315,9 @@ class Proportion(Mean):
         assert isinstance(self.column, (str, Expression))
         condition = parse_expression(self.column) if isinstance(self.column, str) else self.column
         if not isinstance(condition.check(schema), TruthShape):
-            raise SchemaError(f"a proportion is of a condition, and {condition} is none; compare it with something")
+            raise SchemaError(f"a proportion is of a condition, and {condition} is not one; compare it with something")
         if is_prior(self.prediction):
-            raise RangeError("a proportion is predicted by numbers of 0..1, one a group, not by a prior of values")
+            raise RangeError("a proportion is predicted by numbers of 0..1, one per group, not by a prior of values")
         if self.clip != "auto":
             raise RangeError("a proportion lies in 0..1; leave clip out")
         return self._prepared(schema, condition)

@@ -1,28 +1,30 @@
-"""Which noise is smaller: discrete Laplace or rounded Gaussian, by their exact variances, before any data is opened."""
+"""Choose the noise of counts and sums: discrete Laplace or rounded Gaussian, by exact variance, from public numbers."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Literal, Unpack
+from typing import Literal
 
 from sidelight.aggregates.bounded import Bounded, ContributionBounds, Norm
 from sidelight.errors import RangeError
-from sidelight.guarantees import GDP, Amount, Claims, Context, exact, native_claims, positive
+from sidelight.guarantees import Amount, exact, positive
 from sidelight.guarantees.amounts import largest
 from sidelight.guarantees.conversions import gdp_within, pure_within_gdp, zcdp_from_pure
 from sidelight.guarantees.intervals import root_down, root_up
 from sidelight.mechanisms.additive import GaussianNoise, LaplaceNoise
-from sidelight.mechanisms.exponential import peeling
 from sidelight.noise import scale_up
+from sidelight.summaries.intervals import gaussian_bound, laplace_bound
 
 Kind = Literal["laplace", "gaussian"]
-_CENTRE_STEPS = 64
+#: Noise of a larger standard deviation hides every count, and might overflow with one.
+_LARGEST_NOISE = 2.0**50
+_SHARE_BITS = 20
 
 
 @dataclass(frozen=True, kw_only=True)
-class Noise:
+class IntegerNoise:
     """The noise of every entry of an integer vector: `epsilon` is set for Laplace noise, `mu` for Gaussian noise.
 
     `scale` is Δ₁/ε, or Δ₂/μ rounded up; `variance` that of the integer noise itself.
@@ -51,7 +53,7 @@ class Noise:
         assert self.mu is not None
         return GaussianNoise(bounded, rho=self.mu**2 / 2)
 
-    def part(self, share: Fraction, norms: ContributionBounds) -> Noise:
+    def part(self, share: Fraction, norms: ContributionBounds) -> IntegerNoise:
         """Return the noise that a share of the same price buys for counts of these norms: of ε, or of μ²."""
         if self.epsilon is not None:
             return _laplace(norms, self.epsilon * share)
@@ -90,7 +92,7 @@ def choose_noise(
     rho: Amount | None = None,
     mu: Amount | None = None,
     noise: Literal["auto"] | Kind = "auto",
-) -> Noise:
+) -> IntegerNoise:
     """Return the noise of smaller variance that a price allows; public numbers only.
 
     A pure price allows Laplace noise only. With (epsilon, delta), rho or mu both are compared: Gaussian noise by
@@ -98,10 +100,7 @@ def choose_noise(
 
     Args:
         norms: Of the integer vector that gets the noise.
-        epsilon: With or without `delta`.
-        delta: Only with `epsilon`.
-        rho: Zero-concentrated price.
-        mu: Gaussian price.
+        epsilon, delta, rho, mu: The price: exactly one of epsilon, epsilon with delta, rho, and mu.
         noise: "laplace" or "gaussian" to insist on one.
 
     >>> from sidelight.aggregates.bounded import persons_in
@@ -150,112 +149,73 @@ def _pure_within_zcdp(rho: Fraction) -> Fraction:
     )
 
 
-def _laplace(norms: ContributionBounds, epsilon: Fraction) -> Noise:
+def _laplace(norms: ContributionBounds, epsilon: Fraction) -> IntegerNoise:
     scale = Fraction(norms.l1) / epsilon
-    return Noise(kind="laplace", scale=scale, variance=laplace_variance(scale), epsilon=epsilon)
+    return IntegerNoise(kind="laplace", scale=scale, variance=laplace_variance(scale), epsilon=epsilon)
 
 
-def _gaussian(norms: ContributionBounds, mu: Fraction) -> Noise:
+def _gaussian(norms: ContributionBounds, mu: Fraction) -> IntegerNoise:
     scale = scale_up(norms.l2 / mu)
-    return Noise(kind="gaussian", scale=scale, variance=gaussian_variance(scale), mu=mu)
+    return IntegerNoise(kind="gaussian", scale=scale, variance=gaussian_variance(scale), mu=mu)
 
 
-def top_by_histogram(
-    norms: ContributionBounds | None,
-    draws: int,
-    *,
-    epsilon: Amount | None = None,
-    delta: Amount | None = None,
-    rho: Amount | None = None,
-    mu: Amount | None = None,
-) -> bool:
-    """Return whether sorting noisy counts finds the top `draws` labels better than drawing them one by one (`peeling`).
+def noise_bound(noise: IntegerNoise, confidence: float, cells: int = 1) -> int:
+    """Return the simultaneous error bound of this many cells at a confidence: exact for the noise."""
+    bound = laplace_bound if noise.kind == "laplace" else gaussian_bound
+    return bound(noise.scale, confidence=confidence, cells=cells)
 
-    Laplace noise of scale L1/ε stands against Gumbel noise of scale draws/ε: L1 <= draws. Gaussian noise is compared
-    with it by standard deviation: under ρ that is L2 < 0.641·√draws.
 
-    Args:
-        norms: Of the counts by label; None where a unit may have any number of labels, which only peeling allows.
-        draws: k.
-        epsilon: One price, as in `choose_noise`.
-        delta: Only with `epsilon`.
-        rho: Zero-concentrated price.
-        mu: Gaussian price.
+def check_noise(noise: IntegerNoise) -> IntegerNoise:
+    """Refuse a price that buys nothing but noise, before it is paid."""
+    if noise.sd > _LARGEST_NOISE:
+        raise RangeError(
+            f"this price adds noise of standard deviation {noise.sd:.2g} to every count, more than any table has rows; "
+            "raise epsilon, rho or mu"
+        )
+    noise_bound(noise, 0.5)  # arithmetic that overflows for an absurd price fails now
+    return noise
 
-    >>> from sidelight.aggregates.bounded import persons_in
-    >>> tuple(top_by_histogram(persons_in(labels), 10, epsilon=1) for labels in (10, 11))
-    (True, False)
+
+def count_share(columns: int) -> Fraction:
+    """Return the share of μ² for the count next to the sums of some columns, which share the rest equally.
+
+    The minimax share 1/(2(√d+1)): for every mean the variance is at most (2√d+2)/(2√d+1) times that of the best split
+    for it, and no fixed split does better.
+
+    >>> count_share(1), count_share(9)
+    (Fraction(1, 4), Fraction(1, 8))
     """
-    if norms is None:
-        return False
-    chosen = choose_noise(norms, epsilon=epsilon, delta=delta, rho=rho, mu=mu)
-    step = peeling(draws, epsilon=epsilon, rho=rho, mu=mu).step_epsilon
-    if chosen.kind == "laplace":
-        return chosen.scale * step <= 1
-    return float(chosen.scale) < math.pi / math.sqrt(6) / float(step)
+    root = math.isqrt(columns)
+    if root * root == columns:
+        return Fraction(1, 2 * (root + 1))
+    return Fraction(round(1 / (2 * (math.sqrt(columns) + 1)) * 2**_SHARE_BITS), 2**_SHARE_BITS)
 
 
 @dataclass(frozen=True, kw_only=True)
-class CentredCounts:
-    """How to release many yes/no counts of which a unit says yes to nearly any number: less a share of all units.
+class CountAndSumScales:
+    """Noise scales of the integers n, and of Σt·T and Σ(1 - t²)·T of values t of -1..1: a disc of T levels."""
 
-    The integers released are n (units) and, for each cell, 64·count - steps·n. A cell is (that + steps·n̂)/64.
-
-    Guarantee: GDP(mu) for adding or removing one unit that says yes in at most `groups` of `cells` cells.
-
-    `count_scale` and `cell_scale` are noise scales of these integers; `variance` is that of a cell.
-    """
-
-    mu: Fraction
-    steps: int
     count_scale: Fraction
-    cell_scale: Fraction
-    variance: float
-    moved: int  # 64² D: by how much at most a unit moves the cells, squared
-
-    def claims(self, **context: Unpack[Context]) -> Claims:
-        """Return what the noisy count and cells prove together."""
-        return native_claims(GDP(self.mu, **context), mechanism="rounded_gaussian")
+    sum_scale: Fraction
 
 
-def centred_counts(*, cells: int, groups: int, mu: Amount) -> CentredCounts:
-    """Return the best centre for Gaussian counts of G = cells, g = groups; with groups << cells it is 0 (steps = 0).
+def count_and_sums(*, mu: Amount, l2_squared: Fraction | int, levels: int, columns: int = 1) -> CountAndSumScales:
+    """Return the noise scales of counts, sums and second moments by group under one GDP price.
 
-    A cell has the standard deviation (√D + c)/μ instead of √g/μ, D = g(1-2c) + G c² (summaries proof page, section 2).
+    Guarantee: GDP(mu) for all of them together: the second moment costs nothing (summaries proof page, Theorem 7).
 
-    >>> best = centred_counts(cells=100, groups=50, mu=1)
-    >>> best.steps, round(best.variance ** 0.5, 2)
-    (29, 5.48)
+    Args:
+        mu: The price of all of them together.
+        l2_squared: Of the counts by group; four times that of adding a unit to replace one, because sums have signs.
+        levels: T, the norm of one row (`Value.square_levels`).
+        columns: How many columns share the count.
+
+    >>> scales = count_and_sums(mu=1, l2_squared=1, levels=1)
+    >>> float(scales.count_scale), round(float(scales.sum_scale) ** 2, 9)
+    (2.0, 1.333333333)
     """
-    if not 1 <= groups <= cells:
-        raise RangeError(f"a unit has from 1 to {cells} of {cells} cells, got groups={groups}")
-    shift = positive(mu, name="mu")
-
-    def spread(steps: int) -> int:
-        """64² D: the most that a unit's cells move, squared."""
-        return _CENTRE_STEPS**2 * groups - 2 * _CENTRE_STEPS * steps * groups + cells * steps * steps
-
-    steps = min(range(_CENTRE_STEPS // 2 + 1), key=lambda s: math.sqrt(spread(s)) + s)
-    if steps == 0:
-        scale = scale_up(root_up(Fraction(spread(0))) / shift)
-        return CentredCounts(
-            mu=shift,
-            steps=0,
-            count_scale=Fraction(0),
-            cell_scale=scale,
-            variance=gaussian_variance(scale) / _CENTRE_STEPS**2,
-            moved=spread(0),
-        )
-    # α² = c√D: the count's share of μ² is α²/(α² + D) = c/(c + √D)
-    share = Fraction(round(steps / (steps + math.sqrt(spread(steps))) * 2**20), 2**20)
-    count_scale = scale_up(root_up(1 / share) / shift)
-    cell_scale = scale_up(root_up(spread(steps) / (1 - share)) / shift)
-    noise = gaussian_variance(cell_scale) + steps**2 * gaussian_variance(count_scale)
-    return CentredCounts(
-        mu=shift,
-        steps=steps,
-        count_scale=count_scale,
-        cell_scale=cell_scale,
-        variance=noise / _CENTRE_STEPS**2,
-        moved=spread(steps),
-    )
+    shift, part = positive(mu, name="mu"), count_share(columns)
+    # GDP(μ) iff L2² (1/σ_n² + Σ over columns of T²/σ_s²) <= μ²
+    count_scale = scale_up(root_up(Fraction(l2_squared) / part) / shift)
+    sum_scale = scale_up(levels * root_up(columns * Fraction(l2_squared) / (1 - part)) / shift)
+    return CountAndSumScales(count_scale=count_scale, sum_scale=sum_scale)

@@ -1,4 +1,4 @@
-"""What statistics of a number are asked with beside groups and price, and how predictions of several are told apart."""
+"""The parameters of statistics of a number, and predictions of several numbers at once."""
 
 from __future__ import annotations
 
@@ -8,23 +8,24 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from sidelight.aggregates.groups import Groups
-from sidelight.errors import RangeError
+from sidelight.errors import RangeError, SchemaError
 from sidelight.guarantees import Amount
 from sidelight.mechanisms.budget import Budget
-from sidelight.predictions import describe, is_prior, own_prior
+from sidelight.predictions import Prior, describe, is_prior, own_prior
 from sidelight.records import Schema
 from sidelight.records.expression_text import parse_expression
 from sidelight.records.expressions import Expression, Named
-from sidelight.summaries.clipping import Centre, Clip, Clipping, Subject, clipping_of, subject_of
+from sidelight.summaries.clip_subject import Subject, subject_of
+from sidelight.summaries.clipping import Centre, Clip, Clipping, clipping_of
 from sidelight.summaries.grouped import Grouped
 from sidelight.summaries.label_selection import known_described, known_digest
-from sidelight.summaries.measured import Measurement, labels_and_budget
+from sidelight.summaries.measurement import Measurement, labels_and_budget
 from sidelight.summaries.predicted import PredictedTable
 
 
 @dataclass(frozen=True, kw_only=True)
 class OfNumber(Grouped):
-    """What statistics of one number are asked with beside groups and price; see `Mean`."""
+    """The parameters that statistics of a number share; see `Mean`."""
 
     clip: Clip = "auto"
     centre: Centre = "auto"
@@ -32,6 +33,15 @@ class OfNumber(Grouped):
     location_share: Amount | None = None
     known: Any = field(default=None, compare=False, repr=False)
     kind: ClassVar[str] = ""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        column = getattr(self, "column", None)
+        if self.kind == "mean" and isinstance(column, (list, tuple)) and column:
+            object.__setattr__(self, "column", tuple(column))
+        for each in column if isinstance(column, (list, tuple)) and column and self.kind == "mean" else (column,):
+            if not isinstance(each, (str, Expression)):
+                raise SchemaError(f"{self.kind} takes the name of a column or an expression, got {type(each).__name__}")
 
     def table_columns(self, kind: str) -> tuple[str, ...]:
         """Return the columns that the table may have; where each group has an interval, its ends among them."""
@@ -45,22 +55,33 @@ class OfNumber(Grouped):
         clipping = self._clipped(subject_of(schema, of), groups, budget, self.prediction)
         return Measurement(groups=groups, of=of, clipping=clipping, spread=spread, labels=labels)
 
-    def _clipped(self, subject: Subject, groups: Groups, budget: Budget, prediction: Any) -> Clipping:
+    def _clipped(
+        self,
+        subject: Subject,
+        groups: Groups,
+        budget: Budget,
+        prediction: Any,
+        *,
+        clip: Clip | None = None,
+        around_zero: bool = False,
+    ) -> Clipping:
+        asked = self.clip if clip is None else clip
         return clipping_of(
             subject,
             groups,
             budget,
-            clip=tuple(self.clip) if isinstance(self.clip, list) else self.clip,
-            values=own_prior(prediction) if is_prior(prediction) else None,
+            clip=tuple(asked) if isinstance(asked, list) else asked,
+            values=_prior_of(prediction),
             centre=self.centre,
             expected_rows=self.expected_rows,
             location_share=self.location_share,
+            around_zero=around_zero,
         )
 
     def asked(
         self, plan: Measurement, table: PredictedTable | None = None, *, names: Sequence[str] | None = None, **more: Any
     ) -> dict[str, Any]:
-        """Return what the ledger says was asked of the number: no two different queries the same."""
+        """Return the request for the ledger, unique to the query."""
         clip = self.clip if isinstance(self.clip, str) else [str(end) for end in self.clip]
         return self.request(
             self.kind,
@@ -76,22 +97,27 @@ class OfNumber(Grouped):
         )
 
     def _digest(self, table: PredictedTable | None, prediction: Any) -> str | None:
-        """Return what the ledger says of a prediction."""
-        if is_prior(prediction):
+        """Return the digest of a prediction for the ledger."""
+        if _prior_of(prediction) is not None:
             return json.dumps(prediction.to_json(), sort_keys=True)
         return None if table is None else str(table.description["sha256"])
 
     def _described(self, table: PredictedTable | None, prediction: Any = None) -> dict[str, Any] | None:
-        """Return what a release says of the prediction."""
+        """Return the description of the prediction that a release carries."""
         found, prior = None if table is None else table.description, prediction or self.prediction
-        if is_prior(prior):
+        if _prior_of(prior) is not None:
             found = {"description": describe(prior), "priors": [prior.to_json()], "origin": prior.origin.to_json()}
-        return known_described(self.known, found)
+        return found if self.known is None else known_described(self.known, found)
+
+
+def _prior_of(prediction: Any) -> Prior | None:
+    """Return a prediction of the values; None where there is none, or where groups are predicted."""
+    return None if prediction is None or not is_prior(prediction) else own_prior(prediction)
 
 
 @dataclass(frozen=True)
 class PredictionsOf:
-    """What is predicted of each of several columns: by column, or one table with a column of means for each."""
+    """The predictions of several columns: by column, or one table with a column of means for each."""
 
     given: Any
     by_column: bool
@@ -100,12 +126,12 @@ class PredictionsOf:
         return self.given.get(name) if self.by_column else self.given
 
     def own(self, name: str) -> bool:
-        """Return whether a column has a prediction of its own."""
+        """Return whether a column has its own prediction."""
         return self.by_column and name in self.given
 
 
 def predictions_of(given: Any, names: Sequence[str]) -> PredictionsOf:
-    """Return what is predicted of each of these columns."""
+    """Return the prediction of each of these columns."""
     if is_prior(given):
         raise RangeError(
             f"one prior does not fit {len(names)} columns; write prediction={{{names[0]!r}: ..., {names[1]!r}: ...}}"
@@ -117,14 +143,13 @@ def predictions_of(given: Any, names: Sequence[str]) -> PredictionsOf:
 
 
 def joined(names: Sequence[str], described: Sequence[Mapping[str, Any] | None]) -> dict[str, Any] | None:
-    """Return what a release says of the predictions of several columns: the words of all, and each by its column."""
+    """Return the description of several predictions that a release carries: all words, and each by its column."""
     there = {name: dict(each) for name, each in zip(names, described, strict=True) if each is not None}
     if not there:
         return None
-    found: dict[str, Any] = {"description": "; ".join(f"{name}: {each['description']}" for name, each in there.items())}
-    found["columns"] = there
+    words = "; ".join(f"{name}: {each['description']}" for name, each in there.items())
     branded = [each["entropy"] for each in there.values() if "entropy" in each]
-    return {**found, "entropy": branded[0]} if branded else found
+    return {"description": words, "columns": there, **({"entropy": branded[0]} if branded else {})}
 
 
 def number_of(schema: Schema, column: str | Expression) -> str | Expression:

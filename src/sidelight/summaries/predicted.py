@@ -25,7 +25,7 @@ from sidelight.predictions.origin import Origin, guess, public, released
 from sidelight.predictions.public_data import PublicData, refuse_look_alike
 from sidelight.records import Table
 from sidelight.release import Release
-from sidelight.summaries.shrink import USUAL_DOUBT, count_doubt, drifted_variance
+from sidelight.summaries.shrink import USUAL_DOUBT, count_doubt
 
 Floats: TypeAlias = NDArray[np.float64]
 Group: TypeAlias = tuple[str, ...]
@@ -37,7 +37,7 @@ _LARGEST = 1e100
 class Predicted:
     """Hold a prediction of a table by group together with how far it may be off.
 
-    Without a doubt a quarter of each predicted number is taken, as for a bare table. Doubts move accuracy only.
+    Without a doubt a quarter of each predicted number is taken, as for a bare table. Doubts change accuracy only.
 
     Args:
         table: A release, a `GroupTable`, a frame or `sl.PublicData` of one with the key columns, or a mapping from
@@ -114,7 +114,7 @@ class Matched:
             return self.sds**2
         relative = USUAL_DOUBT if self.relative is None else self.relative
         usual = count_doubt(self.values, relative=relative)
-        drifted = drifted_variance(self.sds**2, (relative * np.maximum(self.values, 0.0)) ** 2)
+        drifted = self.sds**2 + (relative * np.maximum(self.values, 0.0)) ** 2
         return np.where(np.isfinite(self.sds), drifted, usual)
 
 
@@ -127,7 +127,7 @@ class PredictedTable:
     relative: float | None = None
     sd: float | None = None
     shares: bool = False
-    seeded: bool = False  # from a release that protects nobody: for tests alone
+    seeded: bool = False  # from a release with seeded noise, which is not private: for tests only
     others: tuple[PredictedTable, ...] = ()  # of the same numbers; the better one is taken after the noise
 
     def on(self, groups: Iterable[Group]) -> Matched:
@@ -165,8 +165,8 @@ class PredictedTable:
 
     @property
     def description(self) -> dict[str, Any]:
-        """What a release says about it: words, origin, the numbers of each group, and their digest."""
-        told = json.dumps(sorted([*group, repr(value), repr(sd)] for group, (value, sd) in self.entries.items()))
+        """The description for a release: words, origin, the numbers of each group, and their digest."""
+        written = json.dumps(sorted([*group, repr(value), repr(sd)] for group, (value, sd) in self.entries.items()))
         doubt = self.relative if self.relative is not None else self.sd
         kind = "doubt" if self.relative is not None else "sd"
         what = "predicted shares" if self.shares else "a predicted table"
@@ -174,7 +174,7 @@ class PredictedTable:
             "description": f"{what} of {len(self.entries)} groups ({self.origin})",
             "origin": self.origin.to_json(),
             "values": [[*group, repr(value)] for group, (value, _) in self.entries.items()],
-            "sha256": hashlib.sha256(told.encode("utf-8")).hexdigest(),
+            "sha256": hashlib.sha256(written.encode("utf-8")).hexdigest(),
             **({} if doubt is None else {kind: str(doubt)}),
             **({"shares": "yes"} if self.shares else {}),
             **({"entropy": SEEDED_BRANDING} if self.seeded else {}),
@@ -193,8 +193,8 @@ def read_prediction(
         keys: The key columns of the query; for none of them a bare number is a prediction, too.
         names: The columns that hold the predicted number, the best first: ("unbiased", "count"). Where the first has no
             number the next is taken; a frame with one further column needs none of these names.
-        noise_name: The column that says how noisy each number is itself; another name than the usual one says that the
-            table holds several numbers, none of which may be taken for another.
+        noise_name: The column that says how noisy each number is itself; with another name than the usual one the
+            table holds several numbers, which must not be confused.
 
     >>> read_prediction({"cook": 12, "nurse": 30}, keys=["job"], names=["count"]).on([("nurse",), ("clerk",)]).values
     array([30., nan])
@@ -211,7 +211,7 @@ def read_prediction(
     entries, origin = _entries(stated.table, tuple(keys), tuple(names), noise_name)
     for group, (value, _) in entries.items():
         if not abs(value) <= _LARGEST:  # nor NaN; squares of what is left stay finite
-            raise RangeError(f"the prediction of {'/'.join(group)!r} is no finite number; leave such groups out")
+            raise RangeError(f"the prediction of {'/'.join(group)!r} is not a finite number; leave such groups out")
     if not entries:
         raise RangeError("the prediction has no groups; leave it out where nothing is known")
     return PredictedTable(
@@ -225,13 +225,13 @@ def read_prediction(
 
 
 def check_single(table: PredictedTable | None, *, what: str) -> None:
-    """Refuse several predictions where one is taken as it is."""
+    """Refuse several predictions where only one is supported."""
     if table is not None and table.others:
         raise RangeError(f"{what} takes one prediction, got {1 + len(table.others)}; counts and sums take several")
 
 
 def _of_several(described: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return what a release says about several predictions: the first, with the words and digests of all."""
+    """Return the description of several predictions: the first, with the words and digests of all."""
     digests = "".join(each["sha256"] for each in described)
     return {
         **described[0],
@@ -245,13 +245,11 @@ def _of_several(described: list[dict[str, Any]]) -> dict[str, Any]:
 def _entries(table: Any, keys: Group, names: Group, noise_name: str) -> tuple[dict[Group, tuple[float, float]], Origin]:
     if isinstance(table, Release):
         if not isinstance(table.value, GroupTable):
-            raise RangeError(f"a {table.kind} release is no prediction of a table by group; it has no groups")
+            raise RangeError(f"a {table.kind} release cannot predict a table by group; it has no groups")
         entry = table.circumstances.entry_id
         words = "" if table.private else "made with seeded noise"
-        told = f"an earlier {table.kind} release, which no ledger names"
-        return _of_columns(_whole(table.value), keys, names, noise_name), released(entry, words) if entry else guess(
-            told
-        )
+        origin = released(entry, words) if entry else guess(f"an earlier {table.kind} release, which no ledger names")
+        return _of_columns(_whole(table.value), keys, names, noise_name), origin
     if isinstance(table, GroupTable):
         return _of_columns(_whole(table), keys, names, noise_name), guess("a table by group, without its release")
     refuse_look_alike(table, PublicData)
@@ -267,9 +265,9 @@ def _entries(table: Any, keys: Group, names: Group, noise_name: str) -> tuple[di
 
 
 def _nearest_group(extra: Sequence[Group], groups: Sequence[Group]) -> str:
-    """Name the group that the first of these is a misspelling of, if one is close; not all of them, who may be many."""
+    """Name the group that the first of these probably misspells, if one is close."""
     close = get_close_matches("/".join(extra[0]) if extra else "", ["/".join(group) for group in groups], n=1)
-    return f"did you mean {close[0]!r}" if close else "none is called nearly so"
+    return f"did you mean {close[0]!r}" if close else "none has a similar name"
 
 
 def _has_columns(table: Mapping[Any, Any], keys: Group) -> bool:
@@ -278,7 +276,7 @@ def _has_columns(table: Mapping[Any, Any], keys: Group) -> bool:
 
 
 class _Released(dict[str, Sequence[Any]]):
-    """Columns of a released table, in which nothing may stand; of a public frame a gap is a mistake."""
+    """Columns of a released table, which may have gaps; in a public frame a gap is a mistake."""
 
 
 def _whole(table: GroupTable) -> _Released:
@@ -324,7 +322,7 @@ def _of_columns(
         group = tuple(_label(columns[key][place]) for key in keys)
         value = next((n for name in chosen if math.isfinite(n := _number(columns[name][place]))), math.nan)
         if math.isnan(value) and not isinstance(columns, _Released):
-            raise RangeError(f"the prediction of {'/'.join(group)!r} is no finite number; leave such groups out")
+            raise RangeError(f"the prediction of {'/'.join(group)!r} is not a finite number; leave such groups out")
         if math.isnan(value) or (ALL in group and len(columns[chosen[0]]) > 1):
             continue  # nothing is predicted there; or a total of a rolled-up table, which is no group
         if group in found:
@@ -348,7 +346,7 @@ def _label(value: Any) -> str:
         return "true" if value else "false"
     if isinstance(value, float) and value.is_integer():
         return str(int(value))  # pandas turns whole numbers with gaps into floats
-    return str.__str__(str(value))  # of a subclass nothing is left
+    return str.__str__(str(value))  # not a subclass
 
 
 def _number(value: Any) -> float:

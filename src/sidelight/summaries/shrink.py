@@ -1,4 +1,4 @@
-"""Draw released numbers towards a prediction, chosen after the noise, so that total squared error does not grow.
+"""Shrink released numbers towards a prediction, so that total squared error does not grow.
 
 Post-processing: nothing here sees a record. For Gaussian noise "never worse in total squared error" is a theorem for
 every truth and every prediction (summaries proof page, Theorem 8); for Laplace noise it is measured.
@@ -17,13 +17,13 @@ from sidelight.errors import RangeError
 
 Floats: TypeAlias = NDArray[np.float64]
 
-#: The relative doubt of a prediction that nobody stated a doubt for.
+#: The relative doubt of a prediction without a stated doubt.
 USUAL_DOUBT = 0.25
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Shrunk:
-    """Values drawn towards a prediction, and how much of each deviation stayed: 1 is the raw value, 0 the prediction.
+    """Values shrunk towards a prediction, and how much of each deviation stayed: 1 is the raw value, 0 the prediction.
 
     `change` is an unbiased estimate of how much total squared error changed (Gaussian noise): negative is better.
     """
@@ -52,7 +52,7 @@ def shrink(
         values: y, unbiased.
         prediction: p; NaN where there is none, which leaves that value alone.
         variance: d, the noise variance of each value, or one for all.
-        directions: a >= 0, public: how much to draw each value (`count_directions`).
+        directions: a >= 0, public: how much to shrink each value (`directions`).
         step: The grid of the noise of each value, or of all, in the unit of y: 1 for counts. Integer noise is exactly 0
             with positive probability, and without k an exact prediction of small cells would drag a large one along.
         fitted: Whether the prediction was scaled to the sum of these very values: one more is taken off c.
@@ -103,7 +103,7 @@ def sum_doubt(prediction: ArrayLike, *, width: float, relative: float = USUAL_DO
 
 
 def directions(variance: ArrayLike, doubt: ArrayLike) -> Floats:
-    """Return a = v/(v + γ): cells whose prediction is sharper than the noise are drawn, others are left alone.
+    """Return a = v/(v + γ): cells whose prediction is sharper than the noise are shrunk, others are left alone.
 
     A doubt that is infinite or NaN gives 0.
     """
@@ -122,7 +122,7 @@ def shrink_counts(
     fitted: bool = False,
     largest_eigenvalue: float | None = None,
 ) -> Shrunk:
-    """Draw a table of counts towards predicted counts, in the default directions or those of a stated doubt (variance).
+    """Shrink a table of counts towards predicted counts, in the directions of a doubt (variance).
 
     >>> drawn = shrink_counts([120, 60, 35, 30, 10], [100, 50, 33, 25, 20], variance=200)
     >>> drawn.values.round(6).tolist()
@@ -152,34 +152,6 @@ def best_of(candidates: Sequence[Shrunk], values: ArrayLike) -> Shrunk:
     return best
 
 
-def shrink_to_span(values: ArrayLike, shapes: ArrayLike, *, variance: float, step: float = 1.0) -> Shrunk:
-    """Draw values towards the nearest mixture of q predicted shapes, each times an unknown scale.
-
-    Accuracy: Theorem 8 in the G - q coordinates orthogonal to the shapes, for equal Gaussian noise; with fewer than
-    three of them nothing is drawn.
-
-    Args:
-        values: y, unbiased, of equal variance.
-        shapes: One predicted table, or several as columns.
-        variance: Of each value.
-        step: The grid of the noise.
-    """
-    y = np.asarray(values, dtype=np.float64)
-    columns = np.asarray(shapes, dtype=np.float64).reshape(y.size, -1)
-    basis, singular, _ = np.linalg.svd(columns, full_matrices=False)
-    basis = basis[:, singular > 1e-12 * max(float(singular.max(initial=0.0)), 1e-300)]
-    fitted = basis @ (basis.T @ y)
-    free = y.size - basis.shape[1]
-    r = y - fitted
-    spread = free * step * step / 12 + float(r @ r)
-    if free < 3 or spread <= 0:
-        return Shrunk(values=y.copy(), kept=np.ones_like(y), change=0.0)
-    weight = (free - 2) * variance
-    kept = max(0.0, 1.0 - weight / spread)
-    change = (weight**2 - 2 * weight * free * variance) / spread + 4 * weight * variance * float(r @ r) / spread**2
-    return Shrunk(values=fitted + kept * r, kept=np.full(y.size, kept), change=change)
-
-
 def shrink_each(
     values: ArrayLike,
     prediction: ArrayLike,
@@ -188,7 +160,7 @@ def shrink_each(
     cap: float = 1.0,
     weights: ArrayLike | None = None,
 ) -> Floats:
-    """Draw each value by at most `cap` standard deviations of its noise, by a weight of the other values alone.
+    """Shrink each value by at most `cap` standard deviations of its noise, by a weight of the other values alone.
 
     Accuracy: no value's expected squared error exceeds (1 + cap²) times its variance, whatever the truth, the
     prediction and the law of the independent noise (Theorem 9).
@@ -226,73 +198,19 @@ def _leave_one_out(r: Floats, v: Floats, absent: NDArray[np.bool_]) -> Floats:
     return np.asarray(np.minimum(1.0, others / np.maximum(of_the_others(ratio), 1e-300)))
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Pulled:
-    """Group means drawn towards a prediction, and the estimated variance γ of groups around it."""
-
-    means: Floats
-    spread: float
-
-
-def pull_means(
-    residuals: ArrayLike,
-    variances: ArrayLike,
-    counts: ArrayLike,
-    prediction: ArrayLike,
-    *,
-    lower: float,
-    upper: float,
-    doubt: ArrayLike | None = None,
-    noise: ArrayLike = 0.0,
-) -> Pulled:
-    """Return p + n̂·R/(n̂² + V/γ̂), clamped: R_g = Σ(x - p_g) of group g, with noise of known variance V_g.
-
-    γ̂ = max(0, Σω(R²-V-n̂²P)/Σω n̂²), ω = n̂²/(n̂² + median V/w²), w = upper - lower. A group without rows gets p.
-    Nothing is divided by a small count, and the unit of x does not matter.
-
-    Accuracy: measured (worst 1.04 to 1.11 times the plain means, usually far below); summaries proof page, section 5.
-
-    Args:
-        residuals: Noisy sums of x - p_g by group (`ratio.pair_residuals` or `ratio.sum_residuals`).
-        variances: Their noise variances.
-        counts: Noisy counts n̂; below 0 counts as 0.
-        prediction: p_g, one for all or one a group, within the bounds; NaN is taken as the middle.
-        lower: Of the interval of values.
-        upper: Of the interval of values.
-        doubt: The variance of groups around the prediction where that is stated; NaN or left out: γ̂.
-        noise: P, the known variance of each prediction's own noise, in which `spread` has no part; 0 where it has none.
-    """
-    r, v, n = (np.asarray(each, dtype=np.float64) for each in (residuals, variances, counts))
-    p = np.broadcast_to(np.asarray(prediction, dtype=np.float64), r.shape)
-    p = np.clip(np.where(np.isfinite(p), p, (lower + upper) / 2), lower, upper)
-    n = np.maximum(n, 0.0)
-    width = upper - lower
-    if r.size == 0 or width <= 0:
-        return Pulled(means=p.copy(), spread=0.0)
-    squares = n * n
-    omega = squares / (squares + max(float(np.median(v)) / width**2, 1e-300))
-    below = float((omega * squares).sum())
-    excess = r * r - v - squares * np.asarray(noise, dtype=np.float64)
-    spread = max(0.0, float((omega * excess).sum()) / below) if below > 0 else 0.0
-    stated = np.broadcast_to(np.asarray(np.nan if doubt is None else doubt, dtype=np.float64), r.shape)
-    around = np.maximum(np.where(np.isnan(stated), spread, stated), 0.0)
-    means = p + n * r * around / np.maximum(squares * around + v, 1e-300)
-    return Pulled(means=np.clip(means, lower, upper), spread=spread)
-
-
 def noisy_prediction(
     prediction: ArrayLike, noise: ArrayLike, *, drift: float, overall: float, scatter: float
 ) -> tuple[Floats, Floats]:
-    """Return predictions that are noisy themselves drawn to the overall mean by inverse variances, and what is left.
+    """Return noisy predictions shrunk to the overall mean by inverse variances, and the variance that is left.
 
     A group lies around its own prediction with variance G = P + q and around the overall mean with τ²: together
     p = overall + τ²/(τ² + G)·(prediction - overall), of variance τ²G/(τ² + G). A prediction that is only noise becomes
     the overall mean, as if there were none.
 
     Args:
-        prediction: What an earlier release or a sample says of each group; NaN where it says nothing.
+        prediction: Of an earlier release or a sample; NaN where there is none.
         noise: P, the variance of its noise or of its sampling.
-        drift: q, how far groups have moved since, as `pull_means(..., noise=P).spread` finds.
+        drift: q, the variance of the change since then, `pull_means(..., noise=P).spread`.
         overall: The mean of all groups.
         scatter: τ², the variance of groups around it.
 
@@ -342,20 +260,3 @@ def of_the_others(terms: Floats) -> Floats:
     before = np.concatenate([[0.0], np.cumsum(terms)[:-1]])
     after = np.concatenate([np.cumsum(terms[::-1])[::-1][1:], [0.0]])
     return np.asarray(before + after)
-
-
-def drifted_variance(past: ArrayLike, drift: ArrayLike) -> Floats:
-    """Return the doubt P + q of an earlier estimate of variance P whose truth has since moved with variance q."""
-    return np.asarray(np.asarray(past, dtype=np.float64) + np.asarray(drift, dtype=np.float64))
-
-
-def estimated_drift(innovations: ArrayLike, variances: ArrayLike) -> float:
-    """Return max(0, mean of (y - x̂)² - v - P) over earlier periods only; `variances` are v + P."""
-    e, v = np.asarray(innovations, dtype=np.float64), np.asarray(variances, dtype=np.float64)
-    return max(0.0, float(np.mean(e * e - v))) if e.size else 0.0
-
-
-def pooled_variance(variance: ArrayLike, doubt: ArrayLike) -> Floats:
-    """Return v(P+q)/(v+P+q), the variance of a value pooled with an earlier estimate, for the next period."""
-    v, g = np.asarray(variance, dtype=np.float64), np.asarray(doubt, dtype=np.float64)
-    return np.asarray(v * g / (v + g))

@@ -7,18 +7,17 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from sidelight.errors import RangeError, SchemaError
+from sidelight.errors import RangeError
 from sidelight.noise import Source
 from sidelight.predictions import is_prior
 from sidelight.records import Schema, Table
 from sidelight.records.expressions import Expression
 from sidelight.session import Answer
 from sidelight.session.query import SurePrepared
-from sidelight.summaries.count_tables import group_labels
-from sidelight.summaries.measured import Measurement
+from sidelight.summaries.grouped import group_labels
+from sidelight.summaries.measurement import Measurement
+from sidelight.summaries.moments import Floats, MeasuredGroups
 from sidelight.summaries.of_number import OfNumber, number_of
-from sidelight.summaries.ratio import Floats, variance_noise, variance_of
-from sidelight.summaries.reading import UNIT, Measured
 
 
 @dataclass(frozen=True)
@@ -26,7 +25,7 @@ class Variance(OfNumber):
     """Release the variance of a number, of all rows or by group, with mean and count.
 
     Count, mean and squares share one budget: three numbers that add up to one for each row (pure), or a second moment
-    that costs nothing beside the mean (Gaussian).
+    that costs nothing in addition to the mean (Gaussian).
 
     Guarantee: the price, for the schema's unit under adding or removing one; exact on the machine and whatever data and
     prediction are (summaries proof page, Theorems 4, 6, 7).
@@ -37,16 +36,9 @@ class Variance(OfNumber):
 
     Args:
         column: The column, a derived number, or its text.
-        by: Columns or derived labels whose cells are the groups.
-        where: A condition on declared columns that rows must pass.
-        epsilon, delta, rho, mu: The price: exactly one of epsilon, epsilon with delta, rho, and mu.
-        max_groups: In how many groups a person counts at most.
-        max_rows_per_group: How many rows of a person count in one group at most.
-        noise: "laplace" or "gaussian" to insist on one; "auto" takes the smaller.
-        confidence: Of the intervals.
+        by, where, epsilon, delta, rho, mu, max_groups, max_rows_per_group, noise, confidence: As for `Mean`.
         prediction: Of the values: `sl.priors.Cauchy(40_000, 15_000)`, centre and spread, which helps to clip.
-        clip, centre, expected_rows, location_share: Where values are clipped, as for `Mean`.
-        known: Of groups by a `sl.Label`: labels that are public, as for `Mean`.
+        clip, centre, expected_rows, location_share, known: As for `Mean`.
         ddof: 1 divides by n - 1, 0 by n.
 
     >>> import sidelight as sl
@@ -62,11 +54,6 @@ class Variance(OfNumber):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not isinstance(self.column, (str, Expression)):
-            came = type(self.column).__name__
-            raise SchemaError(f"{self.kind} takes the name of a column or an expression, got {came}")
-        if self.ddof not in (0, 1):
-            raise RangeError(f"ddof must be 0 or 1, got {self.ddof!r}")
         if self.prediction is not None and not is_prior(self.prediction):
             raise RangeError(
                 "a spread takes a prediction of the values, such as sl.priors.Cauchy(centre, spread), or none"
@@ -95,25 +82,25 @@ class PreparedSpread(SurePrepared):
 
     @property
     def adds_up(self) -> bool:
-        """Whether rows are only added up."""
+        """Whether the query is additive over rows."""
         return self.plan.adds_up
 
     def run(self, table: Table, source: Source) -> Answer:
-        """Find where to clip, read all groups, and make the table."""
+        """Choose the clipping interval, measure all groups, and make the table."""
         measured = self.plan.run(table, source)
         name = "sd" if isinstance(self.query, StandardDeviation) else "variance"
         columns: dict[str, Any] = spread_columns(measured, name, self.query.confidence, ddof=self.query.ddof)
         confidence = self.query.confidence
         means = measured.mean_ends(confidence)
-        columns |= {"mean": measured.number(measured.taus), "mean_low": means.low, "mean_high": means.high}
+        columns |= {"mean": measured.means, "mean_low": means.low, "mean_high": means.high}
         columns |= {**measured.counts, **measured.count_ends(confidence), "supported": measured.supported}
         columns |= measured.interval.columns
         return self.plan.answer(columns, measured.names, keys=self.query.keys, **measured.interval.notes)
 
 
-def spread_columns(measured: Measured, name: str, confidence: float, *, ddof: int = 1) -> dict[str, Floats]:
+def spread_columns(measured: MeasuredGroups, name: str, confidence: float, *, ddof: int = 1) -> dict[str, Floats]:
     """Return the columns of a variance or, by the name "sd", of a standard deviation."""
-    estimate, noise = variance_of(measured.moments, UNIT, ddof=ddof), variance_noise(measured.moments, UNIT)
+    estimate, noise = measured.moments.variances(ddof=ddof), measured.moments.variance_noise
     ends = measured.variance_ends(confidence, ddof=ddof)
     half = measured.half
     if name == "sd":
@@ -139,17 +126,8 @@ class StandardDeviation(Variance):
     Accuracy: as for `Variance`.
 
     Args:
-        column: The column, a derived number, or its text.
-        by: Columns or derived labels whose cells are the groups.
-        where: A condition on declared columns that rows must pass.
-        epsilon, delta, rho, mu: The price: exactly one of epsilon, epsilon with delta, rho, and mu.
-        max_groups: In how many groups a person counts at most.
-        max_rows_per_group: How many rows of a person count in one group at most.
-        noise: "laplace" or "gaussian" to insist on one; "auto" takes the smaller.
-        confidence: Of the intervals.
-        prediction: Of the values: `sl.priors.Cauchy(40_000, 15_000)`, centre and spread, which helps to clip.
-        clip, centre, expected_rows, location_share: Where values are clipped, as for `Mean`.
-        known: Of groups by a `sl.Label`: labels that are public, as for `Mean`.
+        column, prediction, clip, centre, expected_rows, location_share, known: As for `Variance`.
+        by, where, epsilon, delta, rho, mu, max_groups, max_rows_per_group, noise, confidence: As for `Variance`.
         ddof: 1 divides by n - 1, 0 by n.
 
     >>> import sidelight as sl

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any, ClassVar, cast
 
@@ -22,20 +22,20 @@ from sidelight.release import Release
 from sidelight.release.shown import lies_on_the_calendar
 from sidelight.session import release_once
 from sidelight.session.query import Answer, PublicSource, SureArrayQuery, SurePrepared, prepare_query
-from sidelight.summaries.grouped import NoiseKind
-from sidelight.summaries.same_thing import of_statement
-from sidelight.summaries.sql import Select, parse_select
-from sidelight.summaries.sql_translation import ANSWERS_OF, Asked, Translation, asked_of, noise_of
+from sidelight.summaries.grouped import NoiseKind, of_statement
+from sidelight.summaries.of_number import joined
+from sidelight.summaries.sql_statement import Select, parse_select
+from sidelight.summaries.sql_translation import ANSWERS_OF, AskedQuery, Translation, asked_of, noise_of
 
 
 @dataclass(frozen=True)
 class SQL:
     """Release what a SELECT asks: counts, sums, means, spreads and quantiles by group, as one table with one price.
 
-    Numbers of the same column come from one query where they can: COUNT(*) beside AVG(income) is the count of the mean,
+    Numbers of the same column come from one query where they can: COUNT(*) with AVG(income) is the count of the mean,
     and counts the rows that have an income. Several queries share the price in equal parts. Names in the answer are
-    those of AS, or `count`, `mean_income`; beside each stand `..._low` and `..._high`, its interval, and beside means
-    by group `..._pooled`. A mean or median of dates is a date in `release.shown`.
+    those of AS, or `count`, `mean_income`; each has an interval, `..._low` and `..._high`, and means by group have
+    `..._pooled`. A mean or median of dates is a date in `release.shown`.
 
     Guarantee: the price, for adding or removing a row, or a person where the schema declares a `PersonId`: that of the
     queries in `translation`, added up.
@@ -94,13 +94,16 @@ class SQL:
         named = [each for each in select.by if isinstance(each, str)]  # == of expressions is a condition
         if len(asked) > 1 and any(isinstance(column, Label) and column.name in named for column in schema.columns):
             raise SchemaError(
-                "groups that nobody declared are found by each query for itself, and this statement needs "
-                f"{len(asked)} of them; ask one aggregate a statement, or declare the labels as a Category"
+                "undeclared groups are found by each query for itself, and this statement needs "
+                f"{len(asked)} of them; ask one aggregate per statement, or declare the labels as a Category"
             )
-        told = self._predictions(asked)
+        predicted = self._predictions(asked)
         prices = self._prices(len(asked), pure=any(each.kind == "quantiles" for each in asked))
         priced = [
-            [each.written({**price, **self._limits(each), **more}) for each, more in zip(asked, told, strict=True)]
+            [
+                replace(each, options={**each.options, **price, **self._limits(each), **more})
+                for each, more in zip(asked, predicted, strict=True)
+            ]
             for price in prices
         ]
         queries = min(priced, key=lambda each: noise_of(each[0], schema)) if len(priced) > 1 else priced[0]
@@ -127,7 +130,7 @@ class SQL:
                 **({"dates": {"columns": dates}} if dates else {}),
             },
             labels=parts[0].labels,
-            prediction=_joined([(each.serves[0][0], part.prediction) for each, part in zip(asked, parts, strict=True)]),
+            prediction=joined([each.serves[0][0] for each in asked], [part.prediction for part in parts]),
             error=parts[0].error if len(parts) == 1 else None,
             select=select,
             parts=parts,
@@ -136,11 +139,9 @@ class SQL:
         )
 
     def _prices(self, parts: int, *, pure: bool) -> list[dict[str, Amount]]:
-        """Return what each query may spend, in the ways that add up to the whole, however they follow one another.
+        """Return the budget splits, one price per query each, that compose adaptively to the whole price.
 
-        Args:
-            parts: How many queries there are.
-            pure: Whether one of them has a pure price only.
+        `pure` says that one of the queries has a pure price only.
         """
         if pure:
             if self.epsilon is None or self.noise == "gaussian":
@@ -159,8 +160,8 @@ class SQL:
             found.append({"epsilon": exact(self.epsilon, name="epsilon") / parts})
         return found
 
-    def _predictions(self, asked: Sequence[Asked]) -> list[dict[str, Any]]:
-        """Return what is predicted of the number that each query is about."""
+    def _predictions(self, asked: Sequence[AskedQuery]) -> list[dict[str, Any]]:
+        """Return the prediction of the number that each query is about."""
         if isinstance(self.prediction, Release):
             return self._from_release(self.prediction, asked)
         if self.prediction is not None and not isinstance(self.prediction, Mapping):
@@ -172,21 +173,21 @@ class SQL:
         found: list[dict[str, Any]] = []
         for each in asked:
             own = [name for name, column in each.serves if column == ANSWERS_OF.get(each.kind, column)]
-            told = [name for name in own if name in given]
-            found.append({"prediction": given.pop(told[0])} if told else {})
+            predicted = [name for name in own if name in given]
+            found.append({"prediction": given.pop(predicted[0])} if predicted else {})
         if given:
             names, odd = [name for each in asked for name, _ in each.serves], str(next(iter(given)))
             raise RangeError(f"prediction names {odd!r}, which no query of its own answers; {nearest(odd, names)}")
         return found
 
-    def _from_release(self, earlier: Release, asked: Sequence[Asked]) -> list[dict[str, Any]]:
+    def _from_release(self, earlier: Release, asked: Sequence[AskedQuery]) -> list[dict[str, Any]]:
         """Return what an earlier statement's release predicts of each query: the numbers that both ask."""
         found: list[dict[str, Any]] = []
         for each in asked:
             by = [str(key) for key in each.options.get("by", ())]
             column = each.subject[0] if each.subject else None
-            told = of_statement(earlier, kind=each.kind, by=by, column=column)
-            found.append({} if told is None else {"prediction": told})
+            predicted = of_statement(earlier, kind=each.kind, by=by, column=column)
+            found.append({} if predicted is None else {"prediction": predicted})
         if not any(found):
             raise RangeError(
                 f"the prediction, an earlier {earlier.kind} release, has none of the numbers that this statement asks: "
@@ -194,12 +195,10 @@ class SQL:
             )
         return found
 
-    def _limits(self, asked: Asked) -> dict[str, Any]:
+    def _limits(self, asked: AskedQuery) -> dict[str, Any]:
         given = {"max_groups": self.max_groups, "max_rows_per_group": self.max_rows_per_group}
         found: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
-        if (
-            asked.kind == "quantiles"
-        ):  # noise and confidence are nothing that they have, nor limits where all is one group
+        if asked.kind == "quantiles":  # has no noise or confidence, nor limits where all rows are one group
             return found if asked.options.keys() & {"by", "where"} else {}
         if self.noise != "auto":
             found["noise"] = self.noise
@@ -237,7 +236,7 @@ class PreparedSQL(SurePrepared):
 
     @property
     def adds_up(self) -> bool:
-        """Whether rows are only added up."""
+        """Whether the query is additive over rows."""
         return all(part.adds_up for part in self.parts)
 
     def check_source(self, source: PublicSource) -> None:
@@ -298,16 +297,6 @@ class PreparedSQL(SurePrepared):
         if len({*said.values()}) > 1:
             return {ROWS_COUNTED: "; ".join(f"{name}: {words}" for name, words in said.items())}
         return {ROWS_COUNTED: next(iter(said.values()))} if said else {}
-
-
-def _joined(told: Sequence[tuple[str, Mapping[str, Any] | None]]) -> dict[str, Any] | None:
-    """Return what a release says of the predictions of its queries."""
-    there = {name: dict(each) for name, each in told if each is not None}
-    if not there:
-        return None
-    words = "; ".join(f"{name}: {each['description']}" for name, each in there.items())
-    branded = [each["entropy"] for each in there.values() if "entropy" in each]
-    return {"description": words, "columns": there, **({"entropy": branded[0]} if branded else {})}
 
 
 def _table_of(part: SurePrepared, answer: Answer) -> GroupTable:

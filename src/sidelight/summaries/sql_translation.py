@@ -1,4 +1,4 @@
-"""Which queries of the library answer a statement: the fewest that have all of its numbers, as one would write them."""
+"""Translate a statement into the fewest queries of the library that answer all of its numbers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sidelight.records.expressions import Expression, IsMissing, Named, Not
 from sidelight.registry import load_query
 from sidelight.summaries.grouped import Grouped
 from sidelight.summaries.noise_choice import choose_noise
-from sidelight.summaries.sql import Item, Select
+from sidelight.summaries.sql_statement import Select, SelectItem
 
 #: The query that answers a function, and the column of its table that holds the number.
 _ANSWERS: Mapping[str, tuple[str, str]] = {
@@ -31,7 +31,7 @@ _ANSWERS: Mapping[str, tuple[str, str]] = {
 }
 #: The column that a query is about.
 ANSWERS_OF: Mapping[str, str] = {kind: column for kind, column in _ANSWERS.values() if column}
-#: What else stands in the table of a query, for the same money.
+#: Further numbers in the table of a query, at the same price.
 _ALSO: Mapping[str, Mapping[str, str]] = {
     "mean": {"count": "count"},
     "variance": {"mean": "mean", "count": "count"},
@@ -41,13 +41,18 @@ _ALSO: Mapping[str, Mapping[str, str]] = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Written:
-    """A query of the library as one would write it."""
+class AskedQuery:
+    """One query of a statement, as a user of the library would write it, and the numbers that it serves."""
 
     kind: str
     subject: tuple[Any, ...]
     options: Mapping[str, Any]
-    names: tuple[str, ...]
+    serves: tuple[tuple[str, str], ...]  # the name of each number in the answer, and its column in the query's table
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of its numbers in the answer."""
+        return tuple(name for name, _ in self.serves)
 
     def build(self) -> Any:
         """Return the query."""
@@ -62,9 +67,9 @@ class Written:
 
 @dataclass(frozen=True, kw_only=True)
 class Translation:
-    """What a statement means: the queries that would run, and what they cost together. Nothing has run."""
+    """The queries that would run for a statement, and what they cost together. Nothing has run."""
 
-    queries: tuple[Written, ...]
+    queries: tuple[AskedQuery, ...]
     claims: Claims
 
     def __str__(self) -> str:
@@ -73,43 +78,24 @@ class Translation:
     __repr__ = __str__
 
 
-@dataclass(frozen=True, kw_only=True)
-class Asked:
-    """One query of a statement: its kind, what it is about, and the numbers that it serves."""
-
-    kind: str
-    subject: tuple[Any, ...]
-    options: Mapping[str, Any]
-    serves: tuple[tuple[str, str], ...]
-
-    def written(self, shared: Mapping[str, Any]) -> Written:
-        """Return the query with what all queries of the statement share."""
-        return Written(
-            kind=self.kind,
-            subject=self.subject,
-            options={**self.options, **shared},
-            names=tuple(name for name, _ in self.serves),
-        )
-
-
-def asked_of(select: Select) -> list[Asked]:
+def asked_of(select: Select) -> list[AskedQuery]:
     """Return the fewest queries that answer all numbers of a statement."""
     items = [item for item in select.items if item.function is not None]
     whole: dict[str, Any] = {"by": list(select.by)} if select.by else {}
     if select.where is not None:
         whole["where"] = select.where
-    queries: dict[tuple[str, str], list[Item]] = {}
+    queries: dict[tuple[str, str], list[SelectItem]] = {}
     for item in sorted(items, key=_power, reverse=True):  # what serves others comes first
         queries.setdefault(_home(item, queries), []).append(item)
     return [_one(kind, served, whole) for (kind, _), served in queries.items()]
 
 
-def _power(item: Item) -> int:
+def _power(item: SelectItem) -> int:
     assert item.function is not None
     return len(_ALSO.get(_ANSWERS[item.function][0], {}))
 
 
-def _home(item: Item, queries: Mapping[tuple[str, str], Sequence[Item]]) -> tuple[str, str]:
+def _home(item: SelectItem, queries: Mapping[tuple[str, str], Sequence[SelectItem]]) -> tuple[str, str]:
     """Return which query answers a number: one that is asked anyway, or its own."""
     assert item.function is not None
     kind, _ = _ANSWERS[item.function]
@@ -121,7 +107,7 @@ def _home(item: Item, queries: Mapping[tuple[str, str], Sequence[Item]]) -> tupl
     return kind, own
 
 
-def _one(kind: str, served: Sequence[Item], whole: Mapping[str, Any]) -> Asked:
+def _one(kind: str, served: Sequence[SelectItem], whole: Mapping[str, Any]) -> AskedQuery:
     """Write the query of these numbers."""
     main = next(item for item in served if item.function is not None and _ANSWERS[item.function][0] == kind)
     options = dict(whole)
@@ -135,20 +121,20 @@ def _one(kind: str, served: Sequence[Item], whole: Mapping[str, Any]) -> Asked:
     if kind == "quantiles":
         levels = sorted({item.level for item in served if item.level is not None})
         subject, options = ([*levels],), {"column": _subject(main.of), **options}
-    return Asked(
+    return AskedQuery(
         kind=kind, subject=subject, options=options, serves=tuple((item.name, _column(item, kind)) for item in served)
     )
 
 
-def noise_of(query: Written, schema: Schema) -> float:
-    """Return the noise of a count of the query's groups at its price: what decides between two prices."""
+def noise_of(query: AskedQuery, schema: Schema) -> float:
+    """Return the noise of a count of the query's groups at its price, by which two prices are compared."""
     built = query.build()
     if not isinstance(built, Grouped):
         return 0.0 if "epsilon" in query.options else 1.0
     return choose_noise(built.groups(schema).norms, **built.price, noise=built.noise).sd
 
 
-def _column(item: Item, kind: str) -> str:
+def _column(item: SelectItem, kind: str) -> str:
     """Return which column of the query's table holds a number."""
     assert item.function is not None
     if item.function == "quantile":

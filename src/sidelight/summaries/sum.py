@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import KW_ONLY, dataclass, field, replace
 from fractions import Fraction
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,29 +20,28 @@ from sidelight.guarantees import Amount
 from sidelight.mechanisms.additive import GaussianNoise, Noise
 from sidelight.mechanisms.budget import Budget
 from sidelight.noise import Source
-from sidelight.predictions import is_prior, own_prior
+from sidelight.predictions import is_prior
 from sidelight.records import Schema, Table
 from sidelight.records.expressions import Expression
 from sidelight.release import TailBound
 from sidelight.session import Answer
 from sidelight.session.query import SurePrepared
-from sidelight.summaries.clip_subject import GroupIntervals
-from sidelight.summaries.clipping import Clipping, Interval, Subject, clipping_of, subject_of
-from sidelight.summaries.count import bounded_words
-from sidelight.summaries.count_tables import group_labels, tail_bound
+from sidelight.summaries.clip_subject import ClipInterval, GroupIntervals, Subject, subject_of
+from sidelight.summaries.clipping import Clipping
+from sidelight.summaries.count_tables import bounded_words, tail_bound
+from sidelight.summaries.grouped import group_labels
 from sidelight.summaries.intervals import around, gaussian_bound, laplace_bound
-from sidelight.summaries.measured import Measurement, check_prediction, labels_and_budget, mu_of
+from sidelight.summaries.measurement import Measurement, check_prediction, labels_and_budget, mu_of
+from sidelight.summaries.moments import SUPPORT, Floats
 from sidelight.summaries.noise_choice import gaussian_variance, laplace_variance
 from sidelight.summaries.of_number import OfNumber, number_of
 from sidelight.summaries.predicted import Group, PredictedTable, read_prediction
-from sidelight.summaries.ratio import Floats
-from sidelight.summaries.reading import SUPPORT
 from sidelight.summaries.shrink import Shrunk, best_of, directions, shrink, sum_doubt
 
 Per = Literal["auto", "row", "person"]
 
 
-#: A sum predicted further away, in widths of a record, is none: its square would be no number.
+#: A predicted sum farther away, in widths of a record, is ignored: its square would overflow.
 _FARTHEST = 1e60
 
 
@@ -58,17 +57,12 @@ class Sum(OfNumber):
     prediction are (summaries proof page, sections 1 and 3).
 
     Accuracy: `unbiased` is the noisy sum of the clipped values; `low` and `high` hold it with the confidence, exactly.
-    `sum` is drawn to a prediction, and not below 0 where no value is.
+    `sum` is shrunk to a prediction, and not below 0 where no value is.
 
     Args:
         column: The column, a derived number, or its text; of totals a column.
-        by: Columns or derived labels whose cells are the groups.
-        where: A condition on declared columns that rows must pass.
-        epsilon, delta, rho, mu: The price: exactly one of epsilon, epsilon with delta, rho, and mu.
-        max_groups: In how many groups a person counts at most.
+        by, where, epsilon, delta, rho, mu, max_groups, noise, confidence: As for `Mean`.
         max_rows_per_group: How many rows of a person count in one group at most; of sums of rows.
-        noise: "laplace" or "gaussian" to insist on one; "auto" takes the smaller.
-        confidence: Of the intervals.
         prediction: A predicted sum for each group (a release, a frame, a mapping, `sl.Predicted`, or a list of several,
             of which the one that fits best after the noise is used), or of the values or totals themselves:
             `sl.priors.Cauchy(40_000, 15_000)`, which helps to clip.
@@ -92,13 +86,6 @@ class Sum(OfNumber):
     per: Per = "auto"
     step: Amount | None = None
     kind: ClassVar[str] = "sum"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not isinstance(self.column, (str, Expression)):
-            raise SchemaError(f"sum takes the name of a column or an expression, got {type(self.column).__name__}")
-        if self.per not in ("auto", "row", "person"):
-            raise RangeError(f"per must be 'auto', 'row' or 'person', got {self.per!r}")
 
     def prepare(self, schema: Schema) -> PreparedSum:
         """Check the query against the schema, plan where to clip, and price it. Opens no data."""
@@ -136,17 +123,7 @@ class Sum(OfNumber):
                 clip = "private"  # declared bounds are those of a row
         elif self.step is not None:
             raise RangeError("step is the unit of totals of persons; sums of rows need none")
-        return clipping_of(
-            subject,
-            groups,
-            budget,
-            clip=clip,
-            values=own_prior(self.prediction) if is_prior(self.prediction) else None,
-            centre=self.centre,
-            expected_rows=self.expected_rows,
-            location_share=self.location_share,
-            around_zero=True,
-        )
+        return self._clipped(subject, groups, budget, self.prediction, clip=clip, around_zero=True)
 
 
 def _total_subject(schema: Schema, column: str, step: Amount | None) -> Subject:
@@ -158,7 +135,7 @@ def _total_subject(schema: Schema, column: str, step: Amount | None) -> Subject:
     return replace(subject, lower=lower, upper=upper)
 
 
-def _summed(plan: Measurement, interval: Interval, step: Amount | None) -> Value:
+def _summed(plan: Measurement, interval: ClipInterval, step: Amount | None) -> Value:
     """Return what is added up: rows, or totals of persons, clipped to an interval."""
     schema, of = plan.groups.schema, plan.of
     if not plan.groups.totals:
@@ -190,6 +167,17 @@ def _sum_error(plan: Measurement, step: Amount | None) -> TailBound | None:
     return replace(found, fixed=(found.fixed[0] * each,), per_log=(found.per_log[0] * each,))
 
 
+class _ExactSums(NamedTuple):
+    """Clipped sums before the noise. Private."""
+
+    found: Bounded  # the sums of each group, or pairs of them
+    value: Value
+    unit: Any  # what one unit of a sum is worth: in all groups, or in each
+    width: Any  # by which groups are compared, in these units
+    reach: tuple[Any, Any]  # the smallest and the largest value of a record
+    interval: ClipInterval | GroupIntervals
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PreparedSum(SurePrepared):
     """A `Sum` fitted to a schema."""
@@ -200,69 +188,15 @@ class PreparedSum(SurePrepared):
 
     @property
     def adds_up(self) -> bool:
-        """Whether rows are only added up."""
+        """Whether the query is additive over rows."""
         return self.plan.adds_up
 
     def run(self, table: Table, source: Source) -> Answer:
-        """Find where to clip, add up all groups, and make the table."""
+        """Choose the clipping interval, add up all groups, add noise, and make the table."""
         names = self.plan.shown(table, source)
-        if self.plan.clipping.by_group:
-            return self._each_group(table, names, source)
-        interval = self.plan.clipping.run(table, self.plan.groups, source)
-        value = _summed(self.plan, interval, self.query.step)
-        # From 0 on the sum is one entry of the pair, which then tells the count for nothing.
+        of_clipped = self._in_each_group if self.plan.clipping.by_group else self._in_one_interval
+        found, value, unit, width, reach, interval = of_clipped(table, names, source)
         pair = 0 in (value.first, value.last)
-        kind: Kind = "pair" if pair else "whole"
-        found = self.plan.statistics(table, names, [value], kind=kind, norm=self.plan.budget.norm).values[0]
-        step = value.code_step if pair else value.whole_step
-        width = float(max(abs(value.lower), abs(value.upper)) / step)
-        reach = (float(value.lower), float(value.upper))
-        return self._tabled(found, value, float(step), width, reach, interval, names, source, pair=pair)
-
-    def _each_group(self, table: Table, names: tuple[Group, ...], source: Source) -> Answer:
-        """Find an interval in each group, and add up codes of it: as many levels in every group."""
-        clipping = self.plan.clipping
-        subject, pair = clipping.subject, clipping.side in ("up", "down")
-        rows = self.plan.rows(table, names, [subject])
-        intervals = clipping.each_group(rows, 0, source)
-        value = level_value(subject.coding, signed=not pair)
-        codes = rows.clipped(0, subject.grid, value, intervals.lower, intervals.upper)
-        kind: Kind = "pair" if pair else "whole"
-        found = rows.statistics([value], [codes], kind=kind, norm=self.plan.budget.norm).values[0]
-        farthest = np.maximum(np.abs(intervals.lower), np.abs(intervals.upper))
-        unit = farthest / (value.levels if pair else value.farthest)
-        usual = float(np.median(farthest)) if len(names) else 1.0  # the unit in which groups are compared
-        if clipping.side == "down":
-            value = replace(value, first=-value.last, last=0)
-        reach = (intervals.lower, intervals.upper)
-        return self._tabled(found, value, unit, usual / unit, reach, intervals, names, source, pair=pair)
-
-    def _tabled(
-        self,
-        found: Bounded,
-        value: Value,
-        unit: Any,
-        width: Any,
-        reach: tuple[Any, Any],
-        interval: Interval | GroupIntervals,
-        names: tuple[Group, ...],
-        source: Source,
-        *,
-        pair: bool,
-    ) -> Answer:
-        """Add the noise and make the table.
-
-        Args:
-            found: The sums of each group, or pairs of them.
-            value: What was added up.
-            unit: What one unit of a sum is worth: in all groups, or in each.
-            width: How many units the width is that groups are compared in.
-            reach: The smallest and the largest value of a record.
-            interval: Where records were clipped.
-            names: The labels of each group.
-            source: Of the noise.
-            pair: Whether sums are one entry of a pair.
-        """
         query, noise = self.query, noise_of(self.plan.budget, found)
         noisy = np.asarray(noise.release(source)).reshape(2 if pair else 1, len(names)).astype(np.float64)
         sums = -noisy[1] if pair and value.first != 0 else noisy[0]
@@ -278,9 +212,9 @@ class PreparedSum(SurePrepared):
             there = (count > SUPPORT * math.sqrt(2 * variance) / value.levels) & interval.enough(count)
         # an interval that was found in no rows may lie anywhere, and its sum says nothing about the prediction
         judged = there if isinstance(interval, GroupIntervals) else np.ones_like(there)
-        drawn = self._drawn(sums, variance, width, unit, names, judged)
+        shrunk = self._shrunk(sums, variance, width, unit, names, judged)
         columns: dict[str, Any] = {
-            "sum": np.clip(drawn * unit, low, high),
+            "sum": np.clip(shrunk * unit, low, high),
             "unbiased": unbiased,
             "noise_sd": np.full(len(sums), math.sqrt(variance) * unit),
             "low": np.clip(ends.low, low, high),
@@ -290,16 +224,44 @@ class PreparedSum(SurePrepared):
             columns |= {"count": np.maximum(count, 0.0), "count_unbiased": count, "supported": there}
         return self.plan.answer(columns | interval.columns, names, keys=query.keys, **interval.notes)
 
-    def _drawn(
+    def _in_one_interval(self, table: Table, names: tuple[Group, ...], source: Source) -> _ExactSums:
+        """Add up values clipped to one interval. From 0 on the sum is one entry of the pair, which has the count."""
+        interval = self.plan.clipping.run(table, self.plan.groups, source)
+        value = _summed(self.plan, interval, self.query.step)
+        pair = 0 in (value.first, value.last)
+        kind: Kind = "pair" if pair else "whole"
+        found = self.plan.statistics(table, names, [value], kind=kind, norm=self.plan.budget.norm).values[0]
+        step = value.code_step if pair else value.whole_step
+        width = float(max(abs(value.lower), abs(value.upper)) / step)
+        return _ExactSums(found, value, float(step), width, (float(value.lower), float(value.upper)), interval)
+
+    def _in_each_group(self, table: Table, names: tuple[Group, ...], source: Source) -> _ExactSums:
+        """Add up values clipped to an interval of each group: as many levels in every group."""
+        clipping = self.plan.clipping
+        subject, pair = clipping.subject, clipping.side in ("up", "down")
+        rows = self.plan.rows(table, names, [subject])
+        intervals = clipping.each_group(rows, 0, source)
+        value = level_value(subject.coding, signed=not pair)
+        codes = rows.clipped(0, subject.grid, value, intervals.lower, intervals.upper)
+        kind: Kind = "pair" if pair else "whole"
+        found = rows.statistics([value], [codes], kind=kind, norm=self.plan.budget.norm).values[0]
+        farthest = np.maximum(np.abs(intervals.lower), np.abs(intervals.upper))
+        unit = farthest / (value.levels if pair else value.farthest)
+        usual = float(np.median(farthest)) if len(names) else 1.0  # the unit in which groups are compared
+        if clipping.side == "down":
+            value = replace(value, first=-value.last, last=0)
+        return _ExactSums(found, value, unit, usual / unit, (intervals.lower, intervals.upper), intervals)
+
+    def _shrunk(
         self, sums: Floats, variance: float, width: Any, unit: Any, names: tuple[Group, ...], judged: NDArray[np.bool_]
     ) -> Floats:
-        """Return sums drawn to predicted ones, in units of the noise's grid; as they are without a prediction."""
+        """Return sums shrunk to predicted ones, in units of the noise's grid; as they are without a prediction."""
         if self.table is None:
             return sums
         candidates = [
             self._towards(each, sums, variance, width, unit, names, judged) for each in (self.table, *self.table.others)
         ]
-        with np.errstate(all="ignore"):  # what is not drawn stays what it is
+        with np.errstate(all="ignore"):  # what is not shrunk stays what it is
             best = best_of(candidates, sums / width) if len(candidates) > 1 else candidates[0]
             return np.where(best.kept == 1, sums, best.values * width)
 
@@ -313,10 +275,10 @@ class PreparedSum(SurePrepared):
         names: tuple[Group, ...],
         judged: NDArray[np.bool_],
     ) -> Shrunk:
-        """Return sums in units of the width drawn to one predicted table."""
+        """Return sums in units of the width shrunk to one predicted table."""
         matched = table.on(names)
         # in units of the width, so that no square is too large
-        with np.errstate(all="ignore"):  # a prediction without a finite number is none
+        with np.errstate(all="ignore"):  # a prediction that overflows is ignored
             y, p, v = sums / width, matched.values / unit / width, variance / width**2
             doubt = sum_doubt(p, width=1.0, **({} if matched.relative is None else {"relative": matched.relative}))
             if table.sd is not None:
@@ -331,5 +293,5 @@ class PreparedSum(SurePrepared):
 
 
 def noise_of(budget: Budget, bounded: Bounded) -> Noise:
-    """Return the noise that a budget buys for a statistic, with the claims that `Measurement.parts` states."""
+    """Return the noise that a budget buys for a statistic, with the claims that `parts_together` states."""
     return budget.on(bounded) if budget.is_pure else GaussianNoise(bounded, mu=mu_of(budget))

@@ -23,25 +23,48 @@ from sidelight.records import Schema, Table
 from sidelight.records.expressions import Expression
 from sidelight.session import Answer
 from sidelight.session.query import SurePrepared
-from sidelight.summaries.clipping import (
+from sidelight.summaries.clip_subject import (
     HEDGE,
-    Clipping,
-    Interval,
-    check_trees,
+    ClipInterval,
     least_anchor,
     location_prior,
+    middle_and_spread,
     subject_of,
 )
-from sidelight.summaries.count_tables import group_labels
-from sidelight.summaries.measured import Measurement, labels_and_budget
+from sidelight.summaries.clipping import Clipping, check_trees
+from sidelight.summaries.grouped import group_labels
+from sidelight.summaries.measurement import Measurement, labels_and_budget, measure_together
 from sidelight.summaries.of_number import OfNumber, number_of
 from sidelight.summaries.predicted import Group
-from sidelight.summaries.ratio import deviation_of
-from sidelight.summaries.reading import UNIT
-from sidelight.summaries.shares import summary_shares
 
 _QUARTILES = (Fraction(1, 4), Fraction(1, 2), Fraction(3, 4))
 _NAMES = ("q25", "q50", "q75")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SummaryShares:
+    """Shares of a price: quartiles of all rows, quartiles of each group, the clipping radius, moments by group."""
+
+    quartiles: Fraction
+    group_quartiles: Fraction
+    radius: Fraction
+    moments: Fraction
+
+
+def summary_shares(*, by_groups: bool, bounded: bool) -> SummaryShares:
+    """Return how a summary shares its price; with both bounds declared the radius's share goes to the moments.
+
+    >>> summary_shares(by_groups=False, bounded=True).moments
+    Fraction(3, 5)
+    """
+    radius = Fraction(1, 10)
+    if by_groups:
+        total, groups, moments = Fraction(1, 10), Fraction(35, 100), Fraction(45, 100)
+    else:
+        total, groups, moments = Fraction(4, 10), Fraction(0), Fraction(5, 10)
+    if bounded:
+        radius, moments = Fraction(0), moments + radius
+    return SummaryShares(quartiles=total, group_quartiles=groups, radius=radius, moments=moments)
 
 
 @dataclass(frozen=True)
@@ -60,13 +83,7 @@ class Summary(OfNumber):
 
     Args:
         column: The column, a derived number, or its text.
-        by: Columns or derived labels whose cells are the groups.
-        where: A condition on declared columns that rows must pass.
-        epsilon, delta, rho, mu: The price: exactly one of epsilon, epsilon with delta, rho, and mu.
-        max_groups: In how many groups a person counts at most.
-        max_rows_per_group: How many rows of a person count in one group at most.
-        noise: "laplace" or "gaussian" to insist on one; "auto" takes the smaller.
-        confidence: Of the intervals.
+        by, where, epsilon, delta, rho, mu, max_groups, max_rows_per_group, noise, confidence: As for `Mean`.
         prediction: Of the values: `sl.priors.Cauchy(40_000, 15_000)`, centre and spread.
         clip: "auto" clips at declared bounds if there are two; "private" finds an interval; "declared" insists.
         centre, expected_rows, location_share: Idle: the quartiles are the centre.
@@ -84,8 +101,6 @@ class Summary(OfNumber):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not isinstance(self.column, (str, Expression)):
-            raise SchemaError(f"summary takes the name of a column or an expression, got {type(self.column).__name__}")
         if self.prediction is not None and not is_prior(self.prediction):
             raise RangeError(
                 "a summary takes a prediction of the values, such as sl.priors.Cauchy(centre, spread), or none"
@@ -103,7 +118,7 @@ class Summary(OfNumber):
         subject, by_groups = subject_of(schema, of), bool(groups.axes) or groups.label is not None
         declared = None
         if self.clip != "private" and subject.lower is not None and subject.upper is not None:
-            declared = Interval(lower=subject.lower, upper=subject.upper)
+            declared = ClipInterval(lower=subject.lower, upper=subject.upper)
         elif self.clip == "declared":
             raise SchemaError("clip='declared' needs both bounds; declare Number(..., lower=..., upper=...)")
         shares = summary_shares(by_groups=by_groups, bounded=declared is not None)
@@ -117,15 +132,14 @@ class Summary(OfNumber):
         if declared is None:
             part = budget.part(shares.radius)
             radius, parts = part.spread, (*parts, (1, part.selection_claims(**_context(groups))))
+        predicted = () if self.prediction is None else middle_and_spread(own_prior(self.prediction))
         clipping = Clipping(
             measure=budget.part(shares.moments),
             parts=parts,
             interval=declared,
             subject=subject,
             tree=tree,
-            prior=location_prior(subject, None if self.prediction is None else own_prior(self.prediction)).compile(
-                subject.grid
-            ),
+            prior=location_prior(subject, *predicted).compile(subject.grid),
             radius_epsilon=radius,
             rows_per_unit=groups.norms.total,
             unit=groups.unit,
@@ -163,7 +177,7 @@ class PreparedSummary(SurePrepared):
 
     @property
     def adds_up(self) -> bool:
-        """Whether rows are only added up."""
+        """Whether the query is additive over rows."""
         coding = self.plan.clipping.subject.coding
         return self.plan.adds_up and (self.group_tree is None or is_additive_by_group(coding, self.plan.groups))
 
@@ -184,12 +198,12 @@ class PreparedSummary(SurePrepared):
         quartiles = np.array([overall])
         if self.group_tree is not None:
             quartiles = self._by_group(table, names, overall, source)
-        measured = self.plan.read(table, interval, source, names=names)
+        (measured,) = measure_together([self.plan], table, source, names=names, intervals=[interval])
         ends = measured.mean_ends(self.query.confidence)
         columns: dict[str, Any] = {
             **measured.counts,
-            "mean": measured.number(measured.taus),
-            "sd": measured.half * deviation_of(measured.moments, UNIT),
+            "mean": measured.means,
+            "sd": measured.half * np.sqrt(measured.moments.variances()),
             **dict(zip(_NAMES, quartiles.T, strict=True)),
             "noise_sd": measured.noise_sd,
             "low": ends.low,
@@ -206,7 +220,7 @@ class PreparedSummary(SurePrepared):
         assert self.group_tree is not None
         subject = self.plan.clipping.subject
         spread = min(max((overall[2] - overall[0]) / 2, least_anchor(subject.grid, overall[1])), 1e300)
-        nothing = location_prior(subject, None)
+        nothing = location_prior(subject)
         priors: list[CompiledPrior] = [
             hedge(Cauchy(value, spread), with_=nothing, weight=HEDGE).compile(subject.grid) for value in overall
         ]

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 
+from sidelight.aggregates.bounded import ContributionBounds
 from sidelight.aggregates.group_sums import group_counts
 from sidelight.aggregates.groups import Groups, declared_max_groups, groups_of
 from sidelight.errors import RangeError, SchemaError
 from sidelight.group_table import GroupTable, check_keys
-from sidelight.guarantees import Context, positive
+from sidelight.guarantees import Amount, Context, positive
 from sidelight.guarantees.conversions import gdp_within
 from sidelight.mechanisms.exponential import Peeling, peeling, popularity
 from sidelight.noise import Source
@@ -20,9 +21,10 @@ from sidelight.records import Schema, Table
 from sidelight.records.expressions import Expression
 from sidelight.release import TailBound
 from sidelight.session.query import Answer, SurePrepared
-from sidelight.summaries.count import Count, read_as
-from sidelight.summaries.count_tables import Whole, group_labels, table_of
-from sidelight.summaries.noise_choice import top_by_histogram
+from sidelight.summaries.count import Count
+from sidelight.summaries.count_tables import Whole, table_of
+from sidelight.summaries.grouped import group_labels
+from sidelight.summaries.noise_choice import choose_noise
 from sidelight.summaries.predicted import check_single
 
 Route = Literal["auto", "histogram", "peeling"]
@@ -46,19 +48,13 @@ class TopK(Count):
         k: How many labels.
         route: "histogram" sorts noisy counts, "peeling" draws; "auto" takes what finds more of the right ones.
         by: Stays empty: the list is one for all rows.
-        where: A condition on declared columns that rows must pass: `sl.col("age") >= 18`, or its text.
-        epsilon, delta, rho, mu: The price: exactly one of epsilon, epsilon with delta, rho, and mu.
+        where, epsilon, delta, rho, mu, noise, confidence, prefer, population, per_cell_cap: As for `Count`.
         max_groups: How many labels of a person count at most; without it labels are drawn.
         max_rows_per_group: How many rows of a person count for one label at most; only for rows.
-        noise: "laplace" or "gaussian" to insist on one; "auto" takes the smaller.
-        confidence: Of the intervals.
         prediction: How frequent labels are expected to be: a release, a frame or a mapping by label, or `sl.Predicted`.
         of: "persons" counts everybody once for a label, "rows" counts rows; persons where the schema has them.
-        known: Of a column of labels that nobody declared: those that are public.
-        per_cell_cap: So many standard deviations the prediction moves a count at most.
-        prefer: "labels" or "count", as for `Count`, of labels that nobody declared.
+        known: Of a column of undeclared labels: those that are public.
         rollup, leaf_weight: Stay as they are: a ranking has no totals.
-        population: Whether intervals of sorted counts are for the population that rows are a sample of.
 
     >>> import sidelight as sl
     >>> visits = sl.Table(
@@ -77,8 +73,6 @@ class TopK(Count):
         super().__post_init__()
         if isinstance(self.k, bool) or not isinstance(self.k, int) or self.k < 1:
             raise RangeError(f"k must be a whole number of at least 1, got {self.k!r}")
-        if self.route not in ("auto", "histogram", "peeling"):
-            raise RangeError(f"route must be 'auto', 'histogram' or 'peeling', got {self.route!r}")
         if self.by or self.rollup:
             raise SchemaError("a ranking is one list for all rows: leave by and rollup out, or ask sl.Count(by=...)")
 
@@ -89,13 +83,12 @@ class TopK(Count):
 
     def prepare(self, schema: Schema) -> SurePrepared:
         """Choose the route, and check column, limits, price and prediction against a schema; no row is read."""
-        shared = {each.name: getattr(self, each.name) for each in fields(Count)}
-        count = Count(**{**shared, "by": (self.column,)})
+        count = self._count_by(self.column)
         check_keys(self.keys, self.table_columns(self.kind_name))
         counted = self.counted(schema)
         bare = groups_of(schema, by=self.column, max_groups=1)
         if bare.label is not None and self.route == "peeling":
-            raise SchemaError("labels that nobody declared cannot be drawn from; use route='histogram' with a delta")
+            raise SchemaError("undeclared labels cannot be drawn from; use route='histogram' with a delta")
         limited = schema.person is None or self.max_groups is not None or declared_max_groups(schema, self.column)
         norms = count.groups(schema, per_group=1 if counted == "persons" else None).norms if limited else None
         by_histogram = self.route == "histogram" or bare.label is not None
@@ -118,12 +111,10 @@ class TopK(Count):
         self._check_persons(schema)
         # every label of a person may count: only the largest change of one label matters
         limit = 1 if counted == "persons" else self.max_rows_per_group
-        where = self.where
-        assert where is None or isinstance(where, Expression)
         groups = groups_of(
             schema,
             by=self.column,
-            where=where,
+            where=self.condition,
             max_groups=self.max_groups or schema.rows_per_unit,
             max_rows_per_group=limit,
         )
@@ -139,8 +130,8 @@ class TopK(Count):
         context: Context = {"neighbours": groups.norms.neighbours, "unit": groups.unit}
         return PreparedDraws(
             claims=draws.claims(**context),
-            request=self.request(self.kind_name, of=counted, k=self.k, route="peeling", **read_as(reading)),
-            prediction=None if reading.prediction is None else reading.prediction.description,
+            request=self.request(self.kind_name, of=counted, k=self.k, route="peeling", **reading.request),
+            prediction=reading.described,
             error=_drawn_error(draws, groups, weights, unit=counted),
             groups=groups,
             keys=self.keys,
@@ -155,6 +146,34 @@ class TopK(Count):
         assert self.epsilon is not None
         mu = gdp_within(positive(self.epsilon, name="epsilon"), positive(self.delta, name="delta"))
         return max(peeling(draws, epsilon=self.epsilon), peeling(draws, mu=mu), key=lambda each: each.step_epsilon)
+
+
+def top_by_histogram(
+    norms: ContributionBounds | None,
+    draws: int,
+    *,
+    epsilon: Amount | None = None,
+    delta: Amount | None = None,
+    rho: Amount | None = None,
+    mu: Amount | None = None,
+) -> bool:
+    """Return whether sorting noisy counts finds the top `draws` labels better than drawing them one by one (`peeling`).
+
+    Laplace noise of scale L1/ε stands against Gumbel noise of scale draws/ε: L1 <= draws. Gaussian noise is compared
+    with it by standard deviation: under ρ that is L2 < 0.641·√draws. `norms` is None where a unit may have any number
+    of labels, which only peeling allows.
+
+    >>> from sidelight.aggregates.unit_norms import persons_in
+    >>> tuple(top_by_histogram(persons_in(labels), 10, epsilon=1) for labels in (10, 11))
+    (True, False)
+    """
+    if norms is None:
+        return False
+    chosen = choose_noise(norms, epsilon=epsilon, delta=delta, rho=rho, mu=mu)
+    step = peeling(draws, epsilon=epsilon, rho=rho, mu=mu).step_epsilon
+    if chosen.kind == "laplace":
+        return chosen.scale * step <= 1
+    return float(chosen.scale) < math.pi / math.sqrt(6) / float(step)
 
 
 def _drawn_error(draws: Peeling, groups: Groups, weights: Whole | None, *, unit: str) -> TailBound:
@@ -178,7 +197,7 @@ class PreparedTop(SurePrepared):
 
     @property
     def adds_up(self) -> bool:
-        """Whether rows are only added up."""
+        """Whether the query is additive over rows."""
         return self.inner.adds_up
 
     def run(self, table: Table, source: Source) -> Answer:
@@ -204,7 +223,7 @@ class PreparedDraws(SurePrepared):
 
     @property
     def adds_up(self) -> bool:
-        """Whether rows are only added up."""
+        """Whether the query is additive over rows."""
         return self.groups.label is None
 
     def run(self, table: Table, source: Source) -> Answer:

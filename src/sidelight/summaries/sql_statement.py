@@ -1,16 +1,15 @@
-"""SQL as far as it asks statistics by group: one SELECT of one table, read by sqlglot and a strict list.
+"""Read SQL statistics by group: one SELECT of one table, parsed by sqlglot and read by a strict list.
 
     SELECT job, COUNT(*), AVG(income) AS mean_income FROM people WHERE age >= 18 AND region IN ('N', 'S') GROUP BY job
 
-Only what is named here is understood; whatever else stands in a statement, in any corner of its tree, is an error that
-names the clause and the nearest thing that works. Conditions and arithmetic become the expressions that `where=` takes
-(`sql_expressions`). Nothing is run, and no row is read.
+Only what is named here is understood; anything else in the tree is an error that names the clause and the nearest thing
+that works. Conditions and arithmetic become the expressions that `where=` takes (`sql_expressions`). No row is read.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, Literal
 
@@ -19,9 +18,18 @@ from sidelight.records import Schema
 from sidelight.records.expression_text import LONGEST
 from sidelight.records.expressions import Compare, Expression, Literally, Named
 from sidelight.records.numbers import number_text
-from sidelight.summaries.sql_case import case_groups
-from sidelight.summaries.sql_expressions import CONDITIONS, ExpressionReader, plain
-from sidelight.summaries.sql_refusals import UNDERSTOOD, only, refuse, refuse_clause, shortened, sql_text
+from sidelight.summaries.sql_expressions import (
+    CONDITIONS,
+    UNDERSTOOD,
+    ExpressionReader,
+    case_groups,
+    only,
+    plain,
+    refuse,
+    refuse_clause,
+    shortened,
+    sql_text,
+)
 
 #: What an aggregate function of the statement asks for.
 Function = Literal["count", "persons", "sum", "mean", "proportion", "variance", "standard_deviation", "quantile"]
@@ -36,20 +44,13 @@ _FUNCTIONS: Mapping[str, Function] = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Item:
-    """One column of the answer.
-
-    Args:
-        name: What the statement calls it.
-        function: What is asked, or None for a column of GROUP BY.
-        of: What it is asked of: an expression, the column or CASE of GROUP BY, or None of COUNT(*).
-        level: The level of a quantile.
-    """
+class SelectItem:
+    """One column of the answer."""
 
     name: str
-    function: Function | None = None
-    of: Expression | None = None
-    level: Fraction | None = None
+    function: Function | None = None  # None for a column of GROUP BY
+    of: Expression | None = None  # the argument, the column or CASE of GROUP BY; None of COUNT(*)
+    level: Fraction | None = None  # of a quantile
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,7 +58,7 @@ class Select:
     """A statement as it was understood: the columns of the answer, the groups and the condition."""
 
     table: str
-    items: tuple[Item, ...]
+    items: tuple[SelectItem, ...]
     by: tuple[str | Expression, ...]
     where: Expression | None
 
@@ -68,21 +69,12 @@ class Select:
 
 
 def parse_select(text: str, schema: Schema) -> Select:
-    """Read a statement.
-
-    Args:
-        text: One SELECT.
-        schema: The public declarations, which its columns are looked up in.
-
-    Raises:
-        RangeError: a clause or function that is not understood, or a text that is no SQL.
-        SchemaError: a column that is not declared.
-    """
+    """Read one SELECT; its columns are looked up in the schema."""
     tree = _tree(text)
     if tree.key != "select":
         kind = {"union": "UNION", "except": "EXCEPT", "intersect": "INTERSECT"}.get(tree.key, tree.key.upper())
         raise RangeError(f"{kind} is not understood: {UNDERSTOOD}; ask several statements one after another")
-    return _Reader(schema).select(tree)
+    return _StatementReader(schema).select(tree)
 
 
 def _tree(text: str) -> Any:
@@ -118,7 +110,7 @@ def _tree(text: str) -> Any:
     return found[0]
 
 
-class _Reader:
+class _StatementReader:
     """Reads one tree against a schema."""
 
     def __init__(self, schema: Schema) -> None:
@@ -157,7 +149,7 @@ class _Reader:
             only(alias, "this")
         return table.name, table.alias
 
-    def _group(self, clause: Any, items: tuple[Item, ...]) -> list[str]:
+    def _group(self, clause: Any, items: tuple[SelectItem, ...]) -> list[str]:
         """Return the names of the columns of the answer that are groups: by column, alias, place or the same CASE."""
         only(clause, "expressions")
         keys = {item.name: str(item.of) for item in items if item.function is None}
@@ -172,7 +164,7 @@ class _Reader:
             elif each.key == "literal" and each.name.isdigit() and 1 <= int(each.name) <= len(items):
                 item = items[int(each.name) - 1]
                 if item.function is not None:
-                    raise RangeError(f"GROUP BY {each.name} names {item.name!r}, which is no column to group by")
+                    raise RangeError(f"GROUP BY {each.name} names {item.name!r}, which is not a column to group by")
                 found.append(item.name)
             elif each.key == "case":
                 same = str(self._case(each))
@@ -202,16 +194,16 @@ class _Reader:
     def _label(self, node: Any) -> str:
         if node.key == "null":
             raise RangeError(
-                "NULL is no group of a CASE: rows that no branch takes are in none, so leave ELSE NULL out, and keep "
-                "rows of THEN NULL away by WHERE; or give them a label in 'single quotes'"
+                "NULL is not a group of a CASE: rows that no branch takes are in no group, so leave ELSE NULL out, and "
+                "keep rows of THEN NULL away by WHERE; or give them a label in 'single quotes'"
             )
         found = self._read.number(node, 1)
         if not isinstance(found, Literally) or not isinstance(found.value, str):
             raise RangeError(f"the groups of a CASE are labels in 'single quotes', got {sql_text(node)}")
         return found.value
 
-    def _check(self, items: tuple[Item, ...], by: list[str]) -> None:
-        """Refuse a statement whose answer would have no numbers, keys that are no groups, or two columns of a name."""
+    def _check(self, items: tuple[SelectItem, ...], by: list[str]) -> None:
+        """Refuse a statement without numbers, keys that are no groups, and two columns of one name."""
         keys = [item.name for item in items if item.function is None]
         for name in keys:
             if name not in by:
@@ -228,7 +220,7 @@ class _Reader:
             if names.count(name) > 1:
                 raise RangeError(f"two columns of the answer are called {name!r}; write AS and another name")
 
-    def _item(self, node: Any) -> Item:
+    def _item(self, node: Any) -> SelectItem:
         name = ""
         if node.key == "alias":
             only(node, "this", "alias")
@@ -239,14 +231,14 @@ class _Reader:
             column = self._read.column(node)
             if name and name != column:
                 raise RangeError(f"a column of GROUP BY keeps its name in the answer: write {column!r} without AS")
-            return Item(name=column, of=Named(column))
+            return SelectItem(name=column, of=Named(column))
         if node.key == "case":
             groups = self._case(node)
-            return Item(name=name or str(groups), of=groups)
+            return SelectItem(name=name or str(groups), of=groups)
         found = self._aggregate(node)
-        return Item(name=name or found.name or _name_of(found), function=found.function, of=found.of, level=found.level)
+        return replace(found, name=name or found.name or _name_of(found))
 
-    def _aggregate(self, node: Any) -> Item:
+    def _aggregate(self, node: Any) -> SelectItem:
         if node.key == "count":
             return self._count(node)
         if node.key in _FUNCTIONS:
@@ -254,11 +246,11 @@ class _Reader:
             function, of = _FUNCTIONS[node.key], node.this
             self._no_distinct(of)
             if function == "mean" and plain(of).key in CONDITIONS:
-                return Item(name="", function="proportion", of=self._read.condition(of, 0))
+                return SelectItem(name="", function="proportion", of=self._read.condition(of, 0))
             number = self._read.number(of, 0)
             if function == "sum" and isinstance(number, Literally) and number.value == 1:
-                return Item(name=f"sum_{number}", function="count")
-            return Item(name="", function=function, of=number)
+                return SelectItem(name=f"sum_{number}", function="count")
+            return SelectItem(name="", function=function, of=number)
         if node.key == "median":
             only(node, "this")
             return self._of_column(node.this, level=Fraction(1, 2))
@@ -273,13 +265,13 @@ class _Reader:
             return self._quantile(ordered[0].this, node.this.this)
         return refuse(node, aggregate=True)
 
-    def _count(self, node: Any) -> Item:
+    def _count(self, node: Any) -> SelectItem:
         only(node, "this", "big_int")
         of = node.this
         if of is None or of.key in ("star", "literal"):  # COUNT(), COUNT(*) and COUNT(1) count rows
             if of is not None and of.key == "star":
                 only(of)
-            return Item(name="", function="count")
+            return SelectItem(name="", function="count")
         if of.key == "distinct":
             only(of, "expressions")
             person = self._schema.person
@@ -288,27 +280,27 @@ class _Reader:
             if person is None or name != person.name:
                 whom = "declare sl.PersonId(...)" if person is None else f"write COUNT(DISTINCT {person.name})"
                 raise RangeError(f"COUNT(DISTINCT ...) counts persons; {whom}, or use sl.CountDistinct(column, ...)")
-            return Item(name="", function="persons", of=Named(name))
-        return Item(name="", function="count", of=self._read.number(of, 0))
+            return SelectItem(name="", function="persons", of=Named(name))
+        return SelectItem(name="", function="count", of=self._read.number(of, 0))
 
-    def _quantile(self, of: Any, level: Any) -> Item:
+    def _quantile(self, of: Any, level: Any) -> SelectItem:
         found = None if level is None else self._read.number(level, 0)
         if not isinstance(found, Literally) or isinstance(found.value, str) or not 0 < found.value < 1:
             raise RangeError("a quantile has one public level strictly between 0 and 1: QUANTILE(income, 0.9)")
         return self._of_column(of, level=found.value)
 
-    def _of_column(self, of: Any, *, level: Fraction) -> Item:
+    def _of_column(self, of: Any, *, level: Fraction) -> SelectItem:
         found = self._read.number(of, 0)
         if not isinstance(found, Named):
             raise RangeError(f"a quantile is of a declared column, got {sql_text(of)}; add it to the table as a column")
-        return Item(name="", function="quantile", of=found, level=level)
+        return SelectItem(name="", function="quantile", of=found, level=level)
 
     def _no_distinct(self, node: Any) -> None:
         if node.key == "distinct":
             raise RangeError("DISTINCT inside an aggregate is not understood; COUNT(DISTINCT person) counts persons")
 
 
-def _name_of(item: Item) -> str:
+def _name_of(item: SelectItem) -> str:
     """Return what an aggregate without AS is called: count, mean_income, quantile_0.9_income."""
     if item.function == "persons":
         return "persons"

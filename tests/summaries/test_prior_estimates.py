@@ -8,12 +8,10 @@ import numpy as np
 import pytest
 
 import sidelight as sl
-from sidelight.summaries.believed import believed_share, clean_shares
-from sidelight.summaries.clipping import Interval
-from sidelight.summaries.mean_tables import MeanReading
+from sidelight.summaries.clip_subject import ClipInterval
+from sidelight.summaries.mean_table import MeanReading, clean_shares, shrinkage_weight
+from sidelight.summaries.moments import Floats, MeasuredGroups, from_pair
 from sidelight.summaries.predicted import read_prediction
-from sidelight.summaries.ratio import Floats, from_pair
-from sidelight.summaries.reading import Measured
 
 
 def excess(best: float, evidence: float, *, belief: float = 1.0) -> float:
@@ -26,7 +24,7 @@ def excess(best: float, evidence: float, *, belief: float = 1.0) -> float:
     for noise in rng.normal(size=(draws, 8)):
         residuals = counts * best * deviations + noise
         if belief == 1.0:
-            share = believed_share(residuals, np.ones(8), counts, deviations, spread=0.0)
+            share = shrinkage_weight(residuals, np.ones(8), counts, deviations, spread=0.0)
         else:
             share = (float((counts * deviations * residuals).sum()) + belief) / (evidence + belief)
         found.append(share)
@@ -63,9 +61,9 @@ def errors(groups: int, rows: int, epsilon: float, rounds: int) -> dict[str, flo
         truth = np.clip(law * (1 + 0.53 * rng.standard_normal(groups) / np.sqrt(np.maximum(sizes, 1))), 0, 200)
         t = truth / 100 - 1
         pair = [sizes * (1 + sign * t) / 2 + rng.laplace(0, 1 / epsilon, groups) for sign in (1, -1)]
-        measured = Measured(
+        measured = MeasuredGroups(
             moments=from_pair(*pair, levels=1, variance=2 / epsilon**2),
-            interval=Interval(lower=0, upper=200),  # type: ignore[arg-type]
+            interval=ClipInterval(lower=0, upper=200),  # type: ignore[arg-type]
             lower=0.0,
             upper=200.0,
             pair=(*pair, 1 / epsilon),

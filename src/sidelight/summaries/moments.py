@@ -1,0 +1,371 @@
+"""Read means, spreads and their intervals out of noisy moments, for all groups at once.
+
+A clipped value is t = (x - centre)/half of -1..1, so that no unit is too large and a column in cents has the mean of
+one in euros times 100. Pure releases hold the pair (Σ(1+t)/2, Σ(1-t)/2) or the triple (Σ((1+t)/2)², Σ(1-t²)/2,
+Σ((1-t)/2)²), Gaussian ones n, Σt and Σ(1-t²), each times a number of levels (summaries proof page, sections 3 and 4).
+Nothing is divided by a count below 1: an empty group has some value within the bounds, never an error.
+Post-processing of released numbers.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sidelight.errors import RangeError
+from sidelight.summaries.clip_subject import ClipInterval, GroupIntervals
+from sidelight.summaries.intervals import (
+    Ends,
+    around,
+    fieller,
+    mean_from_count_and_sum,
+    mean_from_pair,
+    normal_quantile,
+)
+from sidelight.summaries.laplace_sums import laplace_sum_quantile
+from sidelight.summaries.predicted import Group
+
+Floats: TypeAlias = NDArray[np.float64]
+#: A group has support if its noisy count exceeds this many standard deviations of its noise.
+SUPPORT = 3.0
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class NoisyMoments:
+    """Unbiased count, Σt and Σt² of each group, with the variances of their noise and its one covariance, n with Σt².
+
+    `squares` is None for a pair. Where each group was clipped to its own interval, `total` is Σ(t - about), whose noise
+    is independent of the count's.
+    """
+
+    count: Floats
+    total: Floats
+    squares: Floats | None
+    count_variance: float
+    total_variance: float | Floats
+    squares_variance: float = 0.0
+    count_squares: float = 0.0
+    about: float | Floats = 0.0
+
+    @property
+    def sums(self) -> Floats:
+        """Σt of each group."""
+        return np.asarray(self.total + self.about * self.count)
+
+    @property
+    def means(self) -> Floats:
+        """The mean of t in each group: Σt/max(n, 1), cut to -1..1."""
+        return np.asarray(np.clip(self.total / np.maximum(self.count, 1.0), -1.0, 1.0))
+
+    @property
+    def mean_noise_variance(self) -> Floats:
+        """The noise variance of each mean to first order: (Var Σt + τ² Var n)/n², n at least 1."""
+        noise = self.total_variance + self.means**2 * self.count_variance
+        return np.asarray(noise / np.maximum(self.count, 1.0) ** 2)
+
+    def residuals(self, prediction: ArrayLike) -> tuple[Floats, Floats]:
+        """Return Σ(t - p) of each group and its noise variance, for `pull_means`.
+
+        A prediction beyond the bounds is taken at the bound, one that is NaN at the middle.
+        """
+        p = np.broadcast_to(_floats(prediction), self.count.shape)
+        tau = np.clip(np.where(np.isfinite(p), p, 0.0), -1.0, 1.0) - self.about
+        return np.asarray(self.total - tau * self.count), self.total_variance + tau**2 * self.count_variance
+
+    def variances(self, *, ddof: int = 1) -> Floats:
+        """Return the variance of t in each group, (M₂ - M₁²)·n/(n - ddof) with n at least 2, cut to 0..1."""
+        m1, m2, n = self._two_moments()
+        return np.asarray(np.clip((m2 - m1 * m1) * n / (n - ddof), 0.0, 1.0))
+
+    @property
+    def variance_noise(self) -> Floats:
+        """The noise variance of `variances` to first order (without the factor n/(n-1)).
+
+        The gradient of M₂ - M₁² in (n, Σt, Σt²) is ((2M₁² - M₂)/n, -2M₁/n, 1/n).
+        """
+        m1, m2, n = self._two_moments()
+        g_n, g_s, g_q = (2 * m1 * m1 - m2) / n, -2 * m1 / n, 1 / n
+        return np.asarray(
+            g_n**2 * self.count_variance
+            + g_s**2 * self.total_variance
+            + g_q**2 * self.squares_variance
+            + 2 * g_n * g_q * self.count_squares
+        )
+
+    def _two_moments(self) -> tuple[Floats, Floats, Floats]:
+        """Return M₁ within -1..1, M₂ within 0..1, and n of at least 2."""
+        if self.squares is None:
+            raise RangeError("a pair says nothing of the spread; release the triple, or count and sums with squares")
+        n = np.maximum(self.count, 2.0)
+        return np.clip(self.total / n, -1.0, 1.0), np.clip(self.squares / n, 0.0, 1.0), n
+
+
+def from_pair(first: ArrayLike, second: ArrayLike, *, levels: int, variance: float) -> NoisyMoments:
+    """Read the pair A = Σc, B = Σ(M-c), each with noise of this variance: n = (A+B)/M, Σt = (A-B)/M.
+
+    >>> pair = from_pair([30.0], [10.0], levels=10, variance=2.0)
+    >>> pair.count.tolist(), pair.total.tolist()
+    ([4.0], [2.0])
+    """
+    a, b, v = _floats(first) / levels, _floats(second) / levels, variance / levels**2
+    return NoisyMoments(count=a + b, total=a - b, squares=None, count_variance=2 * v, total_variance=2 * v)
+
+
+def from_triple(first: ArrayLike, middle: ArrayLike, last: ArrayLike, *, levels: int, variance: float) -> NoisyMoments:
+    """Read a triple whose rows each add up to T = `levels`: n = a+b+d, Σt = a-d, Σt² = a+d-b in units of T."""
+    a, b, d = (_floats(each) / levels for each in (first, middle, last))
+    v = variance / levels**2
+    return NoisyMoments(
+        count=a + b + d,
+        total=a - d,
+        squares=a + d - b,
+        count_variance=3 * v,
+        total_variance=2 * v,
+        squares_variance=3 * v,
+        count_squares=v,  # 1·1 + 1·(-1) + 1·1
+    )
+
+
+def from_count_and_sums(
+    count: ArrayLike,
+    total: ArrayLike,
+    rest: ArrayLike,
+    *,
+    levels: int,
+    count_variance: float,
+    total_variance: float,
+    rest_variance: float,
+) -> NoisyMoments:
+    """Read n, T·Σt and T·Σ(1-t²) with T = `levels`: Σt² = n - Σ(1-t²)."""
+    n = _floats(count)
+    return NoisyMoments(
+        count=n,
+        total=_floats(total) / levels,
+        squares=n - _floats(rest) / levels,
+        count_variance=count_variance,
+        total_variance=total_variance / levels**2,
+        squares_variance=count_variance + rest_variance / levels**2,
+        count_squares=count_variance,
+    )
+
+
+def _floats(values: ArrayLike) -> Floats:
+    return np.atleast_1d(np.asarray(values, dtype=np.float64))
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class MeasuredGroups:
+    """The noisy moments of each group and the clipping interval that t = -1..1 stands for. All of it is released."""
+
+    moments: NoisyMoments
+    interval: ClipInterval | GroupIntervals
+    lower: Any  # what t = -1 stands for: in all groups, or in each
+    upper: Any
+    pair: tuple[Any, Any, float] | None = None  # the noisy pair and its noise scale, where that was released
+    scales: tuple[float, float] = (0.0, 0.0)  # otherwise the noise scales of the count and of Σt
+    laplace: float = 0.0  # the noise scale of each part of a pair or triple, in rows; 0 for Gaussian noise
+    step: float = 0.0  # of the noise of Σt and Σt²
+    names: tuple[Group, ...] = ()
+    within: tuple[Any, Any] = (-1.0, 1.0)  # where the values of each group can lie, in units of t
+
+    @property
+    def centre(self) -> Any:
+        """What t = 0 stands for."""
+        return self.lower + self.half
+
+    @property
+    def half(self) -> Any:
+        """What one unit of t is worth."""
+        return self.upper / 2 - self.lower / 2
+
+    def number(self, t: Floats) -> Floats:
+        """Return the numbers that some t stand for."""
+        return np.asarray(np.clip(self.centre + self.half * t, self.lower, self.upper))
+
+    def unit(self, x: Floats) -> Floats:
+        """Return the t of some numbers, cut to -1..1; NaN stays."""
+        with np.errstate(over="ignore"):  # a prediction may be off by any amount
+            return np.asarray(np.clip((x - self.centre) / self.half, -1.0, 1.0))
+
+    @property
+    def means(self) -> Floats:
+        """The mean of each group, as it was measured."""
+        return self.number(self.moments.means)
+
+    @property
+    def overall(self) -> float:
+        """The mean of t in all groups together."""
+        return float(np.clip(self.moments.sums.sum() / max(self.moments.count.sum(), 1.0), -1.0, 1.0))
+
+    @property
+    def noise_sd(self) -> Floats:
+        """The standard deviation of the noise of each mean."""
+        return np.asarray(self.half * np.sqrt(self.moments.mean_noise_variance))
+
+    @property
+    def counts(self) -> dict[str, Floats]:
+        """The columns about counts."""
+        n = self.moments.count
+        return {"count": np.maximum(n, 0.0), "count_unbiased": n}
+
+    @property
+    def supported(self) -> Any:
+        """Whether noisy counts show that a group has rows, and enough of them to have found the interval."""
+        enough = self.interval.enough(self.moments.count)
+        return (self.moments.count > SUPPORT * math.sqrt(self.moments.count_variance)) & enough
+
+    @property
+    def common(self) -> MeasuredGroups:
+        """The same in one unit for all groups, where each was clipped to its own interval.
+
+        -1..1 is what the intervals of supported groups cover together. An unsupported group may have found its interval
+        anywhere: here it has no rows.
+        """
+        own, there = self.moments, self.supported
+        lower, upper = (self.lower[there].min(), self.upper[there].max()) if there.any() else (0.0, 1.0)
+        half = upper / 2 - lower / 2
+        # a + b·t in the new unit; sums are kept about a, where nothing cancels however small a group's interval is
+        a = np.where(there, (self.centre - (lower + half)) / half, 0.0)
+        b = np.where(there, self.half / half, 1.0)
+        moments = NoisyMoments(
+            count=np.where(there, own.count, 0.0),
+            total=np.where(there, b * own.total, 0.0),
+            squares=None,
+            count_variance=own.count_variance,
+            total_variance=b * b * own.total_variance,
+            about=a,
+        )
+        within = (np.where(there, a - b, -1.0), np.where(there, a + b, 1.0))
+        return MeasuredGroups(
+            moments=moments, interval=self.interval, lower=lower, upper=upper, names=self.names, within=within
+        )
+
+    def mean_ends(self, confidence: float, *, population: bool = False) -> Ends:
+        """Return the interval of each mean; of the table's clipped rows, or of the population that they come from."""
+        if self.pair is not None and not population:
+            first, second, scale = self.pair
+            ends = mean_from_pair(first, second, scale=scale, lower=-1.0, upper=1.0, confidence=confidence)
+        elif self.laplace and not population:
+            ends = self._unit_mean_ends(confidence)
+        else:
+            count_scale, sum_scale = self.scales
+            ends = mean_from_count_and_sum(
+                self.moments.count,
+                self.moments.total * 2.0**30,
+                levels=2**30,
+                count_scale=count_scale,
+                sum_scale=sum_scale * 2.0**30,
+                lower=-1.0,
+                upper=1.0,
+                confidence=confidence,
+                sampling_variance=self.moments.variances() if population else 0.0,
+            )
+        return Ends(low=self.number(ends.low), high=self.number(ends.high))
+
+    def count_ends(self, confidence: float) -> dict[str, Floats]:
+        """Return the columns of the interval of each count."""
+        ends = around(self.moments.count, self._reach(1.0, 0.0, 0.0, confidence=confidence))
+        return {"count_low": np.floor(ends.low), "count_high": np.ceil(ends.high)}
+
+    def variance_ends(self, confidence: float, *, ddof: int) -> Ends:
+        """Return the interval of each variance of t, within 0..1: Fieller's, for every mean that is not excluded.
+
+        At the true mean m and variance v, Σt² - 2mΣt + (m² - v)n is 0 without noise, and linear in it: its tail is
+        known. The mean takes a tenth of what may be missed. Of the values of m that are left, its estimate gives the
+        least and an end the largest v, to first order in the noise.
+        """
+        moments = self.moments
+        assert moments.squares is not None
+        means = self._unit_mean_ends(1 - (1 - confidence) / 10)
+        rest = 1 - 0.9 * (1 - confidence)
+        m = np.stack([means.low, np.clip(moments.means, means.low, means.high), means.high])
+        about = moments.squares - 2 * m * moments.total + m * m * moments.count
+
+        def reach(v: Floats) -> Floats:
+            return self._reach(m * m - v, -2 * m, 1.0, confidence=rest)
+
+        found = fieller(about, np.broadcast_to(moments.count, m.shape), reach, 0.0, 1.0, 0.0, 1.0)
+        n = np.maximum(moments.count, 2.0)
+        bessel = n / (n - ddof)
+        return Ends(low=found.low.min(axis=0) * bessel, high=np.clip(found.high.max(axis=0) * bessel, 0.0, 1.0))
+
+    def _unit_mean_ends(self, confidence: float) -> Ends:
+        """Return the interval of each mean of t, by Fieller."""
+
+        def reach(m: Floats) -> Floats:
+            return self._reach(-m, 1.0, 0.0, confidence=confidence)
+
+        return fieller(self.moments.total, self.moments.count, reach, -1.0, 1.0, -1.0, 1.0)
+
+    def _reach(self, count: Any, total: Any, squares: Any, *, confidence: float) -> Floats:
+        """Return how far noise moves count·n + total·Σt + squares·Σt² at most; a step more, because it is whole."""
+        if self.laplace:
+            parts = [count + total + squares, count - total + squares]
+            if self.moments.squares is not None:
+                parts.append(count - squares)
+            noise = self.laplace * laplace_sum_quantile(parts, confidence=confidence)
+            return np.asarray(noise + self.step * sum(map(np.abs, parts)))
+        own = self.moments
+        rest = own.squares_variance - own.count_variance if own.squares is not None else 0.0
+        both = count + squares  # Σt² = n - Σ(1-t²)
+        variance = both**2 * own.count_variance + total**2 * own.total_variance + squares**2 * rest
+        whole = 0.5 * (np.abs(both) + self.step * (np.abs(total) + np.abs(squares)))
+        return np.asarray(normal_quantile(1 - confidence) * np.sqrt(variance) + whole)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Pulled:
+    """Group means shrunk towards a prediction, and the estimated variance γ of groups around it."""
+
+    means: Floats
+    spread: float
+
+
+def pull_means(
+    residuals: ArrayLike,
+    variances: ArrayLike,
+    counts: ArrayLike,
+    prediction: ArrayLike,
+    *,
+    lower: float,
+    upper: float,
+    doubt: ArrayLike | None = None,
+    noise: ArrayLike = 0.0,
+) -> Pulled:
+    """Return p + n̂·R/(n̂² + V/γ̂), clamped: R_g = Σ(x - p_g) of group g, with noise of known variance V_g.
+
+    γ̂ = max(0, Σω(R²-V-n̂²P)/Σω n̂²), ω = n̂²/(n̂² + median V/w²), w = upper - lower. A group without rows gets p.
+    Nothing is divided by a small count, and the unit of x does not matter.
+
+    Accuracy: measured (worst 1.04 to 1.11 times the plain means, usually far below); summaries proof page, section 5.
+
+    Args:
+        residuals: Noisy sums of x - p_g by group (`NoisyMoments.residuals`).
+        variances: Their noise variances.
+        counts: Noisy counts n̂; below 0 counts as 0.
+        prediction: p_g, one for all or one per group, within the bounds; NaN is taken as the middle.
+        lower: Of the interval of values.
+        upper: Of the interval of values.
+        doubt: The variance of groups around the prediction where that is stated; NaN or left out: γ̂.
+        noise: P, the known variance of each prediction's own noise, in which `spread` has no part; 0 where it has none.
+    """
+    r, v, n = (np.asarray(each, dtype=np.float64) for each in (residuals, variances, counts))
+    p = np.broadcast_to(np.asarray(prediction, dtype=np.float64), r.shape)
+    p = np.clip(np.where(np.isfinite(p), p, (lower + upper) / 2), lower, upper)
+    n = np.maximum(n, 0.0)
+    width = upper - lower
+    if r.size == 0 or width <= 0:
+        return Pulled(means=p.copy(), spread=0.0)
+    squares = n * n
+    omega = squares / (squares + max(float(np.median(v)) / width**2, 1e-300))
+    below = float((omega * squares).sum())
+    excess = r * r - v - squares * np.asarray(noise, dtype=np.float64)
+    spread = max(0.0, float((omega * excess).sum()) / below) if below > 0 else 0.0
+    stated = np.broadcast_to(np.asarray(np.nan if doubt is None else doubt, dtype=np.float64), r.shape)
+    around = np.maximum(np.where(np.isnan(stated), spread, stated), 0.0)
+    means = p + n * r * around / np.maximum(squares * around + v, 1e-300)
+    return Pulled(means=np.clip(means, lower, upper), spread=spread)
