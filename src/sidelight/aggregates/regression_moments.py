@@ -18,6 +18,7 @@ from sidelight.aggregates.engine_sums import engine_sums
 from sidelight.aggregates.moments import check_width
 from sidelight.errors import RangeError
 from sidelight.guarantees.claims import Neighbours, Unit
+from sidelight.guarantees.intervals import root_above
 from sidelight.records.rows import Batch, Wanted
 
 if TYPE_CHECKING:
@@ -191,7 +192,7 @@ class LeastSquares:
     def cross_sensitivity(self) -> Fraction:
         """How far one unit moves the products with the target."""
         square = self.squared_length * self.target_bound**2
-        return self.rows_per_unit * Fraction(isqrt(square << 40) + 1, 1 << 20)
+        return self.rows_per_unit * root_above(square, bits=20)
 
     def query(self, frame: nw.LazyFrame[Any], columns: tuple[str, ...]) -> RegressionState:
         """Let the engine sum every product."""

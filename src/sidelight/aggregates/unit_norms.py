@@ -18,6 +18,7 @@ from math import isqrt
 
 from sidelight.aggregates.bounded import Norm
 from sidelight.guarantees.claims import Neighbours
+from sidelight.guarantees.intervals import root_above
 
 #: Irrational norms are rounded up to a multiple of 2**-40.
 _PLACES = 40
@@ -116,4 +117,4 @@ def sqrt_up(square: Fraction | int) -> Fraction:
     p, q = isqrt(exact.numerator), isqrt(exact.denominator)
     if p * p == exact.numerator and q * q == exact.denominator:
         return Fraction(p, q)
-    return Fraction(isqrt((exact.numerator << (2 * _PLACES)) // exact.denominator) + 1, 1 << _PLACES)
+    return root_above(exact, bits=_PLACES)

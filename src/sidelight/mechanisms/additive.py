@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from math import isqrt, sqrt
+from math import sqrt
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from sidelight.aggregates.bounded import VALUE_LIMIT, Bounded
 from sidelight.errors import RangeError
 from sidelight.guarantees import GDP, Amount, Claims, Numerics, PureDP, exact, native_claims
+from sidelight.guarantees.intervals import root_above
 from sidelight.mechanisms.price import gaussian_price, laplace_price
 from sidelight.noise import Source, discrete_laplace, rounded_gaussian, scale_up
 
@@ -145,8 +146,7 @@ class GaussianNoise:
             return sensitivity / _positive(self.mu, name="mu")
         if self.rho is not None and self.mu is None:
             variance = sensitivity**2 / (2 * _positive(self.rho, name="rho"))
-            root = isqrt(int(variance * (1 << 2 * _ROOT_BITS))) + 1  # above the root, by at most 2**-255
-            return scale_up(Fraction(root, 1 << _ROOT_BITS))
+            return scale_up(root_above(variance, bits=_ROOT_BITS))
         raise RangeError("Gaussian noise is set by exactly one of mu and rho; rho is mu**2 / 2")
 
     @property
@@ -220,8 +220,7 @@ class SymmetricGaussianNoise(GaussianNoise):
 
 def root_half_up(scale: Fraction) -> Fraction:
     """Return scale/√2, rounded up to a dyadic number."""
-    half = scale * scale / 2
-    return scale_up(Fraction(isqrt(int(half * (1 << 2 * _ROOT_BITS))) + 1, 1 << _ROOT_BITS))
+    return scale_up(root_above(scale * scale / 2, bits=_ROOT_BITS))
 
 
 def _positive(amount: Amount, *, name: str) -> Fraction:
