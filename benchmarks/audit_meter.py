@@ -24,7 +24,7 @@ import numpy as np
 import sidelight as sl
 from sidelight.errors import NoiseError, SidelightError
 from sidelight.registry import ENTRIES
-from sidelight.session import door
+from sidelight.session import pipeline
 from sidelight.testing import seeded_release
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -223,15 +223,15 @@ def overhead() -> float:
         return time.process_time() - begin
 
     seconds()
-    meter = door.Meter
+    meter = pipeline.Meter
     ratios = []
     for _ in range(REPEATS):
         with_meter = seconds()
-        door.Meter = _NoMeter  # type: ignore[assignment, misc]
+        pipeline.Meter = _NoMeter  # type: ignore[assignment, misc]
         try:
             without = seconds()
         finally:
-            door.Meter = meter  # type: ignore[misc]
+            pipeline.Meter = meter  # type: ignore[misc]
         ratios.append(with_meter / without)
     return float(np.median(ratios))
 
