@@ -21,7 +21,7 @@ from sklearn.base import clone
 from benchmarks.audit_queries import cases
 from benchmarks.measuring import sized
 from sidelight.audit import QueryAudit
-from sidelight.audit.features import run_of
+from sidelight.audit.attacks import run_of
 from sidelight.audit.query_audit import audit_runs
 from sidelight.records import Schema
 from sidelight.session.query import declared_delta, prepare_query

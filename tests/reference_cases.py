@@ -20,7 +20,7 @@ from sklearn.neighbors import NearestCentroid
 
 import sidelight as sl
 from sidelight.errors import SidelightWarning
-from sidelight.ledger import Entry, Ledger, open_ledger
+from sidelight.ledger import Ledger, LedgerEntry, open_ledger
 from sidelight.published.paid_report import PaidFit
 from sidelight.regression.losses import LogisticLoss
 from sidelight.testing import SeededEntropy, SeededSequence, SeededSession, seeded_release
@@ -313,7 +313,7 @@ class Done:
 
     name: str
     outcomes: list[Any]
-    entries: list[Entry]
+    entries: list[LedgerEntry]
 
 
 def reference_cases(folder: Path) -> Iterator[Done]:

@@ -62,7 +62,7 @@ class LedgerError(SidelightError):
 
 
 class InProgressError(LedgerError):
-    """The same request is reserved and not finished: another process runs it, or one died and must be reaped."""
+    """The same request is reserved and not finished: another process runs it, or one died."""
 
 
 class StrictError(SidelightError):

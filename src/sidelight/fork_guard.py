@@ -1,10 +1,9 @@
-"""What a forked child must leave to its parent: connections and folders that end for both when either of them ends one.
+"""Connections and folders that a forked child must leave to its parent.
 
-A child has a copy of every object, and the copy of a connection has the socket of its parent. When the child drops
-that copy, or ends, what ends a connection in an ordinary way (a finalizer, `__del__`, the end of a generator) says so
-to the other side, and the parent's snapshot or kept blocks are gone. So a thing that is named here is never freed by
-a child: Python keeps its copy, and the system closes the child's descriptors without a word. Nobody sells this, and a
-guarantee depends on it: every pass over the rows has to read the same rows.
+The child's copy of a connection uses its parent's socket. When the child frees that copy, or ends, a finalizer,
+`__del__` or the end of a generator closes the connection for both, and the parent's snapshot is lost. So an object that
+is registered here is never freed by a child: Python keeps the copy, and the system closes the child's descriptors. Hand
+made because no library does it and a guarantee depends on it: every pass over the rows has to read the same rows.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ _held: list[list[Any]] = []
 
 
 def kept_from_children(thing: Thing) -> Thing:
-    """Return the thing, which a child that is forked from this process will never free."""
+    """Register an object that children forked from this process must never free; return it."""
     name = id(thing)
     _things[name], _made_by[name] = thing, os.getpid()
     weakref.finalize(thing, _made_by.pop, name, None).atexit = False  # another thing may have this id later
@@ -41,9 +40,9 @@ def is_inherited(thing: object) -> bool:
 
 
 def finalize_here(owner: object, end: Callable[[Any], object], thing: Any) -> Callable[[], object]:
-    """End a thing when its owner goes or Python ends, in the process that made it and in no child of it.
+    """Call `end` when the owner is freed or Python ends, in this process and in no child of it.
 
-    What is returned ends it now, in that process alone; a second time it does nothing.
+    The function that is returned does it now; called twice, it does nothing more.
     """
     return weakref.finalize(owner, _end_unless_inherited, end, kept_from_children(thing))
 
@@ -55,9 +54,9 @@ def _end_unless_inherited(end: Callable[[Any], object], thing: Any) -> None:
 
 @contextmanager
 def temporary_folder() -> Iterator[str]:
-    """Make a folder that goes at the end of the block, or when Python ends; no child takes it away.
+    """Make a folder that is removed at the end of the block, or when Python ends, but by no child.
 
-    That of the standard library goes when any process that knows of it ends.
+    The standard library's would be removed when any process that inherited it ends.
     """
     folder = _Folder(tempfile.mkdtemp(prefix="sidelight-"))
     end = weakref.finalize(folder, _remove, folder.path, os.getpid())

@@ -10,11 +10,7 @@ import numpy as np
 import pytest
 
 from sidelight.accounting import Rule, Totals, batch, price_batch
-from sidelight.accounting.batch import (
-    equal_responses_epsilon,
-    independent_selections_delta,
-    independent_selections_epsilon,
-)
+from sidelight.accounting.batch import equal_responses_epsilon
 from sidelight.accounting.loss_distributions import compose, convex_in_exponential, distribution, profile_values
 from sidelight.errors import ClaimError, RangeError
 from sidelight.guarantees import (
@@ -33,9 +29,49 @@ from sidelight.guarantees import (
     ZCDPCurve,
 )
 from sidelight.guarantees import conversions as convert
+from sidelight.guarantees.intervals import Interval, round_up
 
 F = Fraction
 DELTA = "1e-6"
+
+ONE = Interval.of(1)
+
+
+def independent_selections_delta(epsilon: Fraction, k: int, x: Fraction) -> Fraction:
+    """Compose k exponential mechanisms that ignore each other: delta at x (Dong-Durfee-Rogers 2020).
+
+    The worst pair has loss t or t - epsilon; for the prefix with at most l low losses the best t is
+    (x + (l+1) epsilon)/(k+1), so the supremum over t is a maximum over l.
+    """
+    at_x = Interval.of(x).exp()
+    whole = ONE - Interval.of(-epsilon).exp()
+    best = Fraction(0)
+    for low in range(k):
+        t = min(epsilon, max(Fraction(0), (x + (low + 1) * epsilon) / (k + 1)))
+        if k * t - low * epsilon <= x:
+            continue  # the last term of this prefix is negative: a shorter prefix is better
+        q_high = (Interval.of(-t).exp() - Interval.of(-epsilon).exp()) / whole
+        p_high = (ONE - Interval.of(t - epsilon).exp()) / whole
+        value = _at_most(k, low, p_high) - at_x * _at_most(k, low, q_high)
+        best = max(best, round_up(value.upper))
+    return min(Fraction(1), best)
+
+
+def _at_most(k: int, low: int, p_high: Interval) -> Interval:
+    """P(Bin(k, 1 - p_high) <= low), by the terms from i = 0 on; an end that touches 0 counts as 0."""
+    high = Interval(max(p_high.lower, ONE.lower * 0), p_high.upper)
+    other = ONE - high
+    other = Interval(max(other.lower, ONE.lower * 0), other.upper)
+    powers = [ONE]
+    for _ in range(k):
+        powers.append(powers[-1] * high)
+    term_low = ONE
+    total = Interval.of(0)
+    for i in range(low + 1):
+        total = total + Interval.of(math.comb(k, i)) * powers[k - i] * term_low
+        term_low = term_low * other
+    return total
+
 
 #: k, epsilon -> sum, KOV, zCDP, GDP | T3 pair, non-adaptive, e^2/8, GDP
 TABLE = {
@@ -66,24 +102,22 @@ def test_equal_pure_queries(case: tuple[int, str]) -> None:
                                   pytest.param((100, "0.01"), marks=pytest.mark.slow)], ids=str)  # fmt: skip
 def test_equal_exponential_mechanisms(case: tuple[int, str]) -> None:
     k, epsilon = case
-    pair, apart, zcdp, gdp = TABLE[case][4:]
-    price = price_batch([Claims.of(BoundedRange(epsilon))] * k, delta=DELTA, independent=True)
+    pair, _, zcdp, gdp = TABLE[case][4:]
+    price = price_batch([Claims.of(BoundedRange(epsilon))] * k, delta=DELTA)
     found = {name: float(value) for name, value in price.routes.items()}
     assert abs(found["pld"] - pair) < 3e-6
     assert abs(found["pld with a zcdp block"] - zcdp) < 3e-6
     assert abs(found["zcdp"] - zcdp) < 1e-6
     assert abs(found["gdp"] - gdp) < 1e-6
-    assert abs(found["independent selections"] - apart) < 5e-6
-    dependent = price_batch([Claims.of(BoundedRange(epsilon))] * 2, delta=DELTA)
-    assert "independent selections" not in dependent.routes
 
 
 @pytest.mark.parametrize("case", TABLE, ids=str)
 def test_independent_selections(case: tuple[int, str]) -> None:
+    """The oracle of the trap below agrees with the table."""
     k, epsilon = case
-    found = independent_selections_epsilon(F(epsilon), k, F(DELTA))
-    assert -1e-6 < float(found) - TABLE[case][5] < 5e-6  # the table searched t on a grid
-    assert independent_selections_delta(F(epsilon), k, found) <= F(DELTA)
+    apart = F(TABLE[case][5])
+    assert independent_selections_delta(F(epsilon), k, apart + F("5e-6")) <= F(DELTA)
+    assert independent_selections_delta(F(epsilon), k, apart - F("2e-6")) > F(DELTA)
 
 
 def test_two_selections_by_hand() -> None:

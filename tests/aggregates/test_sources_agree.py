@@ -19,8 +19,7 @@ from sidelight.aggregates import cell_counts, clipped_sum
 from sidelight.errors import RangeError, SchemaError
 from sidelight.records import Schema
 from sidelight.testing import seeded_release
-from sidelight.testing.conformance import _statistics
-from sidelight.testing.engine_tables import engine_tables
+from sidelight.testing.conformance import _statistics, engine_tables
 
 ROWS = rows_of(40, seed=2)
 NAMES = ("lists", "lists of texts", "NumPy", "pandas", "Polars", "Polars lazy", "Arrow", "CSV", "Parquet")

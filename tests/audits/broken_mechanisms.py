@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 import sidelight as sl
-from sidelight.audit.features import Run
+from sidelight.audit.attacks import Run
 from sidelight.noise import Entropy, Source, discrete_laplace
 from sidelight.records import Table
 from sidelight.records.rows import Wanted

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sidelight.audit import at_least, at_most
-from sidelight.audit.confidence import lower_bounds, upper_bounds
+from sidelight.audit.sampled import lower_bounds, upper_bounds
 
 
 def at_least_this_many(hits: int, draws: int, p: float) -> Fraction:

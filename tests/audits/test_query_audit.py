@@ -11,8 +11,7 @@ from broken_mechanisms import BROKEN, HONEST, PERSONS, SCHEMA, of
 
 import sidelight as sl
 from sidelight.audit import QueryAudit, audit_query, audit_runs
-from sidelight.audit.attacks import _worth, judge, measures_of
-from sidelight.audit.features import Seen, look
+from sidelight.audit.attacks import Seen, _worth, judge, look, measures_of
 from sidelight.audit.pairs import Pair, PairSearch, columns_of
 from sidelight.errors import ClaimError, RangeError
 from sidelight.guarantees import RDP, Claims, Neighbours, RenyiOrders

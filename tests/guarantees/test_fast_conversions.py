@@ -10,10 +10,9 @@ import numpy as np
 import pytest
 
 from sidelight.guarantees import GDP, ZCDP, Claims, EnvelopeCurve, HingedGaussianCurve, Profile, claims_to_replace
-from sidelight.guarantees.derived_curves import MostCurve, TwoStepCurve
+from sidelight.guarantees.derived_curves import MostCurve, TwoStepCurve, gaussian_upper
 from sidelight.guarantees.encoding import curve_from_json
 from sidelight.guarantees.envelope_curve import _cells, _summed
-from sidelight.guarantees.perturbation_curves import gaussian_upper
 from sidelight.mechanisms.objective_perturbation import LossShape, calibrate_objective
 
 F = Fraction

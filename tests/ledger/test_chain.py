@@ -9,7 +9,7 @@ import pytest
 from sidelight.errors import LedgerError
 from sidelight.ledger.chain import (
     NO_HASH,
-    Event,
+    LedgerEvent,
     chained,
     checked_head,
     checked_time,
@@ -23,7 +23,7 @@ from sidelight.ledger.chain import (
 KEY = b"k" * 32
 
 
-def genesis(key: bytes | None = None) -> Event:
+def genesis(key: bytes | None = None) -> LedgerEvent:
     return chained(
         seq=0,
         at_utc="2026-01-01T00:00:00.000000Z",
@@ -34,7 +34,7 @@ def genesis(key: bytes | None = None) -> Event:
     )
 
 
-def second(key: bytes | None = None) -> Event:
+def second(key: bytes | None = None) -> LedgerEvent:
     return chained(
         seq=1,
         at_utc="2026-01-01T00:00:01.000000Z",

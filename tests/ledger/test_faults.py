@@ -24,7 +24,7 @@ import pytest
 import sidelight.ledger
 from sidelight.errors import InProgressError, LedgerError
 from sidelight.guarantees import Claims, PureDP
-from sidelight.ledger import Ledger, Reservation, Stored, connections, journal, open_ledger, store
+from sidelight.ledger import Ledger, Reservation, Stored, connections, journal, open_ledger
 
 CODE = str(Path(sidelight.ledger.__file__).parent)
 CLAIMS = Claims.of(PureDP("0.3"))
@@ -159,7 +159,7 @@ def interrupted_at(address: str, lines: int, notes: Path) -> str:
 
 def held_locks() -> list[str]:
     """Return the modules whose lock this thread still has."""
-    return [module.__name__ for module in (connections, store) if module._turn._is_owned()]
+    return [connections.__name__] if connections._turn._is_owned() else []
 
 
 def spread_over(total: int, how_many: int | None) -> list[int]:

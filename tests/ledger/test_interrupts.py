@@ -19,8 +19,8 @@ import pytest
 
 from sidelight.errors import LedgerError
 from sidelight.guarantees import Claims, PureDP
-from sidelight.ledger import Ledger, Reservation, connections, open_ledger, store
-from sidelight.ledger.steps import Steps
+from sidelight.ledger import Ledger, Reservation, connections, open_ledger
+from sidelight.ledger.schema import OpenTransaction
 
 SMALL = Claims.of(PureDP("0.01"))
 
@@ -100,7 +100,7 @@ def test_interrupts_in_charges_leave_the_file_free(path: Path) -> None:
     assert kept, "at least one interrupt"
     assert locked == 0
     assert len(failed) <= 3, failed
-    assert not any(module._turn._is_owned() for module in (connections, store))
+    assert not connections._turn._is_owned()
     charge(ledger)
     assert ledger.verify().ok
     states = [entry.state for entry in ledger.scope("people").entries()]
@@ -225,7 +225,7 @@ def test_an_interrupt_between_the_halves_ends_both() -> None:
 
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        with pytest.raises(KeyboardInterrupt) as kept, Steps(halves()):
+        with pytest.raises(KeyboardInterrupt) as kept, OpenTransaction(halves()):
             ended.append("the block began")
     finally:
         signal.signal(signal.SIGINT, before)
@@ -233,7 +233,7 @@ def test_an_interrupt_between_the_halves_ends_both() -> None:
     assert kept.value is not None
 
 
-def test_steps_commit_and_fail_as_a_block_does() -> None:
+def test_open_transactions_commit_and_fail_as_a_block_does() -> None:
     seen: list[str] = []
 
     def halves() -> Generator[int, None, None]:
@@ -244,11 +244,11 @@ def test_steps_commit_and_fail_as_a_block_does() -> None:
             raise LedgerError("told") from error
         seen.append("committed")
 
-    with Steps(halves()) as number:
+    with OpenTransaction(halves()) as number:
         assert number == 1
-    with pytest.raises(LedgerError, match="told"), Steps(halves()):
+    with pytest.raises(LedgerError, match="told"), OpenTransaction(halves()):
         raise KeyError
-    with pytest.raises(ValueError, match="other"), Steps(halves()):
+    with pytest.raises(ValueError, match="other"), OpenTransaction(halves()):
         raise ValueError("other")
     assert seen == ["committed", "failed"]
 
@@ -257,7 +257,7 @@ def test_a_ledger_in_memory_outlives_an_interrupt() -> None:
     """SQLAlchemy closes the connection that it was using: the only one."""
     with opened("sqlite://", testing=True) as ledger:
         charge(ledger)
-        memory = ledger.store._engines._memory  # type: ignore[union-attr]
+        memory = ledger.store._connections._memory
         assert memory is not None
         memory.execute("BEGIN IMMEDIATE")
         memory.close()

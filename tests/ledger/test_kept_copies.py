@@ -11,7 +11,8 @@ import pytest
 
 from sidelight.errors import LedgerError
 from sidelight.guarantees import Claims, PureDP
-from sidelight.ledger import connections, open_ledger, opening
+from sidelight.ledger import connections, open_ledger
+from sidelight.ledger import ledger as opening
 
 
 @pytest.fixture

@@ -53,7 +53,7 @@ def test_devices_pipes_and_links_stay_what_they_are(path: Path, tmp_path: Path) 
     os.mkfifo(pipe)
     link.symlink_to(target)
     with opened(path) as ledger:
-        with pytest.raises(LedgerError, match="no ordinary file"):
+        with pytest.raises(LedgerError, match="not an ordinary file"):
             ledger.export(pipe)
         ledger.export(link)
     assert pipe.is_fifo()

@@ -13,9 +13,10 @@ import pytest
 
 from sidelight.errors import LedgerError
 from sidelight.guarantees import Claims, PureDP
-from sidelight.ledger import Ledger, Reservation, exchange, journal, open_ledger, opening, verify
-from sidelight.ledger.chain import Event, chained
-from sidelight.ledger.opening import Step
+from sidelight.ledger import Ledger, Reservation, exchange, journal, open_ledger, verify
+from sidelight.ledger import ledger as opening
+from sidelight.ledger.chain import LedgerEvent, chained
+from sidelight.ledger.ledger import Step
 from sidelight.ledger.schema import Dialect, create_statements
 from sidelight.ledger.verify import replay
 
@@ -63,7 +64,7 @@ def spend(ledger: Ledger, key: str) -> str:
     return reservation.release(f"text of {key}")
 
 
-def an_older_ledger(address: Any, **options: Any) -> list[Event]:
+def an_older_ledger(address: Any, **options: Any) -> list[LedgerEvent]:
     """Make one with some history, and return its events."""
     with the_older_program(), open_ledger(address, **options) as ledger:
         spend(ledger, "before")

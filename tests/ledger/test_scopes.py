@@ -11,7 +11,7 @@ from sidelight.accounting import Totals
 from sidelight.errors import BudgetError, ClaimError, LedgerError
 from sidelight.guarantees import GDP, ZCDP, ApproxDP, Claims, Neighbours, Person, PureDP, Row
 from sidelight.ledger import Ledger, Reservation, Scope
-from sidelight.ledger.books import Books, books_from_json
+from sidelight.ledger.balances import Balances, balances_from_json
 from sidelight.noise import Source, bernoulli
 from sidelight.testing import SeededEntropy
 
@@ -290,17 +290,17 @@ def test_scopes_below_a_part_charge_that_part(file_ledger: Ledger) -> None:
     berlin = file_ledger.open_scope("berlin", budget=PureDP(1), parent="de")
     spend(berlin, pure("0.4"))
     spend(file_ledger.scope("fr"), pure("0.3"))
-    assert whole.books().parts["de"].epsilon == 4 * ONE // 10
+    assert whole.balances().parts["de"].epsilon == 4 * ONE // 10
     assert whole.totals().epsilon == 4 * ONE // 10
     assert file_ledger.verify().ok
 
 
 def test_books_read_back() -> None:
-    books = Books(own=Totals(epsilon=3), parts={"ü": Totals(rho=1, closed=frozenset({"gdp"}))}, shut=True)
-    assert books_from_json(books.to_json()) == books
-    assert books_from_json(Books().to_json()) == Books()
+    books = Balances(own=Totals(epsilon=3), parts={"ü": Totals(rho=1, closed=frozenset({"gdp"}))}, shut=True)
+    assert balances_from_json(books.to_json()) == books
+    assert balances_from_json(Balances().to_json()) == Balances()
     with pytest.raises(LedgerError):
-        books_from_json({"epsilon": "1", "more": "2"})
+        balances_from_json({"epsilon": "1", "more": "2"})
 
 
 def test_a_scope_reads_well(file_ledger: Ledger) -> None:

@@ -14,7 +14,7 @@ import pytest
 from sidelight.errors import LedgerError
 from sidelight.guarantees import Claims, PureDP
 from sidelight.ledger import Ledger, Reservation, open_ledger
-from sidelight.ledger.chain import Event, Json, canonical, chained
+from sidelight.ledger.chain import Json, LedgerEvent, canonical, chained
 from sidelight.ledger.journal import digest_of
 from sidelight.ledger.schema import trigger_statements
 from sidelight.ledger.verify import replay
@@ -184,9 +184,11 @@ def test_an_earlier_head_is_still_expected_later(file_ledger: Ledger) -> None:
     assert file_ledger.verify(expect_head=head).ok
 
 
-def rewritten(events: list[Event], change: Callable[[Event], Event], key: bytes | None = None) -> list[Event]:
+def rewritten(
+    events: list[LedgerEvent], change: Callable[[LedgerEvent], LedgerEvent], key: bytes | None = None
+) -> list[LedgerEvent]:
     """Forge a whole chain: change events, sign the totals that they amount to, and hash everything anew."""
-    result: list[Event] = []
+    result: list[LedgerEvent] = []
     for event in map(change, events):
         prev = result[-1].hash if result else "0" * 64
         names = ("seq", "at_utc", "kind", "scope_id", "entry_id")
@@ -197,8 +199,8 @@ def rewritten(events: list[Event], change: Callable[[Event], Event], key: bytes 
     return result
 
 
-def body_change(kind: str, edit: Callable[[dict[str, Json]], None]) -> Callable[[Event], Event]:
-    def change(event: Event) -> Event:
+def body_change(kind: str, edit: Callable[[dict[str, Json]], None]) -> Callable[[LedgerEvent], LedgerEvent]:
+    def change(event: LedgerEvent) -> LedgerEvent:
         if event.kind != kind:
             return event
         body = event.content
@@ -247,7 +249,7 @@ FORGERIES = {
 
 
 @pytest.mark.parametrize("change", FORGERIES.values(), ids=FORGERIES.keys())
-def test_a_forged_chain_that_breaks_a_rule_is_seen(filled: Path, change: Callable[[Event], Event]) -> None:
+def test_a_forged_chain_that_breaks_a_rule_is_seen(filled: Path, change: Callable[[LedgerEvent], LedgerEvent]) -> None:
     with open_ledger(filled) as ledger:
         events = ledger.events()
     assert replay(rewritten(events, lambda event: event), key=None).problems == []

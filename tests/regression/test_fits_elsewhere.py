@@ -18,7 +18,7 @@ from sidelight.records.rows import KEPT_BLOCK_BYTES
 from sidelight.regression.descent.distributed_rows import read, written
 from sidelight.regression.model_query import ModelQuery
 from sidelight.testing import seeded_release
-from sidelight.testing.doors import SeededSession
+from sidelight.testing.seeded import SeededSession
 
 TEN = [f"k{place}" for place in range(10)]
 WIDE = [f"w{place}" for place in range(300)]

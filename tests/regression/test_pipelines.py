@@ -186,14 +186,14 @@ def test_a_search_is_told_of(name: str) -> None:
     found = told(lambda: SEARCHES[name](model()))
     assert found
     assert all("several times" in text and "sl.Selection" in text for text in found)
-    assert all("nobody adds them up" in text for text in found)
+    assert all("no budget counts them" in text for text in found)
 
 
 def test_a_search_with_a_session_pays_for_fits_and_not_for_scores() -> None:
     session = sl.Session(sl.Table({"row": X[:, 0]}, schema=[sl.Number("row")]), budget=sl.ApproxDP(9, "1e-5"))
     found = told(lambda: cross_val_score(model(session=session), X, Y, cv=2))
     assert found
-    assert all("The session adds these fits up, but nobody pays for the scores" in text for text in found)
+    assert all("The session charges each of these fits, but the scores" in text for text in found)
 
 
 def test_bags_are_told_of() -> None:

@@ -38,7 +38,7 @@ def test_one_release_or_a_list_will_do(make_release: Callable[..., Release], ref
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("{", "expected JSON"),
+        ("{", "expected the JSON of releases.*breaks off at line 1"),
         ("3", "expected the JSON of releases"),
         ('{"type": "report"}', "expected the JSON of releases"),
         ('[{"a": 1}]', "got other JSON"),

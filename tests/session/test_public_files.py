@@ -12,7 +12,7 @@ import pytest
 
 import sidelight as sl
 from sidelight.errors import RangeError
-from sidelight.session.public_files import refuse_own_file
+from sidelight.session.pipeline import refuse_own_file
 
 SCHEMA = [
     sl.Number("a", lower=-1, upper=1),

@@ -19,7 +19,7 @@ from sidelight.errors import NoiseError, RangeError, ReleaseFailedError, SchemaE
 from sidelight.quantiles import prepared as prepared_module
 from sidelight.records.rows import WORKERS
 from sidelight.regression.rows import side_by_side
-from sidelight.session.silence import silence
+from sidelight.session.suppressed_output import suppress_output
 from sidelight.testing import seeded_release
 
 AGES = sl.Table({"age": [31.0, 47.0] * 20}, schema=[sl.Number("age", lower=0, upper=120)])
@@ -78,7 +78,7 @@ def test_other_threads_are_heard_and_engines_are_not() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("always")
         warnings.showwarning = lambda message, *rest: heard.append(str(message))  # type: ignore[assignment]
-        with silence():
+        with suppress_output():
             other = threading.Thread(target=warn, args=["of another thread"])
             other.start()
             other.join()
@@ -114,14 +114,14 @@ def test_releases_that_overlap_leave_everything_as_it_was() -> None:
     begun, ended = threading.Event(), threading.Event()
 
     def other() -> None:
-        with silence():
+        with suppress_output():
             begun.set()
             ended.wait(10)
 
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         worker = threading.Thread(target=other)
-        with silence():
+        with suppress_output():
             worker.start()
             assert begun.wait(10)
         with pytest.raises(UserWarning):
@@ -170,7 +170,7 @@ def test_libraries_that_copy_filters_into_workers_can_read_ours() -> None:
     """scikit-learn asks every filter for the text of its pattern, in a process that may have released before."""
     import warnings as module
 
-    with silence():
+    with suppress_output():
         ours = [entry for entry in module.filters if not (entry[1] is None or isinstance(entry[1], str))]
         assert all(re.compile(entry[1].pattern) for entry in ours)
         mine = next(entry[1] for entry in ours if type(entry[1]).__module__.startswith("sidelight"))

@@ -22,8 +22,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sidelight.session import silence as module
-from sidelight.session.silence import silence
+from sidelight.session import suppressed_output as module
+from sidelight.session.suppressed_output import suppress_output
 
 Silence = Callable[[], AbstractContextManager[None]]
 LOG = logging.getLogger("tests.interrupted")
@@ -123,11 +123,11 @@ def in_a_thread(action: Callable[[], None]) -> None:
 
 def elsewhere() -> None:
     say("of another thread")
-    story(silence)
+    story(suppress_output)
     say("of another thread")
 
 
-def check(heard: list[str], *, silent: Silence = silence, others: int = 0) -> None:
+def check(heard: list[str], *, silent: Silence = suppress_output, others: int = 0) -> None:
     """Check that everybody is heard again, that nothing is left behind, and that the next block is silent."""
     assert heard == []  # nothing of a cell
     say("of the user")
@@ -157,7 +157,7 @@ def cut_everywhere(heard: list[str], silent: Silence, each: Callable[[], None] =
 
 
 def test_interrupted_anywhere_everybody_is_heard_again(heard: list[str]) -> None:
-    assert cut_everywhere(heard, silence) > 100
+    assert cut_everywhere(heard, suppress_output) > 100
 
 
 @contextmanager
@@ -166,7 +166,7 @@ def open_in_another_thread() -> Iterator[Callable[[], None]]:
     wanted, said, done = threading.Semaphore(0), threading.Semaphore(0), threading.Event()
 
     def run() -> None:
-        with silence():
+        with suppress_output():
             said.release()
             while wanted.acquire(timeout=10) and not done.is_set():
                 say("of a cell")
@@ -195,7 +195,7 @@ def test_interrupted_anywhere_another_release_stays_silent(heard: list[str]) -> 
             ask()
             warnings.filters.insert(0, warnings.filters.pop())  # type: ignore[attr-defined]
 
-        cut_everywhere(heard, silence, each, others=1)
+        cut_everywhere(heard, suppress_output, each, others=1)
     check(heard)
 
 
@@ -203,8 +203,8 @@ def test_a_block_within_a_block_that_is_interrupted_stays_silent(heard: list[str
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         for steps in count():
-            with silence():
-                interrupted = cut_at(steps, silence)
+            with suppress_output():
+                interrupted = cut_at(steps, suppress_output)
                 say("of a cell")
             check(heard)
             if not interrupted:
@@ -282,16 +282,16 @@ def test_interrupted_again_and_again_the_next_block_takes_the_filter_away(
     with monkeypatch.context() as patch:
         patch.setattr(module, "_tidy", interrupted)
         with pytest.raises(KeyboardInterrupt):
-            story(silence)
+            story(suppress_output)
     say("of the user")
     assert heard == both("of the user")
     heard.clear()
-    story(silence)
+    story(suppress_output)
     check(heard)
 
 
 def test_a_block_that_was_never_entered_is_silent_no_longer_than_its_traceback(heard: list[str]) -> None:
-    entered = silence()
+    entered = suppress_output()
     entered.__enter__()  # and the `with` that it was for is interrupted
     say("of a cell")
     del entered
@@ -324,7 +324,7 @@ def in_a_child(action: Callable[[], None]) -> None:
 def test_a_child_knows_its_own_thread_only(heard: list[str], inside: bool) -> None:
     """Another thread has data open; the thread that forks may have, too."""
     with open_in_another_thread() as ask:
-        with silence() if inside else nullcontext():
+        with suppress_output() if inside else nullcontext():
             in_a_child(lambda: _in_the_block(heard) if inside else check(heard))
         ask()
         check(heard, others=1)
@@ -337,7 +337,7 @@ def test_children_forked_while_another_thread_begins_and_ends_blocks_never_wait(
 
     def run() -> None:
         while not done.is_set():
-            story(silence)
+            story(suppress_output)
 
     other = threading.Thread(target=run)
     other.start()
@@ -357,7 +357,7 @@ def test_no_lock_can_stay_taken() -> None:
 
 def _in_the_block(heard: list[str]) -> None:
     say("of a cell")
-    story(silence)
+    story(suppress_output)
     say("of a cell")
     assert heard == []
     in_a_thread(lambda: say("of another thread"))

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import sidelight as sl
-from sidelight.audit.confidence import at_least, at_most
+from sidelight.audit.sampled import at_least, at_most
 from sidelight.errors import ClaimError
 from sidelight.guarantees import Claims, Profile, PureDP
 from sidelight.guarantees.implications import epsilon_of

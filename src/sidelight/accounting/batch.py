@@ -4,9 +4,7 @@ Inside, a query may still be built from earlier answers as long as its claim is 
 bounds of the same number, so the smallest is taken; nothing random enters the choice (accounting proof page, section
 4). A batch is one reservation; what was asked so far, composed like this, is not a filter.
 
-Equal items compose exactly: k randomised responses, and k exponential mechanisms that ignore each other. Both are sums
-of binomials, evaluated in outward-rounded decimals. The second is only for queries that do not depend on each other's
-answers; a tree of exponential mechanisms is adaptive and exceeds it.
+Equal randomised responses compose exactly: a sum of binomials, evaluated in outward-rounded decimals.
 """
 
 from __future__ import annotations
@@ -17,7 +15,7 @@ from fractions import Fraction
 from math import comb
 
 from sidelight.accounting.loss_distributions import compose, interval_for, most_specific
-from sidelight.accounting.parallel import dearest_path
+from sidelight.accounting.parallel import worst_case_branch
 from sidelight.errors import ClaimError, RangeError
 from sidelight.guarantees import (
     GDP,
@@ -40,7 +38,6 @@ from sidelight.guarantees import (
     positive,
 )
 from sidelight.guarantees import conversions as convert
-from sidelight.guarantees.amounts import grid_ceil
 from sidelight.guarantees.intervals import Interval, round_up
 
 _ADD_REMOVE = Neighbours.ADD_REMOVE
@@ -49,7 +46,6 @@ _ADD_REMOVE = Neighbours.ADD_REMOVE
 _LARGEST_REFINED = 100
 Pair = tuple[ProfileCurve, ProfileCurve]
 MOST_RESPONSES = 2000
-MOST_SELECTIONS = 300
 _ONE = Interval.of(1)
 
 
@@ -66,18 +62,16 @@ class BatchPrice:
         return min(self.routes, key=lambda name: self.routes[name]) if self.routes else None
 
 
-def batch(claims: Sequence[Claims], *, delta: Amount | None = None, independent: bool = False) -> Claims:
+def batch(claims: Sequence[Claims], *, delta: Amount | None = None) -> Claims:
     """Price a fixed batch as one release: ApproxDP at `delta` by the best route, and the sums that exist.
-
-    `independent=True` says that no query depends on another's answer, which allows one more route.
 
     >>> print(batch([Claims.of(PureDP("0.1"))] * 3))
     PureDP(ε = 0.3), GDP(μ = 0.217042), ZCDP(ρ = 0.0149876)
     """
-    return price_batch(claims, delta=delta, independent=independent).claims
+    return price_batch(claims, delta=delta).claims
 
 
-def price_batch(claims: Sequence[Claims], *, delta: Amount | None = None, independent: bool = False) -> BatchPrice:
+def price_batch(claims: Sequence[Claims], *, delta: Amount | None = None) -> BatchPrice:
     """Price a fixed batch and show the epsilon of every route."""
     items = _common(claims)
     context = items[0].context
@@ -86,10 +80,10 @@ def price_batch(claims: Sequence[Claims], *, delta: Amount | None = None, indepe
     sums = _sums(items, context)
     if delta is None:
         if not sums:
-            raise ClaimError("the queries of the batch share no claim that adds up; name a delta")
+            raise ClaimError("the queries of the batch share no claim that is additive; name a delta")
         return BatchPrice(claims=Claims.of(*sums), routes={})
     at = positive(delta, name="delta")
-    routes = _closed_routes(items, sums, at, independent=independent)
+    routes = _closed_routes(items, sums, at)
     routes |= _numerical_routes(items, at, most=min(routes.values(), default=None))
     if not routes:
         raise ClaimError(f"nothing proves an epsilon for this batch at delta {float(at):g}; choose a larger delta")
@@ -116,14 +110,14 @@ def _sums(items: list[Claims], context: Context) -> list[Claim]:
     """Add up one path: the sums of epsilon, rho, mu squared, (epsilon, delta) and Renyi curves that exist."""
     plain: Context = {"unit": context["unit"], "audience": context["audience"], "numerics": context["numerics"]}
     try:
-        total = dearest_path([[c.under(**plain).under(neighbours=_ADD_REMOVE) for c in items]])
+        total = worst_case_branch([[c.under(**plain).under(neighbours=_ADD_REMOVE) for c in items]])
     except ClaimError:
         return []
     kinds = (PureDP, ZCDP, GDP, ApproxDP, RDP) + ((BoundedRange, Profile) if len(items) == 1 else ())
     return [c.under(neighbours=context["neighbours"]) for c in total if isinstance(c, kinds)]
 
 
-def _closed_routes(items: list[Claims], sums: list[Claim], at: Fraction, *, independent: bool) -> dict[str, Fraction]:
+def _closed_routes(items: list[Claims], sums: list[Claim], at: Fraction) -> dict[str, Fraction]:
     names = {PureDP: "sum", ApproxDP: "sum of items", GDP: "gdp", ZCDP: "zcdp", RDP: "rdp", BoundedRange: "range"}
     routes: dict[str, Fraction] = {}
     for claim in sums:
@@ -137,11 +131,6 @@ def _closed_routes(items: list[Claims], sums: list[Claim], at: Fraction, *, inde
         found_epsilon = equal_responses_epsilon(equal[0], equal[1], k, at)
         if found_epsilon is not None:
             routes["kov"] = found_epsilon
-    ranges = {_range_of(c) for c in items}
-    if independent and len(ranges) == 1 and 1 < k <= MOST_SELECTIONS:
-        (epsilon,) = ranges
-        if epsilon is not None:
-            routes["independent selections"] = independent_selections_epsilon(epsilon, k, at)
     return routes
 
 
@@ -217,10 +206,6 @@ def _equal_response(items: list[Claims]) -> tuple[Fraction, Fraction] | None:
     return found.pop() if len(found) == 1 else None
 
 
-def _range_of(claims: Claims) -> Fraction | None:
-    return min((c.epsilon for c in claims if isinstance(c, BoundedRange)), default=None)
-
-
 def equal_responses_epsilon(epsilon: Fraction, reveal: Fraction, k: int, at: Fraction) -> Fraction | None:
     """Return the epsilon of k equal items at a delta: it is piecewise linear in e^x, so each piece is solved."""
     spent = 1 - (1 - reveal) ** k
@@ -257,69 +242,3 @@ def _prefixes(epsilon: Fraction, k: int) -> list[tuple[Interval, Interval]]:
         p_mass, q_mass = p_mass + weight * powers[k - lies], q_mass + weight * powers[lies]
         found.append((p_mass, q_mass))
     return found
-
-
-def independent_selections_delta(epsilon: Fraction, k: int, x: Fraction) -> Fraction:
-    """Compose k exponential mechanisms that ignore each other: delta at x (Dong-Durfee-Rogers 2020).
-
-    The worst pair has loss t or t - epsilon; for the prefix with at most l low losses the best t is
-    (x + (l+1) epsilon)/(k+1), so the supremum over t is a maximum over l.
-    """
-    if k > MOST_SELECTIONS:
-        raise RangeError(f"the exact sum is for at most {MOST_SELECTIONS} selections, got {k}")
-    at_x = Interval.of(x).exp()
-    whole = _ONE - Interval.of(-epsilon).exp()
-    best = Fraction(0)
-    for low in range(k):
-        t = min(epsilon, max(Fraction(0), (x + (low + 1) * epsilon) / (k + 1)))
-        if k * t - low * epsilon <= x:
-            continue  # the last term of this prefix is negative: a shorter prefix is better
-        q_high = (Interval.of(-t).exp() - Interval.of(-epsilon).exp()) / whole
-        p_high = (_ONE - Interval.of(t - epsilon).exp()) / whole
-        value = _at_most(k, low, p_high) - at_x * _at_most(k, low, q_high)
-        best = max(best, round_up(value.upper))
-    return min(Fraction(1), best)
-
-
-def _at_most(k: int, low: int, p_high: Interval) -> Interval:
-    """P(Bin(k, 1 - p_high) <= low), by the terms from i = 0 on; an end that touches 0 counts as 0."""
-    high = Interval(max(p_high.lower, _ONE.lower * 0), p_high.upper)
-    other = _ONE - high
-    other = Interval(max(other.lower, _ONE.lower * 0), other.upper)
-    powers = [_ONE]
-    for _ in range(k):
-        powers.append(powers[-1] * high)
-    term_low = _ONE
-    total = Interval.of(0)
-    for i in range(low + 1):
-        total = total + Interval.of(comb(k, i)) * powers[k - i] * term_low
-        term_low = term_low * other
-    return total
-
-
-def independent_selections_epsilon(epsilon: Fraction, k: int, at: Fraction) -> Fraction:
-    """Return a proven epsilon at a delta, within 1e-8 of the smallest: a float search, then a certified evaluation."""
-    if independent_selections_delta(epsilon, k, Fraction(0)) <= at:
-        return Fraction(0)
-    low, high = 0.0, float(k * epsilon)
-    for _ in range(60):
-        middle = (low + high) / 2
-        low, high = (middle, high) if _selections_float(float(epsilon), k, middle) > float(at) else (low, middle)
-    for slack in (1e-9, 1e-8, 3e-8, 1e-7, 1e-6, 1e-4):
-        candidate = grid_ceil(Fraction(high * (1 + slack)), digits=11)
-        if independent_selections_delta(epsilon, k, candidate) <= at:
-            return min(candidate, k * epsilon)
-    return k * epsilon
-
-
-def _selections_float(epsilon: float, k: int, x: float) -> float:
-    import numpy as np
-    from scipy.special import bdtr
-
-    low = np.arange(k)
-    t = np.clip((x + (low + 1) * epsilon) / (k + 1), 0.0, epsilon)
-    whole = -np.expm1(-epsilon)
-    q_high = (np.exp(-t) - np.exp(-epsilon)) / whole
-    p_high = -np.expm1(t - epsilon) / whole
-    value = bdtr(low, k, np.clip(1 - p_high, 0, 1)) - np.exp(x) * bdtr(low, k, np.clip(1 - q_high, 0, 1))
-    return float(np.max(value))

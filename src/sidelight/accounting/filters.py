@@ -25,7 +25,6 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Any, Final, Literal
 
-from sidelight.accounting.capacities import left_beside, proved
 from sidelight.accounting.charges import (
     NAMES,
     Charge,
@@ -36,8 +35,21 @@ from sidelight.accounting.charges import (
     charge_quanta,
     quanta_from_text,
 )
-from sidelight.accounting.opening import Budget, Share, check_budget, routes_of_budget, shares_of_delta
-from sidelight.accounting.prices import fitting, own_amounts, plain_prices, price, side_by_side_price, with_declared
+from sidelight.accounting.prices import (
+    Budget,
+    Share,
+    check_budget,
+    fitting,
+    left_beside,
+    own_amounts,
+    plain_prices,
+    price,
+    proved,
+    routes_of_budget,
+    shares_of_delta,
+    side_by_side_price,
+    with_declared,
+)
 from sidelight.errors import ClaimError, RangeError, SidelightWarning
 from sidelight.guarantees import (
     GDP,

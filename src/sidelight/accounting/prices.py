@@ -5,18 +5,151 @@ Prices are functions of public numbers, the claims and the terms of a rule. What
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from typing import Protocol
+from typing import Final, Literal, Protocol, TypeAlias
 
-from sidelight.accounting.charges import Charge, Route, amount_of, charge_quanta, chosen_item
-from sidelight.accounting.opening import Budget
-from sidelight.errors import ClaimError
-from sidelight.guarantees import Amount, ApproxDP, Claims, Neighbours, claims_to_replace
+from sidelight.accounting.charges import (
+    DECIMALS,
+    Charge,
+    Route,
+    Totals,
+    amount_of,
+    capacity_quanta,
+    charge_quanta,
+    chosen_item,
+)
+from sidelight.errors import ClaimError, RangeError, SidelightWarning, nearest
+from sidelight.guarantees import (
+    GDP,
+    ZCDP,
+    Amount,
+    ApproxDP,
+    Claim,
+    Claims,
+    Neighbours,
+    PureDP,
+    claims_to_replace,
+    decimal_text,
+    decimals_of,
+    exact,
+    positive,
+)
 from sidelight.guarantees import conversions as convert
+from sidelight.guarantees.amounts import grid_ceil, grid_floor, smallest
+from sidelight.guarantees.intervals import Interval, round_down
+
+_LEAST_DELTA: Final = Fraction(1, 10**24)
 
 
-class Terms(Protocol):
+def proved(budget: ApproxDP, route: Route, cap: int, share: Mapping[Share, Fraction]) -> bool:
+    """Prove one stored capacity: the epsilon it allows, or the Gaussian profile at the budget's epsilon."""
+    amount = amount_of(cap)
+    if route == "basic":
+        return amount <= budget.epsilon
+    delta = share.get(route, Fraction(0)) * budget.delta
+    if route == "zcdp":
+        return delta > 0 and (amount == 0 or convert.zcdp_epsilon(amount, delta) <= budget.epsilon)
+    mu = convert.root_of_sum_of_squares(amount)
+    return delta > 0 and (amount == 0 or convert.gdp_delta(mu, budget.epsilon) <= delta)
+
+
+def left_beside(budget: ApproxDP, before: Totals, after: Totals) -> int:
+    """Return the delta that one event leaves to other routes, in quanta; 0 where it leaves none (Theorem T12).
+
+    Of what the event pays, (e, d), the sum of epsilons uses only q·d + (1 - q)·tail, where q = 1 / (1 + exp(-r)), r
+    is what the sum has left after it, and tail is the event's own delta at twice what was left before, less e. It
+    is enough to know the tail to be at most half of d.
+    """
+    paid = amount_of(after.delta_items - before.delta_items)
+    epsilon, square = amount_of(after.epsilon - before.epsilon), amount_of(after.mu_squared - before.mu_squared)
+    left = budget.epsilon - amount_of(before.epsilon)
+    if paid <= 0 or square <= 0 or epsilon > left or after.closed:
+        return 0
+    if convert.gdp_delta(convert.root_of_sum_of_squares(square), 2 * left - epsilon) > paid / 2:
+        return 0
+    unused = Interval.of(1) / (Interval.of(1) + Interval.of(left - epsilon).exp())
+    found = capacity_quanta(grid_floor(round_down(unused.lower) * paid / 2, digits=3))
+    return found if amount_of(found) > _LEAST_DELTA else 0
+
+
+Budget: TypeAlias = PureDP | ZCDP | GDP | ApproxDP
+Share: TypeAlias = Literal["items", "gdp", "zcdp"]
+ROUTES: tuple[Route, ...] = ("basic", "gdp", "zcdp")
+_DEFAULT_POOL = Fraction(2, 5)
+
+
+def check_budget(budget: Claim) -> None:
+    """Refuse what is no budget, and warn of one that protects little."""
+    if not isinstance(budget, PureDP | ZCDP | GDP | ApproxDP):
+        raise ClaimError(f"a budget is PureDP, ApproxDP, ZCDP or GDP, got {type(budget).__name__}")
+    if budget.audience != "everyone":
+        raise ClaimError("a budget holds for everyone, not for observers only")
+    for name in ("epsilon", "delta", "rho", "mu"):
+        amount = getattr(budget, name, None)
+        if amount is None:
+            continue
+        places = decimals_of(amount)
+        if places is None or places > DECIMALS:
+            raise RangeError(f"{name} of a budget has at most {DECIMALS} decimals, got {decimal_text(amount)}")
+    epsilon, delta = getattr(budget, "epsilon", Fraction(0)), getattr(budget, "delta", Fraction(0))
+    if epsilon > 10:
+        warnings.warn(
+            f"a budget of epsilon {float(epsilon):g} protects little; below 10 is usual", SidelightWarning, stacklevel=3
+        )
+    if delta >= Fraction(1, 1000):
+        warnings.warn(
+            f"delta {float(delta):g} lets whole records out; below 1e-3 is usual", SidelightWarning, stacklevel=3
+        )
+
+
+def routes_of_budget(budget: Budget, routes: Sequence[Route] | None) -> tuple[Route, ...]:
+    """Return the routes of a budget: those named, or all that it has."""
+    only: dict[type, Route] = {PureDP: "basic", ZCDP: "zcdp", GDP: "gdp"}
+    if type(budget) in only:
+        route = only[type(budget)]
+        if routes is not None and tuple(routes) != (route,):
+            raise ClaimError(f"a budget of {budget} has the one route {route!r}, got {', '.join(routes)}")
+        return (route,)
+    if routes is None:
+        return ROUTES
+    for route in routes:
+        if route not in ROUTES:
+            raise ClaimError(f"unknown route {route!r}; {nearest(route, ROUTES)}")
+    if not routes or len(set(routes)) != len(routes):
+        raise ClaimError("routes must be named once each, at least one")
+    return tuple(r for r in ROUTES if r in routes)
+
+
+def shares_of_delta(
+    budget: Budget, routes: tuple[Route, ...], shares: Mapping[Share, Amount] | None
+) -> tuple[tuple[Share, Fraction], ...]:
+    """Return the share of delta of the items and of each route that needs one."""
+    if not isinstance(budget, ApproxDP):
+        if shares:
+            raise ClaimError(f"a budget of {budget} has no delta to share")
+        return ()
+    paying: list[Share] = [r for r in ("gdp", "zcdp") if r in routes]
+    if shares is None:
+        if not paying:
+            return (("items", Fraction(1)),)
+        if len(routes) == 1:
+            return ((paying[0], Fraction(1)),)
+        rest = (1 - _DEFAULT_POOL) / len(paying)
+        return (("items", _DEFAULT_POOL), *((name, rest) for name in paying))
+    known: tuple[Share, ...] = ("items", "gdp", "zcdp")
+    for name in shares:
+        if name not in known or (name != "items" and name not in paying):
+            raise ClaimError(f"a share of delta for {name!r}, which is not a route here; {nearest(name, known)}")
+    split = tuple((name, exact(shares[name], name=f"share of {name}")) for name in known if name in shares)
+    if sum(share for _, share in split) > 1:
+        raise RangeError("the shares of delta add up to more than 1: the best of two filters costs both shares")
+    return split
+
+
+class RuleTerms(Protocol):
     """What a price depends on beside the claims: the terms of a rule."""
 
     @property
@@ -40,7 +173,7 @@ class Terms(Protocol):
         """Whether what is declared is added up before anything is composed."""
 
 
-def fitting(terms: Terms, claims: Claims) -> Claims:
+def fitting(terms: RuleTerms, claims: Claims) -> Claims:
     """Return the claims for the budget's neighbours; refuse those for another unit, audience or relation."""
     budget = terms.budget
     if claims.audience != "everyone":
@@ -57,7 +190,7 @@ def fitting(terms: Terms, claims: Claims) -> Claims:
     )
 
 
-def with_declared(terms: Terms, claims: Claims, delta: Amount | None) -> Claims:
+def with_declared(terms: RuleTerms, claims: Claims, delta: Amount | None) -> Claims:
     """Add the pair that was declared, as far as the claims prove it, to claims that say none themselves."""
     if delta is None or not terms.sum_first or claims.pure() is not None or claims.items:
         return claims
@@ -65,7 +198,7 @@ def with_declared(terms: Terms, claims: Claims, delta: Amount | None) -> Claims:
     return claims if declared is None else Claims.of(*claims, declared)
 
 
-def plain_prices(terms: Terms, claims: Claims) -> list[Charge]:
+def plain_prices(terms: RuleTerms, claims: Claims) -> list[Charge]:
     """Price claims that fit the budget for the plain sum: each declared pair with a smaller epsilon, then the pure.
 
     The totals of the other routes go on beside it. An event with a mu of its own may be the one from which on they
@@ -82,7 +215,7 @@ def plain_prices(terms: Terms, claims: Claims) -> list[Charge]:
     return priced if pure is None else [*priced, price(terms, claims, None)]
 
 
-def side_by_side_price(terms: Terms, claims: Claims) -> Charge:
+def side_by_side_price(terms: RuleTerms, claims: Claims) -> Charge:
     """Price claims that fit the budget for routes that stand side by side."""
     pure, rho, mu = own_amounts(terms, claims)
     item = chosen_item(
@@ -102,7 +235,7 @@ def side_by_side_price(terms: Terms, claims: Claims) -> Charge:
     return charge
 
 
-def own_amounts(terms: Terms, claims: Claims) -> tuple[Fraction | None, Fraction | None, Fraction | None]:
+def own_amounts(terms: RuleTerms, claims: Claims) -> tuple[Fraction | None, Fraction | None, Fraction | None]:
     """Return the epsilon, rho and mu that the claims prove without any delta, for the routes that there are."""
     pure = claims.pure()
     rho = claims.zcdp() if "zcdp" in terms.routes else None
@@ -110,7 +243,7 @@ def own_amounts(terms: Terms, claims: Claims) -> tuple[Fraction | None, Fraction
     return None if pure is None else pure.epsilon, None if rho is None else rho.rho, None if mu is None else mu.mu
 
 
-def price(terms: Terms, claims: Claims, item: ApproxDP | None) -> Charge:
+def price(terms: RuleTerms, claims: Claims, item: ApproxDP | None) -> Charge:
     """Price claims that fit the budget, with the (epsilon, delta) that was chosen, if any."""
     epsilon, rho, mu = own_amounts(terms, claims)
     if item is not None:
@@ -129,9 +262,27 @@ def price(terms: Terms, claims: Claims, item: ApproxDP | None) -> Charge:
     )
 
 
-def _served(terms: Terms, rho: Fraction | None, mu: Fraction | None) -> Fraction | None:
+def _served(terms: RuleTerms, rho: Fraction | None, mu: Fraction | None) -> Fraction | None:
     """Return the smallest share of a route's capacity that the event takes by a claim of its own."""
     amounts: dict[Route, Fraction | None] = {"zcdp": rho, "gdp": None if mu is None else mu * mu}
     capacities = dict(terms.capacities)
     shares = [amount / amount_of(capacities[r]) for r, amount in amounts.items() if amount and capacities.get(r)]
     return min(shares, default=None)
+
+
+def gaussian_noise_scale(epsilon: Amount, delta: Amount, *, sensitivity: Amount = 1) -> Fraction:
+    """Return the smallest sigma of 12 digits whose Gaussian noise is (epsilon, delta), proved.
+
+    >>> float(gaussian_noise_scale(1, "1e-6"))
+    4.22467888933
+    """
+    target = ApproxDP(epsilon, positive(delta, name="delta"))
+    size = positive(sensitivity, name="sensitivity")
+    mu = convert.gdp_within(target.epsilon, target.delta)
+    return smallest(
+        lambda sigma: convert.gdp_delta(size / sigma, target.epsilon) <= target.delta,
+        start=grid_ceil(size / mu),
+        lower=size / 10**9,
+        upper=size * 10**12,
+        name="noise scale",
+    )

@@ -8,7 +8,8 @@ contradict it. `Spent` is bookkeeping, not a guarantee: an adaptively chosen sto
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from statistics import NormalDist
@@ -16,7 +17,8 @@ from typing import NamedTuple
 
 from sidelight.accounting.charges import Charge, Route, Totals, amount_of, capacity_quanta
 from sidelight.accounting.filters import BESIDE, Rule
-from sidelight.errors import ClaimError, RangeError
+from sidelight.accounting.prices import ROUTES
+from sidelight.errors import ClaimError, RangeError, SidelightWarning
 from sidelight.guarantees import GDP, ZCDP, Amount, ApproxDP, BoundedRange, Claim, Claims, PureDP, exact, short_text
 from sidelight.guarantees.amounts import grid_ceil, grid_floor, largest
 
@@ -95,7 +97,7 @@ class Spent:
         return "bookkeeping, not a guarantee: " + "; ".join(lines)
 
 
-class Line(NamedTuple):
+class RouteLine(NamedTuple):
     """What one route has counted, of how much, and whether it is open."""
 
     route: Route
@@ -112,7 +114,7 @@ class Line(NamedTuple):
 class Standing(NamedTuple):
     """Every route that counts now, and the pool of deltas with its size."""
 
-    lines: tuple[Line, ...]
+    lines: tuple[RouteLine, ...]
     pooled: int
     pool: int
 
@@ -120,7 +122,7 @@ class Standing(NamedTuple):
 def find_standing(rule: Rule, totals: Totals) -> Standing:
     """Return what each route has counted, of how much, and whether it is open: what the rule compares now."""
     if not rule.sum_first:
-        lines = [Line(r, totals.of(r), cap, r not in totals.closed) for r, cap in rule.capacities]
+        lines = [RouteLine(r, totals.of(r), cap, r not in totals.closed) for r, cap in rule.capacities]
         return Standing(tuple(lines), totals.delta_items, rule.pool)
     assert isinstance(rule.budget, ApproxDP)
     epsilon, delta = capacity_quanta(rule.budget.epsilon), capacity_quanta(rule.budget.delta)
@@ -128,15 +130,15 @@ def find_standing(rule: Rule, totals: Totals) -> Standing:
         rest, later = rule.rest(totals), totals.composed
         caps = {} if rest is None else dict(rest.capacities)
         counted = later.epsilon + totals.epsilon
-        lines = [Line("basic", counted, epsilon, "basic" not in later.closed)]
-        lines += [Line(r, later.of(r), caps.get(r, 0), r not in later.closed) for r in BESIDE]
+        lines = [RouteLine("basic", counted, epsilon, "basic" not in later.closed)]
+        lines += [RouteLine(r, later.of(r), caps.get(r, 0), r not in later.closed) for r in BESIDE]
         pool = 0 if rest is None else rest.pool
         return Standing(tuple(lines), totals.delta_items + later.delta_items, totals.delta_items + pool)
-    lines = [Line("basic", totals.epsilon, epsilon, "basic" not in totals.closed)]
+    lines = [RouteLine("basic", totals.epsilon, epsilon, "basic" not in totals.closed)]
     found = rule.beside(totals)
     if found is not None:
         other, seen = found
-        lines += [Line(r, seen.of(r), cap, r not in seen.closed) for r, cap in other.capacities]
+        lines += [RouteLine(r, seen.of(r), cap, r not in seen.closed) for r, cap in other.capacities]
     return Standing(tuple(lines), totals.delta_items, delta)
 
 
@@ -282,3 +284,38 @@ def _pure_from_mu(mu: float) -> float:
         return half * half / 2
     normal = NormalDist()
     return math.log(normal.cdf(half) / normal.cdf(-half))
+
+
+def granted_with_routes(rule: Rule, earlier: Iterable[Claims], *asked: Claims) -> bool:
+    """Return whether the same budget with all routes named from the start would grant a history and then a request.
+
+    Args:
+        rule: The rule that refused. Where it names routes itself, the answer is no: there is nothing else to write.
+        earlier: What was charged so far, in order, failed entries included.
+        asked: What was refused.
+    """
+    if not rule.sum_first:
+        return False
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SidelightWarning)  # whoever opened the budget was warned of its size
+        other = Rule.for_budget(rule.budget, routes=ROUTES)
+    priced: dict[Claims, Charge] = {}  # most histories ask the same again and again
+    totals = Totals.zero()
+    try:
+        for claims in (*earlier, *asked):
+            charge = priced[claims] if claims in priced else priced.setdefault(claims, other.charge(claims))
+            totals = totals.plus(charge)
+    except ClaimError:
+        return False
+    return other.holds(totals)  # totals only grow: if they hold at the end, they held all along
+
+
+def advice_on_routes() -> str:
+    """Return the words to write when the next budget is opened, in Python and in a plan file."""
+    python = ", ".join(f"'{route}'" for route in ROUTES)
+    plan = ", ".join(f'"{route}"' for route in ROUTES)
+    return (
+        "A budget of this size that named its routes when it was opened would have granted it after the same history: "
+        f"write routes=[{python}] beside budget=, in a plan routes = [{plan}] under [budget]. The rule of this one is "
+        "fixed for good; it is for the next data set"
+    )

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from sidelight.errors import RangeError
 from sidelight.guarantees.claims import Neighbours, Unit
+from sidelight.guarantees.intervals import root_above
 
 Norm = Literal["l1", "l2", "linf"]
 #: Of a symmetric matrix: the sum of the absolute eigenvalues.
@@ -187,4 +188,4 @@ def sqrt_up(square: Fraction | int) -> Fraction:
     p, q = isqrt(exact.numerator), isqrt(exact.denominator)
     if p * p == exact.numerator and q * q == exact.denominator:
         return Fraction(p, q)
-    return Fraction(isqrt((exact.numerator << (2 * _PLACES)) // exact.denominator) + 1, 1 << _PLACES)
+    return root_above(exact, bits=_PLACES)

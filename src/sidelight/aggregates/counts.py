@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from math import isqrt, prod
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,6 +26,7 @@ from sidelight.aggregates.fixed_point import FixedPoint
 from sidelight.errors import RangeError
 from sidelight.grid import Grid
 from sidelight.guarantees.claims import Neighbours, Unit
+from sidelight.guarantees.intervals import root_above
 from sidelight.records import Table
 from sidelight.records.rows import collected
 
@@ -120,7 +121,7 @@ class CellCounts:
 
 
 #: The smallest multiple of 2**-40 above √2: irrational sensitivities are rounded up.
-SQRT2 = Fraction(isqrt(2 << 80) + 1, 1 << 40)
+SQRT2 = root_above(2, bits=40)
 
 
 def cell_counts(

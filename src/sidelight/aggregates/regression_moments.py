@@ -17,6 +17,7 @@ from sidelight.aggregates.moments import MomentState, check_width
 from sidelight.aggregates.sums import engine_products
 from sidelight.errors import RangeError
 from sidelight.guarantees.claims import Neighbours, Unit
+from sidelight.guarantees.intervals import root_above
 
 if TYPE_CHECKING:
     import narwhals.stable.v2 as nw
@@ -140,7 +141,7 @@ class LeastSquares:
     def cross_sensitivity(self) -> Fraction:
         """How far one unit moves the products with the target."""
         square = self.squared_length * self.target_bound**2
-        return self.rows_per_unit * Fraction(isqrt(square << 40) + 1, 1 << 20)
+        return self.rows_per_unit * root_above(square, bits=20)
 
     def query(self, frame: nw.LazyFrame[Any], columns: tuple[str, ...]) -> MomentState:
         sizes = [max(abs(first), abs(last)) for first, last in self.coding.ranges]

@@ -1,14 +1,21 @@
 """Attacks on privacy claims: draw a mechanism on two neighbouring inputs and bound from below what it gives away."""
 
-from sidelight.audit.confidence import at_least, at_most
-from sidelight.audit.events import Event
 from sidelight.audit.exact import exact_epsilon, exact_hockey_stick, exact_mu, exact_rho
 from sidelight.audit.query_audit import QueryAudit, audit_query, audit_runs
-from sidelight.audit.sampled import Audit, LowerBound, Sampler, audit, one_by_one
+from sidelight.audit.sampled import (
+    Audit,
+    DistinguishingEvent,
+    LowerBound,
+    Sampler,
+    at_least,
+    at_most,
+    audit,
+    one_by_one,
+)
 
 __all__ = [
     "Audit",
-    "Event",
+    "DistinguishingEvent",
     "LowerBound",
     "QueryAudit",
     "Sampler",

@@ -13,8 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from sidelight.audit.attacks import Judged, judge, judge_time, promise, told_apart
-from sidelight.audit.features import Run, Seen, as_columns, look, run_of
+from sidelight.audit.attacks import Judged, Run, Seen, as_columns, judge, judge_time, look, promise, run_of, told_apart
 from sidelight.audit.pairs import Pair, PairSearch
 from sidelight.audit.sampled import USUAL_FAILURE
 from sidelight.errors import RangeError

@@ -11,7 +11,7 @@ from sidelight.accounting import find_remaining
 from sidelight.cli.answers import note
 from sidelight.cli.terminal import console, plain, table, tell
 from sidelight.errors import FailedError, LedgerError, nearest
-from sidelight.ledger import Entry, Ledger, Scope, open_ledger
+from sidelight.ledger import Ledger, LedgerEntry, Scope, open_ledger
 from sidelight.report import check_writable
 from sidelight.report.words import counted
 
@@ -122,10 +122,10 @@ def _left(scope: Scope) -> str:
     if scope.definition.partitioned_by is None:
         return str(scope.remaining()).removeprefix("left: ")
     # what the dearest part spent is no limit for another one
-    return str(find_remaining(scope.rule, scope.books().own)).removeprefix("left: ")
+    return str(find_remaining(scope.rule, scope.balances().own)).removeprefix("left: ")
 
 
-def _row(entry: Entry) -> tuple[str, ...]:
+def _row(entry: LedgerEntry) -> tuple[str, ...]:
     what = entry.request.get("kind", "?")
     column = entry.request.get("column")
     attempt = f" (attempt {entry.attempt})" if entry.attempt > 1 else ""

@@ -25,7 +25,7 @@ from sidelight.cli.answers import note
 from sidelight.cli.terminal import console, plain, routes_of, table, tell
 from sidelight.errors import FailedError, LedgerError, SidelightError
 from sidelight.guarantees import Claim, Claims, short_text
-from sidelight.ledger import Entry, open_ledger
+from sidelight.ledger import LedgerEntry, open_ledger
 from sidelight.ledger.definition import BUDGETS_ADD_UP
 from sidelight.plans import Plan, PlannedQuery, read_plan
 from sidelight.session.query import declared_delta
@@ -203,7 +203,7 @@ def _charges(plan: Plan) -> list[tuple[str, Claims, tuple[PlannedQuery, ...]]]:
 
 def account(
     url: str | None, scope_id: str, *, budget: Claim, routes: tuple[Route, ...] | None
-) -> tuple[Rule, Totals, list[Entry]]:
+) -> tuple[Rule, Totals, list[LedgerEntry]]:
     """Return rule, totals and entries of a scope, without making a ledger or a scope."""
     fresh = Rule.for_budget(budget, routes=routes)
     if url is None or _not_there(url):

@@ -27,7 +27,7 @@ from sidelight.mechanisms.price import DrawPrice
 from sidelight.noise import Entropy, OSEntropy, Source
 from sidelight.noise.source import OS_BRANDING
 from sidelight.records.cells import numbers_of
-from sidelight.session.silence import silence
+from sidelight.session.suppressed_output import suppress_output
 
 # From whatever a client holds to bounded integers, before any noise, without ever raising for what a value is.
 #
@@ -58,7 +58,7 @@ def _floats(gains: Any, count: int) -> Floats:
     if gains is None:
         return np.full(count, np.nan)
     _check_form(gains, count)
-    with silence():  # a warning about a value would tell that the value is there
+    with suppress_output():  # a warning about a value would tell that the value is there
         given = _masked(gains) if isinstance(gains, np.ma.MaskedArray) else _whole(gains)
     if given.ndim == 0 and count == 1:
         given = given.reshape(1)

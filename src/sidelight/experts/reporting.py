@@ -27,7 +27,7 @@ from sidelight.guarantees import (
     per_person,
     positive,
 )
-from sidelight.guarantees.intervals import Interval, round_up
+from sidelight.guarantees.conversions import root_of_sum_of_squares
 from sidelight.noise import scale_up
 
 NeighboursWord = Literal["presence", "move", "replace"]
@@ -176,7 +176,7 @@ class Reporting:
     @cached_property
     def grid_bits(self) -> int:
         """j of the grid width q = 2^-j: the coarsest with q √n at most 2^-20 Δ, of the largest client."""
-        wanted = _GRID_SHARE * self.exact_sensitivity / self._size_range[1] / _root_up(self.actions)
+        wanted = _GRID_SHARE * self.exact_sensitivity / self._size_range[1] / root_of_sum_of_squares(self.actions)
         bits = wanted.denominator.bit_length() - wanted.numerator.bit_length()
         while Fraction(1, 2) ** bits > wanted:
             bits += 1
@@ -205,10 +205,10 @@ class Reporting:
     def _grid_sensitivity(self, size: Fraction) -> Fraction:
         slack = self.grid + 2 * FLOAT_SHARE * self.exact_gain_range
         if self.sizes is None:
-            return self.exact_sensitivity + _root_up(self.actions) * slack
+            return self.exact_sensitivity + root_of_sum_of_squares(self.actions) * slack
         assert self.neighbours is not None
-        change = self.exact_sensitivity / size + _root_up(self.coordinates) * slack
-        return _root_up(_CLIENTS_TOUCHED[self.neighbours]) * change
+        change = self.exact_sensitivity / size + root_of_sum_of_squares(self.coordinates) * slack
+        return root_of_sum_of_squares(_CLIENTS_TOUCHED[self.neighbours]) * change
 
     @cached_property
     def noise_scale(self) -> Fraction:
@@ -312,7 +312,7 @@ def presence_sensitivity(smallest_count: Amount) -> Fraction:
 
 def move_sensitivity(smallest_count: Amount) -> Fraction:
     """Return Δ = √2/b, rounded up: a person leaves one coordinate and joins another."""
-    return _root_up(2) / positive(smallest_count, name="smallest_count")
+    return root_of_sum_of_squares(2) / positive(smallest_count, name="smallest_count")
 
 
 def _checked_sizes(sizes: Any, neighbours: str) -> Mapping[str, Amount]:
@@ -328,7 +328,3 @@ def _checked_sizes(sizes: Any, neighbours: str) -> Mapping[str, Amount]:
         if not isinstance(name, str) or not 1 <= len(name) <= LONGEST_TEXT or not name.isprintable():
             raise RangeError(f"sizes are named by clients: printable texts of 1 to {LONGEST_TEXT} characters")
     return MappingProxyType({name: decimal_text(positive(size, name="size")) for name, size in sizes.items()})
-
-
-def _root_up(x: int) -> Fraction:
-    return round_up(Interval.of(x).sqrt().upper)

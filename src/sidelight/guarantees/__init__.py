@@ -31,11 +31,10 @@ from sidelight.guarantees.curves import (
     RenyiOrders,
     ZCDPCurve,
 )
-from sidelight.guarantees.derived_curves import SelectedCurve
+from sidelight.guarantees.derived_curves import HalfNormalCurve, HingedGaussiansCurve, SelectedCurve
 from sidelight.guarantees.encoding import claim_from_json, claim_to_json, parse_claim
 from sidelight.guarantees.envelope_curve import EnvelopeCurve
 from sidelight.guarantees.implications import for_group, implies, to_replace
-from sidelight.guarantees.perturbation_curves import HalfNormalCurve, HingedGaussiansCurve
 
 __all__ = [
     "GDP",

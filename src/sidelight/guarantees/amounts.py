@@ -20,7 +20,7 @@ import sys
 from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
-from typing import SupportsIndex, TypeAlias
+from typing import NotRequired, SupportsIndex, TypeAlias, TypedDict, Unpack
 
 from sidelight.errors import RangeError
 
@@ -109,7 +109,7 @@ def short_text(x: Fraction, *, digits: int = 6) -> str:
     return f"{mantissa}e{int(exponent)}" if exponent else mantissa
 
 
-def bound_text(x: Fraction, *, digits: int = 6) -> str:
+def bound_text(x: Fraction) -> str:
     """Write what is promised for people, rounded up: what is printed is published, and must hold.
 
     A billionth is left out: 2.000000000001, which a computation rounded up, is printed as 2.
@@ -117,11 +117,11 @@ def bound_text(x: Fraction, *, digits: int = 6) -> str:
     >>> bound_text(Fraction(1, 3)), bound_text(Fraction(2, 3)), bound_text(Fraction(1, 10**6)), bound_text(Fraction(0))
     ('0.333334', '0.666667', '1e-6', '0')
     """
-    text = short_text(x, digits=digits)
+    text = short_text(x)
     if Fraction(text) * (1 + _BILLIONTH) >= x:
         return text
     written = Decimal(text)
-    return short_text(Fraction(written) + Fraction(10) ** (written.adjusted() - digits + 1), digits=digits)
+    return short_text(Fraction(written) + Fraction(10) ** (written.adjusted() - 5))  # one more in the sixth digit
 
 
 def decimals_of(x: Fraction) -> int | None:
@@ -153,16 +153,7 @@ def grid_ceil(x: Fraction, *, digits: int = DIGITS) -> Fraction:
     return _value(index if _value(index, digits) == x else index + 1, digits)
 
 
-def largest(
-    holds: Condition,
-    *,
-    start: Fraction,
-    lower: Fraction,
-    upper: Fraction,
-    name: str,
-    digits: int = DIGITS,
-    close: int = _CLOSE,
-) -> Fraction:
+def largest(holds: Condition, **search: Unpack[Search]) -> Fraction:
     """Find the largest number on the grid for which a condition that fails from some point on holds.
 
     `start` is a guess that is good to about `close` digits; a wrong one costs evaluations, not correctness.
@@ -170,16 +161,29 @@ def largest(
     Raises:
         RangeError: it does not even hold at `lower`; the message names the bracket.
     """
-    bottom, top = _index(lower, digits), _index(upper, digits)
-    good, bad = _bracket(holds, start, bottom, top, digits, close, rising=False)
-    if good is None:
-        raise RangeError(_no_bracket(name, lower, upper))
-    return _halved(holds, good, bad, digits)
+    return _searched(holds, rising=False, **search)
 
 
-def smallest(
+def smallest(holds: Condition, **search: Unpack[Search]) -> Fraction:
+    """Find the smallest number on the grid for which a condition that holds from some point on holds."""
+    return _searched(holds, rising=True, **search)
+
+
+class Search(TypedDict):
+    """Where to search for a number, and what to call it where there is none."""
+
+    start: Fraction
+    lower: Fraction
+    upper: Fraction
+    name: str
+    digits: NotRequired[int]
+    close: NotRequired[int]
+
+
+def _searched(
     holds: Condition,
     *,
+    rising: bool,
     start: Fraction,
     lower: Fraction,
     upper: Fraction,
@@ -187,12 +191,19 @@ def smallest(
     digits: int = DIGITS,
     close: int = _CLOSE,
 ) -> Fraction:
-    """Find the smallest number on the grid for which a condition that holds from some point on holds."""
     bottom, top = _index(lower, digits), _index(upper, digits)
-    good, bad = _bracket(holds, start, bottom, top, digits, close, rising=True)
+    good, bad = _bracket(holds, start, bottom, top, digits, close, rising=rising)
     if good is None:
-        raise RangeError(_no_bracket(name, lower, upper))
-    return _halved(holds, good, bad, digits)
+        raise RangeError(
+            f"no {name} between {short_text(lower)} and {short_text(upper)} meets the target; change the target"
+        )
+    while bad is not None and abs(bad - good) > 1:  # halve the bracket until its ends are neighbours
+        middle = (good + bad) // 2
+        if holds(_value(middle, digits)):
+            good = middle
+        else:
+            bad = middle
+    return _value(good, digits)
 
 
 def _read(value: object, *, name: str) -> Fraction:
@@ -244,17 +255,6 @@ def _shown(value: object) -> str:
     return text if len(text) <= 60 else text[:60] + "..."
 
 
-def _halved(holds: Condition, good: int, bad: int | None, digits: int) -> Fraction:
-    """Halve a bracket until its ends are neighbours, and return the one where the condition holds."""
-    while bad is not None and abs(bad - good) > 1:
-        middle = (good + bad) // 2
-        if holds(_value(middle, digits)):
-            good = middle
-        else:
-            bad = middle
-    return _value(good, digits)
-
-
 def _bracket(
     holds: Condition, start: Fraction, bottom: int, top: int, digits: int, close: int, *, rising: bool
 ) -> tuple[int | None, int | None]:
@@ -298,7 +298,3 @@ def _value(index: int, digits: int) -> Fraction:
 
 def _power_of_ten(exponent: int) -> Fraction:
     return Fraction(10**exponent) if exponent >= 0 else Fraction(1, 10**-exponent)
-
-
-def _no_bracket(name: str, lower: Fraction, upper: Fraction) -> str:
-    return f"no {name} between {short_text(lower)} and {short_text(upper)} meets the target; change the target"

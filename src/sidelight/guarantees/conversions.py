@@ -87,7 +87,7 @@ def gdp_from_bounded_range(epsilon: Fraction) -> Fraction:
     return gdp_from_pure(epsilon / 2)
 
 
-def root_of_sum_of_squares(squares: Fraction) -> Fraction:
+def root_of_sum_of_squares(squares: Fraction | int) -> Fraction:
     """Return the mu whose square is a sum of squares, rounded up."""
     return round_up(Interval.of(squares).sqrt().upper)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from fractions import Fraction
 from typing import Any
 
@@ -32,18 +32,25 @@ from sidelight.guarantees.curves import (
     RenyiOrders,
     ZCDPCurve,
 )
-from sidelight.guarantees.derived_curves import LeastCurve, MostCurve, SelectedCurve, TwoStepCurve
+from sidelight.guarantees.derived_curves import (
+    HalfNormalCurve,
+    HingedGaussiansCurve,
+    LeastCurve,
+    MostCurve,
+    SelectedCurve,
+    TwoStepCurve,
+)
 from sidelight.guarantees.envelope_curve import EnvelopeCurve
-from sidelight.guarantees.perturbation_curves import HalfNormalCurve, HingedGaussiansCurve
 
-_AMOUNTS: dict[str, tuple[str, ...]] = {
-    "PureDP": ("epsilon",),
-    "BoundedRange": ("epsilon",),
-    "ZCDP": ("rho",),
-    "GDP": ("mu",),
-    "ApproxDP": ("epsilon", "delta"),
-    "RDP": ("curve",),
-    "Profile": ("remove", "add"),
+#: The claims, and the amounts with which each is written, in the order of its arguments.
+_CLAIMS: dict[str, tuple[Callable[..., Claim], tuple[str, ...]]] = {
+    "PureDP": (PureDP, ("epsilon",)),
+    "BoundedRange": (BoundedRange, ("epsilon",)),
+    "ZCDP": (ZCDP, ("rho",)),
+    "GDP": (GDP, ("mu",)),
+    "ApproxDP": (ApproxDP, ("epsilon", "delta")),
+    "RDP": (RDP, ("curve",)),
+    "Profile": (Profile, ("remove", "add")),
 }
 _CONTEXT = ("neighbours", "unit", "audience", "numerics")
 
@@ -55,7 +62,7 @@ def claim_to_json(claim: Claim) -> dict[str, Any]:
     {'type': 'PureDP', 'epsilon': '0.1'}
     """
     data: dict[str, Any] = {"type": type(claim).__name__}
-    for name in _AMOUNTS[data["type"]]:
+    for name in _CLAIMS[data["type"]][1]:
         value = getattr(claim, name)
         data[name] = decimal_text(value) if isinstance(value, Fraction) else value.to_json()
     if claim.neighbours is not Neighbours.ADD_REMOVE:
@@ -76,29 +83,17 @@ def claim_from_json(data: Mapping[str, Any]) -> Claim:
     ApproxDP(ε = 3, δ = 1e-6)
     """
     kind = str(data.get("type"))
-    if kind not in _AMOUNTS:
-        raise ClaimError(f"a claim of an unknown type {kind!r}; {nearest(kind, _AMOUNTS)}")
-    names = _AMOUNTS[kind]
-    unknown = set(data) - {"type", *names, *_CONTEXT}
-    missing = set(names) - set(data)
-    if unknown or missing:
+    if kind not in _CLAIMS:
+        raise ClaimError(f"a claim of an unknown type {kind!r}; {nearest(kind, _CLAIMS)}")
+    make, names = _CLAIMS[kind]
+    if set(data) - {"type", *names, *_CONTEXT} or set(names) - set(data):
         raise ClaimError(f"a {kind} is written with {', '.join(names)}; got {', '.join(sorted(data))}")
-    context = _context(data)
-    match kind:
-        case "RDP":
-            return RDP(RenyiOrders.of(data["curve"]), **context)
-        case "Profile":
-            return Profile(curve_from_json(data["remove"]), curve_from_json(data["add"]), **context)
-        case "ApproxDP":
-            return ApproxDP(data["epsilon"], data["delta"], **context)
-        case "PureDP":
-            return PureDP(data["epsilon"], **context)
-        case "BoundedRange":
-            return BoundedRange(data["epsilon"], **context)
-        case "ZCDP":
-            return ZCDP(data["rho"], **context)
-        case _:
-            return GDP(data["mu"], **context)
+    amounts = [data[name] for name in names]
+    if kind == "RDP":
+        amounts = [RenyiOrders.of(data["curve"])]
+    elif kind == "Profile":
+        amounts = [curve_from_json(amount) for amount in amounts]
+    return make(*amounts, **_context(data))
 
 
 def parse_claim(written: str | Mapping[str, Amount]) -> Claim:
@@ -113,20 +108,14 @@ def parse_claim(written: str | Mapping[str, Amount]) -> Claim:
     else:
         amounts = dict(written)
     context = _context({name: amounts.pop(name) for name in _CONTEXT if name in amounts})
-    match sorted(amounts):
-        case ["epsilon"]:
-            return PureDP(amounts["epsilon"], **context)
-        case ["delta", "epsilon"]:
-            return ApproxDP(amounts["epsilon"], amounts["delta"], **context)
-        case ["rho"]:
-            return ZCDP(amounts["rho"], **context)
-        case ["mu"]:
-            return GDP(amounts["mu"], **context)
-        case other:
-            raise ClaimError(
-                "a guarantee is written as epsilon, as epsilon and delta, as rho, or as mu; "
-                f"got {', '.join(other) or 'nothing'}"
-            )
+    for kind in ("PureDP", "ApproxDP", "ZCDP", "GDP"):
+        make, names = _CLAIMS[kind]
+        if amounts.keys() == set(names):
+            return make(**amounts, **context)
+    raise ClaimError(
+        "a guarantee is written as epsilon, as epsilon and delta, as rho, or as mu; "
+        f"got {', '.join(sorted(amounts)) or 'nothing'}"
+    )
 
 
 def curve_from_json(data: Mapping[str, Any]) -> ProfileCurve:
@@ -178,8 +167,5 @@ def _context(data: Mapping[str, Any]) -> Context:
         context["neighbours"] = Neighbours(data["neighbours"])
     if "unit" in data:
         context["unit"] = unit_from_text(data["unit"])
-    if "audience" in data:
-        context["audience"] = data["audience"]
-    if "numerics" in data:
-        context["numerics"] = data["numerics"]
-    return context
+    rest: Any = {name: data[name] for name in ("audience", "numerics") if name in data}
+    return {**context, **rest}

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from sidelight.errors import ClaimError, nearest
 from sidelight.guarantees.amounts import decimal_text
+from sidelight.guarantees.derived_curves import gaussian_upper, raised, tail_from, with_output
 from sidelight.guarantees.intervals import gaussian_delta, round_up
-from sidelight.guarantees.perturbation_curves import gaussian_upper, raised, tail_from, with_output
 
 if TYPE_CHECKING:
     import numpy as np

@@ -165,6 +165,24 @@ def root_down(square: Fraction) -> Fraction:
     return Fraction(isqrt(square.numerator * unit * unit // square.denominator), unit)
 
 
+def root_above(square: Fraction | int, *, bits: int) -> Fraction:
+    """Return the first multiple of 2**-bits above the square root.
+
+    >>> root_above(4, bits=1), root_above(Fraction(1, 2), bits=3)
+    (Fraction(5, 2), Fraction(3, 4))
+    """
+    return Fraction(isqrt(int(square * (1 << 2 * bits))) + 1, 1 << bits)
+
+
+def root_below(square: Fraction | int, *, bits: int = 128) -> Fraction:
+    """Return the last multiple of 2**-bits that is at most the square root.
+
+    >>> root_below(4), root_below(Fraction(1, 2), bits=3)
+    (Fraction(2, 1), Fraction(5, 8))
+    """
+    return Fraction(isqrt(int(square * (1 << 2 * bits))), 1 << bits)
+
+
 def _root_unit(square: Fraction) -> int:
     return 1 << 128 + max(0, (square.denominator.bit_length() - square.numerator.bit_length()) // 2)
 

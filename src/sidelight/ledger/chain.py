@@ -5,9 +5,8 @@ secret key the same as HMAC-SHA256. A plain chain shows edits; it cannot show th
 older copy. Against the first there is the key, against the second the head that every release carries.
 
 Canonical JSON is UTF-8 with sorted ASCII keys, no spaces, escapes only where JSON demands them, and no JSON numbers: a
-number is a string, so no reader can round it. Hand-made because the chain depends on every byte, and because a reader
-that silently keeps the last of two equal keys (as the standard one does) would let one text hash alike and read
-otherwise.
+number is a string, so no reader can round it. Hand-made because the chain depends on every byte, and because the
+standard reader silently keeps the last of two equal keys.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ _SEQ: Final = re.compile(r"0|[1-9][0-9]{0,17}")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Event:
+class LedgerEvent:
     """One line of the ledger's history. `body` is canonical JSON text, the very bytes that are stored and hashed.
 
     `books` is the digest of all scopes' definitions and totals after the event; events of schema 1 have none.
@@ -98,9 +97,9 @@ def chained(
     entry_id: str | None = None,
     books: str | None = None,
     key: bytes | None = None,
-) -> Event:
+) -> LedgerEvent:
     """Return the next event of a chain, with its hash."""
-    unhashed = Event(
+    unhashed = LedgerEvent(
         seq=seq,
         at_utc=checked_time(at_utc),
         kind=kind,
@@ -111,10 +110,10 @@ def chained(
         hash=NO_HASH,
         books=books,
     )
-    return Event(**{**vars(unhashed), "hash": event_hash(unhashed, key=key)})
+    return LedgerEvent(**{**vars(unhashed), "hash": event_hash(unhashed, key=key)})
 
 
-def event_hash(event: Event, *, key: bytes | None = None) -> str:
+def event_hash(event: LedgerEvent, *, key: bytes | None = None) -> str:
     """Return the hash that the event should carry."""
     committed = _PREFIX + event.committed_text().encode()
     if key is None:
@@ -122,7 +121,7 @@ def event_hash(event: Event, *, key: bytes | None = None) -> str:
     return hmac.new(key, committed, hashlib.sha256).hexdigest()
 
 
-def event_from_line(line: str) -> Event:
+def event_from_line(line: str) -> LedgerEvent:
     """Read one line of an export. The hash is taken as written; `broken_links` judges it."""
     value = read(line)
     names = {"at_utc", "body", "entry_id", "hash", "kind", "prev_hash", "scope_id", "seq", "v"}
@@ -141,7 +140,7 @@ def event_from_line(line: str) -> Event:
     optional = [value[name] for name in ("scope_id", "entry_id")]
     if not all(text is None or isinstance(text, str) for text in optional):
         raise LedgerError("scope_id and entry_id of an exported event are text or null")
-    return Event(
+    return LedgerEvent(
         seq=int(str(texts["seq"])),
         at_utc=str(texts["at_utc"]),
         kind=str(texts["kind"]),
@@ -154,7 +153,7 @@ def event_from_line(line: str) -> Event:
     )
 
 
-def link_problem(event: Event, *, previous: Event | None, key: bytes | None = None) -> str | None:
+def link_problem(event: LedgerEvent, *, previous: LedgerEvent | None, key: bytes | None = None) -> str | None:
     """Return what is wrong with an event as the successor of `previous`, or None."""
     wanted_seq = 0 if previous is None else previous.seq + 1
     wanted_prev = NO_HASH if previous is None else previous.hash
@@ -182,7 +181,7 @@ class Identity:
     keyed: bool
 
 
-def identity_of(genesis: Event) -> Identity:
+def identity_of(genesis: LedgerEvent) -> Identity:
     """Read the identity from the first event."""
     body = genesis.content
     if genesis.kind != "open" or not isinstance(body.get("ledger_id"), str):
@@ -190,6 +189,17 @@ def identity_of(genesis: Event) -> Identity:
     return Identity(
         ledger_id=str(body["ledger_id"]), testing=body.get("testing") == "1", keyed=body.get("mac") == "hmac-sha256"
     )
+
+
+def check_key(genesis: LedgerEvent, *, key: bytes | None, shown: str) -> None:
+    """Refuse a missing, superfluous or wrong key."""
+    keyed = identity_of(genesis).keyed
+    if keyed and key is None:
+        raise LedgerError(f"{shown} was made with a secret key; pass key=...")
+    if not keyed and key is not None:
+        raise LedgerError(f"{shown} was made without a key (or written anew without it); it cannot be checked with one")
+    if key is not None and not hmac.compare_digest(genesis.hash, event_hash(genesis, key=key)):
+        raise LedgerError(f"the key does not belong to {shown}, or its first event was changed")
 
 
 def now_utc() -> str:

@@ -2,7 +2,7 @@
 
 A scope is one data set (or one population) with its protected unit, its budget and its rule. It may have a parent: what
 is charged to it is charged to the parent as well, each by its own rule. A scope may be partitioned by a declared public
-rule: then its parts compose in parallel, and it is charged its own queries plus the dearest of its parts (accounting
+rule: then its parts compose in parallel, and it is charged its own queries plus the largest of its parts (accounting
 proof page, section 5).
 
 Claims pass up from a scope to its parent. Where two scopes of one request meet in a common ancestor, nothing passes up
@@ -35,7 +35,7 @@ from sidelight.ledger.chain import canonical, read
 
 _LONGEST_NAME: Final = 500
 
-#: What is said wherever a budget does not suffice: the way out is never a second budget for the same people.
+#: Part of every refusal: a second budget for the same people is never the way out.
 BUDGETS_ADD_UP: Final = (
     "the budget is what these people were promised in all: a new scope over the same people adds its budget to this "
     "one, so open one for other people only, or under a common parent whose budget is the sum that you promise them"

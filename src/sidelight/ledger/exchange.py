@@ -1,7 +1,7 @@
 """Exchange with the outside: events as JSON lines, other ledgers' spending, and what other tools spent.
 
-An import can only add: it books the charges of another ledger as one `import` event, recomputed by this ledger's rules,
-and each charge once, however often the other ledger's export is imported.
+An import can only add: it records the charges of another ledger as one `import` event, recomputed by this ledger's
+rules, and each charge once, however often the other ledger's export is imported.
 """
 
 from __future__ import annotations
@@ -15,13 +15,12 @@ from typing import TYPE_CHECKING, Any
 from sidelight.accounting import amount_of
 from sidelight.errors import LedgerError
 from sidelight.guarantees import Claims
-from sidelight.ledger.books import chosen_shares
-from sidelight.ledger.chain import Event, event_from_line, identity_of, now_utc
+from sidelight.ledger.balances import chosen_shares
+from sidelight.ledger.chain import LedgerEvent, check_key, event_from_line, identity_of, now_utc
 from sidelight.ledger.connections import identity_of_file
 from sidelight.ledger.decide import book, check_budget, lock, next_seq
 from sidelight.ledger.definition import ScopeDefinition, Share, spread, with_ancestors
 from sidelight.ledger.journal import append, each_event, newest_hash
-from sidelight.ledger.opening import check_key
 from sidelight.ledger.place import check_output
 from sidelight.ledger.schema import SCHEMA_VERSION
 from sidelight.ledger.verify import Replay, replay
@@ -100,14 +99,14 @@ def book_external(
     key: bytes | None,
 ) -> str:
     """Book what another tool spent. `mark` identifies this booking after a lost COMMIT."""
-    books = lock(transaction, [share.scope_id for share in shares], key=key, definitions=definitions)
+    balances = lock(transaction, [share.scope_id for share in shares], key=key, definitions=definitions)
     row = transaction.row("SELECT hash FROM event WHERE kind = 'import' AND entry_id = :mark", mark=mark)
     if row is not None:
         return str(row[0])
-    shares = chosen_shares(shares, books, definitions)
-    check_budget(shares, books, definitions, first=first)
+    shares = chosen_shares(shares, balances, definitions)
+    check_budget(shares, balances, definitions, first=first)
     body = {"charges": [share.to_json() for share in shares], "note": note, "source": None}
-    book(transaction, shares, books, seq=next_seq(transaction), key=key)
+    book(transaction, shares, balances, seq=next_seq(transaction), key=key)
     event = append(transaction, kind="import", at_utc=now_utc(), scope_id=first, entry_id=mark, body=body, key=key)
     return event.hash
 
@@ -126,7 +125,7 @@ def book_import(
         raise LedgerError("the export holds no event")
     source_id = identity_of(genesis).ledger_id
     touched = with_ancestors(into.values(), definitions)
-    books = lock(transaction, touched, key=key, definitions=definitions)
+    balances = lock(transaction, touched, key=key, definitions=definitions)
     seen = _seen(transaction, source_id, history)
     shares: list[Share] = []
     booked = 0
@@ -138,8 +137,8 @@ def book_import(
             booked += 1
     head = newest_hash(transaction)
     if booked:
-        shares = list(chosen_shares(shares, books, definitions))
-        check_budget(shares, books, definitions, first=min(share.scope_id for share in shares))
+        shares = list(chosen_shares(shares, balances, definitions))
+        check_budget(shares, balances, definitions, first=min(share.scope_id for share in shares))
         body = {
             "charges": [share.to_json() for share in shares],
             "note": None,
@@ -150,7 +149,7 @@ def book_import(
                 "ledger_id": source_id,
             },
         }
-        book(transaction, shares, books, seq=next_seq(transaction), key=key)
+        book(transaction, shares, balances, seq=next_seq(transaction), key=key)
         event = append(transaction, kind="import", at_utc=now_utc(), scope_id=shares[0].scope_id, body=body, key=key)
         head = event.hash
     return Imported(ledger_id=source_id, booked=booked, head=head)
@@ -190,7 +189,7 @@ def _seen(transaction: Transaction, source_id: str, history: Replay) -> dict[tup
 
 
 def _mapped(
-    event: Event,
+    event: LedgerEvent,
     shares: Sequence[Share],
     into: Mapping[str, str],
     seen: Mapping[tuple[str, str], int],

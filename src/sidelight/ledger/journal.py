@@ -1,11 +1,10 @@
 """The journal inside an open transaction: reading and appending events, and the rows of the scopes that they sign.
 
-Every event carries a digest of all scopes' rows (definitions, totals, last events) as they are after it, and stands
-with it in the chain, under the key of a ledger that has one. The transaction that decides compares them before it
-believes a total or a budget: whoever writes a smaller total into the table would have to write an event as well, and
-has not got the key. The digest is over all scopes, because an older row of one scope would fit an older event of that
-scope; to cut off the newest events altogether makes an older copy of the ledger, which `lock_head` and
-`verify --expect-head` are for.
+Every event carries a digest of all scopes' rows (definitions, totals, last events) as they are after it, and the chain
+covers the digest, with the key of a ledger that has one. The deciding transaction compares them before it trusts a
+total or a budget: writing a smaller total into the table needs a new event, and that needs the key. The digest is over
+all scopes, because an older row of one scope would fit an older event of that scope. Cutting off the newest events
+makes an older copy of the ledger, which `lock_head` and `verify --expect-head` detect.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from sidelight.errors import LedgerError
-from sidelight.ledger.chain import Event, Kind, canonical, chained, event_hash, read
+from sidelight.ledger.chain import Kind, LedgerEvent, canonical, chained, event_hash, read
 from sidelight.ledger.schema import FIRST_SIGNED, SCHEMA_VERSION
 
 if TYPE_CHECKING:
@@ -33,9 +32,8 @@ _PREFIX: Final = b"sidelight-scopes\n"
 def lock_head(transaction: Transaction) -> tuple[int, str]:
     """Lock the end of the chain and return (seq, hash) of the last event.
 
-    Every writer comes by here, so this is also where a process notices that a newer one has migrated the ledger under
-    its feet; a migration takes this lock, so afterwards the version cannot change. And it notices here that an older
-    copy of the ledger, or another one, stands in the place of the one that it has written or seen.
+    Every writer calls this, so here a process detects that a newer version has migrated the ledger (a migration takes
+    this lock, so the version cannot change afterwards), and that the ledger was replaced by an older copy or another.
     """
     suffix = " FOR NO KEY UPDATE" if transaction.dialect == "postgresql" else ""
     row = transaction.row(f"SELECT value FROM meta WHERE key = 'head'{suffix}")
@@ -84,7 +82,7 @@ def append(
     key: bytes | None,
     scope_id: str | None = None,
     entry_id: str | None = None,
-) -> Event:
+) -> LedgerEvent:
     """Append one event to the chain whose head the caller has locked.
 
     It signs the scopes' rows as they are: a caller that changes them does so before, with the next event's number.
@@ -114,7 +112,7 @@ def append(
     return event
 
 
-def insert_event(transaction: Transaction, event: Event) -> None:
+def insert_event(transaction: Transaction, event: LedgerEvent) -> None:
     """Write the row of an event."""
     transaction.run(
         f"INSERT INTO event ({_COLUMNS})"
@@ -123,7 +121,7 @@ def insert_event(transaction: Transaction, event: Event) -> None:
     )
 
 
-def event_at(transaction: Transaction, seq: int, *, schema: int = FIRST_SIGNED) -> Event:
+def event_at(transaction: Transaction, seq: int, *, schema: int = FIRST_SIGNED) -> LedgerEvent:
     """Return one event, also of a ledger that is about to be migrated."""
     columns = _COLUMNS if schema >= FIRST_SIGNED else _COLUMNS.replace("books", "NULL")
     row = transaction.row(f"SELECT {columns} FROM event WHERE seq = :seq", seq=seq)
@@ -138,16 +136,16 @@ def newest_hash(transaction: Transaction) -> str:
     return str(row[0] if row else "")
 
 
-def each_event(transaction: Transaction) -> Iterator[Event]:
+def each_event(transaction: Transaction) -> Iterator[LedgerEvent]:
     """Go through the whole history in order."""
     for row in transaction.each(f"SELECT {_COLUMNS} FROM event ORDER BY seq"):
         yield event_from_row(row)
 
 
-def event_from_row(row: Sequence[object]) -> Event:
+def event_from_row(row: Sequence[object]) -> LedgerEvent:
     """Build an event from the columns of its row."""
     seq, at_utc, kind, scope_id, entry_id, body, prev_hash, digest, books = row
-    return Event(
+    return LedgerEvent(
         seq=int(str(seq)),
         at_utc=str(at_utc),
         kind=str(kind),

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import os
 import re
+import sqlite3
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
 from sidelight.errors import LedgerError
-from sidelight.ledger.connections import tables_in
+from sidelight.ledger.connections import connect_reading
 from sidelight.ledger.schema import TABLES, Dialect
 
 # File systems that several machines mount at once. Shares between a host and its guests (9p, virtiofs) are left out:
@@ -126,10 +128,27 @@ def check_file(path: Path, *, create: bool, read_only: bool = False) -> None:
         )
 
 
-def check_output(path: Path) -> None:
-    """Refuse to write a file over a ledger, its log or its lock, or over what is no ordinary file.
+def has_log(path: Path) -> bool:
+    """Return whether commits of a file may be in a log."""
+    return any(path.with_name(path.name + ending).exists() for ending in ("-wal", "-journal"))
 
-    Whoever replaces the log of a ledger gives back what was charged, and nothing can tell afterwards.
+
+def tables_in(path: Path) -> set[str] | None:
+    """Return the tables of a database without changing it; None if it is locked or damaged (opening it says more)."""
+    try:
+        with closing(connect_reading(path, 0.0, lockless=not has_log(path))) as connection:
+            rows = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
+    except sqlite3.Error as error:
+        if "not a database" in str(error):
+            raise LedgerError(f"{str(path)!r} is not a ledger (not a SQLite database); check the path") from None
+        return None
+    return {str(name) for (name,) in rows}
+
+
+def check_output(path: Path) -> None:
+    """Refuse to overwrite a ledger, its log or its lock, or anything that is not an ordinary file.
+
+    Replacing the log of a ledger gives back what was charged, and nothing can detect it afterwards.
     """
     target = Path(os.path.realpath(path))
     for ending in BESIDE:
@@ -139,7 +158,7 @@ def check_output(path: Path) -> None:
                 "destroy a ledger; choose another name"
             )
     if target.exists() and not target.is_file():
-        raise LedgerError(f"{str(path)!r} is no ordinary file; choose another place")
+        raise LedgerError(f"{str(path)!r} is not an ordinary file; choose another place")
     if target.exists() and _is_ledger(target):
         raise LedgerError(
             f"{str(path)!r} is a database, perhaps a ledger, and writing over it would give back what was spent; "
@@ -158,7 +177,7 @@ def _is_ledger(path: Path) -> bool:
 
 
 def check_not_mounted(path: Path, *, mounts: str | None = None) -> None:
-    """Refuse a file that is itself a mount point: its log lies in the folder, which whoever mounts the file has not.
+    """Refuse a file that is itself a mount point: its log lies in the folder, which is not mounted with it.
 
     Two containers that mount the one file, or one and the host, would keep two logs and each spend the whole budget.
     """

@@ -2,15 +2,17 @@
 
 One text for SQLite and PostgreSQL. `event` is the history. `scope.totals` and `entry` are caches of it: `verify`
 rebuilds them from the events, and `event.books` is the digest of the scopes' rows by which a deciding transaction knows
-that they are the right ones. The triggers stop mistakes and casual edits; whoever owns the database can drop them,
-which is why the chain exists.
+that they are the right ones. The triggers stop mistakes and casual edits; the database's owner can drop them, which is
+why the chain exists.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import sys
+from collections.abc import Generator, Iterator
+from contextlib import AbstractContextManager
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeVar
 
 if TYPE_CHECKING:
     import sqlalchemy as sa
@@ -81,6 +83,7 @@ _REFUSALS: Final = (
     ("meta", "INSERT", "EXISTS (SELECT 1 FROM meta WHERE key = NEW.key)", "the identity of a ledger never changes"),
 )
 Row = tuple[Any, ...]
+Result = TypeVar("Result")
 
 
 def create_statements(dialect: Dialect) -> list[str]:
@@ -184,3 +187,48 @@ class Transaction:
         import sqlalchemy as sa
 
         return set(sa.inspect(self._connection).get_table_names())
+
+
+class OpenTransaction(AbstractContextManager[Result]):
+    """As `contextlib.contextmanager`, except that an interrupt between the two halves leaves nothing open.
+
+    There, an interrupt after the first half and before the block leaves the generator, its transaction and its locks
+    to whoever holds the traceback. At the first step of `__exit__` one still can: call `close` in a `finally`.
+    """
+
+    def __init__(self, steps: Generator[Result, None, None]) -> None:
+        self._steps = steps
+        self._before = sys.exc_info()[1]  # already being handled, so not an interrupt of this transaction
+
+    def __enter__(self) -> Result:
+        try:
+            return next(self._steps)
+        except BaseException as raised:
+            self._steps.close()
+            self._raise_interrupt(raised)
+            raise
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        try:
+            if error is None:
+                next(self._steps, None)
+            else:
+                self._steps.throw(error)
+        except BaseException as raised:
+            self._raise_interrupt(raised)
+            if raised is not error:
+                raise
+        finally:
+            self._steps.close()
+
+    def close(self) -> None:
+        """End what is still under way, as if it had failed."""
+        self._steps.close()
+
+    def _raise_interrupt(self, raised: BaseException) -> None:
+        """Raise the interrupt that made SQLAlchemy fail an assertion, as one in the middle of a commit does."""
+        behind = raised.__context__ if isinstance(raised, AssertionError) else None
+        while behind is not None and behind is not self._before:
+            if not isinstance(behind, Exception):
+                raise behind from None
+            behind = behind.__context__

@@ -1,8 +1,8 @@
-"""The handles by which a ledger is spent from: a scope (one data set's account), a reservation, and what keeps them.
+"""The objects by which a ledger is spent from: a scope (one data set's account), and all scopes of a ledger.
 
 Nothing here decides; `decide` does, inside one transaction of `store`. A copied accountant is a second budget:
-scikit-learn's `clone` deep-copies parameters, and a grid search over a copied accountant books nothing. So handles
-refuse copies and pickles, and `clone` gets the identical object.
+scikit-learn's `clone` deep-copies parameters, and a grid search over a copied accountant charges nothing. So these
+objects refuse copies and pickles, and `clone` gets the identical object.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from sidelight.accounting import Remaining, Rule, Spent, Totals, advice_on_route
 from sidelight.errors import BudgetError, LedgerError
 from sidelight.guarantees import Amount, Claim, Claims, Neighbours, Unit
 from sidelight.ledger import decide
-from sidelight.ledger.books import (
-    Books,
-    Entry,
-    books_from_json,
+from sidelight.ledger.balances import (
+    Balances,
+    LedgerEntry,
+    balances_from_json,
     by_scope,
     charged_claims,
     list_entries,
@@ -26,7 +26,7 @@ from sidelight.ledger.books import (
     remaining_along,
 )
 from sidelight.ledger.chain import Identity, checked_time, now_utc, plain, read
-from sidelight.ledger.decide import Stored
+from sidelight.ledger.decide import Reservation, Stored, Unique
 from sidelight.ledger.definition import (
     BUDGETS_ADD_UP,
     ScopeDefinition,
@@ -38,7 +38,6 @@ from sidelight.ledger.definition import (
 )
 from sidelight.ledger.exchange import book_external
 from sidelight.ledger.journal import DEFINITION_COLUMNS
-from sidelight.ledger.reservation import Reservation, Unique
 
 if TYPE_CHECKING:
     from sidelight.ledger.schema import Transaction
@@ -84,9 +83,9 @@ class Scope(Unique):
         `at_utc` is the time of the plan's first reservation, if there is a plan. `delta` is the one that the price was
         declared at, where the claims are a mu: so the sum of what was declared is counted.
 
-        An attempt that failed or was reaped bought nothing, and the same key may be asked again: **the new attempt pays
-        again**, because a second draw is a second draw. `resume=True` declares an unfinished attempt with this key dead
-        first. `once=True` gives a key one attempt for good: a failed or reaped one is returned as `Stored`, too, and
+        An attempt that failed or was abandoned bought nothing, and the same key may be asked again: **the new attempt
+        pays again**, because it is a second draw. `resume=True` marks an unfinished attempt with this key as abandoned
+        first. `once=True` gives a key one attempt for good: a failed or abandoned one is returned as `Stored`, too, and
         nothing is ever charged twice under the key.
 
         Guarantee: everything ever released under the scope satisfies its budget (accounting proof page, T5-T12).
@@ -111,9 +110,9 @@ class Scope(Unique):
         return self.ledger.record_external({self.scope_id: claims}, note=note)
 
     def reap(self, *, key: str | None = None) -> list[str]:
-        """Declare unfinished attempts dead (one key's, or all of this scope); return their entry ids.
+        """Mark unfinished attempts as abandoned (one key's, or all of this scope); return their entry ids.
 
-        Their charges stay. A process that was alive after all has its late outcome discarded.
+        Their charges stay. If such a process is still alive, its late outcome is discarded.
         """
         return self.ledger.reap(scope_id=self.scope_id, key=key)
 
@@ -121,21 +120,21 @@ class Scope(Unique):
         """Close the scope for good: it grants nothing more. Return the new head."""
         return self.ledger.close_scope(self.scope_id)
 
-    def books(self) -> Books:
+    def balances(self) -> Balances:
         """Return the running totals, by part if the scope is partitioned."""
         with self.ledger.store.read() as transaction:
-            return _read_books(transaction, self.scope_id)
+            return _read_balances(transaction, self.scope_id)
 
     def totals(self) -> Totals:
         """Return the totals that the rule judges."""
-        return self.books().totals()
+        return self.balances().totals()
 
     def remaining(self, *, delta: Amount | None = None) -> Remaining:
         """Return the largest request of each kind that would be granted now, by this scope and all its ancestors."""
         chain = self.ledger.ancestry(self.scope_id)
         with self.ledger.store.read() as transaction:
-            books = [_read_books(transaction, definition.scope_id) for definition in chain]
-        return remaining_along(list(zip(chain, books, strict=True)), delta=delta)
+            balances = [_read_balances(transaction, definition.scope_id) for definition in chain]
+        return remaining_along(list(zip(chain, balances, strict=True)), delta=delta)
 
     def spent(self) -> Spent:
         """Return what has been charged, per route: bookkeeping, not a guarantee."""
@@ -150,7 +149,7 @@ class Scope(Unique):
         with self.ledger.store.read() as transaction:
             return charged_claims(transaction, self.scope_id)
 
-    def entries(self) -> list[Entry]:
+    def entries(self) -> list[LedgerEntry]:
         """Return every entry that charged this scope, in order."""
         return self.ledger.entries(scope_id=self.scope_id)
 
@@ -261,7 +260,7 @@ class ScopeKeeper(Unique):
             stored = self.store.decide(
                 lambda transaction: decide.reserve(transaction, asked, self._definitions, key=self._key)
             )
-        except BudgetError as refusal:  # the transaction has ended: whoever else waits need not wait for advice
+        except BudgetError as refusal:  # the transaction has ended: nobody waits for the advice
             if self._granted_with_routes(asked.shares):
                 raise refusal.with_advice(advice_on_routes()) from None
             raise
@@ -293,28 +292,30 @@ class ScopeKeeper(Unique):
         )
 
     def reap(self, *, scope_id: str | None = None, key: str | None = None) -> list[str]:
-        """Declare unfinished attempts dead; return their entry ids. The charges stay."""
+        """Mark unfinished attempts as abandoned; return their entry ids. The charges stay."""
         with self.store.read() as transaction:
             rows = transaction.rows(
                 "SELECT entry_id, scope_id, idem_key FROM entry WHERE state = 'reserved' ORDER BY reserve_seq"
             )
         chosen = [(row[0], row[1]) for row in rows if scope_id in (None, row[1]) and key in (None, row[2])]
-        return [entry_id for entry_id, scope in chosen if self._reap(entry_id, scope)]
+        return [entry_id for entry_id, scope in chosen if self._mark_abandoned(entry_id, scope)]
 
-    def _reap(self, entry_id: str, scope_id: str) -> bool:
-        return self.store.decide(lambda transaction: decide.reap(transaction, entry_id, scope_id, key=self._key))
+    def _mark_abandoned(self, entry_id: str, scope_id: str) -> bool:
+        return self.store.decide(
+            lambda transaction: decide.mark_abandoned(transaction, entry_id, scope_id, key=self._key)
+        )
 
     def close_scope(self, scope_id: str) -> str:
         """Close a scope for good: it grants nothing more. Return the new head."""
         self._definition(scope_id)
         return self.store.decide(lambda transaction: decide.close_scope(transaction, scope_id, key=self._key))
 
-    def entries(self, *, scope_id: str | None = None) -> list[Entry]:
+    def entries(self, *, scope_id: str | None = None) -> list[LedgerEntry]:
         """Return all entries in order, or those that charged one scope (with its share of the charge)."""
         with self.store.read() as transaction:
             return list_entries(transaction, scope_id=scope_id)
 
-    def finished(self, *, scope_id: str | None = None, after: str | None = None) -> list[Entry]:
+    def finished(self, *, scope_id: str | None = None, after: str | None = None) -> list[LedgerEntry]:
         """Return entries with an outcome, in the order of their outcomes; with `after`, only those since that head.
 
         A reader that keeps the head of what it has seen pays for what is new and nothing else.
@@ -350,11 +351,11 @@ class ScopeKeeper(Unique):
         return self._definitions
 
 
-def _read_books(transaction: Transaction, scope_id: str) -> Books:
+def _read_balances(transaction: Transaction, scope_id: str) -> Balances:
     row = transaction.row("SELECT totals FROM scope WHERE scope_id = :scope_id", scope_id=scope_id)
     if row is None:
         raise LedgerError(f"the scope {scope_id!r} is gone from its ledger; run `sidelight ledger verify`")
-    return books_from_json(read(str(row[0])))
+    return balances_from_json(read(str(row[0])))
 
 
 def _checked_request(request: Mapping[str, object]) -> dict[str, Any]:

@@ -1,10 +1,13 @@
-"""The database under a ledger: transactions, errors a person can act on, and the connections that a process shares.
+"""The database under a ledger: transactions, and errors a person can act on.
 
-Any number of sessions on one file use the same connections, and the last of them closes them. SQLite runs with a
-write-ahead log and `synchronous=FULL` (with NORMAL the last commits may be lost at power failure, and a lost commit is
-forgotten spending); every writing transaction begins with BEGIN IMMEDIATE, because a deferred one that reads first
-cannot become a writer. PostgreSQL runs READ COMMITTED with row locks, and servers that acknowledge commits before they
-are on disk are refused. This file imports SQLAlchemy, so it is imported when the first ledger is opened.
+One rule for connections: a store has one engine, made in the process that uses it and closed with the store; every
+transaction takes a connection from it in a `with` and gives it back. A new connection for each transaction is 3.4 times
+slower (10 against 35 charges per second on ext4), because closing the last one writes the log into the file.
+
+SQLite runs with a write-ahead log and `synchronous=FULL` (with NORMAL a power failure may lose the last commits, and a
+lost commit is forgotten spending); every writing transaction begins with BEGIN IMMEDIATE, because a deferred one that
+reads first cannot become a writer. PostgreSQL runs READ COMMITTED with row locks, and servers that acknowledge commits
+before they are on disk are refused. This file imports SQLAlchemy, so it is imported when the first ledger is opened.
 """
 
 from __future__ import annotations
@@ -28,21 +31,18 @@ from sidelight.errors import LedgerError
 from sidelight.ledger.connections import (
     FileConnection,
     LedgerConnection,
-    MemoryConnection,
     connect_memory,
     connect_reading,
     connect_writing,
     forked,
-    has_log,
 )
 from sidelight.ledger.journal import remember_head
-from sidelight.ledger.place import Place
-from sidelight.ledger.schema import Transaction
-from sidelight.ledger.steps import Steps
+from sidelight.ledger.place import Place, has_log
+from sidelight.ledger.schema import OpenTransaction, Transaction
 
 Result = TypeVar("Result")
 _RETRIES: Final = 12
-_PATIENCE: Final = 5.0  # seconds, for a thread that has a ledger in memory while it is closed
+_CLOSING_SECONDS: Final = 5.0  # how long to wait for a thread that uses a ledger in memory while it is closed
 _AGAIN: Final = frozenset({"40001", "40P01"})  # serialisation failure, deadlock: the database asks to try again
 #: What a connection says of itself that reads a file as it stands, without a lock.
 LOCKLESS: Final = "sidelight_lockless"
@@ -58,23 +58,26 @@ _ADVICE: Final = {
 
 
 class Store:
-    """Transactions in one place, for any number of threads; all stores of a process on one file share connections."""
+    """Transactions in one ledger, for any number of threads."""
 
     def __init__(self, place: Place, *, wait_seconds: float, read_only: bool = False) -> None:
         self.place = place
         self.wait_seconds = wait_seconds
         self.read_only = read_only
         self.ledger_id: str | None = None  # set once the first event has said which ledger this is
-        self._engines = engines_for(place, wait_seconds, read_only=read_only)
-        self._leave = weakref.finalize(self, self._engines.leave)  # also if nobody closes it
+        self._connect()
 
-    def write(self) -> Steps[Transaction]:
+    def _connect(self) -> None:
+        self._connections = _Connections(self.place, self.wait_seconds, read_only=self.read_only)
+        self._close = weakref.finalize(self, self._connections.close)  # also if nobody closes it
+
+    def write(self) -> OpenTransaction[Transaction]:
         """Begin a transaction that may write; commits at the end, rolls back on any exception."""
-        return Steps(self._write())
+        return OpenTransaction(self._write())
 
-    def read(self) -> Steps[Transaction]:
+    def read(self) -> OpenTransaction[Transaction]:
         """Begin a transaction that sees one consistent moment and holds up nobody."""
-        return Steps(self._read())
+        return OpenTransaction(self._read())
 
     def _write(self) -> Generator[Transaction, None, None]:
         if self.read_only:
@@ -82,28 +85,27 @@ class Store:
                 f"the ledger {self.place.shown} was opened for reading only; nothing was written. Open it without "
                 "read_only=True to spend from it"
             )
-        engine, turn = self._connect()  # refused in a forked child, in which nobody may hold the turn any more
+        engine, turn = self._engine_and_turn()  # refused in a forked child, in which nobody may hold the turn any more
         with turn, engine.connect() as connection:
-            file = _file_of(connection)
             with connection.begin():
-                file.check()  # the lock is held: from here on nobody who keeps to the locks can move the log away
+                _check_file(connection)  # the lock is held: nobody who respects it can move the log now
                 if self.place.dialect == "postgresql":
                     _check_lasting(connection, self.place.shown)
                 transaction = Transaction(connection, self.place.dialect, ledger_id=self.ledger_id)
                 yield transaction
-                file.check()
+                _check_file(connection)
                 _check_under_way(connection)
             remember_head(transaction)
-            file.check()  # somebody who does not: the commit may be in a log that nobody reads
+            _check_file(connection)  # for those who do not: the commit may be in a log that nobody reads
 
     def _read(self) -> Generator[Transaction, None, None]:
         before, lockless = self._stamp(), False
-        engine, turn = self._connect()
+        engine, turn = self._engine_and_turn()
         try:
             with self._explained(), turn, engine.connect() as connection:
                 lockless = bool(connection.info.get(LOCKLESS))
                 if not self.read_only:
-                    _file_of(connection).check()
+                    _check_file(connection)
                 if self.place.dialect == "postgresql":
                     connection.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
                 else:
@@ -124,9 +126,9 @@ class Store:
         """
         lost = False
         for attempt in range(_RETRIES):
-            steps = self.write()
+            opened = self.write()
             try:
-                with steps as transaction:
+                with opened as transaction:
                     return work(transaction)
             except SQLAlchemyError as error:
                 # a server that was lost may need a moment until it takes connections again
@@ -134,20 +136,19 @@ class Store:
                 if attempt + 1 == _RETRIES or not (_state(error) in _AGAIN or lost):
                     raise self._explain(error, lost=lost) from error
             finally:
-                steps.close()  # an interrupt may have kept `with` from its end
+                opened.close()  # an interrupt may have kept `with` from its end
             time.sleep(min(1.0, 0.005 * 2**attempt))
         raise AssertionError("unreachable: the last attempt returns or raises")
 
     def close(self) -> None:
-        """Leave the connections; the last user of a file closes them."""
-        self._leave()
+        """Close the connections; the store may be used again, with new ones."""
+        self._close()
 
-    def _connect(self) -> tuple[sa.Engine, AbstractContextManager[object]]:
-        if not self._leave.alive:  # closed, and used again
-            self._engines = engines_for(self.place, self.wait_seconds, read_only=self.read_only)
-            self._leave = weakref.finalize(self, self._engines.leave)
-        engines = self._engines
-        return engines.engine(self.wait_seconds), engines.turn
+    def _engine_and_turn(self) -> tuple[sa.Engine, AbstractContextManager[object]]:
+        if not self._close.alive:  # closed, and used again
+            self._connect()
+        connections = self._connections
+        return connections.engine(), connections.turn
 
     def _check_unwritten(self, before: tuple[int, int] | None) -> None:
         if self._stamp() != before:
@@ -198,14 +199,11 @@ def _state(error: SQLAlchemyError) -> str | None:
     return state if isinstance(state, str) else None
 
 
-class _NoFile:
-    def check(self) -> None:
-        """A place that is no file has none that could be replaced."""
-
-
-def _file_of(connection: sa.Connection) -> FileConnection | _NoFile:
+def _check_file(connection: sa.Connection) -> None:
+    """Refuse to go on if the file or the log of the connection was replaced."""
     raw = connection.connection.dbapi_connection
-    return raw if isinstance(raw, FileConnection) else _NoFile()
+    if isinstance(raw, FileConnection):
+        raw.check()
 
 
 def _check_under_way(connection: sa.Connection) -> None:
@@ -229,109 +227,64 @@ def _check_lasting(connection: sa.Connection, shown: str) -> None:
         )
 
 
-_shared: dict[tuple[Path, bool], SharedFile] = {}
-_turn = threading.RLock()  # of `_shared`; a finaliser may come in the middle of it, hence R
 _abandoned: list[sa.Engine] = []  # engines of a parent process: closing their connections here would disturb it
 
 
-class SharedFile:
-    """The engines of one file in this process, one for each patience, for all who write or for all who only read."""
+class _Connections:
+    """The engine of one store in one process: pooled connections to a file or server, or the only one to memory."""
 
-    turn: AbstractContextManager[object] = nullcontext()  # the file has its own locks
-
-    def __init__(self, path: Path, *, read_only: bool) -> None:
-        self.path = path
-        self.read_only = read_only
-        self.process = os.getpid()
-        self.users = 0
-        self._engines: dict[float, sa.Engine] = {}
-
-    def engine(self, wait_seconds: float) -> sa.Engine:
-        """Return the engine that all with this patience share; refused in a forked child."""
-        if self.process != os.getpid():
-            raise forked(self.path)
-        with _turn:
-            if wait_seconds not in self._engines:
-                make = _reading_engine if self.read_only else _writing_engine
-                self._engines[wait_seconds] = make(self.path, wait_seconds)
-            return self._engines[wait_seconds]
-
-    def leave(self) -> None:
-        """Close the connections with the last user; do nothing in a forked child, to which they do not belong."""
-        if self.process != os.getpid():
-            return
-        with _turn:
-            self.users -= 1
-            if self.users == 0 and _shared.pop((self.path, self.read_only), None) is self:
-                self._dispose()
-
-    def _dispose(self) -> None:  # apart from the lock: Python 3.13 can be interrupted where a loop in `with` goes back
-        for engine in self._engines.values():
-            engine.dispose()
-
-
-def share(path: Path, *, read_only: bool) -> SharedFile:
-    """Return what this process has open of a file, and count one more user; `leave` takes it back."""
-    with _turn:
-        shared = _shared.get((path, read_only))
-        if shared is None or shared.process != os.getpid():
-            shared = _shared[path, read_only] = SharedFile(path, read_only=read_only)
-        shared.users += 1
-        return shared
-
-
-class OwnEngine:
-    """The engine of a place that is no file: memory, which stays in its process, or a server."""
-
-    def __init__(self, place: Place, wait_seconds: float) -> None:
+    def __init__(self, place: Place, wait_seconds: float, *, read_only: bool) -> None:
         self._place = place
+        self._wait_seconds = wait_seconds
+        self._read_only = read_only
         self._process = os.getpid()
         self._memory = connect_memory(wait_seconds) if place.in_memory else None
         self._lock = threading.RLock()
-        self._engine = _memory_engine(self._memory) if self._memory else _postgresql_engine(place, wait_seconds)
+        self._engine = self._make_engine()
 
     @property
     def turn(self) -> AbstractContextManager[object]:
-        """What one thread at a time has: the one connection of memory; servers have as many as are asked for."""
+        """A lock around the one connection of memory; files and servers have their own."""
         return nullcontext() if self._memory is None else self._lock
 
-    def engine(self, wait_seconds: float) -> sa.Engine:
-        """Return the engine; a forked child makes connections of its own to a server."""
+    def engine(self) -> sa.Engine:
+        """Return the engine; a forked child is refused, or makes its own connections to a server."""
         if self._process != os.getpid():
+            if self._place.path is not None:
+                raise forked(self._place.path)
             if self._place.in_memory:
                 raise LedgerError(
                     "an in-memory ledger was carried into a forked process, where it would be a second copy of the "
                     "budget; use a file"
                 )
             _abandoned.append(self._engine)
-            self._engine, self._process = _postgresql_engine(self._place, wait_seconds), os.getpid()
+            self._engine, self._process = self._make_engine(), os.getpid()
         return self._engine
 
-    def leave(self) -> None:
-        """Close the connections of this process."""
+    def close(self) -> None:
+        """Close the connections; do nothing in a forked child, to which they do not belong."""
         if self._process != os.getpid():
             return
         if self._memory is None:
             self._engine.dispose()
-        elif self._lock.acquire(timeout=_PATIENCE):  # never while a thread is in the middle of a charge
+        elif self._lock.acquire(timeout=_CLOSING_SECONDS):  # never while a thread is in the middle of a charge
             try:
                 self._engine.dispose()
                 self._memory.end()
             finally:
                 self._lock.release()
 
-
-def engines_for(place: Place, wait_seconds: float, *, read_only: bool) -> SharedFile | OwnEngine:
-    """Return where the connections to a place come from."""
-    return OwnEngine(place, wait_seconds) if place.path is None else share(place.path, read_only=read_only)
-
-
-def _writing_engine(path: Path, wait_seconds: float) -> sa.Engine:
-    return _sqlite_engine(lambda: connect_writing(path, wait_seconds), poolclass=QueuePool, pool_timeout=wait_seconds)
-
-
-def _memory_engine(connection: MemoryConnection) -> sa.Engine:
-    return _sqlite_engine(lambda: connection, poolclass=StaticPool)
+    def _make_engine(self) -> sa.Engine:
+        path, memory, wait_seconds = self._place.path, self._memory, self._wait_seconds
+        if memory is not None:
+            return _sqlite_engine(lambda: memory, poolclass=StaticPool)
+        if path is None:
+            return _postgresql_engine(self._place, wait_seconds)
+        if self._read_only:
+            return _reading_engine(path, wait_seconds)
+        return _sqlite_engine(
+            lambda: connect_writing(path, wait_seconds), poolclass=QueuePool, pool_timeout=wait_seconds
+        )
 
 
 def _sqlite_engine(connect: Callable[[], sqlite3.Connection], **options: Any) -> sa.Engine:
@@ -403,14 +356,3 @@ def _postgresql_engine(place: Place, wait_seconds: float) -> sa.Engine:
 
     sa.event.listen(engine, "connect", prepare)
     return engine
-
-
-def _start_anew() -> None:
-    """In a forked child: nothing is shared with the parent, and no other thread holds the turn."""
-    global _turn
-    _turn = threading.RLock()
-    _shared.clear()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_start_anew)

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from sidelight.errors import LedgerError, SidelightError
 from sidelight.guarantees import Claims
-from sidelight.ledger.books import OUTCOMES, Books, by_scope
-from sidelight.ledger.chain import Event, Json, canonical, checked_head, identity_of, link_problem
+from sidelight.ledger.balances import OUTCOMES, Balances, by_scope
+from sidelight.ledger.chain import Json, LedgerEvent, canonical, checked_head, identity_of, link_problem
 from sidelight.ledger.decide import FAIL_REASONS
 from sidelight.ledger.definition import ScopeDefinition, Share, check_parent, definition_from_body, share_from_json
 from sidelight.ledger.journal import digest_of, each_event, row_digest
@@ -96,14 +96,14 @@ class Replay:
     """What a history amounts to. `problems` is empty if nothing is wrong with it."""
 
     definitions: dict[str, ScopeDefinition] = field(default_factory=dict)
-    books: dict[str, Books] = field(default_factory=dict)
+    balances: dict[str, Balances] = field(default_factory=dict)
     entries: dict[str, ReplayedEntry] = field(default_factory=dict)
     last_seq: dict[str, int] = field(default_factory=dict)  # of each scope
-    charges: list[tuple[Event, tuple[Share, ...]]] = field(default_factory=list)
+    charges: list[tuple[LedgerEvent, tuple[Share, ...]]] = field(default_factory=list)
     hashes: set[str] = field(default_factory=set)
     problems: list[str] = field(default_factory=list)
-    genesis: Event | None = None
-    last: Event | None = None
+    genesis: LedgerEvent | None = None
+    last: LedgerEvent | None = None
     schema: str = ""  # that of the first event, or what the last migration led to
     rows: dict[str, str] = field(default_factory=dict)  # the digest of each scope's row
     unsigned: bool = False  # an event did not sign what the rows amount to; those after it are off as well
@@ -111,7 +111,7 @@ class Replay:
     attempts: dict[tuple[str, str], int] = field(default_factory=dict)
 
 
-def replay(events: Iterable[Event], *, key: bytes | None, rederive: Rederive | None = None) -> Replay:
+def replay(events: Iterable[LedgerEvent], *, key: bytes | None, rederive: Rederive | None = None) -> Replay:
     """Go through the events once. Wrong ones become problems, never exceptions."""
     result = Replay()
     for event in events:
@@ -195,7 +195,7 @@ def _scopes(transaction: Transaction, history: Replay) -> Iterator[str]:
         columns = history.definitions[name].to_columns()
         if tuple(columns.values()) != tuple(stored[name][:6]):
             yield f"the definition of scope {name!r} is not that of its event"
-        if stored[name][6] != canonical(history.books[name].to_json()):
+        if stored[name][6] != canonical(history.balances[name].to_json()):
             yield f"the totals of scope {name!r} are not those of its events"
         if stored[name][7] != history.last_seq[name]:
             yield f"the scope {name!r} names another last event than its history"
@@ -215,7 +215,7 @@ def _entries(transaction: Transaction, history: Replay) -> Iterator[str]:
             yield f"the entry {entry_id} is not what its events say"
 
 
-def _apply(result: Replay, event: Event, rederive: Rederive | None) -> list[str]:
+def _apply(result: Replay, event: LedgerEvent, rederive: Rederive | None) -> list[str]:
     body: Any = event.content
     match event.kind:
         case "open":
@@ -237,11 +237,11 @@ def _apply(result: Replay, event: Event, rederive: Rederive | None) -> list[str]
             return []
 
 
-def _signature(result: Replay, event: Event) -> list[str]:
+def _signature(result: Replay, event: LedgerEvent) -> list[str]:
     """Compare the digest that an event carries with the rows that the events up to it amount to."""
     for name, seq in result.last_seq.items():
         if seq == event.seq and name in result.definitions:
-            totals = canonical(result.books[name].to_json())
+            totals = canonical(result.balances[name].to_json())
             result.rows[name] = row_digest(result.definitions[name].to_columns(), totals=totals, head_seq=seq)
     wanted = result.schema.isdecimal() and int(result.schema) >= FIRST_SIGNED
     right = event.books == digest_of(result.rows) if event.books is not None else not wanted
@@ -260,7 +260,7 @@ def _migrate(result: Replay, body: Any) -> list[str]:
     return problems
 
 
-def _scope(result: Replay, event: Event, body: Any) -> list[str]:
+def _scope(result: Replay, event: LedgerEvent, body: Any) -> list[str]:
     name = str(event.scope_id)
     if name in result.definitions:
         return [f"creates the scope {name!r} a second time"]
@@ -270,12 +270,12 @@ def _scope(result: Replay, event: Event, body: Any) -> list[str]:
     if definition.parent_id is not None:
         check_parent(definition, result.definitions[definition.parent_id])
     result.definitions[name] = definition
-    result.books[name] = Books()
+    result.balances[name] = Balances()
     result.last_seq[name] = event.seq
     return []
 
 
-def _reserve(result: Replay, event: Event, body: Any, rederive: Rederive | None) -> list[str]:
+def _reserve(result: Replay, event: LedgerEvent, body: Any, rederive: Rederive | None) -> list[str]:
     name, entry_id, key, attempt = str(event.scope_id), str(event.entry_id), str(body["idem_key"]), int(body["attempt"])
     problems = []
     if entry_id in result.entries:
@@ -296,7 +296,7 @@ def _reserve(result: Replay, event: Event, body: Any, rederive: Rederive | None)
     return problems + _charge(result, event, shares, rederived=derived)
 
 
-def _charge(result: Replay, event: Event, shares: tuple[Share, ...], *, rederived: Claims | None) -> list[str]:
+def _charge(result: Replay, event: LedgerEvent, shares: tuple[Share, ...], *, rederived: Claims | None) -> list[str]:
     problems = []
     if not shares:
         problems.append("charges nothing")
@@ -310,9 +310,9 @@ def _charge(result: Replay, event: Event, shares: tuple[Share, ...], *, rederive
             asked = rederived if name == event.scope_id else None
             if asked is not None and not definition.rule.proves(share.charge, asked):
                 problems.append(f"charges {name!r} less than the stored request costs")
-        if not result.books[name].fits(definition.rule, own):
+        if not result.balances[name].fits(definition.rule, own):
             problems.append(f"overspends the scope {name!r}")
-        result.books[name] = result.books[name].plus(own)
+        result.balances[name] = result.balances[name].plus(own)
         result.last_seq[name] = event.seq
     return problems
 
@@ -330,7 +330,7 @@ def _share_problems(result: Replay, definition: ScopeDefinition, share: Share) -
     return problems
 
 
-def _outcome(result: Replay, event: Event, body: Any) -> list[str]:
+def _outcome(result: Replay, event: LedgerEvent, body: Any) -> list[str]:
     entry = result.entries.get(str(event.entry_id))
     if entry is None:
         return [f"ends entry {event.entry_id}, which was never reserved"]
@@ -352,9 +352,9 @@ def _outcome(result: Replay, event: Event, body: Any) -> list[str]:
     return problems
 
 
-def _close(result: Replay, event: Event) -> list[str]:
+def _close(result: Replay, event: LedgerEvent) -> list[str]:
     name = str(event.scope_id)
-    result.books[name] = result.books[name].closed()
+    result.balances[name] = result.balances[name].closed()
     result.last_seq[name] = event.seq
     return []
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from math import isqrt, sqrt
+from math import sqrt
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from sidelight.aggregates.bounded import VALUE_LIMIT, Bounded
 from sidelight.errors import RangeError
 from sidelight.guarantees import GDP, Amount, Claims, Context, Neighbours, Numerics, PureDP, Unit, exact, native_claims
+from sidelight.guarantees.intervals import root_above
 from sidelight.mechanisms.price import DrawPrice, gaussian_price, laplace_price
 from sidelight.noise import Source, discrete_laplace, rounded_gaussian, scale_up, standard_normal
 
@@ -224,7 +225,7 @@ def root_half_up(scale: Fraction) -> Fraction:
 
 def _root_up(square: Fraction) -> Fraction:
     """Return √square, rounded up to a noise scale: the integer root is above it by at most 2**-255."""
-    return scale_up(Fraction(isqrt(int(square * (1 << 2 * _ROOT_BITS))) + 1, 1 << _ROOT_BITS))
+    return scale_up(root_above(square, bits=_ROOT_BITS))
 
 
 def _positive(amount: Amount, *, name: str) -> Fraction:

@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from math import isqrt
 from typing import Literal, Unpack
 
 from sidelight.aggregates.bounded import Bounded, Norm
@@ -34,11 +33,11 @@ from sidelight.guarantees import (
 )
 from sidelight.guarantees.claims import Claim, Context
 from sidelight.guarantees.conversions import gdp_within, pure_within_gdp
+from sidelight.guarantees.intervals import root_below
 from sidelight.mechanisms.additive import GaussianNoise, LaplaceNoise, Law, Noise, SymmetricGaussianNoise
 from sidelight.mechanisms.idealized_noise import SphericalNoise, WishartNoise
 
 Kind = Literal["rho", "epsilon", "mu"]
-_ROOT_BITS = 128
 _LARGEST_PRICE = Fraction(10**18)
 _PURE: Mapping[str, type[LaplaceNoise | SphericalNoise | WishartNoise]] = {
     "laplace": LaplaceNoise,
@@ -215,8 +214,3 @@ def together(parts: Sequence[tuple[int, Claims]]) -> Claims:
     if len(rhos) == len(parts) and (not found or rho < squares / 2):  # a selection's zCDP is less than its GDP proves
         found.append(ZCDP(rho, **context))
     return Claims.of(*found)
-
-
-def root_below(square: Fraction) -> Fraction:
-    """Return √square, rounded down."""
-    return Fraction(isqrt(int(square * (1 << 2 * _ROOT_BITS))), 1 << _ROOT_BITS)

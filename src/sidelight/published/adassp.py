@@ -16,7 +16,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from math import isqrt
 from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
@@ -27,6 +26,7 @@ from sidelight.aggregates.regression_moments import LeastSquares, RegressionMome
 from sidelight.errors import RangeError, SchemaError, nearest
 from sidelight.guarantees import GDP, Amount, Claims, decimal_text, exact, native_claims, positive
 from sidelight.guarantees.conversions import gdp_within
+from sidelight.guarantees.intervals import root_above
 from sidelight.mechanisms.additive import GaussianNoise, SymmetricGaussianNoise
 from sidelight.noise import Source, scale_up
 from sidelight.records import Number, Schema, Table
@@ -280,5 +280,4 @@ def _table_of(rows: Any, goal: Any, bounds: tuple[float, float]) -> tuple[Table,
 
 def _scale(sensitivity: Fraction, mu_squared: Fraction) -> Fraction:
     """Return Δ/μ, rounded up to a dyadic number; the claim is made for what is returned."""
-    square = sensitivity**2 / mu_squared
-    return scale_up(Fraction(isqrt(int(square * (1 << 2 * _ROOT_BITS))) + 1, 1 << _ROOT_BITS))
+    return scale_up(root_above(sensitivity**2 / mu_squared, bits=_ROOT_BITS))

@@ -22,7 +22,7 @@ from sidelight.errors import RangeError
 from sidelight.guarantees.amounts import Amount, decimal_text, exact, positive
 from sidelight.guarantees.claim_sets import Claims, for_person, native_claims
 from sidelight.guarantees.claims import BoundedRange, Person, Row, Unit
-from sidelight.mechanisms.budget import root_below
+from sidelight.guarantees.intervals import root_below
 from sidelight.mechanisms.rank_selection import SMALLEST_EPSILON
 from sidelight.mechanisms.rings import Score as Score  # the trees, bounds and queries name it from here
 

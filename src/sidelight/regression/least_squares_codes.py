@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from math import isqrt
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +26,7 @@ from sidelight.aggregates.regression_moments import LeastSquares, RegressionRow
 from sidelight.errors import SchemaError
 from sidelight.grid import Grid
 from sidelight.guarantees import Amount, exact, positive
+from sidelight.guarantees.intervals import root_above
 from sidelight.records import Number, Schema
 
 #: Integer steps of the feature radius and of half the target's width.
@@ -144,7 +144,7 @@ def _root_up(square: Fraction | int) -> Fraction:
     """Return a number just above the square root: a row of the declared bounds is never shortened."""
     square = Fraction(square)
     shift = max(0, _ROOT_BITS + (square.denominator.bit_length() - square.numerator.bit_length()) // 2)
-    return Fraction(isqrt(int(square * (1 << 2 * shift))) + 1, 1 << shift) if square else Fraction(0)
+    return root_above(square, bits=shift) if square else Fraction(0)
 
 
 def _target(number: Number, *, centred: bool) -> tuple[NumberCoding, Fraction, int]:

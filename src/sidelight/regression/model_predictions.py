@@ -26,7 +26,7 @@ from sidelight.records.row_prints import ColumnPrint, row_prints, same_rows
 from sidelight.regression.losses import Floats
 from sidelight.regression.rows import OnViolation
 from sidelight.regression.table_rows import TableUnits
-from sidelight.session.silence import silence
+from sidelight.session.suppressed_output import suppress_output
 
 ReadTable = Callable[[PublicData], tuple[Floats, "NDArray[Any] | None"]]
 
@@ -191,7 +191,7 @@ def are_rows_of(public: Floats, private: Any) -> bool:
     >>> are_rows_of(rows[10:30], rows), are_rows_of(rows[:20], rows[20:])
     (True, False)
     """
-    with silence():  # this is before the charge: a warning about a cell would tell that it is there
+    with suppress_output():  # this is before the charge: a warning about a cell would tell that it is there
         matrix = _matrix(private)
         return _same(public, matrix) or _same(matrix, public)
 

@@ -20,8 +20,9 @@ from sidelight.aggregates.bounded import Bounded
 from sidelight.errors import RangeError
 from sidelight.guarantees import ApproxDP, Claims, Neighbours, decimal_text, native_claims
 from sidelight.guarantees.conversions import gdp_within
+from sidelight.guarantees.intervals import root_below
 from sidelight.mechanisms.additive import Noise
-from sidelight.mechanisms.budget import Budget, root_below
+from sidelight.mechanisms.budget import Budget
 from sidelight.noise import Source
 from sidelight.regression.curator import PrivateFit
 from sidelight.regression.descent.integer_rows import LOSS_LEVELS, Integers, logistic_losses, softmax_losses

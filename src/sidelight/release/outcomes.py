@@ -7,7 +7,6 @@ and back without losing a bit, a claim or a brand.
 from __future__ import annotations
 
 import datetime
-import html
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -23,12 +22,9 @@ from sidelight.group_table import GroupTable
 from sidelight.guarantees import Claims
 from sidelight.guarantees.claims import Person
 from sidelight.records.dates import date_text
-from sidelight.release.shown import at_most, bars, dated, drawn_entries, entries_of, number_text, plot
+from sidelight.release.shown import at_most, dated, entries_of, html_text, number_text, plot
 from sidelight.release.tail_bound import TailBound
-from sidelight.release.values import decode_value, encode_value
-
-FORMAT = "1"
-_WANTED = "expected the JSON of releases, as release.to_json() writes it"
+from sidelight.release.values import FORMAT, WANTED, decode_value, encode_value, stored_object
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar  # of the checker: with a default, so that a bare `Release` stays one
@@ -54,11 +50,49 @@ class Circumstances:
     spending: tuple[Mapping[str, str], ...] = ()
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Release(Generic[Value]):
-    """Hold a differentially private answer together with everything public about it.
+@dataclass(frozen=True, kw_only=True)
+class _PublicOutcome:
+    """What a release and a refusal have in common."""
 
-    Queries, sessions and models make releases; nobody writes one by hand.
+    query: Mapping[str, Any]
+    guarantee: Claims
+    circumstances: Circumstances
+
+    @property
+    def spending(self) -> tuple[Mapping[str, str], ...]:
+        """What was drawn for it, in order, and at what price: "law", "statistic", "cost", "times", "over", "theorem".
+
+        Public by construction: the meter of the release compared its sum with the guarantee before anything left.
+        """
+        return self.circumstances.spending
+
+    @property
+    def private(self) -> bool:
+        """True when the noise came from the operating system; seeded noise protects nobody."""
+        return self.circumstances.entropy == "os"
+
+    def at(self, *, entry_id: str | None, ledger_head: str | None) -> Self:
+        """Return the same outcome with its entry in a ledger."""
+        return replace(self, circumstances=replace(self.circumstances, entry_id=entry_id, ledger_head=ledger_head))
+
+    def _brand(self) -> list[str]:
+        return [] if self.private else ["NOT PRIVATE: made with seeded noise, for tests only"]
+
+    def _to_json(self, kind: str, **rest: Any) -> str:
+        data = {
+            "format": FORMAT,
+            "type": kind,
+            "query": dict(self.query),
+            "guarantee": self.guarantee.to_json(),
+            "circumstances": vars(self.circumstances),
+            **rest,
+        }
+        return json.dumps(data, allow_nan=False, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Release(_PublicOutcome, Generic[Value]):
+    """Hold a differentially private answer together with everything public about it.
 
     Args:
         query: The public description of what was asked.
@@ -78,32 +112,16 @@ class Release(Generic[Value]):
     True
     """
 
-    query: Mapping[str, Any]
     value: Value
     labels: tuple[str, ...]
-    guarantee: Claims
     error: TailBound | None
     prediction: Mapping[str, Any] | None
-    circumstances: Circumstances
     details: Mapping[str, Any] | None = None
-
-    @property
-    def spending(self) -> tuple[Mapping[str, str], ...]:
-        """What was drawn for it, in order, and at what price: "law", "statistic", "cost", "times", "over", "theorem".
-
-        Public by construction: the meter of the release compared its sum with the guarantee before anything left.
-        """
-        return self.circumstances.spending
 
     @property
     def kind(self) -> str:
         """The kind of query that was answered, such as "quantiles"."""
         return str(self.query["kind"])
-
-    @property
-    def private(self) -> bool:
-        """True when the noise came from the operating system; seeded noise protects nobody."""
-        return self.circumstances.entropy == "os"
 
     @property
     def shown(self) -> Any:
@@ -139,25 +157,9 @@ class Release(Generic[Value]):
         >>> bool(release.error_bound(0.95, assuming="spread").max() < release.error_bound(0.95).max())
         True
         """
-        if assuming not in (None, "nothing", "spread"):
-            raise RangeError(
-                f'assuming is "nothing", "spread", or left out for what release.error states, got {assuming!r}'
-            )
         if self.error is None:
             raise RangeError(f"a {self.kind} release carries no error bound of this kind; see its documentation page")
-        error = self.error
-        if assuming == "nothing" and not error.assumes_nothing:
-            raise RangeError(
-                f"the bound of this {self.kind} release holds if {error.assumption}; it carries none that assumes "
-                "nothing about the data"
-            )
-        found = error.of_spread_data if assuming == "spread" else error
-        if found is None:
-            raise RangeError(
-                f"this {self.kind} release carries no likely error: its bound needs none, or what was released shows "
-                "ties that nobody declared; leave assuming out"
-            )
-        return found.at(confidence)
+        return self.error.assuming(assuming, kind=self.kind).at(confidence)
 
     def to_dp_event(self) -> Any:
         """Return the release as an event of Google's `dp_accounting`, for composition with other tools."""
@@ -167,7 +169,15 @@ class Release(Generic[Value]):
 
     def to_json(self) -> str:
         """Return the whole release as one JSON text."""
-        return _encode("release", self)
+        details = {} if self.details is None else {"details": dict(self.details)}
+        return self._to_json(
+            "release",
+            value=encode_value(self.value),
+            labels=list(self.labels),
+            error=None if self.error is None else self.error.to_json(),
+            prediction=None if self.prediction is None else dict(self.prediction),
+            **details,
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return the answer with its guarantee and its error as plain Python values.
@@ -201,34 +211,30 @@ class Release(Generic[Value]):
         Returns:
             The frame; its `attrs` say kind, guarantee, and whether the noise was private.
         """
-        if isinstance(self.value, GroupTable):
-            frame = self.shown.to_pandas()
-        else:
-            frame = import_module("pandas").DataFrame(self._records())
+        frame = self._frame("pandas")
         frame.attrs |= {"kind": self.kind, "guarantee": str(self.guarantee), "private": self.private}
         return frame
 
     def to_polars(self) -> Any:
-        """Return the answer as a Polars data frame: a row an entry, with the error bound at 95 % where there is one.
+        """Return the answer as a Polars data frame: a row an entry, with the error bound at 95 % where there is one."""
+        return self._frame("polars")
 
-        Returns:
-            The frame.
-        """
+    def _frame(self, library: Literal["pandas", "polars"]) -> Any:
         if isinstance(self.value, GroupTable):
-            return self.shown.to_polars()
-        return import_module("polars").DataFrame(self._records())
+            return getattr(self.shown, f"to_{library}")()
+        return import_module(library).DataFrame(self._records())
 
     def _records(self) -> list[dict[str, Any]]:
         if isinstance(self.value, GroupTable):
             return list(self.shown.to_records())
-        entries = entries_of(self.shown, self.labels)
-        records = [{"label": label, "value": entry} for label, entry in entries]
         stated = {"within_95": self.error, "likely_95": None if self.error is None else self.error.likely}
-        for name, error in stated.items():
-            bounds = [] if error is None else [float(bound) for bound in np.ravel(error.at(0.95))]
-            if len(bounds) == len(records):
-                records = [{**record, name: bound} for record, bound in zip(records, bounds, strict=True)]
-        return records
+        bounds = {name: np.ravel(error.at(0.95)).tolist() for name, error in stated.items() if error is not None}
+        entries = entries_of(self.shown, self.labels)
+        fitting = {name: bound for name, bound in bounds.items() if len(bound) == len(entries)}
+        return [
+            {"label": label, "value": entry, **{name: bound[place] for name, bound in fitting.items()}}
+            for place, (label, entry) in enumerate(entries)
+        ]
 
     def plot(self, axes: Any = None) -> Any:
         """Draw the answer with matplotlib: a bar an entry, and how far off it can be.
@@ -240,11 +246,9 @@ class Release(Generic[Value]):
             The axes, to be changed or saved: `release.plot().figure.savefig("ages.svg")`.
         """
         title = f"{'' if self.private else 'NOT PRIVATE: '}{self.kind} · {self.guarantee}"
-        unit = ""
-        if self.error is not None:
-            unit = f"{self.error.basis}: off by {self._off_by(self.error)}"
-            if self.error.likely is not None:
-                unit += f"; likely by {self._off_by(self.error.likely)}"
+        unit = "" if self.error is None else f"{self.error.basis}: off by {self._off_by(self.error)}"
+        if self.error is not None and self.error.likely is not None:
+            unit += f"; likely by {self._off_by(self.error.likely)}"
         return plot(self.shown, self.labels, title=title, unit=unit, axes=axes)
 
     @property
@@ -255,12 +259,10 @@ class Release(Generic[Value]):
 
     def _how_far_off(self, error: TailBound) -> list[str]:
         said = [f"{error.basis}: off by {self._off_by(error)}, if {error.assumption}"]
-        if error.likely is not None:
-            off = self._off_by(error.likely)
-            said.append(
-                f"likely error at 95 %, of data without undeclared ties or heaps: {off}, if {error.likely.assumption}"
-            )
-        return said
+        if (likely := error.likely) is None:
+            return said
+        off = f"{self._off_by(likely)}, if {likely.assumption}"
+        return [*said, f"likely error at 95 %, of data without undeclared ties or heaps: {off}"]
 
     def _off_by(self, error: TailBound) -> str:
         of = f" of about {self.records:,.0f}" if error.unit == "ranks" and self.records is not None else ""
@@ -274,10 +276,6 @@ class Release(Generic[Value]):
             raise RangeError("expected the JSON of a release, got that of a refusal; use sidelight.outcome_from_json")
         return result
 
-    def at(self, *, entry_id: str | None, ledger_head: str | None) -> Self:
-        """Return the same release with its place in a ledger."""
-        return replace(self, circumstances=replace(self.circumstances, entry_id=entry_id, ledger_head=ledger_head))
-
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Release) and self.to_json() == other.to_json()
 
@@ -285,7 +283,7 @@ class Release(Generic[Value]):
         return hash(self.to_json())
 
     def __str__(self) -> str:
-        lines = [*_brand(self.circumstances), f"{self.kind} · {self.guarantee}"]
+        lines = [*self._brand(), f"{self.kind} · {self.guarantee}"]
         if isinstance(self.value, GroupTable):
             lines += [f"  {line}" for line in repr(self.shown).splitlines()]
         else:
@@ -300,27 +298,15 @@ class Release(Generic[Value]):
     __repr__ = __str__  # branded, and short: the exact claims of a model would fill a page
 
     def _repr_html_(self) -> str:
-        brand = "".join(f"<p><strong>{html.escape(line)}</strong></p>" for line in _brand(self.circumstances))
-        if isinstance(self.value, GroupTable):
-            chart = bars(drawn_entries(self.value, self.labels))
-            said = html.escape(f"{self.kind} · {self.guarantee}")
-            return f"{brand}<p>{said}</p>{self.shown._repr_html_()}{chart}"
-        rows = "".join(
-            f"<tr><th scope='row'>{html.escape(label)}</th><td>{html.escape(number_text(entry))}</td></tr>"
-            for label, entry in entries_of(self.shown, self.labels)
-        )
-        caption = html.escape(f"{self.kind} · {self.guarantee}")
-        off = f"<p>{html.escape(f'counted: {self.rows_counted}')}</p>" if self.rows_counted else ""
-        if self.error is not None:
-            off += "".join(f"<p>{html.escape(line)}</p>" for line in self._how_far_off(self.error))
-        return (
-            f"{brand}<table><caption>{caption}</caption>{rows}</table>{bars(entries_of(self.shown, self.labels))}{off}"
-        )
+        said = [f"counted: {self.rows_counted}"] if self.rows_counted else []
+        said += [] if self.error is None else self._how_far_off(self.error)
+        heading = f"{self.kind} · {self.guarantee}"
+        return html_text(self.value, self.shown, self.labels, brand=self._brand(), heading=heading, said=said)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Refused:
-    """Hold the paid result of a private test that said no: same price, same fields, no value.
+class Refused(_PublicOutcome):
+    """Hold the paid result of a private test that said no: same price, no value.
 
     Args:
         query: The public description of what was asked.
@@ -335,10 +321,7 @@ class Refused:
     (True, 'a few records could move the median further than the spread that was proposed')
     """
 
-    query: Mapping[str, Any]
     reason: str
-    guarantee: Claims
-    circumstances: Circumstances
 
     if not TYPE_CHECKING:  # a type checker is to find code that forgets refusals
 
@@ -349,26 +332,12 @@ class Refused:
                 f"a refusal has no value ({self.reason}); it is a paid result: look with isinstance(result, sl.Refused)"
             )
 
-    @property
-    def spending(self) -> tuple[Mapping[str, str], ...]:
-        """What was drawn for the test, in order, and at what price, as that of a `Release`."""
-        return self.circumstances.spending
-
-    @property
-    def private(self) -> bool:
-        """True when the noise came from the operating system."""
-        return self.circumstances.entropy == "os"
-
     def to_json(self) -> str:
         """Return the refusal as one JSON text."""
-        return _encode("refused", self)
-
-    def at(self, *, entry_id: str | None, ledger_head: str | None) -> Refused:
-        """Return the same refusal with its place in a ledger."""
-        return replace(self, circumstances=replace(self.circumstances, entry_id=entry_id, ledger_head=ledger_head))
+        return self._to_json("refused", reason=self.reason)
 
     def __str__(self) -> str:
-        return "\n".join([*_brand(self.circumstances), f"refused: {self.reason} · {self.guarantee}"])
+        return "\n".join([*self._brand(), f"refused: {self.reason} · {self.guarantee}"])
 
     __repr__ = __str__
 
@@ -390,7 +359,7 @@ def outcome_from_json(text: str) -> Outcome:
     >>> outcome_from_json(release.to_json()) == release
     True
     """
-    data = _stored(text)
+    data = stored_object(text)
     try:
         outcome = _outcome(data)
         outcome.to_json()  # what cannot be written or shown is no release: better said here than where it is used
@@ -400,7 +369,7 @@ def outcome_from_json(text: str) -> Outcome:
     except SidelightError:
         raise
     except Exception as error:
-        raise RangeError(f"{_WANTED}, got JSON that was changed or is not whole ({type(error).__name__})") from None
+        raise RangeError(f"{WANTED}, got JSON that was changed or is not whole ({type(error).__name__})") from None
     return outcome
 
 
@@ -429,41 +398,3 @@ def _outcome(data: Mapping[str, Any]) -> Outcome:
         circumstances=circumstances,
         details=data.get("details"),
     )
-
-
-def _stored(text: str) -> dict[str, Any]:
-    if not isinstance(text, str | bytes | bytearray):
-        raise RangeError(f"{_WANTED}, got {type(text).__name__}; of a file pass its text: Path(...).read_text()")
-    try:
-        data = json.loads(text)
-    except (ValueError, RecursionError):
-        raise RangeError(f"{_WANTED}, got a text that is not JSON; is it the whole text?") from None
-    if not isinstance(data, dict) or "format" not in data or "circumstances" not in data:
-        raise RangeError(f"{_WANTED}, got other JSON; what `sidelight run --json` wrote is for `sidelight report`")
-    if data["format"] != FORMAT:
-        raise RangeError(f"this is release format {data['format']!r}; this version reads {FORMAT!r}: upgrade sidelight")
-    return data
-
-
-def _encode(kind: str, outcome: Outcome) -> str:
-    data: dict[str, Any] = {
-        "format": FORMAT,
-        "type": kind,
-        "query": dict(outcome.query),
-        "guarantee": outcome.guarantee.to_json(),
-        "circumstances": vars(outcome.circumstances),
-    }
-    if isinstance(outcome, Release):
-        data["value"] = encode_value(outcome.value)
-        data["labels"] = list(outcome.labels)
-        data["error"] = None if outcome.error is None else outcome.error.to_json()
-        data["prediction"] = None if outcome.prediction is None else dict(outcome.prediction)
-        if outcome.details is not None:
-            data["details"] = dict(outcome.details)
-    else:
-        data["reason"] = outcome.reason
-    return json.dumps(data, allow_nan=False, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
-
-
-def _brand(circumstances: Circumstances) -> list[str]:
-    return [] if circumstances.entropy == "os" else ["NOT PRIVATE: made with seeded noise, for tests only"]

@@ -54,6 +54,23 @@ def bars(entries: Sequence[tuple[str, Any]]) -> str:
     return f"<svg xmlns='http://www.w3.org/2000/svg' role='img' {size} fill='currentColor' opacity='0.6'>{drawn}</svg>"
 
 
+def html_text(
+    value: Any, shown: Any, labels: Sequence[str], *, brand: Sequence[str], heading: str, said: Sequence[str]
+) -> str:
+    """Return a released value (`shown`: with its dates) as HTML for a notebook, with what is said of its error."""
+    branded = "".join(f"<p><strong>{html.escape(line)}</strong></p>" for line in brand)
+    if isinstance(value, GroupTable):
+        chart = bars(drawn_entries(value, labels))
+        return f"{branded}<p>{html.escape(heading)}</p>{shown._repr_html_()}{chart}"
+    entries = entries_of(shown, labels)
+    rows = "".join(
+        f"<tr><th scope='row'>{html.escape(label)}</th><td>{html.escape(number_text(entry))}</td></tr>"
+        for label, entry in entries
+    )
+    lines = "".join(f"<p>{html.escape(line)}</p>" for line in said)
+    return f"{branded}<table><caption>{html.escape(heading)}</caption>{rows}</table>{bars(entries)}{lines}"
+
+
 def as_read(value: Any, *, digits: int = 10) -> str:
     """Write a number with thousands separators and without noise in the last digits.
 
@@ -92,19 +109,19 @@ def number_text(entry: Any) -> str:
     return f"{entry:.10g}" if isinstance(entry, float) else str(entry)
 
 
-def dated(value: Any, told: Any, *, kind: str) -> Any:
+def dated(value: Any, dates: Any, *, kind: str) -> Any:
     """Return a released value, or a part of it, with dates in place of numbers that count from a start.
 
     Args:
         value: The value.
-        told: What the query says of its dates: their start and unit; None where the column has none.
+        dates: What the query says of its dates: their start and unit; None where the column has none.
         kind: The kind of the query.
     """
-    if not isinstance(told, Mapping):
+    if not isinstance(dates, Mapping):
         return value
-    if "columns" in told:  # of a statement, each number by its name
-        return _columns_dated(value, told["columns"])
-    calendar = Calendar.since(told["start"], told["unit"], where="a release")
+    if "columns" in dates:  # of a statement, each number by its name
+        return _columns_dated(value, dates["columns"])
+    calendar = Calendar.since(dates["start"], dates["unit"], where="a release")
     if isinstance(value, GroupTable):
         ends = INTERVAL if kind in _MEANS else ()
         columns = {
@@ -113,7 +130,7 @@ def dated(value: Any, told: Any, *, kind: str) -> Any:
         }
         return GroupTable(keys=value.keys_of_groups, groups=value.groups, columns=columns, notes=value.notes)
     if isinstance(value, Mapping):
-        return {key: dated(each, told, kind=kind) if key == "quantiles" else each for key, each in value.items()}
+        return {key: dated(each, dates, kind=kind) if key == "quantiles" else each for key, each in value.items()}
     if kind not in ("quantiles", "counted_quantiles", "stable_median") or not np.all(np.isreal(value)):
         return value
     found = calendar.datetimes(value)
@@ -133,8 +150,8 @@ def _columns_dated(value: Any, dates: Mapping[str, Any]) -> Any:
     if not isinstance(value, GroupTable):
         return value
     columns = {name: value[name] for name in value.columns}
-    for name, told in dates.items():
-        calendar = Calendar.since(told["start"], told["unit"], where="a release")
+    for name, counted in dates.items():
+        calendar = Calendar.since(counted["start"], counted["unit"], where="a release")
         ends = [each for each in (name, *(f"{name}_{end}" for end in INTERVAL)) if each in columns]
         columns |= {each: calendar.datetimes(columns[each]) for each in ends}
     return GroupTable(keys=value.keys_of_groups, groups=value.groups, columns=columns, notes=value.notes)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 from sidelight.errors import RangeError, SourceError
 from sidelight.release.outcomes import Outcome, outcome_from_json
@@ -12,18 +11,22 @@ from sidelight.release.outcomes import Outcome, outcome_from_json
 
 def read_outcomes(path: Path) -> list[tuple[str, Outcome]]:
     """Read the outcomes of a JSON file, each with its title: one, a list, or what `sidelight run --json` wrote."""
-    text = stored_text(path)
+    return titled_outcomes(stored_text(path), source=repr(str(path)))
+
+
+def titled_outcomes(text: str, *, source: str) -> list[tuple[str, Outcome]]:
+    """Read the outcomes of a JSON text, each with its title."""
     wanted = "expected the JSON of releases or of `sidelight run --json`"
     try:
         data = json.loads(text)
         if isinstance(data, dict) and data.get("type") == "report":
             return [(str(item["title"]), outcome_from_json(json.dumps(item["outcome"]))) for item in data["items"]]
-        found = [entry if isinstance(entry, str) else json.dumps(entry) for entry in _listed(data)]
-        outcomes = [outcome_from_json(entry) for entry in found]
+        found = data if isinstance(data, list) else [data]
+        outcomes = [outcome_from_json(entry if isinstance(entry, str) else json.dumps(entry)) for entry in found]
     except json.JSONDecodeError as error:
         raise RangeError(f"{wanted}, got a text that breaks off at line {error.lineno}: {error.msg}") from None
     except RecursionError:
-        raise SourceError(f"{str(path)!r} is nested too deeply for releases; name a JSON file of releases") from None
+        raise SourceError(f"{source} is nested too deeply for releases; name a JSON file of releases") from None
     except (KeyError, TypeError, AttributeError) as error:
         raise RangeError(f"{wanted}, got something else (at {error})") from None
     return [(str(each.query.get("column") or each.query["kind"]), each) for each in outcomes]
@@ -36,7 +39,3 @@ def stored_text(path: Path) -> str:
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
         raise SourceError(f"{str(path)!r} cannot be read: {reason}; name a JSON file of releases") from None
-
-
-def _listed(data: Any) -> list[Any]:
-    return data if isinstance(data, list) else [data]

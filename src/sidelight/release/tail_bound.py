@@ -53,6 +53,25 @@ class TailBound:
         if self.likely is not None and not (self.assumes_nothing and len(self.likely.fixed) == len(self.fixed)):
             raise RangeError("a likely error comes with a bound of the same entries that assumes nothing")
 
+    def assuming(self, wanted: str | None, *, kind: str) -> TailBound:
+        """Return the bound of a release under an assumption: "nothing", "spread", or None for this one."""
+        if wanted not in (None, "nothing", "spread"):
+            raise RangeError(
+                f'assuming is "nothing", "spread", or left out for what release.error states, got {wanted!r}'
+            )
+        if wanted == "nothing" and not self.assumes_nothing:
+            raise RangeError(
+                f"the bound of this {kind} release holds if {self.assumption}; it carries none that assumes "
+                "nothing about the data"
+            )
+        found = self.of_spread_data if wanted == "spread" else self
+        if found is None:
+            raise RangeError(
+                f"this {kind} release carries no likely error: its bound needs none, or what was released shows "
+                "ties that nobody declared; leave assuming out"
+            )
+        return found
+
     @property
     def assumes_nothing(self) -> bool:
         """Whether it holds wherever the records lie; its text may say how many of them may be equal."""

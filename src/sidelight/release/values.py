@@ -1,16 +1,20 @@
-"""Released values as JSON and back, without losing a bit."""
+"""Released values as JSON and back, without losing a bit; and the JSON object that a stored outcome is."""
 
 from __future__ import annotations
 
 import base64
+import json
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
+from sidelight.errors import RangeError
 from sidelight.group_table import GroupTable
 from sidelight.released_distribution import ReleasedDistribution
 
+FORMAT = "1"
+WANTED = "expected the JSON of releases, as release.to_json() writes it"
 #: Arrays with more entries are written as bytes.
 _LONG = 4096
 
@@ -60,3 +64,18 @@ def decode_value(value: Any) -> Any:
     if isinstance(value, list):
         return [decode_value(entry) for entry in value]
     return value
+
+
+def stored_object(text: str) -> dict[str, Any]:
+    """Parse the JSON object of an outcome, or say why it is none that this version reads."""
+    if not isinstance(text, str | bytes | bytearray):
+        raise RangeError(f"{WANTED}, got {type(text).__name__}; of a file pass its text: Path(...).read_text()")
+    try:
+        data = json.loads(text)
+    except (ValueError, RecursionError):
+        raise RangeError(f"{WANTED}, got a text that is not JSON; is it the whole text?") from None
+    if not isinstance(data, dict) or "format" not in data or "circumstances" not in data:
+        raise RangeError(f"{WANTED}, got other JSON; what `sidelight run --json` wrote is for `sidelight report`")
+    if data["format"] != FORMAT:
+        raise RangeError(f"this is release format {data['format']!r}; this version reads {FORMAT!r}: upgrade sidelight")
+    return data

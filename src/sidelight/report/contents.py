@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from sidelight.errors import RangeError
-from sidelight.release import Outcome, outcome_from_json
+from sidelight.release import Outcome, outcome_from_json, titled_outcomes
 
 FORMAT = "1"
 
@@ -106,21 +107,15 @@ class Report:
 
 def report_from_json(text: str, *, title: str, day: str) -> Report:
     """Read what `Report.to_json` wrote, or one release, or a list of releases; title and day are for the latter two."""
-    try:
+    data = None
+    with suppress(json.JSONDecodeError):  # `titled_outcomes` says where the text breaks off
         data = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise RangeError(f"expected JSON, got a text that breaks off at line {error.lineno}: {error.msg}") from None
-    try:
-        if isinstance(data, dict) and data.get("type") == "report":
+    if isinstance(data, dict) and data.get("type") == "report":
+        try:
             return _report(data)
-        outcomes = [_outcome(entry) for entry in (data if isinstance(data, list) else [data])]
-    except (KeyError, TypeError, AttributeError) as error:
-        raise RangeError(
-            f"expected the JSON of releases or of `sidelight run --json`, got something else (at {error})"
-        ) from None
-    items = [
-        Item(title=str(outcome.query.get("column") or outcome.query["kind"]), outcome=outcome) for outcome in outcomes
-    ]
+        except (KeyError, TypeError, AttributeError) as error:
+            raise RangeError(f"expected the JSON of releases, got a report that was changed (at {error})") from None
+    items = [Item(title=name, outcome=outcome) for name, outcome in titled_outcomes(text, source="the text")]
     return Report(title=title, day=day, items=tuple(items))
 
 

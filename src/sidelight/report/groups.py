@@ -38,7 +38,7 @@ _SAID = {"of": "counted"}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Line:
+class GroupRow:
     """One group: its labels, its bar, and the numbers under the table's titles."""
 
     labels: tuple[str, ...]
@@ -58,7 +58,7 @@ def groups_card(release: Release) -> Mapping[str, Any]:
     halves = {name: _half(table, name) for name in statistics}
     bars = _bars(table, first) if len(titles) <= _MOST_BESIDE_BARS else None
     lines = [
-        Line(
+        GroupRow(
             labels=group,
             bar=None if bars is None else bars[place],
             numbers=(

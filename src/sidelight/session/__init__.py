@@ -1,4 +1,4 @@
-"""The door through which data becomes a paid-for release."""
+"""The release pipeline: from a query and a budget to a paid-for release."""
 
 from sidelight.session.query import Answer, ArrayQuery, Prepared, Query, Refusal
 from sidelight.session.session import Session, release_once, request_key

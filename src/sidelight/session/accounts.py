@@ -26,31 +26,26 @@ from sidelight.accounting import (
 )
 from sidelight.errors import BudgetError, LedgerError
 from sidelight.guarantees import Amount, Claims
-from sidelight.ledger import Stored
+from sidelight.ledger import Reservation, Stored
 
 
-class Reservation(Protocol):
-    """A charge that has been written and has no outcome yet. Exactly one of the three ends it."""
+@dataclass(frozen=True)
+class UnrecordedReservation:
+    """A charge that only this process knows of: there is nothing to record."""
 
-    @property
-    def entry_id(self) -> str | None:
-        """The entry in the ledger, if there is one."""
-        ...
+    entry_id: str | None = None
 
-    def release(self, text: str) -> str | None:
-        """Record the released text; return the ledger's new head."""
-        ...
+    def release(self, text: str) -> None:
+        del text
 
-    def refuse(self, text: str) -> str | None:
-        """Record a paid refusal; return the ledger's new head."""
-        ...
+    def refuse(self, text: str) -> None:
+        del text
 
-    def fail(self) -> str | None:
-        """Record that nothing came out. The charge stands."""
-        ...
+    def fail(self) -> None:
+        """Do nothing: the charge stands."""
 
 
-class Account(Protocol):
+class ChargeAccount(Protocol):
     """Decides whether a request fits, and writes the charge before any data is opened."""
 
     def reserve(
@@ -63,30 +58,8 @@ class Account(Protocol):
         once: bool = False,
         at_utc: str | None = None,
         delta: Amount | None = None,
-    ) -> Reservation | Stored:
-        """Charge, or raise `BudgetError` and change nothing, or give back what the same key bought before."""
-        ...
-
-
-@dataclass(frozen=True)
-class UnrecordedReservation:
-    """A charge that only this process knows of."""
-
-    entry_id: str | None = None
-
-    def release(self, text: str) -> str | None:
-        """Nothing to record."""
-        del text
-        return None
-
-    def refuse(self, text: str) -> str | None:
-        """Nothing to record."""
-        del text
-        return None
-
-    def fail(self) -> str | None:
-        """The charge stands."""
-        return None
+    ) -> Reservation | UnrecordedReservation | Stored:
+        """Charge, or raise `BudgetError` and change nothing, or return what the same key bought before."""
 
 
 class InProcessAccount:
@@ -100,18 +73,9 @@ class InProcessAccount:
         self._process = os.getpid()
 
     def reserve(
-        self,
-        claims: Claims,
-        *,
-        request: Mapping[str, Any],
-        key: str | None = None,
-        resume: bool = False,
-        once: bool = False,
-        at_utc: str | None = None,
-        delta: Amount | None = None,
-    ) -> Reservation | Stored:
+        self, claims: Claims, *, key: str | None = None, delta: Amount | None = None, **_unused: object
+    ) -> UnrecordedReservation:
         """Charge, or raise `BudgetError` and change nothing."""
-        del request, resume, once, at_utc
         if key is not None:
             raise LedgerError("a key names an entry of a ledger, and this session has none; pass ledger=... to Session")
         if os.getpid() != self._process:
@@ -155,19 +119,9 @@ class OneOffAccount:
     def __init__(self) -> None:
         self._used = False
 
-    def reserve(
-        self,
-        claims: Claims,
-        *,
-        request: Mapping[str, Any],
-        key: str | None = None,
-        resume: bool = False,
-        once: bool = False,
-        at_utc: str | None = None,
-        delta: Amount | None = None,
-    ) -> Reservation | Stored:
+    def reserve(self, claims: Claims, **_unused: object) -> UnrecordedReservation:
         """Grant the first request."""
-        del claims, request, key, resume, at_utc, delta
+        del claims
         if self._used:
             raise LedgerError("a one-off account grants a single release; open a Session for more")
         self._used = True

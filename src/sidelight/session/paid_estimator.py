@@ -16,7 +16,7 @@ from sidelight.session.session import Session
 # What drives a fit: pipelines that prepared its rows, searches that repeat it. For warnings, never for a guarantee.
 #
 # A pipeline of scikit-learn hands an estimator plain rows: nothing in them says that a scaler before it has looked
-# at all of them, and that voids the guarantee in silence. So `fit` looks at who calls it. Only callers are looked
+# at all of them, and that voids the guarantee unnoticed. So `fit` looks at who calls it. Only callers are looked
 # at, never a row, so that what is said depends on the program alone. What cannot be seen (rows prepared before
 # `fit` was called, a pipeline in another process than the fit) stays the user's word, as the limitations page says.
 
@@ -94,10 +94,10 @@ def warn_of_callers(estimator: Any, *, paid: bool) -> None:
         )
     if drivers.search is not None and not drivers.tuned:
         cost = (
-            "The session adds these fits up, but nobody pays for the scores of held-out rows, if these are private."
+            "The session charges each of these fits, but the scores of held-out private rows are not paid for."
             if paid
             else "Each fit costs an epsilon of its own, and so does every score of private rows that were held out; "
-            "nobody adds them up without session=..., and scores not even then."
+            "without session=... no budget counts them, and scores are not counted even then."
         )
         warn_at_users_line(
             f"{drivers.search} fits {name} several times. {cost} Search with sl.Selection or sidelight.tuning.tune, "

@@ -1,4 +1,4 @@
-"""The one door: charge, then open the data, then release.
+"""The release pipeline: charge, then open the data, then release.
 
 A `Release` or `Refused` is built here and nowhere else. The order is the guarantee: the charge is committed before the
 data is opened, a value leaves only after its outcome is recorded, and nothing is ever given back.
@@ -7,22 +7,69 @@ data is opened, a value leaves only after its outcome is recorded, and nothing i
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
+from dataclasses import fields, is_dataclass
+from os import PathLike
+from types import MappingProxyType
+from typing import Any
 
 from sidelight.accounting import batch
 from sidelight.errors import NoiseError, RangeError, ReleaseFailedError, SourceError, StrictError
 from sidelight.guarantees import Amount
-from sidelight.ledger import Stored
+from sidelight.ledger import Reservation, Stored
 from sidelight.mechanisms.meter import Meter
 from sidelight.noise import Entropy, Source
+from sidelight.predictions import Origin
+from sidelight.predictions.public_data import PublicData
 from sidelight.records import Table
 from sidelight.release import Circumstances, Outcome, Refused, Release, outcome_from_json
-from sidelight.session.accounts import Account, Reservation
-from sidelight.session.public_files import refuse_own_file
+from sidelight.session.accounts import ChargeAccount, UnrecordedReservation
 from sidelight.session.query import Answer, Prepared, Query, Refusal, check_source, declared_delta, prepare_query
-from sidelight.session.silence import silence
+from sidelight.session.suppressed_output import suppress_output
 from sidelight.version import VERSION
+
+#: How deep public rows are looked for: a plan in a model in a query in a selection.
+_DEPTH = 6
+
+
+def refuse_own_file(query: Any, table: Table) -> None:
+    """Refuse public rows, anywhere in a query, that come from a file of the table. Reads neither of them."""
+    for origin in _origins(query, _DEPTH):
+        if any(table.is_file(file) for file in origin.files):
+            raise RangeError(
+                f"the public rows ({origin.description}) are read from the file of the private table: what is learned "
+                "from them would be published without protection. Give a file that anyone may see. Nothing was charged"
+            )
+
+
+def _origins(part: Any, depth: int) -> Iterator[Origin]:
+    kind = type(part)  # what an object says of its own class may be a cell's
+    if issubclass(kind, Origin):
+        yield part
+    elif issubclass(kind, PublicData):
+        yield part.origin
+    elif _ours(kind) and isinstance(given := getattr(part, "prediction", None), (str, PathLike)):
+        yield PublicData(given, "public rows").origin
+    elif depth and not issubclass(kind, (str, bytes, Table)):
+        for each in _inside(part, kind):
+            yield from _origins(each, depth - 1)
+
+
+def _inside(part: Any, kind: type) -> Iterator[Any]:
+    """Yield what an object of this library, or of a class made from one of it, a mapping or a short list is made of."""
+    if issubclass(kind, (dict, MappingProxyType)):
+        yield from part.values()
+    elif issubclass(kind, (list, tuple)):
+        yield from part[:1000]
+    elif _ours(kind):
+        named = (each.name for each in fields(kind)) if is_dataclass(kind) else iter(getattr(part, "__dict__", {}))
+        yield from (getattr(part, name) for name in named if hasattr(part, name))
+
+
+def _ours(kind: type) -> bool:
+    return any(base.__module__.startswith("sidelight.") for base in kind.__mro__)
+
 
 #: What may leave after the data was opened: a source that vanished or an engine that failed, an objective without a
 #: certificate, noise that cannot be drawn here, numerics that were not declared. Their texts hold nothing of a record.
@@ -32,7 +79,7 @@ _FIXED_TEXTS = (ReleaseFailedError, SourceError, NoiseError, StrictError)
 def release_through(
     query: Query,
     table: Table,
-    account: Account,
+    account: ChargeAccount,
     *,
     entropy: Entropy,
     key: str | None = None,
@@ -59,7 +106,7 @@ def release_through(
 def release_batch_through(
     queries: Sequence[Query],
     table: Table,
-    account: Account,
+    account: ChargeAccount,
     *,
     delta: Amount,
     entropy: Entropy,
@@ -120,7 +167,7 @@ def _prepare(query: Query, table: Table, *, strict: bool, entropy: Entropy) -> P
 
 
 def _run(
-    prepared: Sequence[Prepared], table: Table, reservation: Reservation, *, entropy: Entropy
+    prepared: Sequence[Prepared], table: Table, reservation: Reservation | UnrecordedReservation, *, entropy: Entropy
 ) -> list[tuple[Outcome, str]]:
     """Open the data under a reservation; one noise source a query. Return outcomes with the text that is recorded.
 
@@ -131,7 +178,7 @@ def _run(
     """
     failure: BaseException
     try:
-        with silence() if entropy.branding == "os" else nullcontext():
+        with suppress_output() if entropy.branding == "os" else nullcontext():
             return [_run_one(each, table, entropy=entropy) for each in prepared]
     except _FIXED_TEXTS as error:
         failure = error

@@ -14,13 +14,15 @@ from sidelight.mechanisms.meter import Meter
 from sidelight.noise import Source
 from sidelight.records import Date, Number, Schema, Table
 from sidelight.release import Release, TailBound, Value
-from sidelight.session.silence import silence
+from sidelight.session.suppressed_output import suppress_output
 
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
-    """What a prepared query hands to the door: a value; names of its entries and a bound on its error if `run` found
-    them, otherwise those of the prepared query hold; and what was released on the way, as JSON of strings."""
+    """The value that a prepared query returns, and what was released on the way, as JSON of strings.
+
+    Labels and error are those of the prepared query unless `run` found others.
+    """
 
     value: Any
     labels: tuple[str, ...] = ()
@@ -30,7 +32,7 @@ class Answer:
 
 @dataclass(frozen=True, kw_only=True)
 class Refusal:
-    """What a prepared query hands to the door when its private test said no. `reason` is a public text."""
+    """What a prepared query returns when its private test said no. `reason` is a public text."""
 
     reason: str
 
@@ -90,8 +92,8 @@ class Prepared(ABC):
     def check_source(self, source: PublicSource) -> None:  # noqa: B027 - most can read every source
         """Raise a `SourceError` if this query cannot read such a source; a function of public facts alone.
 
-        `prepare` sees the schema, which says nothing about files. The door asks before the charge: otherwise the query
-        would fail afterwards, and be paid for.
+        `prepare` sees the schema, which says nothing about files. The pipeline asks before the charge: otherwise the
+        query would fail afterwards, and be paid for.
         """
 
     def check_rows(self, table: Table) -> None:  # noqa: B027 - most bring none
@@ -101,7 +103,7 @@ class Prepared(ABC):
         """
 
     def error_of(self, rows: float, *, confidence: float) -> tuple[float, str] | None:
-        """Return how far off the value is with so many rows, and what that rests on; None if no theorem says it.
+        """Return how far off the value is for a number of rows, and what that rests on; None if no theorem says it.
 
         Args:
             rows: Of the whole table, a public guess.
@@ -112,12 +114,12 @@ class Prepared(ABC):
 
     @property
     def adds_up(self) -> bool:
-        """Whether all that it asks of rows is added up where they are: then it runs where no row may leave (Spark)."""
+        """Whether its statistics are additive over rows: then it runs on remote rows (Spark)."""
         return False
 
     @property
     def instead(self) -> str:
-        """What to ask for instead where rows are only added up, in words; "" if there is nothing."""
+        """What to ask for instead on remote rows, in words; "" if there is nothing."""
         return ""
 
     @abstractmethod
@@ -141,7 +143,7 @@ def check_source(prepared: Prepared, table: Table) -> None:
         )
     if not prepared.reads_external_rows:
         table.check_records()
-    with silence():  # it reads cells, and a warning would tell of one
+    with suppress_output():  # it reads cells, and a warning would tell of one
         prepared.check_rows(table)
 
 
@@ -173,7 +175,6 @@ def declared_delta(query: Query) -> Amount | None:
 
 
 PreparedKind = TypeVar("PreparedKind", covariant=True)
-AnyPrepared = TypeVar("AnyPrepared")
 
 
 class _Prepares(Protocol[PreparedKind]):

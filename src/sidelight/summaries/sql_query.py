@@ -13,7 +13,8 @@ from sidelight.aggregates.groups import ROWS_COUNTED
 from sidelight.errors import RangeError, SchemaError, nearest
 from sidelight.group_table import POOLED, GroupTable
 from sidelight.guarantees import Amount, exact
-from sidelight.mechanisms.budget import Budget, root_below, together
+from sidelight.guarantees.intervals import root_below
+from sidelight.mechanisms.budget import Budget, together
 from sidelight.noise import Source
 from sidelight.quantiles.prepared import PreparedQuantiles, level_name
 from sidelight.records import Label, Number, Schema, Table

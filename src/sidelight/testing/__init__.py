@@ -5,12 +5,10 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from sidelight.testing.doors import SeededSession, seeded_release
-from sidelight.testing.seeded import SeededEntropy
+from sidelight.testing.seeded import SeededEntropy, SeededSession, seeded_release
 
 if TYPE_CHECKING:
-    from sidelight.testing.conformance import engine_conformance
-    from sidelight.testing.engine_tables import EngineTable
+    from sidelight.testing.conformance import EngineTable, engine_conformance
     from sidelight.testing.sequences import SeededSequence
 
 __all__ = ["EngineTable", "SeededEntropy", "SeededSequence", "SeededSession", "engine_conformance", "seeded_release"]
@@ -19,7 +17,7 @@ __all__ = ["EngineTable", "SeededEntropy", "SeededSequence", "SeededSession", "e
 #: What seeded noise alone does without, by the module that has it.
 _LOADED_WHEN_ASKED_FOR = {
     "engine_conformance": "sidelight.testing.conformance",
-    "EngineTable": "sidelight.testing.engine_tables",
+    "EngineTable": "sidelight.testing.conformance",
     "SeededSequence": "sidelight.testing.sequences",
 }
 

@@ -8,10 +8,32 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from typing import Self
+from typing import Any, Self
 
-from sidelight.errors import RangeError
+from sidelight.errors import LedgerError, RangeError
+from sidelight.ledger import Ledger
 from sidelight.noise.source import SEEDED_BRANDING
+from sidelight.release import Outcome
+from sidelight.session import ArrayQuery, Session
+from sidelight.session.session import release_once
+
+
+def seeded_release(query: ArrayQuery, data: Any, *, seed: int | str | bytes) -> Outcome:
+    """Release once with seeded noise. The result prints NOT PRIVATE and `private` is False."""
+    return release_once(query, data, entropy=SeededEntropy(seed))
+
+
+class SeededSession(Session):
+    """A session with seeded noise, on no ledger or on one that was opened with `testing=True`."""
+
+    def __init__(self, table: Any, *, seed: int | str | bytes, **rest: Any) -> None:
+        super().__init__(table, **rest)
+        self._entropy = SeededEntropy(seed)
+
+    def _check(self, ledger: Ledger) -> None:
+        if not ledger.testing:
+            raise LedgerError("seeded noise is not private: pass open_ledger(url, testing=True), a ledger for tests")
+
 
 #: A change of the stream, or of the order in which a sampler consumes it, changes the version in this prefix.
 _PREFIX = b"sidelight/seeded/1\0"

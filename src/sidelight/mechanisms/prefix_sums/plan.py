@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sidelight.errors import NoiseError, RangeError
 from sidelight.guarantees import GDP, Amount, Claims, Neighbours, Row, Unit, native_claims, positive
-from sidelight.guarantees.intervals import Interval, round_up
+from sidelight.guarantees.intervals import Interval, root_above, round_up
 from sidelight.mechanisms.prefix_sums.square_root import INT64_LIMIT, SquareRoot
 from sidelight.mechanisms.price import DrawPrice
 from sidelight.noise import Source, rounded_gaussian, scale_up
@@ -326,5 +326,4 @@ def _noise(plan: PrefixSums, source: Source) -> NDArray[Any]:
 def _root_above(x: Fraction) -> Fraction:
     """Return a rational at or above the root, relatively at most 2^-200 above it."""
     shift = max(0, _ROOT_BITS - (x.numerator.bit_length() - x.denominator.bit_length()) // 2)
-    root = isqrt((x * (1 << 2 * shift)).__ceil__())
-    return Fraction(root + 1, 1 << shift)
+    return root_above(x, bits=shift)

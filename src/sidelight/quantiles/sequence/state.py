@@ -19,7 +19,7 @@ from typing import Any, Final
 import numpy as np
 
 from sidelight.errors import LedgerError, SidelightError
-from sidelight.ledger import Entry, Scope
+from sidelight.ledger import LedgerEntry, Scope
 from sidelight.quantiles.sequence.plan import Learned, SequencePlan, is_finite
 from sidelight.quantiles.sequence.recursive_regression import Floats
 from sidelight.release import Release, outcome_from_json
@@ -161,7 +161,7 @@ def describe_day(plan: SequencePlan, day: datetime.date, features: Floats) -> di
     }
 
 
-def released_day(entry: Entry, plan: SequencePlan) -> ReleasedDay | None:
+def released_day(entry: LedgerEntry, plan: SequencePlan) -> ReleasedDay | None:
     """Read a day of this plan out of an entry; None for entries of anything else."""
     about = entry.request.get("sequence")
     if entry.state != "released" or entry.text is None or not isinstance(about, dict):

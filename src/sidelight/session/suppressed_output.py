@@ -1,18 +1,16 @@
-"""While private data is open, nothing is said: no warning, no log line, no floating-point signal of this release.
+"""Suppress warnings, log lines and floating-point signals of a release while private data is open.
 
-A warning or a log line about a cell tells that the cell is there, and `python -W error` or
-`np.seterr(all="raise")` would turn it into a failure. Switching warnings and logs off for the process would also
-silence other threads, and two releases that end in another order than they began would leave the switch where it
-was not (`warnings.catch_warnings` is not safe with threads). So a filter is put before all others, and asks for
-each message whose it is: it matches in a thread that has data open, and in threads that Python did not start,
-which are those of engines, while anyone has.
+A warning or a log line about a cell reveals that the cell is there, and `python -W error` or `np.seterr(all="raise")`
+would turn it into a failure. Switching warnings and logs off for the whole process would also suppress those of other
+threads, and `warnings.catch_warnings` is not safe with threads. So a filter is put before all others that checks which
+thread emitted each message: it matches in a thread that has data open, and in threads that Python did not start (those
+of engines) while any thread has.
 
-Nothing is counted, and nobody waits for a lock: an interrupt between two counts would leave them too high, and the
-user silenced for ever, or too low, and a cell told; a lock may stay taken (Python's `with` does not always give it back
-then, see issues 130279 and 148874 of CPython), and is taken for ever in a child that was forked meanwhile. Each block
-has an object and a filter of its own, there from before the data is opened, that no other block takes away. The object
-is kept alive by the block alone. It is over when the block says so, or when nobody has it any more: at the latest with
-the traceback of an interrupt that came before the block could say so.
+There is no counter and no lock: an interrupt between two counts would leave output suppressed for ever, or a message
+about a cell shown; a lock may stay taken (Python's `with` does not always release it then, see issues 130279 and 148874
+of CPython), and is taken for ever in a child that was forked meanwhile. Each block has its own object and filter, made
+before the data is opened, that no other block removes. Only the block keeps the object alive, so it ends when the block
+does, or at the latest when the traceback of an interrupt is freed.
 """
 
 from __future__ import annotations
@@ -41,7 +39,7 @@ def _this_thread() -> object:
 
 
 class _Block:
-    """One block that is silent, made by the thread that runs it."""
+    """One block with suppressed output, made by the thread that runs it."""
 
     def __init__(self) -> None:
         self.thread = _this_thread()
@@ -62,23 +60,22 @@ def _open_blocks() -> list[_Block]:
     return [block for each in _BLOCKS.copy() if (block := each()) is not None and not block.over]
 
 
-def _is_silent() -> bool:
-    """Return whether what happens in this thread belongs to a release."""
+def _is_suppressed() -> bool:
+    """Return whether this thread works for a release."""
     blocks, here = _open_blocks(), _this_thread()
     if not blocks or any(block.thread is here for block in blocks):
         return bool(blocks)
-    if threading.current_thread().name.startswith(WORKERS):  # our own, which add rows up for whoever has data open
+    if threading.current_thread().name.startswith(WORKERS):  # our own, which work for any thread that has data open
         return True
-    # A thread that Python did not start is not known, or known by a stand-in since it first asked who it is.
+    # A thread that Python did not start is unknown, or known by a stand-in.
     started = {each.ident for each in threading.enumerate() if not isinstance(each, _STAND_IN)}
     return threading.get_ident() not in started
 
 
-class _Silent:
-    """What stands for a pattern of messages in a block's filter of warnings.
+class _SuppressedMessages:
+    """The message pattern of a block's warning filter.
 
-    Libraries that copy filters into their workers (scikit-learn does) read the text of a pattern: of this one, a text
-    that matches nothing.
+    Libraries that copy filters into their workers (scikit-learn does) read `pattern`, which matches nothing.
     """
 
     pattern = r"(?!)"
@@ -89,30 +86,30 @@ class _Silent:
     def match(self, text: str) -> bool:
         """Match every warning of an open release."""
         del text
-        return _is_silent()
+        return _is_suppressed()
 
 
-class _SilentLog:
-    """A filter of log records, which stays where it was put."""
+class _LogFilter:
+    """A filter of log records; it stays on its handler."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Let a log record pass unless it is of an open release."""
         del record
-        return not _is_silent()
+        return not _is_suppressed()
 
 
-_LOG = _SilentLog()
+_LOG = _LogFilter()
 _IN_CONTEXTS: Final = bool(getattr(sys.flags, "context_aware_warnings", False))
 _NOTHING: Final = nullcontext()
 
 
 @contextmanager
-def silence() -> Iterator[None]:
-    """Silence what the block does: no warning, no log line, no floating-point signal."""
+def suppress_output() -> Iterator[None]:
+    """Suppress warnings, log lines and floating-point signals of the block."""
     block, errors = _Block(), np.geterr()
     try:
         _begin(block)
-        with _context_silence() if _IN_CONTEXTS else _NOTHING:
+        with _context_suppression() if _IN_CONTEXTS else _NOTHING:
             yield
     finally:
         block.over = True
@@ -124,11 +121,11 @@ def silence() -> Iterator[None]:
 
 
 def _begin(block: _Block) -> None:
-    """Make a block known, and then silent."""
+    """List a block, then suppress its output."""
     known = weakref.ref(block)
     _BLOCKS.add(known)
     filters: Any = warnings.filters
-    filters.insert(0, ("ignore", _Silent(known), Warning, None, 0))
+    filters.insert(0, ("ignore", _SuppressedMessages(known), Warning, None, 0))
     for handler in _handlers():
         if _LOG not in handler.filters:
             handler.addFilter(_LOG)
@@ -136,16 +133,16 @@ def _begin(block: _Block) -> None:
 
 
 def _end(block: _Block, errors: Any) -> None:
-    """Leave everything as it was; a second time this does nothing more."""
+    """Restore everything; may be called twice."""
     if block.thread is _this_thread():  # one that was interrupted may be collected by another
         np.seterr(**errors)
     _tidy()
 
 
 def _tidy() -> None:
-    """Forget blocks that are over, and take their filters away; one in somebody's copy matches nothing.
+    """Remove blocks that are over, and their filters; a copy of such a filter matches nothing.
 
-    The first stays while anybody has data open: the user may have put his own before that block's.
+    The first filter stays while any thread has data open: the user may have put another one before it.
     """
     for known in _BLOCKS.copy():
         if not _is_open(known):
@@ -160,11 +157,11 @@ def _tidy() -> None:
 def _ours() -> list[Any]:
     """Return our entries among the filters of warnings."""
     filters: Any = warnings.filters
-    return [entry for entry in filters.copy() if type(entry[1]) is _Silent]
+    return [entry for entry in filters.copy() if type(entry[1]) is _SuppressedMessages]
 
 
 @contextmanager
-def _context_silence() -> Iterator[None]:
+def _context_suppression() -> Iterator[None]:
     """Use filters of this context alone where Python has them (3.14): then the list above is not asked."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -172,7 +169,7 @@ def _context_silence() -> Iterator[None]:
 
 
 def _handlers() -> Iterator[logging.Handler]:
-    """Return every place that log records go to."""
+    """Return every handler of log records."""
     if logging.lastResort is not None:
         yield logging.lastResort
     yield from logging.root.handlers

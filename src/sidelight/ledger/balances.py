@@ -1,7 +1,7 @@
-"""What a scope has charged: its running totals, what it can still grant, and its entries one by one.
+"""What a scope has charged: its balances, what it can still grant, and its entries one by one.
 
 A partitioned scope keeps its own charges and those of each part in its own units. Its total is its own charges plus the
-dearest part, for each quantity by itself; a route that any part closed is closed (accounting proof page, section 5).
+largest part, for each quantity by itself; a route that any part closed is closed (accounting proof page, section 5).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from sidelight.accounting import Charge, Remaining, Route, Rule, Totals, find_remaining
 from sidelight.errors import LedgerError
 from sidelight.guarantees import Amount, ApproxDP, Claims, Neighbours
-from sidelight.ledger.chain import Event, Json
+from sidelight.ledger.chain import Json, LedgerEvent
 from sidelight.ledger.definition import ScopeDefinition, Share, share_from_json
 from sidelight.ledger.journal import each_event, event_at
 
@@ -27,15 +27,15 @@ OUTCOMES: Final[dict[str, State]] = {"release": "released", "refuse": "refused",
 
 
 @dataclass(frozen=True)
-class Books:
+class Balances:
     """Totals that only grow. `shut` is set when the owner closes the scope for good."""
 
     own: Totals = field(default_factory=Totals.zero)
     parts: Mapping[str, Totals] = field(default_factory=dict)
     shut: bool = False
 
-    def plus(self, shares: Iterable[Share]) -> Books:
-        """Return the books with these shares of one scope added."""
+    def plus(self, shares: Iterable[Share]) -> Balances:
+        """Return the balances with these shares of one scope added."""
         own, parts = self.own, dict(self.parts)
         for share in shares:
             if share.part is None:
@@ -45,11 +45,11 @@ class Books:
         return replace(self, own=own, parts=parts)
 
     def totals(self) -> Totals:
-        """Return what the rule judges: own charges plus the dearest part."""
+        """Return what the rule judges: own charges plus the largest part."""
         return self.own.plus_totals(Totals.largest(self.parts.values()))
 
     def totals_for(self, part: str, rule: Rule) -> Totals:
-        """Return the totals that stand in the way of one part: own charges plus that part's.
+        """Return the totals that limit one part: own charges plus that part's.
 
         A route that the other parts have exhausted is closed to this one: it may not use it to be granted.
         """
@@ -79,16 +79,16 @@ class Books:
             return False
         if not rule.sum_first:
             return rule.holds(self.plus(shares).totals())
-        books = self
+        balances = self
         for share in shares:
-            after = books.plus([share])
-            if not rule.allows(books.totals(), after.totals()):
+            after = balances.plus([share])
+            if not rule.allows(balances.totals(), after.totals()):
                 return False
-            books = after
+            balances = after
         return True
 
-    def closed(self) -> Books:
-        """Return the books of a scope that grants nothing more."""
+    def closed(self) -> Balances:
+        """Return the balances of a scope that grants nothing more."""
         return replace(self, shut=True)
 
     def to_json(self) -> dict[str, Any]:
@@ -101,13 +101,13 @@ class Books:
         return result
 
 
-def books_from_json(data: Any) -> Books:
+def balances_from_json(data: Any) -> Balances:
     """Read what `to_json` wrote."""
     try:
         rest = dict(data)
         parts = {entry["scope_id"]: Totals.from_json(entry["totals"]) for entry in rest.pop("parts", [])}
         shut = rest.pop("shut", None) == "1"
-        return Books(own=Totals.from_json(rest), parts=parts, shut=shut)
+        return Balances(own=Totals.from_json(rest), parts=parts, shut=shut)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise LedgerError(f"the totals of a scope cannot be read ({error}); run `sidelight ledger verify`") from error
 
@@ -121,11 +121,11 @@ def by_scope(shares: Iterable[Share]) -> dict[str, list[Share]]:
 
 
 def chosen_shares(
-    shares: Sequence[Share], books: Mapping[str, Books], definitions: Mapping[str, ScopeDefinition]
+    shares: Sequence[Share], balances: Mapping[str, Balances], definitions: Mapping[str, ScopeDefinition]
 ) -> tuple[Share, ...]:
-    """Return the shares as each scope counts them after what stands on its books."""
+    """Return the shares as each scope counts them after its present balances."""
     found = []
-    running = dict(books)
+    running = dict(balances)
     for share in shares:
         rule = definitions[share.scope_id].rule_for([share])
         charge = rule.choose(running[share.scope_id].totals(), share.options) if rule.sum_first else share.charge
@@ -134,20 +134,20 @@ def chosen_shares(
     return tuple(found)
 
 
-def remaining_along(chain: Sequence[tuple[ScopeDefinition, Books]], *, delta: Amount | None) -> Remaining:
+def remaining_along(chain: Sequence[tuple[ScopeDefinition, Balances]], *, delta: Amount | None) -> Remaining:
     """Return, for each kind of query, the largest parameter that the first scope and all its ancestors would grant.
 
     `chain` begins with the scope that is asked and goes up to the top.
     """
-    if any(books.shut for _, books in chain):
+    if any(balances.shut for _, balances in chain):
         return _NOTHING
     asked = chain[0][0]
     result: Remaining | None = None
-    for (definition, books), below in zip(chain, [None, *(lower for lower, _ in chain)], strict=False):
+    for (definition, balances), below in zip(chain, [None, *(lower for lower, _ in chain)], strict=False):
         if below is not None and definition.partitioned_by is not None:
-            totals = books.totals_for(below.scope_id, definition.rule)
+            totals = balances.totals_for(below.scope_id, definition.rule)
         else:
-            totals = books.totals()
+            totals = balances.totals()
         left = find_remaining(definition.rule if below is None else definition.rule.for_children(), totals, delta=delta)
         if asked.neighbours is Neighbours.ADD_REMOVE and definition.neighbours is Neighbours.REPLACE:
             left = _two_steps(left)
@@ -156,7 +156,7 @@ def remaining_along(chain: Sequence[tuple[ScopeDefinition, Books]], *, delta: Am
 
 
 @dataclass(frozen=True, kw_only=True)
-class Entry:
+class LedgerEntry:
     """One charge as the ledger knows it. `text` is the released value or refusal; `head` the hash of its outcome."""
 
     entry_id: str
@@ -172,10 +172,10 @@ class Entry:
     head: str | None
 
 
-def list_entries(transaction: Transaction, *, scope_id: str | None) -> list[Entry]:
+def list_entries(transaction: Transaction, *, scope_id: str | None) -> list[LedgerEntry]:
     """Return all entries in order, or those that charged one scope, with that scope's claims and charge."""
-    reserved: dict[str, Event] = {}
-    outcomes: dict[str, Event] = {}
+    reserved: dict[str, LedgerEvent] = {}
+    outcomes: dict[str, LedgerEvent] = {}
     for event in each_event(transaction):
         if event.entry_id is None:
             continue
@@ -197,7 +197,7 @@ def charged_claims(transaction: Transaction, scope_id: str) -> list[Claims]:
     return found
 
 
-def list_finished(transaction: Transaction, *, scope_id: str | None, after: str | None) -> list[Entry]:
+def list_finished(transaction: Transaction, *, scope_id: str | None, after: str | None) -> list[LedgerEntry]:
     """Return entries by their outcomes, those after a head if one is named; older events are not read."""
     since = -1
     if after is not None:
@@ -249,7 +249,7 @@ def _smaller(one: Remaining, other: Remaining) -> Remaining:
     )
 
 
-def _entry(event: Event, outcome: Event | None, *, scope_id: str | None) -> Entry | None:
+def _entry(event: LedgerEvent, outcome: LedgerEvent | None, *, scope_id: str | None) -> LedgerEntry | None:
     body = event.content
     charges, request = body["charges"], body["request"]
     shares = [share_from_json(share) for share in charges] if isinstance(charges, list) else []
@@ -258,7 +258,7 @@ def _entry(event: Event, outcome: Event | None, *, scope_id: str | None) -> Entr
     if mine is None or event.entry_id is None:
         return None
     text = None if outcome is None or outcome.kind == "fail" else str(outcome.content["text"])
-    return Entry(
+    return LedgerEntry(
         entry_id=event.entry_id,
         scope_id=str(event.scope_id),
         key=str(body["idem_key"]),
