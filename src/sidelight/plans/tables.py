@@ -237,7 +237,7 @@ def table_of(
         common: Keys that are read by somebody else.
         numbers: The form of floats; `AMOUNT` hands them on as they are written.
     """
-    hints = get_type_hints(made if is_dataclass(made) else made.__init__)
+    hints = get_type_hints(made if is_dataclass(made) else vars(made)["__init__"])
     meanings = _arguments(made)
     keys, hidden = {}, {}
     for name, parameter in inspect.signature(made).parameters.items():
