@@ -122,7 +122,7 @@ ANSWERS: dict[str, tuple[dict[str, Any], ...]] = {
 }
 
 
-#: What is written where a command was refused, beside the reason: nothing, or what was found before.
+#: What a refused command writes in addition to the reason: nothing, or what was found before.
 _REFUSED: dict[str, tuple[dict[str, Any], ...]] = {"sql": ({}, {"translation": ANSWERS["sql"][0]["translation"]})}
 
 

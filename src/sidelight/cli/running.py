@@ -1,4 +1,4 @@
-"""`sidelight run`: charge, release, report; again for nothing when it was paid before."""
+"""`sidelight run`: charge, release, report; what was paid before comes back free of charge."""
 
 from __future__ import annotations
 
@@ -98,8 +98,7 @@ def _run(
 
 def inputs_of(plan_file: Path, source: object, ledger: str | None) -> list[Path | str | None]:
     """Return the files that a plan reads and spends from, which no output may replace."""
-    books = None if ledger is None else parse_place(ledger).path
-    return [plan_file, str(source), books]
+    return [plan_file, str(source), None if ledger is None else parse_place(ledger).path]
 
 
 def _check_request(plan: Plan, *, label: str, resume: bool, json_output: Path | None) -> None:
@@ -146,11 +145,11 @@ def _release(plan: Plan, session: Session, items: list[Item], *, label: str | No
             queries = [each.query for each in plan.queries]
             outcomes = session.release_together(queries, delta=plan.together_at, key=key(0), resume=resume)
             titles = [each.title for each in plan.queries]
-            told = [
+            shown = [
                 with_expected(each, asked.query, asked.prepared, plan.schema)
                 for each, asked in zip(outcomes, plan.queries, strict=True)
             ]
-            items += [Item(title=title, outcome=each) for title, each in zip(titles, told, strict=True)]
+            items += [Item(title=title, outcome=each) for title, each in zip(titles, shown, strict=True)]
             return
         for position, each in enumerate(plan.queries):
             step(each.title)
