@@ -19,6 +19,7 @@ from typing import Any, cast
 import typer
 
 from sidelight.cli.answers import note
+from sidelight.cli.look import Declared, looked_at
 from sidelight.cli.terminal import tell
 from sidelight.errors import PlanError, RangeError, SchemaError, nearest
 from sidelight.plans import read_plan
@@ -47,14 +48,6 @@ _UNCONFIRMED = [
 ]
 
 
-@dataclass(frozen=True)
-class Declared:
-    """A column, and what of it was read off the private rows (empty: nothing)."""
-
-    column: Column
-    looked: str = ""
-
-
 @dataclass(kw_only=True)
 class InitOptions:
     """What the owner said on the command line: specifications such as "age:0:110", one for each column."""
@@ -81,8 +74,6 @@ def write_plan(data: Path, *, output: Path, look: bool, ask: bool, force: bool, 
     _declare(answers, types)
     open_columns = [name for name in types if name not in answers.declared]
     if look:
-        from sidelight.cli.look import looked_at
-
         persons = (each.column for each in answers.declared.values() if isinstance(each.column, PersonId))
         answers.declared |= looked_at(data, open_columns, person=next(persons, None))
     elif ask or (open_columns and sys.stdin.isatty() and not answers.declared):
