@@ -186,9 +186,7 @@ def sql(
     limits = {"max_groups": max_groups, "max_rows_per_group": max_rows_per_group}
     price = {"epsilon": epsilon, "delta": delta, "rho": rho, "mu": mu}
     given = {name: value for name, value in (price | limits).items() if value is not None}
-    run_statement(
-        plan_file, statement, given, dry_run=dry_run, label=label, resume=resume, output=output, json_output=json
-    )
+    run_statement(plan_file, statement, given, dry_run=dry_run, label=label, resume=resume, output=output, json=json)
 
 
 @app.command()
