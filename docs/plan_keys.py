@@ -14,8 +14,9 @@ from sidelight.registry import PLAN_KINDS, load_query
 
 _INTRODUCTION = """# Keys of plan files
 
-Every key of every table of a [plan](plan-files.md), with what it takes, its default and its meaning. Meanings are those of the parameters of the
-Python classes, which are the same; this page is made from the definitions that read and write plans.
+Every key of every table of a [plan](plan-files.md), with what it takes, its default and its meaning. Meanings are
+those of the parameters of the Python classes, which are the same; the definitions that read and write plans make this
+page.
 """
 
 

@@ -25,7 +25,7 @@ class PlanKeys:
         without: Parameters that a plan does not offer.
         names: What a plan calls a parameter, where that is another name.
         required: Parameters that a plan must give although they have a default.
-        forms: "module:name" of the `sidelight.plans.forms.KeyForm` of parameters whose annotation does not tell it.
+        forms: "module:name" of the `sidelight.plans.forms.KeyForm` of parameters whose annotation does not give one.
         check: "module:function" that refuses a section whose keys do not go together.
         table: "module:function" that makes the table from the class, where its keys are not the parameters.
     """

@@ -41,6 +41,14 @@ _REPORT = {
     "account": _maybe({"type": "object"}),
     "comparison": _maybe({"type": "object"}),
 }
+_PRICED = {
+    "title": _TEXT,
+    "fits": _FLAG,
+    "queries": _list(title=_TEXT, guarantee=_TEXT, expected=_EXPECTED),
+    "charges": _list(title=_TEXT, guarantee=_TEXT, status=_TEXT),
+    "promised": _TEXT,
+    "left": _TEXT,
+}
 _ENTRIES = _list(at=_TEXT, what=_TEXT, guarantee=_TEXT, state=_TEXT, entry=_TEXT)
 
 #: What each command adds to `command`, `version`, `ok` and `error`; one of several where it has several forms.
@@ -66,14 +74,7 @@ ANSWERS: dict[str, tuple[dict[str, Any], ...]] = {
         },
     ),
     "plan": (
-        {
-            "title": _TEXT,
-            "fits": _FLAG,
-            "queries": _list(title=_TEXT, guarantee=_TEXT, expected=_EXPECTED),
-            "charges": _list(title=_TEXT, guarantee=_TEXT, status=_TEXT),
-            "promised": _TEXT,
-            "left": _TEXT,
-        },
+        _PRICED,
         {"title": _TEXT, "day": _TEXT, "promised": _TEXT, "days_left": _maybe(_COUNT)},
         {"title": _TEXT, "sweeps": _list(title=_TEXT, prices=_SWEEP)},
     ),
@@ -90,15 +91,7 @@ ANSWERS: dict[str, tuple[dict[str, Any], ...]] = {
     "run": (_REPORT | {"output": _TEXT},),
     "sql": (
         _REPORT | {"output": _TEXT, "translation": _TEXT},
-        {
-            "translation": _TEXT,
-            "title": _TEXT,
-            "fits": _FLAG,
-            "queries": _list(title=_TEXT, guarantee=_TEXT, expected=_EXPECTED),
-            "charges": _list(title=_TEXT, guarantee=_TEXT, status=_TEXT),
-            "promised": _TEXT,
-            "left": _TEXT,
-        },
+        {"translation": _TEXT} | _PRICED,
     ),
     "today": (_REPORT | {"output": _TEXT, "days": _COUNT, "again": _FLAG},),
     "audit": (
@@ -122,7 +115,7 @@ ANSWERS: dict[str, tuple[dict[str, Any], ...]] = {
 }
 
 
-#: What is written where a command was refused, beside the reason: nothing, or what was found before.
+#: What a refused command writes in addition to the reason: nothing, or what was found before.
 _REFUSED: dict[str, tuple[dict[str, Any], ...]] = {"sql": ({}, {"translation": ANSWERS["sql"][0]["translation"]})}
 
 

@@ -1,6 +1,6 @@
 """`--json`: what a command found, as JSON by a schema that `sidelight schema --of COMMAND` prints.
 
-Commands note what they found beside what they tell. `--json FILE` writes the notes when the command ends, whether it
+Commands note what they find as they print it. `--json FILE` writes the notes when the command ends, whether it
 went well or not; `--json -` writes them to standard output, and what people read goes to standard error.
 """
 

@@ -67,7 +67,7 @@ def demo(
 
 
 @app.command()
-@answered("init")
+@answered("init", "sidelight.cli.init:write_plan")
 def init(
     data: Annotated[Path, typer.Argument(metavar="DATA", help="The file: CSV or Parquet. Its header is read.")],
     *,
@@ -86,20 +86,6 @@ def init(
     force: Annotated[bool, typer.Option("--force", help="Write over a plan that is there.")] = False,
 ) -> None:
     """Write a first plan for a file, from its header and what you declare."""
-    from sidelight.cli.init import InitOptions, write_plan
-
-    answers = InitOptions(
-        person=person,
-        max_rows=max_rows,
-        numbers=number or (),
-        categories=category or (),
-        dates=date or (),
-        labels=label or (),
-        epsilon=epsilon,
-        delta=delta,
-        ledger=ledger,
-    )
-    write_plan(data, answers, output=output, look=look, ask=ask, force=force)
 
 
 @app.command()
@@ -200,9 +186,7 @@ def sql(
     limits = {"max_groups": max_groups, "max_rows_per_group": max_rows_per_group}
     price = {"epsilon": epsilon, "delta": delta, "rho": rho, "mu": mu}
     given = {name: value for name, value in (price | limits).items() if value is not None}
-    run_statement(
-        plan_file, statement, given, dry_run=dry_run, label=label, resume=resume, output=output, json_output=json
-    )
+    run_statement(plan_file, statement, given, dry_run=dry_run, label=label, resume=resume, output=output, json=json)
 
 
 @app.command()

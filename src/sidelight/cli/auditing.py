@@ -1,6 +1,6 @@
 """`sidelight audit`: attack every query of a plan on data that is generated from its schema; the source is not opened.
 
-What was found is kept after every query, beside the page, so that an audit that was interrupted goes on where it was.
+Results are stored after every query, in a file next to the page, so that an interrupted audit resumes.
 """
 
 from __future__ import annotations

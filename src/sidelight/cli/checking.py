@@ -1,6 +1,6 @@
 """`sidelight check`: how the declarations of a plan fit the file, for its owner alone; and the note that it was done.
 
-The note beside the plan holds the digest of the declarations, which are public, and nothing of what was found.
+The note next to the plan holds the digest of the declarations, which are public, and none of the counts.
 """
 
 from __future__ import annotations

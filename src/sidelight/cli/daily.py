@@ -1,6 +1,6 @@
 """Plans with a `[sequence]` table: the same quantiles every day, each predicted from the days before.
 
-`sidelight today` releases a day; `sidelight plan` tells what one costs, and for how many the budget lasts.
+`sidelight today` releases a day; `sidelight plan` prices one and counts how many the budget lasts for.
 """
 
 from __future__ import annotations
@@ -212,7 +212,7 @@ def show_days(path: Path) -> None:
     rule, before, _ = account(plan.ledger, plan.scope, budget=plan.budget, routes=plan.routes)
     charge = rule.charge(price)
     days = days_left(rule, before, charge)
-    if each is not None:  # every day is a part of its own, charged from the beginning, and the dearest counts
+    if each is not None:  # days are charged in parallel, and the most expensive one counts
         before = Totals.zero()
         days = None if rule.grants(before, charge) else 0
     tell(plan.title, style="bold")

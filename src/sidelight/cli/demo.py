@@ -75,7 +75,9 @@ def demo(*, output: Path, draws: int) -> None:
             {"name": each.name, "mean_error": each.mean_error, "standard_error": each.standard_error}
             for each in comparison.contestants
         ],
-        by_town=[{"title": each.title, "error_alone": each.alone, "error_with_table": each.told} for each in towns],
+        by_town=[
+            {"title": each.title, "error_alone": each.alone, "error_with_table": each.predicted} for each in towns
+        ],
         output=str(output),
     )
     tell(f"Report: {output}")
@@ -87,7 +89,7 @@ class Statistic:
 
     title: str
     alone: float
-    told: float
+    predicted: float
     example: Release
 
 
@@ -122,13 +124,15 @@ def _towns(*, draws: int) -> list[Statistic]:
         # without its table a mean is drawn to the overall mean already; `unbiased` and `mean_plain` are noise alone
         plain_column = "unbiased" if name == "count" else "mean_plain"
         query = replace(asked[name], prediction=known)
-        alone, told = np.empty(draws), np.empty(draws)
+        alone, predicted = np.empty(draws), np.empty(draws)
         for draw in range(draws):
             release = query.release(people)
             alone[draw] = np.sqrt(np.mean((release.value[plain_column] - truth)[sizes > 0] ** 2))
-            told[draw] = np.sqrt(np.mean((release.value[name] - truth)[sizes > 0] ** 2))
+            predicted[draw] = np.sqrt(np.mean((release.value[name] - truth)[sizes > 0] ** 2))
         title = "People in each town" if name == "count" else "Mean income in each town"
-        found.append(Statistic(title=title, alone=float(alone.mean()), told=float(told.mean()), example=release))
+        found.append(
+            Statistic(title=title, alone=float(alone.mean()), predicted=float(predicted.mean()), example=release)
+        )
     return found
 
 
@@ -224,7 +228,7 @@ def _tell_towns(statistics: Sequence[Statistic]) -> None:
     numbers = ("noise alone", "with last year's table", "gain")
     made = table("released", "", *numbers, numbers=numbers)
     for each in statistics:
-        cells = (f"{each.alone:,.1f}", f"{each.told:,.1f}", f"{each.alone / each.told:.1f}×")
+        cells = (f"{each.alone:,.1f}", f"{each.predicted:,.1f}", f"{each.alone / each.predicted:.1f}×")
         made.add_row(*map(plain, (each.title, each.example.guarantee.strongest, *cells)))
     console().print(made)
     tell(

@@ -37,7 +37,7 @@ REFUSALS = (BudgetError, InProgressError, NoiseError, ReleaseFailedError)
 
 
 class Commands(TyperGroup):
-    """The commands, with errors told in one message instead of a traceback."""
+    """The commands; errors are printed as one message instead of a traceback."""
 
     def invoke(self, ctx: Any) -> Any:
         """Run a command; print what went wrong and end with its status.
@@ -71,12 +71,12 @@ def warnings_told() -> Iterator[None]:
     Python's own form quotes lines of source code. Warnings of other libraries are for programmers, may quote what they
     read, and are not shown.
     """
-    told: set[str] = set()
+    shown: set[str] = set()
 
     def show(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
         text = in_plan_words(str(message))
-        if issubclass(category, SidelightWarning) and text not in told:
-            told.add(text)
+        if issubclass(category, SidelightWarning) and text not in shown:
+            shown.add(text)
             typer.secho("warning: ", err=True, nl=False, fg=typer.colors.YELLOW, bold=True)
             typer.echo(text, err=True)
 
@@ -115,7 +115,7 @@ _KEY = r"(?<![\w.])([a-z_]+)"
 
 
 def in_plan_words(message: str, *, options: bool = False) -> str:
-    """Return a message of the library as it reads for somebody with a plan, or (`options`) at the command line.
+    """Return a message of the library in the words of a plan, or (`options`) at the command line.
 
     >>> in_plan_words("write max_groups=2, or declare sl.Category('sex', [...], per_person=1)")
     'write max_groups = 2, or declare a [[column]] of kind = "category", name = "sex", per_person = 1'
@@ -145,9 +145,9 @@ def _query(found: re.Match[str]) -> str:
 def _table(table: str, kind: str, arguments: str) -> str:
     name = re.match(r"\s*['\"](\w+)['\"]", arguments)
     key = "name" if table == "column" else "column"
-    told = [f'{key} = "{name[1]}"'] if name else []
-    told += [f"{key} = {value}" for key, value in re.findall(_KEY + r"=(\[[^\]]*\]|[^,\s]+)", arguments)]
-    return ", ".join([f'a [[{table}]] of kind = "{kind}"', *told])
+    keys = [f'{key} = "{name[1]}"'] if name else []
+    keys += [f"{key} = {value}" for key, value in re.findall(_KEY + r"=(\[[^\]]*\]|[^,\s]+)", arguments)]
+    return ", ".join([f'a [[{table}]] of kind = "{kind}"', *keys])
 
 
 def _snake(name: str) -> str:

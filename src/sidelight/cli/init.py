@@ -1,7 +1,7 @@
 """`sidelight init`: a plan for a file, from its header and what its owner declares about the columns.
 
 Nothing is learned from rows unless the owner says `--look`; then every declaration that came from them has the key
-`from_rows`, and no other command takes the plan until the owner confirmed each: no guarantee covers what rows told.
+`from_rows`, and no other command takes the plan until the owner confirmed each: no guarantee covers them.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from typing import Any, cast
 import typer
 
 from sidelight.cli.answers import note
+from sidelight.cli.look import Declared, looked_at
 from sidelight.cli.terminal import tell
 from sidelight.errors import PlanError, RangeError, SchemaError, nearest
 from sidelight.plans import read_plan
@@ -34,8 +35,8 @@ from sidelight.report import check_writable
 _KINDS = ("number", "date", "category", "label", "person", "skip")
 _IDS = re.compile(r"(?i)(.*[_ -])?(id|person|patient|customer|client|user|member)([_ -]?(id|no|number))?")
 _TIMES = re.compile(r"(?i).*(date|time|day|month|visit|created|updated).*|.*_(at|on)")
-#: What a person's rows are capped at where nobody says otherwise, and the budget.
-MAX_ROWS, EPSILON, DELTA = 5, "3", "1e-6"
+#: The default cap of a person's rows.
+MAX_ROWS = 5
 
 
 #: So many columns of a kind are asked about: more would leave each too little of the budget.
@@ -47,32 +48,25 @@ _UNCONFIRMED = [
 ]
 
 
-@dataclass(frozen=True)
-class Declared:
-    """A column, and what of it was read off the private rows (empty: nothing)."""
-
-    column: Column
-    looked: str = ""
-
-
 @dataclass(kw_only=True)
 class InitOptions:
-    """What the owner said on the command line: specifications such as "age:0:110", one a column."""
+    """What the owner said on the command line: specifications such as "age:0:110", one for each column."""
 
     person: str | None = None
     max_rows: int | None = None
-    numbers: Sequence[str] = ()
-    categories: Sequence[str] = ()
-    dates: Sequence[str] = ()
-    labels: Sequence[str] = ()
-    epsilon: str = EPSILON
-    delta: str = DELTA
-    ledger: str = "budget.db"
+    number: Sequence[str] | None = None
+    category: Sequence[str] | None = None
+    date: Sequence[str] | None = None
+    label: Sequence[str] | None = None
+    epsilon: str
+    delta: str
+    ledger: str
     declared: dict[str, Declared] = field(default_factory=dict)
 
 
-def write_plan(data: Path, answers: InitOptions, *, output: Path, look: bool, ask: bool, force: bool) -> None:
+def write_plan(data: Path, *, output: Path, look: bool, ask: bool, force: bool, **options: Any) -> None:
     """Write a plan for a file; the header is read, and the rows only with `look`."""
+    answers = InitOptions(**options)
     if output.exists() and not force:
         raise PlanError(f"{str(output)!r} is there already; name another file with -o, or write it over with --force")
     check_writable(output, inputs=[data])
@@ -80,8 +74,6 @@ def write_plan(data: Path, answers: InitOptions, *, output: Path, look: bool, as
     _declare(answers, types)
     open_columns = [name for name in types if name not in answers.declared]
     if look:
-        from sidelight.cli.look import looked_at
-
         persons = (each.column for each in answers.declared.values() if isinstance(each.column, PersonId))
         answers.declared |= looked_at(data, open_columns, person=next(persons, None))
     elif ask or (open_columns and sys.stdin.isatty() and not answers.declared):
@@ -134,27 +126,27 @@ def _declare(answers: InitOptions, types: Mapping[str, ColumnType]) -> None:
         raise RangeError(
             "--max-rows is how many rows of a person count, so it needs --person, the column that names them"
         )
-    for spec in answers.numbers:
+    for spec in answers.number or ():
         name, rest = _split(spec, types, "--number age:0:110")
         parts = (rest.split(":") if rest else []) + ["", "", ""]
         low, high, step = (part or None for part in parts[:3])
         if len(parts) > 6:
             raise RangeError(f"--number {spec!r} has too many parts; write name:lower:upper or name:lower:upper:step")
         _add(answers, Declared(Number(name, lower=low, upper=high, granularity=step)))
-    for spec in answers.categories:
+    for spec in answers.category or ():
         name, rest = _split(spec, types, "--category sex:F,M")
         labels, _, count = rest.rpartition(":")
         labels, per_person = (labels, int(count)) if labels and count.isdecimal() else (rest, None)
         found = [label for label in next(csv.reader([labels], skipinitialspace=True), []) if label]
         _add(answers, Declared(Category(name, found, per_person=per_person)))
-    for spec in answers.dates:
+    for spec in answers.date or ():
         name, rest = _split(spec, types, "--date visit:2020-01-01:2025-12-31")
         parts = rest.split(":")
         if not 2 <= len(parts) <= 3:
             raise RangeError(f"--date {spec!r} must be name:first day:last day, such as {name}:2020-01-01:2025-12-31")
         unit = cast("DateUnit", parts[2] if len(parts) > 2 else "day")
         _add(answers, Declared(Date(name, start=parts[0], end=parts[1], unit=unit)))
-    for name in answers.labels:
+    for name in answers.label or ():
         _add(answers, Declared(Label(_known(name, types))))
 
 
@@ -193,19 +185,18 @@ def _ask(answers: InitOptions, types: Mapping[str, ColumnType]) -> None:
             low = typer.prompt(f"  {name}: lowest", default="none")
             high = typer.prompt(f"  {name}: highest", default="none")
             step = typer.prompt(f"  {name}: step (1 for whole numbers)", default="none")
-            answers.numbers = [":".join([name, *("" if each == "none" else each for each in (low, high, step))])]
+            answers.number = [":".join([name, *("" if each == "none" else each for each in (low, high, step))])]
         elif kind == "date":
             ends = [typer.prompt(f"  {name}: {which} day") for which in ("first", "last")]
-            answers.dates = [":".join([name, *ends])]
+            answers.date = [":".join([name, *ends])]
         elif kind == "category":
-            answers.categories = [f"{name}:{typer.prompt(f'  {name}: labels, with commas between')}"]
+            answers.category = [f"{name}:{typer.prompt(f'  {name}: labels, with commas between')}"]
         elif kind == "label":
-            answers.labels = [name]
+            answers.label = [name]
         elif kind == "person":
             answers.person, answers.max_rows = name, typer.prompt("  rows of one person that count", MAX_ROWS, type=int)
         _declare(answers, types)
-        answers.numbers = answers.dates = answers.categories = answers.labels = ()
-        answers.person = answers.max_rows = None
+        answers.number = answers.date = answers.category = answers.label = answers.person = answers.max_rows = None
     answers.epsilon = typer.prompt("budget: epsilon", default=answers.epsilon)
     answers.delta = typer.prompt("budget: delta", default=answers.delta)
 
@@ -278,7 +269,7 @@ def plan_text(
 
 
 def _part(epsilon: str, parts: int) -> str:
-    """Return half of the budget over so many parts, rounded down to two digits."""
+    """Return half of the budget divided by the number of parts, rounded down to two digits."""
     try:
         whole = Decimal(epsilon)
     except InvalidOperation:
@@ -319,6 +310,6 @@ def _queries(columns: Sequence[Column]) -> Iterator[dict[str, Any]]:
 
 
 def _by(group: Category, person: PersonId | None) -> dict[str, Any]:
-    """Return the keys of a grouping; where nobody says in how many groups a person is, in as many as there are."""
+    """Return the keys of a grouping; without a declared limit a person may be in every group."""
     most = {} if person is None or group.per_person else {"max_groups": len(group.labels)}
     return {"by": group.name, **most}

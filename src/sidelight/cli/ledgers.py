@@ -121,7 +121,7 @@ def _told(scope: Scope) -> dict[str, Any]:
 def _left(scope: Scope) -> str:
     if scope.definition.partitioned_by is None:
         return str(scope.remaining()).removeprefix("left: ")
-    # what the dearest part spent is no limit for another one
+    # what the most expensive part spent does not limit another one
     return str(find_remaining(scope.rule, scope.balances().own)).removeprefix("left: ")
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from sidelight.cli.init import Declared
-from sidelight.records import Category, Date, Label, Number, PersonId, Table
+from sidelight.records import Category, Column, Date, Label, Number, PersonId, Table
 from sidelight.records.cells import number_of
 from sidelight.records.dates import minutes_of_text
 from sidelight.records.engines import open_rows
@@ -23,6 +23,14 @@ _LEAST_PEOPLE, _LEAST_SHARE = 10, 0.01
 #: A column is what this share of its cells are.
 _MOST_CELLS = 0.9
 _ID_NAMES = ("id", "person", "patient", "customer", "client", "user", "member")
+
+
+@dataclass(frozen=True)
+class Declared:
+    """A column, and what of it was read off the private rows (empty: nothing)."""
+
+    column: Column
+    looked: str = ""
 
 
 def looked_at(data: Path, names: Sequence[str], *, person: PersonId | None) -> Mapping[str, Declared]:

@@ -1,4 +1,4 @@
-"""`sidelight run`: charge, release, report; again for nothing when it was paid before."""
+"""`sidelight run`: charge, release, report; what was paid before comes back free of charge."""
 
 from __future__ import annotations
 
@@ -26,26 +26,18 @@ from sidelight.report.words import reading, unit_word
 from sidelight.session import Session
 
 
-def run_plan(path: Path, *, label: str, resume: bool, output: Path, json: Path | None, explain: bool = False) -> None:
+def run_plan(path: Path, **options: Any) -> None:
     """Run a plan and write its report; what can go wrong is looked for before anything is spent."""
-    _run(read_plan(path), path, label=label, resume=resume, output=output, json_output=json, explain=explain)
+    _run(read_plan(path), path, **options)
 
 
 def run_statement(
-    path: Path,
-    statement: str,
-    options: Mapping[str, Any],
-    *,
-    dry_run: bool,
-    label: str,
-    resume: bool,
-    output: Path,
-    json_output: Path | None,
+    path: Path, statement: str, given: Mapping[str, Any], *, dry_run: bool, label: str, **options: Any
 ) -> None:
     """Ask a SELECT of a plan's source: show what it means and costs, then run it as a plan with this one query."""
     from sidelight.summaries.sql_query import SQL, PreparedSQL
 
-    plan = read_plan(path, ask=SQL(statement, **options))
+    plan = read_plan(path, ask=SQL(statement, **given))
     prepared = cast(PreparedSQL, plan.queries[0].prepared)
     prepared.check_name(plan.name)  # before anything is shown as if it would run
     tell(prepared.translation)
@@ -54,21 +46,14 @@ def run_statement(
         show_quote(plan, label=label)
         return
     tell("")
-    _run(plan, path, label=label, resume=resume, output=output, json_output=json_output)
+    _run(plan, path, label=label, **options)
 
 
 def _run(
-    plan: Plan,
-    path: Path,
-    *,
-    label: str,
-    resume: bool,
-    output: Path,
-    json_output: Path | None,
-    explain: bool = False,
+    plan: Plan, path: Path, *, label: str, resume: bool, output: Path, json: Path | None, explain: bool = False
 ) -> None:
-    _check_request(plan, label=label, resume=resume, json_output=json_output)
-    for place in (output, *([json_output] if json_output not in (None, STANDARD_OUTPUT) else [])):
+    _check_request(plan, label=label, resume=resume, json_output=json)
+    for place in (output, *([json] if json not in (None, STANDARD_OUTPUT) else [])):
         check_writable(place, inputs=inputs_of(path, plan.source, plan.ledger))
     table = plan.open_table()
     priced = quote(plan, label=label, resume=resume)
@@ -93,13 +78,12 @@ def _run(
         finally:  # what was paid for is shown even if a later query failed
             if items:
                 write_outcomes(plan, session, ledger, items, output=output)
-    _tell(priced, items, output=output, json_output=json_output, explain=explain)
+    _tell(priced, items, output=output, json_output=json, explain=explain)
 
 
 def inputs_of(plan_file: Path, source: object, ledger: str | None) -> list[Path | str | None]:
     """Return the files that a plan reads and spends from, which no output may replace."""
-    books = None if ledger is None else parse_place(ledger).path
-    return [plan_file, str(source), books]
+    return [plan_file, str(source), None if ledger is None else parse_place(ledger).path]
 
 
 def _check_request(plan: Plan, *, label: str, resume: bool, json_output: Path | None) -> None:
@@ -146,11 +130,11 @@ def _release(plan: Plan, session: Session, items: list[Item], *, label: str | No
             queries = [each.query for each in plan.queries]
             outcomes = session.release_together(queries, delta=plan.together_at, key=key(0), resume=resume)
             titles = [each.title for each in plan.queries]
-            told = [
+            shown = [
                 with_expected(each, asked.query, asked.prepared, plan.schema)
                 for each, asked in zip(outcomes, plan.queries, strict=True)
             ]
-            items += [Item(title=title, outcome=each) for title, each in zip(titles, told, strict=True)]
+            items += [Item(title=title, outcome=each) for title, each in zip(titles, shown, strict=True)]
             return
         for position, each in enumerate(plan.queries):
             step(each.title)

@@ -54,7 +54,7 @@ class KeyForm:
     writer: Callable[[Any, Resolver], Any] | None = None
     python: tuple[type, ...] = ()
     fits: Callable[[Any], bool] | None = None
-    titled: bool = False  # whether the key `title` beside it chooses one of several releases
+    titled: bool = False  # whether the key `title` chooses one of several releases
 
     def takes(self, value: Any) -> bool:
         """Return whether a TOML value is of this form, by its outermost type; no bool is a number."""
@@ -274,7 +274,7 @@ def file_of(opened: Callable[[Path, str | None], Any], *, titled: bool = False) 
 
     Args:
         opened: Reads the file; the text is the title of a release in it.
-        titled: Whether the key `title` beside it may give one.
+        titled: Whether the key `title` of the same table may give one.
     """
 
     def read(place: KeyPlace, value: str) -> Any:

@@ -118,7 +118,7 @@ PUBLIC_ROWS = OneOfForm(
 
 
 def check_columns(section: Section) -> None:
-    """Refuse public rows of a file for columns that nobody named: they are found by name."""
+    """Refuse public rows of a file without `columns`: they are found by name."""
     given = section.values.get("prediction")
     if isinstance(given, dict) and "public" in given and "columns" not in section.values:
         section.inside(given, "prediction").refuse(

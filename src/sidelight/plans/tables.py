@@ -1,7 +1,7 @@
 """Tables of a plan, derived from the classes that they make: a class's parameters are the keys of its table.
 
 Names, types and defaults stand once, in the class. What a plan does differently (a key that it does not offer, another
-name for one, a form that an annotation does not tell) is passed to `table_of`.
+name for one, a form that an annotation does not give) is passed to `table_of`.
 """
 
 from __future__ import annotations
@@ -71,14 +71,14 @@ class TableForm(KeyForm):
     @property
     def known(self) -> list[str]:
         """The keys that may stand here."""
-        beside = ["title"] if any(each.form.titled for each in self.keys.values()) else []
-        return [*self.common, *self.keys, *beside]
+        more = ["title"] if any(each.form.titled for each in self.keys.values()) else []
+        return [*self.common, *self.keys, *more]
 
     def read(self, place: KeyPlace, value: Any) -> Any:
         return self.read_section(place.table(value))
 
     def read_section(self, section: Section) -> Any:
-        """Make the object; what the class refuses is told with the place of the table."""
+        """Make the object; errors of the class get the place of the table."""
         values = self.read_values(section)
         with section.naming():
             return self.make(**values)
@@ -232,9 +232,9 @@ def table_of(
         made: A dataclass, or a class with an annotated constructor that keeps its arguments.
         without: Parameters that a plan does not offer.
         names: What a plan calls a parameter, where that is another name.
-        forms: Forms of parameters whose annotation does not tell.
+        forms: Forms of parameters whose annotation does not give one.
         required: Parameters that a plan must give although they have a default.
-        common: Keys that are read by somebody else.
+        common: Keys that are read elsewhere.
         numbers: The form of floats; `AMOUNT` hands them on as they are written.
     """
     meanings = _arguments(made)
@@ -251,7 +251,7 @@ def table_of(
 
 def _parameters(made: type) -> dict[str, tuple[Any, Any]]:
     """Return the type and the default of each parameter, those of typed keyword settings among them."""
-    hints = get_type_hints(made if is_dataclass(made) else made.__init__)
+    hints = get_type_hints(made if is_dataclass(made) else vars(made)["__init__"])
     found: dict[str, tuple[Any, Any]] = {}
     for name, parameter in inspect.signature(made).parameters.items():
         if parameter.kind is not parameter.VAR_KEYWORD:

@@ -1,4 +1,4 @@
-"""Keys of plans of statistics by group that the parameters of their queries do not tell: predictions and bins."""
+"""Forms of the keys `prediction` and `bins` of statistics by group."""
 
 from __future__ import annotations
 
