@@ -351,18 +351,8 @@ def with_constants(
 ) -> tuple[Floats, CalibratedConstants]:
     """Set the constants of classes so that probabilities are on average the shares of the classes.
 
-    Args:
-        plan: The plan.
-        geometry: The coordinates.
-        mapped: The rows.
-        theta: (columns, outputs): its slopes stay.
-        rate: The share of the second class as the steps tell it, or None.
-        said: The variance of the constants of theta, None where it is not known.
-        predicted: Whether theta rests on a prediction.
-        source: The noise.
-
-    Returns:
-        The coefficients, and how sure they are.
+    The slopes of theta, (columns, outputs), stay; `rate`, `said` and `predicted` are those of `Calibration.of`. Return
+    the coefficients, and how sure they are.
     """
     mapping = GeometryMap(geometry=geometry)
     before = Calibration.of(theta, geometry.likely, rate, said=said, predicted=predicted, constant=geometry.constant)

@@ -281,7 +281,7 @@ def descent_error(plan: DescentPlan, fitted: FittedDescent) -> TailBound:
     weights = np.clip(np.nan_to_num(fitted.error, nan=_MOST), 0.0, _MOST)
     slope = unit * math.sqrt(2 * float(weights.max()))
     found = _tangent(100 * fitted.bias + unit * math.sqrt(float(weights.sum()) + fitted.unseen), slope)
-    if kind != "squared" and found["fixed"][0] + found["per_log"][0] * _TANGENT > 100:
+    if kind != "squared" and found["fixed"][0] > 100:
         found = {"fixed": (100.0,), "per_log": (0.0,)}  # no two probabilities are further apart
     return TailBound(unit=_UNITS.get(kind, _NUMBER), assumption=_assumed(plan, fitted), proved=False, **found)
 

@@ -103,6 +103,8 @@ def check_solver(model: Any) -> None:
         if model.solver in get_args(Solver):
             hint = f"write solver='objective', minimiser={model.solver!r}"
         raise RangeError(f"solver is {model.solver!r}, which is not an option; {hint}")
+    if model.settings is not None:
+        raise RangeError(f"settings of {name} are given by their names, such as odds=1; leave out settings=...")
     owner = "objective" if model.solver == "descent" else "descent"
     for parameter in _OF_SOLVER[owner]:
         if getattr(model, parameter) != getattr(type(model), parameter):

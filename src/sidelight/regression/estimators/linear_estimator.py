@@ -89,6 +89,7 @@ class LinearEstimator(ForecastMixin, PrivacyReportMixin, PaidEstimator, BaseEsti
     minimiser: Any = "auto"
     multi_class: Any = "softmax"
     scale: Any = None
+    settings: Any = None
     #: The names of those that a model has.
     _settings: ClassVar[frozenset[str]] = frozenset(ObjectiveSettings.__annotations__)
 
@@ -101,7 +102,7 @@ class LinearEstimator(ForecastMixin, PrivacyReportMixin, PaidEstimator, BaseEsti
                     f"{type(self).__name__} has one solver, objective perturbation; how its minimum is found is "
                     "minimiser=..."
                 )
-            if name not in self._settings:
+            if name not in (*self._settings, "settings"):  # the latter as in scikit-learn's checks: `fit` refuses it
                 known = [*self._get_param_names(), *sorted(self._settings)]
                 raise TypeError(f"{type(self).__name__} has no parameter {name!r}; {nearest(name, known)}")
         own = {name: value for name, value in given.items() if name not in ("self", "__class__")}
@@ -109,12 +110,12 @@ class LinearEstimator(ForecastMixin, PrivacyReportMixin, PaidEstimator, BaseEsti
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:  # noqa: FBT001, FBT002  # as in scikit-learn
         """Return the parameters, and the settings of the solver that were given."""
-        given = {name: getattr(self, name) for name in sorted(self._settings) if name in vars(self)}
+        given = {name: getattr(self, name) for name in sorted({*self._settings, "settings"}) if name in vars(self)}
         return {**super().get_params(deep=deep), **given}
 
     def set_params(self, **parameters: Any) -> Self:
         """Set parameters and settings of the solver."""
-        self.__dict__ |= {name: parameters.pop(name) for name in self._settings if name in parameters}
+        self.__dict__ |= {name: parameters.pop(name) for name in (*self._settings, "settings") if name in parameters}
         super().set_params(**parameters)
         return self
 
