@@ -79,6 +79,7 @@ class AdaOPS(ProposingQuery):
         order: The Renyi order, at least 2; chosen by public numbers if left out.
 
     >>> import numpy as np
+    >>> from sidelight.records import Number
     >>> x = np.linspace(-1, 1, 20_000)
     >>> rows = Table({"x": x, "y": 0.5 * x}, schema=[Number("x"), Number("y", lower=-1, upper=1)])
     >>> fit = AdaOPS(features=["x"], target="y", feature_norm=1, epsilon=1, delta="1e-6").release(rows)

@@ -86,7 +86,7 @@ class StableLogistic(ProposingQuery):
         order: The Renyi order, for "hessian" only.
 
     >>> import numpy as np
-    >>> from sidelight.records import Category
+    >>> from sidelight.records import Category, Number
     >>> x = np.linspace(-1, 1, 5000)
     >>> schema = [Number("x"), Category("bought", ["no", "yes"], other=None)]
     >>> rows = Table({"x": x, "bought": np.where(x > 0, "yes", "no")}, schema=schema)

@@ -75,6 +75,7 @@ class StablePCA(ProposingQuery):
         rows_at_most: Only guards the rounding of eigenvalues.
 
     >>> import numpy as np
+    >>> from sidelight.records import Number
     >>> x = np.linspace(-0.7, 0.7, 5000)
     >>> rows = Table({"a": x, "b": x**2 / 9, "c": x}, schema=[Number("a"), Number("b"), Number("c")])
     >>> query = StablePCA(columns=["a", "b", "c"], components=1, radius=1, epsilon=2, delta="1e-6")
