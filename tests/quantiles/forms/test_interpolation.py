@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from scipy.interpolate import PchipInterpolator
 
-from sidelight.grid import FloatGrid, Grid
-from sidelight.quantiles.forms.cell_selection import common_positions, exact_position, index_at_or_below
+from sidelight.grid import FloatGrid, Grid, exact_position
+from sidelight.quantiles.forms.cell_selection import common_positions, index_at_or_below
 from sidelight.quantiles.forms.cells import _ratios
 from sidelight.quantiles.forms.finish import AsinhScale
 from sidelight.quantiles.forms.interpolation import Breakpoints, Curve, edge_power

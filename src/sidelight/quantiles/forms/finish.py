@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sidelight.aggregates.ranks import Ranks
-from sidelight.grid import Outcomes
+from sidelight.grid import Outcomes, exact_position
 from sidelight.mechanisms.budget import Budget
 from sidelight.noise import Source
 from sidelight.predictions.compiled import CompiledPrior
@@ -25,7 +25,6 @@ from sidelight.quantiles.forms.cell_selection import (
     LevelPriors,
     Spot,
     as_float,
-    exact_position,
     index_at_or_below,
     select_in_cell,
     spot,
