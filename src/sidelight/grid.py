@@ -226,6 +226,16 @@ class FloatGrid:
 Outcomes: TypeAlias = Grid | FloatGrid
 
 
+def exact_position(grid: Outcomes, index: int) -> Fraction:
+    """Return where a fine index lies on the number line.
+
+    >>> exact_position(Grid(resolution=Fraction(1, 2), dither_bits=1), 5)
+    Fraction(5, 4)
+    """
+    stretch = grid.stretch(index)
+    return Fraction(stretch.slope * index + stretch.offset, stretch.divisor)
+
+
 def float_code(value: float) -> int:
     """Return the code of a double on an unbounded `FloatGrid`; infinities have those of the ends.
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sidelight.errors import RangeError
-from sidelight.grid import FLOAT_CODE_LIMIT, Grid, Outcomes
+from sidelight.grid import FLOAT_CODE_LIMIT, Grid, Outcomes, exact_position
 from sidelight.predictions.compiled import PiecewiseCDF
 from sidelight.predictions.knots import IndexLine, ListedKnots, WholeNumbers
 from sidelight.predictions.origin import Origin, guess
@@ -246,7 +246,7 @@ class ScaleFree(PriorLaw):
         if grid is None:
             return len(ends) - 1
         half = self._resolution_on(grid) / 2
-        low, high = _position(grid, grid.fine_first) / half, _position(grid, grid.fine_last + 1) / half
+        low, high = exact_position(grid, grid.fine_first) / half, exact_position(grid, grid.fine_last + 1) / half
         return max(1, sum(left < high and right > low for left, right in pairwise(ends)))
 
     def share_of_cells(self, grid: Outcomes) -> float:
@@ -315,8 +315,3 @@ class ScaleFree(PriorLaw):
             )
         ends = [float(Fraction(end, 2) * Fraction(self.resolution)) for end in self._half_steps()]
         return HistogramPrior(ends, [1.0] * (len(ends) - 1), origin=self.origin)
-
-
-def _position(grid: Outcomes, index: int) -> Fraction:
-    _, _, slope, offset, divisor = grid.stretch(index)
-    return Fraction(slope * index + offset, divisor)

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats import beta, logistic, uniform
 
-from sidelight.grid import FloatGrid
-from sidelight.quantiles.forms.cell_selection import exact_position
+from sidelight.grid import FloatGrid, exact_position
 from sidelight.quantiles.forms.cells import _beyond
 from sidelight.quantiles.forms.cells_plan import cells_plan
 from sidelight.quantiles.forms.interpolation import Breakpoints

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from scipy.interpolate import PchipInterpolator
 
-from sidelight.grid import FloatGrid, Grid
-from sidelight.quantiles.forms.cell_selection import common_positions, exact_position, index_at_or_below
+from sidelight.grid import FloatGrid, Grid, exact_position
+from sidelight.quantiles.forms.cell_selection import common_positions, index_at_or_below
 from sidelight.quantiles.forms.cells import _ratios
 from sidelight.quantiles.forms.finish import AsinhScale
 from sidelight.quantiles.forms.interpolation import Breakpoints, Curve, edge_power
@@ -211,9 +211,9 @@ def test_no_released_point_makes_anything_overflow(seed: int) -> None:
         assert np.isfinite(curve.unevenness(places, ranks)).all()
         assert np.isfinite(curve.sparse(places, ranks)).all()
         grid = Grid(resolution=Fraction(1, 2**9), dither_bits=0)
-        bend = AsinhScale.of(Breakpoints(grid, tuple(places), np.concatenate([[0.0], ranks, [total]])))
-        for bent in bend.forward([exact_position(grid, place) for place in places]).tolist():
-            assert isinstance(bend.back(bent), Fraction)
+        asinh = AsinhScale.of(Breakpoints(grid, tuple(places), np.concatenate([[0.0], ranks, [total]])))
+        for scaled in asinh.forward([exact_position(grid, place) for place in places]).tolist():
+            assert isinstance(asinh.back(scaled), Fraction)
         assert 1 <= edge_power([abs(place - places[0]) for place in places], ranks) <= 4
         if len(places) >= 2:
             assert all(bottom > 0 and top >= 0 for top, bottom in _ratios(places, ranks))

@@ -18,7 +18,7 @@ import numpy as np
 
 from sidelight.aggregates.bounded import Bounded
 from sidelight.aggregates.ranks import Ranks
-from sidelight.grid import Outcomes
+from sidelight.grid import Outcomes, exact_position
 from sidelight.guarantees.claims import Neighbours, Row
 from sidelight.mechanisms.budget import Budget
 from sidelight.noise import Source
@@ -28,17 +28,6 @@ from sidelight.quantiles.descend import Cell, descend
 from sidelight.quantiles.tree import QuantileTree, quantile_tree
 
 # --- positions and cells ----------------------------------------------------------------------------------------------
-
-
-def exact_position(grid: Outcomes, index: int) -> Fraction:
-    """Return where a fine index lies on the number line.
-
-    >>> from sidelight.grid import Grid
-    >>> exact_position(Grid(resolution=Fraction(1, 2), dither_bits=1), 5)
-    Fraction(5, 4)
-    """
-    stretch = grid.stretch(index)
-    return Fraction(stretch.slope * index + stretch.offset, stretch.divisor)
 
 
 def common_positions(grid: Outcomes, indices: Sequence[int]) -> tuple[list[int], int]:

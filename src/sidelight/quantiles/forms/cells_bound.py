@@ -39,12 +39,12 @@ from sidelight.release import NO_ASSUMPTION, TailBound
 Floats = NDArray[np.float64]
 Inside = Literal["as interpolated", "anywhere"]
 
-#: Where the curve bends sharply, records may lie this share of their cell away from it; the same in a flagged leaf.
-_BENT = 0.3
+#: Where the curve turns sharply, records may lie this share of their cell away from it; the same in a flagged leaf.
+_OFF_CURVE = 0.3
 #: The same where the curve was continued beyond the first breakpoints, whatever it looks like.
-_BENT_OUTSIDE = 0.5
+_OFF_CURVE_OUTSIDE = 0.5
 #: In a tail there are points at small steps all the way out.
-_BENT_TAIL = 0.05
+_OFF_CURVE_TAIL = 0.05
 #: A part that holds more than so many times what it was to hold was cut by points that lie elsewhere: its records may
 #: lie anywhere in it.
 _MISSED = 2.0
@@ -68,7 +68,7 @@ class _Ends:
     high: Floats  # that of the upper point
     raw: tuple[Floats, Floats]  # the same of both as they were counted, and as their noise belongs to
     records: Floats  # how many records lie between them, as released, and two deviations more
-    bend: Floats  # which share of these may lie elsewhere than the curve says
+    off_curve: Floats  # which share of these may lie elsewhere than the curve says
     everywhere: NDArray[np.bool_]  # whether they may wherever between the two the level is, not only far from both
     unknown: NDArray[np.bool_]  # whether they may lie anywhere between the two
     part: NDArray[np.intp]  # in a cell that was finished by points and counts, the part of the value; else -1
@@ -92,7 +92,7 @@ class _Ends:
             high,
             raw,
             size + 2 * leaves[cell],
-            np.where(release.outside[cell], _BENT_OUTSIDE, _BENT * release.unevenness[cell]),
+            np.where(release.outside[cell], _OFF_CURVE_OUTSIDE, _OFF_CURVE * release.unevenness[cell]),
             release.outside[cell],
             _crowded(release, 2 * leaves)[cell],
             np.full(levels.size, -1),
@@ -113,7 +113,7 @@ class _Ends:
         for side in (0, 1):
             self.raw[side][mine] = counted + summed[part + side] - share * summed[-1]
         outermost = {0: 0, release.ranks.size - 2: -1}.get(place)
-        uneven, least = _unevenness(own, outermost), _BENT if release.sides[place] == 0 else _BENT_TAIL
+        uneven, least = _unevenness(own, outermost), _OFF_CURVE if release.sides[place] == 0 else _OFF_CURVE_TAIL
         crowding = _crowding(own, outermost)
         inner = {1: 0, -1: -1}.get(int(release.sides[place]))
         if inner is not None and outermost is None:
@@ -124,7 +124,7 @@ class _Ends:
         within = np.clip(-self.low[mine] / np.maximum(self.high[mine] - self.low[mine], 1e-9), 0.0, 1.0)
         off = [np.minimum(crowding[part] * each, 1.0) - each for each in (within, 1 - within)]
         further = np.minimum(_SURELY * uneven[part], 1.0) * np.maximum(*off)
-        self.bend[mine] = np.maximum(least, further)
+        self.off_curve[mine] = np.maximum(least, further)
         self.everywhere[mine] = uneven[part] > 0
         self.unknown[mine] = (np.diff(ranks) - 2 * own.deviations > _MISSED * own.planned)[part]
 
@@ -173,9 +173,9 @@ def _bound(release: CellsRelease, inside: Inside) -> TailBound:
     nearer = np.minimum(between, 1 - between)  # at the two ends the curve is right
     beyond = np.maximum(np.maximum(ends.low, -ends.high), 0.0)  # the level lies outside them
     near = np.where(ends.everywhere, 1.0, np.minimum(4 * nearer, 1.0))
-    bent = ends.bend * ends.records * near
-    fixed = beyond + np.where(ends.part < 0, 0.0, bent)
-    even = np.where(ends.part < 0, bent, 0.0)
+    off_curve = ends.off_curve * ends.records * near
+    fixed = beyond + np.where(ends.part < 0, 0.0, off_curve)
+    even = np.where(ends.part < 0, off_curve, 0.0)
     chance = below_proxy(ends.records, between)
     fixed[selected], chance[selected], even[selected] = 0.0, 0.0, 0.0
     fixed[unknown], chance[unknown], even[unknown] = -ends.raw[0][unknown], 0.0, 0.0

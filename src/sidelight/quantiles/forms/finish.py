@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sidelight.aggregates.ranks import Ranks
-from sidelight.grid import Outcomes
+from sidelight.grid import Outcomes, exact_position
 from sidelight.mechanisms.budget import Budget
 from sidelight.noise import Source
 from sidelight.predictions.compiled import CompiledPrior
@@ -25,7 +25,6 @@ from sidelight.quantiles.forms.cell_selection import (
     LevelPriors,
     Spot,
     as_float,
-    exact_position,
     index_at_or_below,
     select_in_cell,
     spot,
@@ -103,7 +102,7 @@ def finish_cell(
     *,
     grid: Outcomes,
     priors: LocalPriors,
-    bend: AsinhScale,
+    asinh: AsinhScale,
     source: Source,
 ) -> tuple[list[int], Parts | None]:
     """Release a fine index of the cell for every target, and the parts that they were read from, if there are any.
@@ -119,8 +118,8 @@ def finish_cell(
     selecting, counting = task.budget.part(_POINTS_SHARE), task.budget.part(1 - _POINTS_SHARE)
     found = select_in_cell(ranks, task.cell, chosen, budget=selecting, priors=priors(chosen), source=source)
 
-    def index_of(bent: float) -> int:
-        place = bend.back(bent)
+    def index_of(scaled: float) -> int:
+        place = asinh.back(scaled)
         index = index_at_or_below(grid, place.numerator, place.denominator)
         return min(max(index, task.cell.first), task.cell.last)
 
@@ -129,17 +128,17 @@ def finish_cell(
         points=sorted(set(found)),
         levels=task.levels,
         planned=lambda ends: _planned(task, chosen, ends),
-        forward=lambda indices: bend.forward([exact_position(grid, index) for index in indices]),
+        forward=lambda indices: asinh.forward([exact_position(grid, index) for index in indices]),
         back=index_of,
     )
     parts = count_parts(ranks, look, budget=counting, source=source)
     ends, places = ranks_of(parts.counts), parts.places  # from 0 to the cell's own total
     wanted = np.clip(np.asarray(task.levels), 0.0, 1.0) * ends[-1]
     if task.place == "inside":
-        bent = np.interp(wanted, ends, places)
+        scaled = np.interp(wanted, ends, places)
     else:
-        bent = _outwards(task, wanted, ends, places, deviations=parts.deviations)
-    return [index_of(each) for each in np.clip(bent, places[0], places[-1]).tolist()], parts
+        scaled = _outwards(task, wanted, ends, places, deviations=parts.deviations)
+    return [index_of(each) for each in np.clip(scaled, places[0], places[-1]).tolist()], parts
 
 
 def spread_levels(task: LocalTask) -> list[float]:
@@ -191,14 +190,14 @@ def _outwards(task: LocalTask, wanted: Floats, ends: Floats, places: Floats, *, 
     if task.place == "above":  # seen in a mirror
         wanted, ends, places, deviations = ends[-1] - wanted, (ends[-1] - ends)[::-1], places[::-1], deviations[::-1]
     noise = _NOISE_OF_RANK * np.sqrt(np.cumsum(deviations**2)) if task.is_long else np.zeros(deviations.size)
-    ranks, bent = [float(ends[-1])], [float(places[-1])]
+    ranks, scaled = [float(ends[-1])], [float(places[-1])]
     for counts in range(ends.size - 2, 0, -1):
         least = max(_FIRST_RANK / task.rate, float(noise[counts - 1]))
         if least <= ends[counts] < ranks[-1] * (1 - _SAME_RANK):
             ranks.append(float(ends[counts]))
-            bent.append(float(places[counts]))
+            scaled.append(float(places[counts]))
     logs, at = np.log(ranks[::-1]), np.log(np.maximum(wanted, 0.5))
-    heights = np.array(bent[::-1])
+    heights = np.array(scaled[::-1])
     if len(ranks) == 1:
         return np.full(len(wanted), heights[0])
     beyond = _continued(logs, heights, at, most_power=_MOST_POWER if task.is_long else 0.0)
@@ -240,18 +239,18 @@ class AsinhScale:
         return cls(middle, (high - low) / 2)
 
     def forward(self, places: Sequence[Fraction]) -> Floats:
-        """Return the bent coordinates of exact positions."""
+        """Return the scaled coordinates of exact positions."""
         if self.spread == 0:
             return np.array([as_float(place) / _ROOM for place in places])
         limit = Fraction(10**300)
         scaled = [(place - self.centre) / self.spread for place in places]
         return np.arcsinh([float(min(max(each, -limit), limit)) for each in scaled])
 
-    def back(self, bent: float) -> Fraction:
-        """Return the position of a bent coordinate."""
+    def back(self, scaled: float) -> Fraction:
+        """Return the position of a scaled coordinate."""
         if self.spread == 0:
-            return _ROOM * Fraction(float(bent))
-        return self.centre + self.spread * Fraction(math.sinh(min(max(float(bent), -691.0), 691.0)))
+            return _ROOM * Fraction(float(scaled))
+        return self.centre + self.spread * Fraction(math.sinh(min(max(float(scaled), -691.0), 691.0)))
 
 
 def _straight(breakpoints: Breakpoints, rank: float) -> Fraction:
@@ -297,7 +296,7 @@ class Finish:
         ]
         finished: list[Finished] = ["curve"] * len(indices)
         parts: dict[int, Parts] = {}
-        bend = AsinhScale.of(self.breakpoints)
+        asinh = AsinhScale.of(self.breakpoints)
         owners = leaves_of(targets, inner) + 1
         for place in np.unique(owners).tolist():
             mine = np.flatnonzero(owners == place).tolist()
@@ -305,7 +304,7 @@ class Finish:
             if task is None:
                 continue
             near = self._priors(place, task)
-            found, own = finish_cell(ranks, task, grid=grid, priors=near, bend=bend, source=source)
+            found, own = finish_cell(ranks, task, grid=grid, priors=near, asinh=asinh, source=source)
             if own is not None:
                 parts[place] = own
             for i, index in zip(mine, found, strict=True):

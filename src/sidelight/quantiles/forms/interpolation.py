@@ -50,23 +50,23 @@ class Curve:
         self.places, self.ranks = _merged(places, kept)
         self.total = float(total)
         self._middle, self._scale = self._centre()
-        self._bent = self._bends()
+        self._cubic_points = self._fitted_cubic()
 
     @property
     def goes_on(self) -> bool:
         """Whether the curve can be continued beyond its outermost points."""
-        return self._bent is not None
+        return self._cubic_points is not None
 
     def places_of(self, ranks: ArrayLike, *, continued: bool = False) -> list[int]:
         """Return the place of each rank, rounded down; beyond the outermost points that point, or `continued`."""
         if not self.places:
             return [0] * np.size(ranks)
-        if continued and self._bent is not None:
+        if continued and self._cubic_points is not None:
             return self._continued(np.asarray(ranks, np.float64))
         asked = np.clip(np.asarray(ranks, np.float64), self.ranks[0], self.ranks[-1])
-        if self._bent is None:
+        if self._cubic_points is None:
             return [self._straight(rank) for rank in asked.tolist()]
-        heights = _cubic(*self._bent, _logit(asked, self.total))
+        heights = _cubic(*self._cubic_points, _logit(asked, self.total))
         found = [self._middle + _product(self._scale, stretched) for stretched in np.sinh(heights).tolist()]
         cells = (np.searchsorted(self.ranks, asked, "right") - 1).tolist()
         return [
@@ -77,8 +77,8 @@ class Curve:
         ]
 
     def _continued(self, ranks: Floats) -> list[int]:
-        assert self._bent is not None
-        x, y, _ = self._bent
+        assert self._cubic_points is not None
+        x, y, _ = self._cubic_points
         at = _logit(np.clip(ranks, 0.5, max(self.total - 0.5, 0.5)), self.total)
         low = y[0] - (x[0] - at) * (y[1] - y[0]) / (x[1] - x[0])
         high = y[-1] + (at - x[-1]) * (y[-1] - y[-2]) / (x[-1] - x[-2])
@@ -114,7 +114,7 @@ class Curve:
     def _steps(self, places: Sequence[int], ranks: ArrayLike) -> Floats | None:
         """Return the growth of the log-steepness from cell to cell; None where a point lies beyond the coordinates."""
         kept = np.clip(np.asarray(ranks, np.float64), 0.5, max(self.total - 0.5, 0.5))
-        if self._bent is None or kept.size < 3:
+        if self._cubic_points is None or kept.size < 3:
             return np.zeros(max(kept.size - 2, 0))
         try:
             across = np.diff(self._heights(places))
@@ -133,7 +133,7 @@ class Curve:
         low, middle, high = (self._straight(share * self.total) for share in (0.25, 0.5, 0.75))
         return middle, (high - low) // 2
 
-    def _bends(self) -> tuple[Floats, Floats, Floats] | None:
+    def _fitted_cubic(self) -> tuple[Floats, Floats, Floats] | None:
         """Return the cubic's points and slopes, or None where the curve is a chain of lines."""
         if len(self.places) < 2 or self._scale <= 0:
             return None

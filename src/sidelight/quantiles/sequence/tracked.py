@@ -23,14 +23,14 @@ from numpy.typing import NDArray
 from sidelight.aggregates.bounded import Bounded
 from sidelight.aggregates.ranks import Ranks
 from sidelight.errors import RangeError
-from sidelight.grid import Outcomes
+from sidelight.grid import Outcomes, exact_position
 from sidelight.guarantees import Claims, Neighbours, Person, Row, Unit, for_person
 from sidelight.mechanisms.additive import Noise, in_int64
 from sidelight.mechanisms.budget import Budget
 from sidelight.noise import Source
 from sidelight.predictions import Laplace, Origin, Prior, hedge, own_prior
 from sidelight.predictions.priors import finite, text_of, texts_of
-from sidelight.quantiles.forms.cell_selection import cells_between, counts_of, exact_position, index_at_or_below
+from sidelight.quantiles.forms.cell_selection import cells_between, counts_of, index_at_or_below
 from sidelight.quantiles.outcomes import default_prior
 from sidelight.quantiles.sequence.curve import CountedCells, CurveState, knots_of
 from sidelight.quantiles.sequence.recursive_regression import Floats
