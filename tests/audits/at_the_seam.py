@@ -20,7 +20,7 @@ import numpy as np
 from sidelight.aggregates.bounded import Bounded
 from sidelight.mechanisms.additive import GaussianNoise, LaplaceNoise, SymmetricGaussianNoise
 from sidelight.mechanisms.idealized_noise import SphericalNoise, WishartNoise
-from sidelight.noise import Source, categorical
+from sidelight.noise import Categorical, Source
 from sidelight.testing import SeededEntropy
 
 #: Every class that adds noise to a `Bounded`.
@@ -49,7 +49,7 @@ def watched(course: Course, again: Course | None = None) -> Iterator[None]:
         return lambda noise, source: answered(noise.bounded, lambda: release(noise, source))
 
     places = [(mechanism, "release", mechanism.__dict__["release"]) for mechanism in MECHANISMS]
-    original = categorical.Categorical
+    original = Categorical
 
     class Watched(original):  # type: ignore[misc, valid-type]
         def __init__(self, scores: Any, unit: Fraction, *rest: Any) -> None:

@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from sidelight.aggregates import mapped_vector as mapped_moments
+from sidelight.aggregates import mapped_moments
 from sidelight.covariance import eigenvector_methods as module
 from sidelight.covariance.eigenvector_methods import complement, picks, sample_eigenvectors, sampling_claims
 from sidelight.errors import RangeError, StrictError
