@@ -13,10 +13,9 @@ from typing import Protocol
 from sidelight.noise import Source
 from sidelight.progress import progress
 from sidelight.synthesis.engine_plan import MarginalPlan, SizedPlan
-from sidelight.synthesis.fitted import Fitted
 from sidelight.synthesis.measurement import MarginalMeasurement, PrivateMarginals, RowsEstimate, measure, noisy_rows
 from sidelight.synthesis.prior import DistributionPrior, FitSetting, UniformPrior, current_weights
-from sidelight.synthesis.refit import Refit
+from sidelight.synthesis.refit import Fitted, Refit
 from sidelight.synthesis.selection import MarginalRound, RoundRecords, open_candidates, select_marginal
 from sidelight.synthesis.spaces import DenseSpace, Floats, Space
 from sidelight.synthesis.workload import Marginal

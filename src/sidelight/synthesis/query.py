@@ -32,13 +32,13 @@ from sidelight.synthesis.certify import certified
 from sidelight.synthesis.domain import Domain, Mass
 from sidelight.synthesis.engine_choice import Chosen, Engine, choose_engine
 from sidelight.synthesis.engine_plan import MarginalPlan, nominal_claims, sized
-from sidelight.synthesis.fitted import Fitted
 from sidelight.synthesis.graphical import check_graphical, distinct_rows, drawn_rows, release_graphical
 from sidelight.synthesis.marginal_engine import release_distribution
 from sidelight.synthesis.measurement import PrivateMarginals, Protection
 from sidelight.synthesis.pooling import CountsPredictor, EarlierCounts, calibrated, refit_again
 from sidelight.synthesis.prediction import TablePrediction, predict
 from sidelight.synthesis.prior import EarlierReleases, PublicRowsPrior
+from sidelight.synthesis.refit import Fitted
 from sidelight.synthesis.released import KIND
 from sidelight.synthesis.single_queries import SingleQueryPlan, release_by_single_queries
 from sidelight.synthesis.spaces import MOST_DENSE_CELLS, Space, public_support

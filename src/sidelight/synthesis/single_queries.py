@@ -21,11 +21,10 @@ from sidelight.mechanisms.exponential import choose
 from sidelight.noise import Source
 from sidelight.progress import progress
 from sidelight.synthesis.engine_plan import EnginePlan
-from sidelight.synthesis.fitted import Fitted
 from sidelight.synthesis.measurement import PrivateMarginals, measured_rows
 from sidelight.synthesis.prior import HEDGE, DistributionPrior, FitSetting, UniformPrior, current_weights
 from sidelight.synthesis.query_blocks import MATRIX_STEPS, QueryBlock
-from sidelight.synthesis.refit import QueryRefit
+from sidelight.synthesis.refit import Fitted, QueryRefit
 from sidelight.synthesis.selection import AnsweredQuery, QueryRound, QuerySpace, RoundRecords
 from sidelight.synthesis.spaces import DenseSpace, Floats, Space
 
