@@ -164,7 +164,7 @@ class GaussianFit(GaussianQuery):
             neighbours=split.neighbours,
             make_plan=make_plan,
             pairs=self.method != "public",
-            limits=DeclaredLimits.of([schema.number(name) for name in columns], **self._bounds()),
+            limits=DeclaredLimits(columns=tuple(schema.number(name) for name in columns), **self._bounds()),
         )
 
     def _bounds(self) -> dict[str, float]:
