@@ -20,11 +20,11 @@ from sidelight.synthesis.answers import ErrorBounds
 from sidelight.synthesis.certify import certified
 from sidelight.synthesis.domain import Domain, Mass
 from sidelight.synthesis.engine_plan import MarginalPlan
-from sidelight.synthesis.fitted import Fitted
 from sidelight.synthesis.marginal_engine import release_distribution
 from sidelight.synthesis.measurement import PrivateMarginals, Protection
 from sidelight.synthesis.pooling import calibrated, refit_again
 from sidelight.synthesis.prior import PublicRowsPrior
+from sidelight.synthesis.refit import Fitted
 from sidelight.synthesis.spaces import SupportSpace
 from sidelight.synthesis.workload import Marginal, marginals
 from sidelight.testing import SeededEntropy

@@ -7,8 +7,8 @@ import pytest
 
 import sidelight as sl
 from sidelight.synthesis.domain import CellNoise, Domain, cell_deviation
-from sidelight.synthesis.fitted import Fitted
 from sidelight.synthesis.pooling import EarlierCounts
+from sidelight.synthesis.refit import Fitted
 from sidelight.synthesis.spaces import DenseSpace
 from sidelight.synthesis.workload import Marginal
 from sidelight.testing import seeded_release

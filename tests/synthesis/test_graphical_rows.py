@@ -18,8 +18,8 @@ from sidelight.mechanisms.budget import Budget
 from sidelight.synthesis import graphical
 from sidelight.synthesis.domain import Domain, Mass
 from sidelight.synthesis.engine_plan import MarginalPlan
-from sidelight.synthesis.fitted import Fitted
 from sidelight.synthesis.graphical import check_graphical, distinct_rows, drawn_rows
+from sidelight.synthesis.refit import Fitted
 from sidelight.synthesis.workload import marginals
 from sidelight.testing import seeded_release
 

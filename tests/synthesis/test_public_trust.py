@@ -6,11 +6,10 @@ import numpy as np
 import pytest
 
 from sidelight.synthesis.domain import Domain
-from sidelight.synthesis.fitted import Fitted
 from sidelight.synthesis.measurement import MarginalMeasurement
 from sidelight.synthesis.pooling import Doubt, calibrated, pooled, relations_explained
 from sidelight.synthesis.prior import StartingPoint, product, uniform_weights
-from sidelight.synthesis.refit import Refit
+from sidelight.synthesis.refit import Fitted, Refit
 from sidelight.synthesis.spaces import DenseSpace
 from sidelight.synthesis.workload import Marginal
 

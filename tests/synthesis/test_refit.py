@@ -167,7 +167,7 @@ def test_contradicted_predictions_lose_their_weight_by_released_numbers() -> Non
 
 
 def test_earlier_releases_are_averaged_by_rows() -> None:
-    from sidelight.synthesis.fitted import Fitted
+    from sidelight.synthesis.refit import Fitted
 
     rng = np.random.default_rng(6)
     parts = [rng.dirichlet(np.ones(DOMAIN.cells)) for _ in range(2)]

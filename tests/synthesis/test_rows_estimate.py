@@ -20,7 +20,6 @@ from sidelight.synthesis.answer_bounds import NoiseTail
 from sidelight.synthesis.certify import average_of_sums, bound_rows
 from sidelight.synthesis.domain import Domain
 from sidelight.synthesis.engine_plan import MarginalPlan, SizedPlan, sized
-from sidelight.synthesis.fitted import Fitted
 from sidelight.synthesis.marginal_engine import release_distribution, run_rounds
 from sidelight.synthesis.measurement import (
     MarginalMeasurement,
@@ -31,6 +30,7 @@ from sidelight.synthesis.measurement import (
     measure,
     noisy_rows,
 )
+from sidelight.synthesis.refit import Fitted
 from sidelight.synthesis.spaces import Floats
 from sidelight.synthesis.workload import Marginal, marginals, ranges
 from sidelight.testing import SeededEntropy, seeded_release

@@ -8,11 +8,10 @@ import pytest
 import sidelight as sl
 from sidelight.synthesis.domain import Domain
 from sidelight.synthesis.engine_plan import WORTHWHILE, worthwhile_rounds
-from sidelight.synthesis.fitted import Fitted
 from sidelight.synthesis.measurement import MarginalMeasurement
 from sidelight.synthesis.pooling import CalibratedRows, calibrated, pooled
 from sidelight.synthesis.prior import uniform_weights
-from sidelight.synthesis.refit import Refit
+from sidelight.synthesis.refit import Fitted, Refit
 from sidelight.synthesis.spaces import DenseSpace
 from sidelight.synthesis.workload import Marginal
 

@@ -19,9 +19,9 @@ from sidelight.synthesis.answer_bounds import bound_queries, round_bounds
 from sidelight.synthesis.certify import bound_rows, certified, released_counts
 from sidelight.synthesis.domain import Domain, Mass
 from sidelight.synthesis.engine_plan import MarginalPlan
-from sidelight.synthesis.fitted import Fitted
 from sidelight.synthesis.measurement import MarginalMeasurement, NoisyRows
 from sidelight.synthesis.query_blocks import CellQueries
+from sidelight.synthesis.refit import Fitted
 from sidelight.synthesis.selection import AnsweredQuery, MarginalRound, QueryRound
 from sidelight.synthesis.workload import Marginal, marginals
 

@@ -53,6 +53,7 @@ class GaussianFit(GaussianQuery):
         noise: "laplace" for exact pure noise.
         constants: "practical", or "proven".
 
+    >>> import numpy as np
     >>> rng = np.random.default_rng(0)
     >>> rows, public = rng.normal([1000, -50], [3, 0.1], (20_000, 2)), rng.normal([1000, -50], [3, 0.1], (4, 2))
     >>> release = GaussianFit(prediction=public, condition=1000, rho="0.5").release(rows)
@@ -164,7 +165,7 @@ class GaussianFit(GaussianQuery):
             neighbours=split.neighbours,
             make_plan=make_plan,
             pairs=self.method != "public",
-            limits=DeclaredLimits.of([schema.number(name) for name in columns], **self._bounds()),
+            limits=DeclaredLimits(columns=tuple(schema.number(name) for name in columns), **self._bounds()),
         )
 
     def _bounds(self) -> dict[str, float]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import log, sqrt
 from typing import Any
@@ -37,11 +37,6 @@ class DeclaredLimits:
     columns: tuple[Number, ...]
     mean_bound: float | None = None
     variance_bound: float | None = None
-
-    @classmethod
-    def of(cls, columns: Sequence[Number], **ranges: float | None) -> DeclaredLimits:
-        """Take what the columns declare."""
-        return cls(columns=tuple(columns), **ranges)
 
     def mean(self, found: Floats) -> Floats:
         """Return the nearest mean that can be: within the query's range, and within the bounds of the columns."""

@@ -186,8 +186,8 @@ class GaussianMean(GaussianQuery):
             prediction=None if points is None else points.described(),
             neighbours=split.neighbours,
             make_plan=make_plan,
-            limits=DeclaredLimits.of(
-                [schema.number(name) for name in columns],
+            limits=DeclaredLimits(
+                columns=tuple(schema.number(name) for name in columns),
                 mean_bound=None if self.mean_bound is None else bound_of(self.mean_bound, name="mean_bound"),
             ),
         )

@@ -19,8 +19,8 @@ from sidelight.synthesis.answer_bounds import NoiseTail, bound_marginals, bound_
 from sidelight.synthesis.answers import ErrorBounds, kind_of
 from sidelight.synthesis.domain import Mass
 from sidelight.synthesis.engine_plan import MarginalPlan
-from sidelight.synthesis.fitted import Fitted
 from sidelight.synthesis.measurement import MarginalMeasurement, NoisyRows
+from sidelight.synthesis.refit import Fitted
 from sidelight.synthesis.selection import QuerySpace
 from sidelight.synthesis.single_queries import SingleQueryPlan
 from sidelight.synthesis.spaces import DenseSpace, Floats, Space, SupportSpace

@@ -18,10 +18,10 @@ from sidelight.errors import MissingPackageError, RangeError
 from sidelight.noise import Source
 from sidelight.synthesis.domain import Codes, Domain
 from sidelight.synthesis.engine_plan import MarginalPlan
-from sidelight.synthesis.fitted import Fitted
 from sidelight.synthesis.marginal_engine import first_rows, run_rounds
 from sidelight.synthesis.measurement import MarginalMeasurement, PrivateMarginals, RowsEstimate
 from sidelight.synthesis.prior import DistributionPrior, PublicRowsPrior, UniformPrior
+from sidelight.synthesis.refit import Fitted
 from sidelight.synthesis.spaces import Floats
 from sidelight.synthesis.workload import Marginal
 

@@ -13,10 +13,9 @@ from typing import Protocol
 from sidelight.noise import Source
 from sidelight.progress import progress
 from sidelight.synthesis.engine_plan import MarginalPlan, SizedPlan
-from sidelight.synthesis.fitted import Fitted
 from sidelight.synthesis.measurement import MarginalMeasurement, PrivateMarginals, RowsEstimate, measure, noisy_rows
 from sidelight.synthesis.prior import DistributionPrior, FitSetting, UniformPrior, current_weights
-from sidelight.synthesis.refit import Refit
+from sidelight.synthesis.refit import Fitted, Refit
 from sidelight.synthesis.selection import MarginalRound, RoundRecords, open_candidates, select_marginal
 from sidelight.synthesis.spaces import DenseSpace, Floats, Space
 from sidelight.synthesis.workload import Marginal
@@ -125,7 +124,8 @@ def release_distribution(
     """
     where = DenseSpace(plan.domain) if space is None else space
     rows = first_rows(counts, plan, source=source)
-    model = WeightModel(where, prior or UniformPrior(), setting_of(plan, rows), rows=rows)
+    setting = FitSetting(mean_cells=plan.mean_cells, deviation=plan.deviation, rows=rows.rows)
+    model = WeightModel(where, prior or UniformPrior(), setting, rows=rows)
     rounds = run_rounds(counts, plan, model, source=source)
     model.finish()
     return Fitted(
@@ -149,11 +149,6 @@ def first_rows(counts: PrivateMarginals, plan: MarginalPlan, *, source: Source) 
     if plan.rows is not None:
         return RowsEstimate(float(plan.rows))
     return RowsEstimate(noisy_rows(counts, price=plan.size_price, source=source))
-
-
-def setting_of(plan: MarginalPlan, rows: RowsEstimate) -> FitSetting:
-    """Return the numbers that the fit needs."""
-    return FitSetting(mean_cells=plan.mean_cells, deviation=plan.deviation, rows=rows.rows)
 
 
 def run_rounds(

@@ -216,14 +216,6 @@ def noisy_rows(counts: PrivateMarginals, *, price: Budget, source: Source) -> No
     )
 
 
-def measured_rows(counts: PrivateMarginals, *, price: Budget, source: Source) -> float:
-    """Release the number of rows, at least 1 and at most 2**40.
-
-    Guarantee: as for `noisy_rows`.
-    """
-    return noisy_rows(counts, price=price, source=source).rows
-
-
 def possible_rows(number: float) -> float:
     """Return the nearest whole number from 1 to 2**40.
 

@@ -16,9 +16,8 @@ from typing import TypeAlias
 import numpy as np
 
 from sidelight.synthesis.domain import CellNoise, Codes, Domain, cell_deviation
-from sidelight.synthesis.fitted import Fitted
 from sidelight.synthesis.marginal_engine import MANY_POINTS
-from sidelight.synthesis.refit import Evidence, PooledCounts, Refit
+from sidelight.synthesis.refit import Evidence, Fitted, PooledCounts, Refit
 from sidelight.synthesis.spaces import Floats
 from sidelight.synthesis.workload import Marginal
 

@@ -21,8 +21,8 @@ from sidelight.records import Table
 from sidelight.release import Release
 from sidelight.synthesis.axes import Axis, Labels, coding_of, domain_of
 from sidelight.synthesis.domain import Domain
-from sidelight.synthesis.fitted import Fitted
 from sidelight.synthesis.prior import HEDGE, DistributionPrior, EarlierReleases, GivenWeights, PublicRowsPrior
+from sidelight.synthesis.refit import Fitted
 from sidelight.synthesis.released import Synthetic
 from sidelight.synthesis.spaces import DenseSpace, Space, SupportSpace
 

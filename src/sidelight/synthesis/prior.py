@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,11 +18,9 @@ from numpy.typing import NDArray
 from sidelight.errors import RangeError
 from sidelight.synthesis.domain import CellNoise, Codes, Domain
 from sidelight.synthesis.measurement import MarginalMeasurement
+from sidelight.synthesis.refit import Fitted
 from sidelight.synthesis.spaces import Floats, Space, SupportSpace
 from sidelight.synthesis.workload import Marginal
-
-if TYPE_CHECKING:
-    from sidelight.synthesis.fitted import Fitted
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

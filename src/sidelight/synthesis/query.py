@@ -32,13 +32,13 @@ from sidelight.synthesis.certify import certified
 from sidelight.synthesis.domain import Domain, Mass
 from sidelight.synthesis.engine_choice import Chosen, Engine, choose_engine
 from sidelight.synthesis.engine_plan import MarginalPlan, nominal_claims, sized
-from sidelight.synthesis.fitted import Fitted
 from sidelight.synthesis.graphical import check_graphical, distinct_rows, drawn_rows, release_graphical
 from sidelight.synthesis.marginal_engine import release_distribution
 from sidelight.synthesis.measurement import PrivateMarginals, Protection
 from sidelight.synthesis.pooling import CountsPredictor, EarlierCounts, calibrated, refit_again
 from sidelight.synthesis.prediction import TablePrediction, predict
 from sidelight.synthesis.prior import EarlierReleases, PublicRowsPrior
+from sidelight.synthesis.refit import Fitted
 from sidelight.synthesis.released import KIND
 from sidelight.synthesis.single_queries import SingleQueryPlan, release_by_single_queries
 from sidelight.synthesis.spaces import MOST_DENSE_CELLS, Space, public_support
@@ -169,8 +169,8 @@ class SyntheticTable:
             request={  # no two different queries have the same
                 "kind": KIND,
                 "columns": [axis.to_json() for axis in axes],
-                "policies": describe_policies(axes),
-                "queries": describe_workload(self.workload, domain),
+                "policies": [describe_policy(each) for each in axes],
+                "queries": [describe_part(each, domain) for each in self.workload.parts],
                 "workload": [str(each) for each in self.workload.partitions(domain, closure=False)],
                 "engine": engine,
                 "rows": "private" if self.rows is None else str(self.rows),
@@ -203,17 +203,12 @@ class SyntheticTable:
         return release_once(self, data)
 
 
-def describe_workload(workload: Workload, domain: Domain) -> list[dict[str, Any]]:
-    """Describe what is asked, part by part.
+def describe_part(part: Part, domain: Domain) -> dict[str, Any]:
+    """Describe one part of a workload.
 
-    >>> from sidelight.synthesis.workload import marginals, prefixes
-    >>> describe_workload(marginals(2) + prefixes("b"), Domain(("a", "b", "c"), (2, 3, 4)))
-    [{'marginals': '2', 'columns': ['a', 'b', 'c']}, {'prefixes': 'b'}]
+    >>> describe_part(marginals(2).parts[0], Domain(("a", "b", "c"), (2, 3, 4)))
+    {'marginals': '2', 'columns': ['a', 'b', 'c']}
     """
-    return [_part(each, domain) for each in workload.parts]
-
-
-def _part(part: Part, domain: Domain) -> dict[str, Any]:
     if isinstance(part, Marginals):
         if part.sets is not None:
             return {"marginals": [list(each) for each in part.attribute_sets(domain)]}
@@ -231,12 +226,8 @@ def _part(part: Part, domain: Domain) -> dict[str, Any]:
     return {"ranges" if part.ranges else "prefixes": part.column}
 
 
-def describe_policies(axes: Sequence[Axis]) -> list[dict[str, str]]:
-    """Return what becomes of labels that are not listed and of missing cells, column by column."""
-    return [_policy(each) for each in axes]
-
-
-def _policy(axis: Axis) -> dict[str, str]:
+def describe_policy(axis: Axis) -> dict[str, str]:
+    """Return what becomes of labels that are not listed and of missing cells."""
     if isinstance(axis, Labels):
         category = axis.category
         other = "drop" if category.other is None else f"to {category.other}"

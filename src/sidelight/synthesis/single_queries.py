@@ -21,11 +21,10 @@ from sidelight.mechanisms.exponential import choose
 from sidelight.noise import Source
 from sidelight.progress import progress
 from sidelight.synthesis.engine_plan import EnginePlan
-from sidelight.synthesis.fitted import Fitted
-from sidelight.synthesis.measurement import PrivateMarginals, measured_rows
+from sidelight.synthesis.measurement import PrivateMarginals, noisy_rows
 from sidelight.synthesis.prior import HEDGE, DistributionPrior, FitSetting, UniformPrior, current_weights
 from sidelight.synthesis.query_blocks import MATRIX_STEPS, QueryBlock
-from sidelight.synthesis.refit import QueryRefit
+from sidelight.synthesis.refit import Fitted, QueryRefit
 from sidelight.synthesis.selection import AnsweredQuery, QueryRound, QuerySpace, RoundRecords
 from sidelight.synthesis.spaces import DenseSpace, Floats, Space
 
@@ -131,7 +130,7 @@ def release_by_single_queries(
     Guarantee: `plan.claims`, exact on the machine.
     """
     where = DenseSpace(plan.domain) if space is None else space
-    rows = float(plan.rows) if plan.rows is not None else measured_rows(counts, price=plan.size_price, source=source)
+    rows = float(plan.rows) if plan.rows is not None else noisy_rows(counts, price=plan.size_price, source=source).rows
     plan = plan.for_rows(rows)
     cells = float(np.mean([plan.domain.cells_of(block.columns) for block in plan.blocks]))
     setting = FitSetting(mean_cells=cells, deviation=plan.noise_scale, rows=rows)

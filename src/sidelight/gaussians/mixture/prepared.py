@@ -208,7 +208,7 @@ class PreparedMixture(Prepared):
             }
         estimates = components.estimates
         rows = sum(each.rows for each in estimates) if found is None else found.rows
-        limits = DeclaredLimits.of(self.setting.columns)
+        limits = DeclaredLimits(columns=self.setting.columns)
         return MixtureValue(
             means=np.stack([limits.mean(each.mean) for each in estimates]),
             covariances=np.stack([limits.covariance(each.covariance) for each in estimates]),
