@@ -4,7 +4,7 @@ from sidelight.accounting.batch import BatchPrice, batch, price_batch
 from sidelight.accounting.charges import Charge, Route, Totals, amount_of, capacity_quanta, charge_quanta
 from sidelight.accounting.filters import Rule
 from sidelight.accounting.loss_distributions import to_dp_event, to_pld
-from sidelight.accounting.parallel import dearest_path, worst_case_branch
+from sidelight.accounting.parallel import worst_case_branch
 from sidelight.accounting.prices import ROUTES, gaussian_noise_scale
 from sidelight.accounting.remaining import (
     Remaining,
@@ -33,7 +33,6 @@ __all__ = [
     "batch",
     "capacity_quanta",
     "charge_quanta",
-    "dearest_path",
     "find_remaining",
     "find_shortfall",
     "find_spent",

@@ -54,9 +54,6 @@ def worst_case_branch(branches: Iterable[Sequence[Claims]]) -> Claims:
     return Claims.of(*found)
 
 
-dearest_path = worst_case_branch  # the name in versions before 0.6
-
-
 def _largest(branches: _Branches, amount: Callable[[Claims], Fraction | None]) -> Fraction | None:
     """Return the largest sum of amounts along a branch; None where a query has none."""
     found = [[amount(claims) for claims in branch] for branch in branches]

@@ -52,7 +52,7 @@ class PreparedCovariance(SurePrepared):
     plan: CovariancePlan
 
     @property
-    def adds_up(self) -> bool:
+    def is_additive(self) -> bool:
         """Whether rows are only added up."""
         return self.plan.centre != "pairs"
 

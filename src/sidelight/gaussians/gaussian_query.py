@@ -176,7 +176,7 @@ class PreparedGaussian(SurePrepared):
     pairs: bool = False
 
     @property
-    def adds_up(self) -> bool:
+    def is_additive(self) -> bool:
         """Whether every step is a sum over rows: pairs are no such thing."""
         return not self.pairs
 

@@ -179,7 +179,7 @@ class PreparedAdaSSP(SurePrepared):
     gram_scale: Fraction
     cross_scale: Fraction
 
-    adds_up = True
+    is_additive = True
 
     @property
     def statistics(self) -> LeastSquares:

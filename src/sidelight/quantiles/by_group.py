@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from sidelight.accounting import dearest_path
+from sidelight.accounting import worst_case_branch
 from sidelight.aggregates.groups import Groups, groups_of
 from sidelight.errors import RangeError, SchemaError
 from sidelight.grid import Grid, Outcomes
@@ -240,7 +240,7 @@ def with_own_priors(query: Any, schema: Schema) -> PreparedCellPriors:
         description = read.description
         request["prediction"] = description["sha256"]
     return PreparedCellPriors(
-        claims=groups.claims if total is None else dearest_path([[total.claims, groups.claims]]),
+        claims=groups.claims if total is None else worst_case_branch([[total.claims, groups.claims]]),
         request=request,
         labels=groups.labels,
         prediction=description,
@@ -289,7 +289,7 @@ def by_group(query: Any, prepared: PreparedQuantiles, groups: Groups) -> Prepare
     limits = {"max_groups": query.max_groups, "max_rows_per_group": query.max_rows_per_group, "where": query.where}
     quantiles = prepared.claims.with_unit(groups.unit) if budget.is_pure else by_rows(prepared.claims, groups)
     return PreparedGroupQuantiles(
-        claims=dearest_path([[quantiles, noise.claims]]),
+        claims=worst_case_branch([[quantiles, noise.claims]]),
         request={
             **prepared.request,
             "kind": "group_quantiles",

@@ -216,7 +216,7 @@ class PreparedDistribution(SurePrepared):
     many: FormRule
     few: FormRule
 
-    adds_up = True
+    is_additive = True
 
     def run(self, table: Table, source: Source) -> Answer:
         """Count ranks in one pass over the column, and release the distribution in the form that the rule says."""

@@ -71,7 +71,7 @@ class PreparedQuantiles(SurePrepared):
     rule: FormRule
 
     @property
-    def adds_up(self) -> bool:
+    def is_additive(self) -> bool:
         """Whether rows are only added up."""
         return True
 
@@ -221,7 +221,7 @@ class PreparedGroupQuantiles(PreparedQuantiles):
     sizes_budget: Budget
 
     @property
-    def adds_up(self) -> bool:
+    def is_additive(self) -> bool:
         """Whether rows are only added up."""
         number = self.groups.schema.number(self.column)
         return is_additive_by_group(NumberCoding(self.column, encoding_of(number, self.grid)), self.groups)

@@ -17,7 +17,7 @@ from functools import cached_property
 from itertools import pairwise
 from typing import TypeAlias
 
-from sidelight.accounting.parallel import dearest_path
+from sidelight.accounting.parallel import worst_case_branch
 from sidelight.errors import RangeError
 from sidelight.guarantees.amounts import Amount, decimal_text, exact, positive
 from sidelight.guarantees.claim_sets import Claims, for_person, native_claims
@@ -194,7 +194,7 @@ class QuantileTree:
         (quantiles proof page, Theorem 4). The rows of one person may take different paths, so a person with at most k
         rows pays by group privacy: k times epsilon, k**2 times rho, k times mu.
         """
-        per_row = dearest_path(
+        per_row = worst_case_branch(
             [native_claims(BoundedRange(epsilon), mechanism="exponential") for epsilon in path]
             for path in self.path_budgets
         )

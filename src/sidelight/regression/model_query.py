@@ -136,9 +136,9 @@ class PreparedModel(SurePrepared):
     middle: float
 
     @property
-    def adds_up(self) -> bool:
+    def is_additive(self) -> bool:
         """Whether the fit does."""
-        return self.fit.adds_up
+        return self.fit.is_additive
 
     @property
     def instead(self) -> str:

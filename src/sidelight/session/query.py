@@ -113,7 +113,7 @@ class Prepared(ABC):
         return None
 
     @property
-    def adds_up(self) -> bool:
+    def is_additive(self) -> bool:
         """Whether its statistics are additive over rows: then it runs on remote rows (Spark)."""
         return False
 
@@ -134,7 +134,7 @@ def check_source(prepared: Prepared, table: Table) -> None:
     gets an error and nothing else: no charge, no entry in the ledger, no release.
     """
     prepared.check_source(PublicSource.of(table))
-    if not table.hands_rows_over and not (prepared.reads_external_rows or prepared.adds_up):
+    if not table.hands_rows_over and not (prepared.reads_external_rows or prepared.is_additive):
         instead = prepared.instead and f"; {prepared.instead}"
         raise SourceError(
             f"{prepared.request.get('kind', 'this query')} looks at rows one by one, and the engine {table.engine!r} "

@@ -120,7 +120,7 @@ class PreparedTest(PreparedProposal[Secret, Passed | None, Passed]):
     test: DistanceTest
     _law: ClassVar[str] = "propose, test, release"
 
-    adds_up = True  # distances are of counts and ranks
+    is_additive = True  # distances are of counts and ranks
 
     @abstractmethod
     def distance(self, secret: Secret, *, cap: int) -> int:

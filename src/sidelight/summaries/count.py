@@ -301,7 +301,7 @@ class PreparedDistinct(PreparedGroupCounts):
     most: int | None
 
     @property
-    def adds_up(self) -> bool:
+    def is_additive(self) -> bool:
         """Whether the query is additive over rows."""
         return self.column is None or groups_of(self.groups.schema, by=self.column, max_groups=1).label is None
 

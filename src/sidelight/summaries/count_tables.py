@@ -121,7 +121,7 @@ class PreparedGroupCounts(SurePrepared):
     counted: str | None  # "persons" or "rows", for the notes of the table
 
     @property
-    def adds_up(self) -> bool:
+    def is_additive(self) -> bool:
         """Whether the query is additive over rows."""
         return self.groups.label is None
 

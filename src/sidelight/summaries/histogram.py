@@ -209,7 +209,7 @@ class PreparedPrivateBins(SurePrepared):
     per_group: int | None  # rows of a person that count in a bin
 
     @property
-    def adds_up(self) -> bool:
+    def is_additive(self) -> bool:
         """Whether the query is additive over rows."""
         return self.everybody.label is None
 

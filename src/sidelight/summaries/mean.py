@@ -219,9 +219,9 @@ class PreparedMean(SurePrepared):
     reading: MeanReading
 
     @property
-    def adds_up(self) -> bool:
+    def is_additive(self) -> bool:
         """Whether the query is additive over rows."""
-        return self.plan.adds_up
+        return self.plan.is_additive
 
     def error_of(self, rows: float, *, confidence: float) -> tuple[float, str] | None:
         """Return the error bound of measured means for this many rows, and its assumption; None without a theorem.
@@ -254,9 +254,9 @@ class PreparedMeans(SurePrepared):
     names: tuple[str, ...]
 
     @property
-    def adds_up(self) -> bool:
+    def is_additive(self) -> bool:
         """Whether the query is additive over rows."""
-        return all(plan.adds_up for plan in self.plans)
+        return all(plan.is_additive for plan in self.plans)
 
     def run(self, table: Table, source: Source) -> Answer:
         """Choose a clipping interval for each column, measure all together, and make the table."""

@@ -84,7 +84,7 @@ class Measurement:
         return self.labels is not None and self.labels.selection.law is not None
 
     @property
-    def adds_up(self) -> bool:
+    def is_additive(self) -> bool:
         """Whether the query is additive over rows: groups are declared, and all share one interval."""
         return self.groups.label is None and not self.clipping.by_group
 

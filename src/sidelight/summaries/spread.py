@@ -81,9 +81,9 @@ class PreparedSpread(SurePrepared):
     plan: Measurement
 
     @property
-    def adds_up(self) -> bool:
+    def is_additive(self) -> bool:
         """Whether the query is additive over rows."""
-        return self.plan.adds_up
+        return self.plan.is_additive
 
     def run(self, table: Table, source: Source) -> Answer:
         """Choose the clipping interval, measure all groups, and make the table."""

@@ -236,9 +236,9 @@ class PreparedSQL(SurePrepared):
     translation: Translation
 
     @property
-    def adds_up(self) -> bool:
+    def is_additive(self) -> bool:
         """Whether the query is additive over rows."""
-        return all(part.adds_up for part in self.parts)
+        return all(part.is_additive for part in self.parts)
 
     def check_source(self, source: PublicSource) -> None:
         """Let every query refuse a source that it cannot read."""

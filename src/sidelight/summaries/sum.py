@@ -187,9 +187,9 @@ class PreparedSum(SurePrepared):
     table: PredictedTable | None
 
     @property
-    def adds_up(self) -> bool:
+    def is_additive(self) -> bool:
         """Whether the query is additive over rows."""
-        return self.plan.adds_up
+        return self.plan.is_additive
 
     def run(self, table: Table, source: Source) -> Answer:
         """Choose the clipping interval, add up all groups, add noise, and make the table."""

@@ -176,10 +176,10 @@ class PreparedSummary(SurePrepared):
     group_tree: QuantileTree | None
 
     @property
-    def adds_up(self) -> bool:
+    def is_additive(self) -> bool:
         """Whether the query is additive over rows."""
         coding = self.plan.clipping.subject.coding
-        return self.plan.adds_up and (self.group_tree is None or is_additive_by_group(coding, self.plan.groups))
+        return self.plan.is_additive and (self.group_tree is None or is_additive_by_group(coding, self.plan.groups))
 
     def run(self, table: Table, source: Source) -> Answer:
         """Find the quartiles, where to clip, and the moments of each group."""

@@ -196,9 +196,9 @@ class PreparedTop(SurePrepared):
     k: int
 
     @property
-    def adds_up(self) -> bool:
+    def is_additive(self) -> bool:
         """Whether the query is additive over rows."""
-        return self.inner.adds_up
+        return self.inner.is_additive
 
     def run(self, table: Table, source: Source) -> Answer:
         """Count with noise, and keep the k highest; ties as they stand in the public order."""
@@ -222,7 +222,7 @@ class PreparedDraws(SurePrepared):
     weights: Whole | None
 
     @property
-    def adds_up(self) -> bool:
+    def is_additive(self) -> bool:
         """Whether the query is additive over rows."""
         return self.groups.label is None
 

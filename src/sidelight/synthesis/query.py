@@ -275,7 +275,7 @@ class PreparedTable(SurePrepared):
     predicted: TablePrediction | None
 
     @property
-    def adds_up(self) -> bool:
+    def is_additive(self) -> bool:
         """Whether rows are only added up."""
         return self.domain.cells <= MOST_DENSE_CELLS
 

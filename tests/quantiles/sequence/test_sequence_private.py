@@ -13,7 +13,7 @@ from daily_fixtures import Make, day, minutes, today
 
 import sidelight as sl
 from probes import Unreadable
-from sidelight.accounting import dearest_path
+from sidelight.accounting import worst_case_branch
 from sidelight.errors import BudgetError, ClaimError, LedgerError, RangeError, ReleaseFailedError, SidelightError
 from sidelight.ledger import Ledger
 from sidelight.quantiles import PrivateHistograms
@@ -46,7 +46,7 @@ def test_a_day_costs_its_quantiles_and_its_gradient(make: Make, ledger: Ledger) 
     sequence = private(make, days_per_person=3)
     (release,) = run(sequence, range(1))
     plan = sequence.plan
-    expected = dearest_path([[plan.bare.claims, plan.gradients.claims]])
+    expected = worst_case_branch([[plan.bare.claims, plan.gradients.claims]])
     assert release.guarantee == expected == plan.claims
     assert plan.gradients.claims.zcdp().rho <= sl.ZCDP(RHO).rho
     assert release.guarantee.pure() is None

@@ -172,7 +172,7 @@ class PreparedMixture(Prepared):
     condition: float
     on_failure: OnFailure
 
-    adds_up = True
+    is_additive = True
 
     def check_source(self, source: PublicSource) -> None:
         """Refuse, before any charge, a table with persons whose rows an engine would have to cap: rules read arrays."""

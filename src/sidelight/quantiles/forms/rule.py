@@ -13,7 +13,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
-from sidelight.accounting import dearest_path
+from sidelight.accounting import worst_case_branch
 from sidelight.errors import RangeError
 from sidelight.grid import Outcomes
 from sidelight.guarantees import ZCDP, ApproxDP, Claims, Context, Person, PureDP, Unit, for_person
@@ -260,18 +260,18 @@ class FormRule:
 
         if decision.form == "codes":
             parts = CodesPlan(codes=self.codes, budget=budget).rounds
-            return dearest_path([[Claims.of(PureDP(part.amount)) for part in parts]])
+            return worst_case_branch([[Claims.of(PureDP(part.amount)) for part in parts]])
         assert size is not None
         if decision.form == "select":
             plan = SelectPlan.of(budget, size=size)
             counts = Claims.of(PureDP(plan.counts.amount))
-            return dearest_path([[_selected(plan.points), counts, _selected(plan.targets)]])
+            return worst_case_branch([[_selected(plan.points), counts, _selected(plan.targets)]])
         if not budget.is_pure:
             return Claims.of(ZCDP(budget.amount))
         cells = decision.cells_plan(self.levels, size)
         half = [_selected(Budget("epsilon", cells.breakpoints / 2))] * 2 if cells.breakpoints > 0 else []
         counted = [Claims.of(PureDP(each)) for each in (cells.coarse, cells.middle, cells.fine) if each > 0]
-        return dearest_path([[*half, *counted]])
+        return worst_case_branch([[*half, *counted]])
 
     def with_delta(self, claims: Claims) -> Claims:
         """Add the (epsilon, delta) that was asked for, where a tree in rho proves it."""

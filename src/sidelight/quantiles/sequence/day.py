@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from sidelight.accounting import dearest_path
+from sidelight.accounting import worst_case_branch
 from sidelight.noise import Source
 from sidelight.predictions import Origin
 from sidelight.quantiles.prepared import PreparedQuantiles
@@ -47,7 +47,7 @@ class DayQuery:
         if self.step is not None:
             plan = self.step.plan
             request |= {"kind": "learned_quantiles", "learner": plan.learner.to_json()}
-            claims = dearest_path([[claims, plan.claims]])
+            claims = worst_case_branch([[claims, plan.claims]])
         if self.curve is not None:
             labels = tuple(labels[place] for place in self.curve.asked)
             error = _bound_of(error, self.curve)

@@ -15,7 +15,7 @@ from typing import Any, Final, Literal, Protocol, TypeAlias
 
 import numpy as np
 
-from sidelight.accounting import dearest_path
+from sidelight.accounting import worst_case_branch
 from sidelight.errors import RangeError
 from sidelight.guarantees import Claims
 from sidelight.predictions import Origin, Prior
@@ -149,10 +149,10 @@ class SequencePlan:
             paths = [[self.bare.claims], [self.tracking.claims]]
             if self.tracking.has_more_knots:
                 paths.append([self.of_curve(None).prepare(self.schema).claims])
-            return dearest_path(paths)
+            return worst_case_branch(paths)
         if self.gradients is None:
             return self.bare.claims
-        return dearest_path([[self.bare.claims, self.gradients.claims]])
+        return worst_case_branch([[self.bare.claims, self.gradients.claims]])
 
     @cached_property
     def digest(self) -> str:

@@ -22,9 +22,9 @@ from sidelight.accounting import (
     Rule,
     Spent,
     Totals,
-    dearest_path,
     find_remaining,
     find_shortfall,
+    worst_case_branch,
 )
 from sidelight.errors import BudgetError, LedgerError, RangeError, SchemaError
 from sidelight.guarantees import Amount, ApproxDP, Claim, Claims, Neighbours, Unit
@@ -81,7 +81,7 @@ def for_days(claims: Claims, times: int) -> Claims:
     >>> print(for_days(Claims.of(PureDP("0.1")), 3).pure())
     PureDP(ε = 0.3)
     """
-    return claims if times == 1 else dearest_path([[claims] * times])
+    return claims if times == 1 else worst_case_branch([[claims] * times])
 
 
 def routes_of_days(budget: Claim, routes: tuple[Route, ...] | None) -> tuple[Route, ...] | None:

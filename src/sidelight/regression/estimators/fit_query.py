@@ -149,7 +149,7 @@ class PreparedFit(SurePrepared):
         return isinstance(self.plans[0], DescentPlan)
 
     @property
-    def adds_up(self) -> bool:
+    def is_additive(self) -> bool:
         """Whether each pass over the rows of a table is a sum: a descent's is, objective perturbation searches them."""
         return self._descends and isinstance(self.examples, TableExamples)
 
