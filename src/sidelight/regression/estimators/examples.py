@@ -309,7 +309,7 @@ def _sketch(found: Examples) -> Prints | None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # what cells have to say is said by nobody
             prints = row_prints(found.read()[0])
-    except Exception:  # nor here: whoever opens such rows behind the door gets an error without its cause
+    except Exception:  # nor here: the release pipeline raises for such rows without the cause
         return None
     if prints is None or len(prints) < _FEWEST:
         return None

@@ -114,7 +114,7 @@ class LinearEstimator(ForecastMixin, PrivacyReportMixin, PaidEstimator, BaseEsti
         return {**super().get_params(deep=deep), **given}
 
     def set_params(self, **parameters: Any) -> Self:
-        """Set parameters and settings of the solver."""
+        """Return this model with other parameters, settings of the solver among them."""
         self.__dict__ |= {name: parameters.pop(name) for name in (*self._settings, "settings") if name in parameters}
         super().set_params(**parameters)
         return self
