@@ -154,7 +154,7 @@ def test_a_query_keeps_a_copy_of_its_own(law: type) -> None:
     made = {
         "Uniform": lambda: law(0, 10),
         "HalfCauchy": lambda: law(5),
-        "Histogram": lambda: law([0, 1, 2], [1, 2]),
+        "HistogramPrior": lambda: law([0, 1, 2], [1, 2]),
         "ScaleFree": lambda: law("0.5", "positive"),
         "Mixture": lambda: law([0.25, 0.75], [Laplace(1, 2), Cauchy(0, 3)], conditioned="parts"),
     }.get(law.__name__, lambda: law(3, 2))()
