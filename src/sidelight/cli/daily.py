@@ -124,11 +124,11 @@ def read_daily_plan(path: Path | str) -> DailyPlan:
     for key in ("query", "pricing"):
         if key in given:
             whole.refuse(f"{key} does not go with [sequence]; leave it out", key=key)
-    path, place = given["source"]["path"], whole.inside(whole.values["source"], "source")
+    file, place = given["source"]["path"], whole.inside(whole.values["source"], "source")
     for key in ("table", "engine"):
         if key in given["source"]:
             place.refuse(f"a sequence reads one file a day; leave {key} out", key=key)
-    if "{day}" not in path:
+    if "{day}" not in file:
         place.refuse(
             "a sequence reads one file a day, so path must hold {day} where the day stands, such as "
             '"trips-{day}.csv"; the same file on several days would be released for the price of one',
@@ -136,7 +136,7 @@ def read_daily_plan(path: Path | str) -> DailyPlan:
         )
     query, learner, days = read_sequence(given["sequence"], head["schema"])
     return DailyPlan(
-        source=str(folder / path),
+        source=str(folder / file),
         query=query,
         learner=learner,
         days_per_person=days.get("days_per_person"),

@@ -23,9 +23,9 @@ from sidelight.aggregates.values import Value, value_of
 from sidelight.errors import SchemaError
 from sidelight.group_table import GroupTable
 from sidelight.guarantees import GDP, Claims, Context, PureDP, native_claims
-from sidelight.guarantees.intervals import root_down
+from sidelight.guarantees.intervals import root_below, root_down
 from sidelight.mechanisms.additive import SeveralGaussians
-from sidelight.mechanisms.budget import Budget, root_below, together
+from sidelight.mechanisms.budget import Budget, together
 from sidelight.noise import Source
 from sidelight.records import Schema, Table
 from sidelight.records.expressions import Expression

@@ -39,12 +39,9 @@ from sidelight.errors import SchemaError, SourceError
 from sidelight.records.dates import Calendar
 from sidelight.records.engines.csv_records import (
     BLOCK_BYTES,
-    Identity,
     Records,
     blocks_of,
     cells_of,
-    changed,
-    identity_of,
     in_order,
     is_utf8,
     odd_widths,
@@ -52,7 +49,7 @@ from sidelight.records.engines.csv_records import (
     split,
 )
 from sidelight.records.engines.duckdb import RelationRows, RowsByDuckDB, connect
-from sidelight.records.engines.folders import shown
+from sidelight.records.engines.folders import Identity, changed, identity_of, shown
 from sidelight.records.rows import ColumnType, Wanted
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
