@@ -28,6 +28,7 @@ _PROOFS = {
     "GaussianModel": ("gaussians",),
     "PCA": ("covariance",),
     "PATE": ("stability",),
+    **dict.fromkeys(("AdaOPS", "OPSPTR", "StableLogistic"), ("stability",)),
     "quantiles": ("quantiles",),
     "summaries": ("summaries",),
     "covariance": ("covariance",),
