@@ -164,7 +164,7 @@ def test_what_is_no_expression(text, words):
         ((col("age") > 1) & col("price"), "a condition is needed"),
         (~col("age"), "a condition is needed"),
         (col("who") == "ann", "names the person"),
-        (col("employer") == "Acme", r"only stand in by="),
+        (col("employer") == "Acme", r"only be used in by="),
         (col("region").lookup({"X": 1}), "'X' is not among"),
         (col("region").lookup({}), "is empty"),
         (col("region").lookup({"N": 1, "S": "a"}), "not both"),
