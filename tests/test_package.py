@@ -188,3 +188,17 @@ def test_no_two_test_files_share_a_name() -> None:
     """pytest imports test files by their names: the second of two is not run, and only a run of all of them says so."""
     names = Counter(path.name for path in Path(__file__).parent.rglob("*.py") if path.name != "conftest.py")
     assert [name for name, times in names.items() if times > 1 and name != "__init__.py"] == []
+
+
+def test_a_class_name_means_one_thing() -> None:
+    homes: dict[str, list[str]] = {}
+    for path in sorted(Path(sl.__file__).parent.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ClassDef):
+                homes.setdefault(node.name, []).append(path.name)
+    assert {name: places for name, places in homes.items() if len(places) > 1} == {}
+
+
+def test_no_file_is_longer_than_400_lines() -> None:
+    lengths = {path.name: len(path.read_text().splitlines()) for path in Path(sl.__file__).parent.rglob("*.py")}
+    assert {name: length for name, length in lengths.items() if length > 400} == {}
