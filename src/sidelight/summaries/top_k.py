@@ -163,7 +163,7 @@ def top_by_histogram(
     with it by standard deviation: under ρ that is L2 < 0.641·√draws. `norms` is None where a unit may have any number
     of labels, which only peeling allows.
 
-    >>> from sidelight.aggregates.unit_norms import persons_in
+    >>> from sidelight.aggregates.bounded import persons_in
     >>> tuple(top_by_histogram(persons_in(labels), 10, epsilon=1) for labels in (10, 11))
     (True, False)
     """
