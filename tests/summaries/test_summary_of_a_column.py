@@ -2,6 +2,7 @@
 
 import math
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -122,3 +123,9 @@ def test_an_attack_cannot_refute_the_claim_and_refutes_an_eighth_of_the_noise():
 def test_mistakes_are_found_before_any_charge(query, error, words):
     with pytest.raises(error, match=words):
         query().prepare(sl.Schema([sl.Number("x")]))
+
+
+@pytest.mark.parametrize("query", [sl.Variance, sl.StandardDeviation, sl.Mean])
+def test_a_confidence_next_to_one_is_refused_before_the_charge(query: Any) -> None:
+    with pytest.raises(RangeError, match="at most 1 - 1e-12"):
+        query("x", epsilon=1, confidence=np.nextafter(1.0, 0.0))

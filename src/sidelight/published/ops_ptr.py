@@ -305,6 +305,12 @@ class SelectionPrice:
         return Claims.of(RDP({self.order: self.rho * self.order}, numerics="idealized"))
 
 
+def _float_below(amount: Fraction) -> float:
+    """Return a float that is not above the amount: what it is added to must not exceed the price."""
+    found = float(amount)
+    return found if Fraction(found) <= amount else math.nextafter(found, 0.0)
+
+
 @lru_cache(maxsize=64)
 def selection_price(epsilon: Fraction, delta: Fraction, runs: Runs) -> SelectionPrice:
     """Divide a budget: the largest ρ of one run for which the whole search is proved to be (epsilon, delta)-private.
@@ -335,7 +341,7 @@ def selection_price(epsilon: Fraction, delta: Fraction, runs: Runs) -> Selection
         epsilon=epsilon,
         delta=delta,
         eigenvalue_mu=float(first_mu) * (1 - 1e-12),
-        eigenvalue_failure=float(delta * _FIRST),
+        eigenvalue_failure=_float_below(delta * _FIRST),
         order=order,
         rho=rho,
         bound_failure=failure,

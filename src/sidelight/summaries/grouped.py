@@ -99,8 +99,10 @@ class Grouped:
         for name in _FLAGS:
             if not isinstance(getattr(self, name, False), (bool, np.bool_)):
                 raise RangeError(f"{name} is True or False, got {getattr(self, name)!r}")
-        if not 0 < self.confidence < 1:
-            raise RangeError(f"confidence must lie strictly between 0 and 1, got {self.confidence}; 0.95 is usual")
+        if not 0 < self.confidence <= 1 - 1e-12:  # parts of what is missing to 1 are numbers of their own
+            raise RangeError(
+                f"confidence must lie strictly between 0 and 1, at most 1 - 1e-12, got {self.confidence}; 0.95 is usual"
+            )
 
     @property
     def price(self) -> dict[str, Amount | None]:
