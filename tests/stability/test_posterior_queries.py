@@ -240,10 +240,11 @@ def test_mistakes_are_found_before_any_charge() -> None:
         AdaOPS(**GIVEN).declare()
 
 
+@pytest.mark.parametrize("epsilon", ["1", "3.1", "31/30", "4/3"])
 @pytest.mark.parametrize("delta", [f"{digit}e-{power}" for digit in (1, 3, 7) for power in (5, 6, 9, 12, 30)])
-def test_the_parts_of_a_selection_cost_no_more_than_the_whole(delta: str) -> None:
-    """A share of delta that was rounded up as a float made the meter refuse a release that was paid."""
-    price = selection_price(Fraction(1), Fraction(delta), geometric(15))
+def test_the_parts_of_a_selection_cost_no_more_than_the_whole(epsilon: str, delta: str) -> None:
+    """Shares of epsilon and delta that were rounded up made the meter refuse a release that was paid."""
+    price = selection_price(Fraction(epsilon), Fraction(delta), geometric(15))
     parts = [*price.eigenvalue_claims, *price.search_claims]
-    assert sum(each.epsilon for each in parts) <= 1
+    assert sum(each.epsilon for each in parts) <= Fraction(epsilon)
     assert sum(each.delta for each in parts) <= Fraction(delta)

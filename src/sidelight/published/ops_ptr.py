@@ -288,21 +288,31 @@ class SelectionPrice:
     @property
     def eigenvalue_claims(self) -> Claims:
         """What the release of the eigenvalue costs a row, with the probability that its bound is wrong."""
-        found = Claims.of(GDP(Fraction(self.eigenvalue_mu), numerics="idealized")).approx_at(self.delta * _FIRST)
-        assert found is not None
+        found = _of_eigenvalue(self.eigenvalue_mu, self.delta)
         failed = found.delta + Fraction(self.eigenvalue_failure)
         return Claims.of(ApproxDP(found.epsilon, failed, numerics="idealized"))
 
     @property
     def search_claims(self) -> Claims:
         """What the search costs a row: all that is left (Theorem 11)."""
-        left = ApproxDP(self.epsilon * (1 - _FIRST), self.delta * (1 - 2 * _FIRST), numerics="idealized")
-        return Claims.of(left)
+        left = _left_for_search(self.epsilon, self.delta, self.eigenvalue_mu)
+        return Claims.of(ApproxDP(left, self.delta * (1 - 2 * _FIRST), numerics="idealized"))
 
     @property
     def run_claims(self) -> Claims:
         """What one run of the search may cost a row, but for the probability that its bound is wrong."""
         return Claims.of(RDP({self.order: self.rho * self.order}, numerics="idealized"))
+
+
+def _of_eigenvalue(mu: float, delta: Fraction) -> ApproxDP:
+    found = Claims.of(GDP(Fraction(mu), numerics="idealized")).approx_at(delta * _FIRST)
+    assert found is not None
+    return found
+
+
+def _left_for_search(epsilon: Fraction, delta: Fraction, mu: float) -> Fraction:
+    """Return the epsilon of the search: its share, less what the eigenvalue's was rounded up by."""
+    return min(epsilon * (1 - _FIRST), epsilon - _of_eigenvalue(mu, delta).epsilon)
 
 
 def _float_below(amount: Fraction) -> float:
@@ -313,16 +323,12 @@ def _float_below(amount: Fraction) -> float:
 
 @lru_cache(maxsize=64)
 def selection_price(epsilon: Fraction, delta: Fraction, runs: Runs) -> SelectionPrice:
-    """Divide a budget: the largest ρ of one run for which the whole search is proved to be (epsilon, delta)-private.
-
-    Raises:
-        RangeError: nothing is left for a run.
-    """
+    """Divide a budget: the largest ρ of one run for which the whole search is proved to be (epsilon, delta)-private."""
     each = (1 - 2 * _FIRST) * delta / round_up(runs.mean().upper)
     failure = each * _BOUND_FAILURE
     order = order_budget(epsilon * _GUESS, each - failure).order
-    first_mu = gdp_within(epsilon * _FIRST, delta * _FIRST)
-    left = epsilon * (1 - _FIRST)
+    first_mu = float(gdp_within(epsilon * _FIRST, delta * _FIRST)) * (1 - 1e-12)
+    left = _left_for_search(epsilon, delta, first_mu)
 
     most = order_budget(left, each - failure, order=order).divergence / order
     guess = _guessed_rho(float(left), float(each), float(failure), _orders(order), float(most), runs)
@@ -340,7 +346,7 @@ def selection_price(epsilon: Fraction, delta: Fraction, runs: Runs) -> Selection
     return SelectionPrice(
         epsilon=epsilon,
         delta=delta,
-        eigenvalue_mu=float(first_mu) * (1 - 1e-12),
+        eigenvalue_mu=first_mu,
         eigenvalue_failure=_float_below(delta * _FIRST),
         order=order,
         rho=rho,
