@@ -32,6 +32,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.append(str(ROOT / "tests"))  # the cases are those of the tests
 RANDOM_PLANS = 300
 REPEATS = 15
+_SCORE = sl.PublicScore(lambda value: 0.0, "nothing")
 
 
 @cache
@@ -137,7 +138,9 @@ def random_table(draw: np.random.Generator) -> sl.Table:
 def random_query(draw: np.random.Generator) -> Any:
     """Return a query of a random kind, price and form."""
     size = float(10 ** draw.uniform(-2, 1))
-    price: dict[str, Any] = [{"epsilon": size}, {"rho": size / 8}, {"epsilon": size, "delta": "1e-6"}, {"mu": size}][
+    # shares of such a delta are no floats: one that is rounded up on the way must not exceed the claim
+    delta = f"{int(draw.integers(1, 10))}e-{int(draw.integers(4, 13))}"
+    price: dict[str, Any] = [{"epsilon": size}, {"rho": size / 8}, {"epsilon": size, "delta": delta}, {"mu": size}][
         int(draw.integers(4))
     ]
     plain = price if "mu" not in price else {"rho": size / 8}
@@ -148,11 +151,11 @@ def random_query(draw: np.random.Generator) -> Any:
     levels = [0.5] if draw.random() < 0.3 else sl.quantiles.even_levels(int(draw.choice([3, 9, 25, 120])))
     makers: list[Callable[[], Any]] = [
         lambda: sl.Count(**groups, **price),
-        lambda: sl.Count(by="word", max_groups=2, epsilon=size, delta="1e-6"),
+        lambda: sl.Count(by="word", max_groups=2, epsilon=size, delta=delta),
         lambda: sl.Count(by=["job"], rollup=True, **price),
         lambda: sl.Mean(column, **groups, **price),
         lambda: sl.Mean(column, by="job", clip="by_group", max_groups=2, **price),
-        lambda: sl.Mean("age", by="word", max_groups=2, epsilon=size, delta="1e-6"),
+        lambda: sl.Mean("age", by="word", max_groups=2, epsilon=size, delta=delta),
         lambda: sl.Sum("age", **groups, **price),
         lambda: sl.Variance(column, **groups, **price),
         lambda: sl.Summary(column, **groups, **price),
@@ -164,8 +167,10 @@ def random_query(draw: np.random.Generator) -> Any:
         lambda: sl.Quantiles([0.5], column=column, by="job", borrow="total", max_groups=2, **plain),
         lambda: sl.Distribution(column, **{name: each for name, each in plain.items() if name != "delta"}),
         lambda: sl.Covariance(["age"], radius=100, **plain),
-        lambda: sl.StableMedian("age", epsilon=size, delta="1e-6"),
-        lambda: sl.StableMode("job", epsilon=size, delta="1e-6"),
+        lambda: sl.StableMedian("age", epsilon=size, delta=delta),
+        lambda: sl.StableMode("job", epsilon=size, delta=delta),
+        lambda: sl.OPSPTR(features=["age"], target="age", epsilon=size, delta=delta, score=_SCORE),
+        lambda: sl.AdaOPS(features=["age"], target="age", epsilon=size, delta=delta),
     ]
     return makers[int(draw.integers(len(makers)))]()
 
