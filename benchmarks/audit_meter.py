@@ -143,6 +143,7 @@ def random_query(draw: np.random.Generator) -> Any:
     price: dict[str, Any] = [{"epsilon": size}, {"rho": size / 8}, {"epsilon": size, "delta": delta}, {"mu": size}][
         int(draw.integers(4))
     ]
+    both: dict[str, Any] = {"epsilon": size, "delta": delta}
     plain = price if "mu" not in price else {"rho": size / 8}
     groups: dict[str, Any] = [{}, {"by": "job"}, {"by": ["job", sl.col("age").cut([18, 65])]}][int(draw.integers(3))]
     if groups:
@@ -169,8 +170,8 @@ def random_query(draw: np.random.Generator) -> Any:
         lambda: sl.Covariance(["age"], radius=100, **plain),
         lambda: sl.StableMedian("age", epsilon=size, delta=delta),
         lambda: sl.StableMode("job", epsilon=size, delta=delta),
-        lambda: sl.OPSPTR(features=["age"], target="age", epsilon=size, delta=delta, score=_SCORE),
-        lambda: sl.AdaOPS(features=["age"], target="age", epsilon=size, delta=delta),
+        lambda: sl.OPSPTR(features=["age"], target="age", feature_norm=100, **both, score=_SCORE),
+        lambda: sl.AdaOPS(features=["age"], target="age", feature_norm=100, **both),
     ]
     return makers[int(draw.integers(len(makers)))]()
 
