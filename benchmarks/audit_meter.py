@@ -120,12 +120,14 @@ def random_table(draw: np.random.Generator) -> sl.Table:
     data = {
         "who": draw.integers(0, max(rows // 3, 1), rows),
         "age": draw.integers(0, 100, rows),
+        "hours": draw.integers(0, 50, rows),
         "free": np.round(draw.standard_cauchy(rows) * 8, 3),
         "job": draw.choice(np.array(["a", "b", "c", "d"], object), rows),
         "word": draw.choice(np.array(["x", "y", "z"], object), rows),
     }
     columns: list[Any] = [
         sl.Number("age", lower=0, upper=100, granularity=1),
+        sl.Number("hours", lower=0, upper=50, granularity=1),
         sl.Number("free"),
         sl.Category("job", ["a", "b", "c", "d"], other=None),
         sl.Label("word"),
@@ -170,8 +172,8 @@ def random_query(draw: np.random.Generator) -> Any:
         lambda: sl.Covariance(["age"], radius=100, **plain),
         lambda: sl.StableMedian("age", epsilon=size, delta=delta),
         lambda: sl.StableMode("job", epsilon=size, delta=delta),
-        lambda: sl.OPSPTR(features=["age"], target="age", feature_norm=100, **both, score=_SCORE),
-        lambda: sl.AdaOPS(features=["age"], target="age", feature_norm=100, **both),
+        lambda: sl.OPSPTR(features=["age"], target="hours", feature_norm=100, **both, score=_SCORE),
+        lambda: sl.AdaOPS(features=["age"], target="hours", feature_norm=100, **both),
     ]
     return makers[int(draw.integers(len(makers)))]()
 
