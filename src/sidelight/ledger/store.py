@@ -1,8 +1,8 @@
 """The database under a ledger: transactions, and errors a person can act on.
 
 One rule for connections: a store has one engine, made in the process that uses it and closed with the store; every
-transaction takes a connection from it in a `with` and gives it back. A new connection for each transaction is 3.4 times
-slower (10 against 35 charges per second on ext4), because closing the last one writes the log into the file.
+transaction takes a connection from it in a `with` and gives it back. A new connection for each transaction would be
+slower, because closing the last one writes the log into the file.
 
 SQLite runs with a write-ahead log and `synchronous=FULL` (with NORMAL a power failure may lose the last commits, and a
 lost commit is forgotten spending); every writing transaction begins with BEGIN IMMEDIATE, because a deferred one that
