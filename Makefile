@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 STAMP = $(VENV)/.ready
 
-.PHONY: demo test test-spark check bench bench-peers targets figures docs audit trust fuzz dist browser clean
+.PHONY: demo demo-server test test-spark check bench bench-peers bench-nist targets figures docs audit trust fuzz dist browser clean
 
 $(STAMP): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "sidelight needs Python 3.11 or newer; set PYTHON=/path/to/python3.11"; exit 1; }
@@ -14,6 +14,9 @@ $(STAMP): pyproject.toml
 
 demo: $(STAMP)            ## quantiles with and without side information, in the terminal and as report.html
 	$(BIN)/sidelight demo
+
+demo-server: $(STAMP)     ## a server on generated people with two analysts, and what to paste
+	$(BIN)/python -m sidelight.cli.demo_server build/demo-server
 
 # Containers often ask Python to keep no compiled files; tests that start processes would then compile everything anew in each.
 test audit: export PYTHONDONTWRITEBYTECODE =
@@ -56,6 +59,9 @@ bench: $(STAMP)           ## the speed table
 
 bench-peers: $(STAMP)     ## OpenDP, diffprivlib, SmartNoise, PyDP, Tumult, InterpretML and us asked the same, and the page in the docs (a quarter of an hour)
 	$(BIN)/python -m benchmarks.peers.page $(if $(ONLY),--only "$(ONLY)")
+
+bench-nist: $(STAMP)      ## synthetic tables of NIST's excerpts, and the page in the docs (a quarter of an hour; SIDELIGHT_PATIENT=1 runs AIM, too)
+	$(BIN)/python -m benchmarks.nist_page
 
 targets: $(STAMP)         ## every target, measured now; ONLY=quantiles for one group
 	$(BIN)/python -m benchmarks.targets $(if $(ONLY),--only $(ONLY))

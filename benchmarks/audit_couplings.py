@@ -4,6 +4,9 @@ A table of twelve ordinary records is read, then the same table with one more re
 whose one cell is hostile. The codes of the twelve, all that a statistic ever sees of them, must be the same; at most
 one code may be added; and nothing may be raised, warned of or printed. A coupling is a trial where that fails. Cells
 that a typed source cannot hold (a text in a column of whole numbers) are left out: its library refuses them.
+
+Columns with a declared reading (decimal commas, other dates, aliases, ids in one spelling) are tried in every source of
+texts but patterns of files with types of their own, which are refused by their footers before a charge.
 """
 
 from __future__ import annotations
@@ -27,7 +30,7 @@ from sidelight.aggregates.coding import CategoryCoding, Coding, CombinedCoding, 
 from sidelight.aggregates.collect import coded_frame, coded_rows
 from sidelight.aggregates.fixed_point import FixedPoint
 from sidelight.grid import Grid
-from sidelight.records import Category, Fill, Number, PersonId, Table
+from sidelight.records import Category, Date, Fill, Number, PersonId, Table
 
 GRID = Grid(resolution=Fraction(1, 4), first=-400, last=400, snap="nearest")
 #: Of the trials: all of them.
@@ -39,7 +42,30 @@ BASE: dict[str, list[Any]] = {
     "integer": [*range(21, 31), 2**60 + 1, 2**60 + 3],
     "text": [f"v{place}" for place in range(1, 13)],
 }
-KINDS = {"number": ("number",), "integer": ("number", "category", "person"), "text": ("category", "person")}
+#: Of columns with a declared reading: their ordinary cells, and the declaration.
+READ: dict[str, tuple[list[str], Any]] = {
+    "read number": (
+        [f"{'1.0' if place % 2 else ''}{place},5" for place in range(21, 33)],
+        Number("cell", decimal=",", thousands=".", missing_texts=["k.A.", "12"], missing=Fill("-3.5")),
+    ),
+    "read date": (
+        [f"{place}.0{1 + place % 3}.2020" for place in range(17, 29)],
+        Date("cell", start="2020-01-01", end="2020-12-31", formats=["%d.%m.%Y", "iso"], missing_texts=["12"]),
+    ),
+    "read category": (
+        [f"{' ' * (place % 2)}{'vV'[place % 2]}{place}" for place in range(1, 13)],
+        Category(
+            "cell", [f"v{place}" for place in range(1, 9)], aliases={"v1": ["v9", "v10"]}, casefold=True, strip=True
+        ),
+    ),
+    "read person": (
+        [f"{' ' * (place % 2)}{'vV'[place % 2]}{place}" for place in range(1, 13)],
+        PersonId("cell", max_rows=1, casefold=True, strip=True, missing_texts=["no number", "12"]),
+    ),
+}
+#: Sources in which readings are not tried: files that differ in type, and columns that are tried in frames.
+_NOT_READ = ("parquet pattern", "mapping of pandas", "mapping of polars", "mapping of arrow", "arrow chunks")
+KINDS = {"number": ("number",), "integer": ("number", "category", "person"), "text": ("category", "person", *READ)}
 PLACES = {"first": 0, "middle": 6, "last": 12}
 
 
@@ -68,10 +94,12 @@ def trials(*, every: int = 1) -> Iterator[Trial]:
     for name, source in SOURCES.items():
         for flavour in source.flavours:
             for kind in KINDS[flavour]:
-                if (kind == "person" and source.bare) or (kind == "number" and source.labels):
+                if (kind.endswith("person") and source.bare) or (kind.endswith("number") and source.labels):
+                    continue
+                if kind in READ and name.startswith(_NOT_READ):
                     continue
                 for turn, cell in enumerate(CELLS):
-                    for place in [list(PLACES)[turn % 3]] if source.slow else PLACES:
+                    for place in [list(PLACES)[turn % 3]] if source.slow or kind in READ else PLACES:
                         if count % every == 0:
                             yield Trial(name, flavour, kind, cell, place)
                         count += 1
@@ -86,10 +114,10 @@ def run(chosen: Sequence[Trial]) -> tuple[int, list[Finding]]:
             source = SOURCES[trial.source]
             key = (trial.source, trial.flavour, trial.kind)
             if key not in known:
-                known[key] = _read(source, trial, BASE[trial.flavour], Path(folder), None)
+                known[key] = _read(source, trial, _base(trial), Path(folder), None)
                 if any(isinstance(codes, str) for codes in known[key].values()):  # then nothing could be found out
                     found.append(Finding(trial, f"cannot be read at all: {known[key]}"))
-            cells = list(BASE[trial.flavour])
+            cells = list(_base(trial))
             cells.insert(PLACES[trial.place], CELLS[trial.cell])
             try:
                 after = _read(source, trial, cells, Path(folder), PLACES[trial.place])
@@ -115,6 +143,10 @@ def main() -> None:
         names = sorted({each.trial.cell for each in found if (each.trial.source, each.what) == (source, what)})
         print(f"{source:32s} {number:5d}  {what}: {', '.join(names)}")
     print(f"{len(found)} couplings in {tried} trials over {len(SOURCES)} kinds of source")
+
+
+def _base(trial: Trial) -> list[Any]:
+    return READ[trial.kind][0] if trial.kind in READ else BASE[trial.flavour]
 
 
 def _read(source: Source, trial: Trial, cells: list[Any], folder: Path, place: int | None) -> dict[str, Any]:
@@ -149,19 +181,23 @@ def _unraisable_into(found: list[object]) -> Iterator[None]:
 
 
 def _schema(source: Source, trial: Trial) -> list[Any]:
-    column: Any = {
-        "number": lambda: Number("cell", missing=Fill("-3.5")),
-        "category": lambda: Category("cell", [str(cell) for cell in BASE[trial.flavour]]),
-        "person": lambda: PersonId("cell", max_rows=1),
-    }[trial.kind]()
+    column: Any = (
+        READ[trial.kind][1]
+        if trial.kind in READ
+        else {
+            "number": lambda: Number("cell", missing=Fill("-3.5")),
+            "category": lambda: Category("cell", [str(cell) for cell in BASE[trial.flavour]]),
+            "person": lambda: PersonId("cell", max_rows=1),
+        }[trial.kind]()
+    )
     return [column] if source.bare else [MARK, column]
 
 
 def _codes(table: Table, source: Source, trial: Trial, lowering: str) -> Counter[tuple[int, ...]]:
     parts: list[Coding] = [] if source.bare else [NumberCoding("mark", FixedPoint.on_grid(MARK, GRID))]
-    if trial.kind == "number":
+    if trial.kind in ("number", "read number", "read date"):
         parts.append(NumberCoding("cell", FixedPoint.on_grid(table.schema.number("cell"), GRID)))
-    elif trial.kind == "category":
+    elif trial.kind in ("category", "read category"):
         parts.append(CategoryCoding(table.schema.category("cell")))
     coding = CombinedCoding(tuple(parts))
     if lowering == "engine":

@@ -166,6 +166,19 @@ def _model(dice: Dice, kind: type, target: Any, **usual: Any) -> Made:
     return [dice.number("a", must=True), target], sl.ModelQuery(model=model, target=target.name, features=["a"])
 
 
+def _additive(dice: Dice, kind: type, target: Any, **usual: Any) -> Made:
+    more = dice.some(
+        prediction=lambda: sl.CoefficientPrediction({"a": dice.size()}, scale=dice.size()),
+        odds=dice.size,
+        rows=lambda: dice.one(*COUNTS),
+        lines=lambda: "none",
+        monotone=lambda: {"a": "increasing"},
+        on_missing=lambda: "drop",
+    )
+    model = kind(**dice.price("delta", "delta", "epsilon"), **usual, **more)
+    return [dice.number("a", must=True), target], sl.ModelQuery(model=model, target=target.name, features=["a"])
+
+
 def _rows_of(dice: Dice, width: int) -> Any:
     return np.random.default_rng(1).normal(size=(12, width)) * float(min(dice.size(), 1.7e308) / 8)
 
@@ -320,6 +333,8 @@ MAKERS: dict[str, Callable[[Dice], Made]] = {
     "synthetic_table": _synthetic,
     "adassp": _linear(name="AdaSSP"),
     "linear_regression": lambda dice: _model(dice, sl.LinearRegression, dice.number("b", must=True)),
+    "additive_regression": lambda dice: _additive(dice, sl.AdditiveRegressor, dice.number("b", must=True)),
+    "additive_classifier": lambda dice: _additive(dice, sl.AdditiveClassifier, dice.label("c"), classes=["x", "y"]),
     "linear_svc": lambda dice: _scored(sl.LinearSVC, dice),
     "logistic_regression": lambda dice: _scored(sl.LogisticRegression, dice),
     "linear_model": lambda dice: _model(

@@ -85,6 +85,8 @@ def queries() -> dict[str, Any]:
             sl.LogisticRegression(**PRICE, classes=["x", "y"], geometry="none"),
             "c",
         ),
+        "AdditiveClassifier": (sl.AdditiveClassifier(**PRICE, classes=["x", "y"]), "c"),
+        "AdditiveRegressor": (sl.AdditiveRegressor(**PRICE), "b"),
         "LinearSVC": (sl.LinearSVC(**PRICE, classes=["x", "y"]), "c"),
         **{
             f"LinearRegression, {loss}": (sl.LinearRegression(**PRICE, loss=loss, solver="objective"), "b")

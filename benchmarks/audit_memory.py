@@ -63,6 +63,13 @@ def model(kind: str, columns: int, target: Any, **more: Any) -> Plan:
     )
 
 
+def many_labels() -> Any:
+    """Fit an additive model of about as many labels as there may be in all."""
+    texts = [str(place) for place in range(1 << 14)]
+    columns = [sl.Category(f"x{place}", texts, other=None) for place in range(60)]
+    return sl.ModelQuery(model=sl.AdditiveRegressor(**PRICE), target="y"), [*columns, TARGET]
+
+
 def fit(kind: str, target: Any, **more: Any) -> Plan:
     """Fit by sufficient statistics or stability, of as many columns as there may be."""
     width = MOST_COLUMNS - 1
@@ -122,6 +129,8 @@ PLANS: dict[str, Sequence[Plan]] = {
     ],
     "adassp": [fit("AdaSSP", TARGET)],
     "linear_regression": [model("LinearRegression", 8000, TARGET), model("LinearRegression", 1000, TARGET)],
+    "additive_regression": [model("AdditiveRegressor", 1000, TARGET), many_labels],
+    "additive_classifier": [model("AdditiveClassifier", 1000, labels(2), classes=["0", "1"])],
     "linear_svc": [model("LinearSVC", 3000, labels(2), classes=["0", "1"])],
     "logistic_regression": [
         model("LogisticRegression", 500, labels(2000), classes=[str(place) for place in range(2000)]),

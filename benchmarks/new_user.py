@@ -102,8 +102,8 @@ def wrong_numbers(folder: Path, truth: Mapping[str, Any]) -> int:
         return [float(each) for each in dict(items[title]["value"]["groups"]["columns"])[name]["values"]]
 
     everybody = column("How many people", "count")[0]
-    women = column("By sex", "count")[0]
-    median = items["Quartiles of minutes"]["value"]["array"][1]
+    women = column("People by sex", "count")[0]
+    median = items["Quartiles of minutes, of rows"]["value"]["array"][1]
     wrong = [abs(everybody - truth["people"]) > 200, abs(women - truth["F"]) > 200]
     return sum([*wrong, abs(median - truth["minutes"]) > 3])
 

@@ -1,5 +1,9 @@
 """`make targets`: every target of every issue, measured now. `--only GROUP` for one group.
 
+A group may have further files: `regression` is also `regression_additive`, whose lines are of the same group and come
+last; `--only regression.additive` is that file alone.
+
+
 Exit status 1 when a target is missed or cannot be measured. A script runs once, whatever the number of its targets.
 Scripts run one after the other, because most measure seconds. A group that says `SIDE_BY_SIDE = True` runs them in as
 many processes as there are cores, two at the most, and after them, one by one, those that it names in `ALONE`: all that
@@ -28,6 +32,20 @@ Script = Callable[[], Mapping[str, float]]
 #: What libraries of matrices ask how many threads they may have, when they are loaded.
 _THREADS = {"OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"}
 GROUPS = sorted(module.name for module in iter_modules(groups.__path__))
+
+
+def files_of(only: str | None) -> list[str]:
+    """Return the files of a group, those of its parts after its own; all without one."""
+    if only is None:
+        return GROUPS
+    wanted = only.replace(".", "_")
+    return [name for name in GROUPS if name == wanted or ("." not in only and name.startswith(f"{wanted}_"))]
+
+
+def group_of(file: str) -> str:
+    """Return the group whose lines a file has: the longest one that its name begins with."""
+    whole = [name for name in GROUPS if name != file and file.startswith(f"{name}_")]
+    return max(whole, key=len, default=file)
 
 
 def targets_of(group: str) -> list[Target]:
@@ -86,14 +104,17 @@ def _in_a_new_process(script: Script) -> Mapping[str, float]:
 def main() -> int:
     """Measure and print; return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", choices=GROUPS, help="one group of targets")
+    parts = {file: group_of(file) for file in GROUPS}
+    known = [f"{group}.{file[len(group) + 1 :]}" if file != group else file for file, group in parts.items()]
+    parser.add_argument("--only", choices=known, help="one group of targets, or one part of it")
     only = parser.parse_args().only
     figures: dict[Script, Script] = {}
     all_kept = True
-    for group in [only] if only else GROUPS:
+    for file in files_of(only):
+        group = group_of(file)
         with ExitStack() as stack:
-            figures |= runs_of(group, figures, stack)
-            for target in targets_of(group):
+            figures |= runs_of(file, figures, stack)
+            for target in targets_of(file):
                 if target.skipped:
                     print(f"{group}.{target.name} skipped: {target.skipped}", flush=True)
                     continue

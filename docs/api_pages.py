@@ -31,6 +31,7 @@ PAGES = {
     ),
     "Models": (
         *("LogisticRegression", "LinearSVC", "LinearRegression", "PoissonRegressor", "PCA"),
+        *("AdditiveRegressor", "AdditiveClassifier"),
         *("GaussianModel", "GaussianMixture", "PATE", "PublicScaler", "TableEncoding"),
     ),
     "Predictions": (
@@ -38,6 +39,7 @@ PAGES = {
             "PublicData",
             "Predicted",
             "CoefficientPrediction",
+            "CurvePrediction",
             "priors",
             "hedge",
             "PubPrev",
@@ -46,7 +48,19 @@ PAGES = {
             "PrivateHistograms",
         ),
     ),
-    "Records and schema": ("Table", "Schema", "Number", "Date", "Category", "Label", "PersonId", "Drop", "Fill", "col"),
+    "Records and schema": (
+        "Table",
+        "Schema",
+        "Number",
+        "Date",
+        "Category",
+        "Label",
+        "PersonId",
+        "Hierarchy",
+        "Drop",
+        "Fill",
+        "col",
+    ),
     "Guarantees": ("PureDP", "ApproxDP", "ZCDP", "GDP", "BoundedRange", "Claims", "Neighbours"),
     "Sessions, ledgers and releases": (
         *("Session", "Sequence", "open_ledger", "Release", "Refused", "outcome_from_json"),
@@ -62,7 +76,16 @@ PAGES = {
     ),
     "Experts": ("experts",),
     "Tuning": ("Selection", "PublicScore", "PrivateScore", "tuning"),
-    "Tools": ("epsilon_for", "nonprivate_check", "nonprivate_check_rows", "quantiles", "gaussians"),
+    "Tools": (
+        "connect",
+        "epsilon_for",
+        "dummy",
+        "areas",
+        "nonprivate_check",
+        "nonprivate_check_rows",
+        "quantiles",
+        "gaussians",
+    ),
     "Errors and warnings": ("PrivacyWarning", "NotPrivateWarning", "errors"),
 }
 
@@ -78,6 +101,8 @@ SEAMS = {
         "price",
         "reading",
         "counted",
+        "hierarchy",
+        "axes",
         "cut",
         "predictions_for",
         "mu_squared",

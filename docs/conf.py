@@ -10,11 +10,14 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parent))
 
 project = "sidelight"
-author = "The sidelight developers"
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+author = project_copyright = "The sidelight developers"
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "mathml"]
 myst_enable_extensions = ["dollarmath", "colon_fence", "deflist"]
 myst_heading_anchors = 3
 html_theme = "furo"
+html_math_renderer = "mathml"  # the usual one loads a script from a network
+html_static_path = ["_static"]
+html_css_files = ["sidelight.css"]
 exclude_patterns = ["_build"]
 default_role = "py:obj"  # `Quantiles` in a docstring is a link where there is such a name
 add_module_names = False

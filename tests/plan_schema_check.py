@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from decimal import Decimal
 from functools import cache
@@ -20,6 +21,7 @@ TYPES: dict[str, tuple[type, ...]] = {
     "null": (type(None),),
 }
 KNOWN = {"type", "enum", "const", "properties", "additionalProperties", "required", "items", "anyOf", "oneOf"}
+KNOWN |= {"minItems", "format"}
 ABOUT = {"$schema", "title", "description"}
 
 
@@ -46,6 +48,10 @@ def problems(value: Any, wanted: dict[str, Any], place: str = "plan") -> Iterato
         fits = [not list(problems(value, each, place)) for each in wanted["oneOf"]]
         if sum(fits) != 1:
             yield f"{place} fits {sum(fits)} of its kinds: {value}"
+    if wanted.get("format") == "date" and not re.fullmatch(r"\d{4}-\d{2}-\d{2}", value):
+        yield f"{place} must be a date"
+    if isinstance(value, list) and len(value) < wanted.get("minItems", 0):
+        yield f"{place} must have at least {wanted['minItems']} entries"
     if isinstance(value, list) and "items" in wanted:
         for position, each in enumerate(value):
             yield from problems(each, wanted["items"], f"{place}[{position}]")

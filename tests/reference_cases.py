@@ -150,6 +150,11 @@ def _summary_cases() -> Iterator[Case]:
     tenth: dict[str, Any] = {"epsilon": "1/2"}
     yield "count, rollup", sl.Count(by=["job", "yes"], rollup=True, **tenth), people
     yield "count, rollup in rho", sl.Count(by=["job", "yes"], rollup=True, rho="1/8"), people
+    jobs = {"job": ["cook", "nurse", "driver"], "trade": ["services", "services", "transport"]}
+    trades = sl.Hierarchy("job", jobs, levels=["trade"])
+    yield "count, hierarchy", sl.Count(by=[trades, "yes"], rho="1/8"), people
+    yield "sum, hierarchy", sl.Sum("age", by=trades, rho="1/8"), people
+    yield "mean, hierarchy", sl.Mean("age", by=[trades, "yes"], **tenth), people
     yield "count, centred", sl.Count(by="place", max_groups=10, rho="1/8"), persons
     yield "count, persons", sl.Count(by="place", max_groups=2, **tenth), persons
     yield "count, labels", sl.Count(by="word", max_groups=1, **PRICE), persons
@@ -254,6 +259,7 @@ def _synthetic_cases() -> Iterator[Case]:
         "queries": {"rho": 1, "engine": "queries"},
         "mwem": {"rho": 1, "engine": "mwem", "rounds": 2},
         "support": {"rho": 1, "engine": "support", "prediction": table},
+        "loglinear": {"rho": 1, "engine": "loglinear"},
         "prediction": {"rho": 1, "prediction": table, "trust": 0.5},
         "rows": {"rho": 1, "rows": 3000},
     }

@@ -68,6 +68,9 @@ ALLOWED_LOCKS = {
     "ledger/store.py": "a child makes its own; one of memory is refused before it is asked for",
     "records/engines/parquet.py": "of one pass, and of the threads of that pass",
     "records/engines/postgres.py": "one for each process",
+    "server/audit_log.py": "of the listener, whose children are forked by another process",
+    "server/identity.py": "of the listener, whose children are forked by another process",
+    "server/zygote.py": "of the listener; the process that forks has no threads",
     "session/accounts.py": "a child is refused before it waits",
 }
 

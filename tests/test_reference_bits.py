@@ -46,7 +46,16 @@ from what_stays import changes, snapshot
 
 FILE = Path(__file__).with_name("reference_bits.json")
 #: Kinds of requests whose claims and charges begin with a float: a calibrated scale, a composition on a grid.
-FLOAT_CLAIMS = {"linear_model", "together", "gaussian", "gaussian_mean", "gaussian_mixture", "labels", "selection"}
+FLOAT_CLAIMS = {
+    "additive_model",
+    "linear_model",
+    "together",
+    "gaussian",
+    "gaussian_mean",
+    "gaussian_mixture",
+    "labels",
+    "selection",
+}
 CLAIM_TOLERANCE = 1e-9
 VALUE_TOLERANCE = 1e-6
 #: Fractions with more characters become decimals.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from benchmarks import real_data, summaries, summaries_speed
+from benchmarks import hierarchies, real_data, sql_differential, sql_understood, summaries, summaries_speed
 from benchmarks.summaries import group_counts, group_means, means_with_bounds
 from benchmarks.summaries import means_with_prediction as predicted
 from benchmarks.summaries import means_without_bounds as no_bounds
@@ -40,6 +40,10 @@ TARGETS = [
     Target("number-groups-1e7-rows-vs-duckdb", summaries_speed.measure, "numbers_vs_duckdb", "<=", 2),
     Target("groups-1e7-rows-vs-pandas", summaries_speed.measure, "vs_pandas", "<=", 3),
     Target("seconds-1e4-groups", summaries_speed.measure, "many_groups", "<=", 0.2),
+    Target("sql-understood", sql_understood.measure, "understood", ">=", 0.85),
+    Target("sql-statements", sql_understood.measure, "statements", ">=", 120),
+    Target("sql-differs", sql_differential.measure, "differs", "<=", 0),
+    Target("sql-compared", sql_differential.measure, "compared", ">=", 5000),
 ]
 if real_data.find("adult") is None:
     print("summaries: Adult is not here (SIDELIGHT_DATA), mean hours by pairs are left out", file=sys.stderr)
@@ -54,4 +58,31 @@ else:
     TARGETS += [
         Target("flights-delay-by-carrier-and-month-public-days-vs-split", summaries.flight_delays, "ours", "<=", 0.5),
         Target("flights-delay-by-carrier-and-month-vs-split", summaries.flight_delays, "default", "<=", 0.75),
+    ]
+TARGETS.append(Target("hierarchy-seconds-1e6-leaves", hierarchies.scale, "seconds", "<=", 15))
+TARGETS.append(Target("hierarchy-gigabytes-1e6-leaves", hierarchies.scale, "gigabytes", "<=", 2))
+TARGETS.append(Target("hierarchy-parquet-megabytes-1e6-leaves", hierarchies.scale, "megabytes", "<=", 40))
+if real_data.find("census_tracts") is None or real_data.find("households") is None:
+    print("summaries: census tracts and households are not here (SIDELIGHT_DATA), hierarchies are left out",
+          file=sys.stderr)  # fmt: skip
+else:
+    tracts, told = hierarchies.carolinas_errors, hierarchies.carolinas_predictions
+    homes, told_homes = hierarchies.households_errors, hierarchies.households_predictions
+    TARGETS += [
+        Target("hierarchy-county-vs-level-by-level", tracts, "county_vs_level_by_level_1", "<=", 0.88),
+        Target("hierarchy-tract-vs-level-by-level", tracts, "tract_vs_level_by_level_1", "<=", 1.01),
+        Target("hierarchy-area-vs-level-by-level", tracts, "sums_vs_level_by_level_1", "<=", 0.98),
+        Target("hierarchy-tract-vs-leaf-noise", tracts, "leaf_vs_noise_1", "<=", 1.06),
+        Target("hierarchy-coverage", tracts, "least_coverage", ">=", 0.945),
+        Target("hierarchy-areas-coverage", tracts, "areas_coverage_1", ">=", 0.93),
+        Target("hierarchy-wrong-sums", tracts, "wrong_sums_1", "<=", 0),
+        Target("hierarchy-households-leaf-vs-level-by-level", homes, "place_vs_level_by_level_1", "<=", 0.95),
+        Target("hierarchy-households-area-vs-level-by-level", homes, "sums_vs_level_by_level_1", "<=", 0.9),
+        Target("hierarchy-households-type-vs-level-by-level", homes, "type_vs_level_by_level_1", "<=", 0.8),
+        Target("hierarchy-households-coverage", homes, "least_coverage", ">=", 0.945),
+        Target("hierarchy-2010-tract", told, "tract_prediction_01", "<=", 0.93),
+        Target("hierarchy-2010-county", told, "county_prediction_01", "<=", 0.93),
+        Target("hierarchy-2010-area", told, "sums_prediction_01", "<=", 0.93),
+        Target("hierarchy-wrong-prediction", told, "worst_wrong", "<=", 1.02),
+        Target("hierarchy-households-wrong-prediction", told_homes, "worst_wrong", "<=", 1.02),
     ]

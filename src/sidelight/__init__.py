@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from sidelight import quantiles as quantiles
     from sidelight import synthesis as synthesis
     from sidelight import tuning as tuning
+    from sidelight.accuracy.dummy import dummy as dummy
     from sidelight.accuracy.price import epsilon_for as epsilon_for
+    from sidelight.client import connect as connect
     from sidelight.covariance import Covariance as Covariance
     from sidelight.covariance.pca import PCA as PCA
     from sidelight.errors import NotPrivateWarning as NotPrivateWarning
@@ -63,9 +65,13 @@ if TYPE_CHECKING:
     from sidelight.records import Schema as Schema
     from sidelight.records import Table as Table
     from sidelight.records.expressions import col as col
+    from sidelight.records.hierarchy import Hierarchy as Hierarchy
     from sidelight.records.nonprivate_check import nonprivate_check as nonprivate_check
+    from sidelight.regression.additive.curve_prediction import CurvePrediction as CurvePrediction
     from sidelight.regression.coefficient_prediction import CoefficientPrediction as CoefficientPrediction
     from sidelight.regression.curator import nonprivate_check_rows as nonprivate_check_rows
+    from sidelight.regression.estimators import AdditiveClassifier as AdditiveClassifier
+    from sidelight.regression.estimators import AdditiveRegressor as AdditiveRegressor
     from sidelight.regression.estimators import LinearRegression as LinearRegression
     from sidelight.regression.estimators import LinearSVC as LinearSVC
     from sidelight.regression.estimators import LogisticRegression as LogisticRegression
@@ -93,6 +99,7 @@ if TYPE_CHECKING:
     from sidelight.summaries.sum import Sum as Sum
     from sidelight.summaries.summary import Summary as Summary
     from sidelight.summaries.top_k import TopK as TopK
+    from sidelight.summaries.tree_areas import areas as areas
     from sidelight.synthesis import Synthetic as Synthetic
     from sidelight.synthesis import SyntheticTable as SyntheticTable
     from sidelight.synthesis import linear_queries as linear_queries
@@ -106,7 +113,9 @@ if TYPE_CHECKING:
 # Names are loaded when first used: importing sidelight costs little more than importing NumPy. Queries stand in the
 # registry; this is everything else.
 _HOME = {
+    "sidelight.accuracy.dummy": ("dummy",),
     "sidelight.accuracy.price": ("epsilon_for",),
+    "sidelight.client": ("connect",),
     "sidelight.covariance.pca": ("PCA",),
     "sidelight.errors": ("NotPrivateWarning", "PrivacyWarning"),
     "sidelight.gaussians.estimators": ("GaussianMixture", "GaussianModel"),
@@ -119,6 +128,7 @@ _HOME = {
     "sidelight.records": ("Category", "Date", "Drop", "Fill", "Label", "Number", "PersonId", "Schema", "Table"),
     "sidelight.records.expressions": ("col",),
     "sidelight.records.nonprivate_check": ("nonprivate_check",),
+    "sidelight.regression.additive.curve_prediction": ("CurvePrediction",),
     "sidelight.regression.curator": ("nonprivate_check_rows",),
     "sidelight.regression.coefficient_prediction": ("CoefficientPrediction",),
     "sidelight.regression.estimators": ("PoissonRegressor", "TableEncoding"),
@@ -126,6 +136,8 @@ _HOME = {
     "sidelight.session": ("Session",),
     "sidelight.stability.pate.estimator": ("PATE",),
     "sidelight.summaries.predicted": ("Predicted",),
+    "sidelight.summaries.tree_areas": ("areas",),
+    "sidelight.records.hierarchy": ("Hierarchy",),
     "sidelight.synthesis": ("Synthetic", "linear_queries", "marginals", "prefixes", "ranges"),
     "sidelight.tuning": ("PrivateScore", "PublicScore"),
 }

@@ -39,10 +39,16 @@ class PlanError(SidelightError, ValueError):
 
 
 class BudgetError(SidelightError):
-    """A request does not fit what is left. Nothing was written, nothing was spent, no data was opened."""
+    """A request does not fit what is left. Nothing was written, nothing was spent, no data was opened.
 
-    def __init__(self, message: str, *, requested: str, remaining: str, difference: str) -> None:
+    `scope_id` is the scope of a ledger that refused: the one that was asked, or the nearest above it.
+    """
+
+    def __init__(
+        self, message: str, *, requested: str, remaining: str, difference: str, scope_id: str | None = None
+    ) -> None:
         super().__init__(message)
+        self.scope_id = scope_id
         self.requested = requested
         self.remaining = remaining
         self.difference = difference
@@ -50,7 +56,7 @@ class BudgetError(SidelightError):
     def with_advice(self, advice: str) -> BudgetError:
         """Return the same refusal with what to write another time."""
         told = {"requested": self.requested, "remaining": self.remaining, "difference": self.difference}
-        return BudgetError(f"{self}. {advice}", **told)
+        return BudgetError(f"{self}. {advice}", **told, scope_id=self.scope_id)
 
 
 class ConformanceError(SidelightError, AssertionError):
@@ -58,11 +64,31 @@ class ConformanceError(SidelightError, AssertionError):
 
 
 class LedgerError(SidelightError):
-    """A ledger cannot be used: corrupt, locked, of a newer version, or not where it was said to be."""
+    """A ledger cannot be used as it was asked to. What it is about, the classes below say where it matters."""
+
+
+class LedgerUnavailableError(LedgerError):
+    """A ledger cannot be reached or written at present. Ask again with the same key: at most one charge will stand."""
+
+
+class LedgerDamagedError(LedgerError):
+    """What a ledger holds is not what its events sign, or it is an older copy. Nothing is granted."""
+
+
+class ScopeError(LedgerError):
+    """A scope does not exist, has other terms than were asked for, or does not fit its parent."""
+
+
+class ScopeClosedError(ScopeError):
+    """A scope was closed for good, and grants nothing more."""
 
 
 class InProgressError(LedgerError):
     """The same request is reserved and not finished: another process runs it, or one died."""
+
+
+class KeyReusedError(LedgerError):
+    """A key names one request for good, and this is another one. Nothing was charged."""
 
 
 class StrictError(SidelightError):
@@ -117,12 +143,24 @@ class ServiceError(SidelightError):
         self.code = code
 
 
+class BusyError(SidelightError):
+    """A service has no seat for the request at this time. Nothing was charged; ask again later."""
+
+
 class RefusedError(SidelightError):
     """A service refuses a request. `code` is its word for the reason; the message holds public numbers only."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
         self.code = code
+
+
+class ProblemError(RefusedError):
+    """A refusal that a server sends to an analyst; `more` are further public members, such as what remains."""
+
+    def __init__(self, code: str, message: str = "", **more: object) -> None:
+        super().__init__(code, message)
+        self.more = more
 
 
 class StorageError(SidelightError, OSError):
@@ -201,6 +239,10 @@ _MEANT: dict[str, tuple[str, ...]] = {
 }
 
 
+#: Of longer lists of names only the first are listed.
+_MOST_NAMED = 60
+
+
 def nearest(word: str, known: Iterable[str]) -> str:
     """Return the end of a message: the nearest known name by meaning or by letters, and all known names.
 
@@ -213,4 +255,5 @@ def nearest(word: str, known: Iterable[str]) -> str:
     meant = [name for name in _MEANT.get(word.casefold().replace("-", "_").replace(" ", "_"), ()) if name in names]
     close = meant or get_close_matches(word, names, n=1)
     hint = f"did you mean {close[0]!r}? " if close else ""
-    return f"{hint}known: {', '.join(names) or 'none'}"
+    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+    return f"{hint}known: {', '.join(names[:_MOST_NAMED]) or 'none'}{more}"

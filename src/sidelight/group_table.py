@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import datetime
 import html
 import math
@@ -13,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sidelight.aggregates.groups import ROWS_COUNTED
+from sidelight.coded_groups import CodedGroups, packed, unpacked
 from sidelight.errors import MissingPackageError, RangeError, nearest
 from sidelight.records.dates import date_text
 
@@ -23,6 +25,12 @@ POOLED = "pooled"
 POOLED_WORDS = "the number is mostly the mean of all groups, because the group's own is mostly noise"
 #: The number of rows that are printed; further ones are counted.
 _MOST_PRINTED = 20
+#: Tables with more rows are written as codes and bytes.
+_LONG = 4096
+#: Among how many groups a message looks for the one that was meant.
+_MOST_SEARCHED = 10_000
+#: The first keys of a table of a hierarchy.
+HIERARCHY_KEYS = ("level", "id", "parent")
 #: Numbers of rows or persons, which are printed whole; a count that a mean is read from has decimals of its own.
 _COUNTS = ("count", "count_unbiased")
 
@@ -41,6 +49,7 @@ class GroupTable(Mapping[str, Any]):
         groups: The labels of each row, one for each key.
         columns: The numbers of each row by name: the statistic, `unbiased`, `noise_sd`, `low`, `high`, ...
         notes: What else was released and holds for all rows, such as where values were clipped.
+        repeats: Whether labels may stand in it twice, as a SQL statement may show them that leaves out a key.
 
     >>> GroupTable(keys=["job"], groups=[("cook",), ("nurse",)], columns={"count": [12, 30]})
     job    count
@@ -50,7 +59,7 @@ class GroupTable(Mapping[str, Any]):
     41.5
     """
 
-    __slots__ = ("_columns", "_groups", "_keys", "_notes", "_places")
+    __slots__ = ("_coded", "_columns", "_groups", "_keys", "_notes", "_places")
 
     def __init__(
         self,
@@ -59,14 +68,27 @@ class GroupTable(Mapping[str, Any]):
         groups: Sequence[Sequence[str]],
         columns: Mapping[str, ArrayLike],
         notes: Mapping[str, Any] | None = None,
+        repeats: bool = False,
     ) -> None:
         self._keys = tuple(keys)
-        self._groups = tuple(tuple(group) for group in groups)
-        self._columns = {name: _column(values, len(self._groups), name) for name, values in columns.items()}
+        self._coded = groups if isinstance(groups, CodedGroups) else None
+        self._groups = None if self._coded is not None else tuple(tuple(group) for group in groups)
+        self._columns = {name: _column(values, self.rows, name) for name, values in columns.items()}
         self._notes = dict(notes or {})
-        self._places = {group: place for place, group in enumerate(self._groups)}
-        if any(len(group) != len(self._keys) for group in self._groups) or len(self._places) != len(self._groups):
+        self._places: dict[tuple[str, ...], int] | None = None
+        if self._coded is not None:
+            fits = len(self._coded.codes) == len(self._keys) and (repeats or self._coded.distinct())
+        else:
+            fits = all(len(group) == len(self._keys) for group in self.groups)
+            fits = fits and (repeats or len(self._by_labels) == self.rows)
+        if not fits:
             raise RangeError("every group of a table has one label for each key, and stands in it once")
+
+    @property
+    def _by_labels(self) -> dict[tuple[str, ...], int]:
+        if self._places is None:
+            self._places = {group: place for place, group in enumerate(self.groups)}
+        return self._places
 
     @property
     def keys_of_groups(self) -> tuple[str, ...]:
@@ -76,7 +98,24 @@ class GroupTable(Mapping[str, Any]):
     @property
     def groups(self) -> tuple[tuple[str, ...], ...]:
         """The labels of each row."""
+        if self._groups is None:
+            assert self._coded is not None
+            self._groups = tuple(self._coded)
         return self._groups
+
+    @property
+    def coded(self) -> CodedGroups:
+        """The labels of each row as codes, which large tables are made of."""
+        if self._coded is None:
+            columns = [self._texts(place) for place in range(len(self._keys))]
+            labels = [tuple(dict.fromkeys(column)) for column in columns]
+            at = [{label: place for place, label in enumerate(each)} for each in labels]
+            codes = [np.array([places[text] for text in column]) for places, column in zip(at, columns, strict=True)]
+            return CodedGroups(tuple(codes), tuple(labels))
+        return self._coded
+
+    def _texts(self, key: int) -> list[str]:
+        return [group[key] for group in self.groups] if self._coded is None else self._coded.texts(key)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -91,13 +130,13 @@ class GroupTable(Mapping[str, Any]):
     @property
     def rows(self) -> int:
         """How many groups there are."""
-        return len(self._groups)
+        return len(self._groups if self._coded is None else self._coded)  # type: ignore[arg-type]  # one of both is there
 
     def __getitem__(self, name: str) -> Any:
         if name in self._columns:
             return self._columns[name]
         if name in self._keys:
-            return [group[self._keys.index(name)] for group in self._groups]
+            return self._texts(self._keys.index(name))
         raise KeyError(f"no column {name!r}; {nearest(name, [*self._keys, *self._columns])}")
 
     def __iter__(self) -> Iterator[str]:
@@ -117,18 +156,59 @@ class GroupTable(Mapping[str, Any]):
 
     def row(self, *labels: str) -> dict[str, Any]:
         """Return the numbers of one group by its labels."""
-        if labels not in self._places:
-            known = ["/".join(group) for group in self._groups]
+        if labels not in self._by_labels:
+            known = ["/".join(group) for group in self.groups[:_MOST_SEARCHED]]
             raise KeyError(f"no group {'/'.join(map(str, labels))!r}; {nearest('/'.join(map(str, labels)), known)}")
-        return {name: values[self._places[labels]].item() for name, values in self._columns.items()}
+        return {name: values[self._by_labels[labels]].item() for name, values in self._columns.items()}
 
     def to_records(self) -> list[dict[str, Any]]:
         """Return a list of mappings, one per group."""
         numbers = {name: values.tolist() for name, values in self._columns.items()}
         return [
             dict(zip(self._keys, group, strict=True)) | {name: values[place] for name, values in numbers.items()}
-            for place, group in enumerate(self._groups)
+            for place, group in enumerate(self.groups)
         ]
+
+    def level(self, name: str, *others: str) -> GroupTable:
+        """Return one level of a table of a hierarchy, by some of the other columns or in total.
+
+        Args:
+            name: The name of the level: "county".
+            others: The columns that its counts are by; those that are left out are added up.
+
+        Returns:
+            The table of this level; `id` is a column of text that joins the attributes of a map.
+        """
+        if self._keys[:3] != HIERARCHY_KEYS:
+            raise RangeError("only a table of an sl.Hierarchy has levels; by names plain columns here")
+        further = self._keys[3:]
+        for each in others:
+            if each not in further:
+                raise KeyError(f"no column {each!r}; {nearest(each, list(further))}")
+        coded = self.coded
+        if name not in coded.labels[0]:
+            raise KeyError(f"no level {name!r}; {nearest(name, list(coded.labels[0]))}")
+        rows = coded.codes[0] == coded.labels[0].index(name)
+        for key, column in enumerate(further, start=3):
+            total = coded.codes[key] == coded.labels[key].index(ALL)
+            rows &= ~total if column in others else total
+        kept = [1, 2, *(key for key, column in enumerate(further, start=3) if column in others)]
+        columns = {each: values[rows] for each, values in self._columns.items()}
+        groups = coded.chosen(np.flatnonzero(rows), kept)
+        return GroupTable(keys=[self._keys[key] for key in kept], groups=groups, columns=columns, notes=self._notes)
+
+    def to_csv(self, path: Any) -> None:
+        """Write the table as a CSV file with a head: a line for each group."""
+        with open(path, "w", encoding="utf-8", newline="") as file:
+            writer = csv.writer(file, lineterminator="\n")
+            writer.writerow(self)
+            writer.writerows(zip(*(_plain(self[name]) for name in self), strict=True))
+
+    def to_parquet(self, path: Any) -> None:
+        """Write the table as a Parquet file, with labels as dictionaries; needs pyarrow."""
+        _package("pyarrow.parquet").write_table(
+            self.to_arrow(), path, compression="zstd", use_dictionary=list(self._keys)
+        )
 
     def to_pandas(self) -> Any:
         """Return a pandas data frame."""
@@ -139,21 +219,33 @@ class GroupTable(Mapping[str, Any]):
         return _package("polars").DataFrame(self._whole())
 
     def to_arrow(self) -> Any:
-        """Return an Arrow table."""
-        return _package("pyarrow").table(self._whole())
+        """Return an Arrow table; labels of large tables are dictionaries."""
+        arrow = _package("pyarrow")
+        if self._coded is None:
+            return arrow.table(self._whole())
+        keys = {
+            name: arrow.DictionaryArray.from_arrays(codes, list(labels))
+            for name, codes, labels in zip(self._keys, self._coded.codes, self._coded.labels, strict=True)
+        }
+        return arrow.table({**keys, **self._columns})
 
     def _whole(self) -> dict[str, Any]:
-        return {name: self[name] for name in self}
+        if self._coded is None:
+            return {name: self[name] for name in self}
+        return {name: self._coded.array(place) for place, name in enumerate(self._keys)} | dict(self._columns)
 
     def to_json(self) -> dict[str, Any]:
-        """Return everything as lists of texts and numbers; what is not there (NaN) is null."""
+        """Return everything as lists of texts and numbers; what is not there (NaN) is null. Long tables are bytes."""
+        if self.rows > _LONG and self._keys and all(values.dtype.kind in "biuf" for values in self._columns.values()):
+            packed_columns = [[name, values.dtype.name, packed(values)] for name, values in self._columns.items()]
+            return {"keys": list(self._keys), **self.coded.to_json(), "packed": packed_columns, "notes": self._notes}
         columns = {
             name: {"dtype": values.dtype.name, "values": [_written(each) for each in values.tolist()]}
             for name, values in self._columns.items()
         }
         return {
             "keys": list(self._keys),
-            "groups": [list(group) for group in self._groups],
+            "groups": [list(group) for group in self.groups],
             "columns": [[name, column] for name, column in columns.items()],  # their order is part of the table
             "notes": self._notes,
         }
@@ -161,6 +253,10 @@ class GroupTable(Mapping[str, Any]):
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> GroupTable:
         """Return the table that `to_json` wrote."""
+        if "packed" in data:
+            numbers = {name: unpacked(text, dtype) for name, dtype, text in data["packed"]}
+            groups = CodedGroups.from_json(data)
+            return cls(keys=data["keys"], groups=groups, columns=numbers, notes=data["notes"])
         columns = {
             name: np.array([math.nan if each is None else each for each in column["values"]], column["dtype"])
             for name, column in data["columns"]
@@ -203,7 +299,8 @@ class GroupTable(Mapping[str, Any]):
     def _shown(self) -> list[tuple[str, ...]]:
         """Return the texts of the head and of the first rows."""
         found: list[tuple[str, ...]] = [tuple(self)]
-        for place, group in enumerate(self._groups[:_MOST_PRINTED]):
+        shown = self.groups if self._coded is None else self._coded
+        for place, group in enumerate(shown[:_MOST_PRINTED]):
             cells = (_text(values[place].item(), counted=name in _COUNTS) for name, values in self._columns.items())
             found.append((*group, *cells))
         return found
@@ -223,7 +320,7 @@ def check_keys(keys: Sequence[str], columns: Sequence[str]) -> None:
 
 def _column(values: ArrayLike, rows: int, name: str) -> Column:
     column = np.array(values)
-    if column.shape != (rows,) or column.dtype.kind not in "biufM":
+    if column.shape != (rows,) or column.dtype.kind not in "biufMU":
         raise RangeError(f"column {name!r} must have a number for each of the {rows} groups, got {column.shape}")
     column.setflags(write=False)
     return column
@@ -232,6 +329,8 @@ def _column(values: ArrayLike, rows: int, name: str) -> Column:
 def _text(value: Any, *, counted: bool = False) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
+    if isinstance(value, str):
+        return value
     if value is None or isinstance(value, datetime.date):
         return date_text(value)
     if isinstance(value, float) and counted and math.isfinite(value):
@@ -239,6 +338,11 @@ def _text(value: Any, *, counted: bool = False) -> str:
     if isinstance(value, float):
         return "" if math.isnan(value) else f"{value:.6g}"
     return str(value)
+
+
+def _plain(column: Any) -> list[Any]:
+    values: list[Any] = column if isinstance(column, list) else column.tolist()
+    return ["" if isinstance(each, float) and math.isnan(each) else each for each in values]
 
 
 def _written(value: Any) -> Any:

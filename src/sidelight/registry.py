@@ -62,14 +62,15 @@ class Entry:
 
 
 _PRIORS = "sidelight.plans.predictions:PRIORS"
+#: Parameters of tables of a hierarchy.
+_HIERARCHY = ("caps", "impossible", "public_totals")
 _GROUPED = {
-    "prediction": "sidelight.summaries.plan_forms:PREDICTION",
+    **{each: f"sidelight.summaries.plan_forms:{each.upper()}" for each in ("by", "prediction", "bins", *_HIERARCHY)},
     "known": "sidelight.plans.forms:TEXTS",
-    "bins": "sidelight.summaries.plan_forms:BINS",
+    "impossible": "sidelight.plans.forms:CONDITION",
 }
 _POINTS = {"prediction": "sidelight.plans.predictions:PUBLIC_ROWS"}
 _NAMED = "sidelight.plans.predictions:check_columns"
-_MODEL = PlanKeys(table="sidelight.regression.plan_forms:model_table")
 
 ENTRIES = (
     Entry(
@@ -124,7 +125,9 @@ ENTRIES = (
         home="sidelight.summaries.histogram",
         page="how-to/counts-and-means.md",
         audit="summaries/test_count_audit.py",
-        plan=PlanKeys(without=("rollup", "known", "prefer", "leaf_weight"), required=("bins",), forms=_GROUPED),
+        plan=PlanKeys(
+            without=("rollup", "known", "prefer", "leaf_weight", *_HIERARCHY), required=("bins",), forms=_GROUPED
+        ),
         card="groups",
     ),
     Entry(
@@ -142,7 +145,7 @@ ENTRIES = (
         home="sidelight.summaries.top_k",
         page="how-to/counts-and-means.md",
         audit="summaries/test_count_audit.py",
-        plan=PlanKeys(without=("rollup", "prefer", "leaf_weight", "population"), forms=_GROUPED),
+        plan=PlanKeys(without=("rollup", "prefer", "leaf_weight", "population", *_HIERARCHY), forms=_GROUPED),
         card="groups",
     ),
     Entry(
@@ -199,29 +202,31 @@ ENTRIES = (
         audit="regression/test_adassp.py",
         plan=PlanKeys(),
     ),
-    Entry(
-        kind="linear_regression",
-        name="LinearRegression",
-        home="sidelight.regression.estimators",
-        page="explanation/linear-models.md",
-        audit="audits/test_exact_losses.py",
-        plan=_MODEL,
+    *(
+        Entry(
+            kind=kind,
+            name=name,
+            home="sidelight.regression.estimators",
+            page="explanation/additive-models.md",
+            audit="audits/test_additive_model_attacks.py",
+            plan=PlanKeys(table="sidelight.regression.plan_forms:additive_table"),
+        )
+        for kind, name in (("additive_regression", "AdditiveRegressor"), ("additive_classifier", "AdditiveClassifier"))
     ),
-    Entry(
-        kind="linear_svc",
-        name="LinearSVC",
-        home="sidelight.regression.estimators",
-        page="explanation/linear-models.md",
-        audit="audits/test_exact_losses.py",
-        plan=_MODEL,
-    ),
-    Entry(
-        kind="logistic_regression",
-        name="LogisticRegression",
-        home="sidelight.regression.estimators",
-        page="explanation/linear-models.md",
-        audit="audits/test_exact_losses.py",
-        plan=_MODEL,
+    *(
+        Entry(
+            kind=kind,
+            name=name,
+            home="sidelight.regression.estimators",
+            page="explanation/linear-models.md",
+            audit="audits/test_exact_losses.py",
+            plan=PlanKeys(table="sidelight.regression.plan_forms:model_table"),
+        )
+        for kind, name in (
+            ("linear_regression", "LinearRegression"),
+            ("linear_svc", "LinearSVC"),
+            ("logistic_regression", "LogisticRegression"),
+        )
     ),
     Entry(
         kind="stable_median",

@@ -222,7 +222,8 @@ def test_a_statement_is_shown_then_run_and_free_the_second_time(
     ("statement", "options", "message"),
     [
         ("SELECT COUNT(*) FROM persons", ["--epsilon", "1"], "called 'people'"),
-        ("SELECT COUNT(*) FROM people LIMIT 1", ["--epsilon", "1"], "LIMIT"),
+        ("SELECT COUNT(*) FROM people LIMIT 10%", ["--epsilon", "1"], "LIMIT"),
+        ("SELECT COUNT(*) FROM people", ["--epsilon", "1", "--dialect", "mysql"], "dialect"),
         ("SELECT COUNT(*) FROM people", [], "price"),
         ("SELECT COUNT(*) FROM people", ["--epsilon", "1", "--rho", "1"], "price"),
         ("SELECT COUNT(*) FROM people", ["--epsilon", "-1"], "epsilon"),

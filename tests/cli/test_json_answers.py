@@ -165,7 +165,7 @@ def test_words_pages_and_tables(sidelight: Run, folder: Path, seeded_json: str) 
     (folder / "report.json").write_text(json.dumps(REPORT), encoding="utf-8")
     assert answer(sidelight, "privacy-page", "report.json")["output"] == "privacy-page.html"
     (folder / "synthetic.json").write_text(seeded_json, encoding="utf-8")
-    drawn = answer(sidelight, "table", "synthetic.json", "rows.csv", "--rows", "7")
+    drawn = answer(sidelight, "table", "synthetic.json", "-o", "rows.csv", "--rows", "7")
     assert (drawn["rows"], drawn["private"]) == (7, False)
     assert len(answer(sidelight, "demo", "--draws", "2")["ways"]) == 4
 
@@ -200,3 +200,19 @@ def test_a_day_of_a_sequence(sidelight: Run, folder: Path) -> None:
     asked = ("daily.toml", "--day", "2025-11-15", "--features", "1,0,0.3")
     assert answer(sidelight, "today", *asked)["days"] == 1
     assert answer(sidelight, "today", *asked)["again"] is True
+
+
+def test_an_analyst_server_is_looked_after(sidelight: Run, folder: Path) -> None:
+    from sidelight.cli.demo_server import write_demo
+
+    write_demo(folder / "demo")
+    file = str(folder / "demo" / "survey.toml")
+    assert answer(sidelight, "server check", file)["tables"][0]["requests"] == 3000
+    assert answer(sidelight, "server pause", file, "people", "--analyst", "bob")["paused"]
+    accounts = answer(sidelight, "server status", file)["accounts"]
+    assert [(each["account"], each["paused"]) for each in accounts] == [("ada", False), ("bob", True)]
+    assert not answer(sidelight, "server resume", file, "people", "--analyst", "bob")["paused"]
+    token = answer(sidelight, "token new", file, "ada", "--days", "3")["tokens"][0]["token"]
+    assert token.split("_")[1] in [each["token"] for each in answer(sidelight, "token list", file)["clients"]]
+    assert answer(sidelight, "token revoke", file, token.split("_")[1])["client"] == token.split("_")[1]
+    assert sidelight("token", "new", file, "eve").status == 2

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from cli_fixtures import *  # noqa: F403 - fixtures
 
-from sidelight.experts import service as http_service
+from sidelight import web
 from sidelight.experts.service.plan import read_service_plan
 from sidelight.experts.service.store import ServiceStore, Tokens
 
@@ -96,7 +96,7 @@ def test_serving_refuses_what_cannot_work(
     result = sidelight("serve", plan_file)
     assert (result.status, "another process serves" in result.err) == (2, True)
     store.close()
-    monkeypatch.setattr(http_service, "find_spec", lambda name: None)
+    monkeypatch.setattr(web, "find_spec", lambda name: None)
     result = sidelight("serve", plan_file)
     assert (result.status, "sidelight[service]" in result.err) == (2, True)
 

@@ -33,7 +33,7 @@ def paid(town: Path, sidelight: Run, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(town)
     ran = sidelight("run", "plan.toml", "--json", "releases.json")
     assert ran.status == 0, ran.err
-    assert "sidelight table releases.json synthetic.csv" in ran.out
+    assert "sidelight table releases.json -o synthetic.csv" in ran.out
     (town / "people.csv").unlink()
     return town / "releases.json"
 
@@ -57,7 +57,7 @@ def released(path: Path) -> Any:
 
 def test_from_a_plan_to_synthetic_rows(stored: Path, sidelight: Run) -> None:
     before = stored.parent.joinpath("budget.db").read_bytes()
-    made = sidelight("table", stored, "synthetic.csv")
+    made = sidelight("table", stored, "-o", "synthetic.csv")
     assert made.status == 0, made.err
     assert "Nothing was charged" in made.out
     frame = pd.read_csv("synthetic.csv")
@@ -76,7 +76,7 @@ def test_rows_seed_and_place_in_the_bin(stored: Path, sidelight: Run) -> None:
         "c.csv": ["--rows", "50"],
         "d.csv": ["--rows", "50", "--within", "middle"],
     }.items():
-        assert sidelight("table", stored, name, *options).status == 0
+        assert sidelight("table", stored, "-o", name, *options).status == 0
     texts = {name: Path(f"{name}.csv").read_text(encoding="utf-8") for name in "abcd"}
     assert texts["a"] == texts["c"] != texts["b"]
     assert len(texts["a"].splitlines()) == 51
@@ -86,7 +86,7 @@ def test_rows_seed_and_place_in_the_bin(stored: Path, sidelight: Run) -> None:
 
 
 def test_parquet(stored: Path, sidelight: Run) -> None:
-    assert sidelight("table", stored, "synthetic.parquet", "--rows", 7).status == 0
+    assert sidelight("table", stored, "-o", "synthetic.parquet", "--rows", 7).status == 0
     frame = pd.read_parquet("synthetic.parquet")
     assert frame.shape == (7, 3)
     assert frame["age"].dtype == "int64"
@@ -97,7 +97,7 @@ def test_whole_numbers_stay_whole_where_cells_are_missing(stored: Path, sideligh
     Path("people.csv").write_text("sex,job,age\n" + rows, encoding="utf-8")
     Path("plan.toml").write_text(PLAN + 'missing = ["age"]\n', encoding="utf-8")
     assert sidelight("run", "plan.toml", "--json", "missing.json").status == 0
-    assert sidelight("table", "missing.json", "synthetic.csv").status == 0
+    assert sidelight("table", "missing.json", "-o", "synthetic.csv").status == 0
     cells = {line.split(",")[2] for line in Path("synthetic.csv").read_text(encoding="utf-8").splitlines()[1:]}
     assert "" in cells
     assert all(cell.isdigit() for cell in cells - {""})
@@ -105,11 +105,11 @@ def test_whole_numbers_stay_whole_where_cells_are_missing(stored: Path, sideligh
 
 def test_a_file_is_replaced_only_when_told(stored: Path, sidelight: Run) -> None:
     Path("out.csv").write_text("precious", encoding="utf-8")
-    refused = sidelight("table", stored, "out.csv")
+    refused = sidelight("table", stored, "-o", "out.csv")
     assert refused.status == 2
     assert "--overwrite" in refused.err
     assert Path("out.csv").read_text(encoding="utf-8") == "precious"
-    assert sidelight("table", stored, "out.csv", "--overwrite").status == 0
+    assert sidelight("table", stored, "-o", "out.csv", "--overwrite").status == 0
     assert Path("out.csv").read_text(encoding="utf-8") != "precious"
     assert stat.S_IMODE(Path("out.csv").stat().st_mode) == stat.S_IMODE(Path("plan.toml").stat().st_mode)
     assert not [path for path in Path().iterdir() if path.name.startswith(".out")]
@@ -142,7 +142,7 @@ def test_mistakes_say_what_to_do(stored: Path, sidelight: Run, arguments: list[s
     for name, change in {"damaged": {"units": units["units"][:-20]}, "short": {"points": units["points"] - 1}}.items():
         item["outcome"]["value"]["mapping"]["distribution"]["mapping"] = {**units, **change}
         Path(f"{name}.json").write_text(json.dumps(data), encoding="utf-8")
-    refused = sidelight("table", *arguments)
+    refused = sidelight("table", arguments[0], "-o", *arguments[1:])
     assert refused.status == 2, refused.out
     assert message in refused.err
     assert not Path("out.csv").exists()
@@ -153,12 +153,12 @@ def test_a_title_chooses_among_several(stored: Path, sidelight: Run) -> None:
     data = json.loads(stored.read_text(encoding="utf-8"))
     data["items"].append({**data["items"][0], "title": "Another"})
     stored.write_text(json.dumps(data), encoding="utf-8")
-    assert sidelight("table", stored, "out.csv", "--title", "Another", "--rows", 3).status == 0
+    assert sidelight("table", stored, "-o", "out.csv", "--title", "Another", "--rows", 3).status == 0
 
 
 def test_seeded_releases_are_branded(town: Path, sidelight: Run, seeded_json: str) -> None:
     (town / "seeded.json").write_text(seeded_json, encoding="utf-8")
-    made = sidelight("table", town / "seeded.json", town / "out.csv")
+    made = sidelight("table", town / "seeded.json", "-o", town / "out.csv")
     assert made.status == 0
     assert "NOT PRIVATE" in made.out
 
@@ -186,6 +186,6 @@ def test_a_release_that_nothing_would_keep_is_not_paid_for(town: Path, sidelight
 
 def test_the_charge_is_one_epsilon(stored: Path, sidelight: Run) -> None:
     for seed in range(3):
-        assert sidelight("table", stored, f"{seed}.csv", "--rows", 2, "--seed", seed).status == 0
+        assert sidelight("table", stored, "-o", f"{seed}.csv", "--rows", 2, "--seed", seed).status == 0
     with open_ledger("budget.db", create=False) as ledger:
         assert len(ledger.entries()) == 1

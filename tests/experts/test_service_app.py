@@ -17,10 +17,10 @@ from starlette.testclient import TestClient
 
 from sidelight.errors import RefusedError
 from sidelight.experts.server import Closed
-from sidelight.experts.service import app
 from sidelight.experts.service.answers import _success, _up, strip_chart
 from sidelight.experts.service.app import service_app
 from sidelight.experts.service.store import Tokens
+from sidelight.web import requests
 
 
 @pytest.fixture
@@ -194,7 +194,7 @@ def test_a_report_that_is_too_large_is_refused_before_it_is_read(service, plan):
 
 
 def test_a_report_that_trickles_in_or_breaks_off_is_refused(monkeypatch):
-    monkeypatch.setattr(app, "PATIENCE", 0.05)
+    monkeypatch.setattr(requests, "PATIENCE", 0.05)
     scope = {"type": "http", "method": "POST", "headers": [(b"content-type", b"application/json")]}
 
     async def never():
@@ -205,7 +205,7 @@ def test_a_report_that_trickles_in_or_breaks_off_is_refused(monkeypatch):
 
     for receive, wanted in ((never, "too_slow"), (gone, "malformed")):
         with pytest.raises(RefusedError) as caught:
-            asyncio.run(app.read_body(Request(scope, receive), largest=100))
+            asyncio.run(requests.read_body(Request(scope, receive), largest=100))
         assert caught.value.code == wanted
 
 

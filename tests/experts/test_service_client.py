@@ -10,9 +10,9 @@ from service_fixtures import *  # noqa: F403 - fixtures
 from starlette.testclient import TestClient
 
 import sidelight as sl
+from sidelight import web as http_service
 from sidelight.errors import BudgetError, MissingPackageError, RangeError
 from sidelight.experts import Receipt, Reporter, Reporting
-from sidelight.experts import service as http_service
 from sidelight.experts.service.answers import terms_json
 from sidelight.experts.service.app import service_app
 from sidelight.ledger import open_ledger

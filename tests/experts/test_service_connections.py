@@ -21,16 +21,16 @@ import pytest
 from service_fixtures import *  # noqa: F403 - fixtures
 from service_fixtures import NAMES, PLAN, made_reports, uninterrupted, write_plan
 
-from sidelight.experts.service import running
-from sidelight.experts.service.app import LOG_LINES, LOG_SECONDS, LogLimit
 from sidelight.experts.service.store import Tokens
+from sidelight.web import connections
+from sidelight.web.requests import LOG_LINES, LOG_SECONDS, LogLimit
 
 #: Runs the service with few descriptors and little patience.
 PROGRAM = """
 import resource, sys
 resource.setrlimit(resource.RLIMIT_NOFILE, (int(sys.argv[2]), int(sys.argv[2])))
-from sidelight.experts.service import running
-running.Waiting.__init__.__kwdefaults__["seconds"] = float(sys.argv[3])
+from sidelight.web import connections
+connections.Waiting.__init__.__kwdefaults__["seconds"] = float(sys.argv[3])
 from sidelight.experts.service.plan import read_service_plan
 from sidelight.experts.service.running import serve
 serve(read_service_plan(sys.argv[1]), when_ready=lambda url: print("on", url, flush=True))
@@ -127,12 +127,12 @@ class _Loop:
 
 
 @pytest.fixture
-def waiting(monkeypatch: pytest.MonkeyPatch) -> Iterator[running.Waiting]:
-    monkeypatch.setattr(running.asyncio, "get_running_loop", _Loop)
-    return running.Waiting(most=3)
+def waiting(monkeypatch: pytest.MonkeyPatch) -> Iterator[connections.Waiting]:
+    monkeypatch.setattr(connections.asyncio, "get_running_loop", _Loop)
+    return connections.Waiting(most=3)
 
 
-def test_who_waits_longest_goes_and_who_has_sent_a_header_stays(waiting: running.Waiting) -> None:
+def test_who_waits_longest_goes_and_who_has_sent_a_header_stays(waiting: connections.Waiting) -> None:
     pairs = [socket.socketpair() for _ in range(5)]
     near, far = [a for a, _ in pairs], [b for _, b in pairs]
     for each in near[:3]:
@@ -152,13 +152,13 @@ def test_who_waits_longest_goes_and_who_has_sent_a_header_stays(waiting: running
 
 def test_descriptors_are_kept_for_the_store(monkeypatch: pytest.MonkeyPatch) -> None:
     used = len(os.listdir("/dev/fd"))
-    monkeypatch.setattr(running.resource, "getrlimit", lambda which: (used + 100, 4096))
-    assert running.room() <= 100 - running.RESERVE
-    monkeypatch.setattr(running.resource, "getrlimit", lambda which: (used + 20, 4096))
+    monkeypatch.setattr(connections.resource, "getrlimit", lambda which: (used + 100, 4096))
+    assert connections.room() <= 100 - connections.RESERVE
+    monkeypatch.setattr(connections.resource, "getrlimit", lambda which: (used + 20, 4096))
     with pytest.raises(OSError, match="ulimit"):
-        running.room()
-    monkeypatch.setattr(running.resource, "getrlimit", lambda which: (10**6, 10**6))
-    assert running.room() == running.MOST
+        connections.room()
+    monkeypatch.setattr(connections.resource, "getrlimit", lambda which: (10**6, 10**6))
+    assert connections.room() == connections.MOST
 
 
 def test_strangers_cannot_fill_the_log(service: Any, caplog: pytest.LogCaptureFixture) -> None:

@@ -10,8 +10,9 @@ from service_fixtures import PLAN, write_plan
 
 from sidelight.errors import PlanError
 from sidelight.experts import RWFTPL, RWAdaBatch, RWMeta
-from sidelight.experts.service.plan import is_loopback, read_service_plan
+from sidelight.experts.service.plan import read_service_plan
 from sidelight.experts.service.rounds import new_server
+from sidelight.web import is_loopback
 
 
 def refused(tmp_path, match, text=PLAN, **replaced):

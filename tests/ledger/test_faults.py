@@ -87,6 +87,8 @@ def count_lines(address: str, notes: Path) -> int:
 
     with open_ledger(address) as ledger:
         ledger.open_scope("people", budget=PureDP(1))
+    with open_ledger(address) as ledger:  # as those find it that are cut
+        ledger.scope("people")
         sys.settrace(trace)
         try:
             story(ledger, notes)

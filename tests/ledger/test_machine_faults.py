@@ -81,7 +81,7 @@ def test_a_full_disk_loses_nothing_and_doubles_nothing(tmp_path: Path, room: int
             say(str(number))
 
     *left, last = in_a_child(fill)
-    assert last.startswith("LedgerError: ") or len(left) == 9, last
+    assert last.startswith("LedgerUnavailableError: ") or len(left) == 9, last
     found, verified = looked(path)
     assert verified.ok
     assert set(left) <= found

@@ -15,8 +15,7 @@ import pytest
 from sidelight.errors import BudgetError
 from sidelight.guarantees import GDP, ZCDP, ApproxDP, BoundedRange, Claims, Context, Person, PureDP, Row
 from sidelight.guarantees.conversions import gdp_within
-from sidelight.ledger import Ledger, Scope, open_ledger
-from sidelight.ledger.decide import Reservation
+from sidelight.ledger import Ledger, Reservation, Scope, open_ledger
 
 F = Fraction
 E, D = F(3), F("1e-6")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from fractions import Fraction
 
 import pytest
@@ -116,11 +117,16 @@ def test_ancestors_are_charged_too_each_by_its_own_rule(ledger: Ledger) -> None:
     assert ledger.verify().ok
 
 
-def test_the_refusal_names_every_scope_that_is_short(file_ledger: Ledger) -> None:
-    file_ledger.open_scope("top", budget=PureDP("0.2"))
-    scope = file_ledger.open_scope("people", budget=PureDP("0.3"), parent="top")
-    with pytest.raises(BudgetError, match=r"scope 'people' \(nor scope 'top'\)"):
-        spend(scope, pure("0.4"))
+def test_a_refusal_names_one_scope_the_nearest_that_is_short(file_ledger: Ledger) -> None:
+    """What else is short, and who spent it, is nobody's business who asks for one scope."""
+    for name, budget, parent in (("a", "0.3", None), ("b", "0.2", "a"), ("people", "0.4", "b"), ("c", "0.1", "a")):
+        file_ledger.open_scope(name, budget=PureDP(budget), parent=parent)
+    scope = file_ledger.scope("people")
+    for price, name in (("0.5", "people"), ("0.35", "b"), ("0.25", "b")):
+        with pytest.raises(BudgetError, match=f"scope '{name}': requested") as refused:
+            spend(scope, pure(price))
+        assert refused.value.scope_id == name
+        assert re.findall(r"scope '(\w+)'", str(refused.value)) == [name]
 
 
 def test_a_person_has_another_column_name_in_the_parent(file_ledger: Ledger) -> None:

@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
-from sidelight.errors import BudgetError, LedgerError
+from sidelight.errors import BudgetError, LedgerDamagedError, LedgerError
 from sidelight.guarantees import Claims, PureDP
 from sidelight.ledger import Ledger, Reservation, Stored, journal, open_ledger
 from sidelight.ledger.chain import event_from_line
+from sidelight.ledger.schema import RememberedRows
 
 KEY = bytes(range(32))
 HALF = Claims.of(PureDP("0.5"))
@@ -91,9 +92,39 @@ def test_a_row_that_was_meddled_with_grants_nothing(
         ask()
     assert not isinstance(refused.value, BudgetError)
     with pytest.raises(LedgerError):
-        spent.open_scope("more", budget=PureDP(1))
+        open_ledger(address, key=KEY).open_scope("more", budget=PureDP(1))
     assert len(spent.events()) == before - name.endswith("gone")
     assert not spent.verify().ok
+
+
+@pytest.mark.parametrize("name", ["totals zeroed", "an older row", "a budget", "a rule", "no parent"])
+def test_a_row_that_was_changed_is_never_signed(spent: Ledger, address: str, name: str) -> None:
+    """A store remembers rows that it does not read again: others may go on, and the changed ones stay refused."""
+    meddle(spent, *MEDDLING[name](spent))
+    other = spent.open_scope("other people", budget=PureDP(1))
+    other.reserve(HALF, request={"kind": "x"})
+    with pytest.raises(LedgerDamagedError):
+        spent.scope("people").reserve(HALF, request={"kind": "x"})
+    with open_ledger(address, key=KEY) as fresh, pytest.raises(LedgerDamagedError):
+        fresh.scope("other people").reserve(HALF, request={"kind": "x"})
+    assert not spent.verify().ok
+
+
+def test_what_is_remembered_needs_no_trust(spent: Ledger) -> None:
+    """Wrong digests lead to reading all rows, never to signing something else."""
+    known = spent.store._known
+    assert known is not None
+    scope = spent.open_scope("more", budget=PureDP(1))
+    for seq, digests in (
+        (known.seq, {**known.digests, "people": "0" * 64}),
+        (10**6, known.digests),
+        (-1, {"nobody": "0" * 64}),
+    ):
+        spent.store._known = RememberedRows(seq, digests, journal.digest_of(digests))
+        scope.reserve(Claims.of(PureDP("0.1")), request={"kind": "x"})
+        with pytest.raises(BudgetError):
+            spent.scope("people").reserve(HALF, request={"kind": "x"})
+    assert spent.verify().ok
 
 
 def test_a_ledger_whose_end_was_cut_off_is_known_to_the_process_that_wrote_it(address: str) -> None:

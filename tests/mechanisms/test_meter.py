@@ -356,8 +356,9 @@ SAMPLERS = {
     "standard_exponential",
     "standard_normal",
 }
-#: The experts' server perturbs what it plays, which protects nobody's report and needs no price.
-ELSEWHERE = {"experts/states.py"}
+#: The experts' server perturbs what it plays, which protects nobody's report and needs no price; points of a log-linear
+#: fit are drawn from a public seed, the digest of what was released.
+ELSEWHERE = {"experts/states.py", "synthesis/tree_points.py"}
 #: What is drawn without a price, and why that is right: it moves records before anything is counted, or is public.
 FREE = {
     "aggregates/ranks.py",
@@ -367,6 +368,8 @@ FREE = {
     "stability/mode.py",
     "published/eigenvector_covariance.py",
     "summaries/count_tables.py",
+    "summaries/tree_prior.py",
+    "summaries/tree_whole.py",
 }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from sklearn.inspection import permutation_importance
 from sklearn.pipeline import make_pipeline
 
 import sidelight as sl
-from sidelight.errors import SchemaError
+from sidelight.errors import RangeError, SchemaError
 
 pytestmark = pytest.mark.usefixtures("prices_once")
 AGE, VISITS = sl.Number("age", lower=18, upper=90), sl.Number("visits", lower=0, upper=30)
@@ -169,7 +170,43 @@ class TestEncoding:
             np.testing.assert_array_equal(encoding.transform(odd.iloc[[place]])[0], whole[place])
         assert (np.linalg.norm(whole, axis=1) <= 1).all()
 
+    def test_hats_share_a_value_between_two_nodes_and_no_row_is_longer_than_one(self) -> None:
+        ages = np.concatenate([np.linspace(17, 91, 500), [np.nan, np.inf, -np.inf]])
+        frame = pd.DataFrame({"age": ages, "plan": np.resize(["free", "team", "none"], len(ages))})
+        for hats in (2, 3, 16):
+            encoding = sl.TableEncoding((AGE, PLAN), hats=hats)
+            rows = encoding.transform(frame)
+            assert rows.shape[1] == len(encoding.names) == hats + 3
+            assert all(sum(Fraction(cell) ** 2 for cell in row) <= 1 for row in rows.tolist())
+            nodes = np.linspace(float(AGE.lower), float(AGE.upper), hats)
+            middle = float(AGE.lower + AGE.upper) / 2  # of a missing value
+            wanted = np.clip(np.nan_to_num(ages, nan=middle, posinf=1e9, neginf=-1e9), nodes[0], nodes[-1])
+            np.testing.assert_allclose(rows[:, :hats] @ nodes / encoding.encoder.share, wanted, atol=1e-3)
+            sparse = encoding.encoder._sparse((np.arange(-(2**20), 2**20, 9999), np.arange(210) % 4 - 1))
+            dense = encoding.encoder._dense((np.arange(-(2**20), 2**20, 9999), np.arange(210) % 4 - 1))
+            np.testing.assert_array_equal(sparse.toarray(), dense)
+
+    def test_a_linear_model_of_hats_learns_a_curve(self) -> None:
+        rng = np.random.default_rng(5)
+        ages = rng.uniform(0, 100, 6000)
+        bent = np.abs(ages - 50) / 5
+        age = sl.Number("age", lower=0, upper=100)
+        model = sl.LinearRegression(epsilon=4, delta="1e-6", data_norm=1, target_range=(0, 10), random_state=1)
+        error = {}
+        for hats in (None, 16):
+            pipeline = make_pipeline(sl.TableEncoding([age], hats=hats), clone(model))
+            with pytest.warns(sl.errors.NotPrivateWarning):
+                found = pipeline.fit({"age": ages}, bent).predict({"age": ages})
+            error[hats] = float(np.mean((found - bent) ** 2) / bent.var())
+        assert error[16] < 0.05 < 0.9 < error[None]
+
     def test_mistakes_are_named(self) -> None:
+        for wrong in (1, 2.5, 1001, "16"):
+            with pytest.raises(RangeError, match="hats must be"):
+                sl.TableEncoding([AGE], hats=wrong).fit(FRAME)  # type: ignore[arg-type]
+        again = sl.TableEncoding([AGE], hats=3)
+        assert len(again.names) == 3
+        assert len(again.set_params(hats=5).names) == 5
         with pytest.raises(SchemaError, match="public range"):
             sl.TableEncoding([sl.Number("age")]).fit(FRAME)
         with pytest.raises(SchemaError, match="PersonId"):

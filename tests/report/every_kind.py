@@ -65,6 +65,8 @@ QUERIES = {
     "logistic_regression": f'features = ["age", "job"]\n{PRICE}\ntarget = "renewed"',
     "linear_svc": f'{MODEL}\ntarget = "renewed"',
     "linear_regression": f'{MODEL}\ntarget = "income"',
+    "additive_regression": f'{MODEL}\ntarget = "income"',
+    "additive_classifier": f'features = ["age", "job"]\n{PRICE}\ntarget = "renewed"',
     "stable_median": f'column = "weekly_working_hours"\nspread = 1\n{PRICE}',
     "stable_mode": f'column = "job"\n{PRICE}',
     "gaussian": f'columns = ["height", "weight"]\n{PUBLIC}\n{PRICE}',

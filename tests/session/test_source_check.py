@@ -153,7 +153,7 @@ def test_rows_that_were_brought_are_asked_about_and_the_sessions_are_not(path: P
 
 
 def test_the_description_of_a_source_has_no_number_of_rows(path: Path) -> None:
-    assert [field.name for field in fields(PublicSource)] == ["schema", "engine", "in_memory"]
+    assert [field.name for field in fields(PublicSource)] == ["schema", "engine", "in_memory", "name"]
     short, long = ({name: column[:rows] for name, column in _COLUMNS.items()} for rows in (2, 300))
     assert PublicSource.of(sl.Table(short, schema=_schema(1))) == PublicSource.of(sl.Table(long, schema=_schema(1)))
     assert not PublicSource.of(sl.Table(path, schema=_schema(1))).in_memory

@@ -131,10 +131,9 @@ def test_mistakes_are_found_before_any_charge() -> None:
     for statement, message in [
         ("SELECT COUNT(*) FROM persons", "called 'people'"),
         ("SELECT COUNT(*) FROM people WHERE job = 'doctor'", "not among the declared labels"),
-        ("SELECT COUNT(*) FROM people WHERE job > 'a'", "labels have no order"),
-        ("SELECT age, COUNT(*) FROM people GROUP BY age", "age"),
+        ("SELECT income, COUNT(*) FROM people GROUP BY income", "granularity"),
         ("SELECT AVG(job) FROM people", "job"),
-        ("SELECT COUNT(*) FROM people WHERE 1 = 1", "column"),
+        ("SELECT COUNT(*) FROM people WHERE 1 = 2", "no row"),
     ]:
         for dry_run in (True, False):
             with pytest.raises((RangeError, SchemaError), match=message):

@@ -70,16 +70,10 @@ def test_conditions_become_expressions(sql: str, text: str) -> None:
     [
         ("SELECT COUNT(*) FROM people JOIN other ON a = b", "JOIN", "before sl.Table"),
         ("SELECT COUNT(*) FROM people, other", "JOIN", "before sl.Table"),
-        ("SELECT COUNT(*) FROM (SELECT * FROM people) x", "subquery", "WHERE"),
         ("SELECT COUNT(*) FROM people WHERE age IN (SELECT 1)", "subquery", "list the constants"),
         ("SELECT COUNT(*) FROM people WHERE EXISTS (SELECT 1)", "EXISTS", "WHERE"),
-        ("WITH t AS (SELECT 1) SELECT COUNT(*) FROM people", "WITH", "WHERE"),
-        ("SELECT job, COUNT(*) FROM people GROUP BY job HAVING COUNT(*) > 5", "HAVING", "afterwards"),
-        ("SELECT job, COUNT(*) FROM people GROUP BY job ORDER BY 2", "ORDER BY", "afterwards"),
-        ("SELECT job, COUNT(*) FROM people GROUP BY job LIMIT 5", "LIMIT", "sl.TopK"),
-        ("SELECT DISTINCT job FROM people", "DISTINCT", "GROUP BY"),
+        ("SELECT DISTINCT job FROM people", "job", "GROUP BY"),
         ("SELECT COUNT(*) OVER () FROM people", "OVER", "GROUP BY"),
-        ("SELECT COUNT(*) FILTER (WHERE age > 1) FROM people", "FILTER", "WHERE"),
         ("SELECT COUNT(*) FROM people TABLESAMPLE (10 PERCENT)", "TABLESAMPLE", "all rows"),
         ("SELECT COUNT(*) FROM people UNION SELECT COUNT(*) FROM people", "UNION", "one after another"),
         ("SELECT COUNT(*) FROM people; DROP TABLE people", "several", "one after another"),
@@ -88,36 +82,34 @@ def test_conditions_become_expressions(sql: str, text: str) -> None:
         ("SELECT * FROM people", "*", "never released"),
         ("SELECT age FROM people", "age", "GROUP BY"),
         ("SELECT job FROM people GROUP BY job", "no number", "COUNT(*)"),
-        ("SELECT COUNT(*) FROM people GROUP BY job", "job", "in SELECT"),
-        ("SELECT COUNT(*), COUNT(*) FROM people", "count", "AS"),
         ("SELECT MIN(age) FROM people", "MIN", "QUANTILE(column, 0.01)"),
         ("SELECT MAX(age) FROM people", "MAX", "QUANTILE(column, 0.99)"),
-        ("SELECT VAR_POP(age) FROM people", "VAR_POP", "VAR_SAMP"),
         ("SELECT AVG(DISTINCT age) FROM people", "DISTINCT", "COUNT(DISTINCT person)"),
-        ("SELECT COUNT(DISTINCT job) FROM people", "DISTINCT", "COUNT(DISTINCT pid)"),
-        ("SELECT AVG(age) + 1 FROM people", "AVG(age) + 1", "afterwards"),
-        ("SELECT ROUND(AVG(age)) FROM people", "ROUND", "afterwards"),
         ("SELECT my_function(age) FROM people", "MY_FUNCTION", "SELECT takes"),
         ("SELECT QUANTILE(age, 1.5) FROM people", "level", "QUANTILE(income, 0.9)"),
-        ("SELECT COUNT(*) FROM people WHERE UPPER(job) = 'A'", "UPPER", "conditions are made of"),
-        ("SELECT COUNT(*) FROM people WHERE job LIKE 'n%'", "LIKE", "job IN"),
         ("SELECT COUNT(*) FROM people WHERE job = NULL", "NULL", "IS NULL"),
-        ("SELECT COUNT(*) FROM people WHERE age IS TRUE", "TRUE", "IS NULL"),
+        ("SELECT COUNT(*) FROM people WHERE age IS TRUE", "age", "compare it"),
         ("SELECT COUNT(*) FROM people WHERE age", "age", "compare"),
         ("SELECT COUNT(*) FROM people WHERE 1 < age < 2", "condition", "AND"),
-        ("SELECT COUNT(*) FROM people WHERE age % 2 = 0", "%", "+ - * /"),
         ("SELECT COUNT(*) FROM people WHERE age = ?", "placeholder", "constant"),
         ("SELECT COUNT(*) FROM people WHERE age > 1 / 0", "division by zero", ""),
         ("SELECT COUNT(*) FROM people WHERE age > 1e999999999", "ordinary size", ""),
-        ("SELECT CASE WHEN age > 1 THEN 1 END, COUNT(*) FROM people", "CASE", "single quotes"),
-        ("SELECT AVG(CASE WHEN age > 1 THEN 1 END) FROM people", "CASE", "WHERE"),
-        ("SELECT job, COUNT(*) FROM people GROUP BY ROLLUP(job)", "ROLLUP", "rollup=True"),
-        ("SELECT job, COUNT(*) FROM people GROUP BY 2", "GROUP BY 2", "not a column to group by"),
+        ("SELECT CASE WHEN age > 1 THEN 1 END, COUNT(*) FROM people", "age", "GROUP BY"),
+        ("SELECT job, COUNT(*) FROM people GROUP BY 2", "COUNT(*)", "not a column to group by"),
         ("SELECT job, COUNT(*) FROM people GROUP BY 1 + 1", "GROUP BY", "columns"),
-        ("SELECT COUNT(*) FROM db.people", "database", "alone"),
         ("SELECT other.age, COUNT(*) FROM people GROUP BY other.age", "other", "people"),
-        ("SELECT job AS j, COUNT(*) FROM people GROUP BY job", "job", "without AS"),
-        ("SELECT /*+ FAST */ COUNT(*) FROM people", "hint", "leave it out"),
+        ("SELECT AVG(n) FROM (SELECT job, COUNT(*) AS n FROM people GROUP BY job) t", "aggregate", "afterwards"),
+        ("SELECT COUNT(*) FROM (SELECT * FROM people LIMIT 5) t", "LIMIT", "WHERE"),
+        ("SELECT job, COUNT(*) FROM people GROUP BY job HAVING income > 3", "income", "HAVING"),
+        ("SELECT job, COUNT(*) FROM people GROUP BY job ORDER BY 3", "ORDER BY 3", "has 2"),
+        ("SELECT job, COUNT(*) FROM people GROUP BY job LIMIT 10%", "percent", "LIMIT n"),
+        ("SELECT job, AVG(age) FROM people GROUP BY ROLLUP(job)", "ROLLUP", "COUNT(*)"),
+        ("SELECT pid, COUNT(*) FROM people GROUP BY pid", "pid", "COUNT(DISTINCT pid)"),
+        ("SELECT COUNT(*) || 'x' FROM people", "COUNT(*)", "texts"),
+        ("SELECT COUNT(*) + 'x' FROM people", "numbers", "text"),
+        ("SELECT job, COUNT(*) FROM people GROUP BY job HAVING COUNT(*)", "HAVING", "compare"),
+        ("SELECT COUNT(*) FROM people WHERE age > CURRENT_DATE", "CURRENT_DATE", "tomorrow"),
+        ("SELECT COUNT(*) FROM people WHERE job = Region", "one column", "GROUP BY"),
         ("SELECT COUNT(*)", "FROM", "SELECT"),
         ("SELECT", "", ""),
         ("", "nothing", "SELECT"),
@@ -135,6 +127,8 @@ def test_everything_else_is_refused_by_name(statement: str, named: str, instead:
 def test_unknown_columns_name_the_nearest() -> None:
     with pytest.raises(SchemaError, match=r"'incme' is not declared.*income"):
         parse_select("SELECT AVG(incme) FROM people", SCHEMA)
+    with pytest.raises(SchemaError, match=r"income.*granularity"):
+        parse_select("SELECT FLOOR(income), COUNT(*) FROM people GROUP BY 1", SCHEMA)
     with pytest.raises(SchemaError, match="empty text"):
         condition("job = ''")
     with pytest.raises(SchemaError, match="single quotes"):
@@ -170,7 +164,7 @@ def test_no_text_in_a_condition_does_anything_else(text: str) -> None:
         found = condition(text)
     except SidelightError:
         return
-    assert parse_expression(found) is not None
+    assert found == "None" or parse_expression(found) is not None  # what holds for every row is left out
 
 
 @settings(max_examples=100, deadline=None)

@@ -16,9 +16,9 @@ import sidelight as sl
 from sidelight.errors import MissingPackageError, RangeError
 from sidelight.mechanisms.budget import Budget
 from sidelight.synthesis import graphical
-from sidelight.synthesis.domain import Domain, Mass
+from sidelight.synthesis.domain import Domain, Mass, distinct_rows
 from sidelight.synthesis.engine_plan import MarginalPlan
-from sidelight.synthesis.graphical import check_graphical, distinct_rows, drawn_rows
+from sidelight.synthesis.graphical import check_graphical, drawn_rows
 from sidelight.synthesis.refit import Fitted
 from sidelight.synthesis.workload import marginals
 from sidelight.testing import seeded_release

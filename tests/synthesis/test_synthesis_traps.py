@@ -154,7 +154,7 @@ def test_bad_input_is_refused_before_any_charge() -> None:
         linear_queries(np.array([[-0.5, 1.0]]))
     with pytest.raises(RangeError, match="scale the queries"):
         linear_queries(np.array([[2.0]]), upper=2)
-    with pytest.raises(RangeError, match=r"1e\+09 cells.*engine='support'.*graphical"):
+    with pytest.raises(RangeError, match=r"1e\+09 cells.*engine='loglinear'"):
         DenseSpace(Domain(tuple("abcdefghi"), (10,) * 9))
     with pytest.raises(RangeError, match="has 5 cells and the domain 24"):
         GivenWeights(domain=DOMAIN, given=np.ones(5))

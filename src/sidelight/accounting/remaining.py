@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from statistics import NormalDist
 from typing import NamedTuple
@@ -286,12 +286,16 @@ def _pure_from_mu(mu: float) -> float:
     return math.log(normal.cdf(half) / normal.cdf(-half))
 
 
-def granted_with_routes(rule: Rule, earlier: Iterable[Claims], *asked: Claims) -> bool:
-    """Return whether the same budget with all routes named from the start would grant a history and then a request.
+def granted_with_routes(rule: Rule, totals: Totals, *asked: Claims) -> bool:
+    """Return whether the same budget with all routes named from the start would surely grant a request, too.
+
+    It is judged by the totals, so no history is read: routes that stand side by side would have counted no more rho, mu
+    squared and delta for what was granted than these totals say. Where a pair would have been read at a smaller delta
+    they would have counted less, and this says no although a replay of the history might say yes.
 
     Args:
         rule: The rule that refused. Where it names routes itself, the answer is no: there is nothing else to write.
-        earlier: What was charged so far, in order, failed entries included.
+        totals: What was counted so far.
         asked: What was refused.
     """
     if not rule.sum_first:
@@ -299,15 +303,13 @@ def granted_with_routes(rule: Rule, earlier: Iterable[Claims], *asked: Claims) -
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SidelightWarning)  # whoever opened the budget was warned of its size
         other = Rule.for_budget(rule.budget, routes=ROUTES)
-    priced: dict[Claims, Charge] = {}  # most histories ask the same again and again
-    totals = Totals.zero()
+    counted = replace(totals, beside=None, composed=None).plus_totals(totals.composed or Totals.zero())
     try:
-        for claims in (*earlier, *asked):
-            charge = priced[claims] if claims in priced else priced.setdefault(claims, other.charge(claims))
-            totals = totals.plus(charge)
+        for claims in asked:
+            counted = counted.plus(other.charge(claims))
     except ClaimError:
         return False
-    return other.holds(totals)  # totals only grow: if they hold at the end, they held all along
+    return other.holds(counted)
 
 
 def advice_on_routes() -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
@@ -137,9 +138,7 @@ class CategoryCoding(Coding):
         return (codes,), codes >= 0 if self.drops else None
 
     def _table(self) -> dict[str | None, int]:
-        missing = self.category.missing_code
-        places: dict[str | None, int] = {label: place for place, label in enumerate(self.category.labels)}
-        return places | {None: -1 if missing is None else missing}
+        return _codes_of(self.category)
 
     def lower(self, frame: Frame, wanted: Wanted, names: Sequence[str]) -> tuple[Frame, nw.Expr | None]:
         import narwhals.stable.v2 as nw
@@ -152,6 +151,14 @@ class CategoryCoding(Coding):
         )
         code = nw.when(column.is_null()).then(nw.lit(-1 if missing is None else missing, nw.Int64)).otherwise(found)
         return frame.with_columns(code.alias(names[0])), nw.col(names[0]) >= 0 if self.drops else None
+
+
+@lru_cache(maxsize=16)
+def _codes_of(category: Category) -> dict[str | None, int]:
+    """Return the code of each label, made once: a million labels take a second, and rows come in many batches."""
+    missing = category.missing_code
+    places: dict[str | None, int] = {label: place for place, label in enumerate(category.labels)}
+    return places | {None: -1 if missing is None else missing}
 
 
 @dataclass(frozen=True)

@@ -42,6 +42,7 @@ from sidelight.records.expressions import (
     Named,
     Not,
 )
+from sidelight.records.filled_and_dated import DatePart, FillMissing
 from sidelight.records.numbers import LARGEST_FLOAT, nearest_float
 from sidelight.records.rows import Batch, Wanted
 
@@ -117,6 +118,10 @@ class ColumnScope:
         """Return results[j], where j is how many of the increasing thresholds the value has reached."""
         raise NotImplementedError
 
+    def where(self, known: Any, value: Any, stand_in: float) -> Any:
+        """Return the value where it is known, and a constant elsewhere."""
+        raise NotImplementedError
+
 
 class BatchScope(ColumnScope):
     def __init__(self, schema: Schema, batch: Batch) -> None:
@@ -132,6 +137,9 @@ class BatchScope(ColumnScope):
 
     def choose(self, value: Any, thresholds: Sequence[Any], results: Sequence[int]) -> Any:
         return np.array(results, np.int64)[np.searchsorted(np.array(thresholds), value, side="right")]
+
+    def where(self, known: Any, value: Any, stand_in: float) -> Any:
+        return np.where(known, value, stand_in)
 
 
 class FrameScope(ColumnScope):
@@ -178,6 +186,12 @@ class FrameScope(ColumnScope):
             return nw.when(column == column).then(tree(0, 0)).otherwise(tree(0, 0))
         return tree(0, len(thresholds))
 
+    def where(self, known: Any, value: Any, stand_in: float) -> Any:
+        import narwhals.stable.v2 as nw
+
+        constant = nw.lit(stand_in, nw.Float64 if isinstance(stand_in, float) else nw.Int64)
+        return self.kept(nw.when(known).then(value).otherwise(constant))
+
 
 def snapped(number: Number) -> FixedPoint:
     """Return the codes of a column with a granularity: the nearest whole number of steps within its bounds."""
@@ -202,6 +216,10 @@ def code_of(whole: Expression, scope: ColumnScope) -> Value:
         return _arithmetic(whole, scope)
     if isinstance(whole, Lookup):
         return _looked_up(whole, scope)
+    if isinstance(whole, FillMissing):
+        return _filled(whole, scope)
+    if isinstance(whole, DatePart):
+        return _date_part(whole, scope)
     assert isinstance(whole, CutExpression)
     return _cut(whole, scope)
 
@@ -273,6 +291,24 @@ def _cut(whole: CutExpression, scope: ColumnScope) -> Value:
     edges[-1] = _behind(numbers[-1], found)  # the last interval is closed
     place = scope.kept(scope.choose(value, edges, [*range(-1, len(edges) - 1), -1]))
     return place, both(known, place >= 0)
+
+
+def _filled(whole: FillMissing, scope: ColumnScope) -> Value:
+    gives = whole.shape(scope.schema)
+    value, known = code_of(whole.of, scope)
+    if known is None:
+        return value, None
+    (place,) = code_table(gives, [whole.value], where="")
+    return scope.where(known, value, float(place) if isinstance(gives, RealShape) else int(place)), None
+
+
+def _date_part(whole: DatePart, scope: ColumnScope) -> Value:
+    found = whole.of.shape(scope.schema)
+    edges, _, results = whole.steps(found)
+    value, known = code_of(whole.of, scope)
+    if isinstance(found, StepShape) and (turn := whole.turn(found)) is not None:
+        value = (value - found.first + turn[1]) % turn[0]  # not negative: engines differ on remainders of those
+    return scope.choose(value, edges, results), known
 
 
 def _up(number: Fraction, found: Any) -> Any:

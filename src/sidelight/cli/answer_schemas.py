@@ -71,8 +71,10 @@ ANSWERS: dict[str, tuple[dict[str, Any], ...]] = {
             "rows_by_pandas": _maybe(_COUNT),
             "columns": _list(name=_TEXT, kind=_TEXT, missing=_COUNT, unreadable=_COUNT, clamped=_COUNT, unknown=_COUNT),
             "problems": _TEXTS,
+            "proposals": _list(column=_TEXT, reads=_COUNT, declare=_TEXTS),
         },
     ),
+    "dummy": ({"rows": _COUNT, "columns": _TEXTS, "generated": {"const": True}, "output": _TEXT},),
     "plan": (
         _PRICED,
         {"title": _TEXT, "day": _TEXT, "promised": _TEXT, "days_left": _maybe(_COUNT)},
@@ -97,6 +99,7 @@ ANSWERS: dict[str, tuple[dict[str, Any], ...]] = {
     "audit": (
         {"plan": _TEXT, "long": _FLAG, "queries": {"type": "array", "items": {"type": "object"}}, "output": _TEXT},
     ),
+    "disclose": ({"record": {"type": "object"}, "output": _TEXT, "page": _TEXT},),
     "report": ({"releases": _COUNT, "output": _TEXT},),
     "table": ({"rows": _COUNT, "columns": _TEXTS, "private": _FLAG, "output": _TEXT},),
     "privacy-page": ({"output": _TEXT},),
@@ -104,6 +107,10 @@ ANSWERS: dict[str, tuple[dict[str, Any], ...]] = {
     "token new": ({"tokens": _list(client=_TEXT, token=_TEXT)},),
     "token revoke": ({"client": _TEXT},),
     "token list": ({"clients": _list(client=_TEXT, token=_maybe(_TEXT))},),
+    "server check": ({"tables": _list(table=_TEXT, promise=_TEXT, requests=_COUNT)},),
+    "server status": ({"accounts": _list(table=_TEXT, account=_TEXT, remaining={"type": "object"}, paused=_FLAG)},),
+    "server pause": ({"table": _TEXT, "paused": _FLAG},),
+    "server resume": ({"table": _TEXT, "paused": _FLAG},),
     "ledger show": (
         {"scopes": _list(scope=_TEXT, statement=_TEXT, spent=_TEXT, left=_TEXT, entries=_ENTRIES), "head": _TEXT},
     ),

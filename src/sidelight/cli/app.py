@@ -12,6 +12,7 @@ from sidelight.cli import COMPLETION
 from sidelight.cli.answers import STANDARD_OUTPUT, answered
 from sidelight.cli.answers import Place as JsonPlace
 from sidelight.cli.failures import Commands
+from sidelight.cli.server_commands import server_app
 from sidelight.errors import RangeError
 from sidelight.version import VERSION
 
@@ -26,14 +27,17 @@ app = typer.Typer(
 )
 ledger_app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Look into a ledger and check it.")
 app.add_typer(ledger_app, name="ledger")
-token_app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Tokens of an experts service's clients.")
+token_app = typer.Typer(
+    no_args_is_help=True, rich_markup_mode=None, help="Tokens of analysts, or of an experts service's clients."
+)
 app.add_typer(token_app, name="token")
+app.add_typer(server_app, name="server")
 
 PlanFile = Annotated[Path, typer.Argument(metavar="PLAN", help="The plan, a TOML file.")]
 Label = Annotated[str, typer.Option(help="Names this run, e.g. the day of a daily series.")]
 Output = Annotated[Path, typer.Option("--output", "-o", help="Where the HTML report goes.")]
 Place = Annotated[str, typer.Argument(metavar="LEDGER", help="A file such as budget.db, or a URL.")]
-ServicePlanFile = Annotated[Path, typer.Argument(metavar="PLAN", help="The service's plan, e.g. experts.toml.")]
+ServicePlanFile = Annotated[Path, typer.Argument(metavar="PLAN", help="The service's file: survey.toml, experts.toml.")]
 Shell = Literal["bash", "zsh", "fish", "powershell"]
 OneScope = Annotated[str | None, typer.Option(help="Only this scope.")]
 
@@ -74,9 +78,24 @@ def init(
     person: Annotated[str | None, typer.Option(help="The column that says whose row it is.")] = None,
     max_rows: Annotated[int | None, typer.Option(min=1, help="How many rows of a person count; 5 if left out.")] = None,
     number: Annotated[list[str] | None, typer.Option(help="A column of numbers: age:0:110, or age:0:110:1.")] = None,
-    category: Annotated[list[str] | None, typer.Option(help="Labels: sex:F,M; sex:F,M:1, one for a person.")] = None,
+    category: Annotated[
+        list[str] | None,
+        typer.Option(help="Labels: sex:F,M; sex:F,M:1, one for a person; sex:F=female,M=male, with aliases."),
+    ] = None,
     date: Annotated[list[str] | None, typer.Option(help="Dates: visit:2020-01-01:2025-12-31, or with :hour.")] = None,
     label: Annotated[list[str] | None, typer.Option(help="A column of labels that nobody can list.")] = None,
+    decimal: Annotated[str | None, typer.Option(help="The decimal sign of the numbers: , or a point.")] = None,
+    thousands: Annotated[str | None, typer.Option(help="The sign between thousands: . , ' or a space.")] = None,
+    date_format: Annotated[list[str] | None, typer.Option(help="How dates are written: %d.%m.%Y, or iso.")] = None,
+    missing_text: Annotated[list[str] | None, typer.Option(help='A text that means missing: "n/a".')] = None,
+    casefold: Annotated[bool, typer.Option("--casefold", help="Capitals make no difference in labels, ids.")] = False,
+    strip: Annotated[bool, typer.Option("--strip", help="Spaces make no difference in labels and ids.")] = False,
+    metadata: Annotated[
+        Path | None, typer.Option(help="What is public, from a file: CSVW, SmartNoise's YAML, Frictionless, Croissant.")
+    ] = None,
+    write_metadata: Annotated[
+        Path | None, typer.Option(help="Write what is declared for other tools: .json, or .yaml for SmartNoise.")
+    ] = None,
     epsilon: Annotated[str, typer.Option(help="The budget.")] = "3",
     delta: Annotated[str, typer.Option(help="Of the budget; 0 for none.")] = "1e-6",
     ledger: Annotated[str, typer.Option(help="Where spending is remembered.")] = "budget.db",
@@ -92,6 +111,23 @@ def init(
 @answered("check", "sidelight.cli.checking:check_plan")
 def check(path: PlanFile) -> None:
     """Count, for the owner alone, how a plan's declarations fit the file. NOT PRIVATE."""
+
+
+@app.command()
+@answered("dummy", "sidelight.cli.dummies:write_dummy")
+def dummy(
+    path: PlanFile,
+    *,
+    rows: Annotated[int, typer.Option(min=1, help="How many rows.")] = 1000,
+    missing: Annotated[float, typer.Option(help="The share of empty cells.")] = 0.02,
+    hostile: Annotated[bool, typer.Option("--hostile", help="Cells that go wrong elsewhere, too.")] = False,
+    plan: Annotated[
+        Path | None, typer.Option(help="Also write a copy of the plan that reads these rows; it has its own ledger.")
+    ] = None,
+    output: Annotated[Path, typer.Option("--output", "-o", help="Where the rows go, as CSV.")] = Path("dummy.csv"),
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace files that are there.")] = False,
+) -> None:
+    """Write generated rows of the shape that a plan declares, to try it before the data is touched."""
 
 
 @app.command()
@@ -172,6 +208,7 @@ def sql(
     mu: Annotated[str | None, typer.Option(help="The price in Gaussian differential privacy.")] = None,
     max_groups: Annotated[int | None, typer.Option(min=1, help="In how many groups a person counts.")] = None,
     max_rows_per_group: Annotated[int | None, typer.Option(min=1, help="How many rows of a person in each.")] = None,
+    dialect: Annotated[str | None, typer.Option(help="Its spelling: postgresql, bigquery, tsql, ...")] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show queries and price; open and charge nothing.")
     ] = False,
@@ -183,7 +220,7 @@ def sql(
     """Ask a SELECT of a plan's source, from the plan's budget: translate, price, charge, release."""
     from sidelight.cli.running import run_statement
 
-    limits = {"max_groups": max_groups, "max_rows_per_group": max_rows_per_group}
+    limits = {"max_groups": max_groups, "max_rows_per_group": max_rows_per_group, "dialect": dialect}
     price = {"epsilon": epsilon, "delta": delta, "rho": rho, "mu": mu}
     given = {name: value for name, value in (price | limits).items() if value is not None}
     run_statement(plan_file, statement, given, dry_run=dry_run, label=label, resume=resume, output=output, json=json)
@@ -203,6 +240,19 @@ def today(
 
 
 @app.command()
+@answered("disclose", "sidelight.cli.disclosing:write_disclosure")
+def disclose(
+    path: PlanFile,
+    *,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Where the record goes; named as the registry wants it.")
+    ] = None,
+    page: Annotated[Path, typer.Option(help="Where the page for people goes.")] = Path("disclosure.html"),
+) -> None:
+    """Write the deployment record of what a plan released, for the public registry, and a page of it."""
+
+
+@app.command()
 @answered("report", "sidelight.cli.stored:write_stored")
 def report(
     releases: Annotated[Path, typer.Argument(help="JSON of releases, or of `sidelight run --json`.")],
@@ -217,13 +267,15 @@ def report(
 @answered("table", "sidelight.cli.stored:write_table")
 def table(
     release: Annotated[Path, typer.Argument(metavar="RELEASE", help="JSON of `sidelight run --json`.")],
-    output: Annotated[Path, typer.Argument(metavar="OUTPUT", help="The table, by its ending: .csv or .parquet.")],
     *,
+    output: Annotated[Path, typer.Option("--output", "-o", help="The table, by its ending: .csv or .parquet.")] = Path(
+        "synthetic.csv"
+    ),
     rows: Annotated[int | None, typer.Option(min=1, help="How many rows; as many as released if left out.")] = None,
     seed: Annotated[int, typer.Option(help="Another one gives other rows of the same release.")] = 0,
-    within: Annotated[str, typer.Option(help="Numbers inside their bins: uniform, or middle.")] = "uniform",
+    within: Annotated[str, typer.Option(help="Numbers inside their bins: smooth, uniform, or middle.")] = "smooth",
     title: Annotated[str | None, typer.Option(help="Which synthetic table, if the file has several.")] = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace OUTPUT if it is there.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a file that is there.")] = False,
 ) -> None:
     """Write synthetic rows of a stored release. Nothing is charged, no data is opened."""
 
@@ -240,10 +292,10 @@ def privacy_page(
 
 @app.command()
 def serve(plan_file: ServicePlanFile) -> None:
-    """Serve rounds of experts over HTTP, on from where they stopped."""
-    from sidelight.cli.serve import serve_experts
+    """Serve analysts (a file with [[table]]) or rounds of experts (with [terms]) over HTTP."""
+    from sidelight.cli.serve import serve_file
 
-    serve_experts(plan_file)
+    serve_file(plan_file)
 
 
 @app.command()
@@ -284,14 +336,20 @@ def new(
     client: Annotated[str | None, typer.Argument(metavar="CLIENT", help="A client of the plan.")] = None,
     *,
     everybody: Annotated[bool, typer.Option("--all", help="Every client without a token.")] = False,
+    tables: Annotated[list[str] | None, typer.Option("--table", help="Of an analyst: only this table.")] = None,
+    actions: Annotated[str, typer.Option(help="Of an analyst: read, or read,ask.")] = "read,ask",
+    days: Annotated[int, typer.Option(help="Of an analyst: how long it is valid.")] = 90,
+    words: Annotated[str, typer.Option("--note", help="Of an analyst: a note for yourself.")] = "",
     json: JsonPlace = None,
 ) -> None:
-    """Make and print a token: only its hash is kept. An earlier one of the client is revoked."""
+    """Make and print a token: only its hash is kept. An earlier one of an experts client is revoked."""
     from sidelight.cli.serve import new_tokens
 
     if json not in (None, STANDARD_OUTPUT):
         raise RangeError("a token is a secret and is printed once, not kept in a file; write --json -")
-    new_tokens(plan_file, client=client, everybody=everybody)
+    new_tokens(
+        plan_file, client=client, everybody=everybody, tables=tables or [], actions=actions, days=days, words=words
+    )
 
 
 @token_app.command()

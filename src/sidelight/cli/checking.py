@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING
 from sidelight.cli.answers import note
 from sidelight.cli.terminal import console, plain, table, tell
 from sidelight.plans import read_plan
+from sidelight.plans.toml_text import toml_lines
 from sidelight.records import Schema
 from sidelight.report import check_writable
 
 if TYPE_CHECKING:
     from sidelight.records.nonprivate_check import NonPrivateCheck
+    from sidelight.records.reading_proposals import ReadingProposal
 
 _TITLE = "NOT PRIVATE, for the owner of the data only: exact counts of private rows, not to be published"
 
@@ -37,6 +39,9 @@ def check_plan(path: Path) -> None:
         rows_by_pandas=found.rows_by_pandas,
         columns=[{name: getattr(column, name) for name in _NOTED} for column in found.columns],
         problems=list(found.problems),
+        proposals=[
+            {"column": each.column, "reads": each.reads, "declare": _declared(each)} for each in found.proposals
+        ],
     )
     kept = _note(path)
     check_writable(kept, inputs=[path, str(plan.source)])
@@ -71,6 +76,10 @@ def _show(found: NonPrivateCheck) -> None:
     tell(f"{found.rows} rows{persons}{pandas}")
     for problem in found.problems:
         tell(f"- {problem}")
+    for proposal in found.proposals:
+        ways = " or ".join(_declared(proposal))
+        which = " (nothing in the cells says which: ask who wrote the file)" if len(proposal.choices) > 1 else ""
+        tell(f"- {proposal.column}: if the program that wrote the file writes so, declare {ways}{which}")
     if not found.problems:
         tell("every cell is read as declared")
     else:
@@ -78,6 +87,11 @@ def _show(found: NonPrivateCheck) -> None:
             "Mend the file, or a declaration for a public reason: one that is changed to fit these rows is read off "
             "them, and no guarantee covers that."
         )
+
+
+def _declared(proposal: ReadingProposal) -> list[str]:
+    """Return each choice as the lines of a [[column]] table."""
+    return [", ".join(toml_lines(choice)) for choice in proposal.choices]
 
 
 _NOTED = ("name", "kind", "missing", "unreadable", "clamped", "unknown")

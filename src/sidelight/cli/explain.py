@@ -46,7 +46,9 @@ def explain(term: str | None) -> None:
         return
     asked = term.strip().lower()
     asked = _SPELLINGS.get(asked, asked)
-    name = next((each for each in (asked, asked.removesuffix("s"), f"{asked}s") if each in known), None)
+    # of several means each has columns of its own: mean_age_low is a low
+    ends = [asked[place + 1 :] for place, sign in enumerate(asked) if sign == "_"]
+    name = next((each for each in (asked, asked.removesuffix("s"), f"{asked}s", *ends) if each in known), None)
     if name is None:
         raise RangeError(f"{term!r} is not in the glossary; {nearest(asked, list(known))}")
     tell(f"{name}: {known[name]}")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import os
 import re
+import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,6 +21,7 @@ import typer
 
 from sidelight.cli.answers import note
 from sidelight.cli.look import Declared, looked_at
+from sidelight.cli.metadata_options import check_target, declare_from, tell_lacking, write_for_others
 from sidelight.cli.terminal import tell
 from sidelight.errors import PlanError, RangeError, SchemaError, nearest
 from sidelight.plans import read_plan
@@ -40,7 +42,7 @@ MAX_ROWS = 5
 
 
 #: So many columns of a kind are asked about: more would leave each too little of the budget.
-_MOST = 3
+_MOST = 2
 _LEVELS = [Decimal("0.25"), Decimal("0.5"), Decimal("0.75")]
 _UNCONFIRMED = [
     "# NOT PUBLIC YET: declarations with `from_rows = true` were read from private rows. Replace what they say by what",
@@ -58,33 +60,65 @@ class InitOptions:
     category: Sequence[str] | None = None
     date: Sequence[str] | None = None
     label: Sequence[str] | None = None
+    decimal: str | None = None
+    thousands: str | None = None
+    date_format: Sequence[str] | None = None
+    missing_text: Sequence[str] | None = None
+    casefold: bool = False
+    strip: bool = False
     epsilon: str
     delta: str
     ledger: str
     declared: dict[str, Declared] = field(default_factory=dict)
 
+    @property
+    def texts(self) -> dict[str, Any]:
+        """How the texts of every column are read."""
+        return {"missing_texts": self.missing_text or ()}
 
-def write_plan(data: Path, *, output: Path, look: bool, ask: bool, force: bool, **options: Any) -> None:
+    @property
+    def spelling(self) -> dict[str, Any]:
+        """How the texts of labels and ids are read."""
+        return self.texts | {"casefold": self.casefold, "strip": self.strip}
+
+
+def write_plan(
+    data: Path,
+    *,
+    output: Path,
+    look: bool,
+    ask: bool,
+    force: bool,
+    metadata: Path | None = None,
+    write_metadata: Path | None = None,
+    **options: Any,
+) -> None:
     """Write a plan for a file; the header is read, and the rows only with `look`."""
     answers = InitOptions(**options)
     if output.exists() and not force:
         raise PlanError(f"{str(output)!r} is there already; name another file with -o, or write it over with --force")
-    check_writable(output, inputs=[data])
+    inputs = [data, *([] if metadata is None else [metadata])]
+    check_writable(output, inputs=inputs)
+    check_target(write_metadata, look=look, force=force, inputs=[*inputs, output])
     types = _columns_of(data)
     _declare(answers, types)
+    lacking = {} if metadata is None else declare_from(metadata, answers.declared, types)
     open_columns = [name for name in types if name not in answers.declared]
     if look:
         persons = (each.column for each in answers.declared.values() if isinstance(each.column, PersonId))
         answers.declared |= looked_at(data, open_columns, person=next(persons, None))
-    elif ask or (open_columns and sys.stdin.isatty() and not answers.declared):
-        _ask(answers, {name: types[name] for name in open_columns})
+    elif ask or (sys.stdin.isatty() and (lacking or (open_columns and not answers.declared))):
+        asked = open_columns if ask or not answers.declared else list(lacking)
+        _ask(answers, {name: types[name] for name in asked})
+    tell_lacking(metadata, lacking, answers.declared)
     declared = [answers.declared[name] for name in types if name in answers.declared]
     skipped = [name for name in types if name not in answers.declared]
     if not declared:
         raise PlanError(
-            "no column is declared, so there is nothing to ask; write --number age:0:110, --category sex:F,M, "
-            "--date visit:2020-01-01:2025-12-31, --person id, or --ask for questions. The columns are: "
-            + ", ".join(types)
+            "no column is declared, so there is nothing to ask, and no plan was written; say what is publicly known of "
+            "the columns that you want to use, as --number NAME:lowest:highest, --category NAME:label,label, --date "
+            "NAME:first day:last day, --label NAME or --person NAME, or write --ask for questions on a terminal. Of "
+            f"this file that may be: sidelight init {data} {' '.join(_example(name, types[name]) for name in types)}"
         )
     try:
         source = os.path.relpath(data.absolute(), output.absolute().parent)
@@ -95,7 +129,15 @@ def write_plan(data: Path, *, output: Path, look: bool, ask: bool, force: bool, 
     )
     output.write_text(text, encoding="utf-8")
     plan = read_plan(output, from_rows=True)
+    write_for_others(write_metadata, plan)
     _say(plan_file=output, declared=declared, skipped=skipped, queries=len(plan.queries))
+
+
+def _example(name: str, found: ColumnType) -> str:
+    """Return an option that may declare a column, by its name and the type that the file states."""
+    kind = _guess(name, found, person=True)
+    spec = {"number": ":0:100", "date": ":2020-01-01:2025-12-31", "person": ""}.get(kind, ":label,label")
+    return shlex.join([f"--{'category' if kind == 'skip' else kind}", f"{name}{spec}"])
 
 
 def _columns_of(data: Path) -> Mapping[str, ColumnType]:
@@ -121,7 +163,7 @@ def _declare(answers: InitOptions, types: Mapping[str, ColumnType]) -> None:
     """Read the specifications of the command line."""
     if answers.person is not None:
         rows = MAX_ROWS if answers.max_rows is None else answers.max_rows
-        _add(answers, Declared(PersonId(_known(answers.person, types), max_rows=rows)))
+        _add(answers, Declared(PersonId(_known(answers.person, types), max_rows=rows, **answers.spelling)))
     elif answers.max_rows is not None:
         raise RangeError(
             "--max-rows is how many rows of a person count, so it needs --person, the column that names them"
@@ -132,22 +174,38 @@ def _declare(answers: InitOptions, types: Mapping[str, ColumnType]) -> None:
         low, high, step = (part or None for part in parts[:3])
         if len(parts) > 6:
             raise RangeError(f"--number {spec!r} has too many parts; write name:lower:upper or name:lower:upper:step")
-        _add(answers, Declared(Number(name, lower=low, upper=high, granularity=step)))
+        signs: dict[str, Any] = {"decimal": answers.decimal, "thousands": answers.thousands}
+        _add(answers, Declared(Number(name, lower=low, upper=high, granularity=step, **signs, **answers.texts)))
     for spec in answers.category or ():
         name, rest = _split(spec, types, "--category sex:F,M")
         labels, _, count = rest.rpartition(":")
         labels, per_person = (labels, int(count)) if labels and count.isdecimal() else (rest, None)
-        found = [label for label in next(csv.reader([labels], skipinitialspace=True), []) if label]
-        _add(answers, Declared(Category(name, found, per_person=per_person)))
+        found = [_spellings(label) for label in next(csv.reader([labels], skipinitialspace=True), []) if label]
+        aliases = {label: others for label, *others in found if others}
+        names = [label for label, *_ in found]
+        _add(
+            answers,
+            Declared(Category(name, names, per_person=per_person, aliases=aliases, **answers.spelling)),
+        )
     for spec in answers.date or ():
         name, rest = _split(spec, types, "--date visit:2020-01-01:2025-12-31")
         parts = rest.split(":")
         if not 2 <= len(parts) <= 3:
             raise RangeError(f"--date {spec!r} must be name:first day:last day, such as {name}:2020-01-01:2025-12-31")
         unit = cast("DateUnit", parts[2] if len(parts) > 2 else "day")
-        _add(answers, Declared(Date(name, start=parts[0], end=parts[1], unit=unit)))
+        forms = answers.date_format or ()
+        _add(answers, Declared(Date(name, start=parts[0], end=parts[1], unit=unit, formats=forms, **answers.texts)))
     for name in answers.label or ():
-        _add(answers, Declared(Label(_known(name, types))))
+        _add(answers, Declared(Label(_known(name, types), casefold=answers.casefold, **answers.texts)))
+
+
+def _spellings(label: str) -> list[str]:
+    """Return a label and its aliases: "m=male=1"; two signs stand for one that belongs to the label.
+
+    >>> _spellings("m=male=1"), _spellings("a==b")
+    (['m', 'male', '1'], ['a=b'])
+    """
+    return [part.replace("\0", "=") for part in label.replace("==", "\0").split("=") if part]
 
 
 def _add(answers: InitOptions, declared: Declared) -> None:
@@ -291,21 +349,28 @@ def _delta(delta: str) -> list[str]:
 
 
 def _queries(columns: Sequence[Column]) -> Iterator[dict[str, Any]]:
-    """Return how many there are, counts and means by group, and quartiles."""
+    """Return how many there are, counts and means by group, and quartiles: few, so that each gets enough of the price.
+
+    Means are of persons where they are declared: one row of each counts, and the noise is that of one row. A mean
+    without declared bounds would spend most of its price on finding some.
+    """
     person = next((each for each in columns if isinstance(each, PersonId)), None)
     categories = [each for each in columns if isinstance(each, Category)]
     numbers = [each for each in columns if isinstance(each, Number) and not isinstance(each, Date)]
     dates = [each for each in columns if isinstance(each, Date)]
-    yield {"kind": "count", "title": f"How many {'people' if person else 'rows'}"}
+    who = "people" if person else "rows"
+    yield {"kind": "count", "title": f"How many {who}"}
     for category in categories[:_MOST]:
-        yield {"kind": "count", "title": f"By {category.name}", **_by(category, person)}
-    for number in numbers[:_MOST]:
+        yield {"kind": "count", "title": f"{who.capitalize()} by {category.name}", **_by(category, person)}
+    once = {} if person is None else {"of": "persons"}
+    for number in [each for each in numbers if each.lower is not None and each.upper is not None][:_MOST]:
         title, groups = f"Mean of {number.name}", {}
         if categories:
             title, groups = f"{title} by {categories[0].name}", _by(categories[0], person)
-        yield {"kind": "mean", "title": title, "column": number.name, **groups}
-    for number in [*numbers[:_MOST], *dates[:_MOST]]:
-        title = f"Quartiles of {number.name}"
+        title += ", each person once" if person else ""
+        yield {"kind": "mean", "title": title, "column": number.name, **groups, **once}
+    for number in [*numbers, *dates][:_MOST]:
+        title = f"Quartiles of {number.name}{', of rows' if person else ''}"
         yield {"kind": "quantiles", "title": title, "column": number.name, "levels": _LEVELS}
 
 

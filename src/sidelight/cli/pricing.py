@@ -28,6 +28,8 @@ from sidelight.guarantees import Claim, Claims, short_text
 from sidelight.ledger import LedgerEntry, open_ledger
 from sidelight.ledger.definition import BUDGETS_ADD_UP
 from sidelight.plans import Plan, PlannedQuery, read_plan
+from sidelight.records import Number
+from sidelight.release.shown import at_most
 from sidelight.session.query import declared_delta
 
 CONFIDENCE = 0.95
@@ -87,18 +89,14 @@ def quote(plan: Plan, *, label: str, resume: bool = False) -> Quote:
         lines.append(
             PricedCharge(title=title, claims=claims, status=status, charge=charge, before=stood, planned=planned)
         )
-    advice = _advice(plan, rule, lines) if any(line.status == "too much" for line in lines) else ""
+    asked = [line.claims for line in lines if line.status in ("new", "too much")]
+    short = any(line.status == "too much" for line in lines)
+    advice = f". {advice_on_routes()}" if short and granted_with_routes(rule, before, *asked) else ""
     return Quote(rule=rule, before=before, after=after, lines=tuple(lines), advice=advice)
 
 
-def _advice(plan: Plan, rule: Rule, lines: Iterable[PricedCharge]) -> str:
-    """Return what would have granted the whole plan, if naming routes would."""
-    earlier: list[Claims] = []
-    if plan.ledger is not None and not _not_there(plan.ledger):
-        with open_ledger(plan.ledger, create=False) as ledger:
-            earlier = next((scope.charged() for scope in ledger.scopes() if scope.scope_id == plan.scope), [])
-    asked = [line.claims for line in lines if line.status in ("new", "too much")]
-    return f". {advice_on_routes()}" if granted_with_routes(rule, earlier, *asked) else ""
+#: Kinds whose error is in the unit of their column; beyond this share of its range an answer says nothing.
+_OF_UNIT, _USELESS = ("mean",), 1 / 8
 
 
 def show_price(path: Path, *, label: str) -> None:
@@ -112,7 +110,7 @@ def show_quote(plan: Plan, *, label: str) -> None:
     tell(plan.title, style="bold")
     found = [expected(each.query, each.prepared, plan.schema, confidence=CONFIDENCE) for each in plan.queries]
     console().print(_query_table(priced, found))
-    for sentence in _forecasts(plan):
+    for sentence in (*_useless(plan, found), *_forecasts(plan)):
         tell(sentence)
     tell("")
     tell("What is charged: bookkeeping, not a guarantee", style="bold")
@@ -156,6 +154,23 @@ def _query_table(priced: Quote, errors: Iterable[Expected]) -> RichTable:
         error = str(next(following)) if len(line.planned) == 1 else ""
         made.add_row(*map(plain, (line.title, line.claims.strongest, error, _STATUS_WORDS[line.status])))
     return made
+
+
+def _useless(plan: Plan, errors: Iterable[Expected]) -> Iterable[str]:
+    """Name the queries whose forecast error is a large part of what the declared bounds allow anyway."""
+    numbers = {each.name: each for each in plan.schema.columns if isinstance(each, Number)}
+    for planned, error in zip(plan.queries, errors, strict=True):
+        column = numbers.get(str(planned.prepared.request.get("column")))
+        if planned.prepared.request["kind"] not in _OF_UNIT or column is None:
+            continue
+        if column.lower is not None and column.upper is not None and error.basis != "nothing":
+            width = float(column.upper - column.lower)
+            if error.usual > _USELESS * width:
+                yield (
+                    f"USELESS AT THIS PRICE: {planned.title!r} may be off by {at_most(error.usual)}, and all that is "
+                    f"declared of {column.name} is a range of {at_most(width)}. Ask for fewer numbers at a higher "
+                    "price each, for fewer groups, or for persons instead of rows."
+                )
 
 
 def _forecasts(plan: Plan) -> Iterable[str]:

@@ -1,4 +1,4 @@
-"""`sidelight serve` and `sidelight token`: the experts service of a plan, and the tokens of its clients."""
+"""`sidelight serve` and `sidelight token`: an analyst server or an experts service, and the tokens of its clients."""
 
 from __future__ import annotations
 
@@ -15,8 +15,13 @@ from sidelight.experts.service.running import serve
 from sidelight.experts.service.store import Tokens
 
 
-def serve_experts(plan_file: Path) -> None:
+def serve_file(plan_file: Path) -> None:
     """Serve until interrupted; the rounds go on from where they were stored."""
+    from sidelight.cli.analysts import is_survey, serve_survey
+
+    if is_survey(plan_file):
+        serve_survey(plan_file)
+        return
     plan = read_service_plan(plan_file)
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s")
     logging.getLogger("sidelight.experts.service").setLevel(logging.INFO)
@@ -30,8 +35,22 @@ def serve_experts(plan_file: Path) -> None:
     serve(plan, when_ready=lambda url: tell(f"Serving {plan.title!r} on {url}"))
 
 
-def new_tokens(plan_file: Path, *, client: str | None, everybody: bool) -> None:
+def new_tokens(
+    plan_file: Path,
+    *,
+    client: str | None,
+    everybody: bool,
+    tables: list[str],
+    actions: str,
+    days: int,
+    words: str,
+) -> None:
     """Print a new token for one client, or one for each client that has none."""
+    from sidelight.cli.analysts import is_survey, new_analyst_token
+
+    if is_survey(plan_file):
+        new_analyst_token(plan_file, analyst=client, tables=tables, actions=actions, days=days, words=words)
+        return
     plan = read_service_plan(plan_file)
     tokens = Tokens(plan.tokens)
     if (client is None) != everybody:
@@ -49,6 +68,11 @@ def new_tokens(plan_file: Path, *, client: str | None, everybody: bool) -> None:
 
 def revoke_token(plan_file: Path, *, client: str) -> None:
     """Revoke the token of a client; a running service knows at once."""
+    from sidelight.cli.analysts import is_survey, revoke_analyst_token
+
+    if is_survey(plan_file):
+        revoke_analyst_token(plan_file, client=client)
+        return
     plan = read_service_plan(plan_file)
     Tokens(plan.tokens).revoke(client)
     note(client=client)
@@ -57,6 +81,11 @@ def revoke_token(plan_file: Path, *, client: str) -> None:
 
 def list_tokens(plan_file: Path) -> None:
     """List the clients and whether they have a token."""
+    from sidelight.cli.analysts import is_survey, list_analyst_tokens
+
+    if is_survey(plan_file):
+        list_analyst_tokens(plan_file)
+        return
     plan = read_service_plan(plan_file)
     live = {entry.client: entry.id for entry in Tokens(plan.tokens).entries() if not entry.revoked}
     for name in plan.clients:

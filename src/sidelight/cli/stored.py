@@ -102,8 +102,8 @@ def summary_of(outcome: Release) -> str:
 def how_to_write(json_output: Path | None) -> str:
     """Return how synthetic rows are made of what was just released."""
     if json_output not in (None, STANDARD_OUTPUT):
-        return f"Synthetic rows, for nothing: sidelight table {shlex.quote(str(json_output))} synthetic.csv"
+        return f"Synthetic rows, for nothing: sidelight table {shlex.quote(str(json_output))} -o synthetic.csv"
     return (
         "Synthetic rows, for nothing: run the plan again with --json releases.json (the stored release comes back), "
-        "then sidelight table releases.json synthetic.csv"
+        "then sidelight table releases.json -o synthetic.csv"
     )

@@ -4,11 +4,12 @@ A charge is committed before any data is opened and is never given back; concurr
 the history is append-only and hash-chained. SQLAlchemy is imported when the first ledger is opened.
 """
 
-from sidelight.ledger.balances import LedgerEntry, State
 from sidelight.ledger.chain import LedgerEvent, now_utc
-from sidelight.ledger.decide import FailReason, Reservation, Stored
+from sidelight.ledger.decide import FailReason, Stored
+from sidelight.ledger.entries import LedgerEntry, State
 from sidelight.ledger.exchange import Imported
 from sidelight.ledger.ledger import Ledger, open_ledger
+from sidelight.ledger.reservation import Reservation
 from sidelight.ledger.scope import Scope
 from sidelight.ledger.verify import Rederive, Verification
 

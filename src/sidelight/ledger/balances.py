@@ -1,4 +1,4 @@
-"""What a scope has charged: its balances, what it can still grant, and its entries one by one.
+"""What a scope has charged, as totals: its balances, and what it can still grant.
 
 A partitioned scope keeps its own charges and those of each part in its own units. Its total is its own charges plus the
 largest part, for each quantity by itself; a route that any part closed is closed (accounting proof page, section 5).
@@ -9,21 +9,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any
 
 from sidelight.accounting import Charge, Remaining, Route, Rule, Totals, find_remaining
-from sidelight.errors import LedgerError
-from sidelight.guarantees import Amount, ApproxDP, Claims, Neighbours
-from sidelight.ledger.chain import Json, LedgerEvent
-from sidelight.ledger.definition import ScopeDefinition, Share, share_from_json
-from sidelight.ledger.journal import each_event, event_at
+from sidelight.errors import LedgerDamagedError
+from sidelight.guarantees import Amount, ApproxDP, Neighbours
+from sidelight.ledger.chain import read
+from sidelight.ledger.definition import ScopeDefinition, Share
 
 if TYPE_CHECKING:
     from sidelight.ledger.schema import Transaction
+
 _NOTHING = Remaining(epsilon=None, exponential_epsilon=None, rho=None, mu=None)
-State = Literal["reserved", "released", "refused", "failed"]
-#: What each kind of outcome makes of an entry.
-OUTCOMES: Final[dict[str, State]] = {"release": "released", "refuse": "refused", "fail": "failed"}
 
 
 @dataclass(frozen=True)
@@ -109,7 +106,17 @@ def balances_from_json(data: Any) -> Balances:
         shut = rest.pop("shut", None) == "1"
         return Balances(own=Totals.from_json(rest), parts=parts, shut=shut)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise LedgerError(f"the totals of a scope cannot be read ({error}); run `sidelight ledger verify`") from error
+        raise LedgerDamagedError(
+            f"the totals of a scope cannot be read ({error}); run `sidelight ledger verify`"
+        ) from error
+
+
+def read_balances(transaction: Transaction, scope_id: str) -> Balances:
+    """Return the totals that the table has for a scope."""
+    row = transaction.row("SELECT totals FROM scope WHERE scope_id = :scope_id", scope_id=scope_id)
+    if row is None:
+        raise LedgerDamagedError(f"the scope {scope_id!r} is gone from its ledger; run `sidelight ledger verify`")
+    return balances_from_json(read(str(row[0])))
 
 
 def by_scope(shares: Iterable[Share]) -> dict[str, list[Share]]:
@@ -155,68 +162,6 @@ def remaining_along(chain: Sequence[tuple[ScopeDefinition, Balances]], *, delta:
     return result or _NOTHING
 
 
-@dataclass(frozen=True, kw_only=True)
-class LedgerEntry:
-    """One charge as the ledger knows it. `text` is the released value or refusal; `head` the hash of its outcome."""
-
-    entry_id: str
-    scope_id: str
-    key: str
-    attempt: int
-    state: State
-    at_utc: str
-    claims: Claims
-    charge: Charge
-    request: Mapping[str, Json]
-    text: str | None
-    head: str | None
-
-
-def list_entries(transaction: Transaction, *, scope_id: str | None) -> list[LedgerEntry]:
-    """Return all entries in order, or those that charged one scope, with that scope's claims and charge."""
-    reserved: dict[str, LedgerEvent] = {}
-    outcomes: dict[str, LedgerEvent] = {}
-    for event in each_event(transaction):
-        if event.entry_id is None:
-            continue
-        if event.kind == "reserve":
-            reserved[event.entry_id] = event
-        elif event.kind in OUTCOMES:
-            outcomes[event.entry_id] = event
-    found = (_entry(event, outcomes.get(entry_id), scope_id=scope_id) for entry_id, event in reserved.items())
-    return [entry for entry in found if entry is not None]
-
-
-def charged_claims(transaction: Transaction, scope_id: str) -> list[Claims]:
-    """Return the claims of everything that was ever charged to a scope, in order: other tools' and failures, too."""
-    found: list[Claims] = []
-    for event in each_event(transaction):
-        charges = event.content["charges"] if event.kind in ("reserve", "import") else []
-        shares = [share_from_json(share) for share in charges] if isinstance(charges, list) else []
-        found += [share.claims for share in shares if share.scope_id == scope_id]
-    return found
-
-
-def list_finished(transaction: Transaction, *, scope_id: str | None, after: str | None) -> list[LedgerEntry]:
-    """Return entries by their outcomes, those after a head if one is named; older events are not read."""
-    since = -1
-    if after is not None:
-        row = transaction.row("SELECT seq FROM event WHERE hash = :hash", hash=after)
-        if row is None:
-            raise LedgerError(
-                f"the ledger does not hold the head {after[:16]}...: this is another ledger or an older copy of it"
-            )
-        since = int(row[0])
-    rows = transaction.rows(
-        "SELECT reserve_seq, outcome_seq FROM entry WHERE outcome_seq > :since ORDER BY outcome_seq", since=since
-    )
-    found = (
-        _entry(event_at(transaction, reserve), event_at(transaction, outcome), scope_id=scope_id)
-        for reserve, outcome in rows
-    )
-    return [entry for entry in found if entry is not None]
-
-
 def _two_steps(left: Remaining) -> Remaining:
     """Turn amounts for a replace scope into the add/remove amounts that become them: 2ε, 4ρ, 2μ."""
 
@@ -246,28 +191,4 @@ def _smaller(one: Remaining, other: Remaining) -> Remaining:
         mu=least(one.mu, other.mu),
         approx=approx,
         several=one.several and other.several,
-    )
-
-
-def _entry(event: LedgerEvent, outcome: LedgerEvent | None, *, scope_id: str | None) -> LedgerEntry | None:
-    body = event.content
-    charges, request = body["charges"], body["request"]
-    shares = [share_from_json(share) for share in charges] if isinstance(charges, list) else []
-    wanted = event.scope_id if scope_id is None else scope_id
-    mine = next((share for share in shares if share.scope_id == wanted), None)
-    if mine is None or event.entry_id is None:
-        return None
-    text = None if outcome is None or outcome.kind == "fail" else str(outcome.content["text"])
-    return LedgerEntry(
-        entry_id=event.entry_id,
-        scope_id=str(event.scope_id),
-        key=str(body["idem_key"]),
-        attempt=int(str(body["attempt"])),
-        state="reserved" if outcome is None else OUTCOMES[outcome.kind],
-        at_utc=event.at_utc,
-        claims=mine.claims,
-        charge=mine.charge,
-        request=request if isinstance(request, dict) else {},
-        text=text,
-        head=None if outcome is None else outcome.hash,
     )

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final, Literal, TypeAlias, get_args
 
-from sidelight.errors import LedgerError
+from sidelight.errors import LedgerDamagedError, LedgerError
 
 #: Far more than any query has, and far less than Python's own limit of nested calls.
 DEEPEST = 100
@@ -59,7 +59,9 @@ class LedgerEvent:
         """The body as plain values."""
         value = read(self.body)
         if not isinstance(value, dict):
-            raise LedgerError(f"the body of event {self.seq} is not a JSON object; run `sidelight ledger verify`")
+            raise LedgerDamagedError(
+                f"the body of event {self.seq} is not a JSON object; run `sidelight ledger verify`"
+            )
         return value
 
     def to_line(self) -> str:
@@ -185,7 +187,7 @@ def identity_of(genesis: LedgerEvent) -> Identity:
     """Read the identity from the first event."""
     body = genesis.content
     if genesis.kind != "open" or not isinstance(body.get("ledger_id"), str):
-        raise LedgerError("the first event does not say which ledger this is; it is damaged")
+        raise LedgerDamagedError("the first event does not say which ledger this is; it is damaged")
     return Identity(
         ledger_id=str(body["ledger_id"]), testing=body.get("testing") == "1", keyed=body.get("mac") == "hmac-sha256"
     )
@@ -199,7 +201,7 @@ def check_key(genesis: LedgerEvent, *, key: bytes | None, shown: str) -> None:
     if not keyed and key is not None:
         raise LedgerError(f"{shown} was made without a key (or written anew without it); it cannot be checked with one")
     if key is not None and not hmac.compare_digest(genesis.hash, event_hash(genesis, key=key)):
-        raise LedgerError(f"the key does not belong to {shown}, or its first event was changed")
+        raise LedgerDamagedError(f"the key does not belong to {shown}, or its first event was changed")
 
 
 def now_utc() -> str:

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from sidelight.errors import LedgerError
+from sidelight.errors import LedgerDamagedError, LedgerError
 from sidelight.fork_guard import kept_from_children
 
 FileIdentity = tuple[int, int]  # device and inode
@@ -305,8 +305,8 @@ def check_alone(path: Path, *, spends: bool) -> None:
         )
 
 
-def _meddled_with(path: Path) -> LedgerError:
-    return LedgerError(
+def _meddled_with(path: Path) -> LedgerDamagedError:
+    return LedgerDamagedError(
         f"the file {str(path)!r} or its log ({', '.join(path.name + ending for ending in _BESIDE)}) was removed, "
         "replaced or renamed while it was open here; nothing is granted any more, because what is written now could be "
         "forgotten. End this process, leave the file alone, run `sidelight ledger verify --expect-head` with your "

@@ -15,10 +15,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, cast
+from typing import Any, Final, Literal, TypeAlias, cast, get_args
 
 from sidelight.accounting import Charge, Route, Rule
-from sidelight.errors import ClaimError, LedgerError
+from sidelight.errors import ClaimError, LedgerDamagedError, LedgerError, ScopeError
 from sidelight.guarantees import (
     Amount,
     Claim,
@@ -34,6 +34,9 @@ from sidelight.guarantees import (
 from sidelight.ledger.chain import canonical, read
 
 _LONGEST_NAME: Final = 500
+#: How the scopes below one share its budget: shares that nobody else can spend, or whoever asks first.
+Sharing: TypeAlias = Literal["reserved", "first come"]
+_BESIDE_BUDGET: Final = ("neighbours", "partitioned_by", "rule", "sharing")
 
 #: Part of every refusal: a second budget for the same people is never the way out.
 BUDGETS_ADD_UP: Final = (
@@ -53,6 +56,7 @@ class ScopeDefinition:
     budget: Claim
     rule: Rule
     partitioned_by: str | None
+    sharing: Sharing | None = None
 
     def to_body(self) -> dict[str, Any]:
         """Return the body of the event that creates the scope."""
@@ -63,6 +67,7 @@ class ScopeDefinition:
             "partitioned_by": self.partitioned_by,
             "rule": self.rule.to_json(),
             "unit": unit_to_text(self.unit),
+            **({} if self.sharing is None else {"sharing": self.sharing}),
         }
 
     def to_columns(self) -> dict[str, str | None]:
@@ -74,13 +79,13 @@ class ScopeDefinition:
             "unit": body["unit"],
             "neighbours": self.neighbours.family,
             "budget": canonical(body["budget"]),
-            "routes": canonical({name: body[name] for name in ("neighbours", "partitioned_by", "rule")}),
+            "routes": canonical({name: body[name] for name in _BESIDE_BUDGET if name in body}),
         }
 
     def differences(self, other: ScopeDefinition) -> list[str]:
         """Name the parts in which two definitions differ."""
         mine, others = self.to_body(), other.to_body()
-        return [name for name in mine if mine[name] != others[name]]
+        return [name for name in mine | others if mine.get(name) != others.get(name)]
 
     def rule_for(self, shares: Iterable[Share]) -> Rule:
         """Return the rule by which these shares of one request are judged."""
@@ -101,6 +106,7 @@ def define_scope(
     shares: Any = None,
     parent: ScopeDefinition | None = None,
     partitioned_by: str | None = None,
+    sharing: Sharing | None = None,
 ) -> ScopeDefinition:
     """Check and build a definition. Unit and neighbours default to those of the budget."""
     checked_name(scope_id, what="a scope's name")
@@ -117,10 +123,38 @@ def define_scope(
         budget=budget,
         rule=_rule(budget, routes=routes, shares=shares, parts=partitioned_by is not None),
         partitioned_by=partitioned_by,
+        sharing=sharing if parent is None or sharing is not None else parent.sharing,
     )
+    check_sharing(definition, parent)
     if parent is not None:
         check_parent(definition, parent)
     return definition
+
+
+def check_sharing(definition: ScopeDefinition, parent: ScopeDefinition | None) -> None:
+    """Refuse a scope of a shared tree in another currency than the scope above it, or on several routes."""
+    if definition.sharing not in (None, *get_args(Sharing)):
+        raise ScopeError(f"sharing is one of {', '.join(get_args(Sharing))}, got {str(definition.sharing)[:60]!r}")
+    name, rule = definition.scope_id, definition.rule
+    if definition.sharing is not None and (rule.sum_first or len(rule.routes) != 1):
+        raise ScopeError(
+            f"scope {name!r} is shared by several, and one of them could change how all are counted: with epsilon and "
+            "delta name the one route, routes=['basic']"
+        )
+    if parent is None or (definition.sharing is None and parent.sharing is None):
+        return
+    above = parent.rule
+    alike = type(definition.budget) is type(parent.budget) and rule.routes == above.routes
+    if not alike or definition.neighbours is not parent.neighbours:
+        raise ScopeError(
+            f"scope {name!r} under {parent.scope_id!r}: what is shared has one currency, route and kind of neighbours, "
+            f"got a budget of {definition.budget} below one of {parent.budget}"
+        )
+    if definition.sharing == "reserved" != parent.sharing:
+        raise ScopeError(
+            f"scope {name!r} reserves shares, and {parent.scope_id!r} above it does not: what it reserves could be "
+            "spent by others; open both with sharing='reserved'"
+        )
 
 
 def _rule(budget: Claim, *, routes: Sequence[str] | None, shares: Any, parts: bool) -> Rule:
@@ -140,15 +174,16 @@ def definition_from_body(scope_id: str, body: Any) -> ScopeDefinition:
             budget=claim_from_json(body["budget"]),
             rule=Rule.from_json(body["rule"]),
             partitioned_by=body["partitioned_by"],
+            sharing=body.get("sharing"),
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise LedgerError(
+        raise LedgerDamagedError(
             f"the definition of scope {scope_id!r} cannot be read ({error}); run `sidelight ledger verify`"
         ) from error
     wanted = definition.budget.under(unit=definition.unit, neighbours=definition.neighbours)
     staged_parts = definition.partitioned_by is not None and definition.rule.sum_first
     if definition.rule.budget != definition.budget or wanted != definition.budget or staged_parts:
-        raise LedgerError(
+        raise LedgerDamagedError(
             f"the definition of scope {scope_id!r} contradicts itself: rule, unit or neighbours are not the budget's"
         )
     return definition
@@ -236,7 +271,9 @@ def share_from_json(data: Any) -> Share:
             charge=Charge.from_json(data["charge"]),
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise LedgerError(f"a charge in the ledger cannot be read ({error}); run `sidelight ledger verify`") from error
+        raise LedgerDamagedError(
+            f"a charge in the ledger cannot be read ({error}); run `sidelight ledger verify`"
+        ) from error
 
 
 def spread(
@@ -250,7 +287,7 @@ def spread(
         raise ClaimError("a request charges at least one scope, got none")
     shares: list[Share] = []
     inherited: dict[str, dict[str, Claims]] = {}  # ancestor -> child -> the child's claims
-    for scope_id in sorted(with_ancestors(claims, definitions), key=lambda name: -_depth(name, definitions)):
+    for scope_id in sorted(with_ancestors(claims, definitions), key=lambda name: -depth_of(name, definitions)):
         definition = definitions[scope_id]
         below = inherited.get(scope_id, {})
         if scope_id in claims:
@@ -323,7 +360,8 @@ def _by_routes(options: Sequence[Charge]) -> Charge:
     return next((charge for charge in options if charge.composed), options[0])
 
 
-def _depth(name: str, definitions: Mapping[str, ScopeDefinition]) -> int:
+def depth_of(name: str, definitions: Mapping[str, ScopeDefinition]) -> int:
+    """Return how many scopes stand above one."""
     depth, parent = 0, definitions[name].parent_id
     while parent is not None:
         depth, parent = depth + 1, definitions[parent].parent_id

@@ -3,20 +3,22 @@
 Every event carries a digest of all scopes' rows (definitions, totals, last events) as they are after it, and the chain
 covers the digest, with the key of a ledger that has one. The deciding transaction compares them before it trusts a
 total or a budget: writing a smaller total into the table needs a new event, and that needs the key. The digest is over
-all scopes, because an older row of one scope would fit an older event of that scope. Cutting off the newest events
-makes an older copy of the ledger, which `lock_head` and `verify --expect-head` detect.
+all scopes, because an older row of one scope would fit an older event of that scope. A store remembers the digests of
+the rows, so that a transaction reads those that changed since and those that it asks for. What it remembers needs no
+trust: with it, too, all digests together are what the newest event signs, or all rows are read. Cutting off the newest
+events makes an older copy of the ledger, which `lock_head` and `verify --expect-head` detect.
 """
 
 from __future__ import annotations
 
 import hashlib
 import hmac
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from sidelight.errors import LedgerError
+from sidelight.errors import LedgerDamagedError, LedgerError
 from sidelight.ledger.chain import Kind, LedgerEvent, canonical, chained, event_hash, read
-from sidelight.ledger.schema import FIRST_SIGNED, SCHEMA_VERSION
+from sidelight.ledger.schema import FIRST_SIGNED, SCHEMA_VERSION, RememberedRows
 
 if TYPE_CHECKING:
     from sidelight.ledger.definition import ScopeDefinition
@@ -26,7 +28,13 @@ _COLUMNS: Final = "seq, at_utc, kind, scope_id, entry_id, body, prev_hash, hash,
 _newest: dict[str, tuple[int, str]] = {}  # of each ledger, by its identity: the newest event that this process knows of
 #: What never changes of a scope, as the table has it; `totals` and `head_seq` follow.
 DEFINITION_COLUMNS: Final = "scope_id, parent_id, unit, neighbours, budget, routes"
+_ROWS: Final = f"SELECT {DEFINITION_COLUMNS}, totals, head_seq FROM scope"
 _PREFIX: Final = b"sidelight-scopes\n"
+_NOT_SIGNED: Final = (
+    "the totals or budgets in the ledger's tables are not those that its newest event signs: somebody changed them, or "
+    "cut events off. Nothing was granted; run `sidelight ledger verify`, and restore a backup that passes "
+    "`--expect-head` with the head of your newest release"
+)
 
 
 def lock_head(transaction: Transaction) -> tuple[int, str]:
@@ -34,12 +42,15 @@ def lock_head(transaction: Transaction) -> tuple[int, str]:
 
     Every writer calls this, so here a process detects that a newer version has migrated the ledger (a migration takes
     this lock, so the version cannot change afterwards), and that the ledger was replaced by an older copy or another.
+    Once locked, nobody but this transaction moves it.
     """
+    if transaction.head is not None:
+        return transaction.head[1:]
     suffix = " FOR NO KEY UPDATE" if transaction.dialect == "postgresql" else ""
     row = transaction.row(f"SELECT value FROM meta WHERE key = 'head'{suffix}")
     head = None if row is None else read(row[0])
     if not isinstance(head, dict):
-        raise LedgerError("the ledger has no head; it is damaged: run `sidelight ledger verify`")
+        raise LedgerDamagedError("the ledger has no head; it is damaged: run `sidelight ledger verify`")
     identity: dict[str, str] = dict(
         transaction.rows("SELECT key, value FROM meta WHERE key IN ('schema', 'ledger_id')")
     )
@@ -49,10 +60,10 @@ def lock_head(transaction: Transaction) -> tuple[int, str]:
             "was open here; nothing was written. Upgrade sidelight"
         )
     found = int(str(head["seq"])), str(head["hash"])
-    if transaction.head is None:
-        ledger_id = transaction.ledger_id or str(identity.get("ledger_id"))
+    ledger_id = transaction.ledger_id or str(identity.get("ledger_id"))
+    if _newest.get(ledger_id) != found:
         _check_not_older(transaction, ledger_id)
-        transaction.head = (ledger_id, *found)
+    transaction.head = (ledger_id, *found)
     return found
 
 
@@ -66,7 +77,7 @@ def remember_head(transaction: Transaction) -> None:
 def _check_not_older(transaction: Transaction, ledger_id: str) -> None:
     seq, head = _newest.get(ledger_id, (-1, ""))
     if seq >= 0 and transaction.row("SELECT hash FROM event WHERE seq = :seq", seq=seq) != (head,):
-        raise LedgerError(
+        raise LedgerDamagedError(
             f"this process has seen event {seq} of the ledger with the head {head[:12]}..., and this file or database "
             "does not hold it: it is an older copy, or events were cut off, and spending from it would spend again "
             "what is spent. Nothing was granted; use the newest copy (`sidelight ledger verify --expect-head`)"
@@ -126,7 +137,7 @@ def event_at(transaction: Transaction, seq: int, *, schema: int = FIRST_SIGNED) 
     columns = _COLUMNS if schema >= FIRST_SIGNED else _COLUMNS.replace("books", "NULL")
     row = transaction.row(f"SELECT {columns} FROM event WHERE seq = :seq", seq=seq)
     if row is None:
-        raise LedgerError(f"event {seq} is missing; run `sidelight ledger verify`")
+        raise LedgerDamagedError(f"event {seq} is missing; run `sidelight ledger verify`")
     return event_from_row(row)
 
 
@@ -158,6 +169,18 @@ def event_from_row(row: Sequence[object]) -> LedgerEvent:
     )
 
 
+def _named(scope_ids: Iterable[str]) -> dict[str, str]:
+    return {f"scope_{index}": name for index, name in enumerate(scope_ids)}
+
+
+def _or_among(names: Mapping[str, str]) -> str:
+    return f" OR scope_id IN ({', '.join(f':{name}' for name in names)})" if names else ""
+
+
+def _columns_of(row: Sequence[Any]) -> dict[str, str | None]:
+    return dict(zip(DEFINITION_COLUMNS.split(", "), row, strict=False))
+
+
 def row_digest(columns: Mapping[str, str | None], *, totals: str, head_seq: int) -> str:
     """Return the digest of one scope's row: each column with its length before it, so that two rows differ in text."""
     fields = (*columns.values(), totals, str(head_seq))
@@ -175,28 +198,73 @@ def digest_of(digests: Mapping[str, str]) -> str:
     return hashlib.sha256(_PREFIX + joined.encode()).hexdigest()
 
 
-class SignedScopes:
-    """The scopes' rows inside one transaction; every change goes through here, to the table and to the digest."""
+def remembered(transaction: Transaction) -> RememberedRows | None:
+    """Return what a store may remember of a transaction that was committed."""
+    scopes, head = transaction.scopes, transaction.head
+    return scopes.remembered(head[1]) if isinstance(scopes, SignedScopes) and head is not None else None
 
-    def __init__(self, transaction: Transaction) -> None:
+
+def look_at_rows(transaction: Transaction) -> RememberedRows:
+    """Return the digests of all rows as a reader sees them, who holds up nobody."""
+    row = transaction.row("SELECT MAX(seq) FROM event")
+    return SignedScopes(transaction).remembered(-1 if row is None or row[0] is None else int(row[0]))
+
+
+class SignedScopes:
+    """The scopes' rows inside one transaction; every change goes through here, to the table and to the digest.
+
+    Rows that did not change since what is remembered of them are read when they are asked for, and compared.
+    """
+
+    def __init__(
+        self, transaction: Transaction, *, known: RememberedRows | None = None, wanted: Sequence[str] = ()
+    ) -> None:
         self._transaction = transaction
         self._columns: dict[str, dict[str, str | None]] = {}
         self._totals: dict[str, str] = {}
-        self._digests: dict[str, str] = {}
-        names = DEFINITION_COLUMNS.split(", ")
-        for row in transaction.rows(f"SELECT {DEFINITION_COLUMNS}, totals, head_seq FROM scope"):
-            self._keep(dict(zip(names, row, strict=False)), totals=row[-2], head_seq=row[-1])
+        self._digests: dict[str, str] = {} if known is None else dict(known.digests)
+        self._whole = None if known is None else known.whole  # the digest of all, while none of them changes
+        names = _named(wanted)
+        self._read(f"head_seq > :since{_or_among(names)}", since=-1 if known is None else known.seq, **names)
+
+    def load(self, scope_id: str) -> None:
+        """Read the row of a scope that was not read yet, and compare it."""
+        before = self._digests.get(scope_id)
+        if scope_id not in self._columns:
+            self._read("scope_id = :scope_id", scope_id=scope_id)
+            if before != self._digests.get(scope_id) or (before is not None and scope_id not in self._columns):
+                raise LedgerDamagedError(_NOT_SIGNED)
+
+    def children(self, scope_id: str) -> list[str]:
+        """Return the names of the scopes directly below one, with their rows read and compared."""
+        before = dict(self._digests)
+        self._read("parent_id = :parent_id", parent_id=scope_id)
+        if self._digests != before:
+            raise LedgerDamagedError(_NOT_SIGNED)
+        return sorted(name for name, columns in self._columns.items() if columns["parent_id"] == scope_id)
+
+    def _read(self, condition: str, **given: object) -> None:
+        for row in self._transaction.rows(f"{_ROWS} WHERE {condition}", **given):
+            self._keep(_columns_of(row), totals=row[-2], head_seq=row[-1])
 
     def digest(self) -> str:
         """Return the digest of the rows as they are now."""
-        return digest_of(self._digests)
+        if self._whole is None:
+            self._whole = digest_of(self._digests)
+        return self._whole
+
+    def remembered(self, seq: int) -> RememberedRows:
+        """Return the digests as a store keeps them, of a time when event `seq` was the newest."""
+        return RememberedRows(seq, self._digests, self.digest())
 
     def columns(self, scope_id: str) -> dict[str, str | None] | None:
         """Return what the table says of a scope's definition, or None if there is no such scope."""
+        self.load(scope_id)
         return self._columns.get(scope_id)
 
     def totals(self, scope_id: str) -> str:
         """Return the stored totals of a scope."""
+        self.load(scope_id)
         return self._totals[scope_id]
 
     def insert(self, definition: ScopeDefinition, *, totals: str, seq: int) -> None:
@@ -211,40 +279,46 @@ class SignedScopes:
         )
         self._keep(columns, totals=totals, head_seq=seq)
 
-    def update(self, scope_id: str, *, seq: int, totals: str | None = None) -> None:
-        """Write that event `seq` concerns a scope, and its new totals if they change."""
-        totals = self._totals[scope_id] if totals is None else totals
+    def update(self, totals: Mapping[str, str | None], *, seq: int) -> None:
+        """Write that event `seq` concerns some scopes, and their new totals where they change."""
+        after = {name: self.totals(name) if new is None else new for name, new in totals.items()}
+        names = _named(after)
+        texts = {f"totals_{index}": text for index, text in enumerate(after.values())}
+        chosen = " ".join(f"WHEN :{name} THEN :{text}" for name, text in zip(names, texts, strict=True))
         self._transaction.run(
-            "UPDATE scope SET totals = :totals, head_seq = :seq WHERE scope_id = :scope_id",
-            totals=totals,
+            f"UPDATE scope SET totals = CASE scope_id {chosen} END, head_seq = :seq"
+            f" WHERE scope_id IN ({', '.join(f':{name}' for name in names)})",
+            **names,
+            **texts,
             seq=seq,
-            scope_id=scope_id,
         )
-        self._keep(self._columns[scope_id], totals=totals, head_seq=seq)
+        for name, text in after.items():
+            self._keep(self.columns(name) or {}, totals=text, head_seq=seq)
 
     def _keep(self, columns: dict[str, str | None], *, totals: str, head_seq: int) -> None:
         name = str(columns["scope_id"])
         self._columns[name], self._totals[name] = columns, totals
-        self._digests[name] = row_digest(columns, totals=totals, head_seq=head_seq)
+        digest = row_digest(columns, totals=totals, head_seq=head_seq)
+        if self._digests.get(name) != digest:
+            self._digests[name], self._whole = digest, None
 
 
-def signed_scopes(transaction: Transaction, *, key: bytes | None) -> SignedScopes:
-    """Lock the head and return all scopes, or refuse if they are not what the newest event signs.
+def signed_scopes(transaction: Transaction, *, key: bytes | None, wanted: Sequence[str] = ()) -> SignedScopes:
+    """Lock the head and return the scopes, or refuse if they are not what the newest event signs.
 
     Once compared they stay in the transaction's memory: what somebody writes past the locks meanwhile is never signed.
     """
     if isinstance(transaction.scopes, SignedScopes):
         return transaction.scopes
     seq, head = lock_head(transaction)
-    newest: Any = transaction.row("SELECT MAX(seq) FROM event")
-    event = event_at(transaction, seq)
-    scopes = SignedScopes(transaction)
-    genuine = event.hash == head and hmac.compare_digest(head.encode(), event_hash(event, key=key).encode())
-    if newest != (seq,) or not genuine or event.books != scopes.digest():
-        raise LedgerError(
-            "the totals or budgets in the ledger's tables are not those that its newest event signs: somebody changed "
-            "them, or cut events off. Nothing was granted; run `sidelight ledger verify`, and restore a backup that "
-            "passes `--expect-head` with the head of your newest release"
-        )
+    newest = transaction.rows(f"SELECT {_COLUMNS} FROM event WHERE seq >= :seq ORDER BY seq LIMIT 2", seq=seq)
+    event = event_from_row(newest[0]) if len(newest) == 1 else None  # none may follow the head
+    known = transaction.known
+    scopes = SignedScopes(transaction, known=known, wanted=wanted)
+    if known is not None and event is not None and event.books != scopes.digest():
+        scopes = SignedScopes(transaction)
+    genuine = event is not None and event.hash == head and event.seq == seq and event.books == scopes.digest()
+    if event is None or not genuine or not hmac.compare_digest(head.encode(), event_hash(event, key=key).encode()):
+        raise LedgerDamagedError(_NOT_SIGNED)
     transaction.scopes = scopes
     return scopes

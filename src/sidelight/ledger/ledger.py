@@ -43,7 +43,8 @@ from sidelight.ledger.journal import (
 )
 from sidelight.ledger.place import Place, check_file, parse_place
 from sidelight.ledger.schema import SCHEMA_VERSION, TABLES, Dialect, create_statements, trigger_statements
-from sidelight.ledger.scope import Scope, ScopeKeeper
+from sidelight.ledger.scope import Scope
+from sidelight.ledger.scope_keeper import ScopeKeeper
 from sidelight.ledger.verify import Rederive, Verification, problems_in, verify_ledger
 
 if TYPE_CHECKING:
@@ -154,7 +155,7 @@ class Ledger(ScopeKeeper):
             raise LedgerError("this is an export of the same ledger, whose charges are all booked here already")
         chosen = scope_map(history, [scope.scope_id for scope in self.scopes()], into)
         definitions = self._definitions_of(dict.fromkeys(chosen.values()))
-        return self.store.decide(
+        return self._decide(
             lambda transaction: book_import(transaction, history, definitions, into=chosen, key=self._key)
         )
 

@@ -9,8 +9,9 @@ why the chain exists.
 from __future__ import annotations
 
 import sys
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeVar
 
@@ -141,6 +142,15 @@ class ComparedScopes(Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class RememberedRows:
+    """The digest of each scope's row, and that of all, as they were when event `seq` was the newest."""
+
+    seq: int
+    digests: Mapping[str, str]
+    whole: str
+
+
 @lru_cache(maxsize=256)
 def _text(sql: str) -> sa.TextClause:
     import sqlalchemy as sa  # whoever has a transaction has loaded it
@@ -151,11 +161,19 @@ def _text(sql: str) -> sa.TextClause:
 class Transaction:
     """One open transaction: plain SQL text with named parameters, plain rows back."""
 
-    def __init__(self, connection: sa.Connection, dialect: Dialect, *, ledger_id: str | None = None) -> None:
+    def __init__(
+        self,
+        connection: sa.Connection,
+        dialect: Dialect,
+        *,
+        ledger_id: str | None = None,
+        known: RememberedRows | None = None,
+    ) -> None:
         self._connection = connection
         self.ledger_id = ledger_id
         self.dialect: Dialect = dialect
         self.head: tuple[str, int, str] | None = None  # identity, seq and hash, once the head is locked
+        self.known = known
         self.scopes: ComparedScopes | None = None
 
     def rows(self, sql: str, **parameters: object) -> list[Row]:

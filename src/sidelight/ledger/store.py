@@ -27,7 +27,7 @@ from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.pool import NullPool, QueuePool, StaticPool
 
-from sidelight.errors import LedgerError
+from sidelight.errors import LedgerDamagedError, LedgerError, LedgerUnavailableError
 from sidelight.ledger.connections import (
     FileConnection,
     LedgerConnection,
@@ -36,9 +36,9 @@ from sidelight.ledger.connections import (
     connect_writing,
     forked,
 )
-from sidelight.ledger.journal import remember_head
+from sidelight.ledger.journal import look_at_rows, remember_head, remembered
 from sidelight.ledger.place import Place, has_log
-from sidelight.ledger.schema import OpenTransaction, Transaction
+from sidelight.ledger.schema import OpenTransaction, RememberedRows, Transaction
 
 Result = TypeVar("Result")
 _RETRIES: Final = 12
@@ -55,6 +55,7 @@ _ADVICE: Final = {
     "disk is full": "make room; nothing was written",
     "connection": "check that the server runs, and the host, user and database of the address",
 }
+_DAMAGE: Final = ("not a database", "malformed")
 
 
 class Store:
@@ -65,6 +66,7 @@ class Store:
         self.wait_seconds = wait_seconds
         self.read_only = read_only
         self.ledger_id: str | None = None  # set once the first event has said which ledger this is
+        self._known: RememberedRows | None = None
         self._connect()
 
     def _connect(self) -> None:
@@ -91,11 +93,12 @@ class Store:
                 _check_file(connection)  # the lock is held: nobody who respects it can move the log now
                 if self.place.dialect == "postgresql":
                     _check_lasting(connection, self.place.shown)
-                transaction = Transaction(connection, self.place.dialect, ledger_id=self.ledger_id)
+                transaction = Transaction(connection, self.place.dialect, ledger_id=self.ledger_id, known=self._known)
                 yield transaction
                 _check_file(connection)
                 _check_under_way(connection)
             remember_head(transaction)
+            self._known = remembered(transaction) or self._known
             _check_file(connection)  # for those who do not: the commit may be in a log that nobody reads
 
     def _read(self) -> Generator[Transaction, None, None]:
@@ -124,6 +127,9 @@ class Store:
 
         After a lost COMMIT nobody knows whether it happened, so `work` must begin by looking for its own earlier trace.
         """
+        if self._known is None and self.ledger_id is not None:  # before anybody waits for the lock
+            with self.read() as transaction:
+                self._known = look_at_rows(transaction)
         lost = False
         for attempt in range(_RETRIES):
             opened = self.write()
@@ -152,7 +158,7 @@ class Store:
 
     def _check_unwritten(self, before: tuple[int, int] | None) -> None:
         if self._stamp() != before:
-            raise LedgerError(f"the ledger {self.place.shown} was written while it was read; try again")
+            raise LedgerUnavailableError(f"the ledger {self.place.shown} was written while it was read; try again")
 
     def _stamp(self) -> tuple[int, int] | None:
         """Return what tells whether a file was written, for a reader that may take no lock."""
@@ -161,7 +167,7 @@ class Store:
         try:
             found = self.place.path.stat()
         except OSError as error:
-            raise LedgerError(f"the ledger {self.place.shown} cannot be read: {error.strerror}") from error
+            raise LedgerUnavailableError(f"the ledger {self.place.shown} cannot be read: {error.strerror}") from error
         return found.st_size, found.st_mtime_ns
 
     @contextmanager
@@ -174,19 +180,20 @@ class Store:
     def _explain(self, error: SQLAlchemyError, *, lost: bool = False) -> LedgerError:
         where, reason = self.place.shown, _reason(error)
         if lost:
-            return LedgerError(
+            return LedgerUnavailableError(
                 f"the ledger {where} was lost in the middle of a transaction ({reason}) and did not come back; a "
                 "charge may stand without a release. Repeat the request with the same key once the server runs"
             )
         if isinstance(error, PoolTimeout) or "database is locked" in reason or _state(error) == "55P03":
-            return LedgerError(
+            return LedgerUnavailableError(
                 f"the ledger {where} has been locked by another process for {self.wait_seconds:g} s; "
                 "nothing was written. Try again, or find the process that holds it"
             )
         for sign, advice in _ADVICE.items():
             if sign in reason:
-                return LedgerError(f"the ledger {where} cannot be used: {reason}; {advice}")
-        return LedgerError(f"the ledger {where} answered: {reason}; nothing was written")
+                kind = LedgerDamagedError if sign in _DAMAGE else LedgerUnavailableError
+                return kind(f"the ledger {where} cannot be used: {reason}; {advice}")
+        return LedgerUnavailableError(f"the ledger {where} answered: {reason}; nothing was written")
 
 
 def _reason(error: SQLAlchemyError) -> str:
@@ -210,7 +217,7 @@ def _check_under_way(connection: sa.Connection) -> None:
     """See that nobody ended the transaction before its commit, which would then say nothing and do nothing."""
     raw = connection.connection.dbapi_connection
     if isinstance(raw, sqlite3.Connection) and not raw.in_transaction:
-        raise LedgerError(
+        raise LedgerUnavailableError(
             "the transaction was ended before its commit, by something else in this thread (a signal handler, or what "
             "was freed); what was asked for may stand in part. Run `sidelight ledger verify`, and try again"
         )
@@ -218,8 +225,8 @@ def _check_under_way(connection: sa.Connection) -> None:
 
 def _check_lasting(connection: sa.Connection, shown: str) -> None:
     """See in the deciding transaction that its commit will last: settings of a server may change while it is in use."""
-    connection.exec_driver_sql("SET LOCAL synchronous_commit = on")
-    (fsync,) = connection.exec_driver_sql("SELECT current_setting('fsync')").one()
+    asked = "SELECT set_config('synchronous_commit', 'on', true), current_setting('fsync')"
+    _, fsync = connection.exec_driver_sql(asked).one()
     if fsync != "on":
         raise LedgerError(
             f"the server {shown} now runs with fsync={fsync} and may forget a commit, that is, spending; nothing was "

@@ -12,12 +12,21 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from sidelight.errors import LedgerError, SidelightError
 from sidelight.guarantees import Claims
-from sidelight.ledger.balances import OUTCOMES, Balances, by_scope
+from sidelight.ledger.balances import Balances, by_scope
 from sidelight.ledger.chain import Json, LedgerEvent, canonical, checked_head, identity_of, link_problem
-from sidelight.ledger.decide import FAIL_REASONS
-from sidelight.ledger.definition import ScopeDefinition, Share, check_parent, definition_from_body, share_from_json
+from sidelight.ledger.decide import FAIL_REASONS, has_one_attempt
+from sidelight.ledger.definition import (
+    ScopeDefinition,
+    Share,
+    check_parent,
+    check_sharing,
+    definition_from_body,
+    share_from_json,
+)
+from sidelight.ledger.entries import OUTCOMES
 from sidelight.ledger.journal import digest_of, each_event, row_digest
 from sidelight.ledger.schema import FIRST_SIGNED, SCHEMA_VERSION, trigger_names, trigger_statements
+from sidelight.ledger.sharing import shares_fit
 
 if TYPE_CHECKING:
     from sidelight.ledger.schema import Transaction
@@ -109,6 +118,7 @@ class Replay:
     unsigned: bool = False  # an event did not sign what the rows amount to; those after it are off as well
     live: dict[tuple[str, str], str] = field(default_factory=dict)
     attempts: dict[tuple[str, str], int] = field(default_factory=dict)
+    final: set[tuple[str, str]] = field(default_factory=set)  # keys with one attempt
 
 
 def replay(events: Iterable[LedgerEvent], *, key: bytes | None, rederive: Rederive | None = None) -> Replay:
@@ -269,10 +279,21 @@ def _scope(result: Replay, event: LedgerEvent, body: Any) -> list[str]:
         return [f"creates the scope {name!r} under an unknown parent"]
     if definition.parent_id is not None:
         check_parent(definition, result.definitions[definition.parent_id])
+    problems = []
+    if definition.parent_id is not None and result.definitions[definition.parent_id].sharing == "reserved":
+        check_sharing(definition, result.definitions[definition.parent_id])
+        parent = result.definitions[definition.parent_id], result.balances[definition.parent_id]
+        below = [
+            (each, result.balances[each.scope_id])
+            for each in result.definitions.values()
+            if each.parent_id == definition.parent_id
+        ]
+        if not shares_fit(parent, [*below, (definition, Balances())]):
+            problems.append(f"creates the scope {name!r}, which reserves more than its parent has left")
     result.definitions[name] = definition
     result.balances[name] = Balances()
     result.last_seq[name] = event.seq
-    return []
+    return problems
 
 
 def _reserve(result: Replay, event: LedgerEvent, body: Any, rederive: Rederive | None) -> list[str]:
@@ -282,12 +303,15 @@ def _reserve(result: Replay, event: LedgerEvent, body: Any, rederive: Rederive |
         problems.append(f"reserves entry {entry_id} a second time")
     if (name, key) in result.live:
         problems.append(f"reserves the key {key!r} while {result.live[name, key]} is live")
+    if (name, key) in result.final:
+        problems.append(f"gives the key {key!r} a second attempt, which has one")
     if attempt != result.attempts.get((name, key), 0) + 1:
         problems.append(f"is attempt {attempt} of the key {key!r}, out of order")
     shares = _shares(body)
     if name not in {share.scope_id for share in shares}:
         problems.append(f"does not charge its own scope {name!r}")
     result.attempts[name, key] = attempt
+    result.final |= {(name, key)} if has_one_attempt(body) else set()
     result.live[name, key] = entry_id
     result.entries[entry_id] = ReplayedEntry(
         scope_id=name, key=key, attempt=attempt, reserve_seq=event.seq, at_utc=event.at_utc

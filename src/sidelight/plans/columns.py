@@ -7,7 +7,20 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from sidelight.plans.forms import AMOUNT, FLAG, LABEL, TEXT, WHOLE, KeyForm, KeyPlace, either, list_of, word
+from sidelight.plans.forms import (
+    AMOUNT,
+    FLAG,
+    LABEL,
+    TEXT,
+    WHOLE,
+    KeyForm,
+    KeyPlace,
+    choice,
+    either,
+    list_of,
+    map_of,
+    word,
+)
 from sidelight.plans.section import FolderResolver, Section
 from sidelight.plans.tables import TableForm, TaggedForm, table_of
 from sidelight.records import Category, Column, Date, Drop, Fill, Label, Number, PersonId, Schema
@@ -21,6 +34,19 @@ def _day(place: KeyPlace, value: str | datetime.date) -> Any:
 _DAY = KeyForm("text in quotes", (str, datetime.date), {"type": "string"}, _day, python=(str,))
 
 
+#: Texts of cells; of whole numbers, their digits.
+_TEXTS = list_of(either(LABEL, WHOLE))
+#: The forms of what says how texts are read.
+_READING = {
+    "decimal": choice(".", ","),
+    "missing_texts": _TEXTS,
+    "formats": _TEXTS,
+    "aliases": replace(
+        map_of(_TEXTS), writer=lambda value, _: {label: list(texts) for label, texts in value}, python=(tuple,)
+    ),
+}
+
+
 def _missing(value: KeyForm) -> KeyForm:
     return either(
         word("drop", Drop()),
@@ -32,7 +58,7 @@ def _missing(value: KeyForm) -> KeyForm:
 def _column(made: type, **forms: KeyForm) -> TableForm:
     number = issubclass(made, Number)
     missing = _missing(AMOUNT if number and not issubclass(made, Date) else TEXT)
-    table = table_of(made, forms={"missing": missing, **forms}, common={"kind": TEXT, "from_rows": FLAG})
+    table = table_of(made, forms={"missing": missing, **_READING, **forms}, common={"kind": TEXT, "from_rows": FLAG})
     if not number:
         return table
     keys = dict(table.keys)

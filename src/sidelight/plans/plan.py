@@ -20,12 +20,12 @@ from sidelight.plans.columns import COLUMN_TABLE, read_schema
 from sidelight.plans.forms import AMOUNT, FLAG, TEXT, KeyForm, choice, list_of
 from sidelight.plans.queries import query_table, read_query
 from sidelight.plans.section import FolderResolver, Section
-from sidelight.plans.tables import REQUIRED, Key, TableForm, TaggedForm, section_of
+from sidelight.plans.tables import REQUIRED, Key, TableForm, TaggedForm, section_of, table_of
 from sidelight.plans.toml_text import key_lines
 from sidelight.records import Schema, Table
 from sidelight.records.engines import check_local, is_postgres
 from sidelight.registry import BY_KIND, PLAN_KINDS
-from sidelight.session import Prepared, Query, request_key
+from sidelight.session import Prepared, PublisherFacts, Query, request_key
 from sidelight.session.query import PublicSource, prepare_query
 
 
@@ -38,6 +38,7 @@ _PRICE = {"epsilon": AMOUNT, "delta": AMOUNT, "rho": AMOUNT, "mu": AMOUNT}
 SOURCE = _table("path", path=TEXT, name=TEXT, records=choice("standard", "lines"), table=TEXT, engine=choice("spark"))
 BUDGET = _table(**_PRICE, routes=list_of(choice(*ROUTES)))
 LEDGER = _table("url", url=TEXT, scope=TEXT)
+DISCLOSURE = table_of(PublisherFacts)
 PRICING = _table(queries=choice("each", "together"), delta=AMOUNT)
 #: The whole file; `[[query]]` and `[sequence]` are read later.
 PLAN = _table(
@@ -49,6 +50,7 @@ PLAN = _table(
     budget=section_of(BUDGET.schema),
     ledger=section_of(LEDGER.schema),
     pricing=section_of(PRICING.schema),
+    disclosure=section_of(DISCLOSURE.schema),
     query=list_of(section_of()),
     sequence=section_of(),
 )
@@ -230,16 +232,27 @@ def _planned(query: Query, schema: Schema, *, title: str | None = None) -> Plann
     """Prepare a query for the schema, and refuse one that no file can answer."""
     prepared = prepare_query(query, schema)
     prepared.check_source(PublicSource(schema=schema, engine="file", in_memory=False))
-    return PlannedQuery(title=title or _title(prepared.request), query=query, prepared=prepared)
+    return PlannedQuery(title=title or _title(prepared.request, schema), query=query, prepared=prepared)
 
 
-def _title(request: Mapping[str, Any]) -> str:
+#: Statistics of which a title says whether persons or rows count, where persons are declared.
+_OF_ROWS = ("mean", "proportion", "variance", "standard_deviation", "histogram", "summary")
+
+
+def _title(request: Mapping[str, Any], schema: Schema) -> str:
+    """Return what a query is called: its kind, of what, by which groups, and whether persons or rows count."""
     if "statement" in request:
         return str(request["statement"])
-    column = request.get("column")
+    kind, column, by = str(request["kind"]), request.get("column"), request.get("by")
     column = ", ".join(map(str, column)) if isinstance(column, list) else column
-    kind = str(request["kind"]).replace("_", " ").capitalize()
-    return f"{kind} of {column}" if column else kind
+    title = kind.replace("_", " ").capitalize()
+    if column or (kind == "count" and "of" in request):
+        title += f" of {column or request['of']}"
+    title += f" by {', '.join(map(str, by))}" if isinstance(by, list) and by else ""
+    if schema.person is not None and kind in _OF_ROWS:
+        once = request.get("of") == "persons" or request.get("max_rows_per_group") == "1"
+        title += ", each person once" if once else ", of rows"
+    return title
 
 
 def ledger_url(url: str, *, folder: Path) -> str:

@@ -57,7 +57,7 @@ _FORMS: dict[str, KeyForm] = {"origin": ORIGIN, "priors": list_of(_INNER), "reso
 
 def _mixture(prior: Mixture) -> dict[str, Any]:
     own = prior.origin != joint_origin(part.origin for part in prior.priors)
-    return {**vars(prior), "origin": prior.origin if own else None}
+    return {name: part for name, part in vars(prior).items() if own or name != "origin"}
 
 
 _FAMILIES |= {

@@ -4,43 +4,22 @@ from __future__ import annotations
 
 import hashlib
 import unicodedata
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from fractions import Fraction
 
 from sidelight.errors import RangeError, SchemaError, nearest
+from sidelight.records.missing import Drop, Fill, Missing, missing_policy
 from sidelight.records.numbers import Real, exact_number, nearest_float
-
-# Missing are null, NaN, text that is no number in a number column, and empty text. Infinities are not missing: they are
-# out of range and go to the nearer end.
-
-
-@dataclass(frozen=True)
-class Drop:
-    """Leave a row whose cell is missing out of every statistic that uses the column.
-
-    >>> import sidelight as sl
-    >>> sl.Number("age", missing=sl.Drop()).missing
-    Drop()
-    """
-
-
-@dataclass(frozen=True)
-class Fill:
-    """Fill the place of a missing cell with a public value.
-
-    Args:
-        value: A number within the column's bounds, or one of its labels.
-
-    >>> Fill(0)
-    Fill(value=0)
-    """
-
-    value: Real
-
-
-Missing = Drop | Fill
-
+from sidelight.records.readings import (
+    NumberReading,
+    TextReading,
+    check_flags,
+    check_labels,
+    check_signs,
+    checked_texts,
+    label_texts,
+)
 
 #: A larger cap would protect little: sensitivities grow with it.
 MAX_ROWS_LIMIT = 2**20
@@ -62,9 +41,14 @@ class Number:
         granularity: The public step that values are multiples of (1 for ages, 0.01 for prices): ties can be spread
             then.
         missing: What becomes of a row whose cell is missing: `Drop()`, the default, or `Fill(value)`.
+        decimal: The decimal sign of texts, "." or ","; declare it to read numbers from a column of texts.
+        thousands: The sign between thousands in texts: ".", ",", "'", "_" or " " (any kind of space).
+        missing_texts: Texts that mean missing: "k.A.", or "999", which is then missing as a number, too.
 
     >>> Number("hours", lower=0, upper=168).upper
     Fraction(168, 1)
+    >>> Number("cost", decimal=",", thousands=".").reading.of_text("1.234,50")
+    1234.5
     """
 
     name: str
@@ -72,6 +56,9 @@ class Number:
     upper: Fraction | None
     granularity: Fraction | None
     missing: Missing
+    decimal: str | None = field(default=None, repr=False)
+    thousands: str | None = field(default=None, repr=False)
+    missing_texts: tuple[str, ...] = field(default=(), repr=False)
 
     def __init__(
         self,
@@ -81,6 +68,9 @@ class Number:
         upper: Real | None = None,
         granularity: Real | None = None,
         missing: Missing | None = None,
+        decimal: str | None = None,
+        thousands: str | None = None,
+        missing_texts: Iterable[str] = (),
     ) -> None:
         name = _plain_name(name)
         low = None if lower is None else exact_number(lower, name=f"lower of column {name!r}")
@@ -96,13 +86,23 @@ class Number:
             raise RangeError(f"column {name!r} needs lower < upper, got {lower} and {upper}")
         if step is not None and step <= 0:
             raise RangeError(f"granularity of column {name!r} must be positive, got {granularity}")
-        policy = _policy(missing, name) if missing is not None else Drop()
+        policy = missing_policy(missing, name) if missing is not None else Drop()
         if isinstance(policy, Fill):
             value = exact_number(policy.value, name=f"fill value of column {name!r}")
             if (low is not None and value < low) or (high is not None and value > high):
                 raise RangeError(f"the fill value of column {name!r} must lie within its bounds, got {policy.value}")
             policy = Fill(value)
+        check_signs(decimal, thousands, name=name)
         _set(self, name=name, lower=low, upper=high, granularity=step, missing=policy)
+        _set(self, decimal=decimal, thousands=thousands, missing_texts=checked_texts(missing_texts, name=name))
+
+    @property
+    def reading(self) -> NumberReading | None:
+        """How texts become numbers; None where nothing is declared about it."""
+        if self.decimal is None and self.thousands is None and not self.missing_texts:
+            return None
+        texts = tuple(text.strip() for text in self.missing_texts)
+        return NumberReading(self.decimal or ".", self.thousands, texts)
 
     @property
     def fill(self) -> float | None:
@@ -123,9 +123,15 @@ class Category:
         missing: `Drop()`, `Fill(label)`, or, left out, the same as for labels that are not listed.
         per_person: In how many of these labels' groups the rows of a person are at most: a limit that statistics
             enforce, not a belief. None: no limit.
+        aliases: Other texts for a label: `{"M": ["male", "1"]}`.
+        casefold: Whether capitals make no difference.
+        strip: Whether white space makes no difference: none around a text, and one space for a run of it.
+        missing_texts: Texts that mean missing.
 
     >>> Category("sex", ["F", "M"]).labels
     ('F', 'M', 'other')
+    >>> Category("sex", ["F", "M"], aliases={"M": ["male"]}, casefold=True).reading.of_text("Male")
+    'M'
     """
 
     name: str
@@ -133,6 +139,10 @@ class Category:
     other: str | None
     missing: Missing | None
     per_person: int | None = None
+    aliases: tuple[tuple[str, tuple[str, ...]], ...] = field(default=(), repr=False)
+    casefold: bool = field(default=False, repr=False)
+    strip: bool = field(default=False, repr=False)
+    missing_texts: tuple[str, ...] = field(default=(), repr=False)
 
     def __init__(
         self,
@@ -142,6 +152,10 @@ class Category:
         other: str | None = "other",
         missing: Missing | None = None,
         per_person: int | None = None,
+        aliases: Mapping[str, Iterable[str]] | None = None,
+        casefold: bool = False,
+        strip: bool = False,
+        missing_texts: Iterable[str] = (),
     ) -> None:
         name = _plain_name(name)
         if isinstance(categories, str):
@@ -154,7 +168,7 @@ class Category:
         if other is not None:
             other = _label(other, name)
         if missing is not None:
-            missing = _policy(missing, name)
+            missing = missing_policy(missing, name)
             if isinstance(missing, Fill):
                 if isinstance(missing.value, (float, Fraction)):
                     raise SchemaError(f"the fill value of column {name!r} must be one of its labels")
@@ -163,7 +177,21 @@ class Category:
                     hint = nearest(str(missing.value), texts)
                     raise SchemaError(f"the fill value of column {name!r} must be one of its labels; {hint}")
         _check_per_person(per_person, name)
+        check_flags(name, casefold=casefold, strip=strip)
         _set(self, name=name, categories=texts, other=other, missing=missing, per_person=per_person)
+        names = {_label(label, name): other_names for label, other_names in dict(aliases or {}).items()}
+        kept, _ = label_texts(self.labels, names, name=name)
+        _set(self, aliases=kept, casefold=casefold, strip=strip, missing_texts=checked_texts(missing_texts, name=name))
+        if self.reading is not None:
+            check_labels(self.reading, name=name)
+
+    @property
+    def reading(self) -> TextReading | None:
+        """How texts become labels; None where nothing is declared about it."""
+        if not (self.aliases or self.casefold or self.strip or self.missing_texts):
+            return None
+        _, labels = label_texts(self.labels, dict(self.aliases), name=self.name)
+        return TextReading(labels, strip=self.strip, casefold=self.casefold, missing=self.missing_texts)
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -198,6 +226,7 @@ class Label:
         casefold: Whether capitals make no difference.
         missing: What an empty cell means: `Drop()` (usual), or `Fill("unknown")`.
         per_person: In how many labels one person's rows are, where that is a fact; it is enforced.
+        missing_texts: Texts that mean missing.
 
     >>> Label("employer", casefold=True).normalised("  Acme\u0301 ")
     'acmé'
@@ -207,14 +236,20 @@ class Label:
     casefold: bool
     missing: Missing
     per_person: int | None = None
+    missing_texts: tuple[str, ...] = field(default=(), repr=False)
 
     def __init__(
-        self, name: str, *, casefold: bool = False, missing: Missing | None = None, per_person: int | None = None
+        self,
+        name: str,
+        *,
+        casefold: bool = False,
+        missing: Missing | None = None,
+        per_person: int | None = None,
+        missing_texts: Iterable[str] = (),
     ) -> None:
         name = _plain_name(name)
-        if not isinstance(casefold, bool):
-            raise SchemaError(f"casefold of column {name!r} must be True or False, got {casefold!r}")
-        policy = Drop() if missing is None else _policy(missing, name)
+        check_flags(name, casefold=casefold)
+        policy = Drop() if missing is None else missing_policy(missing, name)
         _set(self, name=name, casefold=casefold)
         if isinstance(policy, Fill):
             if isinstance(policy.value, (float, Fraction)):
@@ -224,7 +259,14 @@ class Label:
                 raise SchemaError(f"the fill value of column {name!r} must not be empty")
             policy = Fill(filled)
         _check_per_person(per_person, name)
-        _set(self, missing=policy, per_person=per_person)
+        _set(self, missing=policy, per_person=per_person, missing_texts=checked_texts(missing_texts, name=name))
+
+    @property
+    def reading(self) -> TextReading | None:
+        """Which texts mean missing; None where nothing is declared about it."""
+        return (
+            TextReading(strip=True, casefold=self.casefold, missing=self.missing_texts) if self.missing_texts else None
+        )
 
     def normalised(self, text: str | None) -> str | None:
         """Return the one spelling of a label; None if nothing is left of it."""
@@ -252,11 +294,15 @@ class PersonId:
     records), so that what one person does never changes which rows of another count.
 
     An id is its text, as a label of a category is: the whole number 7, and 7.0 in a list, are "7" on every engine.
-    Texts are taken letter for letter: " 7" and "7.0" are other persons, so clean ids that several people typed.
+    Texts are taken letter for letter: " 7" and "7.0" are other persons, unless `strip` or `casefold` say that spaces or
+    capitals make no difference.
 
     Args:
         name: The name of the column.
         max_rows: The cap, 1 to 2^20. Noise grows with it: a small one that holds most people's rows is a good choice.
+        casefold: Whether capitals make no difference.
+        strip: Whether white space makes no difference: none around an id, and one space for a run of it.
+        missing_texts: Texts that are no id: "unknown" would be one person otherwise.
 
     >>> PersonId("patient", max_rows=3)
     PersonId(name='patient', max_rows=3)
@@ -264,12 +310,32 @@ class PersonId:
 
     name: str
     max_rows: int
+    casefold: bool = field(default=False, repr=False)
+    strip: bool = field(default=False, repr=False)
+    missing_texts: tuple[str, ...] = field(default=(), repr=False)
 
-    def __init__(self, name: str, *, max_rows: int) -> None:
+    def __init__(
+        self,
+        name: str,
+        *,
+        max_rows: int,
+        casefold: bool = False,
+        strip: bool = False,
+        missing_texts: Iterable[str] = (),
+    ) -> None:
         name = _plain_name(name)
         advice = "; noise grows with it: a small cap that holds most people's rows is a good choice"
         check_limit(max_rows, name=f"max_rows of column {name!r}", advice=advice)
-        _set(self, name=name, max_rows=max_rows)
+        check_flags(name, casefold=casefold, strip=strip)
+        _set(self, name=name, max_rows=max_rows, casefold=casefold, strip=strip)
+        _set(self, missing_texts=checked_texts(missing_texts, name=name))
+
+    @property
+    def reading(self) -> TextReading | None:
+        """How texts become ids; None where nothing is declared about it."""
+        if not (self.casefold or self.strip or self.missing_texts):
+            return None
+        return TextReading(strip=self.strip, casefold=self.casefold, missing=self.missing_texts, one_spelling=True)
 
 
 Column = Number | Category | Label | PersonId
@@ -300,12 +366,6 @@ def _check_per_person(per_person: object, name: str) -> None:
 
 def _short(given: object) -> str:
     return repr(given) if isinstance(given, float) else "a larger one"
-
-
-def _policy(missing: object, name: str) -> Missing:
-    if not isinstance(missing, (Drop, Fill)):
-        raise SchemaError(f"missing of column {name!r} must be Drop() or Fill(value), got {type(missing).__name__}")
-    return missing
 
 
 def _label(label: object, name: str) -> str:

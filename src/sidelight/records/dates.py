@@ -12,7 +12,7 @@ import datetime
 import math
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, Literal
 
@@ -20,8 +20,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sidelight.errors import RangeError, SchemaError
-from sidelight.records.columns import Fill, Missing, Number
+from sidelight.records.cells import text_of
+from sidelight.records.columns import Number
+from sidelight.records.date_formats import ISO, DateFormat, check_formats
+from sidelight.records.missing import Fill, Missing
 from sidelight.records.numbers import Real
+from sidelight.records.readings import checked_texts
 
 DateUnit = Literal["day", "hour"]
 #: What a user may write for a public date.
@@ -178,6 +182,57 @@ def minutes_of_text(text: str) -> int | None:
     return minutes - size if offset[1] == "+" else minutes + size
 
 
+@dataclass(frozen=True)
+class DateReading(Calendar):
+    """A calendar that reads texts in declared forms, the first that fits, and knows texts that mean missing.
+
+    Dates and time stamps stay what they are; a day that one of the texts for missing also names is missing.
+    """
+
+    formats: tuple[str, ...] = ()
+    last_year: int = datetime.MAXYEAR
+    missing: tuple[str, ...] = ()
+
+    def of_text(self, text: str | None) -> float:
+        """Return the unit in which a text lies; NaN if no form reads it, or it means missing."""
+        if text is None or text.strip() in self.missing:
+            return math.nan
+        value = self._plain(text.strip())
+        return math.nan if value in self.missing_values else value
+
+    def of_array(self, stamps: NDArray[Any]) -> NDArray[np.float64]:
+        """Return the units of NumPy's dates; NaN for NaT and for those that mean missing."""
+        return self.of_values(super().of_array(stamps))
+
+    def of_values(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return units that an engine has counted, NaN for those that mean missing."""
+        missing = self.missing_values
+        return np.where(np.isin(values, missing), np.nan, values) if missing else values
+
+    def means_missing(self, text: str) -> bool:
+        """Return whether a text is declared to mean missing."""
+        return text.strip() in self.missing or self._plain(text.strip()) in self.missing_values
+
+    @property
+    def missing_values(self) -> tuple[float, ...]:
+        """The units that mean missing."""
+        found = (self._plain(text) for text in self.missing)
+        return tuple(value for value in found if not math.isnan(value))
+
+    def _plain(self, text: str) -> float:
+        for each in self.formats:
+            found = minutes_of_text(text) if each == ISO else DateFormat(each, self.last_year).minutes(text)
+            if found is not None:
+                return float(self.of_minutes(found))
+        return math.nan
+
+    def _read(self, cell: Any) -> float:
+        if issubclass(type(cell), int) and not isinstance(cell, bool):  # 20240131, by its digits
+            return self.of_text(text_of(cell))
+        value = super()._read(cell)
+        return math.nan if value in self.missing_values else value
+
+
 def date_text(value: datetime.date | None) -> str:
     """Write a date, or a date and the time of an hour; nothing for none."""
     if value is None:
@@ -200,18 +255,31 @@ class Date(Number):
             last hour of its day.
         unit: "day" or "hour".
         missing: What becomes of a row whose cell is missing: `Drop()`, the default, or `Fill("2024-01-31")`.
+        formats: The forms of texts, the first that fits, as `strptime` writes them: "%d.%m.%Y"; "iso" is the usual one.
+        missing_texts: Texts that mean missing: "k.A.", or "01.01.1900", which is then missing as a date, too.
 
+    >>> Date("visit", start="2020-01-01", end="2025-12-31", formats=["%d.%m.%Y"]).reading.of_text("31.1.2020")
+    30.0
     >>> visit = Date("visit", start="2020-01-01", end="2025-12-31")
     >>> visit.upper, visit.calendar.of_text("2020-01-31 14:05"), visit.calendar.text(30)
     (Fraction(2191, 1), 30.0, '2020-01-31')
     """
 
-    start: str
-    end: str
-    unit: DateUnit
+    start: str = ""
+    end: str = ""
+    unit: DateUnit = "day"
+    formats: tuple[str, ...] = field(default=(), repr=False)
 
     def __init__(
-        self, name: str, *, start: DateLike, end: DateLike, unit: DateUnit = "day", missing: Missing | None = None
+        self,
+        name: str,
+        *,
+        start: DateLike,
+        end: DateLike,
+        unit: DateUnit = "day",
+        missing: Missing | None = None,
+        formats: Iterable[str] = (),
+        missing_texts: Iterable[str] = (),
     ) -> None:
         if unit not in _MINUTES:
             raise SchemaError(f'unit of column {name!r} must be "day" or "hour", got {unit!r}')
@@ -224,14 +292,26 @@ class Date(Number):
             raise RangeError(f"column {name!r} needs start < end, got {start} and {end}")
         if isinstance(missing, Fill) and isinstance(missing.value, (str, datetime.date)):
             missing = Fill(calendar.of_constant(missing.value, where=f"fill value of column {name!r}"))
-        super().__init__(name, lower=0, upper=last, granularity=1, missing=missing)
-        for field, content in (("start", calendar.text(0)), ("end", calendar.text(last)), ("unit", unit)):
-            object.__setattr__(self, field, content)
+        super().__init__(name, lower=0, upper=last, granularity=1, missing=missing, missing_texts=missing_texts)
+        forms = checked_texts(formats, name=name, what="formats")
+        check_formats(forms, name=name)
+        own = {"start": calendar.text(0), "end": calendar.text(last), "unit": unit, "formats": forms}
+        for key, content in own.items():
+            object.__setattr__(self, key, content)
 
     @property
     def calendar(self) -> Calendar:
         """How cells are counted."""
         return Calendar.since(self.start, self.unit, where=self.name)
+
+    @property
+    def reading(self) -> DateReading | None:  # type: ignore[override]
+        """How texts become dates; None where nothing is declared about it."""
+        if not self.formats and not self.missing_texts:
+            return None
+        texts = tuple(text.strip() for text in self.missing_texts)
+        calendar, last_year = self.calendar, int(self.end[:4])
+        return DateReading(calendar.unit, calendar.start, self.formats or (ISO,), last_year, texts)
 
 
 def looks_like_a_date(value: Real | DateLike) -> bool:

@@ -220,6 +220,30 @@ class Expression:
         """
         return made("CutExpression", self, tuple(map(_edge, edges)), outside)
 
+    def fill_missing(self, value: Any) -> Expression:
+        """Return the same with a public constant where it is missing, in addition to the column's own policy.
+
+        >>> from sidelight.records.expressions import col
+        >>> print(col("job").fill_missing("unknown"))
+        fill_missing(job, "unknown")
+        """
+        return made("FillMissing", self, constant(value))
+
+    year = property(lambda self: made("DatePart", self, "year"), doc="The year of a declared date, as a label.")
+    quarter = property(lambda self: made("DatePart", self, "quarter"), doc="Its quarter, 1 to 4.")
+    month = property(lambda self: made("DatePart", self, "month"), doc="Its month, 1 to 12, of any year.")
+    weekday = property(lambda self: made("DatePart", self, "weekday"), doc="Its weekday, from 1 for Monday to 7.")
+    hour = property(lambda self: made("DatePart", self, "hour"), doc="Its hour, 0 to 23, where it counts hours.")
+
+    def start_of(self, period: Literal["year", "quarter", "month"]) -> Expression:
+        """Return the first day of the period that a declared date lies in, as a label.
+
+        >>> from sidelight.records.expressions import col
+        >>> print(col("day").start_of("month"))
+        date_part(day, "month_start")
+        """
+        return made("DatePart", self, f"{period}_start")
+
     def is_missing(self) -> Expression:
         """Return whether there is no value, after the column's own policy for missing cells."""
         return made("IsMissing", self)

@@ -1,8 +1,9 @@
 """Expressions in plan files: `'age >= 18 and region in ["N", "S"]'`, read by Python's own parser and a strict list.
 
 Only what is named here is understood: columns, constants, comparisons, lists of constants, `is None`, `and`, `or`,
-`not`, `+ - * /`, and the three words `col("odd name")`, `lookup(job, {"a": "b"}, default="c")` and
-`cut(age, [0, 18, 65], outside="drop")`. Nothing is run. `str(expression)` writes what is read here.
+`not`, `+ - * /`, and the words `col("odd name")`, `lookup(job, {"a": "b"}, default="c")`,
+`cut(age, [0, 18, 65], outside="drop")`, `fill_missing(job, "none")` and `date_part(day, "month")`. Nothing is run.
+`str(expression)` writes what is read here.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import ast
 from collections.abc import Callable, Sequence
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
-from typing import Any, Literal, NoReturn
+from typing import Any, Literal, NoReturn, get_args
 
 from sidelight.errors import RangeError, nearest
 from sidelight.records.dates import looks_like_a_date
@@ -32,6 +33,7 @@ from sidelight.records.expressions import (
     Not,
     Operator,
 )
+from sidelight.records.filled_and_dated import DatePart, FillMissing, Part
 from sidelight.records.numbers import exact_number
 
 #: Longer texts and deeper trees are no conditions that a person wrote.
@@ -163,16 +165,27 @@ class _ExpressionReader:
                 node, f"an expression calls no functions, and {word} is none of the words; {nearest(word, CALLED)}"
             )
         options = {each.arg: each.value for each in node.keywords}
-        allowed = {"col": 1, "lookup": 2, "cut": 2}[called]
+        allowed = 1 if called == "col" else 2
         option = {"lookup": "default", "cut": "outside"}.get(called)
         if len(node.args) != allowed or not options.keys() <= {option}:
-            self._refuse(node, 'write col("name"), lookup(job, {"a": "b"}, default="c") or cut(age, [0, 18])')
+            self._refuse(
+                node,
+                'write col("name"), lookup(job, {"a": "b"}, default="c"), cut(age, [0, 18]), fill_missing(job, "none") '
+                'or date_part(day, "month")',
+            )
         if called == "col":
             name = self._constant(node.args[0], depth)
             if not isinstance(name, str):
                 self._refuse(node, "col takes the name of a column as a text")
             return Named(name)
         of, table = self.read(node.args[0], depth), node.args[1]
+        if called == "fill_missing":
+            return FillMissing(of, self._constant(table, depth))
+        if called == "date_part":
+            part: Any = self._constant(table, depth)
+            if part not in get_args(Part):
+                self._refuse(node, f"a part of a date is one of {', '.join(get_args(Part))}")
+            return DatePart(of, part)
         given = {name: self._constant(value, depth) for name, value in options.items()}
         if called == "lookup":
             if not isinstance(table, ast.Dict) or any(key is None for key in table.keys):

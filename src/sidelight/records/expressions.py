@@ -50,13 +50,15 @@ from sidelight.records.expression_shapes import (
 )
 from sidelight.records.expression_shapes import Expression as Expression
 from sidelight.records.expression_shapes import operand as operand
+from sidelight.records.filled_and_dated import DatePart as DatePart
+from sidelight.records.filled_and_dated import FillMissing as FillMissing
 from sidelight.records.numbers import number_text
 from sidelight.records.schema import Schema
 
 Comparison = Literal["==", "!=", "<", "<=", ">", ">="]
 Operator = Literal["+", "-", "*", "/"]
 #: The only words that are called in the text form.
-CALLED = ("col", "lookup", "cut")
+CALLED = ("col", "lookup", "cut", "fill_missing", "date_part")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -357,7 +359,8 @@ def col(name: str) -> Named:
         name: The name of the column.
 
     Returns:
-        An expression: compare it (`>=`, `==`), calculate with it, or use `.isin`, `.cut`, `.lookup`, `.is_missing`.
+        An expression: compare it (`>=`, `==`), calculate with it, or use `.isin`, `.cut`, `.lookup`, `.fill_missing`,
+        `.is_missing`; of a date `.year`, `.quarter`, `.month`, `.weekday`, `.hour` and `.start_of("month")`.
 
     >>> print((col("age") >= 18) & col("region").isin(["N", "S"]))
     age >= 18 and region in ["N", "S"]

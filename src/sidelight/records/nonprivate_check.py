@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -16,7 +17,9 @@ from sidelight.records.cells import number_of
 from sidelight.records.columns import Category, Column, Label, Number, PersonId
 from sidelight.records.dates import Date
 from sidelight.records.engines.csv import CsvRows
+from sidelight.records.engines.declared import DeclaredRows
 from sidelight.records.numbers import nearest_float
+from sidelight.records.reading_proposals import ReadingProposal, propose_reading
 from sidelight.records.rows import Batch, DistinctTexts, TextCells, Wanted, WholeIds
 from sidelight.records.table import Table
 
@@ -24,6 +27,8 @@ from sidelight.records.table import Table
 _READ_BOTH = ("duckdb", "duckdb:csv", "duckdb:csv-lines", "duckdb:parquet", "arrow")
 #: Of a column of dates: it is one, and another program would have to guess which number is the month.
 _OTHER_DATE = "a date in another form than 2024-01-31"
+#: So many different texts of a column are kept to find a declaration that reads them.
+_MOST_TEXTS = 1 << 17
 #: So many labels that are not declared are named.
 _MOST_LABELS = 5
 #: What an unreadable cell looks like, the first that fits.
@@ -52,6 +57,7 @@ class NonPrivateColumnCheck:
     unknown: int = 0
     looks_like: tuple[tuple[str, int], ...] = ()
     unknown_labels: tuple[tuple[str, int], ...] = ()
+    proposal: ReadingProposal | None = None
 
     @property
     def clamped(self) -> int:
@@ -95,10 +101,16 @@ class NonPrivateCheck:
             )
         return tuple(found)
 
+    @property
+    def proposals(self) -> tuple[ReadingProposal, ...]:
+        """Declarations that would read more cells; each is a question: does the program that wrote them write so?"""
+        return tuple(column.proposal for column in self.columns if column.proposal is not None)
+
     def __str__(self) -> str:
         persons = "" if self.persons is None else f" of {self.persons} persons"
         lines = [f"NOT PRIVATE, for the data owner only: {self.rows} rows{persons}"]
         lines += [f"  {problem}" for problem in self.problems] or ["  every cell is read as declared"]
+        lines += [f"  {proposal}" for proposal in self.proposals]
         return "\n".join(lines)
 
 
@@ -123,7 +135,9 @@ def nonprivate_check(table: Table) -> NonPrivateCheck:
       age: 1 of 3 cells missing (33.3 %)
       age: 1 of 3 cells beyond the bounds, and clamped to them (33.3 %): 0 below, 1 above
       sex: 1 of 3 cells with a label that is not declared (33.3 %): 'm' (1)
+      sex: 1 more cells are read with casefold=True
     """
+    source = table.rows.source if isinstance(table.rows, DeclaredRows) else table.rows
     table.check_records()
     counting = [_Counting(column) for column in table.schema.columns]
     untyped = {name for name, found in table.rows.types.items() if found.kind in ("any", "text")}
@@ -149,6 +163,9 @@ def nonprivate_check(table: Table) -> NonPrivateCheck:
             each.count_texts(batch)
         if batch.person is not None:
             persons.update(counted_texts(batch.person))
+    for each in counting:
+        if isinstance(each.column, PersonId):
+            each.keep(persons)
     if texts and not both:
         for batch in table.rows.batches(as_texts):
             for each in texts:
@@ -160,8 +177,8 @@ def nonprivate_check(table: Table) -> NonPrivateCheck:
         columns=tuple(each.result(nobody) for each in counting),
         persons=None if person is None else len(persons),
         beyond_cap=sum(max(0, count - cap) for count in persons.values()) if person is not None else 0,
-        broken_lines=table.rows.nonprivate_broken_records() if isinstance(table.rows, CsvRows) else None,
-        rows_by_pandas=table.rows.nonprivate_rows_by_pandas() if isinstance(table.rows, CsvRows) else None,
+        broken_lines=source.nonprivate_broken_records() if isinstance(source, CsvRows) else None,
+        rows_by_pandas=source.nonprivate_rows_by_pandas() if isinstance(source, CsvRows) else None,
     )
 
 
@@ -178,6 +195,13 @@ class _Counting:
     labels: Counter[str] = field(default_factory=Counter)
     of_persons: dict[str, set[str]] = field(default_factory=dict)
     forms: Counter[str] = field(default_factory=Counter)
+    texts: Counter[str] = field(default_factory=Counter)
+
+    def keep(self, found: Mapping[str | None, int]) -> None:
+        """Count texts, for a proposal of how they are read."""
+        for text, count in found.items():
+            if text is not None and (text in self.texts or len(self.texts) < _MOST_TEXTS):
+                self.texts[text] += count
 
     def count(self, batch: Batch) -> None:
         """Count missing cells, and those beyond bounds or of unknown labels."""
@@ -190,7 +214,9 @@ class _Counting:
                 self.above += int((values > nearest_float(self.column.upper)).sum())
         elif not isinstance(self.column, PersonId):
             known = set(self.column.labels) if isinstance(self.column, Category) else None
-            for text, count in counted_texts(batch.texts[self.column.name]).items():
+            found = counted_texts(batch.texts[self.column.name])
+            self.keep(found)
+            for text, count in found.items():
                 if text is None or (isinstance(self.column, Label) and self.column.normalised(text) is None):
                     self.missing += count
                 elif known is not None and text not in known:
@@ -204,12 +230,17 @@ class _Counting:
 
     def count_texts(self, batch: Batch) -> None:
         """Count empty cells of a number that is read from texts, and what the unreadable ones look like."""
+        assert isinstance(self.column, Number)
         calendar = self.column.calendar if isinstance(self.column, Date) else None
+        reading = self.column.reading
+        read = reading.of_text if reading is not None else number_of if calendar is None else calendar.of_text
         self.empty = self.empty or 0
-        for text, count in counted_texts(batch.texts[self.column.name]).items():
-            if text is None:
+        found = counted_texts(batch.texts[self.column.name])
+        self.keep(found)
+        for text, count in found.items():
+            if text is None or (reading is not None and reading.means_missing(text)):
                 self.empty += count
-            elif np.isnan(number_of(text) if calendar is None else calendar.of_text(text)):
+            elif np.isnan(read(text)):
                 word = next((word for word, form in _FORMS if form.fullmatch(text)), "something else")
                 self.forms[_OTHER_DATE if calendar is not None and word == "a date" else word] += count
 
@@ -230,6 +261,7 @@ class _Counting:
             unknown=self.unknown,
             looks_like=tuple(self.forms.most_common()),
             unknown_labels=tuple(self.labels.most_common(_MOST_LABELS)),
+            proposal=propose_reading(self.column, self.texts),
         )
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -293,10 +293,14 @@ def cores() -> int:
 
 @runtime_checkable
 class ChecksRecords(Protocol):
-    """A source in which a malformed record can change how other records parse (CSV files)."""
+    """A source that is looked at before a charge: CSV files, and the settings of an engine of distributed rows."""
+
+    #: Whether the check reads records: then it is for the owner of the rows alone. In a CSV file a malformed record can
+    #: change how other records parse.
+    check_reads_records: ClassVar[bool]
 
     def check_records(self) -> None:
-        """Raise a `SourceError` if one does; called before a charge, because rows decide about the error."""
+        """Raise a `SourceError` if the source cannot be read; called before a charge."""
 
 
 def library_of(source: Any) -> str:

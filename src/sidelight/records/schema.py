@@ -10,8 +10,9 @@ from typing import Any, TypeVar
 
 from sidelight.errors import SchemaError, nearest
 from sidelight.guarantees.claims import Person, Row, Unit
-from sidelight.records.columns import Category, Column, Drop, Fill, Label, Missing, Number, PersonId
+from sidelight.records.columns import Category, Column, Label, Number, PersonId
 from sidelight.records.dates import Date
+from sidelight.records.missing import Drop, Fill, Missing
 from sidelight.records.numbers import exact_number, number_text
 
 # An integer that depends on a person's id alone, the same on every engine: the first 60 bits of MD5 of the id's
@@ -31,6 +32,8 @@ def person_key(text: str) -> int:
     return int.from_bytes(digest[:8], "big") >> 4
 
 
+#: What a column says about the reading of texts, by the form in JSON: a text, a list of texts, true or absent.
+_SIGNS, _TEXTS, _FLAGS = ("decimal", "thousands"), ("formats", "missing_texts"), ("casefold", "strip")
 _KINDS = ("number", "date", "category", "label", "person")
 _ADVICE = {
     Number: "Number({!r}, lower=..., upper=...)",
@@ -137,6 +140,29 @@ class Schema:
 
 
 def _column_to_json(column: Column) -> dict[str, Any]:
+    return _declared_to_json(column) | _reading_to_json(column)
+
+
+def _reading_to_json(column: Column) -> dict[str, Any]:
+    """Return what is declared about the reading of texts; nothing where nothing is."""
+    found: dict[str, Any] = {}
+    for key in _SIGNS:
+        if getattr(column, key, None) is not None:
+            found[key] = getattr(column, key)
+    for key in _TEXTS:
+        if getattr(column, key, ()):
+            found[key] = list(getattr(column, key))
+    found |= {key: "true" for key in _FLAGS if getattr(column, key, False)}
+    aliases = getattr(column, "aliases", ())
+    return found | ({"aliases": {label: list(texts) for label, texts in aliases}} if aliases else {})
+
+
+def _reading_from_json(data: Mapping[str, Any]) -> dict[str, Any]:
+    found = {key: data[key] for key in (*_SIGNS, *_TEXTS, "aliases") if key in data}
+    return found | {key: data[key] == "true" for key in _FLAGS if key in data}
+
+
+def _declared_to_json(column: Column) -> dict[str, Any]:
     if isinstance(column, PersonId):
         return {"kind": "person", "name": column.name, "max_rows": str(column.max_rows)}
     if isinstance(column, Category):
@@ -148,7 +174,6 @@ def _column_to_json(column: Column) -> dict[str, Any]:
         return entry | ({} if column.missing is None else {"missing": _missing_to_json(column.missing)})
     if isinstance(column, Label):
         entry = {"kind": "label", "name": column.name, "missing": _missing_to_json(column.missing)}
-        entry |= {"casefold": "true"} if column.casefold else {}
         return entry | ({} if column.per_person is None else {"per_person": str(column.per_person)})
     if isinstance(column, Date):
         missing = _missing_to_json(column.missing)
@@ -176,18 +201,19 @@ def _missing_from_json(data: Mapping[str, str]) -> Missing:
 
 
 def _column_from_json(data: Mapping[str, Any]) -> Column:
-    name = data["name"]
+    name, read = data["name"], _reading_from_json(data)
     if data["kind"] == "person":
-        return PersonId(name, max_rows=int(data["max_rows"]))
+        return PersonId(name, max_rows=int(data["max_rows"]), **read)
     missing = _missing_from_json(data["missing"]) if "missing" in data else None
     per_person = int(data["per_person"]) if "per_person" in data else None
     if data["kind"] == "category":
-        return Category(name, data["categories"], other=data.get("other"), missing=missing, per_person=per_person)
+        own: dict[str, Any] = {"other": data.get("other"), "missing": missing, "per_person": per_person}
+        return Category(name, data["categories"], **own, **read)
     if data["kind"] == "label":
-        return Label(name, casefold=data.get("casefold") == "true", missing=missing, per_person=per_person)
+        return Label(name, missing=missing, per_person=per_person, **read)
     if data["kind"] == "date":
-        return Date(name, start=data["start"], end=data["end"], unit=data["unit"], missing=missing)
+        return Date(name, start=data["start"], end=data["end"], unit=data["unit"], missing=missing, **read)
     if data["kind"] == "number":
-        bounds = {key: data.get(key) for key in ("lower", "upper", "granularity")}
-        return Number(name, **bounds, missing=missing)
+        bounds: dict[str, Any] = {key: data.get(key) for key in ("lower", "upper", "granularity")}
+        return Number(name, **bounds, missing=missing, **read)
     raise SchemaError(f"unknown kind of column {data['kind']!r}; {nearest(data['kind'], _KINDS)}")

@@ -15,6 +15,7 @@ from sidelight.records.columns import Category, Column, Label, Number
 from sidelight.records.dates import Date
 from sidelight.records.engines import open_rows, same_files
 from sidelight.records.engines.arrays import ArrayRows, check_no_texts
+from sidelight.records.engines.declared import read_as_declared
 from sidelight.records.engines.frames import ColumnRows, names_of
 from sidelight.records.rows import TWICE, ChecksRecords, ColumnType, DistributedRows, Rows
 from sidelight.records.schema import Schema
@@ -25,6 +26,8 @@ _FIT = {
     Category: ("integer", "boolean", "text", "any"),
     Label: ("integer", "boolean", "text", "any"),
 }
+#: What a declared reading can take besides: numbers from texts, dates from digits.
+_READ = {Number: ("text",), Date: ("integer",)}
 _PERSON_FIT = ("integer", "text", "any")
 
 #: What a table is called that has no name of its own.
@@ -71,23 +74,27 @@ class Table:
         engine: Literal["spark"] | None = None,
     ) -> None:
         self._schema = schema if isinstance(schema, Schema) else Schema(schema)
-        dates = {column.name: column.calendar for column in self._schema.columns if isinstance(column, Date)}
+        columns = self._schema.columns
+        readings = {column.name: column.reading for column in columns if column.reading is not None}
+        dates = {column.name: column.reading or column.calendar for column in columns if isinstance(column, Date)}
         self._rows = open_rows(source, self._schema.names, records=records, table=table, engine=engine, dates=dates)
         self._path = fspath(source) if isinstance(source, (str, PathLike)) else None
         self._name = name if name is not None else table if table is not None else _name_of(source)
         types = self._rows.types
-        for column in self._schema.columns:
+        for column in columns:
             if column.name not in types:
                 raise SchemaError(
                     f"the source has no column {column.name!r}, which the schema declares; "
                     f"{nearest(column.name, types)}{_if_index(source, column.name)}"
                 )
             _check_type(column, types[column.name])
-            number = isinstance(column, Number) and column.name not in dates
+            number = isinstance(column, Number) and column.name not in dates and column.reading is None
             if number and isinstance(self._rows, (ArrayRows, ColumnRows)):
                 cells = self._rows.lists.get(column.name)
                 if cells is not None:
                     check_no_texts(column.name, cells)
+        person = self._schema.person
+        self._rows = read_as_declared(self._rows, readings, person=None if person is None else person.name)
 
     @property
     def schema(self) -> Schema:
@@ -113,6 +120,11 @@ class Table:
     def hands_rows_over(self) -> bool:
         """Whether single rows can be read here: public. Rows of a distributed source are only added up."""
         return not isinstance(self._rows, DistributedRows)
+
+    @property
+    def has_typed_records(self) -> bool:
+        """Whether no record can change how another parses: public. In a CSV file one can."""
+        return not (isinstance(self._rows, ChecksRecords) and self._rows.check_reads_records)
 
     @property
     def rows(self) -> Rows:
@@ -155,11 +167,12 @@ def _if_index(source: Any, name: str) -> str:
 
 def _check_type(column: Column, found: ColumnType) -> None:
     fit = _FIT.get(type(column), _PERSON_FIT)
-    if found.kind in fit:
+    if found.kind in fit or (column.reading is not None and found.kind in _READ.get(type(column), ())):
         return
     kind = type(column).__name__
     advice = {
-        "Number": "convert it to numbers, or declare a Category if it holds labels",
+        "Number": "convert it to numbers, or declare a Category if it holds labels; where numbers are written as texts "
+        'declare their sign, decimal = "."',
         "Category": "convert it to text or whole numbers, or declare a Number",
         "Label": "convert it to text or whole numbers, or declare a Number",
         "PersonId": "convert it to whole numbers or text",

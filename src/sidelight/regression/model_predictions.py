@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from numbers import Integral
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -159,7 +159,15 @@ def declared_rows(rows: Any, *, rows_at_most: int | None = None) -> int | None:
     return int(rows)
 
 
-def refuse_private_rows(predictions: Predictions, private: Any) -> None:
+class HasPublicRows(Protocol):
+    """Predictions of which some are public rows: each says where they are (`given`) and what they hold (`raw`)."""
+
+    @property
+    def public(self) -> tuple[Any, ...]:
+        """Those."""
+
+
+def refuse_private_rows(predictions: HasPublicRows, private: Any) -> None:
     """Refuse public rows that are the private ones or cut from them: by memory, or by content.
 
     That is no public fact, but one for the owner of the rows, who gets an error and nothing else: no charge, no

@@ -21,6 +21,8 @@ from sidelight.session import Answer, release_once
 from sidelight.session.query import SurePrepared
 
 if TYPE_CHECKING:  # scikit-learn takes a second to load
+    from sidelight.regression.estimators.additive_models import AdditiveEstimator
+    from sidelight.regression.estimators.additive_query import PreparedAdditive
     from sidelight.regression.estimators.fit_query import PreparedFit
     from sidelight.regression.estimators.forecast import Forecast
     from sidelight.regression.estimators.linear_estimator import LinearEstimator
@@ -36,9 +38,9 @@ class ModelQuery:
 
     Accuracy: that of the model.
 
-    The released value has the coefficients in the order of the release's labels: for each output those of the columns
-    (numbers in their own units, categories one per label) and the intercept. Values are clamped to their declared
-    ranges before they are multiplied.
+    The released value of a linear model has the coefficients in the order of the labels: for each output those of
+    the columns (numbers in their own units, categories one per label) and the intercept. Values are clamped to their
+    declared ranges before they are multiplied.
 
     Args:
         model: An estimator that is not fitted and has no session.
@@ -54,24 +56,26 @@ class ModelQuery:
     (('age', 'intercept'), True)
     """
 
-    model: LinearEstimator
+    model: LinearEstimator | AdditiveEstimator
     target: str
     features: Sequence[str] | None = None
 
     def __post_init__(self) -> None:
         if self.features is not None:
             object.__setattr__(self, "features", tuple(self.features))
-        if not hasattr(self.model, "_query_of_columns"):
+        if not hasattr(self.model, "_query_of_columns") and not hasattr(self.model, "_fit_of"):
             raise SchemaError(
-                "ModelQuery wants a linear model of sidelight, such as sl.LogisticRegression(...), got "
+                "ModelQuery wants a linear or additive model of sidelight, such as sl.LogisticRegression(...), got "
                 f"{type(self.model).__name__}; it scales numbers and encodes categories by the schema, so that no "
                 "pipeline is needed"
             )
         if getattr(self.model, "session", None) is not None:
             raise SchemaError("the model of a query has no session of its own; the query is released by one")
 
-    def prepare(self, schema: Schema) -> PreparedModel:
+    def prepare(self, schema: Schema) -> PreparedModel | PreparedAdditive:
         """Plan and price the fit. Reads no row."""
+        if hasattr(self.model, "_fit_of"):
+            return self.model._fit_of(schema, target=self.target, features=self.features).prepare(schema)
         goal, encoding, query = self.model._query_of_columns(schema, target=self.target, features=self.features)
         classes = () if goal.classes is None else tuple(goal.classes.tolist())
         fit = query.prepare(schema)
@@ -105,6 +109,10 @@ class ModelQuery:
             schema: The declarations of the table.
             rows: About how many rows there will be, a public number; default `rows` of the model.
         """
+        if hasattr(self.model, "_fit_of"):
+            raise SchemaError(
+                f"there is no forecast for {type(self.model).__name__}; a linear model of the same columns has one"
+            )
         return self.model.forecast(schema, target=self.target, features=self.features, rows=rows)
 
     def scores(self, value: Any, columns: Mapping[str, Any], schema: Schema) -> Floats:
@@ -120,6 +128,10 @@ class ModelQuery:
         """
         from sidelight.regression.estimators.table_encoding import encoding_for
 
+        if hasattr(self.model, "_fit_of"):
+            declared = self.model._fit_of(schema, target=self.target, features=self.features).examples.columns
+            rows = Table({c.name: columns[c.name] for c in declared}, schema=list(declared))
+            return self.model._outputs(value, declared, rows)
         encoding = encoding_for(schema, target=self.target, features=self.features)
         rows = encoding.matrix(Table({c.name: columns[c.name] for c in encoding.columns}, schema=encoding.columns))
         weights, constants = encoding.units.scaled(np.asarray(value, np.float64))

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, get_args
 
 from sidelight.plans.forms import (
     AMOUNT,
     LABEL,
     NUMBERS,
+    REAL,
     TEXT,
     TEXTS,
     WHOLE,
     amount,
+    choice,
     either,
     file_of,
     list_of,
@@ -23,6 +25,8 @@ from sidelight.plans.predictions import PUBLIC_FILE
 from sidelight.plans.tables import Key, OneOfForm, TableForm, table_of
 from sidelight.predictions import PublicData
 from sidelight.records.numbers import exact_number
+from sidelight.regression.additive.curve_prediction import CurvePrediction
+from sidelight.regression.additive.plan import Monotone
 from sidelight.regression.coefficient_prediction import CoefficientPrediction
 from sidelight.regression.model_query import ModelQuery
 from sidelight.release import Release
@@ -32,6 +36,12 @@ _WITHOUT = (
     *("data_norm", "target_range", "fit_intercept", "on_violation", "on_missing", "tolerance", "minimiser"),
     *("session", "random_state"),
 )
+
+
+_COLUMN_KEYS = {
+    "target": Key("target", TEXT, meaning="The column to predict."),
+    "features": Key("features", TEXTS, None, "The columns to predict from; all others if left out."),
+}
 
 
 def _which(prediction: Any) -> str:
@@ -69,6 +79,23 @@ _PREDICTION = OneOfForm(
 )
 
 
+_CURVE = either(
+    list_of(list_of(REAL), shape="points, such as [[20, -1.0], [60, 1.0]]"),
+    map_of(REAL),
+)
+_KNOWN_CURVES = OneOfForm(
+    '{public = "rows.csv", origin = "..."}, {release = "model.json"} or {curves = {age = [[20, -1], [60, 1]]}}',
+    tables={
+        "public": PUBLIC_FILE,
+        "release": _PREDICTION.tables["release"],
+        "curves": table_of(
+            CurvePrediction, forms={"curves": map_of(_CURVE), "intercept": REAL, "scale": REAL, "origin": TEXT}
+        ),
+    },
+    which=lambda given: "curves" if isinstance(given, CurvePrediction) else _which(given),
+)
+
+
 def _label(key: str) -> str | int:
     """Read a key of class_weight: TOML keys are texts, labels may be whole numbers."""
     return int(key) if key.removeprefix("-").isdigit() else key
@@ -84,6 +111,30 @@ _FORMS = {
 }
 
 
+def additive_table(estimator: type) -> TableForm:
+    """Return the table of a kind that fits additive models of this class."""
+    own = table_of(
+        estimator,
+        without=("columns", "target_range", "session", "random_state"),
+        forms={
+            "prediction": either(_KNOWN_CURVES, list_of(_KNOWN_CURVES)),
+            "classes": _FORMS["classes"],
+            "monotone": map_of(choice(*get_args(Monotone))),
+        },
+        required=("epsilon", "delta"),
+    )
+
+    def make(*, target: str, features: list[str] | None = None, **given: Any) -> ModelQuery:
+        if given.get("prediction") is not None and not isinstance(given["prediction"], list):
+            given["prediction"] = [given["prediction"]]
+        return ModelQuery(model=estimator(**given), target=target, features=features)
+
+    def parts(query: ModelQuery) -> dict[str, Any]:
+        return {**vars(query.model), "target": query.target, "features": query.features}
+
+    return replace(own, make=make, keys={**_COLUMN_KEYS, **own.keys}, python=(ModelQuery,), parts=parts)
+
+
 def model_table(estimator: type) -> TableForm:
     """Return the table of a kind that fits models of this class."""
     own = table_of(
@@ -93,11 +144,7 @@ def model_table(estimator: type) -> TableForm:
         forms=_FORMS,
         required=("epsilon", "delta"),
     )
-    keys = {
-        "target": Key("target", TEXT, meaning="The column to predict."),
-        "features": Key("features", TEXTS, None, "The columns to predict from; all others if left out."),
-        **own.keys,
-    }
+    keys = {**_COLUMN_KEYS, **own.keys}
 
     def make(*, target: str, features: list[str] | None = None, **given: Any) -> ModelQuery:
         if given.get("intercept_value") is False:

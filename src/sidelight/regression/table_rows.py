@@ -26,23 +26,28 @@ from sidelight.regression.losses import Floats
 LEVELS = 1 << 20
 #: Cells of a block of rows: 4 MB.
 _CELLS = 1 << 19
-#: Rows with many more columns than entries stay sparse.
-_SPARSE_FROM = 256
+#: Rows with many more columns than entries stay sparse; hats up to where a descent still releases coordinates do not.
+_SPARSE_FROM, _SPARSE_HATS_FROM = 256, 1001
 
 
 @dataclass(frozen=True)
 class RowEncoder:
-    """Rows of features of coded columns: a number its share of half its range, a category one column per label."""
+    """Rows of features of coded columns: a number its share of half its range, a category one column per label.
+
+    With `hats`, a number is that many hat functions over its range instead, at even distances: a value has weights
+    1 - w and w at the two nodes beside it, whose squares add up to at most 1. So a row is no longer than without.
+    """
 
     columns: tuple[Number | Category, ...]
+    hats: int | None = None
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """The name of every feature: of a number its column's, of a category column=label."""
+        """The name of every feature: a number's column or column@node, a category's column=label."""
         found: list[str] = []
         for column in self.columns:
             if isinstance(column, Number):
-                found.append(column.name)
+                found += [column.name] if self.hats is None else _node_names(column, self.hats)
             else:
                 found += [f"{column.name}={label}" for label in column.labels]
         return tuple(found)
@@ -55,8 +60,9 @@ class RowEncoder:
     def rows(self, codes: CodeArrays) -> Iterator[Any]:
         """Return the rows of coded columns, dense or CSR, in blocks of bounded size."""
         width, length = len(self.names), len(codes[0])
-        sparse = width >= _SPARSE_FROM and width >= 8 * len(self.columns)
-        step = max(1, _CELLS // (2 * len(self.columns) if sparse else width))
+        entries = len(self.columns) * (1 if self.hats is None else 2)
+        sparse = width >= (_SPARSE_FROM if self.hats is None else _SPARSE_HATS_FROM) and width >= 8 * len(self.columns)
+        step = max(1, _CELLS // (2 * entries if sparse else width))
         for start in range(0, length, step):
             part = tuple(code[start : start + step] for code in codes)
             yield self._sparse(part) if sparse else self._dense(part)
@@ -64,27 +70,33 @@ class RowEncoder:
     def _dense(self, codes: CodeArrays) -> Floats:
         out = np.zeros((len(codes[0]), len(self.names)))
         every = np.arange(len(codes[0]))
-        for column, code, first in zip(self.columns, codes, self._places, strict=True):
-            if isinstance(column, Number):
-                np.multiply(code, self.share / LEVELS, out=out[:, first])
-            else:
-                known = code >= 0
-                out[every[known], first + code[known]] = self.share
+        for places, values in self._entries(codes):
+            out[slice(None) if isinstance(places, int) else every, places] = values
         return out
 
     def _sparse(self, codes: CodeArrays) -> Any:
         from scipy.sparse import csr_array
 
-        values = np.empty((len(codes[0]), len(self.columns)))
-        places = np.empty(values.shape, np.int64)
-        for j, (column, code, first) in enumerate(zip(self.columns, codes, self._places, strict=True)):
-            if isinstance(column, Number):
-                values[:, j], places[:, j] = code * (self.share / LEVELS), first
-            else:
-                values[:, j] = np.where(code >= 0, self.share, 0.0)
-                places[:, j] = first + np.maximum(code, 0)
-        starts = np.arange(len(values) + 1) * len(self.columns)
+        entries = list(self._entries(codes))
+        values, places = np.empty((len(codes[0]), len(entries))), np.empty((len(codes[0]), len(entries)), np.int64)
+        for j, (at, value) in enumerate(entries):
+            values[:, j], places[:, j] = value, at
+        starts = np.arange(len(values) + 1) * len(entries)
         return csr_array((values.ravel(), places.ravel(), starts), shape=(len(values), len(self.names)))
+
+    def _entries(self, codes: CodeArrays) -> Iterator[tuple[int | NDArray[np.int64], Floats]]:
+        """Return places and values of the entries of rows; no place comes twice in a row."""
+        for column, code, first in zip(self.columns, codes, self._places.tolist(), strict=True):
+            if isinstance(column, Category):
+                yield first + np.maximum(code, 0), np.where(code >= 0, self.share, 0.0)
+            elif self.hats is None:
+                yield first, np.asarray(code * (self.share / LEVELS), np.float64)
+            else:
+                scaled = (code + LEVELS) * (self.hats - 1)
+                left = np.minimum(scaled // (2 * LEVELS), self.hats - 2)
+                right = (scaled - left * (2 * LEVELS)) / (2 * LEVELS)  # exact, and so is 1 - right
+                yield first + left, self.share * (1 - right)
+                yield first + left + 1, self.share * right
 
     @property
     def share(self) -> float:
@@ -94,8 +106,22 @@ class RowEncoder:
 
     @cached_property
     def _places(self) -> NDArray[np.int64]:
-        widths = [1 if isinstance(column, Number) else len(column.labels) for column in self.columns]
+        number = 1 if self.hats is None else self.hats
+        widths = [number if isinstance(column, Number) else len(column.labels) for column in self.columns]
         return np.concatenate([[0], np.cumsum(widths)[:-1]])
+
+
+def node_values(number: Number, hats: int) -> list[Fraction]:
+    """Return where the hat functions of a number have their tops."""
+    assert number.lower is not None
+    assert number.upper is not None
+    return [number.lower + (number.upper - number.lower) * Fraction(i, hats - 1) for i in range(hats)]
+
+
+def _node_names(number: Number, hats: int) -> list[str]:
+    check_bounds(number)
+    found = [f"{number.name}@{float(value):.10g}" for value in node_values(number, hats)]
+    return found if len(set(found)) == hats else [f"{number.name}@{place + 1}" for place in range(hats)]
 
 
 def check_bounds(number: Number) -> None:

@@ -1,6 +1,7 @@
 """What leaves the release pipeline: releases and refusals, their JSON, and how far off they can be."""
 
-from sidelight.release.outcomes import Circumstances, Outcome, Refused, Release, Value, outcome_from_json
+from sidelight.release.circumstances import Circumstances
+from sidelight.release.outcomes import Outcome, Refused, Release, Value, outcome_from_json
 from sidelight.release.stored import read_outcomes, stored_text, titled_outcomes
 from sidelight.release.tail_bound import NO_ASSUMPTION, TailBound
 from sidelight.release.values import encode_value

@@ -22,7 +22,10 @@ from sidelight.group_table import GroupTable
 from sidelight.guarantees import Claims
 from sidelight.guarantees.claims import Person
 from sidelight.records.dates import date_text
+from sidelight.release.circumstances import Circumstances
+from sidelight.release.prediction_use import PredictionUse, prediction_use
 from sidelight.release.shown import at_most, dated, entries_of, html_text, number_text, plot
+from sidelight.release.statement_table import statement_table
 from sidelight.release.tail_bound import TailBound
 from sidelight.release.values import FORMAT, WANTED, decode_value, encode_value, stored_object
 
@@ -34,20 +37,6 @@ else:
     from typing import TypeVar
 
     Value = TypeVar("Value", covariant=True)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Circumstances:
-    """The public circumstances of a release: where, with what, by which version."""
-
-    dataset: str
-    engine: str
-    version: str
-    entropy: str
-    numerics: str
-    entry_id: str | None = None
-    ledger_head: str | None = None
-    spending: tuple[Mapping[str, str], ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,22 +114,26 @@ class Release(_PublicOutcome, Generic[Value]):
 
     @property
     def shown(self) -> Any:
-        """The answer with dates again where the column is an `sl.Date`, whose numbers count from its start; otherwise
-        the value itself."""
-        return self.dated(self.value)
+        """The value as it was asked: dates where they count from a start, and what a SQL statement makes of it."""
+        return self.dated(self.value) if "shown" not in self.query else statement_table(self.value, self.query)
 
     def dated(self, value: Any) -> Any:
-        """Return a value of this release, or a part of it, with dates in place of numbers that count from a start."""
+        """Return a value of this release with dates in place of numbers that count from a start."""
         return dated(value, self.query.get("dates"), kind=self.kind)
 
     @property
     def rows_counted(self) -> str | None:
-        """Which rows of a person the answer is about: others are left out. None where every row is its own unit."""
+        """Which rows of a person the answer is about; None where every row is its own unit."""
         said = self.value.notes.get(ROWS_COUNTED) if isinstance(self.value, GroupTable) else None
         unit = self.guarantee.unit
         if said is not None or not isinstance(unit, Person):
             return None if said is None else str(said)
         return UnitCap(rows=unit.max_rows).words(once=False, by_group=False)
+
+    @property
+    def prediction_use(self) -> PredictionUse | None:
+        """How far a predicted table was believed, and the likely error with it and without; None for other answers."""
+        return prediction_use(self.value, self.prediction) if isinstance(self.value, GroupTable) else None
 
     def error_bound(self, confidence: float, *, assuming: Literal["nothing", "spread"] | None = None) -> np.ndarray:
         """Return a public bound on the error of every entry at a confidence (unit and assumption: `release.error`).
@@ -185,7 +178,8 @@ class Release(_PublicOutcome, Generic[Value]):
         Returns:
             `kind`, `guarantee` as text, `private`, `values` as a list of one dictionary an entry; where there is an
             error bound, `unit` and `assumption` of its `within_95`; where there is a likely error as well, the
-            `likely_assumption` of its `likely_95`; and where persons are protected `rows_counted`.
+            `likely_assumption` of its `likely_95`; where persons are protected `rows_counted`; and where a table was
+            predicted `believed` (from 0, as measured, to 1, as predicted) and the `likely_sd` of a number.
 
         >>> import sidelight as sl
         >>> made = sl.Quantiles([0.5], epsilon=1, granularity=1).release([30, 40, 50] * 100).to_dict()
@@ -199,6 +193,8 @@ class Release(_PublicOutcome, Generic[Value]):
                 said["likely_assumption"] = self.error.likely.assumption
         if self.rows_counted is not None:
             said["rows_counted"] = self.rows_counted
+        if (used := self.prediction_use) is not None:
+            said |= {"believed": used.share, "likely_sd": used.likely_sd}
         plain = [
             {name: date_text(each) if isinstance(each, datetime.date) else each for name, each in record.items()}
             for record in self._records()
@@ -293,13 +289,16 @@ class Release(_PublicOutcome, Generic[Value]):
             lines += [f"  {line}" for line in self._how_far_off(self.error)]
         if self.prediction is not None:
             lines.append(f"  prediction: {self.prediction['description']}")
+            lines += [f"    {self.prediction_use}"] if self.prediction_use is not None else []
         return "\n".join(lines)
 
     __repr__ = __str__  # branded, and short: the exact claims of a model would fill a page
 
     def _repr_html_(self) -> str:
-        said = [f"counted: {self.rows_counted}"] if self.rows_counted else []
+        told = isinstance(self.value, GroupTable) or self.rows_counted is None  # a table says it itself
+        said = [] if told else [f"counted: {self.rows_counted}"]
         said += [] if self.error is None else self._how_far_off(self.error)
+        said += [] if self.prediction_use is None else [f"prediction: {self.prediction_use}"]
         heading = f"{self.kind} · {self.guarantee}"
         return html_text(self.value, self.shown, self.labels, brand=self._brand(), heading=heading, said=said)
 

@@ -59,15 +59,16 @@ def html_text(
 ) -> str:
     """Return a released value (`shown`: with its dates) as HTML for a notebook, with what is said of its error."""
     branded = "".join(f"<p><strong>{html.escape(line)}</strong></p>" for line in brand)
+    lines = "".join(f"<p>{html.escape(line)}</p>" for line in said)
     if isinstance(value, GroupTable):
-        chart = bars(drawn_entries(value, labels))
-        return f"{branded}<p>{html.escape(heading)}</p>{shown._repr_html_()}{chart}"
+        same = (shown.groups, shown.columns) == (value.groups, value.columns)  # but for dates, which have no bars
+        chart = bars(drawn_entries(value if same else shown, labels))
+        return f"{branded}<p>{html.escape(heading)}</p>{shown._repr_html_()}{chart}{lines}"
     entries = entries_of(shown, labels)
     rows = "".join(
         f"<tr><th scope='row'>{html.escape(label)}</th><td>{html.escape(number_text(entry))}</td></tr>"
         for label, entry in entries
     )
-    lines = "".join(f"<p>{html.escape(line)}</p>" for line in said)
     return f"{branded}<table><caption>{html.escape(heading)}</caption>{rows}</table>{bars(entries)}{lines}"
 
 
@@ -167,12 +168,12 @@ def statistics_of(table: GroupTable) -> list[str]:
 def leading_statistic(table: GroupTable) -> str:
     """Return the statistic that is drawn, and that `low` and `high` belong to.
 
-    It is the first that is no rank; of a summary, which begins with the count, the mean.
+    It is the first that is no rank; of a summary, which begins with the count, the mean; "" where no number is shown.
     """
     found = statistics_of(table) or list(table.columns)
     if {"mean", "q50"} <= set(found):
         return "mean"
-    return next((name for name in found if name != "rank"), found[0])
+    return next((name for name in found if name != "rank"), found[0] if found else "")
 
 
 def beside(table: GroupTable, name: str, word: str) -> Sequence[Any] | None:
@@ -224,9 +225,13 @@ def drawn_entries(value: Any, labels: Sequence[str]) -> list[tuple[str, Any]]:
     found: Sequence[tuple[str, Any]]
     if isinstance(value, GroupTable):
         name = leading_statistic(value)
-        found = [
-            (", ".join(group) or name, each) for group, each in zip(value.groups, value[name].tolist(), strict=True)
-        ]
+        found = (
+            []
+            if not name
+            else [
+                (", ".join(group) or name, each) for group, each in zip(value.groups, value[name].tolist(), strict=True)
+            ]
+        )
     else:
         found = entries_of(value, labels)
     return list(found) if all(_has_place(entry) for _, entry in found) else []

@@ -49,7 +49,7 @@ class GroupRow:
 
 def groups_card(release: Release) -> Mapping[str, Any]:
     """Return what the page shows of a table by group."""
-    table = release.dated(_with_prediction(release))
+    table = release.shown if "shown" in release.query else release.dated(_with_prediction(release))
     statistics = statistics_of(table)
     first = leading_statistic(table)
     flags = [name for name in table.columns if name.endswith((POOLED, _SUPPORTED)) and _tells(name, table[name])]
@@ -155,7 +155,7 @@ def _texts(table: GroupTable, name: str, place: int, *, half: float) -> list[str
 
 def _bars(table: GroupTable, name: str) -> list[Markup] | None:
     """Draw the first statistic of each group on one scale; None where there is nothing to compare."""
-    values = table[name].tolist()[:MOST_LISTED]
+    values = table[name].tolist()[:MOST_LISTED] if name else []
     if name == "rank" or len(values) < 2 or table[name].dtype.kind not in "iuf" or not all(map(_finite, values)):
         return None
     low, high, predicted = (beside(table, name, word) or [math.nan] * table.rows for word in (_LOW, _HIGH, PREDICTED))
@@ -202,6 +202,7 @@ def _noise(table: GroupTable, name: str) -> str | None:
 def _confidence(query: Mapping[str, Any]) -> str:
     try:
         asked = next((each for each in query.get("queries", ()) if "confidence" in each), query)  # of a statement
+        asked = query["shown"] if "confidence" in query.get("shown", ()) else asked
         return f"{100 * float(asked['confidence']):.4g} % confidence"
     except (KeyError, TypeError, ValueError, AttributeError):
         return "the stated confidence"

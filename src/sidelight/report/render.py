@@ -24,13 +24,14 @@ from sidelight.report.contents import Item, Report
 from sidelight.report.groups import groups_card
 from sidelight.report.values import MOST_BESIDE_BARS, MOST_ROWS, listing_of, matrix_of, vector_of
 from sidelight.report.words import Headline, counted, headline, promise, together, unit_word
+from sidelight.session import Disclosure
 from sidelight.version import VERSION
 
 CONFIDENCE = 0.95
 
 
-def render(report: Report) -> str:
-    """Return the page as one HTML text."""
+def filled(template: str, **values: Any) -> str:
+    """Return a template of this package with its values, the style of the pages and the version."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     environment = Environment(
@@ -45,15 +46,28 @@ def render(report: Report) -> str:
     environment.filters["sentence"] = _sentence
     environment.filters["unbroken"] = _unbroken
     environment.filters["breakable"] = _breakable
+    style = Markup(files("sidelight.report").joinpath("templates/report.css").read_text(encoding="utf-8"))
+    return environment.get_template(template).render(style=style, version=VERSION, **values)
+
+
+def render(report: Report) -> str:
+    """Return the page as one HTML text."""
     claims = [item.outcome.guarantee for item in report.items]
-    return environment.get_template("report.html").render(
+    return filled(
+        "report.html",
         report=report,
         cards=[_card(item, report) for item in report.items],
         headline=_headline(report, claims),
         private=all(item.outcome.private for item in report.items),
         strips=None if report.comparison is None else strip_chart(report.comparison),
-        style=Markup(files("sidelight.report").joinpath("templates/report.css").read_text(encoding="utf-8")),
-        version=VERSION,
+    )
+
+
+def disclosure_page(disclosure: Disclosure) -> str:
+    """Return a deployment record as a page for people: one HTML text that needs nothing else."""
+    deployment = disclosure.record["deployment"]
+    return filled(
+        "disclosure.html", basic=deployment["basic"], sections=list(disclosure.sections()), slug=disclosure.file_name
     )
 
 
@@ -214,6 +228,7 @@ def _prediction(release: Release) -> Mapping[str, Any] | None:
         else str(release.prediction["description"]),
         "each": [(label, _law(prior)) for label, prior in zip(release.labels, priors, strict=True)] if several else [],
         "origin": f"{meaning} ({description})" if description else meaning,
+        "used": None if release.prediction_use is None else str(release.prediction_use),
     }
 
 

@@ -146,6 +146,7 @@ _ENGINES = {
     "queries": "single queries, one a round, refitted to all answers",
     "mwem": "single queries, one a round, as in the literature (MWEM)",
     "support": "whole marginals; weights on the public rows and on rows drawn around them",
+    "loglinear": "all marginals, each once; weights on rows drawn from them",
     "graphical": "whole marginals; a graphical model",
 }
 
@@ -201,7 +202,8 @@ def _facts(release: Release, made: Synthetic, asked: Sequence[str]) -> list[tupl
         facts.append(("Measured", f"{single} noise of scale {at_most(scale)} rows at most"))
     else:
         which = counted(len(made.measurements), "marginal; which one", "marginals; which ones")
-        facts.append(("Measured", f"{which} was chosen privately"))
+        every = f"{counted(len(made.measurements), 'marginal')}, every one that was asked for"
+        facts.append(("Measured", every if engine == "loglinear" else f"{which} was chosen privately"))
     return facts
 
 

@@ -1,6 +1,20 @@
 """The release pipeline: from a query and a budget to a paid-for release."""
 
+from sidelight.session.deployment_record import Disclosure, PublisherFacts
+from sidelight.session.disclosure import disclose
 from sidelight.session.query import Answer, ArrayQuery, Prepared, Query, Refusal
 from sidelight.session.session import Session, release_once, request_key
 
-__all__ = ["Answer", "ArrayQuery", "Prepared", "Query", "Refusal", "Session", "release_once", "request_key"]
+__all__ = [
+    "Answer",
+    "ArrayQuery",
+    "Disclosure",
+    "Prepared",
+    "PublisherFacts",
+    "Query",
+    "Refusal",
+    "Session",
+    "disclose",
+    "release_once",
+    "request_key",
+]

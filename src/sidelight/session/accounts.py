@@ -68,7 +68,6 @@ class InProcessAccount:
     def __init__(self, rule: Rule) -> None:
         self.rule = rule
         self._totals = Totals.zero()
-        self._charged: list[Claims] = []
         self._lock = Lock()
         self._process = os.getpid()
 
@@ -95,10 +94,9 @@ class InProcessAccount:
                     remaining=short.remaining,
                     difference=short.difference,
                 )
-                known = granted_with_routes(self.rule, self._charged, claims)
+                known = granted_with_routes(self.rule, self._totals, claims)
                 raise refusal.with_advice(advice_on_routes()) if known else refusal
             self._totals = self._totals.plus(charge)
-            self._charged.append(claims)
         return UnrecordedReservation()
 
     def remaining(self) -> Remaining:

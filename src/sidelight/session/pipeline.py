@@ -74,6 +74,11 @@ def _ours(kind: type) -> bool:
 #: What may leave after the data was opened: a source that vanished or an engine that failed, an objective without a
 #: certificate, noise that cannot be drawn here, numerics that were not declared. Their texts hold nothing of a record.
 _FIXED_TEXTS = (ReleaseFailedError, SourceError, NoiseError, StrictError)
+_WITHHELD = (
+    "the release failed after the data was opened; its charge stands, and the cause is not shown because it may depend "
+    "on the data. Run the same query with sidelight.testing.seeded_release on public or generated data of the same "
+    "schema to see it"
+)
 
 
 def release_through(
@@ -87,9 +92,14 @@ def release_through(
     once: bool = False,
     at_utc: str | None = None,
     strict: bool = False,
+    owner: bool = True,
 ) -> Outcome:
-    """Price the query, charge it, run it and record what came out."""
-    prepared = _prepare(query, table, strict=strict, entropy=entropy)
+    """Price the query, charge it, run it and record what came out.
+
+    `owner=False` is for requests of somebody who may not see a row. Before the charge nothing then looks at rows, for a
+    refusal would be an answer that nobody paid for (`check_source`); after it all failures look alike.
+    """
+    prepared = _prepare(query, table, strict=strict, entropy=entropy, owner=owner)
     delta = declared_delta(query)
     reservation = account.reserve(
         prepared.claims, request=prepared.request, key=key, resume=resume, once=once, at_utc=at_utc, delta=delta
@@ -98,7 +108,7 @@ def release_through(
         return outcome_from_json(_stored_text(reservation)).at(
             entry_id=reservation.entry_id, ledger_head=reservation.head
         )
-    ((outcome, text),) = _run([prepared], table, reservation, entropy=entropy)
+    ((outcome, text),) = _run([prepared], table, reservation, entropy=entropy, owner=owner)
     record = reservation.release if isinstance(outcome, Release) else reservation.refuse
     return outcome.at(entry_id=reservation.entry_id, ledger_head=record(text))
 
@@ -115,22 +125,25 @@ def release_batch_through(
     once: bool = False,
     at_utc: str | None = None,
     strict: bool = False,
+    owner: bool = True,
 ) -> list[Outcome]:
     """Charge a fixed batch once, priced together at `delta`, then run its queries in order.
+
+    `owner` as for `release_through`.
 
     Guarantee: `accounting.batch`, which is valid because number, order and claims of all queries are committed by the
     reservation, before the first runs. Each outcome also carries its own query's claims.
     """
     if not queries:
         raise RangeError("a batch wants at least one query, got none; an empty release has no price")
-    prepared = [_prepare(query, table, strict=strict, entropy=entropy) for query in queries]
+    prepared = [_prepare(query, table, strict=strict, entropy=entropy, owner=owner) for query in queries]
     price = batch([each.claims for each in prepared], delta=delta)
     request = {"kind": "together", "delta": str(delta), "queries": [dict(each.request) for each in prepared]}
     reservation = account.reserve(price, request=request, key=key, resume=resume, once=once, at_utc=at_utc)
     if isinstance(reservation, Stored):
         stored = [outcome_from_json(text) for text in json.loads(_stored_text(reservation))]
         return [each.at(entry_id=reservation.entry_id, ledger_head=reservation.head) for each in stored]
-    outcomes = _run(prepared, table, reservation, entropy=entropy)
+    outcomes = _run(prepared, table, reservation, entropy=entropy, owner=owner)
     head = reservation.release(json.dumps([text for _, text in outcomes]))
     return [outcome.at(entry_id=reservation.entry_id, ledger_head=head) for outcome, _ in outcomes]
 
@@ -145,14 +158,14 @@ def _stored_text(stored: Stored) -> str:
     return stored.text
 
 
-def _prepare(query: Query, table: Table, *, strict: bool, entropy: Entropy) -> Prepared:
+def _prepare(query: Query, table: Table, *, strict: bool, entropy: Entropy, owner: bool) -> Prepared:
     """Find every mistake of the user before anything is charged."""
     if isinstance(query, type) or not hasattr(query, "prepare"):
         got = f"the class {query.__name__}" if isinstance(query, type) else type(query).__name__
         raise RangeError(f"a query was wanted, such as sl.Quantiles([0.5], column='age', epsilon=0.1), got {got}")
     refuse_own_file(query, table)
     prepared = prepare_query(query, table.schema)
-    check_source(prepared, table)
+    check_source(prepared, table, owner=owner)
     if (prepared.prediction or {}).get("entropy", entropy.branding) != entropy.branding:
         raise RangeError(
             "the prediction is a release with seeded noise, which protects nobody: predicting with it would publish "
@@ -167,13 +180,19 @@ def _prepare(query: Query, table: Table, *, strict: bool, entropy: Entropy) -> P
 
 
 def _run(
-    prepared: Sequence[Prepared], table: Table, reservation: Reservation | UnrecordedReservation, *, entropy: Entropy
+    prepared: Sequence[Prepared],
+    table: Table,
+    reservation: Reservation | UnrecordedReservation,
+    *,
+    entropy: Entropy,
+    owner: bool,
 ) -> list[tuple[Outcome, str]]:
     """Open the data under a reservation; one noise source a query. Return outcomes with the text that is recorded.
 
     Once the data has been opened nothing is said: no warning, no log line. Only errors of a few kinds, whose texts are
     fixed, and interrupts pass through, without their causes; anything else might quote a record, or say by its kind
-    which check a record failed, and is replaced. The error is raised, and the failure recorded, outside the handler:
+    which check a record failed, and is replaced. For somebody else than the owner all errors are one, because which of
+    them it was may depend on rows. The error is raised, and the failure recorded, outside the handler:
     inside it the cause would be attached to whatever is raised, and printed with it.
     """
     failure: BaseException
@@ -181,18 +200,14 @@ def _run(
         with suppress_output() if entropy.branding == "os" else nullcontext():
             return [_run_one(each, table, entropy=entropy) for each in prepared]
     except _FIXED_TEXTS as error:
-        failure = error
+        failure = error if owner else ReleaseFailedError(_WITHHELD)
         failure.__cause__ = failure.__context__ = failure.__traceback__ = None
     except KeyboardInterrupt:
         failure = KeyboardInterrupt()
     except SystemExit:
         failure = SystemExit(1)  # its text or status may quote a record
     except BaseException as error:
-        failure = ReleaseFailedError(
-            "the release failed after the data was opened; its charge stands, and the cause is not shown because it "
-            "may depend on the data. Run the same query with sidelight.testing.seeded_release on public or generated "
-            "data of the same schema to see it"
-        )
+        failure = ReleaseFailedError(_WITHHELD)
         if entropy.branding != "os":  # a test on data that is not private: show the cause
             failure = error
     reservation.fail()

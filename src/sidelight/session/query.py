@@ -13,6 +13,7 @@ from sidelight.guarantees import Amount, Claims, Numerics
 from sidelight.mechanisms.meter import Meter
 from sidelight.noise import Source
 from sidelight.records import Date, Number, Schema, Table
+from sidelight.records.table import NAMELESS
 from sidelight.release import Release, TailBound, Value
 from sidelight.session.suppressed_output import suppress_output
 
@@ -39,7 +40,7 @@ class Refusal:
 
 @dataclass(frozen=True, kw_only=True)
 class PublicSource:
-    """The public description of a table: its declarations, and where its rows are. Never how many they are.
+    """The public description of a table: its declarations, name, and where its rows are. Never how many they are.
 
     >>> from sidelight.records import Number
     >>> table = Table({"age": [31, 47]}, schema=[Number("age")])
@@ -50,11 +51,12 @@ class PublicSource:
     schema: Schema
     engine: str
     in_memory: bool
+    name: str = NAMELESS
 
     @classmethod
     def of(cls, table: Table) -> Self:
         """Describe a table. Reads no row."""
-        return cls(schema=table.schema, engine=table.engine, in_memory=table.in_memory)
+        return cls(schema=table.schema, engine=table.engine, in_memory=table.in_memory, name=table.name)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -99,7 +101,9 @@ class Prepared(ABC):
     def check_rows(self, table: Table) -> None:  # noqa: B027 - most bring none
         """Raise if what the query brings along is, by content, rows of the table.
 
-        That is no public fact, but one for the owner, who gets an error and nothing else: no charge, no release.
+        That is no public fact, but one for the owner, who gets an error and nothing else: no charge, no release. It
+        never runs for a request of somebody else (`owner=False`): with nine rows that he knows and one that he guesses
+        whether it raises is an answer without noise that nobody paid for.
         """
 
     def error_of(self, rows: float, *, confidence: float) -> tuple[float, str] | None:
@@ -127,12 +131,16 @@ class Prepared(ABC):
         """Touch the data, once, and return the noisy answer. Never raises for a reason that lies in the values."""
 
 
-def check_source(prepared: Prepared, table: Table) -> None:
+def check_source(prepared: Prepared, table: Table, *, owner: bool = True) -> None:
     """Let a prepared query refuse a table that it could not read, before it is charged.
 
-    A CSV file that no standard writer wrote is refused here, too. That is no public fact but one for the owner, who
-    gets an error and nothing else: no charge, no entry in the ledger, no release.
+    For the owner of the rows, a CSV file that no standard writer wrote and public rows that are rows of the table are
+    refused here, too: no public facts, but the owner gets an error and nothing else, no charge, no entry in the
+    ledger, no release. For anybody else (`owner=False`) such a refusal is a free answer. Then nothing looks at a row,
+    and a source in which one record can change how others parse is refused whatever it holds.
     """
+    if not owner:
+        _check_for_strangers(prepared, table)
     prepared.check_source(PublicSource.of(table))
     if not table.hands_rows_over and not (prepared.reads_external_rows or prepared.is_additive):
         instead = prepared.instead and f"; {prepared.instead}"
@@ -143,8 +151,20 @@ def check_source(prepared: Prepared, table: Table) -> None:
         )
     if not prepared.reads_external_rows:
         table.check_records()
-    with suppress_output():  # it reads cells, and a warning would tell of one
-        prepared.check_rows(table)
+    if owner:
+        with suppress_output():  # it reads cells, and a warning would tell of one
+            prepared.check_rows(table)
+
+
+def _check_for_strangers(prepared: Prepared, table: Table) -> None:
+    if prepared.reads_external_rows:
+        raise RangeError("a query with rows of its own is for the owner of the rows alone; nothing was charged")
+    if not table.has_typed_records:
+        raise SourceError(
+            f"the engine {table.engine!r} reads text in which one record can change how others parse, and whether it "
+            "does would be told without a charge to somebody who may not see a row; write the table to Parquet. "
+            "Nothing was charged"
+        )
 
 
 def metered(prepared: Prepared, table: Table, source: Source) -> Answer | Refusal:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import hashlib
 import html
 from collections.abc import Mapping, Sequence
+from dataclasses import MISSING, fields
 from os import PathLike
 from typing import Any, Literal, overload
 
 from sidelight.accounting import Remaining, Route, Rule, Spent
-from sidelight.errors import LedgerError, RangeError, SchemaError
+from sidelight.errors import LedgerError, RangeError, SchemaError, nearest
 from sidelight.guarantees import Amount, Claim, Neighbours
 from sidelight.ledger import Ledger, Scope, now_utc, open_ledger
 from sidelight.noise import Entropy, OSEntropy
@@ -17,6 +18,8 @@ from sidelight.records import Schema, Table
 from sidelight.registry import load_query
 from sidelight.release import Outcome, Release, Value
 from sidelight.session.accounts import InProcessAccount, OneOffAccount
+from sidelight.session.deployment_record import Disclosure, PublisherFacts
+from sidelight.session.disclosure import disclose
 from sidelight.session.pipeline import release_batch_through, release_through
 from sidelight.session.query import (
     ArrayQuery,
@@ -199,6 +202,42 @@ class Session:
             check_source(prepared, self.table)
             return prepared.translation
         return self.release(query, key=key, resume=resume)
+
+    def disclosure(self, *, name: str | None = None, **facts: Any) -> Disclosure:
+        """Return the deployment record of everything released under this session's scope of its ledger.
+
+        Args:
+            name: What the data product is called; the table's name if left out.
+            facts: What only the publisher knows: `curator`, `curator_type`, `intended_use`, `region` and `authors`, and
+                what else `sidelight.session.PublisherFacts` has.
+
+        Returns:
+            The record in the keys of the public registry of deployments, with `to_yaml()`.
+
+        Raises:
+            LedgerError: the session has no ledger, or nothing was released.
+
+        >>> import tempfile, sidelight as sl
+        >>> people = sl.dummy([sl.Number("age", lower=0, upper=110, granularity=1)], 500)
+        >>> session = Session(people, budget=sl.PureDP(1), ledger=f"{tempfile.mkdtemp()}/budget.db")
+        >>> release = session.release(sl.Mean("age", epsilon="0.5"))
+        >>> said = {"curator": "Town Library", "curator_type": "Government", "authors": ["A. Ny"]}
+        >>> made = session.disclosure(intended_use="planning", region="Northtown", **said)
+        >>> made.record["deployment"]["privacy_loss"]["privacy_parameters"]
+        {'epsilon': 1}
+        """
+        if not isinstance(self._account, Scope):
+            raise LedgerError("a deployment record is made from a ledger, and this session has none; pass ledger=...")
+        given = {each.name for each in fields(PublisherFacts)}
+        for unknown in sorted(set(facts) - given):
+            raise RangeError(f"a deployment record has no {unknown!r}; {nearest(unknown, given)}")
+        wanted = [each.name for each in fields(PublisherFacts) if each.default is MISSING]
+        lacking = [each for each in wanted if each not in facts]
+        if lacking:
+            raise RangeError(f"only you know {', '.join(lacking)}; write disclosure({lacking[0]}=..., ...)")
+        return disclose(
+            PublisherFacts(**facts), name=name or self.table.name, schema=self.table.schema, scope=self._account
+        )
 
     @property
     def remaining(self) -> Remaining:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from itertools import product
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -18,6 +19,7 @@ from sidelight.records import Schema, Table
 from sidelight.records.expressions import Expression
 from sidelight.session.query import Answer, SurePrepared
 from sidelight.summaries.count_centred import PreparedCentred, centred_noise, everybody_of, plain_noise
+from sidelight.summaries.count_hierarchy import parsed_condition, prepare_hierarchy
 from sidelight.summaries.count_rollup import prepare_rollup
 from sidelight.summaries.count_tables import (
     CountReading,
@@ -26,7 +28,7 @@ from sidelight.summaries.count_tables import (
     bounded_words,
     count_error,
 )
-from sidelight.summaries.grouped import Grouped, group_labels
+from sidelight.summaries.grouped import Counted, Grouped, group_labels
 from sidelight.summaries.intervals import around
 from sidelight.summaries.label_tables import Prefer, prepare_labels
 from sidelight.summaries.noise_choice import IntegerNoise, check_noise, choose_noise, noise_bound
@@ -35,7 +37,6 @@ from sidelight.summaries.predicted import read_prediction
 #: What a prediction's table may call its counts, the best first.
 COUNT_NAMES = ("unbiased", "count")
 _DISTINCT_NAMES = ("unbiased", "distinct", "count")
-Counted = Literal["persons", "rows"]
 _LARGEST_WEIGHT = 1000
 
 
@@ -54,7 +55,8 @@ class Count(Grouped):
     Accuracy: `noise_sd`, in every group; a person's `max_groups` makes it larger, the number of groups does not.
 
     Args:
-        by: Columns or derived labels whose cells are the groups: "job", ["job", "sex"], `sl.col("age").cut([18, 65])`.
+        by: Columns or derived labels whose cells are the groups: "job", ["job", "sex"], `sl.col("age").cut([18, 65])`;
+            one of them may be an `sl.Hierarchy`, of which every level is released, with all totals.
         where: A condition on declared columns that rows must pass: `sl.col("age") >= 18`, or its text.
         epsilon, delta, rho, mu: The price: exactly one of epsilon, epsilon with delta, rho, and mu.
         max_groups: In how many groups a person counts at most.
@@ -75,6 +77,12 @@ class Count(Grouped):
         prefer: Which noise a price with delta buys where a person has three undeclared labels or more: "labels"
             takes the noise with the lower threshold, "count" the one with the smaller noise in each count.
         per_cell_cap: The most that the prediction moves a cell, in standard deviations, to defend each cell by itself.
+        caps: Of a hierarchy: the largest half-width by level, `{"county": 25}`: of the worst cell, at the confidence,
+            each cell by itself. Met by the way the price is shared, or refused with the price that would meet it.
+        impossible: Of a hierarchy: a condition on columns of `by` that no row can meet. Such cells are 0 and have no
+            noise, and rows that meet it are left out. What is only improbable is not impossible.
+        public_totals: Of a hierarchy: totals known from elsewhere, `{"state": {"37": 10439388, ...}}` or a frame with
+            level, id and value. Where they are not those of this table `unbiased` and intervals are wrong.
 
     >>> import sidelight as sl
     >>> people = sl.Table(
@@ -94,14 +102,26 @@ class Count(Grouped):
     leaf_weight: float | None = None
     population: bool = False
     per_cell_cap: float | None = None
+    caps: Mapping[str, float] | None = field(default=None, compare=False)
+    impossible: Expression | str | None = field(default=None, compare=False)
+    public_totals: Any = field(default=None, compare=False, repr=False)
     kind_name: ClassVar[str] = "count"
+    takes_hierarchy: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.leaf_weight is not None and not (self.rollup and 0 < self.leaf_weight <= _LARGEST_WEIGHT):
+        totals = self.rollup or self.hierarchy is not None
+        if self.leaf_weight is not None and not (totals and 0 < self.leaf_weight <= _LARGEST_WEIGHT):
             raise RangeError(
-                f"leaf_weight is for rollup=True, above 0 and at most {_LARGEST_WEIGHT}, got {self.leaf_weight}"
+                f"leaf_weight is for rollup=True and for an sl.Hierarchy, above 0 and at most {_LARGEST_WEIGHT}, got "
+                f"{self.leaf_weight}"
             )
+        object.__setattr__(self, "impossible", parsed_condition(self.impossible))
+        given = [name for name in ("caps", "impossible", "public_totals") if getattr(self, name) is not None]
+        if given and self.hierarchy is None:
+            raise RangeError(f"{given[0]} is for counts of an sl.Hierarchy in by; leave it out")
+        if self.hierarchy is not None and self.rollup:
+            raise RangeError("an sl.Hierarchy has all totals already; leave rollup out")
         if self.of == "persons" and self.max_rows_per_group is not None:
             raise RangeError("max_rows_per_group is for counts of rows: a person counts once in a group; leave it out")
 
@@ -110,6 +130,8 @@ class Count(Grouped):
         counted = self.counted(schema)
         groups = self.groups(schema, per_group=1 if counted == "persons" else None)
         reading = self.reading()
+        if self.hierarchy is not None:
+            return prepare_hierarchy(self, groups, reading, kind=self.kind_name, counted=counted, schema=schema)
         if self.rollup:
             weight = self.leaf_weight
             return prepare_rollup(self, groups, reading, kind=self.kind_name, counted=counted, leaf_weight=weight)

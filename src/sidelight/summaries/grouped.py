@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, cast
+from typing import Any, ClassVar, Literal, cast
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from sidelight.mechanisms.budget import Budget
 from sidelight.records import Number, Schema
 from sidelight.records.expression_text import parse_expression
 from sidelight.records.expressions import Expression, Named
+from sidelight.records.hierarchy import Hierarchy
 from sidelight.release import Release
 from sidelight.session import release_once
 from sidelight.session.query import SureArrayQuery
@@ -24,6 +25,8 @@ from sidelight.summaries.noise_choice import choose_noise
 from sidelight.summaries.predicted import Group, Predicted
 
 NoiseKind = Literal["auto", "laplace", "gaussian"]
+#: Whether a person counts once in a group, or with each of the rows that count.
+Counted = Literal["persons", "rows"]
 #: Parameters that must be True or False: "no", or a number of people, would count as True.
 _FLAGS = ("pull", "population", "rollup", "persons")
 #: Parameters with closed choices.
@@ -66,7 +69,7 @@ _SAME = {"of": "of {}", "per": "per {}", "distinct": "of different {}"}
 class Grouped:
     """The parameters that statistics by group share; each query documents them with its own."""
 
-    by: str | Expression | Sequence[str | Expression] = ()
+    by: str | Expression | Hierarchy | Sequence[str | Expression | Hierarchy] = ()
     where: Expression | str | None = field(default=None, compare=False)
     epsilon: Amount | None = None
     delta: Amount | None = None
@@ -77,10 +80,12 @@ class Grouped:
     noise: NoiseKind = "auto"
     confidence: float = 0.95
     prediction: Any = field(default=None, compare=False, repr=False)
+    takes_hierarchy: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        by = (self.by,) if isinstance(self.by, (str, Expression)) else tuple(self.by)
+        by = (self.by,) if isinstance(self.by, (str, Expression, Hierarchy)) else tuple(self.by)
         object.__setattr__(self, "by", by)
+        self._check_hierarchy(by)
         if isinstance(self.where, str):
             object.__setattr__(self, "where", parse_expression(self.where))
         elif self.where is not None and not isinstance(self.where, Expression):
@@ -109,10 +114,29 @@ class Grouped:
         """The price as it was given."""
         return {"epsilon": self.epsilon, "delta": self.delta, "rho": self.rho, "mu": self.mu}
 
+    def _check_hierarchy(self, by: tuple[Any, ...]) -> None:
+        """Refuse hierarchies where there is no table of one, and more than one."""
+        found = [each for each in by if isinstance(each, Hierarchy)]
+        if len(found) > 1:
+            raise SchemaError(
+                f"by has two hierarchies, {found[0]!r} and {found[1]!r}, which make no tree together; use one of them "
+                "as a plain column"
+            )
+        if found and not self.takes_hierarchy:
+            raise SchemaError(
+                f"a hierarchy is for sl.Count, sl.Sum and sl.Mean; name the column, {found[0].column!r}, here"
+            )
+
+    @property
+    def hierarchy(self) -> Hierarchy | None:
+        """The hierarchy of `by`, if there is one."""
+        return next((each for each in cast("tuple[Any, ...]", self.by) if isinstance(each, Hierarchy)), None)
+
     @property
     def axes(self) -> tuple[str | Expression, ...]:
-        """The columns and derived labels of `by`."""
-        return cast("tuple[str | Expression, ...]", self.by)
+        """The columns and derived labels of `by`, a hierarchy by the column of its leaves."""
+        found = cast("tuple[Any, ...]", self.by)
+        return tuple(each.column if isinstance(each, Hierarchy) else each for each in found)
 
     @property
     def condition(self) -> Expression | None:
@@ -175,7 +199,7 @@ class Grouped:
         """Refuse a missing `max_groups`, with the noise for 1, 2 and all groups."""
         if not self.by or schema.person is None or self.max_groups is not None:
             return
-        if declared_max_groups(schema, self.by) is not None:
+        if declared_max_groups(schema, self.axes) is not None:
             return
         rows = schema.rows_per_unit
         noises = "; ".join(f"{groups}: {self._noise_for(groups)}" for groups in dict.fromkeys((1, min(2, rows), rows)))

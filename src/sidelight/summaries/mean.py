@@ -10,6 +10,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from sidelight.aggregates.groups import Groups
+from sidelight.aggregates.values import value_of
 from sidelight.errors import RangeError, SchemaError
 from sidelight.mechanisms.budget import together
 from sidelight.noise import Source
@@ -21,7 +23,7 @@ from sidelight.records.expressions import Expression
 from sidelight.session import Answer
 from sidelight.session.query import SurePrepared
 from sidelight.summaries.clip_subject import subject_of
-from sidelight.summaries.grouped import group_labels
+from sidelight.summaries.grouped import Counted, group_labels
 from sidelight.summaries.mean_table import LEAST_GROUPS, MeanReading
 from sidelight.summaries.measurement import (
     Measurement,
@@ -33,6 +35,7 @@ from sidelight.summaries.measurement import (
 )
 from sidelight.summaries.of_number import OfNumber, joined, number_of, predictions_of
 from sidelight.summaries.predicted import PredictedTable, check_single, read_prediction
+from sidelight.summaries.tree_numbers import PreparedTreeNumber, prepare_tree_number, public_interval
 
 
 @dataclass(frozen=True)
@@ -78,6 +81,8 @@ class Mean(OfNumber):
             need epsilon with delta, and appear above a threshold on persons that takes a third of the price.
         per_cell_cap: The most that a group's sum is shrunk, in standard deviations of its noise, to defend each group
             by itself: no group's error then grows by more than √(1 + cap²).
+        of: "persons" counts each person once in a group, with one of their rows, which a fixed public rule chooses:
+            the mean age of members, not of loans. "rows", the default, counts every row up to the caps.
 
     >>> import sidelight as sl
     >>> people = sl.Table(
@@ -94,10 +99,14 @@ class Mean(OfNumber):
     pull: bool = True
     population: bool = False
     per_cell_cap: float | None = None
+    of: Counted | None = None
     kind: ClassVar[str] = "mean"
+    takes_hierarchy: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.of == "persons" and self.max_rows_per_group is not None:
+            raise RangeError("max_rows_per_group is for means of rows: a person counts once in a group; leave it out")
         if isinstance(self.column, tuple) and isinstance(self.clip, (tuple, list)):
             raise RangeError("one interval does not fit several columns; declare bounds, or ask for each by itself")
         if self.per_cell_cap is not None and self.clip == "by_group":
@@ -115,15 +124,32 @@ class Mean(OfNumber):
         return (*(f"mean_{name}" for name in names), *(f"mean_{name}_{end}" for name in names for end in own),
                 *_SHARED, "known")  # fmt: skip
 
-    def prepare(self, schema: Schema) -> PreparedMean | PreparedMeans:
+    def groups(self, schema: Schema, *, totals: bool = False, per_group: int | None = None) -> Groups:
+        """Check groups and condition against a schema; of persons, one row of each counts in a group."""
+        if self.of == "persons" and schema.person is None:
+            raise SchemaError(
+                "of='persons' counts each person once, and the schema declares none; leave it out, or declare "
+                "sl.PersonId(..., max_rows=...), the column of persons"
+            )
+        return super().groups(schema, totals=totals, per_group=1 if self.of == "persons" else per_group)
+
+    def prepare(self, schema: Schema) -> PreparedMean | PreparedMeans | PreparedTreeNumber:
         """Check the query against the schema, plan where to clip, and price it. Opens no data."""
         if isinstance(self.column, tuple):
+            if self.hierarchy is not None:
+                raise RangeError("a mean by a hierarchy is of one column; ask for each by itself")
             return self._several(schema, self.column)
         assert isinstance(self.column, (str, Expression))
         return self._prepared(schema, number_of(schema, self.column))
 
-    def _prepared(self, schema: Schema, of: str | Expression) -> PreparedMean:
+    def _prepared(self, schema: Schema, of: str | Expression) -> PreparedMean | PreparedTreeNumber:
         plan = self._plan(schema, of, spread=self.population)
+        if self.hierarchy is not None:
+            interval = public_interval(plan.clipping.interval)
+            if self.population or self.per_cell_cap is not None:
+                raise RangeError("population and per_cell_cap are for means without a hierarchy; leave them out")
+            value = value_of(schema, of, lower=interval.lower, upper=interval.upper)
+            return prepare_tree_number(self, plan.groups, value, name=self.kind, of=str(of), interval=interval)
         table = self._predicted(plan, self.prediction, (f"{self.kind}_plain", self.kind))
         return PreparedMean(
             claims=plan.claims,
@@ -178,7 +204,8 @@ class Mean(OfNumber):
 
     @property
     def _more(self) -> dict[str, Any]:
-        return {"pull": self.pull, "population": self.population, "per_cell_cap": self.per_cell_cap}
+        asked = {"pull": self.pull, "population": self.population, "per_cell_cap": self.per_cell_cap}
+        return asked | {"of": self.of}
 
     def _predicted(
         self, plan: Measurement, prediction: Any, names: tuple[str, ...], *, noise_name: str = "noise_sd"
@@ -299,7 +326,7 @@ class Proportion(Mean):
         by, where, epsilon, delta, rho, mu, max_groups, max_rows_per_group, noise, confidence: As for `Mean`.
         prediction: A predicted proportion for each group: a release, a frame, a mapping, `sl.Predicted`.
         clip, centre, expected_rows, location_share: Idle: a proportion lies in 0..1.
-        known, pull, population, per_cell_cap: As for `Mean`.
+        known, pull, population, per_cell_cap, of: As for `Mean`.
 
     >>> import sidelight as sl
     >>> people = sl.Table({"age": list(range(20, 80)) * 50}, schema=[sl.Number("age", granularity=1)])
@@ -310,7 +337,7 @@ class Proportion(Mean):
 
     kind: ClassVar[str] = "proportion"
 
-    def prepare(self, schema: Schema) -> PreparedMean:
+    def prepare(self, schema: Schema) -> PreparedMean | PreparedTreeNumber:
         """Check the condition against the schema and price it. Opens no data."""
         assert isinstance(self.column, (str, Expression))
         condition = parse_expression(self.column) if isinstance(self.column, str) else self.column

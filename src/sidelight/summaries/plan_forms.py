@@ -1,4 +1,4 @@
-"""Forms of the keys `prediction` and `bins` of statistics by group."""
+"""Forms of the keys `by`, `prediction`, `bins`, `caps` and `public_totals` of statistics by group."""
 
 from __future__ import annotations
 
@@ -8,9 +8,23 @@ from typing import Any
 
 from sidelight.errors import RangeError, SidelightError, SourceError
 from sidelight.group_table import GroupTable
-from sidelight.plans.forms import AMOUNTS, TEXT, WHOLE, choice, either, file_of, list_of
+from sidelight.plans.forms import (
+    AMOUNTS,
+    COLUMN,
+    FLAG,
+    REAL,
+    TEXT,
+    TEXTS,
+    WHOLE,
+    choice,
+    either,
+    file_of,
+    list_of,
+    map_of,
+)
 from sidelight.plans.predictions import PRIOR
 from sidelight.plans.tables import OneOfForm, table_of
+from sidelight.records.hierarchy import Hierarchy
 from sidelight.release import Release, read_outcomes
 from sidelight.summaries.predicted import Predicted
 
@@ -30,6 +44,15 @@ def _public_table(file: Path, _: str | None) -> dict[str, list[Any]]:
         raise RangeError(f"{file.name!r} must have a different name for each column, and all lines as many cells")
     filled = [row for row in rows if row]
     return {name: [row[place] or None for row in filled] for place, name in enumerate(head)}
+
+
+def _public_totals(file: Path, _: str | None) -> dict[str, list[Any]]:
+    """Read a CSV or Parquet file with the columns level, id and value; values are whole numbers."""
+    found = _public_table(file, None)
+    try:
+        return {**found, "value": [int(each) for each in found["value"]]}
+    except (KeyError, TypeError, ValueError):
+        raise RangeError(f"{file.name!r} needs a column 'value' of whole numbers, with 'level' and 'id'") from None
 
 
 def _parquet(file: Path) -> dict[str, list[Any]]:
@@ -92,3 +115,29 @@ _PREDICTED = OneOfForm(
 )
 #: Tables by group with their origin, earlier releases, or a law of the values.
 PREDICTION = either(_PREDICTED, list_of(_PREDICTED))
+
+_HIERARCHY = OneOfForm(
+    '{column = "tract", prefixes = {state = 2, county = 5}} or {column = "nace", file = "nace.csv", levels = [...]}',
+    tables={
+        "prefixes": table_of(
+            Hierarchy,
+            names={"ancestors": "prefixes"},
+            forms={"ancestors": map_of(WHOLE)},
+            without=("levels", "fill"),
+            required=("ancestors",),
+        ),
+        "file": table_of(
+            Hierarchy,
+            names={"ancestors": "file"},
+            forms={"ancestors": file_of(_public_table), "levels": TEXTS, "fill": FLAG},
+            required=("ancestors", "levels"),
+        ),
+    },
+    which=lambda hierarchy: "prefixes" if hierarchy.levels is None else "file",
+)
+_AXIS = either(COLUMN, _HIERARCHY)
+#: Columns, derived labels, and a hierarchy among them.
+BY = either(COLUMN, _HIERARCHY, list_of(_AXIS))
+CAPS = map_of(REAL)
+#: Totals by level and id, or a file with the columns level, id and value.
+PUBLIC_TOTALS = either(map_of(map_of(WHOLE)), file_of(_public_totals))

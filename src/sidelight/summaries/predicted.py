@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sidelight.errors import RangeError, SidelightWarning, nearest
-from sidelight.group_table import ALL, GroupTable
+from sidelight.group_table import ALL, HIERARCHY_KEYS, GroupTable
 from sidelight.noise.source import SEEDED_BRANDING
 from sidelight.predictions.origin import Origin, guess, public, released
 from sidelight.predictions.public_data import PublicData, refuse_look_alike
@@ -40,12 +40,13 @@ class Predicted:
     Without a doubt a quarter of each predicted number is taken, as for a bare table. Doubts change accuracy only.
 
     Args:
-        table: A release, a `GroupTable`, a frame or `sl.PublicData` of one with the key columns, or a mapping from
-            labels (tuples of labels for several columns) to numbers.
+        table: A release, a `GroupTable`, a frame or `sl.PublicData` of one with the key columns, a pandas Series whose
+            index has the labels, or a mapping from labels (tuples of labels for several columns) to numbers.
         doubt: How far off each number is, as a share of it: 0.1 for 10 %.
         sd: How far off each number is, in its own unit; instead of `doubt`.
         shares: Whether only the proportions of the numbers are meant: they are scaled to the released total.
         origin: Where it came from, in words; needed for public tables that do not say so themselves.
+        column: Which column of a frame holds the numbers, where there are several.
 
     >>> import sidelight as sl
     >>> sl.Predicted({"cook": 120, "nurse": 80}, doubt=0.1, origin="register of 2025")
@@ -58,6 +59,7 @@ class Predicted:
     sd: float | None = None
     shares: bool = False
     origin: str | Origin | None = None
+    column: str | None = None
 
     def __post_init__(self) -> None:
         for name in ("doubt", "sd"):
@@ -208,7 +210,8 @@ def read_prediction(
         return replace(first, others=tuple(each for each in others if each is not None))
     refuse_look_alike(given, Predicted, PublicData)
     stated = given if isinstance(given, Predicted) else Predicted(given)
-    entries, origin = _entries(stated.table, tuple(keys), tuple(names), noise_name)
+    names = names if stated.column is None else (stated.column,)
+    entries, origin = _entries(stated.table, tuple(keys), tuple(names), noise_name, named=stated.column is not None)
     for group, (value, _) in entries.items():
         if not abs(value) <= _LARGEST:  # nor NaN; squares of what is left stay finite
             raise RangeError(f"the prediction of {'/'.join(group)!r} is not a finite number; leave such groups out")
@@ -242,26 +245,36 @@ def _of_several(described: list[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def _entries(table: Any, keys: Group, names: Group, noise_name: str) -> tuple[dict[Group, tuple[float, float]], Origin]:
+def _entries(
+    table: Any, keys: Group, names: Group, noise_name: str, *, named: bool = False
+) -> tuple[dict[Group, tuple[float, float]], Origin]:
     if isinstance(table, Release):
         if not isinstance(table.value, GroupTable):
             raise RangeError(f"a {table.kind} release cannot predict a table by group; it has no groups")
         entry = table.circumstances.entry_id
         words = "" if table.private else "made with seeded noise"
         origin = released(entry, words) if entry else guess(f"an earlier {table.kind} release, which no ledger names")
-        return _of_columns(_whole(table.value), keys, names, noise_name), origin
+        return _of_columns(_whole(table.value), keys, names, noise_name, named=named), origin
     if isinstance(table, GroupTable):
-        return _of_columns(_whole(table), keys, names, noise_name), guess("a table by group, without its release")
+        return _of_columns(_whole(table), keys, names, noise_name, named=named), guess(
+            "a table by group, without its release"
+        )
     refuse_look_alike(table, PublicData)
     if isinstance(table, PublicData):
-        return _entries(table.rows, keys, names, noise_name)[0], table.origin
+        return _entries(table.rows, keys, names, noise_name, named=named)[0], table.origin
     if isinstance(table, (int, float)) and not isinstance(table, bool) and not keys:
         return {(): (_number(table), math.nan)}, guess()
     if isinstance(table, Table):
         raise RangeError("a sidelight.Table is a private source and cannot be a prediction; pass a published table")
+    if hasattr(table, "index") and hasattr(table, "items") and not hasattr(table, "columns"):
+        table = dict(table.items())  # a pandas Series: its index has the labels
     if isinstance(table, Mapping) and not _has_columns(table, keys):
+        if named:
+            raise RangeError(
+                f"column={names[0]!r} is for a frame with several columns, and this table has one number each"
+            )
         return {_group(group, keys): (_number(value), math.nan) for group, value in table.items()}, guess()
-    return _of_columns(_columns(table), keys, names, noise_name), guess()
+    return _of_columns(_columns(table), keys, names, noise_name, named=named), guess()
 
 
 def _nearest_group(extra: Sequence[Group], groups: Sequence[Group]) -> str:
@@ -280,6 +293,10 @@ class _Released(dict[str, Sequence[Any]]):
 
 
 def _whole(table: GroupTable) -> _Released:
+    if table.keys_of_groups[:3] == HIERARCHY_KEYS:  # its leaves, under the name of their column
+        leaf = str(table.notes["hierarchy"]["column"])
+        finest = table.level(leaf, *table.keys_of_groups[3:])
+        return _Released((leaf if name == "id" else name, list(finest[name])) for name in finest if name != "parent")
     return _Released((name, list(table[name])) for name in table)
 
 
@@ -302,18 +319,19 @@ def _columns(frame: Any) -> dict[str, Sequence[Any]]:
 
 
 def _of_columns(
-    columns: Mapping[str, Sequence[Any]], keys: Group, names: Group, noise_name: str
+    columns: Mapping[str, Sequence[Any]], keys: Group, names: Group, noise_name: str, *, named: bool = False
 ) -> dict[Group, tuple[float, float]]:
     for key in keys:
         if key not in columns:
             raise RangeError(f"the prediction has no key column {key!r}; {nearest(key, list(columns))}")
     others = [name for name in columns if name not in keys]
     chosen = [name for name in names if name in columns] or (
-        others if len(others) == 1 and noise_name == "noise_sd" else []
+        others if len(others) == 1 and noise_name == "noise_sd" and not named else []
     )
     if not chosen:
         raise RangeError(
-            f"the prediction has no column {' or '.join(map(repr, names))}; it has {', '.join(others) or 'no numbers'}"
+            f"the prediction has no column {' or '.join(map(repr, names))}; it has {', '.join(others) or 'none'}; "
+            "name one: sl.Predicted(table, column=...)"
         )
     if len({len(columns[name]) for name in (*keys, *chosen)}) > 1:
         raise RangeError("the columns of the prediction must be of one length")

@@ -1,124 +1,99 @@
-"""Conditions, numbers and CASE of a SQL statement as the expressions that `where=` and `by=` take.
+"""Conditions, numbers and groups of a statement as the expressions of rows that `where=` and `by=` take.
 
-Texts, numbers and missing cells mean what they mean there. Every node and clause that is not named here, anywhere in
-the tree, is refused with the nearest thing that works.
+Texts, numbers and missing cells mean what they mean there. What is no arithmetic, a function of one column (LIKE, ||,
+UPPER, CASE, a part of a date), is evaluated on the public values of the column (`sql_groups`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from math import floor
-from typing import Any, NoReturn
+from typing import Any
 
 from sidelight.errors import RangeError, SchemaError, nearest
-from sidelight.records import Category, Number, Schema
+from sidelight.records import Category, PersonId, Schema
 from sidelight.records.expression_shapes import Constant, constant
 from sidelight.records.expression_text import DEEPEST, arithmetic, conjoin
 from sidelight.records.expressions import (
     Compare,
-    Comparison,
     Expression,
+    FillMissing,
     IsIn,
     IsMissing,
-    Joined,
     Literally,
     Named,
     Not,
     Operator,
 )
 from sidelight.records.numbers import exact_number
+from sidelight.release.statement_table import StatementRow, evaluated
+from sidelight.summaries.sql_groups import COMPARED, CONDITIONS, GroupReader, column_nodes
+from sidelight.summaries.sql_scalars import ScalarReader, chain
+from sidelight.summaries.sql_tree import only, plain, refuse, sql_text
 
-UNDERSTOOD = "a statement is SELECT columns and aggregates FROM table [WHERE condition] [GROUP BY columns]"
-_FREE = "the released table is yours: filter and sort it afterwards, which costs nothing (release.value.to_pandas())"
-_AGGREGATES = (
-    "SELECT takes columns of GROUP BY, COUNT(*), COUNT(DISTINCT person), SUM, AVG, VAR_SAMP, STDDEV, MEDIAN and "
-    "QUANTILE; compute with the released numbers afterwards"
-)
-_CONDITIONS = "conditions are made of declared columns, constants, + - * /, comparisons, IN, IS NULL, AND, OR, NOT"
-#: Clauses that are not understood, by sqlglot's name: the SQL word, and what works instead.
-_CLAUSES: Mapping[str, tuple[str, str]] = {
-    "joins": ("JOIN", "join the tables before sl.Table reads them, and declare what one person can add"),
-    "with_": ("WITH", "declare the columns that the table has, and write the condition into WHERE"),
-    "distinct": ("SELECT DISTINCT", "GROUP BY the column and COUNT(*); declared labels are public"),
-    "having": ("HAVING", _FREE),
-    "order": ("ORDER BY", _FREE),
-    "limit": ("LIMIT", "the k most frequent labels are sl.TopK(column, k=10, epsilon=...)"),
-    "offset": ("OFFSET", _FREE),
-    "windows": ("WINDOW", "GROUP BY a column"),
-    "qualify": ("QUALIFY", _FREE),
-    "sample": ("TABLESAMPLE", "ask all rows; a sample of them is no cheaper"),
-    "hint": ("an optimizer hint", "leave it out"),
-    "into": ("INTO", "write release.value.to_pandas() where it should go"),
-    "locks": ("FOR UPDATE", "leave it out"),
-    "laterals": ("LATERAL", "give the table one row per record before sl.Table reads it"),
-    "pivots": ("PIVOT", _FREE),
-    "rollup": ("ROLLUP", "sl.Count(by=[...], rollup=True, epsilon=...) releases totals that add up"),
-    "cube": ("CUBE", "sl.Count(by=[...], rollup=True, epsilon=...) releases totals that add up"),
-    "grouping_sets": ("GROUPING SETS", "sl.Count(by=[...], rollup=True, epsilon=...) releases totals that add up"),
-    "all": ("GROUP BY ALL", "name the columns"),
-    "totals": ("WITH TOTALS", "sl.Count(by=[...], rollup=True, epsilon=...)"),
-    "db": ("the name of a database", "name the table alone; it is the session's"),
-    "catalog": ("the name of a catalog", "name the table alone; it is the session's"),
-    "query": ("a subquery", "list the constants: region IN ('N', 'S')"),
-    "unnest": ("UNNEST", "list the constants: region IN ('N', 'S')"),
-    "symmetric": ("SYMMETRIC", "write BETWEEN with the smaller number first"),
-}
-#: The same for nodes inside expressions, by sqlglot's key.
-_NODES: Mapping[str, tuple[str, str]] = {
-    "subquery": ("a subquery", "one statement reads the session's table; write the condition into WHERE"),
-    "select": ("a subquery", "one statement reads the session's table; write the condition into WHERE"),
-    "exists": ("EXISTS", "one statement reads the session's table; write the condition into WHERE"),
-    "window": ("a window (OVER)", "GROUP BY the column"),
-    "filter": ("FILTER", "write the condition into WHERE, and ask a second statement for another one"),
-    "star": ("*", "name the columns; rows themselves are never released"),
-    "min": ("MIN", "an extreme is one person's value: QUANTILE(column, 0.01)"),
-    "max": ("MAX", "an extreme is one person's value: QUANTILE(column, 0.99)"),
-    "variancepop": ("VAR_POP", "VAR_SAMP(column)"),
-    "stddevpop": ("STDDEV_POP", "STDDEV(column)"),
-    "approxdistinct": ("APPROX_COUNT_DISTINCT", "COUNT(DISTINCT person) counts persons"),
-    "case": ("CASE", "write the condition into WHERE; sl.col(...).lookup({...}) makes other labels"),
-    "if": ("IF", "write the condition into WHERE; sl.col(...).lookup({...}) makes other labels"),
-    "cast": ("CAST", "the schema declares what a column is"),
-    "like": ("LIKE", "list the labels: job IN ('nurse', 'cook')"),
-    "ilike": ("ILIKE", "list the labels: job IN ('nurse', 'cook')"),
-    "null": ("NULL", "write column IS NULL"),
-    "placeholder": ("a placeholder", "write the constant"),
-    "parameter": ("a parameter", "write the constant"),
-    "mod": ("%", "+ - * / and comparisons are understood"),
-    "dpipe": ("||", "compare columns with texts: job = 'nurse'"),
-    "nullsafeeq": ("<=>", "write = or IS NULL"),
-    "coalesce": ("COALESCE", "declare missing=sl.Fill(...) for the column"),
-}
-_COMPARED: Mapping[str, Comparison] = {"eq": "==", "neq": "!=", "lt": "<", "lte": "<=", "gt": ">", "gte": ">="}
 _COMPUTED: Mapping[str, Operator] = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
-#: What sqlglot calls the conditions.
-CONDITIONS = (*_COMPARED, "and", "or", "not", "in", "is", "between")
-_FLIPPED: dict[Comparison, Comparison] = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}
-_WANTED = (
-    "CASE in GROUP BY compares one declared column with constants: CASE WHEN age < 18 THEN 'child' ELSE 'adult' END"
+#: Functions of rows that are evaluated on every public value of a column.
+_EVALUATED = (
+    "abs",
+    "round",
+    "floor",
+    "ceil",
+    "trunc",
+    "sign",
+    "mod",
+    "intdiv",
+    "greatest",
+    "least",
+    "nullif",
+    "coalesce",
 )
 
 
 class ExpressionReader:
-    """Reads conditions and numbers of one statement against a schema; `table` is its name and its alias."""
+    """Reads conditions, numbers and groups of one statement against a schema; `tables` are its names."""
 
-    def __init__(self, schema: Schema, table: tuple[str, str]) -> None:
-        self._schema, self._table = schema, table
+    def __init__(self, schema: Schema, tables: Sequence[str], dialect: str = "duckdb") -> None:
+        self._schema, self._tables = schema, tables
+        self.groups = GroupReader(schema, self, dialect)
 
-    def condition(self, node: Any, depth: int) -> Expression:
+    # --- conditions
+
+    def condition(self, node: Any, depth: int = 0) -> Expression:
         """Read a condition."""
+        found = self.conditions(node, depth)
+        if found is None:
+            raise RangeError(f"{sql_text(node)} holds for every row and reads no column; leave it out")
+        return found
+
+    def conditions(self, node: Any, depth: int = 0) -> Expression | None:
+        """Read a condition; None where it holds for every row."""
         self._deep(depth)
         node = plain(node)
         if node.key in ("and", "or"):
             only(node, "this", "expression")
-            return conjoin(node.key, [self.condition(each, depth + 1) for each in _chain(node)])
+            parts = [self.conditions(each, depth + 1) for each in chain(node)]
+            known = [part for part in parts if part is not None]
+            if node.key == "and":
+                return conjoin("and", known) if known else None
+            return conjoin("or", known) if len(known) == len(parts) else None
         if node.key == "not":
             only(node, "this")
             return Not(self.condition(node.this, depth + 1))
-        if node.key in _COMPARED:
+        if next(node.find_all(*column_nodes()), None) is None and node.key in (*CONDITIONS, "boolean"):
+            self._of_constants(node)
+            return None
+        if node.key == "is" and node.expression.key == "boolean":
             only(node, "this", "expression")
-            return Compare(_COMPARED[node.key], self.number(node.this, depth + 1), self.number(node.expression, depth))
+            of = self.condition(node.this, depth + 1)
+            return conjoin("and", [of if node.expression.this else Not(of), Not(IsMissing(of))])
+        if self.is_of_labels(node):
+            return self.groups.condition(node)
+        return self._simple(node, depth)
+
+    def _simple(self, node: Any, depth: int) -> Expression:
+        if node.key in COMPARED:
+            only(node, "this", "expression")
+            return Compare(COMPARED[node.key], self.number(node.this, depth + 1), self.number(node.expression, depth))
         if node.key == "in":
             only(node, "this", "expressions")
             values = tuple(self._constant(each, depth + 1) for each in node.expressions)
@@ -137,7 +112,24 @@ class ExpressionReader:
             raise RangeError(f"{sql_text(node)} is not a condition, and one is needed here; compare it with something")
         return refuse(node)
 
-    def number(self, node: Any, depth: int) -> Expression:
+    def _of_constants(self, node: Any) -> None:
+        """Decide a condition about constants alone, such as 1 = 1."""
+        found = ScalarReader(lambda _: None).read(node)
+        if evaluated(found.tree, StatementRow((), {}, totals=False)) is not True:
+            raise RangeError(f"{sql_text(node)} holds for no row, whatever they are; leave the statement out")
+
+    def is_of_labels(self, node: Any) -> bool:
+        """Return whether a condition is more than a column of labels compared with constants."""
+        if node.key == "column":
+            return isinstance(self.declared(node), Category)
+        if node.key not in CONDITIONS:
+            return False
+        bare = node.key in ("eq", "neq", "in", "is") and plain(node.this).key == "column"
+        return self.groups.reads_labels(node) and not (bare and _has_constants(node))
+
+    # --- numbers
+
+    def number(self, node: Any, depth: int = 0) -> Expression:
         """Read a column, a constant, or arithmetic of them."""
         self._deep(depth)
         node = plain(node)
@@ -157,11 +149,30 @@ class ExpressionReader:
             only(node, "this", "expression", "typed", "safe")
             left, right = self.number(node.this, depth + 1), self.number(node.expression, depth + 1)
             return arithmetic(_COMPUTED[node.key], left, right)
+        if node.key in ("cast", "trycast") and _keeps_value(node):
+            return self.number(node.this, depth + 1)
+        if node.key == "coalesce" and len(node.expressions) == 1:
+            other = self.number(node.expressions[0], depth + 1)
+            if isinstance(other, Literally):
+                return FillMissing(self.number(node.this, depth + 1), other.value)
+        if node.key in ("case", "if"):
+            return self.groups.case(node, self._number_result)
+        if node.key in _EVALUATED:
+            return self.groups.number(node)
         if node.key in CONDITIONS:
             raise RangeError(
                 f"{sql_text(node)} is a condition where a number is needed; join conditions with AND, OR, NOT"
             )
         return refuse(node)
+
+    def _number_result(self, node: Any) -> Constant | None:
+        found = None if node.key == "null" else self.number(node)
+        if found is not None and (not isinstance(found, Literally) or isinstance(found.value, str)):
+            raise RangeError(
+                f"{sql_text(node)} is not understood: a CASE inside an aggregate gives constants, or has one branch: "
+                "SUM(CASE WHEN age >= 18 THEN income END)"
+            )
+        return None if found is None else found.value
 
     def _constant(self, node: Any, depth: int) -> Constant:
         found = self.number(node, depth)
@@ -171,12 +182,12 @@ class ExpressionReader:
 
     def column(self, node: Any) -> str:
         """Return the declared name that a column of the statement stands for."""
-        only(node, "this", "table")
+        only(node, "this", "table", "db", "catalog")
         if node.this.key != "identifier":
             refuse(node.this)
         given = node.text("table")
-        if given and given not in self._table:
-            raise RangeError(f"{given}.{node.name}: the statement reads {self._table[0]!r} and no table {given!r}")
+        if given and given.casefold() not in [each.casefold() for each in self._tables]:
+            raise RangeError(f"{given}.{node.name}: the statement reads {self._tables[0]!r} and no table {given!r}")
         name: str = node.name
         names = [column.name for column in self._schema.columns]
         if name in names:
@@ -188,156 +199,31 @@ class ExpressionReader:
         quoted = "; texts stand in 'single quotes'" if node.this.args.get("quoted") else ""
         raise SchemaError(f"column {name!r} is not declared; {nearest(name, names)}{quoted}")
 
+    def declared(self, node: Any) -> Any:
+        """Return the declared column that a node names."""
+        name = self.column(node)
+        return next(column for column in self._schema.columns if column.name == name)
+
+    def is_person(self, node: Any) -> bool:
+        """Return whether a node is the column of persons."""
+        node = plain(node)
+        return node.key == "column" and isinstance(self.declared(node), PersonId)
+
     def _deep(self, depth: int) -> None:
         if depth > DEEPEST:
             raise RangeError(f"the statement is nested more than {DEEPEST} deep; split it")
 
 
-def plain(node: Any) -> Any:
-    """Take parentheses off."""
-    while node.key == "paren":
-        node = node.this
-    return node
+def _has_constants(node: Any) -> bool:
+    others = [node.expression] if node.key in ("eq", "neq", "is") else node.expressions
+    return all(plain(each).key in ("literal", "boolean", "null") for each in others)
 
 
-def _chain(node: Any) -> list[Any]:
-    """Return the parts of a AND b AND c, which sqlglot nests to the left, however many they are."""
-    found = []
-    key = node.key
-    while node.key == key:
-        found.append(node.expression)
-        node = node.this
-    return [node, *reversed(found)]
-
-
-# --- CASE as groups ---------------------------------------------------------------------------------------------------
-
-
-def case_groups(whens: Sequence[tuple[Expression, str]], default: str | None, schema: Schema) -> Expression:
-    """Return a CASE as a cut or a public lookup; a row that no branch takes is in no group.
-
-    CASE WHEN age < 18 THEN 'child' ELSE 'adult' END is `lookup(cut(age, [18]), {...})`: every condition is about one
-    declared column and constant between two thresholds, so that it is decided here, without any row. The first
-    condition that holds decides; `default` is the label of ELSE.
-    """
-    names = dict.fromkeys(name for condition, _ in whens for name in condition.columns)
-    if len(names) != 1:
-        raise RangeError(f"{_WANTED}; it compares {', '.join(names) or 'nothing'} here")
-    (name,) = names
-    column = next((each for each in schema.columns if each.name == name), None)
-    if isinstance(column, Number):
-        return _by_thresholds(column, whens, default)
-    if not isinstance(column, Category):
-        raise RangeError(f"{_WANTED}; {name!r} is neither a number nor a category with declared labels")
-    labels = Named(name).check(schema).labels  # type: ignore[union-attr]
-    found = {label: _chosen(whens, label, default) for label in labels}
-    return Named(name).lookup({label: chosen for label, chosen in found.items() if chosen is not None})
-
-
-def _by_thresholds(column: Number, whens: Sequence[tuple[Expression, str]], default: str | None) -> Expression:
-    step = None if column.granularity is None else Fraction(column.granularity)
-    edges = sorted({edge for condition, _ in whens for edge in _edges(condition, step)})
-    if not edges:
-        raise RangeError(f"{_WANTED}; no threshold is there")
-    cut = Named(column.name).cut(edges)
-    before = edges[0] - (1 if step is None else step)
-    bins = cut.check(Schema([column])).labels  # type: ignore[union-attr]
-    found = {label: _chosen(whens, at, default) for label, at in zip(bins, (before, *edges), strict=True)}
-    return cut.lookup({label: chosen for label, chosen in found.items() if chosen is not None})
-
-
-def _edges(condition: Expression, step: Fraction | None) -> list[Fraction]:
-    """Return where a condition changes: before the edge it has one value, from the edge on another."""
-    if isinstance(condition, Joined):
-        return _edges(condition.left, step) + _edges(condition.right, step)
-    if isinstance(condition, Not):
-        return _edges(condition.of, step)
-    if isinstance(condition, IsIn):
-        return [edge for value in condition.values for edge in _around("==", value, step)]
-    operator, value = _compared(condition)
-    return _around(operator, value, step)
-
-
-def _around(operator: Comparison, value: Constant, step: Fraction | None) -> list[Fraction]:
-    if not isinstance(value, Fraction):
-        raise RangeError(f"{_WANTED}; a number is compared with {value!r}")
-    if operator in ("<", ">="):
-        return [value]
-    if step is None:
-        raise RangeError(
-            f"{operator} {value} ends inside the numbers of a column without granularity; write < or >=, or declare "
-            "its granularity"
+def _keeps_value(node: Any) -> bool:
+    """Return whether a cast leaves numbers, or a written date, as they are."""
+    kind = getattr(node.args["to"].this, "name", "")
+    if plain(node.this).key == "literal":
+        return (
+            kind in ("DATE", "TIMESTAMP", "DATETIME", "DOUBLE", "FLOAT", "DECIMAL") and not node.args["to"].expressions
         )
-    after = (floor(value / step) + 1) * step  # the next number of the grid
-    return [after] if operator in ("<=", ">") else [value, after]
-
-
-def _chosen(whens: Sequence[tuple[Expression, str]], value: Constant, default: str | None) -> str | None:
-    return next((label for condition, label in whens if _holds(condition, value)), default)
-
-
-def _holds(condition: Expression, value: Constant) -> bool:
-    """Return whether a condition about one column holds where it has this value."""
-    if isinstance(condition, Joined):
-        both = _holds(condition.left, value), _holds(condition.right, value)
-        return all(both) if condition.word == "and" else any(both)
-    if isinstance(condition, Not):
-        return not _holds(condition.of, value)
-    if isinstance(condition, IsIn):
-        return value in condition.values
-    operator, bound = _compared(condition)
-    if operator in ("==", "!="):
-        return (value == bound) is (operator == "==")
-    if not isinstance(value, Fraction) or not isinstance(bound, Fraction):
-        raise RangeError(f"{_WANTED}; labels are compared with =, <> and IN")
-    return {"<": value < bound, "<=": value <= bound, ">": value > bound, ">=": value >= bound}[operator]
-
-
-def _compared(condition: Expression) -> tuple[Comparison, Constant]:
-    if isinstance(condition, Compare):
-        left, right = condition.left, condition.right
-        if isinstance(left, Named) and isinstance(right, Literally):
-            return condition.operator, right.value
-        if isinstance(right, Named) and isinstance(left, Literally):
-            return _FLIPPED[condition.operator], left.value
-    raise RangeError(f"{_WANTED}; {condition} is something else")
-
-
-# --- refusals ---------------------------------------------------------------------------------------------------------
-
-
-def only(node: Any, *known: str) -> None:
-    """Refuse every part of a node that is not one of these: nothing is skipped silently."""
-    for key, value in node.args.items():
-        if key in known or value in (None, False) or value == []:
-            continue
-        unnamed = f"{key.strip('_').replace('_', ' ').upper()} of {node.key.upper()}"
-        name, instead = _CLAUSES.get(key, (unnamed, UNDERSTOOD))
-        raise RangeError(f"{name} is not understood; {instead}")
-
-
-def refuse_clause(key: str) -> NoReturn:
-    """Refuse a clause by sqlglot's name for it."""
-    name, instead = _CLAUSES[key]
-    raise RangeError(f"{name} is not understood; {instead}")
-
-
-def refuse(node: Any, *, aggregate: bool = False) -> NoReturn:
-    """Refuse a node by its name, or quote it; `aggregate` says that SELECT wants an aggregate there."""
-    instead = _AGGREGATES if aggregate else _CONDITIONS
-    name, instead = _NODES.get(node.key, (sql_text(node), instead))
-    raise RangeError(f"{name} is not understood; {instead}")
-
-
-def sql_text(node: Any) -> str:
-    """Return a part of the statement as a message quotes it."""
-    try:
-        text = str(node.sql())
-    except Exception:  # sqlglot cannot write everything that it reads
-        text = str(node.key).upper()
-    return shortened(text)
-
-
-def shortened(text: str) -> str:
-    """Return at most 60 characters of a text."""
-    return text if len(text) <= 60 else text[:57] + "..."
+    return kind in ("DOUBLE", "FLOAT")

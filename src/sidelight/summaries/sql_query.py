@@ -18,15 +18,19 @@ from sidelight.mechanisms.budget import Budget, together
 from sidelight.noise import Source
 from sidelight.quantiles.prepared import PreparedQuantiles, level_name
 from sidelight.records import Label, Number, Schema, Table
+from sidelight.records.expression_shapes import LabelShape
+from sidelight.records.expressions import Expression, Named
 from sidelight.records.table import NAMELESS
 from sidelight.release import Release
 from sidelight.release.shown import lies_on_the_calendar
+from sidelight.release.statement_table import statement_table
 from sidelight.session import release_once
 from sidelight.session.query import Answer, PublicSource, SureArrayQuery, SurePrepared, prepare_query
 from sidelight.summaries.grouped import NoiseKind, of_statement
 from sidelight.summaries.of_number import joined
 from sidelight.summaries.sql_statement import Select, parse_select
 from sidelight.summaries.sql_translation import ANSWERS_OF, AskedQuery, Translation, asked_of, noise_of
+from sidelight.summaries.sql_tree import Dialect
 
 
 @dataclass(frozen=True)
@@ -34,19 +38,22 @@ class SQL:
     """Release what a SELECT asks: counts, sums, means, spreads and quantiles by group, as one table with one price.
 
     Numbers of the same column come from one query where they can: COUNT(*) with AVG(income) is the count of the mean,
-    and counts the rows that have an income. Several queries share the price in equal parts. Names in the answer are
-    those of AS, or `count`, `mean_income`; each has an interval, `..._low` and `..._high`, and means by group have
-    `..._pooled`. A mean or median of dates is a date in `release.shown`.
+    and counts the rows that have an income. Several queries share the price in equal parts. `release.value` has every
+    group and every number that was paid for: those of AS, or `count`, `mean_income`; each has an interval, `..._low`
+    and `..._high`, and means by group have `..._pooled`. `release.shown` is what was asked: HAVING, ORDER BY, LIMIT,
+    DISTINCT and arithmetic are computed from released numbers and cost nothing. Arithmetic of one or two numbers, such
+    as SUM(a) / SUM(b), has an interval; the notes name what has none. Intervals hold for each group by itself, not for
+    groups that HAVING or LIMIT chose by their numbers.
 
     Guarantee: the price, for adding or removing a row, or a person where the schema declares a `PersonId`: that of the
     queries in `translation`, added up.
 
     Args:
-        statement: SELECT columns and aggregates FROM table [WHERE condition] [GROUP BY columns]. A group is a declared
-            column, or CASE WHEN age < 18 THEN 'child' ELSE 'adult' END AS name; a row whose age is missing is in none
-            of its groups, where other databases put it into that of ELSE. Aggregates are
-            COUNT(*), COUNT(column), COUNT(DISTINCT person), SUM, AVG, VAR_SAMP, STDDEV, MEDIAN and
-            QUANTILE(column, level); AVG of a condition is a proportion.
+        statement: SELECT columns and aggregates FROM table [WHERE condition] [GROUP BY columns] [HAVING condition]
+            [ORDER BY columns] [LIMIT n]. A group is a declared column, CASE WHEN age < 18 THEN 'child' ELSE 'adult'
+            END, a condition, or a part of a date. Aggregates are COUNT, SUM, AVG, VAR_SAMP, STDDEV, MEDIAN and
+            QUANTILE(column, level), with FILTER; AVG of a condition is a proportion. What is understood, and what to
+            write instead of what is not: "Ask in SQL" in the documentation.
         epsilon, delta, rho, mu: The price of all numbers: exactly one of epsilon, epsilon with delta, rho, and mu.
         max_groups: In how many groups a person counts at most.
         max_rows_per_group: How many rows of a person count in one group at most.
@@ -55,6 +62,7 @@ class SQL:
         prediction: What is known of some of the numbers, by their names in the answer: `{"people": {"cook": 210}}`; as
             the query that answers it takes it. Or an earlier release of a statement, for the counts, sums, means and
             proportions of the same columns and groups that both ask.
+        dialect: Whose spelling the statement has: "duckdb", "postgresql", "bigquery", "snowflake", "spark" or "tsql".
 
     >>> import sidelight as sl
     >>> people = sl.Table(
@@ -79,6 +87,7 @@ class SQL:
     noise: NoiseKind = "auto"
     confidence: float = 0.95
     prediction: Mapping[str, Any] | Release | None = field(default=None, compare=False, repr=False)
+    dialect: Dialect = "duckdb"
     kind_name: ClassVar[str] = "sql"
 
     def __post_init__(self) -> None:
@@ -90,7 +99,7 @@ class SQL:
 
     def prepare(self, schema: Schema) -> PreparedSQL:
         """Translate the statement, and check and price its queries against a schema."""
-        select = parse_select(self.statement, schema)
+        select = parse_select(self.statement, schema, dialect=self.dialect)
         asked = asked_of(select)
         named = [each for each in select.by if isinstance(each, str)]  # == of expressions is a condition
         if len(asked) > 1 and any(isinstance(column, Label) and column.name in named for column in schema.columns):
@@ -98,11 +107,13 @@ class SQL:
                 "undeclared groups are found by each query for itself, and this statement needs "
                 f"{len(asked)} of them; ask one aggregate per statement, or declare the labels as a Category"
             )
+        if select.shown is not None:
+            _rehearse(select, schema)
         predicted = self._predictions(asked)
         prices = self._prices(len(asked), pure=any(each.kind == "quantiles" for each in asked))
         priced = [
             [
-                replace(each, options={**each.options, **price, **self._limits(each), **more})
+                replace(each, options={**each.options, **price, **self._limits(each, select, schema), **more})
                 for each, more in zip(asked, predicted, strict=True)
             ]
             for price in prices
@@ -129,6 +140,8 @@ class SQL:
                 "queries": [dict(part.request) for part in parts],
                 "numbers": [[number.name, str(number.part), number.column] for number in numbers],
                 **({"dates": {"columns": dates}} if dates else {}),
+                **({} if self.dialect == "duckdb" else {"dialect": self.dialect}),
+                **({} if select.shown is None else {"shown": {**select.shown, "confidence": str(self.confidence)}}),
             },
             labels=parts[0].labels,
             prediction=joined([each.serves[0][0] for each in asked], [part.prediction for part in parts]),
@@ -196,15 +209,20 @@ class SQL:
             )
         return found
 
-    def _limits(self, asked: AskedQuery) -> dict[str, Any]:
+    def _limits(self, asked: AskedQuery, select: Select, schema: Schema) -> dict[str, Any]:
         given = {"max_groups": self.max_groups, "max_rows_per_group": self.max_rows_per_group}
         found: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
         if asked.kind == "quantiles":  # has no noise or confidence, nor limits where all rows are one group
             return found if asked.options.keys() & {"by", "where"} else {}
+        if asked.kind == "sum" and isinstance(asked.subject[0], Expression) and schema.rows_per_unit > 1:
+            found["per"] = "row"  # totals of persons are of columns
         if self.noise != "auto":
             found["noise"] = self.noise
-        if self.confidence != 0.95:
-            found["confidence"] = self.confidence
+        confidence = self.confidence
+        if {*asked.names} & {*select.compared}:  # two intervals hold together, each with half of what is missing to 1
+            confidence = (1 + confidence) / 2
+        if confidence != 0.95:
+            found["confidence"] = confidence
         return found
 
     def declare(self) -> Number:
@@ -241,13 +259,13 @@ class PreparedSQL(SurePrepared):
         return all(part.is_additive for part in self.parts)
 
     def check_source(self, source: PublicSource) -> None:
-        """Let every query refuse a source that it cannot read."""
+        """Refuse a statement about another table; let every query refuse a source that it cannot read."""
+        self.check_name(source.name)
         for part in self.parts:
             part.check_source(source)
 
     def check_rows(self, table: Table) -> None:
-        """Refuse a statement about another table."""
-        self.check_name(table.name)
+        """Let every query look at the rows that it brings."""
         for part in self.parts:
             part.check_rows(table)
 
@@ -283,9 +301,20 @@ class PreparedSQL(SurePrepared):
         for each, query in zip(found, self.translation.queries, strict=True):  # two means are clipped at two places
             of_which = f"{query.names[0]}_" if len(found) > 1 else ""
             notes |= {f"{of_which}{name}": value for name, value in each.notes.items() if name != ROWS_COUNTED}
-        notes |= self._rows_counted(found)
+        notes |= self._rows_counted(found) | self._said()
         value = GroupTable(keys=self.select.keys, groups=first.groups, columns=columns, notes=notes)
         return Answer(value=value, labels=answers[0].labels, error=answers[0].error if len(answers) == 1 else None)
+
+    def _said(self) -> dict[str, str]:
+        """Return what a reader of the table must know: what else was paid for, and which intervals are wider."""
+        also = [f"{name}, of {clause}" for each in self.translation.queries for name, clause in each.clauses.items()]
+        said = {"also_asked": "; ".join(also)} if also else {}
+        if self.select.compared:
+            said["wider_intervals"] = (
+                f"those of {', '.join(self.select.compared)} hold more often than stated, so that what is computed of "
+                "two of them holds as stated"
+            )
+        return said
 
     def _rows_counted(self, found: Sequence[GroupTable]) -> dict[str, str]:
         """Return which rows of a person count, said once where it is the same for all queries."""
@@ -298,6 +327,21 @@ class PreparedSQL(SurePrepared):
         if len({*said.values()}) > 1:
             return {ROWS_COUNTED: "; ".join(f"{name}: {words}" for name, words in said.items())}
         return {ROWS_COUNTED: next(iter(said.values()))} if said else {}
+
+
+def _rehearse(select: Select, schema: Schema) -> None:
+    """Show a table of zeros, ones and missing numbers, so that nothing of the statement can fail after the charge."""
+    keys = [Named(each) if isinstance(each, str) else each for each in select.by]
+    shapes = [None if _is_label(key, schema) else key.check(schema) for key in keys]
+    labels = [shape.labels[0] if isinstance(shape, LabelShape) else "x" for shape in shapes]
+    numbers = [item.name for item in select.items if item.function is not None]
+    columns = {f"{name}{end}": [0.0, 1.0, np.nan] for name in numbers for end in ("", "_low", "_high")}
+    table = GroupTable(keys=select.keys, groups=[labels] * 3, columns=columns, repeats=True)
+    statement_table(table, {"shown": select.shown})
+
+
+def _is_label(key: Expression, schema: Schema) -> bool:
+    return isinstance(key, Named) and any(isinstance(each, Label) and each.name == key.name for each in schema.columns)
 
 
 def _table_of(part: SurePrepared, answer: Answer) -> GroupTable:

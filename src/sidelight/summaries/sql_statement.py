@@ -1,309 +1,398 @@
-"""Read SQL statistics by group: one SELECT of one table, parsed by sqlglot and read by a strict list.
+"""Read SQL statistics by group: the aggregates that are released, by which groups, and what is shown of them.
 
-    SELECT job, COUNT(*), AVG(income) AS mean_income FROM people WHERE age >= 18 AND region IN ('N', 'S') GROUP BY job
+    SELECT job, COUNT(*), SUM(pay) / SUM(hours) AS wage FROM people WHERE age >= 18 GROUP BY job ORDER BY wage LIMIT 5
 
-Only what is named here is understood; anything else in the tree is an error that names the clause and the nearest thing
-that works. Conditions and arithmetic become the expressions that `where=` takes (`sql_expressions`). No row is read.
+The aggregates of SELECT, HAVING and ORDER BY, each once, by the columns of GROUP BY, are what is asked privately
+(`items`, `by`, `where`). Everything else is a program over the released table (`shown`), which costs nothing.
+Conditions and arithmetic of rows become the expressions that `where=` takes (`sql_expressions`). No row is read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from fractions import Fraction
-from typing import Any, Literal
+from itertools import product
+from typing import Any
 
-from sidelight.errors import MissingPackageError, RangeError
+from sidelight.errors import RangeError, SidelightError
 from sidelight.records import Schema
-from sidelight.records.expression_text import LONGEST
-from sidelight.records.expressions import Compare, Expression, Literally, Named
-from sidelight.records.numbers import number_text
-from sidelight.summaries.sql_expressions import (
-    CONDITIONS,
+from sidelight.records.expressions import Expression, Named
+from sidelight.release.statement_table import numbers_in, passes_interval
+from sidelight.summaries.sql_aggregates import AggregateReader, SelectItem
+from sidelight.summaries.sql_expressions import ExpressionReader
+from sidelight.summaries.sql_groups import GroupKey
+from sidelight.summaries.sql_scalars import ScalarReader, Typed
+from sidelight.summaries.sql_tree import (
     UNDERSTOOD,
-    ExpressionReader,
-    case_groups,
+    has_aggregate,
     only,
     plain,
     refuse,
     refuse_clause,
-    shortened,
     sql_text,
+    statement_tree,
 )
 
-#: What an aggregate function of the statement asks for.
-Function = Literal["count", "persons", "sum", "mean", "proportion", "variance", "standard_deviation", "quantile"]
-
-_FUNCTIONS: Mapping[str, Function] = {
-    "sum": "sum",
-    "avg": "mean",
-    "variance": "variance",
-    "stddev": "standard_deviation",
-    "stddevsamp": "standard_deviation",
-}
-
-
-@dataclass(frozen=True, kw_only=True)
-class SelectItem:
-    """One column of the answer."""
-
-    name: str
-    function: Function | None = None  # None for a column of GROUP BY
-    of: Expression | None = None  # the argument, the column or CASE of GROUP BY; None of COUNT(*)
-    level: Fraction | None = None  # of a quantile
+_MOST_SHOWN = 10**15
 
 
 @dataclass(frozen=True, kw_only=True)
 class Select:
-    """A statement as it was understood: the columns of the answer, the groups and the condition."""
+    """A statement as it was understood: what is released, by which groups, of which rows, and what is shown of it."""
 
     table: str
     items: tuple[SelectItem, ...]
     by: tuple[str | Expression, ...]
     where: Expression | None
+    shown: dict[str, Any] | None = None
+    rollup: bool = False
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """What the key columns of the answer are called, in the order of `by`."""
+        """What the key columns of the released table are called, in the order of `by`."""
         return tuple(item.name for item in self.items if item.function is None)
 
+    @property
+    def compared(self) -> tuple[str, ...]:
+        """The numbers that stand together in an interval: each needs one that holds more often."""
+        found: list[str] = []
+        for _, _, tree, ends in (self.shown or {}).get("columns", ()):
+            names = numbers_in(tree)
+            found += names if ends == "yes" and len(names) > 1 else []
+        return tuple(dict.fromkeys(found))
 
-def parse_select(text: str, schema: Schema) -> Select:
+
+def parse_select(text: str, schema: Schema, *, dialect: str = "duckdb") -> Select:
     """Read one SELECT; its columns are looked up in the schema."""
-    tree = _tree(text)
-    if tree.key != "select":
-        kind = {"union": "UNION", "except": "EXCEPT", "intersect": "INTERSECT"}.get(tree.key, tree.key.upper())
-        raise RangeError(f"{kind} is not understood: {UNDERSTOOD}; ask several statements one after another")
-    return _StatementReader(schema).select(tree)
+    tree = statement_tree(text, dialect=dialect, declared=[column.name for column in schema.columns])
+    return _StatementReader(schema, dialect).select(tree)
 
 
-def _tree(text: str) -> Any:
-    """Parse with sqlglot; its messages quote and colour the statement, ours name the place."""
-    if not isinstance(text, str) or len(text) > LONGEST:
-        raise RangeError(f"a statement is a text of at most {LONGEST} characters, got {type(text).__name__}")
-    try:
-        import sqlglot
-        from sqlglot.errors import SqlglotError
-    except ImportError:
-        raise MissingPackageError("SQL is read by sqlglot, which is not installed; pip install sqlglot") from None
-    failed, tokens, found = "", [], []
-    try:
-        # Only one SELECT is parsed: sqlglot takes other words as commands, and logs their text.
-        tokens = [token.text for token in sqlglot.tokenize(text)]
-        while tokens and tokens[-1] == ";":
-            tokens.pop()
-        if tokens and tokens[0].upper() in ("SELECT", "WITH") and ";" not in tokens:
-            found = [tree for tree in sqlglot.parse(text) if tree is not None and tree.key != "semicolon"]
-    except SqlglotError as error:
-        places = getattr(error, "errors", None) or [{}]
-        line, column = places[0].get("line"), places[0].get("col")
-        failed = f"it does not parse at line {line}, character {column}" if line else "it does not parse"
-    except (RecursionError, ValueError):
-        failed = "it is nested too deep"
-    except (AttributeError, LookupError, TypeError):  # of the parser itself, for {:} where a value was wanted
-        failed = "it does not parse"
-    if failed:
-        raise RangeError(f"the SQL is not understood: {failed}; {UNDERSTOOD}")
-    if len(found) != 1:
-        came = "several" if ";" in tokens else shortened(tokens[0].upper()) if tokens else "nothing"
-        raise RangeError(f"one SELECT was wanted, got {came}: {UNDERSTOOD}; ask several one after another")
-    return found[0]
+@dataclass(frozen=True, kw_only=True)
+class _Output:
+    """A column of what is shown: its name, and the tree that makes it."""
+
+    name: str
+    node: Any
+    typed: Typed
 
 
 class _StatementReader:
     """Reads one tree against a schema."""
 
-    def __init__(self, schema: Schema) -> None:
-        self._schema = schema
-        self._read = ExpressionReader(schema, ("", ""))
+    def __init__(self, schema: Schema, dialect: str) -> None:
+        self._schema, self._dialect = schema, dialect
+        self._rows = ExpressionReader(schema, [""])
+        self._aggregates = AggregateReader(schema, self._rows)
+        self._scalars = ScalarReader(self._leaf)
+        self._numbers: list[SelectItem] = []
+        self._keys: list[tuple[str, GroupKey]] = []
+        self._aliases: dict[str, Any] = {}
+        self._own: dict[int, SelectItem] = {}  # the aggregates that SELECT asks as they are, by their nodes
+        self._clause = "SELECT"
+        self._totals = False
 
     def select(self, tree: Any) -> Select:
         """Read the whole statement."""
-        only(tree, "expressions", "from_", "where", "group")
-        table, alias = self._from(tree.args.get("from_"))
-        self._read = ExpressionReader(self._schema, (table, alias))
+        only(tree, "expressions", "from_", "where", "group", "having", "order", "limit", "offset", "distinct")
+        table, names = self._from(tree.args.get("from_"))
+        self._rows = ExpressionReader(self._schema, names, self._dialect)
+        self._aggregates = AggregateReader(self._schema, self._rows)
         where, group = tree.args.get("where"), tree.args.get("group")
-        if where is not None:
-            only(where, "this")
-        items = tuple(self._item(each) for each in tree.expressions)
-        self._check(items, [] if group is None else self._group(group, items))
-        keys = [item.of for item in items if item.function is None and item.of is not None]
+        condition = None if where is None else self._rows.conditions(where.this)
+        given = [
+            (each.alias, plain(each.this)) if each.key == "alias" else ("", plain(each)) for each in tree.expressions
+        ]
+        self._aliases = {name.casefold(): node for name, node in given if name}
+        margins = self._group(group, given)
+        self._name_numbers(given)
+        outputs = [self._output(name, node) for name, node in given]
+        self._check(outputs)
+        program = self._program(tree, outputs, margins)
+        if not self._numbers:
+            raise RangeError("the statement asks for no number; add COUNT(*) or another aggregate to SELECT")
+        if margins is not None and any(item.function not in ("count", "persons") for item in self._numbers):
+            raise RangeError(
+                "ROLLUP, CUBE and GROUPING SETS are of COUNT(*), whose totals are measured and made to add up; ask "
+                "other aggregates by a statement for each set of columns"
+            )
+        keys = tuple(SelectItem(name=name, of=key.of) for name, key in self._keys)
         return Select(
             table=table,
-            items=items,
-            # the key columns of the answer stand as SELECT has them
-            by=tuple(each.name if isinstance(each, Named) else each for each in keys),
-            where=None if where is None else self._read.condition(where.this, 0),
+            items=self._ordered(keys, outputs),
+            by=tuple(key.of.name if isinstance(key.of, Named) else key.of for _, key in self._keys),
+            where=condition,
+            shown=program,
+            rollup=margins is not None,
         )
 
-    def _from(self, clause: Any) -> tuple[str, str]:
-        if clause is None:
+    def _ordered(self, keys: Sequence[SelectItem], outputs: Sequence[_Output]) -> tuple[SelectItem, ...]:
+        """Return keys and numbers in the order in which they are asked."""
+        by_tree = {str(each.typed.tree[:2]): at for at, each in reversed(list(enumerate(outputs)))}
+        last = len(outputs)
+        places = {item.name: by_tree.get(str(["number", item.name]), last) for item in self._numbers}
+        places |= {item.name: by_tree.get(str(["key", str(at)]), last) for at, item in enumerate(keys)}
+        return tuple(sorted((*keys, *self._numbers), key=lambda item: places[item.name]))
+
+    def _from(self, source: Any) -> tuple[str, list[str]]:
+        if source is None:
             raise RangeError(f"FROM is missing: {UNDERSTOOD}")
-        only(clause, "this")
-        table = clause.this
-        if table.key != "table" or getattr(table.this, "key", "") != "identifier":
+        only(source, "this")
+        table = source.this
+        if table.key != "table":
             refuse(table)
-        only(table, "this", "alias")
+        if table.args.get("joins"):
+            refuse_clause("joins")
+        only(table, "this", "alias", "db", "catalog")
+        if table.this.key != "identifier":
+            refuse(table.this)
         alias = table.args.get("alias")
         if alias is not None:
             only(alias, "this")
-        return table.name, table.alias
+        return table.name, [table.name, *([] if alias is None else [alias.name])]
 
-    def _group(self, clause: Any, items: tuple[SelectItem, ...]) -> list[str]:
-        """Return the names of the columns of the answer that are groups: by column, alias, place or the same CASE."""
-        only(clause, "expressions")
-        keys = {item.name: str(item.of) for item in items if item.function is None}
-        found = []
-        for each in clause.expressions:
-            if each.key in ("rollup", "cube", "groupingsets"):
-                refuse_clause("grouping_sets" if each.key == "groupingsets" else each.key)
-            if each.key == "column" and not each.text("table") and each.name in keys:
-                found.append(each.name)
-            elif each.key == "column":
-                found.append(self._read.column(each))
-            elif each.key == "literal" and each.name.isdigit() and 1 <= int(each.name) <= len(items):
-                item = items[int(each.name) - 1]
-                if item.function is not None:
-                    raise RangeError(f"GROUP BY {each.name} names {item.name!r}, which is not a column to group by")
-                found.append(item.name)
-            elif each.key == "case":
-                same = str(self._case(each))
-                found.append(next((name for name, of in keys.items() if of == same), same))
-            else:
-                raise RangeError(
-                    f"GROUP BY {sql_text(each)} is not understood: it names declared columns, or is CASE WHEN age < 18 "
-                    "THEN 'child' ELSE 'adult' END; a number is put into public bins with "
-                    "sl.Count(by=sl.col('age').cut([18, 65]), epsilon=...), too"
-                )
+    # --- groups
+
+    def _group(self, group: Any, given: Sequence[tuple[str, Any]]) -> list[list[str]] | None:
+        """Read GROUP BY; return which keys each grouping set has, None where all have all."""
+        if group is None:
+            return None
+        only(group, "expressions", "all", "rollup", "cube", "grouping_sets")
+        if group.args.get("all"):
+            for _, node in given:
+                if not has_aggregate(node) and node.key not in ("literal",):
+                    self._key(node, given)
+        parts = [self._sets(each, given) for each in group.expressions]
+        for word in ("rollup", "cube", "grouping_sets"):
+            for each in group.args.get(word) or ():
+                whole = [at for sets in parts for at in sets[0]]
+                parts = [_margins(word, whole)] if not each.expressions else [*parts, self._sets(each, given)]
+        order = sorted(range(len(self._keys)), key=lambda at: self._first_place(self._keys[at][1], given))
+        self._keys = [self._keys[at] for at in order]
+        sets = [sorted({order.index(at) for part in chosen for at in part}) for chosen in product(*parts)]
+        if not group.expressions or sets == [[*range(len(self._keys))]]:
+            return None
+        if group.args.get("all"):
+            raise RangeError("GROUP BY ALL stands alone; name the columns of ROLLUP")
+        self._totals = True
+        unique = list(dict.fromkeys(map(tuple, sets)))
+        return [list(map(str, each)) for each in unique]
+
+    def _first_place(self, key: GroupKey, given: Sequence[tuple[str, Any]]) -> int:
+        """Return which column of SELECT a key is; keys that SELECT leaves out come last."""
+        return next((at for at, (_, node) in enumerate(given) if self._is_key(node, key)), len(given))
+
+    def _sets(self, node: Any, given: Sequence[tuple[str, Any]]) -> list[list[int]]:
+        """Return the grouping sets of a part of GROUP BY, by the places of the keys."""
+        node = plain(node)
+        if node.key in ("rollup", "cube"):
+            return _margins(node.key, [at for each in node.expressions for at in self._sets(each, given)[0]])
+        if node.key == "groupingsets":
+            return [one for each in node.expressions for one in self._sets(each, given)]
+        if node.key == "tuple":
+            return [[at for each in node.expressions for at in self._sets(each, given)[0]]]
+        return [[self._key(node, given)]]
+
+    def _key(self, node: Any, given: Sequence[tuple[str, Any]]) -> int:
+        """Return the place of a group column: a column, a name of AS, a place in SELECT, or an expression."""
+        node = plain(node)
+        if node.key == "literal" and not node.args["is_string"] and node.name.isdigit():
+            if not 1 <= int(node.name) <= len(given):
+                raise RangeError(f"GROUP BY {node.name} names no column of SELECT, which has {len(given)}")
+            node = given[int(node.name) - 1][1]
+        elif node.key == "column" and not node.text("table") and not self._is_declared(node):
+            node = self._aliases.get(node.name.casefold(), node)
+        if has_aggregate(node):
+            raise RangeError(f"GROUP BY names {sql_text(node)}, which is not a column to group by")
+        key = self._rows.groups.read(node)
+        name = self._key_name(node, key, given)
+        for at, (_, known) in enumerate(self._keys):
+            if known.of.same_as(key.of):
+                return at
+        self._keys.append((name, key))
+        return len(self._keys) - 1
+
+    def _key_name(self, node: Any, key: GroupKey, given: Sequence[tuple[str, Any]]) -> str:
+        """Return what a group column is called in the released table: a column keeps its name."""
+        if node.key == "column":
+            return self._rows.column(node)
+        asked = next((name for name, each in given if name and _same(each, node)), "")
+        return asked or sql_text(node)
+
+    def _is_declared(self, node: Any) -> bool:
+        try:
+            self._rows.column(node)
+        except SidelightError:
+            return False
+        return True
+
+    # --- released numbers, and what is made of them
+
+    def _name_numbers(self, given: Sequence[tuple[str, Any]]) -> None:
+        """Name each aggregate that SELECT asks as it is by what the statement calls it."""
+        taken = {name for name, _ in self._keys}
+        for name, node in given:
+            item = self._aggregates.read(node)
+            if item is not None:
+                named = name or item.name or item.default_name()
+                self._numbers.append(replace(item, name=self._free(named, taken)))
+                self._own[id(node)] = self._numbers[-1]
+                taken.add(self._numbers[-1].name)
+
+    def _free(self, name: str, taken: set[str]) -> str:
+        """Return a name that no other column of the released table has; the same aggregate may stand twice."""
+        found, more = name, 2
+        while found in taken:
+            found, more = f"{name}_{more}", more + 1
         return found
 
-    def _case(self, node: Any) -> Expression:
-        """Read a CASE as groups: labels by thresholds of a number, or by declared labels."""
-        only(node, "this", "ifs", "default")
-        whens = []
-        for branch in node.args["ifs"]:
-            only(branch, "this", "true")
-            if node.this is None:
-                condition = self._read.condition(branch.this, 1)
-            else:
-                condition = Compare("==", self._read.number(node.this, 1), self._read.number(branch.this, 1))
-            whens.append((condition, self._label(branch.args["true"])))
-        default = node.args.get("default")
-        return case_groups(whens, None if default is None else self._label(default), self._schema)
+    def _number(self, item: SelectItem) -> Typed:
+        """Return an aggregate as a number of the released table, which it joins if it is new."""
+        known = next((each for each in self._numbers if each.identity == item.identity), None)
+        if known is None:
+            taken = {*(name for name, _ in self._keys), *(each.name for each in self._numbers)}
+            known = replace(item, name=self._free(item.name or item.default_name(), taken), clause=self._clause)
+            self._numbers.append(known)
+        return Typed(known.kind(self._schema), ["number", known.name])
 
-    def _label(self, node: Any) -> str:
-        if node.key == "null":
-            raise RangeError(
-                "NULL is not a group of a CASE: rows that no branch takes are in no group, so leave ELSE NULL out, and "
-                "keep rows of THEN NULL away by WHERE; or give them a label in 'single quotes'"
-            )
-        found = self._read.number(node, 1)
-        if not isinstance(found, Literally) or not isinstance(found.value, str):
-            raise RangeError(f"the groups of a CASE are labels in 'single quotes', got {sql_text(node)}")
-        return found.value
+    def _leaf(self, node: Any) -> Typed | None:
+        own = self._own.get(id(node))
+        if own is not None:
+            return Typed(own.kind(self._schema), ["number", own.name])
+        item = self._aggregates.read(node)
+        if item is not None:
+            return self._number(item)
+        if node.key in ("grouping", "groupingid"):
+            return self._grouping(node)
+        if node.key in ("literal", "boolean", "null") or has_aggregate(node):
+            return None
+        column = node.key == "column"
+        if column and not node.text("table"):
+            named = self._aliases.get(node.name.casefold())
+            if named is not None and (self._clause == "ORDER BY" or not self._is_declared(node)):
+                return self._aliased(node.name, named)
+        for at, (_, key) in enumerate(self._keys):
+            if self._is_key(node, key):
+                return Typed(key.kind, ["key", str(at), key.kind])
+        if not column:
+            return None
+        name = self._rows.column(node)
+        raise RangeError(f"column {name!r} stands in {self._clause} and not in GROUP BY; rows are never released")
 
-    def _check(self, items: tuple[SelectItem, ...], by: list[str]) -> None:
-        """Refuse a statement without numbers, keys that are no groups, and two columns of one name."""
-        keys = [item.name for item in items if item.function is None]
-        for name in keys:
-            if name not in by:
-                raise RangeError(f"column {name!r} stands in SELECT and not in GROUP BY; rows are never released")
-        for name in by:
-            if keys.count(name) != 1:
-                raise RangeError(f"GROUP BY {name!r} wants it once in SELECT, which names the groups of the answer")
-        if len(set(by)) != len(by):
-            raise RangeError("GROUP BY names a column twice")
-        if all(item.function is None for item in items):
-            raise RangeError("the statement asks for no number; add COUNT(*) or another aggregate to SELECT")
-        names = [item.name for item in items]
+    def _aliased(self, name: str, node: Any) -> Typed:
+        """Read what AS gave a name to, which may not read the name itself."""
+        clause, self._clause = self._clause, "SELECT"
+        named = self._aliases.pop(name.casefold())
+        try:
+            return self._scalars.read(node)
+        finally:
+            self._clause, self._aliases[name.casefold()] = clause, named
+
+    def _is_key(self, node: Any, key: GroupKey) -> bool:
+        try:
+            return self._rows.groups.read(node).of.same_as(key.of)
+        except SidelightError:  # an expression of keys, then
+            return False
+
+    def _grouping(self, node: Any) -> Typed:
+        """Return 1 in totals over a column, and 0 elsewhere."""
+        if len(node.expressions) != 1:
+            raise RangeError("GROUPING takes one column of GROUP BY")
+        key = self._scalars.read(node.expressions[0])
+        if key.tree[0] != "key":
+            raise RangeError(f"{sql_text(node)} names no column of GROUP BY")
+        one, zero = (["constant", "whole", digit] for digit in "10")
+        return Typed("whole", ["case", [["is null", key.tree], one], zero])
+
+    def _output(self, name: str, node: Any) -> _Output:
+        typed = self._scalars.read(node)
+        if typed.tree[0] == "key":
+            name = name or self._keys[int(typed.tree[1])][0]
+        elif typed.tree[0] == "number":
+            name = name or next(each for each in self._numbers if each.name == typed.tree[1]).name
+        return _Output(name=name or sql_text(node), node=node, typed=typed)
+
+    def _check(self, outputs: Sequence[_Output]) -> None:
+        names = [each.name for each in outputs]
         for name in names:
             if names.count(name) > 1:
                 raise RangeError(f"two columns of the answer are called {name!r}; write AS and another name")
 
-    def _item(self, node: Any) -> SelectItem:
-        name = ""
-        if node.key == "alias":
-            only(node, "this", "alias")
-            name, node = node.alias, node.this
-        while node.key == "paren":
-            node = node.this
-        if node.key == "column":
-            column = self._read.column(node)
-            if name and name != column:
-                raise RangeError(f"a column of GROUP BY keeps its name in the answer: write {column!r} without AS")
-            return SelectItem(name=column, of=Named(column))
-        if node.key == "case":
-            groups = self._case(node)
-            return SelectItem(name=name or str(groups), of=groups)
-        found = self._aggregate(node)
-        return replace(found, name=name or found.name or _name_of(found))
+    # --- what is shown
 
-    def _aggregate(self, node: Any) -> SelectItem:
-        if node.key == "count":
-            return self._count(node)
-        if node.key in _FUNCTIONS:
-            only(node, "this")
-            function, of = _FUNCTIONS[node.key], node.this
-            self._no_distinct(of)
-            if function == "mean" and plain(of).key in CONDITIONS:
-                return SelectItem(name="", function="proportion", of=self._read.condition(of, 0))
-            number = self._read.number(of, 0)
-            if function == "sum" and isinstance(number, Literally) and number.value == 1:
-                return SelectItem(name=f"sum_{number}", function="count")
-            return SelectItem(name="", function=function, of=number)
-        if node.key == "median":
-            only(node, "this")
-            return self._of_column(node.this, level=Fraction(1, 2))
-        if node.key in ("quantile", "approxquantile"):
-            only(node, "this", "quantile")
-            return self._quantile(node.this, node.args.get("quantile"))
-        if node.key == "withingroup" and node.this.key in ("percentilecont", "percentiledisc"):
-            only(node.this, "this")
-            ordered = node.expression.expressions if node.expression.key == "order" else []
-            if len(ordered) != 1 or ordered[0].args.get("desc"):
-                raise RangeError("WITHIN GROUP wants ORDER BY one column, ascending; or write QUANTILE(column, 0.5)")
-            return self._quantile(ordered[0].this, node.this.this)
-        return refuse(node, aggregate=True)
+    def _program(self, tree: Any, outputs: Sequence[_Output], margins: list[list[str]] | None) -> dict[str, Any] | None:
+        """Return what is shown of the released table; None where it is shown as it is."""
+        found: dict[str, Any] = {
+            "columns": [[each.name, _shown_kind(each.typed), each.typed.tree, self._ends(each)] for each in outputs]
+        }
+        having, order = tree.args.get("having"), tree.args.get("order")
+        if having is not None:
+            self._clause = "HAVING"
+            condition = self._scalars.read(having.this)
+            if condition.kind not in ("truth", "null"):
+                raise RangeError(f"HAVING {sql_text(having.this)} is not a condition; compare it with something")
+            found["having"] = condition.tree
+        if order is not None:
+            self._clause = "ORDER BY"
+            only(order, "expressions")
+            found["order"] = [line for each in order.expressions for line in self._order(each, outputs)]
+        distinct = tree.args.get("distinct")
+        if distinct is not None:
+            only(distinct)
+            found["distinct"] = "yes"
+        for word in ("limit", "offset"):
+            if tree.args.get(word) is not None:
+                found[word] = self._how_many(tree.args[word])
+        if margins is not None:
+            found |= {"totals": "yes", "margins": margins}
+        released = [(name, ["key", str(at), key.kind]) for at, (name, key) in enumerate(self._keys)]
+        released += [(item.name, ["number", item.name]) for item in self._numbers]
+        asked = [(each.name, each.typed.tree) for each in outputs]
+        as_it_is = len(asked) == len(released) and all(each in asked for each in released)
+        return None if as_it_is and [*found] == ["columns"] else found
 
-    def _count(self, node: Any) -> SelectItem:
-        only(node, "this", "big_int")
-        of = node.this
-        if of is None or of.key in ("star", "literal"):  # COUNT(), COUNT(*) and COUNT(1) count rows
-            if of is not None and of.key == "star":
-                only(of)
-            return SelectItem(name="", function="count")
-        if of.key == "distinct":
-            only(of, "expressions")
-            person = self._schema.person
-            named = [each for each in of.expressions if each.key == "column"]
-            name = self._read.column(named[0]) if len(of.expressions) == len(named) == 1 else ""
-            if person is None or name != person.name:
-                whom = "declare sl.PersonId(...)" if person is None else f"write COUNT(DISTINCT {person.name})"
-                raise RangeError(f"COUNT(DISTINCT ...) counts persons; {whom}, or use sl.CountDistinct(column, ...)")
-            return SelectItem(name="", function="persons", of=Named(name))
-        return SelectItem(name="", function="count", of=self._read.number(of, 0))
+    def _ends(self, output: _Output) -> str:
+        """Return whether what is computed has an interval: arithmetic of at most two released numbers that have one."""
+        names = numbers_in(output.typed.tree)
+        bare = [each.name for each in self._numbers if each.function == "quantile"]
+        numeric = output.typed.kind in ("whole", "decimal", "double") and not {*names} & {*bare}
+        return "yes" if numeric and 1 <= len(names) <= 2 and passes_interval(output.typed.tree) else "no"
 
-    def _quantile(self, of: Any, level: Any) -> SelectItem:
-        found = None if level is None else self._read.number(level, 0)
-        if not isinstance(found, Literally) or isinstance(found.value, str) or not 0 < found.value < 1:
-            raise RangeError("a quantile has one public level strictly between 0 and 1: QUANTILE(income, 0.9)")
-        return self._of_column(of, level=found.value)
+    def _order(self, node: Any, outputs: Sequence[_Output]) -> list[list[Any]]:
+        only(node, "this", "desc", "nulls_first")
+        of = plain(node.this)
+        ways = ["desc" if node.args.get("desc") else "asc", "first" if node.args.get("nulls_first") else "last"]
+        if of.key == "var" and of.name.upper() == "ALL":
+            return [[each.typed.tree, *ways] for each in outputs]
+        if of.key == "literal" and not of.args["is_string"]:
+            if not of.name.isdigit() or not 1 <= int(of.name) <= len(outputs):
+                raise RangeError(f"ORDER BY {of.name} names no column of SELECT, which has {len(outputs)}")
+            return [[outputs[int(of.name) - 1].typed.tree, *ways]]
+        return [[self._scalars.read(of).tree, *ways]]
 
-    def _of_column(self, of: Any, *, level: Fraction) -> SelectItem:
-        found = self._read.number(of, 0)
-        if not isinstance(found, Named):
-            raise RangeError(f"a quantile is of a declared column, got {sql_text(of)}; add it to the table as a column")
-        return SelectItem(name="", function="quantile", of=found, level=level)
-
-    def _no_distinct(self, node: Any) -> None:
-        if node.key == "distinct":
-            raise RangeError("DISTINCT inside an aggregate is not understood; COUNT(DISTINCT person) counts persons")
+    def _how_many(self, node: Any) -> str:
+        options = node.args.get("limit_options")
+        if options is not None and (options.args.get("percent") or options.args.get("with_ties")):
+            refuse_clause("limit_options")
+        count = plain(node.args.get("count") or node.expression)
+        if count.key != "literal" or not count.name.isdigit() or int(count.name) > _MOST_SHOWN:
+            raise RangeError(
+                f"{node.key.upper()} takes a number of groups that is written there, got {sql_text(count)}"
+            )
+        return str(int(count.name))
 
 
-def _name_of(item: SelectItem) -> str:
-    """Return what an aggregate without AS is called: count, mean_income, quantile_0.9_income."""
-    if item.function == "persons":
-        return "persons"
-    level = "" if item.level is None else f"_{number_text(item.level)}"
-    of = "" if item.of is None else f"_{item.of}"
-    return f"{item.function}{level}{of}"
+def _margins(word: str, keys: Sequence[int]) -> list[list[int]]:
+    """Return the grouping sets of ROLLUP or CUBE over these keys, the finest first."""
+    if word == "rollup":
+        return [list(keys[:length]) for length in range(len(keys), -1, -1)]
+    chosen = product((True, False), repeat=len(keys))
+    return [[key for key, there in zip(keys, each, strict=True) if there] for each in chosen]
+
+
+def _same(first: Any, second: Any) -> bool:
+    return first is second or first == second
+
+
+def _shown_kind(typed: Typed) -> str:
+    return "text" if typed.tree[0] == "key" else {"decimal": "double", "null": "double"}.get(typed.kind, typed.kind)

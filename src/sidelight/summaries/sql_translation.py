@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
@@ -16,12 +16,14 @@ from sidelight.records.expressions import Expression, IsMissing, Named, Not
 from sidelight.registry import load_query
 from sidelight.summaries.grouped import Grouped
 from sidelight.summaries.noise_choice import choose_noise
-from sidelight.summaries.sql_statement import Select, SelectItem
+from sidelight.summaries.sql_aggregates import SelectItem
+from sidelight.summaries.sql_statement import Select
 
 #: The query that answers a function, and the column of its table that holds the number.
 _ANSWERS: Mapping[str, tuple[str, str]] = {
     "count": ("count", "count"),
     "persons": ("count", "count"),
+    "distinct": ("count_distinct", "distinct"),
     "sum": ("sum", "sum"),
     "mean": ("mean", "mean"),
     "proportion": ("proportion", "proportion"),
@@ -48,6 +50,7 @@ class AskedQuery:
     subject: tuple[Any, ...]
     options: Mapping[str, Any]
     serves: tuple[tuple[str, str], ...]  # the name of each number in the answer, and its column in the query's table
+    clauses: Mapping[str, str] = field(default_factory=dict)  # of numbers that SELECT does not show: where they stand
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -62,7 +65,8 @@ class AskedQuery:
         given = [_text(each) for each in self.subject]
         given += [f"{name}={_text(value)}" for name, value in self.options.items() if name != "prediction"]
         given += ["prediction=..."] if "prediction" in self.options else []
-        return f"{load_query(self.kind).__name__}({', '.join(given)}) for {', '.join(self.names)}"
+        said = [f"{name} (of {self.clauses[name]} alone)" if name in self.clauses else name for name in self.names]
+        return f"{load_query(self.kind).__name__}({', '.join(given)}) for {', '.join(said)}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,10 +88,12 @@ def asked_of(select: Select) -> list[AskedQuery]:
     whole: dict[str, Any] = {"by": list(select.by)} if select.by else {}
     if select.where is not None:
         whole["where"] = select.where
-    queries: dict[tuple[str, str], list[SelectItem]] = {}
+    if select.rollup:
+        whole["rollup"] = True
+    queries: dict[tuple[str, ...], list[SelectItem]] = {}
     for item in sorted(items, key=_power, reverse=True):  # what serves others comes first
         queries.setdefault(_home(item, queries), []).append(item)
-    return [_one(kind, served, whole) for (kind, _), served in queries.items()]
+    return [_one(kind, served, whole) for (kind, *_), served in queries.items()]
 
 
 def _power(item: SelectItem) -> int:
@@ -95,16 +101,16 @@ def _power(item: SelectItem) -> int:
     return len(_ALSO.get(_ANSWERS[item.function][0], {}))
 
 
-def _home(item: SelectItem, queries: Mapping[tuple[str, str], Sequence[SelectItem]]) -> tuple[str, str]:
-    """Return which query answers a number: one that is asked anyway, or its own."""
+def _home(item: SelectItem, queries: Mapping[tuple[str, ...], Sequence[SelectItem]]) -> tuple[str, ...]:
+    """Return which query answers a number: one that is asked anyway of the same rows, or its own."""
     assert item.function is not None
     kind, _ = _ANSWERS[item.function]
-    for other, of in queries:
+    for other, of, where, ddof in queries:
         about = item.function == "count" and item.of is None and other != "proportion"
-        if item.function in _ALSO.get(other, {}) and (about or of == str(item.of)):
-            return other, of
+        if item.function in _ALSO.get(other, {}) and (about or of == str(item.of)) and where == str(item.where):
+            return other, of, where, ddof
     own = "" if item.function == "persons" else "rows" if item.function == "count" and item.of is None else str(item.of)
-    return kind, own
+    return kind, own, str(item.where), str(item.ddof)
 
 
 def _one(kind: str, served: Sequence[SelectItem], whole: Mapping[str, Any]) -> AskedQuery:
@@ -112,17 +118,27 @@ def _one(kind: str, served: Sequence[SelectItem], whole: Mapping[str, Any]) -> A
     main = next(item for item in served if item.function is not None and _ANSWERS[item.function][0] == kind)
     options = dict(whole)
     subject: tuple[Any, ...] = () if main.of is None else (_subject(main.of),)
+    conditions = [options["where"]] if "where" in options else []
+    if main.where is not None:
+        conditions.append(main.where)
     if kind == "count":
         subject = ()
         options["of"] = "persons" if main.function == "persons" else "rows"
         if main.function == "count" and main.of is not None:  # COUNT(column): rows that have a value
-            there = Not(IsMissing(main.of))
-            options["where"] = there if "where" not in options else conjoin("and", [options["where"], there])
+            conditions.append(Not(IsMissing(main.of)))
+    if conditions:
+        options["where"] = conjoin("and", conditions)
+    if main.ddof is not None:
+        options["ddof"] = main.ddof
     if kind == "quantiles":
         levels = sorted({item.level for item in served if item.level is not None})
         subject, options = ([*levels],), {"column": _subject(main.of), **options}
     return AskedQuery(
-        kind=kind, subject=subject, options=options, serves=tuple((item.name, _column(item, kind)) for item in served)
+        kind=kind,
+        subject=subject,
+        options=options,
+        serves=tuple((item.name, _column(item, kind)) for item in served),
+        clauses={item.name: item.clause for item in served if item.clause != "SELECT"},
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field, replace
 from fractions import Fraction
 from typing import Any, ClassVar, Literal, NamedTuple
@@ -37,6 +38,7 @@ from sidelight.summaries.noise_choice import gaussian_variance, laplace_variance
 from sidelight.summaries.of_number import OfNumber, number_of
 from sidelight.summaries.predicted import Group, PredictedTable, read_prediction
 from sidelight.summaries.shrink import Shrunk, best_of, directions, shrink, sum_doubt
+from sidelight.summaries.tree_numbers import PreparedTreeNumber, prepare_tree_number, public_interval
 
 Per = Literal["auto", "row", "person"]
 
@@ -74,6 +76,7 @@ class Sum(OfNumber):
         known: Of groups by a `sl.Label`: labels that are public, as for `Mean`.
         per: "row" or "person"; "auto" takes persons where a `PersonId` is declared.
         step: The unit to which rows are rounded before they are added up to totals; the granularity if left out.
+        caps: Of an `sl.Hierarchy` in `by`: the largest half-width by level, in the unit of the sums, as for `Count`.
 
     >>> import sidelight as sl
     >>> table = sl.Table({"spend": [10.0] * 1000}, schema=[sl.Number("spend", lower=0, upper=50)])
@@ -85,13 +88,19 @@ class Sum(OfNumber):
     _: KW_ONLY
     per: Per = "auto"
     step: Amount | None = None
+    caps: Mapping[str, float] | None = field(default=None, compare=False)
     kind: ClassVar[str] = "sum"
+    takes_hierarchy: ClassVar[bool] = True
 
-    def prepare(self, schema: Schema) -> PreparedSum:
+    def prepare(self, schema: Schema) -> PreparedSum | PreparedTreeNumber:
         """Check the query against the schema, plan where to clip, and price it. Opens no data."""
         of = number_of(schema, self.column)
         totals = self.per == "person" or (self.per == "auto" and schema.rows_per_unit > 1)
         groups = self.groups(schema, totals=totals)
+        if self.hierarchy is not None:
+            return self._by_hierarchy(schema, of, groups)
+        if self.caps is not None:
+            raise RangeError("caps are for sums of an sl.Hierarchy in by; leave them out")
         labels, budget = labels_and_budget(self, schema, groups, self.known)
         clipping = self._clipping(schema, of, groups, budget)
         table = None
@@ -110,6 +119,13 @@ class Sum(OfNumber):
             plan=plan,
             table=table,
         )
+
+    def _by_hierarchy(self, schema: Schema, of: str | Expression, groups: Groups) -> PreparedTreeNumber:
+        clipping = self._clipping(schema, of, groups, Budget.of(**self.price))
+        interval = public_interval(clipping.interval)
+        plan = Measurement(groups=groups, of=of, clipping=clipping)
+        value = _summed(plan, interval, self.step)
+        return prepare_tree_number(self, groups, value, name=self.kind, of=str(of), interval=interval)
 
     def _clipping(self, schema: Schema, of: str | Expression, groups: Groups, budget: Budget) -> Clipping:
         subject, clip = subject_of(schema, of), self.clip

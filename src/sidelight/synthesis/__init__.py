@@ -2,8 +2,9 @@
 
 Users write `SyntheticTable` (query) and read its release with `Synthetic` (released). Below them, from the bottom up:
 `domain`, `axes`, `workload` and `spaces` (cells); `measurement` and `selection` (exact counts, prices, noise); `prior`
-and `refit` (fits); `engine_plan`, `marginal_engine`, `single_queries` and `graphical` (engines); `answer_bounds`,
-`certify` and `answers` (errors); `prediction` and `pooling` (public rows and earlier releases).
+and `refit` (fits); `engine_plan`, `marginal_engine`, `single_queries`, `loglinear` (with `tree_points`) and `graphical`
+(engines); `answer_bounds`, `certify` and `answers` (errors); `prediction` and `pooling` (public rows and earlier
+releases).
 """
 
 from sidelight.synthesis.axes import Axis

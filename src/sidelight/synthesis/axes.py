@@ -27,6 +27,7 @@ from sidelight.records import Category, Fill, Number
 from sidelight.records.numbers import exact_number, nearest_float, number_text
 from sidelight.records.rows import Batch, Wanted
 from sidelight.synthesis.domain import Domain
+from sidelight.synthesis.inside_bins import smooth_positions
 
 if TYPE_CHECKING:
     import narwhals.stable.v2 as nw
@@ -104,7 +105,10 @@ _VALUES_AS_BINS = 32
 
 #: Otherwise, and without a granularity, this many bins of one width.
 _DEFAULT_BINS = 16
-Within = Literal["uniform", "middle"]
+#: More cells than any domain may have.
+_MOST_BINS = 10**7
+#: Where numbers lie in their bins: by the released masses of the bins around, anywhere alike, or all in the middle.
+Within = Literal["smooth", "uniform", "middle"]
 
 
 @dataclass(frozen=True)
@@ -224,23 +228,41 @@ class Bins:
         """Whether the values are whole numbers."""
         return self.number.granularity is not None and self.number.granularity.denominator == 1
 
-    def values(self, places: NDArray[np.int64], source: Source, within: Within) -> NDArray[Any]:
-        """Return a number inside the bin of each place: a uniform one, or the middle. Missing places give NaN."""
+    def values(
+        self, places: NDArray[np.int64], source: Source, within: Within, masses: NDArray[np.float64] | None = None
+    ) -> NDArray[Any]:
+        """Return a number inside the bin of each place; missing places give NaN.
+
+        Args:
+            places: The place of each row.
+            source: Of public randomness.
+            within: How numbers lie in their bins.
+            masses: The released share of each bin, for "smooth".
+        """
         ends = [self._multiples(place) for place in range(len(self.edges) - 1)]
         absent = places == len(ends)
         known = np.where(absent, 0, places)
         step = self.number.granularity
+        widths = np.array([float(last - first) + (step is not None) for first, last in ends])
+        parts = np.full(len(places), 0.5)
+        if within != "middle" and (step is None or within == "smooth"):
+            parts = (source.words(len(places)) >> np.uint64(11)).astype(np.float64) * 2.0**-53
+        if within == "smooth" and masses is not None:
+            parts = smooth_positions(parts, known, masses[: len(ends)], np.maximum(widths, 1e-300))
         if step is None:
             low, high = (np.array([nearest_float(end[side]) for end in ends])[known] for side in (0, 1))
-            parts = (source.words(len(places)) >> np.uint64(11)).astype(np.float64) * 2.0**-53
-            found = low + (high - low) * (parts if within == "uniform" else 0.5)
+            found = low + (high - low) * parts
             found = np.minimum(found, np.where(known == len(ends) - 1, high, np.nextafter(high, low)))
         else:
             steps = np.empty(len(places), np.int64)
             for place, (first, last) in enumerate(ends):
                 here = np.flatnonzero(known == place)
                 width = int(last - first) + 1
-                more = integers_below(width, len(here), source) if within == "uniform" else (width - 1) // 2
+                more: Any = (width - 1) // 2
+                if within == "uniform":
+                    more = integers_below(width, len(here), source)
+                elif within == "smooth":
+                    more = np.minimum((parts[here] * width).astype(np.int64), width - 1)
                 steps[here] = int(first) + more
             if step.denominator == 1 and not absent.any():
                 return steps * int(step)
@@ -263,7 +285,7 @@ def axis_from_json(data: Mapping[str, Any]) -> Axis:
     kept = data.get("missing") == "kept"
     if data["kind"] == "category":
         return Labels(Category(data["name"], data["labels"], other=None), kept)
-    bounds = {key: data.get(key) for key in ("lower", "upper", "granularity")}
+    bounds: dict[str, Any] = {key: data.get(key) for key in ("lower", "upper", "granularity")}
     edges = tuple(exact_number(edge, name="edge") for edge in data["edges"])
     return Bins(Number(data["name"], **bounds), edges, kept)
 
@@ -292,6 +314,8 @@ def _even_edges(number: Number, count: int | np.integer[Any] | None) -> tuple[Fr
         )
     if isinstance(count, bool) or (count is not None and count < 1):
         raise RangeError(f"column {number.name!r} needs at least one bin, got {count}")
+    if count is not None and count > _MOST_BINS:
+        raise RangeError(f"column {number.name!r} has at most {_MOST_BINS} bins; ask for fewer, or write the edges")
     count = None if count is None else int(count)
     if step is None:
         count = count or _DEFAULT_BINS

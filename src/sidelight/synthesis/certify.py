@@ -19,6 +19,7 @@ from sidelight.synthesis.answer_bounds import NoiseTail, bound_marginals, bound_
 from sidelight.synthesis.answers import ErrorBounds, kind_of
 from sidelight.synthesis.domain import Mass
 from sidelight.synthesis.engine_plan import MarginalPlan
+from sidelight.synthesis.loglinear import LogLinearPlan
 from sidelight.synthesis.measurement import MarginalMeasurement, NoisyRows
 from sidelight.synthesis.refit import Fitted
 from sidelight.synthesis.selection import QuerySpace
@@ -36,7 +37,7 @@ FIRST_SHARE = 0.05
 _ROUNDING = 1e-9
 
 
-def certified(fitted: Fitted, mass: Mass, plan: MarginalPlan | SingleQueryPlan) -> ErrorBounds:
+def certified(fitted: Fitted, mass: Mass, plan: MarginalPlan | LogLinearPlan | SingleQueryPlan) -> ErrorBounds:
     """Bound the errors of the answers of a release that was made by this plan.
 
     Guarantee: costs nothing, a function of released numbers. All bounds hold at once with probability 95 % over the

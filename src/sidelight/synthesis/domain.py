@@ -102,6 +102,24 @@ class Domain:
         return codes
 
 
+def distinct_rows(
+    codes: Codes, sizes: Sequence[int], weights: NDArray[np.float64] | None = None
+) -> tuple[Codes, NDArray[Any]]:
+    """Return the distinct rows in order, and how often each occurs, or its weight: by numbers in mixed radix.
+
+    >>> rows, times = distinct_rows(np.array([[1, 0], [0, 2], [1, 0]]), (2, 3))
+    >>> rows.tolist(), times.tolist()
+    ([[0, 2], [1, 0]], [1, 2])
+    """
+    numbers, most = np.zeros(len(codes), np.int64), 1
+    for place, size in enumerate(sizes):
+        if most * size >= 1 << 62:  # made small on the way
+            numbers, most = np.unique(numbers, return_inverse=True)[1].reshape(-1).astype(np.int64), len(codes)
+        numbers, most = numbers * size + codes[:, place], most * size
+    _, first, which = np.unique(numbers, return_index=True, return_inverse=True)
+    return codes[first], np.bincount(which.reshape(-1), weights, len(first))
+
+
 @dataclass(frozen=True)
 class CellNoise:
     """The columns of a measured marginal, none of them grouped, and the standard deviation of the noise of a cell."""

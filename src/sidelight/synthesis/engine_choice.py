@@ -16,14 +16,15 @@ from sidelight.errors import RangeError
 from sidelight.mechanisms.budget import Budget
 from sidelight.synthesis.domain import Domain
 from sidelight.synthesis.engine_plan import MarginalPlan
+from sidelight.synthesis.loglinear import LogLinearPlan
 from sidelight.synthesis.measurement import Protection
 from sidelight.synthesis.prediction import TablePrediction
 from sidelight.synthesis.single_queries import SingleQueryPlan
 from sidelight.synthesis.spaces import MOST_DENSE_CELLS, check_dense
 from sidelight.synthesis.workload import LinearQueries, Workload
 
-Engine = Literal["auto", "marginals", "queries", "mwem", "support", "graphical"]
-Chosen = Literal["marginals", "queries", "mwem", "support", "graphical"]
+Engine = Literal["auto", "marginals", "queries", "mwem", "support", "loglinear", "graphical"]
+Chosen = Literal["marginals", "queries", "mwem", "support", "loglinear", "graphical"]
 
 
 def choose_engine(
@@ -49,15 +50,27 @@ def choose_engine(
             linear = [part for part in workload.parts if isinstance(part, LinearQueries)]
             paid: dict[str, Any] = {"price": price, "protection": protection, "rows": rows}
             return "marginals" if all(marginal_is_better(part, domain, **paid) for part in linear) else "queries"
-        return "support" if has_rows else "graphical"
+        # what is too large to be measured whole can still be weighted on public rows
+        paid = {"domain": domain, "workload": workload, "price": price, "protection": protection, "rows": rows}
+        return "loglinear" if predicted is None or not has_rows or _measurable(paid, predicted) else "support"
     if engine in ("marginals", "queries", "mwem"):
         check_dense(domain)
     if engine == "support" and not has_rows:
         raise RangeError(
             "engine='support' puts weights on public rows, and there are none; pass prediction=a public table, or use "
-            f"engine={'marginals' if domain.cells <= MOST_DENSE_CELLS else 'graphical'!r}"
+            f"engine={'marginals' if domain.cells <= MOST_DENSE_CELLS else 'loglinear'!r}"
         )
     return engine
+
+
+def _measurable(paid: dict[str, Any], predicted: TablePrediction) -> bool:
+    """Return whether all marginals can be measured at once."""
+    assert predicted.codes is not None
+    try:
+        LogLinearPlan(**paid, rows_like=len(predicted.codes))
+    except RangeError:
+        return False
+    return True
 
 
 #: This many answers usually determine a fit well enough, whatever the number of queries.

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from hashlib import sha256
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,7 @@ from sidelight.noise import Source
 from sidelight.synthesis.domain import Codes, Domain
 from sidelight.synthesis.engine_plan import MarginalPlan
 from sidelight.synthesis.marginal_engine import first_rows, run_rounds
-from sidelight.synthesis.measurement import MarginalMeasurement, PrivateMarginals, RowsEstimate
+from sidelight.synthesis.measurement import MarginalMeasurement, PrivateMarginals, RowsEstimate, released_digest
 from sidelight.synthesis.prior import DistributionPrior, PublicRowsPrior, UniformPrior
 from sidelight.synthesis.refit import Fitted
 from sidelight.synthesis.spaces import Floats
@@ -77,22 +76,6 @@ def drawn_rows(rows: float, columns: int) -> int:
     (100000, 123456, 10000000, 500000)
     """
     return min(max(round(rows), LEAST_DRAWN), MOST_DRAWN, max(MOST_DRAWN_CELLS // columns, LEAST_DRAWN))
-
-
-def distinct_rows(codes: Codes, sizes: Sequence[int]) -> tuple[Codes, Codes]:
-    """Return the distinct rows in order, and how often each occurs: by numbers in mixed radix, made small on the way.
-
-    >>> rows, times = distinct_rows(np.array([[1, 0], [0, 2], [1, 0]]), (2, 3))
-    >>> rows.tolist(), times.tolist()
-    ([[0, 2], [1, 0]], [1, 2])
-    """
-    numbers, most = np.zeros(len(codes), np.int64), 1
-    for place, size in enumerate(sizes):
-        if most * size >= 1 << 62:
-            numbers, most = np.unique(numbers, return_inverse=True)[1].reshape(-1).astype(np.int64), len(codes)
-        numbers, most = numbers * size + codes[:, place], most * size
-    _, first, times = np.unique(numbers, return_index=True, return_counts=True)
-    return codes[first], times.astype(np.int64)
 
 
 class GraphicalModel:
@@ -191,11 +174,8 @@ def _seeded(measurements: Sequence[MarginalMeasurement]) -> Iterator[None]:
 
     No noise of sidelight's comes from there.
     """
-    found = sha256()
-    for each in measurements:
-        found.update(str(each.marginal).encode() + np.ascontiguousarray(each.values, "<f8").tobytes())
     kept = np.random.get_state()  # noqa: TID251  # mbi's generator; for post-processing
-    np.random.seed(np.frombuffer(found.digest(), "<u4"))  # noqa: TID251
+    np.random.seed(np.frombuffer(released_digest(measurements), "<u4"))  # noqa: TID251
     try:
         yield
     finally:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from hashlib import sha256
 from math import pi, sqrt
 from typing import Any, Literal, NoReturn
 
@@ -187,6 +188,14 @@ def measure(counts: PrivateMarginals, marginal: Marginal, *, price: Budget, sour
     )
 
 
+def released_digest(measurements: Sequence[MarginalMeasurement]) -> bytes:
+    """Return the SHA-256 of released counts: a seed for draws that are post-processing."""
+    found = sha256()
+    for each in measurements:
+        found.update(str(each.marginal).encode() + np.ascontiguousarray(each.values, "<f8").tobytes())
+    return found.digest()
+
+
 @dataclass(frozen=True, kw_only=True)
 class NoisyRows:
     """The number of rows with noise, as it came out: `value` may be negative. `scale`: as for `MarginalMeasurement`."""
@@ -229,14 +238,15 @@ def possible_rows(number: float) -> float:
 class RowsEstimate:
     """The first noisy number of rows with the sums of measured marginals; or a public number, which nothing changes.
 
-    Each of `sums` has its standard deviation with it.
+    None where no first number was asked for: then the sums alone tell it, and there must be one. Each of `sums` has its
+    standard deviation with it.
 
     >>> first = NoisyRows(value=90.0, law="gaussian", scale=10.0, deviation=10.0)
     >>> RowsEstimate(first, sums=((100.0, 5.0),)).rows  # (90 + 4 · 100)/5
     98.0
     """
 
-    first: NoisyRows | float
+    first: NoisyRows | float | None
     sums: tuple[tuple[float, float], ...] = ()
 
     @property
@@ -246,7 +256,7 @@ class RowsEstimate:
 
     def with_sums(self, measurements: Sequence[MarginalMeasurement]) -> RowsEstimate:
         """Return the estimate in the light of further measurements: the sum of c cells has c times their variance."""
-        if self.noisy is None:
+        if isinstance(self.first, float):
             return self
         sums = [(float(each.values.sum()), each.deviation * sqrt(each.values.size)) for each in measurements]
         return replace(self, sums=(*self.sums, *sums))
@@ -254,9 +264,9 @@ class RowsEstimate:
     @property
     def mean(self) -> float:
         """Σ tᵢ/vᵢ / Σ 1/vᵢ over all numbers t and their variances v; it may be negative, and is rarely whole."""
-        if not isinstance(self.first, NoisyRows):
+        if isinstance(self.first, float):
             return self.first
-        numbers = [(self.first.value, self.first.deviation), *self.sums]
+        numbers = [*self.sums] if self.first is None else [(self.first.value, self.first.deviation), *self.sums]
         # relative to the best one: the squares of deviations of any size neither overflow nor vanish
         least = min(deviation for _, deviation in numbers)
         weights = [(least / deviation) ** 2 for _, deviation in numbers]

@@ -29,15 +29,16 @@ from sidelight.session.query import SurePrepared
 from sidelight.synthesis.answers import MeasuredMarginal
 from sidelight.synthesis.axes import Axis, Labels, axis_of, coding_of, domain_of
 from sidelight.synthesis.certify import certified
-from sidelight.synthesis.domain import Domain, Mass
+from sidelight.synthesis.domain import Domain, Mass, distinct_rows
 from sidelight.synthesis.engine_choice import Chosen, Engine, choose_engine
 from sidelight.synthesis.engine_plan import MarginalPlan, nominal_claims, sized
-from sidelight.synthesis.graphical import check_graphical, distinct_rows, drawn_rows, release_graphical
+from sidelight.synthesis.graphical import check_graphical, drawn_rows, release_graphical
+from sidelight.synthesis.loglinear import LogLinearPlan, known_rows, release_loglinear
 from sidelight.synthesis.marginal_engine import release_distribution
 from sidelight.synthesis.measurement import PrivateMarginals, Protection
 from sidelight.synthesis.pooling import CountsPredictor, EarlierCounts, calibrated, refit_again
 from sidelight.synthesis.prediction import TablePrediction, predict
-from sidelight.synthesis.prior import EarlierReleases, PublicRowsPrior
+from sidelight.synthesis.prior import DistributionPrior, EarlierReleases, PublicRowsPrior
 from sidelight.synthesis.refit import Fitted
 from sidelight.synthesis.released import KIND
 from sidelight.synthesis.single_queries import SingleQueryPlan, release_by_single_queries
@@ -71,9 +72,9 @@ class SyntheticTable:
         rho, epsilon, delta: The price: rho, or epsilon (pure), or epsilon with delta.
         rows: The public number of rows. Neighbours then replace a row; else a noisy number is released.
         rounds: How many marginals (for "queries" and "mwem", single queries) are measured; "auto" for a public rule.
-        engine: "marginals" (the default), "queries" for linear ones that are better asked one by one, "support" of the
-            public rows for large domains, "graphical" through mbi; "auto" chooses among these by public numbers.
-            "mwem" is the algorithm of the literature (`sidelight.published`): use "auto".
+        engine: "marginals" (the default), "queries" for linear ones that are better asked one by one, "loglinear" for
+            large domains; "auto" chooses among these by public numbers. "support" puts weights on public rows alone,
+            "graphical" fits through mbi, "mwem" is the algorithm of the literature (`sidelight.published`).
 
     >>> import numpy as np
     >>> from sidelight.records import Table
@@ -280,7 +281,7 @@ class PreparedTable(SurePrepared):
         return self.domain.cells <= MOST_DENSE_CELLS
 
     @cached_property
-    def plan(self) -> MarginalPlan | SingleQueryPlan:
+    def plan(self) -> MarginalPlan | LogLinearPlan | SingleQueryPlan:
         """Shares, rounds and noise."""
         shared: dict[str, Any] = {
             "domain": self.domain,
@@ -288,8 +289,13 @@ class PreparedTable(SurePrepared):
             "price": self.price,
             "protection": self.protection,
             "rows": self.rows,
-            "rounds": self.rounds,
         }
+        if self.engine == "loglinear":
+            if self.rounds is not None:
+                raise RangeError("engine='loglinear' measures all marginals once, and chooses none; leave rounds out")
+            codes = None if self.predicted is None else self.predicted.codes
+            return LogLinearPlan(**shared, rows_like=None if codes is None else len(codes))
+        shared["rounds"] = self.rounds
         if self.engine == "queries":
             return SingleQueryPlan(**shared)
         published = load_published(KIND, self.engine)
@@ -303,13 +309,19 @@ class PreparedTable(SurePrepared):
         """The points of the distribution; None for all cells."""
         if self.engine == "graphical":
             assert isinstance(self.plan, MarginalPlan)
-            check_graphical(self.plan, None if self.predicted is None else self.predicted.prior)
+            check_graphical(self.plan, self._prior)
+        if self.engine == "loglinear":
+            known_rows(self._prior)
         if self.engine != "support":
             return None
         assert self.predicted is not None
         assert self.predicted.codes is not None
         with Source(PublicEntropy(self.predicted.digest)) as source:  # public rows: their draws need no secret
             return public_support(self.domain, self.predicted.codes, source=source)
+
+    @property
+    def _prior(self) -> DistributionPrior | None:
+        return None if self.predicted is None else self.predicted.prior
 
     def counts(self, table: Table) -> PrivateMarginals:
         """Read the rows once: into one dense table of counts, or as codes where the domain is too large for that."""
@@ -331,7 +343,9 @@ class PreparedTable(SurePrepared):
 
     def fit(self, counts: PrivateMarginals, source: Source) -> Fitted:
         """Run the engine."""
-        prior = None if self.predicted is None else self.predicted.prior
+        prior = self._prior
+        if isinstance(self.plan, LogLinearPlan):
+            return release_loglinear(counts, self.plan, prior=known_rows(prior), source=source)
         if isinstance(self.plan, SingleQueryPlan):
             return release_by_single_queries(counts, self.plan, prior=prior, source=source)
         plan = sized(self.plan, counts, source=source)

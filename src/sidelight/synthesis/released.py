@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import cached_property
 from os import PathLike, fspath
 from pathlib import Path, PurePath
-from typing import Any
+from typing import Any, get_args
 
 from sidelight.errors import RangeError, SchemaError, SidelightError, SourceError, nearest
 from sidelight.noise import Source
@@ -96,7 +96,7 @@ class Synthetic:
         *,
         library: Library = "pandas",
         like: Any = None,
-        within: Within = "uniform",
+        within: Within = "smooth",
         seed: int | str = 0,
     ) -> Any:
         """Return synthetic rows as a frame.
@@ -105,18 +105,20 @@ class Synthetic:
             rows: How many; the number of the release if left out.
             library: "pandas" or "polars", packages of their own, or "pyarrow", which is always there.
             like: A public frame whose library, types and column order are copied.
-            within: Numbers are drawn uniformly inside their bins, or "middle" for one value a bin.
+            within: Where numbers lie inside their bins: "smooth", more of them towards the fuller neighbour; "uniform",
+                anywhere alike; "middle", one value a bin. A value that many rows have, such as 0, wants a bin of its
+                own when the table is asked for: bins={"fee": [0, 0.05, 1, 5, 20]}.
             seed: Another one gives other rows from the same distribution.
         """
-        if within not in ("uniform", "middle"):
-            raise RangeError(f'within must be "uniform" or "middle", got {within!r}')
+        if within not in get_args(Within):
+            raise RangeError(f'within must be "smooth", "uniform" or "middle", got {within!r}')
         if library not in ("pandas", "polars", "pyarrow"):
             raise RangeError(f'library must be "pandas", "polars" or "pyarrow", got {library!r}')
         library = library if like is None else library_of(like)
         wanted = round(self.rows) if rows is None else rows
         with Source(PublicEntropy(str(seed))) as source:
             codes = sample_codes(self.mass, wanted, source)
-            frame = make_frame(self.axes, codes, source, library=library, within=within)
+            frame = make_frame(self.axes, codes, source, library=library, within=within, mass=self.mass)
         return frame if like is None else as_typed(frame, like, library=library)
 
     def write(self, path: str | PathLike[str], rows: int | None = None, **choices: Any) -> None:

@@ -153,9 +153,8 @@ def check_dense(domain: Domain) -> None:
     """Refuse a domain that has too many cells to write down, and say what to use."""
     if domain.cells > MOST_DENSE_CELLS:
         raise RangeError(
-            f"the domain has {domain.cells:.3g} cells, this engine takes at most {MOST_DENSE_CELLS:.0e}; with public "
-            "rows use engine='support', without them engine='graphical' (pip install 'sidelight[graphical]'), or "
-            "release fewer columns, coarser bins"
+            f"the domain has {domain.cells:.3g} cells, this engine takes at most {MOST_DENSE_CELLS:.0e}; use "
+            "engine='loglinear', or release fewer columns, coarser bins"
         )
 
 

@@ -74,7 +74,7 @@ Library = Literal["pandas", "polars", "pyarrow"]
 
 
 def make_frame(
-    axes: Sequence[Axis], codes: NDArray[np.int64], source: Source, *, library: Library, within: Within
+    axes: Sequence[Axis], codes: NDArray[np.int64], source: Source, *, library: Library, within: Within, mass: Mass
 ) -> Any:
     """Return a frame of the library with one column an axis: enumerations, whole numbers and floats."""
     import narwhals.stable.v2 as nw
@@ -89,7 +89,8 @@ def make_frame(
             # Arrow has no enumeration that narwhals can make; its labels stay texts.
             types[axis.name] = nw.String() if library == "pyarrow" else nw.Enum(axis.category.labels)
         else:
-            values = axis.values(codes[:, place], source, within)
+            masses = mass.marginal((axis.name,)) if within == "smooth" else None
+            values = axis.values(codes[:, place], source, within, masses)
             absent = np.isnan(values) if values.dtype.kind == "f" else np.zeros(len(values), bool)
             whole = axis.whole and (library != "pandas" or not axis.keeps_missing)
             types[axis.name] = nw.Int64() if whole else nw.Float64()

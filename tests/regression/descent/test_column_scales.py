@@ -239,9 +239,47 @@ def test_scales_are_root_mean_squares_and_rare_categories_keep_their_unit() -> N
     unit = 4 / (1.5 * math.sqrt(3) * np.diag(scales.map))
     np.testing.assert_allclose(unit[:2], [0.01, 0.1], rtol=0.15)
     assert scales.map[2, 2] == 4
-    assert found.unseen(np.array([True, False, False])) == UNSEEN
-    assert 0 < found.unseen(np.array([False, False, True])) == found.unseen(np.zeros(3, bool)) < 0.01
-    assert replace(found, narrow=np.zeros(3, bool)).unseen(np.zeros(3, bool)) == 0
+    assert found.unseen(np.array([True, False, False]), scaled=True) == UNSEEN
+    assert 0 < found.unseen(np.array([False, False, True]), scaled=True) < 0.01
+    assert replace(found, narrow=np.zeros(3, bool)).unseen(np.zeros(3, bool), scaled=True) == 0
+
+
+def test_counts_that_show_no_rows_tell_no_scale() -> None:
+    """Of 400 rows noise hides every group: a scale of next to nothing would let the steps diverge."""
+    entries = 0.15 * np.random.default_rng(11).normal(size=(400, 1))
+    assert distances(entries, noise=40.0).geometry() is None
+    found = distances(entries, noise=15.0)
+    scales = found.geometry()
+    assert scales is not None
+    assert scales.map is not None
+    assert scales.map[0, 0] < 4 * 4 / (1.5 * 0.15)
+    assert found.unseen(np.zeros(1, bool), scaled=True) == UNSEEN  # many rows are in groups that noise hides
+
+
+def test_a_scale_is_no_smaller_than_what_the_first_matrix_shows() -> None:
+    rng = np.random.default_rng(12)
+    rows = np.where(rng.random((2000, 1)) < 0.9, 1e-4 * rng.normal(size=(2000, 1)), rng.uniform(-1, 1, (2000, 1)))
+    found = distances(rows, noise=60.0)
+    wide, bounded = found.geometry(), replace(found, least=np.array([0.02 * ROW_LENGTH**2])).geometry()
+    assert wide is not None
+    assert bounded is not None
+    assert bounded.map is not None
+    np.testing.assert_allclose(np.diag(bounded.map), 4 / (1.5 * 0.02**0.5))
+    assert wide.map is not None
+    assert wide.map[0, 0] > 5 * bounded.map[0, 0]
+
+
+@pytest.mark.parametrize("rows", [60, 150, 400, 1000])
+def test_slopes_of_a_column_that_noise_hides_do_not_diverge(rows: int) -> None:
+    """One narrow column and few rows: one fit in ten was off by many deviations of the target (0.5 and before)."""
+    rng = np.random.default_rng(13)
+    x = 0.15 * rng.normal(size=(rows, 1)) - 0.2
+    y = np.clip(0.7 * x[:, 0] + 0.1 * rng.normal(size=rows), -1, 1)
+    off = []
+    for _ in range(25):
+        model = sl.LinearRegression(epsilon=1, delta="1e-6", data_norm=1, target_range=(-1, 1)).fit(x, y)
+        off.append(float(np.sqrt(np.mean((model.predict(x) - y) ** 2))))
+    assert np.sort(off)[-3] < 1.0  # 1.3 and more in ten of a hundred before
 
 
 def test_a_second_matrix_is_not_paid_for_where_it_gains_nothing() -> None:
@@ -259,7 +297,7 @@ def test_nothing_that_was_released_makes_it_fail() -> None:
             given = ReleasedDistances(counts=counts, noise=noise, first=first, narrow=np.ones(2, bool))
             scales = given.geometry()
             assert scales is None or np.isfinite(scales.map).all()  # type: ignore[arg-type]
-            assert 0 <= given.unseen(np.ones(2, bool)) <= UNSEEN
+            assert 0 <= given.unseen(np.ones(2, bool), scaled=True) <= UNSEEN
 
 
 def test_empty_and_tiny_tables_are_released() -> None:

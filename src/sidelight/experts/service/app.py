@@ -6,19 +6,16 @@ lines of one kind, so that nobody can fill the disk.
 
 from __future__ import annotations
 
-import asyncio
 import json
 import logging
 import math
-import time
-from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 
@@ -37,6 +34,7 @@ from sidelight.experts.service.answers import (
 from sidelight.experts.service.plan import ServicePlan
 from sidelight.experts.service.rounds import HISTORY, Rounds
 from sidelight.experts.service.store import ServiceStore, Tokens
+from sidelight.web.requests import LogLimit, WithHeaders, read_body
 
 log = logging.getLogger("sidelight.experts.service")
 _ANSWERS = {Receipt.ACCEPTED: 201, Receipt.POSTPONED: 202, Receipt.DUPLICATE: 200}
@@ -45,19 +43,6 @@ _REFUSALS = {
     Receipt.EARLY: ("future_round", "the round of this report is not open yet; it was not counted"),
     Receipt.CONFLICT: ("conflict", "this client has another report in that round; the first one counts"),
 }
-_HEADERS = {
-    "Cache-Control": "no-store",
-    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
-    "Referrer-Policy": "no-referrer",
-    "X-Content-Type-Options": "nosniff",
-}
-#: Seconds in which a request must have arrived.
-PATIENCE = 20.0
-#: Lines of one kind in a while, and how long that is in seconds.
-LOG_LINES, LOG_SECONDS = 5, 60.0
-
-#: Kinds that are counted separately; all further ones count as one.
-_LOG_KINDS = 1000
 
 
 class Service:
@@ -155,7 +140,7 @@ def service_app(plan: ServicePlan, *, open_rounds: Callable[[], Rounds] | None =
         exception_handlers={HTTPException: service.unknown},
         lifespan=service.lifespan,
     )
-    app.add_middleware(_WithHeaders)
+    app.add_middleware(WithHeaders)
     app.state.service = service
     return app
 
@@ -168,53 +153,6 @@ def _shown(made: Callable[[], Any]) -> Callable[[Request], Awaitable[Response]]:
         return JSONResponse(made())
 
     return answer
-
-
-class _WithHeaders:
-    """Adds the headers that every answer has, unless it brought its own."""
-
-    def __init__(self, app: Any) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Any, receive: Any, send: Callable[[Any], Awaitable[None]]) -> None:
-        async def with_headers(message: Any) -> None:
-            if message["type"] == "http.response.start":
-                present = {name.lower() for name, _ in message["headers"]}
-                message["headers"] = [
-                    *message["headers"],
-                    *(
-                        (name.lower().encode(), value.encode())
-                        for name, value in _HEADERS.items()
-                        if name.lower().encode() not in present
-                    ),
-                ]
-            await send(message)
-
-        await self._app(scope, receive, with_headers if scope["type"] == "http" else send)
-
-
-async def read_body(request: Request, *, largest: int) -> bytes:
-    """Return the body of a request; refuse one that is too large before it is all here, or that trickles in."""
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind != "application/json":
-        raise RefusedError("wrong_type", "a report is sent as application/json")
-    declared = request.headers.get("content-length", "")
-    if declared.isdecimal() and int(declared[:19]) > largest:
-        raise RefusedError("too_large", f"a report has at most {largest} bytes")
-    parts: list[bytes] = []
-    size = 0
-    try:
-        async with asyncio.timeout(PATIENCE):
-            async for part in request.stream():
-                size += len(part)
-                if size > largest:
-                    raise RefusedError("too_large", f"a report has at most {largest} bytes")
-                parts.append(part)
-    except TimeoutError:
-        raise RefusedError("too_slow", f"a report must arrive within {PATIENCE:.0f} seconds") from None
-    except ClientDisconnect:
-        raise RefusedError("malformed", "the report broke off") from None
-    return b"".join(parts)
 
 
 def read_report(body: bytes) -> NoisyReport:
@@ -237,34 +175,3 @@ def _has_values_that_are_not_finite(body: bytes) -> bool:
         return False
     values = read.get("values") if isinstance(read, dict) else None
     return isinstance(values, list) and any(isinstance(each, float) and not math.isfinite(each) for each in values)
-
-
-class LogLimit(logging.Filter):
-    """Lets through the first lines of each kind in a while; the next after it says how many were left out.
-
-    A kind is a text with its values: names of clients and codes of refusals are few, whatever is sent.
-    """
-
-    def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
-        super().__init__()
-        self._clock = clock
-        self._began = clock()
-        self._seen: Counter[str] = Counter()
-        self._left_out = 0
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        """Return whether a line is written."""
-        if record.levelno >= logging.ERROR:
-            return True
-        if self._clock() - self._began >= LOG_SECONDS:
-            left_out, self._left_out, self._began = self._left_out, 0, self._clock()
-            self._seen.clear()
-            if left_out:
-                record.msg, record.args = f"{record.getMessage()} (before that, {left_out} more lines left out)", ()
-        kind = record.getMessage()
-        kind = kind if kind in self._seen or len(self._seen) < _LOG_KINDS else ""
-        self._seen[kind] += 1
-        if self._seen[kind] > LOG_LINES:
-            self._left_out += 1
-            return False
-        return True

@@ -19,8 +19,7 @@ from sidelight.errors import RangeError, ServiceError
 from sidelight.experts.report import NoisyReport
 from sidelight.experts.reporter import Reporter
 from sidelight.experts.server import REFUSED_RECEIPTS, Receipt
-from sidelight.experts.service import need_service
-from sidelight.experts.service.plan import is_loopback
+from sidelight.web import is_loopback, need_service
 
 #: Receipts of a report that is stored there.
 _ACKNOWLEDGED = tuple(receipt.value for receipt in (Receipt.ACCEPTED, Receipt.DUPLICATE, Receipt.POSTPONED))

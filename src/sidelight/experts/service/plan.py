@@ -6,7 +6,6 @@ Numbers with a point are kept as they are written (0.1 means 1/10), which is why
 from __future__ import annotations
 
 import tomllib
-from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, Literal
 
@@ -15,6 +14,7 @@ import msgspec
 from sidelight.errors import PlanError, SidelightError
 from sidelight.experts.reporting import Reporting
 from sidelight.guarantees import positive
+from sidelight.web import is_loopback
 
 #: A number as the plan has it: whole, with a point (as text), or a fraction in quotes.
 Number = int | str
@@ -216,13 +216,3 @@ def _check_listening(listen: Listen) -> None:
             f"listening on {listen.host!r} without TLS would send tokens in the clear; name certificate and key in "
             "[listen], or say behind_proxy = true if a proxy on the way does TLS"
         )
-
-
-def is_loopback(host: str) -> bool:
-    """Whether an address never leaves this machine."""
-    if host == "localhost":
-        return True
-    try:
-        return ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False

@@ -87,6 +87,10 @@ class ArrayRows(NoExpressions):
         """The columns that were given as lists."""
         return {name: self.columns[name] for name in self._listed}
 
+    def objects(self, name: str) -> list[Any]:
+        """Return the cells of an untyped column as they were given."""
+        return list(self.columns[name].tolist())
+
     @property
     def types(self) -> Mapping[str, ColumnType]:
         kinds = {name: column.dtype for name, column in self.columns.items()}

@@ -30,7 +30,7 @@ from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
 from io import BytesIO
-from typing import IO
+from typing import IO, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -210,6 +210,8 @@ class CellStream:
 
 class CsvRows(RowsByDuckDB):
     """The records of one or several CSV files with the same header."""
+
+    check_reads_records: ClassVar[bool] = True
 
     def __init__(
         self, headers: Mapping[str, _Header], *, records: Records, dates: Mapping[str, Calendar] | None = None

@@ -141,6 +141,11 @@ class ColumnRows(NoExpressions):
         arrays = [column for column in self._columns.values() if isinstance(column, ArrayRows)]
         return {name: cells for column in arrays for name, cells in column.lists.items()}
 
+    def objects(self, name: str) -> list[Any]:
+        """Return the cells of an untyped column as they were given; other libraries have none but of nulls."""
+        column: Any = self._columns[name]
+        return list(column.objects(name)) if hasattr(column, "objects") else [None] * self.length
+
     @property
     def types(self) -> Mapping[str, ColumnType]:
         return {name: column.types[name] for name, column in self._columns.items()}

@@ -64,6 +64,10 @@ class PandasRows:
     def stream(self, frame: nw.LazyFrame[Any], columns: tuple[str, ...]) -> Iterator[tuple[NDArray[np.int64], ...]]:
         return stream_at_once(frame, columns)
 
+    def objects(self, name: str) -> list[Any]:
+        """Return the cells of an untyped column as they were given."""
+        return cells_of_series(self._column(name))
+
     def _arrays(self, wanted: Wanted) -> ArrayRows:
         return ArrayRows(
             {

@@ -40,6 +40,7 @@ from sidelight.records.rows import (
     Batch,
     ColumnType,
     DistinctTexts,
+    TypeKind,
     Wanted,
     cores,
     hide_engine_errors,
@@ -86,6 +87,10 @@ class ParquetRows(RowsByDuckDB):
     def types(self) -> Mapping[str, ColumnType]:
         """The columns and their types, from the footer of the first file."""
         return self._footers[0].types
+
+    def kinds_of(self, name: str) -> set[TypeKind]:
+        """Return what the files hold in a column."""
+        return {footer.types[name].kind for footer in self._footers}
 
     def fault(self) -> str | None:
         """Return what is wrong with the first changed file, from its metadata."""

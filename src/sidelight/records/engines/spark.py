@@ -18,7 +18,7 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -70,6 +70,7 @@ class SparkRows(NoExpressions):
     name = "spark"
     streams = True
     length = None
+    check_reads_records: ClassVar[bool] = False  # settings of the session and the frame's plan
 
     def __init__(
         self, frame: Any, *, dates: Mapping[str, Calendar] | None = None, folders: frozenset[str] = frozenset()

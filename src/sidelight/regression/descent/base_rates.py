@@ -310,7 +310,7 @@ class Calibration:
             deviation: Of its noise.
             rows: The number of rows.
             weights: Of the classes; empty for equal ones.
-            unseen: How much of the released matrix is noise (`Geometry.obscured`).
+            unseen: Of the most that probabilities can vary, the share that columns may tell which no release shows.
         """
         said = self.law.shares(self.constants)
         counted = rows / float(np.sum(said / np.asarray(weights))) if weights else rows  # rows times their mean weight
@@ -334,7 +334,7 @@ class Calibration:
             of_constant=float(_finite(unknown * self.law.moved(found, 2) / steep**2, _MOST).max()),
             of_slopes=float(per_slope.max()),
             of_rest=_STRETCHED * min(self.law.spread, 1.0) * float((rare * np.sqrt(per_slope)).max())
-            + _UNSEEN * unseen**2 * math.sqrt(float((wanted * (1 - wanted)).max())),
+            + unseen * math.sqrt(float((wanted * (1 - wanted)).max())),
         )
 
 
@@ -365,7 +365,7 @@ def with_constants(
         deviation=float(noise.deviation) * 2.0**-ERROR_BITS,
         rows=max(geometry.counted, geometry.rows / 4),
         weights=plan.targets.weights,
-        unseen=geometry.obscured,
+        unseen=max(_UNSEEN * geometry.obscured**2, 0.0 if predicted else math.sqrt(geometry.unseen)),
     )
     return before.put_into(theta, after.constants), after
 

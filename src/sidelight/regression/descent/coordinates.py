@@ -19,7 +19,16 @@ from numpy.typing import NDArray
 
 from sidelight.mechanisms.additive import Noise
 from sidelight.noise import Source
-from sidelight.regression.descent.geometry import UNSEEN, Floats, Geometry, NoisyGram, from_gram, guarded, without_map
+from sidelight.regression.descent.geometry import (
+    SHOWN,
+    UNSEEN,
+    Floats,
+    Geometry,
+    NoisyGram,
+    from_gram,
+    guarded,
+    without_map,
+)
 from sidelight.regression.descent.integer_rows import (
     CODE_BITS,
     ROW_LENGTH,
@@ -38,6 +47,9 @@ _EDGES = tuple(sorted({math.isqrt(2**power - 1) + 1 for power in range(2 * CODE_
 _SQUARES = np.array([0.0, *(low * high for low, high in zip(_EDGES, (*_EDGES[1:], 2 * _EDGES[-1]), strict=True))])
 #: Deviations of noise below which a count is taken for none.
 _SEEN = 4.0
+#: Predictions by a scale are as sure as others where at most this share of the rows may be further away than counts
+#: show, by so many deviations of their noise.
+_BEYOND, _SURE = 0.1, 2.0
 #: Of the rows that may hide below it, this share is taken to be as far away as rows can be.
 _HIDDEN = 0.002
 #: Of a column this share of whose entries is in two groups side by side nothing is told by the others.
@@ -60,9 +72,8 @@ def narrow_columns(gram: NoisyGram, first: Geometry, *, count_noise: float) -> N
         first: Its geometry.
         count_noise: The deviation of the mean over the columns of the counts of a group.
     """
-    level = gram.noise_scale * math.sqrt(2 * gram.features) / first.rows
     varied = np.diag(gram.matrix)[:-1] / first.rows - first.centre**2
-    narrow = (varied < level) | gram.hidden(first.centre, first.rows)
+    narrow = varied < gram.noise_scale * max(math.sqrt(2 * gram.features), SHOWN) / first.rows
     return np.asarray(narrow & (count_noise <= _MOST_NOISE * first.counted))
 
 
@@ -123,12 +134,14 @@ class ReleasedDistances:
         noise: The deviation of each.
         first: The first geometry.
         narrow: Which columns its matrix did not show.
+        least: The mean squares that it surely showed, in codes.
     """
 
     counts: Floats
     noise: float
     first: Geometry
     narrow: NDArray[np.bool_]
+    least: float | Floats = 0.0
 
     @property
     def rows(self) -> float:
@@ -154,16 +167,29 @@ class ReleasedDistances:
         """
         return np.asarray(self.equal < _EQUAL * self.rows - 2 * self.noise)
 
+    @cached_property
+    def scales(self) -> tuple[Floats, Floats, Floats]:
+        """Mean square distances, rows that counts show, and rows that are surely no further than those; of each column.
+
+        Where a column's own counts show less than half of the rows: from the counts of all columns together.
+        """
+        spread = self.spread
+        together = self.counts[spread].mean(axis=0, keepdims=True)
+        own, of_all = _scales(self.counts, self.noise), _scales(together, self.noise / math.sqrt(spread.sum()))
+        alone = own[1] >= self.rows / 2
+        squares, shown, surely = (np.where(alone, *pair) for pair in zip(own, of_all, strict=True))
+        return squares, shown, surely
+
     def geometry(self) -> Geometry | None:
         """Return coordinates in which each column is divided by its scale, None where no narrow column gains much."""
         d, spread = self.first.features, self.spread
         if not (spread & self.narrow).any():
             return None
-        together, few = self.counts[spread].mean(axis=0)[None, :], _SEEN * self.noise / math.sqrt(spread.sum())
         hidden = _HIDDEN * _SEEN * self.noise / self.rows * ROW_LENGTH**2 / d
-        of_all = _mean_squares(np.where(together > few, together, 0.0))
-        squares = np.where(self.seen.sum(axis=1) >= self.rows / 2, _mean_squares(self.seen), of_all) + hidden
-        gain = np.where(spread, ROW_LENGTH / (_ROOM * np.sqrt(d * np.maximum(squares, 1.0))), 1.0)
+        squares, shown, _ = self.scales
+        squares = np.maximum(squares + hidden, self.least)
+        told = spread & (shown >= self.rows / 2)
+        gain = np.where(told, ROW_LENGTH / (_ROOM * np.sqrt(d * np.maximum(squares, 1.0))), 1.0)
         if gain[self.narrow].max() < _LEAST_GAIN:
             return None
         stretch = 2.0 ** (CODE_BITS - Z_BITS) * gain
@@ -178,20 +204,33 @@ class ReleasedDistances:
             intercept=False,
         )
 
-    def unseen(self, hidden: NDArray[np.bool_]) -> float:
+    def unseen(self, hidden: NDArray[np.bool_], *, scaled: bool) -> float:
         """Return the mean square of predictions by columns that a matrix does not show.
 
         Of a column of equal entries that the first one hardly shows, too: by as many rows as may have others.
+
+        Args:
+            hidden: Columns that it does not show.
+            scaled: Whether its columns were divided by the scales. Many rows that no count shows may then be far away,
+                where gradients of a few rows move predictions by as much as steps are long.
         """
-        if (hidden & self.spread).any():
+        spread = self.spread
+        if (hidden & spread).any():
+            return UNSEEN
+        if scaled and spread.any() and (self.scales[2] < (1 - _BEYOND) * self.rows)[self.narrow & spread].any():
             return UNSEEN
         others = np.clip(1 - (self.equal - 2 * self.noise) / self.rows, 0.0, 1.0)
-        return min(UNSEEN, _RARE * float(others[(hidden | self.narrow) & ~self.spread].sum()))
+        return min(UNSEEN, _RARE * float(others[(hidden | self.narrow) & ~spread].sum()))
 
 
-def _mean_squares(seen: Floats) -> Floats:
-    """Return the mean square distances of columns."""
-    return np.asarray(seen @ _SQUARES / np.maximum(seen.sum(axis=1), 1.0))
+def _scales(counts: Floats, noise: float) -> tuple[Floats, Floats, Floats]:
+    """Return columns' mean square distances, the rows that counts show, and those that are surely no further."""
+    seen = np.where(counts > _SEEN * noise, counts, 0.0)
+    shown, surely = seen.sum(axis=1), np.zeros(len(seen))
+    for place in np.flatnonzero(shown):  # the last group that shows, and as many before it as say most
+        rows = np.cumsum(counts[place, np.flatnonzero(seen[place])[-1] :: -1])
+        surely[place] = np.max(rows - _SURE * noise * np.sqrt(np.arange(1, len(rows) + 1)))
+    return np.asarray(seen @ _SQUARES / np.maximum(shown, 1.0)), shown, surely
 
 
 def second_geometry(
@@ -217,7 +256,7 @@ def second_geometry(
         map=unit[:, None] * found.map,
         inverse=found.inverse / unit,
         centre=scales.centre + found.centre / unit,
-        unseen=distances.unseen(gram.hidden(found.centre, scales.rows)),
+        unseen=distances.unseen(gram.hidden(scales.counted, centred=intercept), scaled=True),
     )
 
 
@@ -251,11 +290,17 @@ def released_coordinates(plan: DescentPlan, rows: CodedPasses, *, source: Source
         return plan, first
     counting = closer.scales_noise(rows.added_up(DistanceCounts.about(first.centre)))
     noisy_counts = np.asarray(counting.release(source)).astype(np.float64)  # private rows, 4 of 7
-    distances = ReleasedDistances(counts=noisy_counts, noise=counting.deviation, first=first, narrow=narrow)
+    distances = ReleasedDistances(
+        counts=noisy_counts,
+        noise=counting.deviation,
+        first=first,
+        narrow=narrow,
+        least=gram.surely_varied(first.counted, centred=plan.intercept) * ROW_LENGTH**2,
+    )
     scales = distances.geometry()
     if scales is None:
-        hidden = gram.hidden(first.centre, first.rows)
-        return closer, replace(first, unseen=distances.unseen(hidden))
+        hidden = gram.hidden(first.counted, centred=plan.intercept)
+        return closer, replace(first, unseen=distances.unseen(hidden, scaled=False))
     closer = plan.with_look("matrix")
     noise = closer.second_gram_noise(rows.added_up(ShortenedGram(mapping=GeometryMap(geometry=scales))))
     released = np.asarray(noise.release(source)).astype(np.float64)  # private rows, 5 of 7

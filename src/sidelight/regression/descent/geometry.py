@@ -22,7 +22,7 @@ Floats = NDArray[np.float64]
 CONSTANT = 0.5
 _LEAST_LARGEST = 0.02
 #: A column is shown by a matrix from this many deviations of its noise on.
-_SHOWN = 2.0
+SHOWN = 2.0
 #: The mean square, in half ranges, that predictions by a column of unknown scale may have.
 UNSEEN = 0.64
 #: The power of the inverse covariance that makes rows as long in every direction.
@@ -127,11 +127,28 @@ class NoisyGram:
         """The number of rows, one deviation too large: too small a number lets steps diverge."""
         return self.counted + self.noise_scale / CONSTANT**2
 
-    def hidden(self, centre: Floats, rows: float) -> NDArray[np.bool_]:
-        """Return which columns vary too little about a centre for the matrix to show it."""
-        level = self.noise_scale / rows
-        varied = np.diag(self.matrix)[:-1] / rows - centre**2
-        return np.asarray(varied < _SHOWN * level)
+    def variances(self, rows: float, *, centred: bool) -> tuple[Floats, Floats]:
+        """Return how much the columns vary, about their means or about 0, and the deviations of the noise in it.
+
+        A column's mean c is noisy, and so is the number of rows: the variance is a form of the vector (1, -2c), through
+        which noise enters by its square length, 1 + 4c².
+
+        Args:
+            rows: The number of rows, without anything added to it.
+            centred: Whether about the means.
+        """
+        count = max(rows, 1.0)
+        mean = np.clip(self.mean(count), -1.0, 1.0) if centred else np.zeros(self.features)
+        return np.diag(self.matrix)[:-1] / count - mean**2, self.noise_scale * (1 + 4 * mean**2) / count
+
+    def surely_varied(self, rows: float, *, centred: bool) -> Floats:
+        """Return how much the columns vary as far as noise does not explain it, or 0 and less."""
+        varied, noise = self.variances(rows, centred=centred)
+        return np.asarray(varied - SHOWN * noise)
+
+    def hidden(self, rows: float, *, centred: bool) -> NDArray[np.bool_]:
+        """Return which columns vary too little for the matrix to show it."""
+        return np.asarray(self.surely_varied(rows, centred=centred) < 0)
 
     def mean(self, rows: float) -> Floats:
         """Return the noisy mean row."""
@@ -186,19 +203,21 @@ def from_gram(
     covariance = gram.matrix[:-1, :-1] / count - np.outer(centre, centre)
     level = gram.noise_scale * math.sqrt(2 * d) / count
     likely = _without_noise(covariance, noise=gram.noise_scale / count)
-    noise = gram.noise_scale / count
+    noise, known = gram.noise_scale / count, gram.counted if rows is None else rows if counted is None else counted
+    varied, noise_of_it = (float(each.mean()) for each in gram.variances(known, centred=intercept))
     found = _stretched(
         covariance,
         0.25 * level,
-        obscured=min(1.0, noise / (max(float(np.trace(covariance)) / d, 0.0) + noise / math.sqrt(d))),
+        noise=noise,
+        obscured=min(1.0, noise_of_it / (max(varied, 0.0) + noise_of_it / math.sqrt(d))),
         likely=likely,
         centre=centre,
         rows=count,
-        counted=gram.counted if rows is None else rows if counted is None else counted,
+        counted=known,
         intercept=intercept,
         power=_FULL if full and outputs < 3 and level <= float(np.trace(covariance)) / d else _power(outputs),
     )
-    return replace(found, unseen=UNSEEN) if gram.hidden(centre, count).any() else found
+    return replace(found, unseen=UNSEEN) if gram.hidden(known, centred=intercept).any() else found
 
 
 def guarded(
@@ -298,6 +317,7 @@ def _stretched(
     counted: float,
     intercept: bool,
     power: float,
+    noise: float = 0.0,
     step_factor: float | None = None,
     obscured: float = 0.0,
     kind: GeometryKind = "private",
@@ -305,7 +325,9 @@ def _stretched(
     values, vectors = np.linalg.eigh((covariance + covariance.T) / 2)
     values = np.clip(values, 0.0, 1.0)
     stretch = (values + max(ridge, _LEAST_RIDGE)) ** (-power / 2)
-    stretch /= math.sqrt(max(float(np.max(values * stretch**2)), _LEAST_LARGEST))
+    # what one deviation of noise may hide, so that steps do not diverge where the matrix shows nothing at all
+    hidden = noise * float(np.max(stretch**2))
+    stretch /= math.sqrt(max(float(np.max(values * stretch**2)), hidden, _LEAST_LARGEST))
     h = values * stretch**2
     map_ = vectors * stretch
     varied = np.maximum(np.einsum("ij,ij->j", map_, likely @ map_), 0.0)

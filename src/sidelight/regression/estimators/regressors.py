@@ -83,7 +83,9 @@ class LinearRegression(RegressorMixin, LinearEstimator):  # type: ignore[misc]
         self._store(locals())
 
     def _goal(self, column: Number | Category | None = None) -> Goal:
-        low, high = self._range(column)
+        if self.target_range is None and column is None:
+            needed(self, "target_range", "the public lower and upper bound of y, such as (0, 100); beyond is clamped")
+        low, high = declared_range(self.target_range, column)
         middle = low / 2 + high / 2 if self.fit_intercept else 0.0  # before anything is learned
         targets = Targets(kind="squared", target_range=(low, high), target_centre=middle)
         return Goal(
@@ -113,25 +115,6 @@ class LinearRegression(RegressorMixin, LinearEstimator):  # type: ignore[misc]
         """Return the predicted target of each row; not clamped to the range."""
         return np.asarray(self._rows(X) @ self.coef_ + self.intercept_)
 
-    def _range(self, column: Number | Category | None) -> tuple[float, float]:
-        if isinstance(column, Category):
-            raise SchemaError(f"the target {column.name!r} is a category; LogisticRegression predicts categories")
-        given: Any = self.target_range
-        if given is None and column is not None:
-            check_bounds(column)
-            given = (column.lower, column.upper)
-        if given is None:
-            needed(self, "target_range", "the public lower and upper bound of y, such as (0, 100); beyond is clamped")
-        try:
-            low, high = (float(bound) for bound in given)
-        except (TypeError, ValueError):
-            raise RangeError(f"target_range must be two numbers (lower, upper), got {given!r}") from None
-        except OverflowError:
-            raise RangeError("target_range must be two finite numbers, the lower first, got a larger one") from None
-        if not (np.isfinite([low, high, high - low]).all() and low < high):
-            raise RangeError(f"target_range must be two finite numbers, the lower first, got {given!r}")
-        return low, high
-
     def _loss(self, low: float, high: float, middle: float) -> Loss:
         scale = _SHARE * (Fraction(high) - Fraction(low)) if self.scale is None else positive(self.scale, name="scale")
         targets: dict[str, Any] = {"target_range": (low, high), "target_centre": middle}
@@ -140,6 +123,24 @@ class LinearRegression(RegressorMixin, LinearEstimator):  # type: ignore[misc]
         if self.loss == "squared_clipped":
             return ClippedSquaredLoss(clip=scale, **targets)
         return LogCoshLoss(scale=scale, **targets)
+
+
+def declared_range(given: Any, column: Number | Category | None) -> tuple[float, float]:
+    """Return the public range of a numeric target: the given one, or that of its column."""
+    if isinstance(column, Category):
+        raise SchemaError(f"the target {column.name!r} is a category; LogisticRegression predicts categories")
+    if given is None and column is not None:
+        check_bounds(column)
+        given = (column.lower, column.upper)
+    try:
+        low, high = (float(bound) for bound in given)
+    except (TypeError, ValueError):
+        raise RangeError(f"target_range must be two numbers (lower, upper), got {given!r}") from None
+    except OverflowError:
+        raise RangeError("target_range must be two finite numbers, the lower first, got a larger one") from None
+    if not (np.isfinite([low, high, high - low]).all() and low < high):
+        raise RangeError(f"target_range must be two finite numbers, the lower first, got {given!r}")
+    return low, high
 
 
 #: A predictor beyond it is a count beyond all floats.

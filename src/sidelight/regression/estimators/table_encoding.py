@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,15 +18,17 @@ from sklearn.base import BaseEstimator, TransformerMixin
 
 from sidelight.aggregates.coding import Coding, CombinedCoding
 from sidelight.aggregates.collect import coded_rows, rows_that_count
-from sidelight.errors import SchemaError, nearest
+from sidelight.errors import RangeError, SchemaError, nearest
 from sidelight.predictions import PublicData
 from sidelight.records import Category, Number, Schema, Table
 from sidelight.records.rows import DistributedRows, Wanted
 from sidelight.regression.descent.distributed_rows import DistributedExamples
 from sidelight.regression.losses import Floats
-from sidelight.regression.model_predictions import Predictions, refuse_private_rows
+from sidelight.regression.model_predictions import HasPublicRows, refuse_private_rows
 from sidelight.regression.rows import RowPolicy, StreamedRows
 from sidelight.regression.table_rows import ExampleDecoder, RowEncoder, TableUnits, check_bounds, coding_of
+
+_MOST_HATS = 1000
 
 
 class TableEncoding(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
@@ -36,6 +38,8 @@ class TableEncoding(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # s
 
     Args:
         columns: The declarations, `Number` with both bounds and `Category`, in the order of the features.
+        hats: Hat functions for each number, at even distances over its range, so that a linear model learns a curve:
+            broken lines between these nodes. 16 bends enough for most columns; None (a straight line) needs less data.
 
     >>> from sidelight.records import Category, Number, Table
     >>> age, sex = Number("age", lower=0, upper=100), Category("sex", ["F", "M"], other=None)
@@ -44,10 +48,24 @@ class TableEncoding(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # s
     ('age', 'sex=F', 'sex=M')
     >>> encoding.transform({"age": [50, 100], "sex": ["F", "M"]}).round(2).tolist()
     [[0.0, 0.71, 0.0], [0.71, 0.0, 0.71]]
+
+    Three hats on a number, at 0, 50 and 100: a value is shared by the two nodes beside it.
+
+    >>> bent = TableEncoding((age,), hats=3)
+    >>> bent.names, bent.transform({"age": [50, 75]}).round(2).tolist()
+    (('age@0', 'age@50', 'age@100'), [[0.0, 1.0, 0.0], [0.0, 0.5, 0.5]])
     """
 
-    def __init__(self, columns: Sequence[Number | Category]) -> None:
+    def __init__(self, columns: Sequence[Number | Category], *, hats: int | None = None) -> None:
         self.columns = columns
+        self.hats = hats
+
+    def set_params(self, **parameters: Any) -> Self:
+        """Return this encoding with other parameters."""
+        for made in ("encoder", "units"):
+            self.__dict__.pop(made, None)
+        super().set_params(**parameters)
+        return self
 
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: N803  # as scikit-learn names it
         """Check that X has the declared columns, by name and type. No row is read, and nothing is learned."""
@@ -81,6 +99,9 @@ class TableEncoding(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # s
 
     def table(self, rows: Any) -> Table:
         """Return rows as a table of the declared columns: by name, or those of an array in their order."""
+        hats = self.hats
+        if hats is not None and (isinstance(hats, bool | float | str) or not 2 <= hats <= _MOST_HATS):
+            raise RangeError(f"hats must be a whole number from 2 to {_MOST_HATS} or None, got {hats!r}; 16 is usual")
         for column in self.columns:
             if not isinstance(column, Number | Category):
                 raise SchemaError(
@@ -106,11 +127,11 @@ class TableEncoding(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # s
     @cached_property
     def encoder(self) -> RowEncoder:
         """The arithmetic of it."""
-        return RowEncoder(tuple(self.columns))
+        return RowEncoder(tuple(self.columns), self.hats)
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The name of every feature: of a number its column's, of a category column=label."""
+        """The name of every feature: a number's column or column@node, a category's column=label."""
         return self.encoder.names
 
     @cached_property
@@ -121,6 +142,9 @@ class TableEncoding(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # s
             if isinstance(column, Number):
                 assert column.lower is not None
                 assert column.upper is not None
+                if self.hats is not None:
+                    ranges += [(1.0, 0.0)] * self.hats  # the curve's value at a node
+                    continue
                 ranges.append((float((column.upper - column.lower) / 2), float((column.upper + column.lower) / 2)))
             else:
                 ranges += [(1.0, 0.0)] * len(column.labels)
@@ -273,7 +297,11 @@ class TableExamples:
         return f"TableExamples({self.features} features)"
 
 
-def refuse_rows_of_table(predictions: Predictions, examples: TableExamples, table: Table) -> None:
+class _ReadsBatches(Protocol):
+    def batches(self, table: Table) -> Iterator[tuple[Any, NDArray[Any]]]: ...
+
+
+def refuse_rows_of_table(predictions: HasPublicRows, examples: _ReadsBatches, table: Table) -> None:
     """Refuse public rows that are rows of a table in memory. For the owner's eyes.
 
     A file is not read for it: no row of one is read before the charge.

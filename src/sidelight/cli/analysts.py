@@ -1,0 +1,156 @@
+"""`sidelight serve`, `server` and `token` for a file with `[[table]]`: a server for analysts who see no row."""
+
+from __future__ import annotations
+
+import logging
+import time
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from sidelight.cli.answers import note, prints_json
+from sidelight.cli.terminal import tell
+from sidelight.errors import RangeError, nearest
+from sidelight.server.budgets import Budgets
+from sidelight.server.config import ServerConfig, rule_of
+from sidelight.server.config_file import read_config
+from sidelight.server.identity import DAY, IdentityStore
+from sidelight.server.running import serve_analysts
+
+
+def is_survey(path: Path) -> bool:
+    """Return whether a file is the configuration of an analyst server; other mistakes in it are told later."""
+    try:
+        return "table" in tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return False
+
+
+def serve_survey(path: Path) -> None:
+    """Serve until interrupted."""
+    config = read_config(path)
+    logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s")
+    logging.getLogger("sidelight.server").setLevel(logging.INFO)
+    for table in config.tables.values():
+        tell(f"{table.name}: {rule_of(table.budget).statement()}")
+    serve_analysts(config, when_ready=lambda url: tell(f"Serving {config.title!r} on {url}"))
+
+
+def check_survey(path: Path) -> None:
+    """Read everything, open every source without reading a row, verify the ledger, and print every promise."""
+    config = read_config(path)
+    for table in config.tables.values():
+        table.open()
+    budgets = Budgets(config, create=True)
+    try:
+        budgets.open_scopes()
+        budgets.check_isolation()
+        budgets.check_head()
+    finally:
+        budgets.close()
+    promises = [
+        {"table": table.name, "promise": rule_of(table.budget).statement(), "requests": _requests(config, table.name)}
+        for table in config.tables.values()
+    ]
+    for each in promises:
+        tell(f"{each['table']}: {each['promise']} At most {each['requests']:,} requests fit.")
+    note(tables=promises)
+
+
+def _requests(config: ServerConfig, name: str) -> int:
+    """Return how many requests of the smallest price fit a table: bounds the ledger and the disk."""
+    table = config.tables[name]
+    rule = rule_of(table.budget)
+    route, capacity = rule.capacities[0]
+    return capacity // max(1, rule.charge(table.smallest.with_unit(table.schema.unit)).of(route) or 1)
+
+
+def show_status(path: Path) -> None:
+    """List what each account has left, and pauses."""
+    config = read_config(path)
+    budgets, store = Budgets(config), IdentityStore(config.store)
+    try:
+        found: list[dict[str, Any]] = [
+            {
+                "table": table.name,
+                "account": account.name,
+                "remaining": dict(budgets.remaining(table, account)),
+                "paused": store.is_paused(table.name, account.name),
+            }
+            for table in config.tables.values()
+            for account in table.accounts
+        ]
+    finally:
+        budgets.close()
+        store.close()
+    for each in found:
+        left = ", ".join(f"{name} {amount}" for name, amount in dict(each["remaining"]).items())
+        _line(str(each["table"]), str(each["account"]), left, "paused" if each["paused"] else "")
+    note(accounts=found)
+
+
+def set_pause(path: Path, *, table: str, analyst: str | None, paused: bool) -> None:
+    """Pause a table or one of its accounts, or resume it."""
+    config = read_config(path)
+    if table not in config.tables:
+        raise RangeError(f"there is no table {table!r}; {nearest(table, config.tables)}")
+    accounts = [each.name for each in config.tables[table].accounts]
+    if analyst is not None and analyst not in accounts:
+        raise RangeError(f"the table has no account {analyst!r}; {nearest(analyst, accounts)}")
+    store = IdentityStore(config.store)
+    try:
+        (store.pause if paused else store.resume)(table, analyst or "", now=time.time())
+    finally:
+        store.close()
+    tell(f"{'Paused' if paused else 'Resumed'} {table}{f' for {analyst}' if analyst else ''}")
+    note(table=table, paused=paused)
+
+
+def new_analyst_token(
+    path: Path, *, analyst: str | None, tables: list[str], actions: str, days: int, words: str
+) -> None:
+    """Print a token for an analyst; only its hash is kept."""
+    config = read_config(path)
+    if analyst is None or analyst not in config.analysts:
+        raise RangeError(f"name an analyst of the file; {nearest(str(analyst), config.analysts)}")
+    unknown = next((each for each in tables if each not in config.tables), None)
+    if unknown is not None:
+        raise RangeError(f"there is no table {unknown!r}; {nearest(unknown, config.tables)}")
+    store = IdentityStore(config.store)
+    try:
+        token = store.issue(analyst, now=time.time(), tables=tables, actions=actions.split(","), days=days, note=words)
+    finally:
+        store.close()
+    note(tokens=[{"client": analyst, "token": token}])
+    _line(analyst, token)
+
+
+def revoke_analyst_token(path: Path, *, client: str) -> None:
+    """Revoke a token by its id, or all of an analyst."""
+    store = IdentityStore(read_config(path).store)
+    try:
+        number = store.revoke(client)
+    finally:
+        store.close()
+    note(client=client)
+    tell(f"Revoked {number} token(s) of {client!r}; what still waits is dropped, what was released stays")
+
+
+def list_analyst_tokens(path: Path) -> None:
+    """List the tokens by their public parts."""
+    store = IdentityStore(read_config(path).store)
+    try:
+        tokens = store.tokens()
+    finally:
+        store.close()
+    for each in tokens:
+        left = (each["expires"] - time.time()) / DAY
+        _line(each["analyst"], each["id"], "revoked" if each["revoked"] else f"{max(0, left):.0f} days")
+    note(clients=[{"client": t["analyst"], "token": None if t["revoked"] else t["id"]} for t in tokens])
+
+
+def _line(*cells: str) -> None:
+    if not prints_json():  # secrets are printed once
+        typer.echo("\t".join(cells))

@@ -1,0 +1,43 @@
+"""`sidelight server`: the commands of whoever looks after an analyst server."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sidelight.cli.answers import answered
+
+server_app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Look after an analyst server.")
+
+SurveyFile = Annotated[Path, typer.Argument(metavar="FILE", help="The server's file, e.g. survey.toml.")]
+ServedTableName = Annotated[str, typer.Argument(metavar="TABLE", help="A table of the file.")]
+OneAccount = Annotated[str | None, typer.Option(help="Only this analyst or group.")]
+
+
+@server_app.command("check")
+@answered("server check", "sidelight.cli.analysts:check_survey")
+def check_server(path: SurveyFile) -> None:
+    """Read the file, open every source, verify the ledger, and print every promise."""
+
+
+@server_app.command()
+@answered("server status", "sidelight.cli.analysts:show_status")
+def status(path: SurveyFile) -> None:
+    """List what each account has left, and pauses."""
+
+
+@server_app.command()
+@answered("server pause")
+def pause(path: SurveyFile, table: ServedTableName, *, analyst: OneAccount = None) -> None:
+    """Let nothing be charged to a table, or by one account of it."""
+    import_module("sidelight.cli.analysts").set_pause(path, table=table, analyst=analyst, paused=True)
+
+
+@server_app.command()
+@answered("server resume")
+def resume(path: SurveyFile, table: ServedTableName, *, analyst: OneAccount = None) -> None:
+    """End a pause; failures before it count no more."""
+    import_module("sidelight.cli.analysts").set_pause(path, table=table, analyst=analyst, paused=False)

@@ -1,0 +1,175 @@
+"""What a server tells: a table's public declarations, a price, and a request that is under way."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from html import escape
+from typing import Any
+
+from sidelight.errors import ReleaseFailedError, ServiceError
+from sidelight.plans.columns import read_schema
+from sidelight.plans.section import NameResolver, Section
+from sidelight.records import Schema, Table
+from sidelight.release import Outcome, outcome_from_json
+from sidelight.wire import error_of, read_json, write_json
+
+
+@dataclass(frozen=True, kw_only=True)
+class RemoteTable:
+    """The public declarations of a table on a server, and what the analyst has left of it.
+
+    Args:
+        name: Its name.
+        schema: The declared columns.
+        promise: What holds for everything that is ever released from it, to everybody.
+        kinds: What may be asked.
+        remaining: What this account may still spend, exactly.
+        sharing: "reserved", or "first come".
+        durations: Seconds of a slot, by kind.
+        limits: The largest lists and numbers of a request.
+    """
+
+    name: str
+    schema: Schema
+    promise: str
+    kinds: tuple[str, ...]
+    remaining: Mapping[str, str]
+    sharing: str
+    durations: Mapping[str, float]
+    limits: Mapping[str, int]
+
+    def dummy(self, rows: int = 1000) -> Table:
+        """Return made-up rows of the declared shape, made here: for trying queries, never for conclusions."""
+        from sidelight.accuracy.dummy import dummy
+
+        return dummy(self.schema, rows)
+
+    def _repr_html_(self) -> str:
+        cells = "".join(f"<tr><td>{escape(repr(each))}</td></tr>" for each in self.schema.columns)
+        return f"<table><caption>{escape(f'{self.name}: {self.promise}')}</caption>{cells}</table>"
+
+
+def table_from_json(found: Mapping[str, Any]) -> RemoteTable:
+    """Read the description of a table."""
+    try:
+        whole = Section(
+            read_json(write_json({"column": found["column"]})), "schema", resolver=NameResolver(frozenset())
+        )
+        sections = [whole.inside(each, "column", place) for place, each in enumerate(whole.values["column"])]
+        return RemoteTable(
+            name=str(found["name"]),
+            schema=read_schema(whole, sections),
+            promise=str(found["promise"]),
+            kinds=tuple(map(str, found["kinds"])),
+            remaining={str(name): str(amount) for name, amount in found["remaining"].items()},
+            sharing=str(found["sharing"]),
+            durations={str(kind): float(seconds) for kind, seconds in found["durations"].items()},
+            limits={str(name): int(most) for name, most in found["limits"].items()},
+        )
+    except (KeyError, TypeError, ValueError, AttributeError):
+        raise ServiceError(
+            "the description of a table is not understood; is the server newer?", code="unknown"
+        ) from None
+
+
+@dataclass(frozen=True, kw_only=True)
+class RemotePrice:
+    """What a query would cost: nothing was charged.
+
+    Args:
+        guarantee: What the release would satisfy.
+        charge: What the account would be charged.
+        remaining: What it has.
+        after: What it would have left; None if the price does not fit.
+        expected: The expected error, and what that rests on; None if it was not asked for.
+        seconds: How long the answer takes from its start.
+        notes: Warnings of the query.
+    """
+
+    guarantee: str
+    charge: Mapping[str, str]
+    remaining: Mapping[str, str]
+    after: Mapping[str, str] | None
+    expected: Mapping[str, Any] | None
+    seconds: float
+    notes: tuple[str, ...]
+    request: Mapping[str, Any] = field(repr=False)
+
+    @property
+    def fits(self) -> bool:
+        """Whether the account can pay it now."""
+        return self.after is not None
+
+    def __str__(self) -> str:
+        left = "which does not fit" if self.after is None else f"leaves {_words(self.after)}"
+        error = "" if self.expected is None else f"\nexpected error: {self.expected.get('text', '')}"
+        return f"{self.guarantee}: costs {_words(self.charge)} of {_words(self.remaining)}, {left}{error}"
+
+    def _repr_html_(self) -> str:
+        return "".join(f"<p>{escape(line)}</p>" for line in str(self).splitlines())
+
+
+def _words(amounts: Mapping[str, str]) -> str:
+    return ", ".join(f"{name} {amount}" for name, amount in amounts.items())
+
+
+def price_from_json(found: Mapping[str, Any]) -> RemotePrice:
+    """Read a price."""
+    try:
+        return RemotePrice(
+            guarantee=str(found["guarantee"]),
+            charge=dict(found["charge"]),
+            remaining=dict(found["remaining"]),
+            after=None if found["after"] is None else dict(found["after"]),
+            expected=found["expected"],
+            seconds=float(found["seconds"]),
+            notes=tuple(map(str, found["notes"])),
+            request=dict(found["request"]),
+        )
+    except (KeyError, TypeError, ValueError):
+        raise ServiceError("the price is not understood; is the server newer?", code="unknown") from None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pending:
+    """A paid request that is under way; the charge stands whatever becomes of this object.
+
+    Args:
+        id: Its name on the server, with which `remote.fetch(id)` finds it.
+        key: The key that it was asked with.
+        ready_at: When its answer may be seen.
+    """
+
+    id: str
+    key: str
+    ready_at: datetime
+    _fetch: Callable[[], Outcome] = field(repr=False, compare=False)
+
+    def result(self) -> Outcome:
+        """Wait for the answer and return it."""
+        return self._fetch()
+
+
+def outcome_of(state: Mapping[str, Any], *, key: str) -> Outcome | None:
+    """Return the outcome of a request's state; None while it is under way.
+
+    Raises:
+        ReleaseFailedError: it was charged and failed; the same key returns the same failure.
+        SidelightError: it was never charged, for the reason that is raised.
+    """
+    found = state.get("state")
+    if found in ("queued", "running"):
+        return None
+    if found == "failed":
+        raise ReleaseFailedError(
+            f"the release with the key {key!r} failed after it was charged; the charge stands, and the same key gives "
+            "this failure. A new key is a new request, and pays again"
+        )
+    if found == "dropped":
+        raise error_of(state.get("problem"))
+    if found not in ("released", "refused") or not isinstance(state.get("outcome"), dict):
+        raise ServiceError("the state of a request is not understood; is the server newer?", code="unknown")
+    return outcome_from_json(json.dumps(state["outcome"]))

@@ -1,0 +1,144 @@
+"""The entries of a ledger, one by one: what was asked, what it was charged and what came out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Literal
+
+from sidelight.accounting import Charge
+from sidelight.errors import LedgerError
+from sidelight.guarantees import Claims
+from sidelight.ledger.chain import Json, LedgerEvent
+from sidelight.ledger.definition import share_from_json
+from sidelight.ledger.journal import each_event, event_at
+
+if TYPE_CHECKING:
+    from sidelight.ledger.schema import Transaction
+State = Literal["reserved", "released", "refused", "failed"]
+#: What each kind of outcome makes of an entry.
+OUTCOMES: Final[dict[str, State]] = {"release": "released", "refuse": "refused", "fail": "failed"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class LedgerEntry:
+    """One charge as the ledger knows it. `text` is the released value or refusal; `head` the hash of its outcome."""
+
+    entry_id: str
+    scope_id: str
+    key: str
+    attempt: int
+    state: State
+    at_utc: str
+    claims: Claims
+    charge: Charge
+    request: Mapping[str, Json]
+    text: str | None
+    head: str | None
+
+
+def list_entries(transaction: Transaction, *, scope_id: str | None) -> list[LedgerEntry]:
+    """Return all entries in order, or those that charged one scope, with that scope's claims and charge."""
+    reserved: dict[str, LedgerEvent] = {}
+    outcomes: dict[str, LedgerEvent] = {}
+    for event in each_event(transaction):
+        if event.entry_id is None:
+            continue
+        if event.kind == "reserve":
+            reserved[event.entry_id] = event
+        elif event.kind in OUTCOMES:
+            outcomes[event.entry_id] = event
+    found = (_entry(event, outcomes.get(entry_id), scope_id=scope_id) for entry_id, event in reserved.items())
+    return [entry for entry in found if entry is not None]
+
+
+def charged_claims(transaction: Transaction, scope_id: str) -> list[Claims]:
+    """Return the claims of everything that was ever charged to a scope, in order: other tools' and failures, too."""
+    found: list[Claims] = []
+    for event in each_event(transaction):
+        charges = event.content["charges"] if event.kind in ("reserve", "import") else []
+        shares = [share_from_json(share) for share in charges] if isinstance(charges, list) else []
+        found += [share.claims for share in shares if share.scope_id == scope_id]
+    return found
+
+
+def find_entry(transaction: Transaction, scope_id: str, key: str) -> LedgerEntry | None:
+    """Return the newest attempt of a key, by index; None if the scope does not remember the key."""
+    row = transaction.row(
+        "SELECT reserve_seq, outcome_seq FROM entry WHERE scope_id = :scope_id AND idem_key = :idem_key"
+        " ORDER BY attempt DESC LIMIT 1",
+        scope_id=scope_id,
+        idem_key=key,
+    )
+    return None if row is None else _entry_at(transaction, *row, scope_id=scope_id)
+
+
+def list_page(transaction: Transaction, scope_id: str, *, limit: int, after: str | None) -> list[LedgerEntry]:
+    """Return some of the entries whose keys a scope remembers, oldest first; those after an entry if one is named."""
+    since = -1
+    if after is not None:
+        row = transaction.row(
+            "SELECT reserve_seq FROM entry WHERE entry_id = :entry_id AND scope_id = :scope_id",
+            entry_id=after,
+            scope_id=scope_id,
+        )
+        if row is None:
+            raise LedgerError(f"the scope {scope_id!r} has no entry {after!r}; begin at the first page")
+        since = int(row[0])
+    rows = transaction.rows(
+        "SELECT reserve_seq, outcome_seq FROM entry WHERE scope_id = :scope_id AND reserve_seq > :since"
+        " ORDER BY reserve_seq LIMIT :limit",
+        scope_id=scope_id,
+        since=since,
+        limit=limit,
+    )
+    found = (_entry_at(transaction, *row, scope_id=scope_id) for row in rows)
+    return [entry for entry in found if entry is not None]
+
+
+def list_finished(transaction: Transaction, *, scope_id: str | None, after: str | None) -> list[LedgerEntry]:
+    """Return entries by their outcomes, those after a head if one is named; older events are not read."""
+    since = -1
+    if after is not None:
+        row = transaction.row("SELECT seq FROM event WHERE hash = :hash", hash=after)
+        if row is None:
+            raise LedgerError(
+                f"the ledger does not hold the head {after[:16]}...: this is another ledger or an older copy of it"
+            )
+        since = int(row[0])
+    rows = transaction.rows(
+        "SELECT reserve_seq, outcome_seq FROM entry WHERE outcome_seq > :since ORDER BY outcome_seq", since=since
+    )
+    found = (_entry_at(transaction, *row, scope_id=scope_id) for row in rows)
+    return [entry for entry in found if entry is not None]
+
+
+def _entry_at(
+    transaction: Transaction, reserve: int, outcome: int | None, *, scope_id: str | None
+) -> LedgerEntry | None:
+    ended = None if outcome is None else event_at(transaction, outcome)
+    return _entry(event_at(transaction, reserve), ended, scope_id=scope_id)
+
+
+def _entry(event: LedgerEvent, outcome: LedgerEvent | None, *, scope_id: str | None) -> LedgerEntry | None:
+    body = event.content
+    charges, request = body["charges"], body["request"]
+    shares = [share_from_json(share) for share in charges] if isinstance(charges, list) else []
+    wanted = event.scope_id if scope_id is None else scope_id
+    mine = next((share for share in shares if share.scope_id == wanted), None)
+    if mine is None or event.entry_id is None:
+        return None
+    text = None if outcome is None or outcome.kind == "fail" else str(outcome.content["text"])
+    return LedgerEntry(
+        entry_id=event.entry_id,
+        scope_id=str(event.scope_id),
+        key=str(body["idem_key"]),
+        attempt=int(str(body["attempt"])),
+        state="reserved" if outcome is None else OUTCOMES[outcome.kind],
+        at_utc=event.at_utc,
+        claims=mine.claims,
+        charge=mine.charge,
+        request=request if isinstance(request, dict) else {},
+        text=text,
+        head=None if outcome is None else outcome.hash,
+    )

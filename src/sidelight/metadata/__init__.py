@@ -1,0 +1,5 @@
+"""Schemas from and for other tools: CSVW with its extension for privacy, SmartNoise, Frictionless, Croissant."""
+
+from sidelight.metadata.files import FoundColumn, read_metadata, write_metadata
+
+__all__ = ["FoundColumn", "read_metadata", "write_metadata"]

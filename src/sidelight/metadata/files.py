@@ -1,0 +1,207 @@
+"""Files of metadata: which format it is, what each column lacks, and what a format has no word for.
+
+A format says what it can in its own words. What is left stands under the key "sidelight" of each column, so that a
+schema that is written and read again is the same; other tools pass over a key that they do not know.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+from sidelight.errors import SchemaError, SidelightError
+from sidelight.metadata import csvw, other_formats
+from sidelight.metadata.entries import Entry
+from sidelight.records import Column, Schema
+
+#: The key under which a column says what its format has no word for.
+OWN = "sidelight"
+#: What a kind of column cannot do without.
+_NEEDED = {"person": ("max_rows",), "date": ("start", "end"), "category": ("categories",), "number": (), "label": ()}
+
+
+@dataclass(frozen=True)
+class _Format:
+    """A format: whether a document is one, how it is read and written, and where its columns are."""
+
+    fits: Callable[[Mapping[str, Any]], bool]
+    read: Callable[[Mapping[str, Any]], list[Entry]]
+    write: Callable[..., dict[str, Any]]
+    columns: Callable[[Any], list[dict[str, Any]]]
+
+
+def _smartnoise_columns(data: Any) -> list[dict[str, Any]]:
+    _, table = next(other_formats._tables(data))
+    return [each for each in table.values() if isinstance(each, dict) and "type" in each]
+
+
+def _csvw_columns(data: Any) -> list[dict[str, Any]]:
+    table = data["tables"][0] if data.get("tables") else data
+    found = (table.get("tableSchema") or data.get("tableSchema") or {}).get("columns", [])
+    return [each for each in found if not each.get("virtual")]
+
+
+def _croissant_columns(data: Any) -> list[dict[str, Any]]:
+    sets = data.get("recordSet") or data.get("cr:recordSet") or []
+    return list(next((each.get("field", []) for each in sets if "data" not in each), []))
+
+
+def _frictionless_columns(data: Any) -> list[dict[str, Any]]:
+    schema = data if "fields" in data else data["resources"][0].get("schema", {})
+    return list(schema.get("fields", []))
+
+
+FORMATS = {
+    "csvw": _Format(csvw.is_csvw, csvw.read_csvw, csvw.write_csvw, _csvw_columns),
+    "croissant": _Format(
+        other_formats.is_croissant, other_formats.read_croissant, other_formats.write_croissant, _croissant_columns
+    ),
+    "frictionless": _Format(
+        other_formats.is_frictionless,
+        other_formats.read_frictionless,
+        other_formats.write_frictionless,
+        _frictionless_columns,
+    ),
+    "smartnoise": _Format(
+        other_formats.is_smartnoise, other_formats.read_smartnoise, other_formats.write_smartnoise, _smartnoise_columns
+    ),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class FoundColumn:
+    """What a file says about a column: its declaration, or what is lacking for one.
+
+    Args:
+        name: The name of the column.
+        kind: "number", "date", "category", "label" or "person"; empty where the file does not tell.
+        column: The declaration; None where something is lacking.
+        lacking: The keys that are lacking, such as "start" and "end".
+    """
+
+    name: str
+    kind: str
+    column: Column | None
+    lacking: tuple[str, ...] = ()
+
+
+def read_metadata(path: Path) -> list[FoundColumn]:
+    """Return what a file of metadata says about the columns of a table; no data is opened.
+
+    Raises:
+        SchemaError: the file is of no known format, or says something about a column that cannot be.
+    """
+    data = _parsed(path)
+    for found in FORMATS.values():
+        if isinstance(data, Mapping) and found.fits(data):
+            return _read(path, data, found)
+    raise SchemaError(
+        f"{str(path)!r} is none of CSVW (a tableSchema), SmartNoise's YAML, a Frictionless table schema (fields) and "
+        "Croissant (a recordSet); declare the columns with options instead"
+    )
+
+
+def _read(path: Path, data: Mapping[str, Any], found: _Format) -> list[FoundColumn]:
+    message = ""
+    try:
+        entries = found.read(data)
+        more = [each.get(OWN, {}) for each in found.columns(data)]
+        return [_found(_merged(entry, own)) for entry, own in zip(entries, more, strict=True)]
+    except SidelightError as error:
+        message = str(error)
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+        message = f"it is not built as its format says ({type(error).__name__})"
+    raise SchemaError(f"{str(path)!r}: {message}")
+
+
+def _merged(entry: Entry, own: Mapping[str, Any]) -> Entry:
+    kept = {key: value for key, value in entry.items() if key not in own.get("without", ())}
+    return kept | {key: value for key, value in own.items() if key != "without"}
+
+
+def _found(entry: Entry) -> FoundColumn:
+    kind = entry.get("kind", "")
+    lacking = ("kind",) if not kind else tuple(key for key in _NEEDED[kind] if key not in entry)
+    column = None if lacking else _column(entry)
+    return FoundColumn(name=entry["name"], kind=kind, column=column, lacking=lacking)
+
+
+def _column(entry: Entry) -> Column:
+    """Return the declaration; a schema of a person alone is none, so another column goes with it."""
+    return Schema.from_json({"columns": [entry, {"kind": "number", "name": f"{entry['name']}'"}]}).columns[0]
+
+
+def write_metadata(path: Path, columns: Sequence[Column], *, name: str) -> str:
+    """Write a schema in the format that the name of the file tells, and return the name of that format.
+
+    `.yaml` and `.yml` are SmartNoise's; of JSON files, a name with "croissant" is Croissant, one with "datapackage",
+    "frictionless" or "schema" is a Frictionless table schema, and any other is CSVW.
+    """
+    ending, lower = path.suffix.lower(), path.name.lower()
+    if ending not in (".json", ".jsonld", ".yaml", ".yml"):
+        raise SchemaError(f"metadata is written to a file .json or .yaml, got {str(path)!r}; name it so")
+    kind = "csvw"
+    if ending in (".yaml", ".yml"):
+        kind = "smartnoise"
+    elif "croissant" in lower:
+        kind = "croissant"
+    elif any(word in lower for word in ("datapackage", "frictionless", "schema")):
+        kind = "frictionless"
+    document = document_of(columns, kind, name=name)
+    text = json.dumps(document, indent=2, ensure_ascii=False) if kind != "smartnoise" else "\n".join(_yaml(document))
+    path.write_text(text + "\n", encoding="utf-8")
+    return kind
+
+
+def document_of(columns: Sequence[Column], kind: str, *, name: str) -> dict[str, Any]:
+    """Return a schema as a document of a format, with what it has no word for under `OWN`."""
+    entries = Schema(columns).to_json()["columns"]
+    found = FORMATS[kind]
+    document = found.write(entries, name=name)
+    for column, entry, said in zip(found.columns(document), entries, found.read(document), strict=True):
+        whole = _found(said).column
+        read = said if whole is None else Schema.from_json({"columns": [said, _OTHER]}).to_json()["columns"][0]
+        own = {key: value for key, value in entry.items() if read.get(key) != value}
+        without = [key for key in read if key not in entry]
+        if own or without:
+            column[OWN] = own | ({"without": without} if without else {})
+    return document
+
+
+_OTHER = {"kind": "number", "name": "another column, because a person alone is no schema"}
+
+
+def _parsed(path: Path) -> Any:
+    reason, text = "", ""
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+        if path.suffix.lower() not in (".yaml", ".yml"):
+            return json.loads(text, parse_float=Decimal)
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else "it is not UTF-8 text"
+    except (ValueError, RecursionError):
+        reason = "it is not JSON"
+    if reason:
+        raise SchemaError(f"the metadata {str(path)!r} cannot be read: {reason}")
+    try:
+        import yaml
+    except ImportError:
+        raise SchemaError('metadata in YAML needs PyYAML; pip install "sidelight[yaml]"') from None
+    try:
+        return yaml.safe_load(text)
+    except (yaml.YAMLError, RecursionError, ValueError):
+        raise SchemaError(f"the metadata {str(path)!r} cannot be read: it is not YAML") from None
+
+
+def _yaml(data: Mapping[str, Any], indent: str = "") -> list[str]:
+    """Write tables of tables, a key to a line; what is inside is JSON, which YAML reads."""
+    lines = []
+    for key, value in data.items():
+        inside = isinstance(value, Mapping) and value
+        lines.append(f"{indent}{json.dumps(key, ensure_ascii=False)}:" + ("" if inside else f" {json.dumps(value)}"))
+        lines += _yaml(value, f"{indent}  ") if inside else []
+    return lines

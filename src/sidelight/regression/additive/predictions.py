@@ -1,0 +1,263 @@
+"""What is known beforehand of an additive model, as tables on fine codes with the variances of a correction.
+
+Everything that `prediction=` takes, read before any charge and without a look at a private row: public rows, an earlier
+model or release of this kind, stated curves, stated coefficients.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from sidelight.errors import RangeError
+from sidelight.noise.source import SEEDED_BRANDING
+from sidelight.predictions import Origin, PublicData
+from sidelight.predictions.origin import joint_origin
+from sidelight.predictions.public_data import refuse_look_alike
+from sidelight.records import Category, Number, Table
+from sidelight.regression.additive.basis import Coordinates
+from sidelight.regression.additive.curve_prediction import CurvePrediction
+from sidelight.regression.additive.fine_codes import AdditiveExamples, fine_size
+from sidelight.regression.additive.offsets import Offset, line_tables
+from sidelight.regression.additive.public_fit import KnownCurves, fit_public
+from sidelight.regression.additive.steps import Scales
+from sidelight.regression.coefficient_prediction import CoefficientPrediction, released_origin
+from sidelight.regression.descent.targets import Targets
+from sidelight.regression.losses import Floats
+from sidelight.regression.model_predictions import PredictedCoefficients, PredictedFit
+from sidelight.regression.prediction_sources import FEWEST_ROWS, MOST_PREDICTIONS, predictions_of
+from sidelight.regression.table_rows import TableUnits
+from sidelight.release import Release
+
+#: Of the prior variance: what a correction has where nobody says how far off a prediction is, and at least.
+_UNKNOWN, _LEAST = 0.3, 0.01
+#: The intercept's correction beside the prediction's own variance of it.
+_INTERCEPT = 4.0
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class CurveCandidate:
+    """One prediction in the coordinates of fine codes, in half ranges or log odds.
+
+    Args:
+        known: Curves and, where they are known, the variances of their components.
+        scale: The root mean square of a stated curve's correction, None where nobody says.
+        origin: Where it came from.
+        what: In words.
+        given: The public rows, where there are any.
+        raw: Their features, as linear models see them.
+        seeded: Whether it came from a release that protects nobody.
+    """
+
+    known: KnownCurves
+    origin: Origin
+    what: str
+    scale: float | None = None
+    given: tuple[PublicData, ...] = ()
+    raw: Floats | None = field(default=None, repr=False)
+    seeded: bool = False
+
+    @property
+    def offset(self) -> Offset:
+        """Its curves and intercept."""
+        return self.known.offset
+
+    @property
+    def mean(self) -> float | None:
+        """The mean of public targets in half ranges, a rival of votes."""
+        return self.known.mean
+
+    def variances(self, place: Coordinates, scales: Scales) -> Floats:
+        """Return the variances τ of the correction of each component."""
+        prior = place.priors / place.v
+        if not self.known.bases:
+            return np.asarray((_UNKNOWN * scales.prior if self.scale is None else self.scale**2) * prior)
+        found = []
+        for at, (theirs, variances) in enumerate(zip(self.known.bases, self.known.variances, strict=True)):
+            fine = place.cells[at].fine
+            mass = fine / max(float(fine.sum()), 1e-300)
+            mine = place.on_codes(at, place.bases[at].values) / np.sqrt(place.weights[at])
+            found.append(((mine * mass[:, None]).T @ theirs) ** 2 @ variances)
+        return np.asarray(np.maximum(np.concatenate([np.zeros(0), *found]), _LEAST * scales.prior * prior))
+
+    def unsure_intercept(self, scales: Scales) -> float:
+        """Return the variance of the intercept's correction."""
+        own = self.known.intercept
+        return _INTERCEPT * own if own > 0 else scales.unsure_intercept
+
+    @property
+    def digest(self) -> str:
+        """What a ledger holds of it."""
+        told = hashlib.sha256(repr((self.offset.constant, self.scale)).encode())
+        for part in (*self.offset.tables, *self.known.variances):
+            told.update(np.ascontiguousarray(part, np.float64).tobytes())
+        return told.hexdigest()
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class AdditivePredictions:
+    """The predictions of one fit, with what a release says of them."""
+
+    candidates: tuple[CurveCandidate, ...] = ()
+
+    @property
+    def public(self) -> tuple[CurveCandidate, ...]:
+        """Those that are public rows."""
+        return tuple(each for each in self.candidates if each.given)
+
+    @property
+    def request(self) -> dict[str, str]:
+        """What a ledger holds of them: a fit with other predictions is another question."""
+        told = hashlib.sha256(" ".join(each.digest for each in self.candidates).encode()).hexdigest()
+        return {"prediction_sha256": told} if self.candidates else {}
+
+    @property
+    def described(self) -> Mapping[str, Any] | None:
+        """What a release says about them; None where there are none."""
+        if not self.candidates:
+            return None
+        seeded = any(each.seeded for each in self.candidates)
+        return {
+            "description": "; ".join(f"{each.what} ({each.origin})" for each in self.candidates),
+            "origin": joint_origin([each.origin for each in self.candidates]).to_json(),
+            "sha256": self.request["prediction_sha256"],
+            **({"entropy": SEEDED_BRANDING} if seeded else {}),
+        }
+
+
+def additive_predictions(
+    given: Any, examples: AdditiveExamples, targets: Targets, units: TableUnits
+) -> AdditivePredictions:
+    """Read `prediction=`: None, one prediction or a list of them. Reads no private row."""
+    if given is None:
+        return AdditivePredictions()
+    parts = given if isinstance(given, list) else [given]
+    if not 0 < len(parts) <= MOST_PREDICTIONS:
+        raise RangeError(f"prediction takes between 1 and {MOST_PREDICTIONS} predictions, got {len(parts)}")
+    return AdditivePredictions(candidates=tuple(_candidate(each, examples, targets, units) for each in parts))
+
+
+def _candidate(given: Any, examples: AdditiveExamples, targets: Targets, units: TableUnits) -> CurveCandidate:
+    refuse_look_alike(given, CurvePrediction, CoefficientPrediction, PublicData)
+    if isinstance(given, PublicData):
+        return _of_rows(given, examples, targets)
+    if isinstance(given, CurvePrediction):
+        tables = tuple(table / targets.half for table in given.tables(examples.columns))
+        constant = (given.intercept - targets.target_centre) / targets.half
+        scale = None if given.scale is None else float(given.scale) / targets.half
+        return CurveCandidate(known=_curves(tables, constant), origin=given.source, what="stated curves", scale=scale)
+    if isinstance(given, CoefficientPrediction) and not given.earlier:
+        return _of_coefficients(given, examples, targets, units)
+    earlier = given if isinstance(given, Release) else getattr(given, "release_", None)
+    if isinstance(earlier, Release) and earlier.query.get("kind") == "additive_model":
+        return _of_release(earlier, examples, targets)
+    raise RangeError(
+        f"prediction is a {type(given).__name__}; an additive model takes sl.PublicData(rows, 'where they come from') "
+        "with the target among their columns, sl.CurvePrediction(...), sl.CoefficientPrediction(...), an earlier "
+        "additive model or its release, or a list of these"
+    )
+
+
+def _curves(tables: Sequence[Floats], constant: float) -> KnownCurves:
+    offset = Offset(tables=tuple(tables), constant=constant)
+    return KnownCurves(offset=offset, bases=(), variances=(), intercept=0.0, mean=None)
+
+
+def _of_rows(given: PublicData, examples: AdditiveExamples, targets: Targets) -> CurveCandidate:
+    names = given.names
+    wanted = [*(column.name for column in examples.columns), examples.target.name]
+    missing = [name for name in wanted if names is None or name not in names]
+    if missing:
+        raise RangeError(
+            f"public rows of an additive model have its columns and its target by name, {', '.join(wanted)}; "
+            f"{missing[0]!r} is missing"
+        )
+    table = Table(given.rows, schema=[*examples.columns, examples.target])
+    parts = list(examples.blocks(table, targets))
+    codes = np.concatenate([np.empty((0, len(examples.columns)), np.int64), *(block.features for block in parts)])
+    coded = np.concatenate([np.empty((0, 1)), *(block.targets for block in parts)])
+    if len(codes) < FEWEST_ROWS:
+        raise RangeError(
+            f"a prediction from public rows needs at least {FEWEST_ROWS} of them with a declared target, got "
+            f"{len(codes)}; state curves with sl.CurvePrediction, or leave it out"
+        )
+    if targets.kind != "squared" and len(np.unique(coded)) < 2:
+        raise RangeError("the public rows of the prediction are all of one class; give some of both classes")
+    known = fit_public(examples.columns, codes.astype(np.int64), coded, kind=targets.kind)
+    raw = [_dense(rows) for rows, _ in examples.batches(table)]
+    return CurveCandidate(
+        known=known,
+        origin=given.origin,
+        what=f"{len(codes)} public rows",
+        given=(given,),
+        raw=np.concatenate(raw) if raw else None,
+    )
+
+
+def _dense(rows: Any) -> Floats:
+    return np.asarray(rows.toarray() if hasattr(rows, "toarray") else rows, np.float64)
+
+
+def _of_coefficients(
+    given: CoefficientPrediction, examples: AdditiveExamples, targets: Targets, units: TableUnits
+) -> CurveCandidate:
+    wanted = PredictedFit(
+        features=len(units.names),
+        names=units.names,
+        data_norm=Fraction(1),
+        classes=targets.classes or None,
+        target_range=targets.target_range,
+        middle=targets.target_centre,
+        half=targets.half,
+        units=units,
+    )
+    (found,) = predictions_of(given, wanted).candidates
+    assert isinstance(found, PredictedCoefficients)
+    tables = line_tables(examples.columns, found.theta[:-1, 0], examples.line_encoder)
+    return CurveCandidate(known=_curves(tables, float(found.theta[-1, 0])), origin=found.origin, what=found.what)
+
+
+def column_text(column: Number | Category) -> str:
+    """Return a declaration as a request holds it: what the numbers of a release mean."""
+    if isinstance(column, Number):
+        return f"{column.name}: {column.lower} to {column.upper}"
+    return f"{column.name}: {' | '.join(column.labels)}"
+
+
+def _of_release(release: Release, examples: AdditiveExamples, targets: Targets) -> CurveCandidate:
+    mine = [column_text(column) for column in examples.columns]
+    if list(release.query["columns"]) != mine:
+        raise RangeError(
+            "the earlier additive model was fitted to other columns, ranges or labels; fit both to the same, or state "
+            "its curves with sl.CurvePrediction"
+        )
+    for name in ("loss", "classes", "target_range"):
+        if release.query.get(name) != targets.to_json().get(name):
+            raise RangeError(f"the earlier additive model has another {name.replace('_', ' ')}; give one of the same")
+    value, half = release.value, targets.half
+    sizes = np.cumsum([fine_size(column) for column in examples.columns])[:-1]
+    tables = np.split(np.asarray(value["tables"], np.float64) / half, sizes)
+    places = np.split(np.asarray(value["cell_of"], np.int64), sizes)
+    cells, widths = np.asarray(value["cells"], int), np.asarray(value["widths"], int)
+    z = np.split(np.asarray(value["z"], np.float64), np.cumsum(cells * widths)[:-1])
+    bases = []
+    for at, part in enumerate(z):
+        padded = np.vstack([part.reshape(cells[at], widths[at]), np.zeros((1, widths[at]))])
+        bases.append(padded[places[at]])
+    variances = np.asarray(value["variances"], np.float64)
+    constant = (float(value["intercept"]) - targets.target_centre) / half
+    known = KnownCurves(
+        offset=Offset(tables=tuple(tables), constant=constant),
+        bases=tuple(bases),
+        variances=tuple(np.split(variances[1:], np.cumsum(widths)[:-1])),
+        intercept=float(variances[0]),
+        mean=None,
+    )
+    return CurveCandidate(
+        known=known, origin=released_origin(release), what="an earlier additive model", seeded=not release.private
+    )

@@ -1,0 +1,386 @@
+"""Private additive models: a curve per number, a table per category, an intercept; nothing to tune."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, Self, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.utils.validation import check_is_fitted
+
+from sidelight.errors import RangeError, SchemaError, WeakFitWarning, nearest
+from sidelight.guarantees import Amount
+from sidelight.records import Category, Number, Schema, Table
+from sidelight.regression.additive.fine_codes import AdditiveExamples, fine_size, prediction_codes
+from sidelight.regression.additive.plan import Lines, Monotone
+from sidelight.regression.additive.predictions import additive_predictions
+from sidelight.regression.descent.targets import Targets
+from sidelight.regression.estimators.additive_query import AdditiveFit, AdditivePrivacy, split_by
+from sidelight.regression.estimators.curves import ColumnCurve, curves_of
+from sidelight.regression.estimators.fit_query import entropy_for, release_from
+from sidelight.regression.estimators.fitted_privacy import UsedPrediction
+from sidelight.regression.estimators.goal import declared_classes, needed
+from sidelight.regression.estimators.joined_rows import free_name, joined_table
+from sidelight.regression.estimators.regressors import declared_range
+from sidelight.regression.estimators.table_encoding import (
+    TableEncoding,
+    encoding_for,
+    has_names,
+    labels_of,
+    target_column,
+    width_of,
+)
+from sidelight.regression.losses import Floats
+from sidelight.release import Release
+from sidelight.session import Session
+from sidelight.session.paid_estimator import PaidEstimator
+from sidelight.session.query import public_numbers
+
+OnMissingNumber = Literal["cell", "drop"]
+_COLUMNS = "the declarations of the columns of X: sl.Number(name, lower=, upper=) and sl.Category(name, labels)"
+
+
+class AdditiveEstimator(PaidEstimator, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+    """A private additive model; see the classes that derive from it."""
+
+    epsilon: Any
+    delta: Any
+    columns: Any
+    prediction: Any
+    rows: int | None
+    odds: Any
+    lines: Any
+    monotone: Any
+    on_missing: Any
+    session: Session | None
+    random_state: Any
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = tags.input_tags.string = tags.input_tags.categorical = True
+        tags.non_deterministic = self.random_state is None  # private: a second fit draws new noise and is paid again
+        return tags
+
+    def fit(self, X: Any, y: Any, *, key: str | None = None) -> Self:  # noqa: N803  # as scikit-learn names it
+        """Charge, fit and release. The protected unit is a row.
+
+        Args:
+            X: Rows with the declared columns: a frame or a mapping by name, or an array in the order of `columns`.
+            y: One target a row.
+            key: With a session that has a ledger: the release is remembered under it, and asking again returns the
+                stored model for nothing.
+        """
+        columns = tuple(needed(self, "columns", _COLUMNS))
+        with public_numbers(type(self).__name__):
+            target = self._target_of_arrays({column.name for column in columns})
+            table = joined_table(TableEncoding(columns), X, y, target)
+            fit = self._fit_of(table.schema, target=target.name, features=None, own=table)
+        return self._release(fit, table=None, key=key)
+
+    def fit_table(
+        self, table: Table, *, target: str, features: Sequence[str] | None = None, key: str | None = None
+    ) -> Self:
+        """Charge, and fit columns of a table, also of a file larger than memory or a Spark frame: in a few passes.
+
+        Args:
+            table: Rows with a schema, which declares the columns and the protected unit; with a session its own table.
+            target: The column to predict.
+            features: The columns to predict from; default all others.
+            key: As in `fit`.
+        """
+        if not isinstance(table, Table):
+            raise SchemaError(
+                f"fit_table wants a sidelight.Table, got {type(table).__name__}; write sl.Table(data, schema=[...]), "
+                "or fit(X, y) for arrays"
+            )
+        with public_numbers(type(self).__name__):
+            fit = self._fit_of(table.schema, target=target, features=features)
+        return self._release(fit, table=table, key=key)
+
+    def _targets(self, column: Number | Category) -> Targets:
+        """Return what is learned; checks classes or range."""
+        raise NotImplementedError
+
+    def _target_of_arrays(self, taken: set[str]) -> Number | Category:
+        """Declare the target of arrays by the model's own parameters."""
+        raise NotImplementedError
+
+    def _fit_of(
+        self, schema: Schema, *, target: str, features: Sequence[str] | None, own: Table | None = None
+    ) -> AdditiveFit:
+        """Describe the fit of columns of a table. Public."""
+        self._check()
+        column = target_column(schema, target)
+        targets = self._targets(column)
+        encoding = encoding_for(schema, target=target, features=features)
+        columns = tuple(encoding.columns)
+        labels = labels_of(column, np.array(targets.classes)) if isinstance(column, Category) else None
+        examples = AdditiveExamples(columns, column, labels, self.on_missing == "cell", own)
+        return AdditiveFit(
+            examples=examples,
+            targets=targets,
+            settings={name: getattr(self, name) for name in ("epsilon", "delta", "lines", "odds", "rows")},
+            predictions=additive_predictions(self.prediction, examples, targets, encoding.units),
+            monotone=self._monotone(columns),
+        )
+
+    def _check(self) -> None:
+        for name in ("epsilon", "delta"):
+            needed(self, name)
+        self._check_session()
+        if self.session is not None and self.random_state is not None:
+            raise RangeError(
+                "random_state and session cannot be had together: a budget pays for private noise; for reproducible "
+                "tests pass session=sidelight.testing.SeededSession(..., seed=...), which brands the model"
+            )
+        for name, known in (("lines", get_args(Lines)), ("on_missing", get_args(OnMissingNumber))):
+            given = getattr(self, name)
+            if given not in known:
+                raise RangeError(f"{name} is {given!r}, which is not an option; {nearest(str(given), known)}")
+
+    def _monotone(self, columns: Sequence[Number | Category]) -> dict[str, int]:
+        given = {} if self.monotone is None else self.monotone
+        if not isinstance(given, Mapping):
+            raise RangeError('monotone maps columns to "increasing" or "decreasing", such as {"age": "increasing"}')
+        numbers = [column.name for column in columns if isinstance(column, Number)]
+        for name, way in given.items():
+            if name not in numbers:
+                raise RangeError(f"monotone names {name!r}, which is no numeric column; {nearest(str(name), numbers)}")
+            if way not in get_args(Monotone):
+                raise RangeError(f"monotone of {name!r} is {way!r}; {nearest(str(way), get_args(Monotone))}")
+        return {name: 1 if way == "increasing" else -1 for name, way in given.items()}
+
+    def _release(self, fit: AdditiveFit, *, table: Table | None, key: str | None) -> Self:
+        """Release the fit and keep the result; nothing is kept of a refused fit."""
+        entropy = entropy_for(self.random_state)
+        released = release_from(fit, self.session, table=table, entropy=entropy, key=key)
+        assert isinstance(released, Release)  # a fit runs no private test that could refuse
+        unit = fit.examples.own.schema if table is None and fit.examples.own is not None else None
+        plan = fit.prepare(table.schema if table is not None else unit).plan  # type: ignore[arg-type]
+        value = released.value
+        self.release_, self.guarantee_ = released, released.guarantee
+        self.privacy_ = AdditivePrivacy.of(plan, released.guarantee, value)
+        self.columns_ = fit.examples.columns
+        self.intercept_ = float(value["intercept"])
+        self.curves_: dict[str, ColumnCurve] = curves_of(self.columns_, value)
+        self.n_features_in_ = len(self.columns_)
+        self.feature_names_in_ = np.array([column.name for column in self.columns_], dtype=object)
+        self.__dict__.pop("prediction_", None)
+        if self.prediction is not None:
+            self.prediction_ = UsedPrediction.of(self.privacy_, released.prediction)
+        if self.privacy_.noise_to_signal > 1:
+            mostly = "its prediction" if self.privacy_.chosen is not None else "noise"
+            warnings.warn(
+                f"the noise outweighs the rows, so the curves are mostly {mostly}; more rows, a larger epsilon, fewer "
+                "columns or a better prediction would help",
+                WeakFitWarning,
+                stacklevel=3,
+            )
+        self._keep(plan.targets)
+        return self
+
+    def _keep(self, targets: Targets) -> None:
+        """Set the attributes of the kind."""
+
+    def contributions(self, X: Any) -> Floats:  # noqa: N803
+        """Return what each column adds to the output of each row: with `intercept_` they add up to it. Free."""
+        check_is_fitted(self)
+        return self._contributions(self.release_.value, self.columns_, self._table_of(X))
+
+    def _contributions(self, value: Any, columns: Sequence[Number | Category], rows: Table) -> Floats:
+        codes = prediction_codes(columns, rows, keep_missing=self.on_missing == "cell")
+        tables = split_by(value["tables"], [fine_size(column) for column in columns])
+        # a label that is not listed adds nothing
+        return np.stack([np.append(table, 0.0)[codes[:, at]] for at, table in enumerate(tables)], axis=1)
+
+    def _outputs(self, value: Any, columns: Sequence[Number | Category], rows: Table) -> Floats:
+        """Return the outputs of a released value for rows, not clipped."""
+        return np.asarray(float(value["intercept"]) + self._contributions(value, columns, rows).sum(axis=1))
+
+    def decision_function(self, X: Any) -> Floats:  # noqa: N803
+        """Return the sum of the curves, not clipped: log odds of the second class, or the target."""
+        check_is_fitted(self)
+        return self._outputs(self.release_.value, self.columns_, self._table_of(X))
+
+    def curve(self, column: str) -> ColumnCurve:
+        """Return the curve of one column."""
+        check_is_fitted(self)
+        if column not in self.curves_:
+            raise SchemaError(f"the model has no column {column!r}; {nearest(str(column), list(self.curves_))}")
+        return self.curves_[column]
+
+    def plot(self, columns: Sequence[str] | None = None, *, noise: bool = False) -> Any:
+        """Return a Matplotlib figure: shares, then a panel per column with its curve and the noisy counts under it.
+
+        Cells whose counts are mostly noise are hatched. No confidence band is drawn: none is known to hold.
+
+        Args:
+            columns: Some columns only.
+            noise: Whether the noise of the release, as the model reckons it, is drawn as thin lines.
+        """
+        from sidelight.regression.estimators.curves_picture import draw_curves
+
+        for name in columns or ():
+            self.curve(name)
+        check_is_fitted(self)
+        return draw_curves(self.curves_, columns=columns, noise=noise)
+
+    def _table_of(self, rows: Any) -> Table:
+        if not isinstance(rows, Table) and not has_names(rows) and width_of(rows) != len(self.columns_):
+            names = ", ".join(column.name for column in self.columns_)
+            raise SchemaError(f"rows must have the columns {names}, in this order or by name")
+        return TableEncoding(self.columns_).table(rows)
+
+
+class AdditiveRegressor(RegressorMixin, AdditiveEstimator):  # type: ignore[misc]
+    """Fit an additive regression with (ε, δ)-differential privacy: a curve per number, a table per category.
+
+    Guarantee: `guarantee_` after each fit: GDP(mu), the largest mu within (epsilon, delta), for one row added or
+    removed (or one person with all of their rows), exact on the machine: integer sums looked up row by row, with
+    rounded Gaussian noise (additive-model proof page, Theorem A).
+
+    Accuracy: lines first, then curves where the noisy rows show them; see the page on additive models for measured
+    errors. A `prediction` takes the place of the lines and is used as far as the noisy rows agree with it.
+
+    No confidence band is given: bands were measured, and those that were tried do not hold on correlated columns.
+
+    Args:
+        epsilon: The budget of one fit.
+        delta: No default.
+        columns: The declarations of X's columns; `fit_table` takes those of the table.
+        target_range: The public lower and upper bound of y; targets beyond are clamped, predictions too.
+        prediction: What is known already: public rows as `sl.PublicData` with the target among their columns, an
+            earlier additive model or its release, `sl.CurvePrediction`, `sl.CoefficientPrediction`, or a list of these.
+        rows: About how many rows there are, as far as that is public; a wrong number costs accuracy only.
+        odds: How much more a prediction is believed beforehand than none.
+        lines: "auto" fits lines first unless there is a prediction; "none" never.
+        monotone: Numbers whose curves only rise or fall, such as {"age": "increasing"}.
+        on_missing: "cell" gives missing numbers a value of their own, "drop" leaves their rows out.
+        session: The budget to charge; X must be rows of what it protects, one for each unit.
+        random_state: None. A whole number makes the noise reproducible and the model NOT PRIVATE: for tests.
+
+    Attributes after a fit: `intercept_`, `curves_`, `feature_names_in_`, `n_features_in_`, `privacy_`, `guarantee_`,
+    `release_`, and with a prediction `prediction_`. There is no training score: it would be a release.
+
+    >>> import numpy as np
+    >>> import sidelight as sl
+    >>> ages = np.linspace(0, 100, 5000)
+    >>> model = sl.AdditiveRegressor(
+    ...     epsilon=1, delta="1e-6", columns=[sl.Number("age", lower=0, upper=100)], target_range=(0, 10)
+    ... ).fit({"age": ages}, np.abs(ages - 50) / 5)
+    >>> bool(abs(model.predict({"age": [10.0]})[0] - 8) < 1)
+    True
+    """
+
+    target_range: Any
+
+    def __init__(
+        self,
+        *,
+        epsilon: Amount | None = None,
+        delta: Amount | None = None,
+        columns: Sequence[Number | Category] | None = None,
+        target_range: tuple[float, float] | None = None,
+        prediction: Any = None,
+        rows: int | None = None,
+        odds: Amount = 9,
+        lines: Lines = "auto",
+        monotone: Mapping[str, Monotone] | None = None,
+        on_missing: OnMissingNumber = "cell",
+        session: Session | None = None,
+        random_state: int | None = None,
+    ) -> None:
+        self.__dict__ |= {name: value for name, value in locals().items() if name not in ("self", "__class__")}
+
+    def predict(self, X: Any) -> Floats:  # noqa: N803
+        """Return the predicted target of each row, within the target's range."""
+        low, high = self.target_range_
+        return np.clip(self.decision_function(X), low, high)
+
+    def _targets(self, column: Number | Category) -> Targets:
+        low, high = declared_range(self.target_range, column)
+        return Targets(kind="squared", target_range=(low, high), target_centre=low / 2 + high / 2)
+
+    def _target_of_arrays(self, taken: set[str]) -> Number:
+        needed(self, "target_range", "the public lower and upper bound of y, such as (0, 100); beyond is clamped")
+        low, high = declared_range(self.target_range, None)
+        return Number(free_name(taken), lower=low, upper=high)
+
+    def _keep(self, targets: Targets) -> None:
+        assert targets.target_range is not None
+        self.target_range_ = targets.target_range
+
+
+class AdditiveClassifier(ClassifierMixin, AdditiveEstimator):  # type: ignore[misc]
+    """Fit an additive model of two classes with (ε, δ)-differential privacy: curves of log odds.
+
+    Guarantee: as `AdditiveRegressor`.
+
+    Accuracy: as `AdditiveRegressor`.
+
+    Args:
+        classes: The two labels, public; rows with others take no part.
+        epsilon, delta, columns, prediction, rows, odds: As in `AdditiveRegressor`.
+        lines, monotone, on_missing, session, random_state: As in `AdditiveRegressor`.
+
+    >>> import numpy as np
+    >>> import sidelight as sl
+    >>> ages = np.linspace(0, 100, 5000)
+    >>> model = sl.AdditiveClassifier(
+    ...     epsilon=1, delta="1e-6", columns=[sl.Number("age", lower=0, upper=100)], classes=["no", "yes"]
+    ... ).fit({"age": ages}, np.where(np.abs(ages - 50) < 20, "yes", "no"))
+    >>> model.predict({"age": [5.0, 50.0, 95.0]}).tolist()
+    ['no', 'yes', 'no']
+    """
+
+    classes: Any
+
+    def __init__(
+        self,
+        *,
+        epsilon: Amount | None = None,
+        delta: Amount | None = None,
+        columns: Sequence[Number | Category] | None = None,
+        classes: Any = None,
+        prediction: Any = None,
+        rows: int | None = None,
+        odds: Amount = 9,
+        lines: Lines = "auto",
+        monotone: Mapping[str, Monotone] | None = None,
+        on_missing: OnMissingNumber = "cell",
+        session: Session | None = None,
+        random_state: int | None = None,
+    ) -> None:
+        self.__dict__ |= {name: value for name, value in locals().items() if name not in ("self", "__class__")}
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        return tags
+
+    def predict_proba(self, X: Any) -> Floats:  # noqa: N803
+        """Return the probability of each class, in the order of `classes_`."""
+        odds = np.clip(self.decision_function(X), -700, 700)
+        return np.column_stack([1 / (1 + np.exp(odds)), 1 / (1 + np.exp(-odds))])
+
+    def predict(self, X: Any) -> NDArray[Any]:  # noqa: N803
+        """Return the more probable class of each row."""
+        return np.asarray(self.classes_[(self.decision_function(X) > 0).astype(np.intp)])
+
+    def _targets(self, column: Number | Category) -> Targets:
+        found = declared_classes(self.classes, column)
+        if len(found) > 2:
+            raise RangeError(
+                f"an additive classifier separates two classes, got {len(found)}; fit one per class against the rest, "
+                "or use LogisticRegression"
+            )
+        return Targets(kind="logistic", classes=tuple(found.tolist()))
+
+    def _target_of_arrays(self, taken: set[str]) -> Category:
+        return Category(free_name(taken), declared_classes(self.classes).tolist(), other=None)
+
+    def _keep(self, targets: Targets) -> None:
+        self.classes_ = np.array(targets.classes)

@@ -1,0 +1,184 @@
+"""The fit of an additive model as a query: priced from public numbers, charged, and only then shown its rows."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from sidelight.errors import SidelightWarning
+from sidelight.guarantees import Claims, Neighbours, short_text
+from sidelight.noise import Source
+from sidelight.records import Schema, Table
+from sidelight.regression.additive.fine_codes import AdditiveExamples
+from sidelight.regression.additive.fit import fit_additive, fitted_value
+from sidelight.regression.additive.plan import AdditivePlan, AdditiveShares, plan_additive
+from sidelight.regression.additive.predictions import AdditivePredictions, column_text
+from sidelight.regression.descent.targets import Targets
+from sidelight.regression.estimators.table_encoding import refuse_rows_of_table
+from sidelight.session import Answer
+from sidelight.session.query import SurePrepared
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdditiveFit:
+    """One private additive model of the given examples.
+
+    Args:
+        examples: What is fitted, not yet looked at.
+        targets: What is learned.
+        settings: The other arguments of `plan_additive`.
+        predictions: What is known beforehand.
+        monotone: Columns whose curves only rise (1) or fall (-1).
+    """
+
+    examples: AdditiveExamples
+    targets: Targets
+    settings: Mapping[str, Any]
+    predictions: AdditivePredictions
+    monotone: Mapping[str, int]
+    kind_name: str = "the fit of an additive model"
+
+    def prepare(self, schema: Schema) -> PreparedAdditive:
+        """Plan and price everything that is released, for the schema's protected unit. Reads no private row."""
+        plan = plan_additive(
+            columns=self.examples.columns,
+            targets=self.targets,
+            line_features=len(self.examples.line_encoder.names),
+            candidates=self.predictions.candidates,
+            unit=schema.unit,
+            **self.settings,
+        )
+        for text in plan.cautions():
+            warnings.warn(text, SidelightWarning, stacklevel=7)
+        described: dict[str, Any] = plan.request() | self.predictions.request
+        described["columns"] = [column_text(column) for column in self.examples.columns]
+        described["inputs"] = [column.name for column in self.examples.columns]
+        described["column"] = self.examples.target.name
+        if self.monotone:
+            described["monotone"] = {
+                name: "increasing" if way > 0 else "decreasing" for name, way in self.monotone.items()
+            }
+        return PreparedAdditive(
+            claims=plan.claims,
+            request=described,
+            prediction=self.predictions.described,
+            plan=plan,
+            examples=self.examples,
+            predictions=self.predictions,
+            monotone=self.monotone,
+        )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PreparedAdditive(SurePrepared):
+    """A planned additive model; everything but `run` is public."""
+
+    plan: AdditivePlan
+    examples: AdditiveExamples
+    predictions: AdditivePredictions
+    monotone: Mapping[str, int]
+
+    @property
+    def is_additive(self) -> bool:
+        """Each pass over the rows of a table is a sum."""
+        return self.examples.own is None
+
+    @property
+    def instead(self) -> str:
+        """The rows of a table."""
+        return "fit_table adds up the rows of a table"
+
+    def check_rows(self, table: Table) -> None:
+        """Refuse public rows that are rows of the table."""
+        if self.predictions.public:
+            own: Any = self.examples.own
+            refuse_rows_of_table(self.predictions, self.examples, table if own is None else own)
+
+    def run(self, table: Table, source: Source) -> Answer:
+        """Read the examples and fit."""
+        found = fit_additive(self.plan, self.examples, table, source=source)
+        return Answer(value=fitted_value(self.plan, found, monotone=self.monotone))
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdditivePrivacy:
+    """The promise of one additive model, and what was released on the way.
+
+    Args:
+        epsilon: The promise; with `delta` for `neighbours`.
+        delta: The promise.
+        mu: The Gaussian differential privacy that the fit has, exact on the machine.
+        neighbours: What two data sets differ by.
+        unit: What is added or removed.
+        shares: How mu² was divided between lines, counts, Gram matrix, choice and steps.
+        loss: The loss and its parameters.
+        passes: How many steps were taken.
+        components: The dimension of the steps, the intercept included.
+        noise_to_signal: The noise beside the signal that curves may have; above 1 it outweighs the rows.
+        rows: The number of rows, declared or released.
+        predictions: How many predictions were given.
+        chosen: The place of the prediction that was used, or None.
+        believed: The mean over the columns of κ, by which its own doubts were multiplied; None where none was used.
+        curves: In words, how far the counts allowed curves.
+    """
+
+    epsilon: Fraction
+    delta: Fraction
+    mu: Fraction
+    neighbours: Neighbours
+    unit: Any
+    shares: AdditiveShares
+    loss: dict[str, str]
+    passes: int
+    components: int
+    noise_to_signal: float
+    rows: float
+    predictions: int
+    chosen: int | None
+    believed: float | None
+    curves: str
+    claims: Claims = field(repr=False)
+
+    @classmethod
+    def of(cls, plan: AdditivePlan, claims: Claims, value: Mapping[str, Any]) -> AdditivePrivacy:
+        """Read them off a plan and its release."""
+        chosen, coarse = int(value["chosen"]), int(value["coarse"])
+        words = "cells of every column follow its noisy counts"
+        if coarse:
+            words = f"too few rows for curves of {coarse} column(s): six cells of even width, and the lines do most"
+        if int(value["stayed"]):
+            words += f"; {int(value['stayed'])} step(s) had nowhere to go and stayed"
+        return cls(
+            epsilon=plan.epsilon,
+            delta=plan.delta,
+            mu=plan.mu,
+            neighbours=Neighbours.ADD_REMOVE,
+            unit=plan.unit,
+            shares=plan.shares,
+            loss=plan.targets.to_json(),
+            passes=int(value["passes"]),
+            components=int(value["components"]),
+            noise_to_signal=float(value["noise_to_signal"]),
+            rows=float(value["rows"]),
+            predictions=len(plan.candidates),
+            chosen=None if chosen < 0 else chosen,
+            believed=None if chosen < 0 else float(np.mean(value["kappa"])),
+            curves=words,
+            claims=claims,
+        )
+
+    def __str__(self) -> str:
+        return (
+            f"({short_text(self.epsilon)}, {short_text(self.delta)})-DP, {self.neighbours} {self.unit}; GDP of "
+            f"{float(self.mu):.4g}; {self.passes} steps in {self.components} dimensions; {self.curves}"
+        )
+
+
+def split_by(values: Any, sizes: Any) -> list[Any]:
+    """Split what a release stores side by side."""
+    return np.split(np.asarray(values), np.cumsum(np.asarray(sizes, int))[:-1])

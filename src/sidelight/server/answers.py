@@ -1,0 +1,122 @@
+"""Bodies of answers: public declarations, prices, and the state of a request; nothing leaves before its time."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from starlette.responses import Response
+
+from sidelight.accounting import Rule
+from sidelight.guarantees import claim_to_json, unit_to_text
+from sidelight.ledger import LedgerEntry
+from sidelight.plans.columns import write_column
+from sidelight.server.budgets import AccountQuote, ready_time, start_time, utc_text
+from sidelight.server.config import Pool, ServedTable, ServerConfig, rule_of
+from sidelight.server.slots import Accepted
+from sidelight.wire import CODES, LIMITS, ProblemError, problem_json, write_json
+
+_FAILED = "the release failed after it was charged; the charge stands, the cause is not shown, and a new key pays again"
+
+
+def body(value: Any, *, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    """Return an answer of JSON; nothing of it is compressed, and its size is that of the public shape."""
+    return Response(write_json(value), status_code=status, media_type="application/json", headers=headers)
+
+
+def refusal(problem: ProblemError) -> Response:
+    """Return the answer of a problem."""
+    headers = {}
+    if problem.code == "token":
+        headers["WWW-Authenticate"] = "Bearer"
+    if "retry_after" in problem.more:
+        headers["Retry-After"] = str(problem.more["retry_after"])
+    if problem.code in ("too-large", "wrong-type"):
+        headers["Connection"] = "close"  # the rest of the body is not wanted
+    return Response(
+        write_json(problem_json(problem)),
+        status_code=CODES[problem.code].status,
+        media_type="application/problem+json",
+        headers=headers,
+    )
+
+
+def table_json(config: ServerConfig, table: ServedTable, account: Pool, remaining: Mapping[str, str]) -> dict[str, Any]:
+    """Return what is public of a table, and what the asking account has."""
+    rule: Rule = rule_of(table.budget)
+    return {
+        "name": table.name,
+        "column": [_column(each) for each in table.schema.columns],
+        "unit": unit_to_text(table.schema.unit),
+        "promise": rule.statement(),
+        "currency": table.currency,
+        "budget": claim_to_json(account.budget),
+        "account": account.name,
+        "remaining": dict(remaining),
+        "kinds": list(table.kinds),
+        "largest": str(table.largest),
+        "smallest": str(table.smallest),
+        "strict": table.strict,
+        "capacity": table.capacity,
+        "durations": dict(table.durations),
+        "sharing": table.sharing,
+        "population": table.population,
+        "public": {name: origin for name, (_, origin) in config.public.items()},
+        "limits": dict(LIMITS),
+    }
+
+
+def _column(column: Any) -> dict[str, Any]:
+    written = write_column(column)
+    return {key: value.isoformat() if hasattr(value, "isoformat") else value for key, value in written.items()}
+
+
+def price_json(price: Mapping[str, Any], quote: AccountQuote, *, seconds: float) -> dict[str, Any]:
+    """Return a price with what it would leave."""
+    return {
+        "guarantee": price["guarantee"],
+        "claims": price["claims"],
+        "charge": dict(quote.charge),
+        "remaining": dict(quote.before),
+        "after": None if quote.after is None else dict(quote.after),
+        "fits": quote.fits,
+        "expected": price["expected"],
+        "seconds": seconds,
+        "notes": price["notes"],
+        "request": price["request"],
+    }
+
+
+def accepted_json(accepted: Accepted) -> dict[str, Any]:
+    """Return the state of a request that waits, runs or was dropped."""
+    dropped = accepted.state == "dropped" and accepted.problem is not None
+    found = {
+        "id": accepted.request_id,
+        "table": accepted.table.name,
+        "state": "dropped" if dropped else "queued" if accepted.state == "queued" else "running",
+        "starts_at": utc_text(accepted.slot.start),
+        "ready_at": utc_text(accepted.slot.end),
+        "outcome": None,
+    }
+    return found | ({"problem": problem_json(accepted.problem)} if dropped and accepted.problem else {})
+
+
+def entry_json(entry: LedgerEntry, table: ServedTable, *, now: float) -> dict[str, Any]:
+    """Return the state of a charged request; before the end of its slot every state looks like "running"."""
+    ready = entry.state != "reserved" and now >= ready_time(entry)
+    return {
+        "id": entry.key,
+        "table": table.name,
+        "state": entry.state if ready else "running",
+        "starts_at": utc_text(start_time(entry)),
+        "ready_at": utc_text(ready_time(entry)),
+        "outcome": json.loads(outcome_text(entry)) if ready and entry.text is not None else None,
+    } | ({"problem": {"title": _FAILED}} if ready and entry.state == "failed" else {})
+
+
+def outcome_text(entry: LedgerEntry) -> str:
+    """Return the outcome of an entry with its place in the ledger, as `Release.to_json` writes it."""
+    found = json.loads(entry.text or "{}")
+    found["circumstances"] |= {"entry_id": entry.entry_id, "ledger_head": entry.head}
+    return json.dumps(found, ensure_ascii=False, allow_nan=False)

@@ -1,0 +1,270 @@
+"""The server as an ASGI application: its routes. What is logged are codes; never a value, a token or a query."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import re
+import time
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+from starlette.routing import Route
+
+from sidelight.errors import SidelightError
+from sidelight.server.answers import body, entry_json, outcome_text, price_json, refusal, table_json
+from sidelight.server.config import Pool, ServedTable
+from sidelight.server.guard import Guarded, read_request
+from sidelight.server.openapi import description, query_schema
+from sidelight.server.page import PAGE, PAGE_POLICY
+from sidelight.server.pricing import MOST_DUMMY_ROWS
+from sidelight.server.service import AnalystService, Asking, log
+from sidelight.session import request_key
+from sidelight.web.requests import WithHeaders
+from sidelight.wire import ProblemError, query_digest
+
+_KEY = re.compile(r"[!-~](?:[ -~]{0,198}[!-~])?")
+#: Seconds for which a request may be held with `Prefer: wait=...`, and releases on one page of the history.
+LONGEST_HOLD, MOST_ON_A_PAGE = 30.0, 100
+
+
+class AnalystRoutes:
+    """The handlers; what they share is in the service."""
+
+    def __init__(self, service: AnalystService) -> None:
+        self._service = service
+        self._ready_since = (0.0, False)
+        self._verified: tuple[float, bool, str] = (0.0, False, "")
+
+    # --- what is free -------------------------------------------------------------------------------------------------
+
+    async def me(self, request: Request) -> Response:
+        """Name the analyst of the token."""
+        holder = self._service.holder(request)
+        tables = [table.name for table, _ in self._service.accounts(holder)]
+        return body(
+            {
+                "analyst": holder.analyst,
+                "actions": list(holder.actions),
+                "tables": tables,
+                "expires": round(holder.expires),
+                "title": self._service.config.title,
+            }
+        )
+
+    async def tables(self, request: Request) -> Response:
+        """List the tables of the analyst."""
+        found = [
+            await self._described(table, account)
+            for table, account in self._service.accounts(self._service.holder(request))
+        ]
+        return body({"tables": found})
+
+    async def table(self, request: Request) -> Response:
+        """Describe a table."""
+        asking = self._service.asking(request)
+        return body(await self._described(asking.table, asking.account))
+
+    async def _described(self, table: ServedTable, account: Pool) -> dict[str, Any]:
+        left = await asyncio.to_thread(self._service.budgets.remaining, table, account)
+        paused = self._service.store.is_paused(table.name, account.name)
+        return {**table_json(self._service.config, table, account, left), "paused": paused}
+
+    async def price(self, request: Request) -> Response:
+        """Price a query: what it costs, what would be left, and the expected error."""
+        asking = self._service.asking(request)
+        asked = await read_request(request, {"query", "forecast"})
+        price = await self._service.priced(asking, asked["query"], forecast=bool(asked.get("forecast", True)))
+        quote = await self._service.quote(asking, price)
+        return body(price_json(price, quote, seconds=asking.table.duration(price["kind"])))
+
+    async def accuracy(self, request: Request) -> Response:
+        """Find the price that an error needs."""
+        asking = self._service.asking(request)
+        asked = await read_request(request, {"query", "within"})
+        job = {"within": str(asked.get("within", "")), **await self._service.job(asking, "accuracy", asked["query"])}
+        return body(await self._service.pricing.ask(job))
+
+    async def dry_run(self, request: Request) -> Response:
+        """Release from generated rows with seeded noise: not private, and nothing of the table."""
+        asking = self._service.asking(request)
+        asked = await read_request(request, {"query"})
+        return body(await self._service.pricing.ask(await self._service.job(asking, "dry-run", asked["query"])))
+
+    async def dummy(self, request: Request) -> Response:
+        """Send made-up rows of the declared shape."""
+        asking = self._service.asking(request)
+        given = request.query_params.get("rows", "1000")
+        if not (given.isascii() and given.isdecimal() and len(given) < 8 and 1 <= int(given) <= MOST_DUMMY_ROWS):
+            raise ProblemError("malformed", f"rows is a whole number of 1 to {MOST_DUMMY_ROWS}")
+        found = await self._service.pricing.ask({"do": "dummy", "table": asking.table.name, "rows": int(given)})
+        headers = {"X-Sidelight-Made-Up": "generated from the schema; nothing of the table"}
+        return Response(found["csv"], media_type="text/csv", headers=headers)
+
+    # --- what is paid -------------------------------------------------------------------------------------------------
+
+    async def release(self, request: Request) -> Response:
+        """Accept a paid request: once for each key, whatever happens to connections and processes."""
+        asking = self._service.asking(request, action="ask")
+        key = request.headers.get("idempotency-key", "")
+        if not _KEY.fullmatch(key):
+            raise ProblemError("key-required", "send an Idempotency-Key of 1 to 200 printable ASCII characters")
+        asked = await read_request(request, {"query"})
+        name = request_key(asking.holder.analyst, asking.table.name, key)
+        digest = query_digest(asked["query"])
+        async with self._service.turn(name):
+            if not await self._service.is_known(asking, name, digest):
+                await self._service.accept(asking, asked["query"], name=name, digest=digest)
+        return await self._held(request, asking, name)
+
+    async def _held(self, request: Request, asking: Asking, name: str) -> Response:
+        """Answer now, or at the end of the slot if the client prefers to wait."""
+        found = re.search(r"\bwait=(\d{1,3})\b", request.headers.get("prefer", ""))
+        waiting = self._service.slots.get(name)
+        if found is not None and waiting is not None and waiting.state in ("queued", "running"):
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(min(float(found[1]), LONGEST_HOLD)):
+                    await waiting.done.wait()
+        answer = await self._service.state(asking.table, asking.account, name)
+        if answer is None:
+            raise ProblemError("not-found")
+        return body(answer, status=202 if answer["state"] in ("queued", "running") else 200)
+
+    # --- what was released --------------------------------------------------------------------------------------------
+
+    async def one(self, request: Request) -> Response:
+        """Show one request of the analyst's accounts."""
+        holder = self._service.holder(request)
+        for table, account in self._service.accounts(holder):
+            if await self._service.state(table, account, request.path_params["id"]) is not None:
+                asking = Asking(holder=holder, table=table, account=account)
+                return await self._held(request, asking, request.path_params["id"])
+        raise ProblemError("not-found")
+
+    async def history(self, request: Request) -> Response:
+        """List the charged requests of an account, oldest first."""
+        given = request.query_params
+        asking = self._service.asking(request, table=given.get("table", ""))
+        limit, after = given.get("limit", "20"), given.get("after")
+        if not (limit.isascii() and limit.isdecimal() and len(limit) < 4 and 1 <= int(limit) <= MOST_ON_A_PAGE):
+            raise ProblemError("malformed", f"limit is a whole number of 1 to {MOST_ON_A_PAGE}")
+        entries = await asyncio.to_thread(
+            self._service.budgets.history, asking.table, asking.account, limit=int(limit), after=after
+        )
+        return body({"releases": [entry_json(each, asking.table, now=time.time()) for each in entries]})
+
+    async def report(self, request: Request) -> Response:
+        """Show the report of a release."""
+        _, entry = await self._service.finished(request)
+        job = {"do": "report", "text": outcome_text(entry), "day": entry.at_utc[:10]}
+        found = await self._service.pricing.ask(job)
+        policy = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'none'; sandbox"
+        return HTMLResponse(found["html"], headers={"Content-Security-Policy": policy})
+
+    async def proof(self, request: Request) -> Response:
+        """Return whether the head of a release stands in the ledger, and whether the whole chain verifies."""
+        _, entry = await self._service.finished(request)
+        if time.time() - self._verified[0] > 60:
+            found = await asyncio.to_thread(self._service.budgets.ledger.verify)
+            self._verified = (time.time(), found.ok, found.head)
+        return body(
+            {
+                "id": entry.key,
+                "entry_id": entry.entry_id,
+                "ledger_head": entry.head,
+                "in_ledger": True,
+                "chain_intact": self._verified[1],
+                "checked_at": round(self._verified[0]),
+            }
+        )
+
+    # --- for anybody --------------------------------------------------------------------------------------------------
+
+    async def live(self, request: Request) -> Response:
+        """Answer while the loop turns."""
+        del request
+        return body({"status": "ok"})
+
+    async def ready(self, request: Request) -> Response:
+        """Return whether requests are taken; found out once a second at most."""
+        del request
+        when, good = self._ready_since
+        if time.monotonic() - when > 1:
+            try:
+                await asyncio.to_thread(self._service.budgets.ledger.head)
+                good = not self._service.stopping
+            except SidelightError:
+                good = False
+            self._ready_since = (time.monotonic(), good)
+        return body({"status": "ready" if good else "not ready"}, status=200 if good else 503)
+
+    async def page(self, request: Request) -> Response:
+        """Show the page, which uses the routes here and nothing else."""
+        del request
+        return HTMLResponse(PAGE, headers={"Content-Security-Policy": PAGE_POLICY})
+
+    async def schema(self, request: Request) -> Response:
+        """Describe the queries of all kinds that any table allows."""
+        del request
+        kinds = sorted({kind for table in self._service.config.tables.values() for kind in table.kinds})
+        return Response(json.dumps(query_schema(kinds)), media_type="application/schema+json")
+
+    async def openapi(self, request: Request) -> Response:
+        """Describe the interface."""
+        del request
+        return Response(json.dumps(description(self._service.config)), media_type="application/json")
+
+
+def analyst_app(service: AnalystService) -> Starlette:
+    """Return the application of a prepared service."""
+    routes = AnalystRoutes(service)
+    app = Starlette(
+        routes=[
+            Route("/", routes.page),
+            Route("/health/live", routes.live),
+            Route("/health/ready", routes.ready),
+            Route("/openapi.json", routes.openapi),
+            Route("/v1/query-schema", routes.schema),
+            Route("/v1/me", routes.me),
+            Route("/v1/tables", routes.tables),
+            Route("/v1/tables/{table}", routes.table),
+            Route("/v1/tables/{table}/price", routes.price, methods=["POST"]),
+            Route("/v1/tables/{table}/accuracy", routes.accuracy, methods=["POST"]),
+            Route("/v1/tables/{table}/dry-run", routes.dry_run, methods=["POST"]),
+            Route("/v1/tables/{table}/dummy", routes.dummy),
+            Route("/v1/tables/{table}/releases", routes.release, methods=["POST"]),
+            Route("/v1/releases", routes.history),
+            Route("/v1/releases/{id}", routes.one),
+            Route("/v1/releases/{id}/report", routes.report),
+            Route("/v1/releases/{id}/proof", routes.proof),
+        ],
+        exception_handlers={ProblemError: _refused, SidelightError: _unavailable, HTTPException: _unknown},
+        lifespan=service.lifespan,
+    )
+    app.add_middleware(Guarded, config=service.config, counted=service.counted)
+    app.add_middleware(WithHeaders)
+    app.state.service = service
+    return app
+
+
+async def _refused(request: Request, error: Exception) -> Response:
+    del request
+    assert isinstance(error, ProblemError)
+    return refusal(error)
+
+
+async def _unavailable(request: Request, error: Exception) -> Response:
+    """Answer an error of ledger or disk with one text: the library's may name paths, hosts or scopes."""
+    del request
+    log.error("a request could not be answered: %s", type(error).__name__)
+    return refusal(ProblemError("unavailable"))
+
+
+async def _unknown(request: Request, error: Exception) -> Response:
+    del request
+    status = error.status_code if isinstance(error, HTTPException) else 404
+    return refusal(ProblemError("wrong-method" if status == 405 else "not-found"))

@@ -1,0 +1,77 @@
+"""The audit log: one line of JSON for each paid request, with the hash of the line before. No value, no query text."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import threading
+from pathlib import Path
+from typing import Any
+
+from sidelight.errors import StorageError
+
+_FIRST = "0" * 64
+
+
+class AuditLog:
+    """Appends lines that are on disk when `write` returns; one process writes."""
+
+    def __init__(self, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._lock = threading.Lock()
+        try:
+            self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+            self._last = _last_hash(path)
+        except OSError as error:
+            raise StorageError(f"the audit log {path.name!r} cannot be opened: {error.strerror}") from None
+
+    def write(self, **facts: Any) -> None:
+        """Append a line and sync it.
+
+        Raises:
+            StorageError: it could not be written; then nothing may be accepted.
+        """
+        with self._lock:
+            text = json.dumps({**facts, "before": self._last}, sort_keys=True, ensure_ascii=True)
+            line = f"{text}\n".encode()
+            try:
+                if os.write(self._file, line) != len(line):
+                    raise OSError
+                os.fdatasync(self._file)
+            except OSError:
+                raise StorageError("the audit log cannot be written, so nothing is accepted") from None
+            self._last = hashlib.sha256(line).hexdigest()
+
+    def close(self) -> None:
+        """Close the file."""
+        os.close(self._file)
+
+
+def check_audit_log(path: Path) -> int:
+    """Return the number of lines of a log whose hashes are right.
+
+    Raises:
+        StorageError: a line was changed, taken out or put in.
+    """
+    last = _FIRST
+    with path.open("rb") as lines:
+        for number, line in enumerate(lines, 1):
+            if line.endswith(b"\n") and json.loads(line).get("before") != last:
+                raise StorageError(f"line {number} of {path.name!r} does not follow the line before it")
+            last = hashlib.sha256(line).hexdigest()
+    return 0 if last == _FIRST else number
+
+
+def _last_hash(path: Path) -> str:
+    """Return the hash of the last line, reading from the end; a torn last line is ended first."""
+    with path.open("rb+") as file:
+        size = file.seek(0, os.SEEK_END)
+        if not size:
+            return _FIRST
+        file.seek(max(0, size - 65_536))
+        tail = file.read()
+        if not tail.endswith(b"\n"):
+            file.write(b"\n")
+            tail += b"\n"
+        return hashlib.sha256(tail[tail.rfind(b"\n", 0, -1) + 1 :]).hexdigest()

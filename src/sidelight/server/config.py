@@ -1,0 +1,183 @@
+"""What a server serves: tables with their budgets, the accounts of analysts, and how budgets are divided."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Literal
+
+from sidelight.accounting import Route, Rule
+from sidelight.guarantees import ApproxDP, Claim, Claims
+from sidelight.records import Schema, Table
+
+Sharing = Literal["reserved", "first come"]
+Currency = Literal["epsilon", "epsilon and delta", "rho", "mu"]
+#: The parts of a budget in each currency.
+CURRENCIES: Mapping[str, tuple[str, ...]] = {
+    "epsilon": ("epsilon",),
+    "epsilon and delta": ("epsilon", "delta"),
+    "rho": ("rho",),
+    "mu": ("mu",),
+}
+#: Seconds before the end of a slot at which a worker must be done, and at which its outcome is recorded.
+DONE, RECORD = 0.3, 0.2
+#: Seconds before the start at which a worker is forked: it reads the query and opens the ledger, and charges nothing.
+LEAD = 0.5
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServerAddress:
+    """`[listen]`: where requests are taken, and from whom."""
+
+    host: str = "127.0.0.1"
+    port: int = 8472
+    names: tuple[str, ...] = ()
+    behind_proxy: tuple[str, ...] = ()
+    certificate: Path | None = None
+    key: Path | None = None
+    admin: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Work:
+    """`[work]`: how many releases run at once, and how long others wait. Times are in seconds."""
+
+    seats: int = 1
+    memory: int = 2 * 2**30
+    scratch: Path = Path("scratch")
+    tick: float = 0.25
+    queue: int = 64
+    longest_wait: float = 60.0
+    fill: bool = True
+    pricing: int = 1
+    free_per_second: float = 5.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pool:
+    """A budget that its members share: a population of tables, or one analyst or group of a table."""
+
+    name: str
+    budget: Claim
+    members: tuple[str, ...] = ()
+    sharing: Sharing = "reserved"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServedTable:
+    """`[[table]]`: a private source with its public declarations, its budget and who may ask."""
+
+    name: str
+    population: str | None
+    source: str
+    source_table: str | None
+    engine: Literal["spark"] | None
+    schema: Schema
+    capacity: int
+    currency: Currency
+    budget: Claim
+    sharing: Sharing
+    kinds: tuple[str, ...]
+    largest: Claims
+    smallest: Claims
+    strict: bool
+    durations: Mapping[str, float]
+    accounts: tuple[Pool, ...]
+
+    def duration(self, kind: str) -> float:
+        """Return the public duration of a kind, in seconds."""
+        return self.durations.get(kind, self.durations["default"])
+
+    def account_of(self, analyst: str) -> Pool | None:
+        """Return the budget that an analyst asks from; None if the table is not theirs."""
+        return next((each for each in self.accounts if analyst in each.members), None)
+
+    def scope_of(self, account: Pool) -> str:
+        """Return the name of an account's scope."""
+        return f"{self.name}/{account.name}"
+
+    def open(self) -> Table:
+        """Open the source; reads no row."""
+        return Table(self.source, schema=self.schema, name=self.name, table=self.source_table, engine=self.engine)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServerConfig:
+    """A whole file, checked as far as that is possible without ledger and data."""
+
+    title: str
+    folder: Path
+    listen: ServerAddress
+    ledger: str
+    key_file: Path
+    head_file: Path | None
+    store: Path
+    audit: Path
+    work: Work
+    public: Mapping[str, tuple[Path, str]]
+    populations: Mapping[str, Pool]
+    tables: Mapping[str, ServedTable]
+
+    @property
+    def longest(self) -> float:
+        """The longest duration of any kind of any table."""
+        return max(max(table.durations.values()) for table in self.tables.values())
+
+    def tables_of(self, analyst: str) -> list[ServedTable]:
+        """Return the tables that an analyst may ask."""
+        return [table for table in self.tables.values() if table.account_of(analyst) is not None]
+
+    @property
+    def analysts(self) -> list[str]:
+        """All names that may hold a token."""
+        return sorted({name for table in self.tables.values() for each in table.accounts for name in each.members})
+
+
+def routes_of(budget: Claim) -> tuple[Route, ...] | None:
+    """Return the one route by which a budget is counted: no request can change the rule for others."""
+    return ("basic",) if isinstance(budget, ApproxDP) else None
+
+
+@cache
+def rule_of(budget: Claim) -> Rule:
+    """Return the rule of a budget of a server."""
+    return Rule.for_budget(budget, routes=routes_of(budget))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Division:
+    """How the budget of one scope is divided among those directly below it, in the ledger's quanta."""
+
+    name: str
+    budget: Claim
+    parts: Sequence[Claim]
+    #: What is promised or spent otherwise: by scopes that the file no longer names, and to the scope itself.
+    used: int = 0
+    used_delta: int = 0
+
+    def fits(self) -> bool:
+        """Return whether the parts add up to at most the whole: then no part's request is refused because of others."""
+        rules = [rule_of(part) for part in self.parts]
+        own = rule_of(self.budget)
+        return (
+            self.used + sum(rule.capacities[0][1] for rule in rules) <= own.capacities[0][1]
+            and self.used_delta + sum(rule.pool for rule in rules) <= own.pool
+        )
+
+
+def divisions(config: ServerConfig) -> list[Division]:
+    """Return every budget that the file divides by `sharing = "reserved"`."""
+    found = [
+        Division(
+            name=pool.name, budget=pool.budget, parts=[t.budget for t in config.tables.values() if t.population == name]
+        )
+        for name, pool in config.populations.items()
+        if pool.sharing == "reserved"
+    ]
+    return found + [
+        Division(name=table.name, budget=table.budget, parts=[each.budget for each in table.accounts])
+        for table in config.tables.values()
+        if table.sharing == "reserved"
+    ]

@@ -1,0 +1,363 @@
+"""`survey.toml`: the configuration of a server, read strictly; every mistake is a `PlanError` with its line."""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from ipaddress import ip_network
+from pathlib import Path
+from typing import Any
+
+from sidelight.errors import PlanError, SidelightError, nearest
+from sidelight.guarantees import ApproxDP, Claim, Claims, parse_claim
+from sidelight.plans.columns import COLUMN_TABLE, read_schema
+from sidelight.plans.forms import AMOUNT, FLAG, REAL, TEXT, TEXTS, WHOLE, KeyForm, choice, list_of, map_of
+from sidelight.plans.plan import folder_of, ledger_url, read_file
+from sidelight.plans.section import Section
+from sidelight.plans.tables import REQUIRED, Key, TableForm, section_of
+from sidelight.records.engines import check_local, is_postgres
+from sidelight.server.config import (
+    CURRENCIES,
+    Pool,
+    ServedTable,
+    ServerAddress,
+    ServerConfig,
+    Sharing,
+    Work,
+    divisions,
+    rule_of,
+)
+from sidelight.web import is_loopback
+from sidelight.wire.queries import KINDS, RELEASE_ID
+
+_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
+_TIMES = {"s": Fraction(1), "ms": Fraction(1, 1000), "min": Fraction(60)}
+_SIZES = {"MiB": 2**20, "GiB": 2**30}
+#: The shortest duration: the record and a quarter for the charge have to fit.
+SHORTEST = 1.0
+
+
+def _keys(*required: str, **forms: KeyForm) -> TableForm:
+    return TableForm(keys={key: Key(key, form, REQUIRED if key in required else None) for key, form in forms.items()})
+
+
+_AMOUNTS = map_of(AMOUNT)
+_SHARING = choice("reserved", "first come")
+_LISTEN = _keys(host=TEXT, port=WHOLE, names=TEXTS, behind_proxy=TEXTS, certificate=TEXT, key=TEXT, admin=TEXT)
+_LEDGER = _keys("url", "key_file", url=TEXT, key_file=TEXT, head_file=TEXT)
+_IDENTITY = _keys("store", "audit", store=TEXT, audit=TEXT)
+_WORK = _keys(
+    seats=WHOLE,
+    memory=TEXT,
+    scratch=TEXT,
+    tick=TEXT,
+    queue=WHOLE,
+    longest_wait=TEXT,
+    fill=FLAG,
+    pricing=WHOLE,
+    free_per_second=REAL,
+)
+_PUBLIC = _keys("path", "origin", path=TEXT, origin=TEXT)
+_POPULATION = _keys("currency", "budget", currency=choice(*CURRENCIES), budget=_AMOUNTS, sharing=_SHARING)
+_SOURCE = _keys("path", path=TEXT, table=TEXT, engine=choice("spark"))
+_ANALYST = _keys("name", "budget", name=TEXT, budget=_AMOUNTS)
+_GROUP = _keys("name", "budget", "members", name=TEXT, budget=_AMOUNTS, members=TEXTS)
+_TABLE = _keys(
+    *("name", "source", "currency", "budget", "kinds", "largest", "smallest", "capacity", "column", "durations"),
+    name=TEXT,
+    population=TEXT,
+    other_people=FLAG,
+    source=section_of(),
+    capacity=WHOLE,
+    currency=choice(*CURRENCIES),
+    budget=_AMOUNTS,
+    sharing=_SHARING,
+    kinds=TEXTS,
+    largest=_AMOUNTS,
+    smallest=_AMOUNTS,
+    strict=FLAG,
+    durations=map_of(TEXT),
+    column=list_of(section_of(COLUMN_TABLE.schema)),
+    analyst=list_of(section_of()),
+    group=list_of(section_of()),
+)
+_WHOLE = _keys(
+    *("ledger", "identity", "table"),
+    title=TEXT,
+    listen=section_of(),
+    ledger=section_of(),
+    identity=section_of(),
+    work=section_of(),
+    public=map_of(section_of()),
+    population=map_of(section_of()),
+    table=list_of(section_of()),
+)
+
+
+def read_config(path: Path | str) -> ServerConfig:
+    """Read and check the configuration of a server.
+
+    Raises:
+        PlanError: with the line, what was wanted and what came.
+    """
+    whole = read_file(path)
+    given = _WHOLE.read_values(whole)
+    folder = folder_of(whole)
+    populations = {name: _population(section, name) for name, section in given.get("population", {}).items()}
+    public = {name: _public(section, name, folder) for name, section in given.get("public", {}).items()}
+    tables: dict[str, ServedTable] = {}
+    for section in given["table"]:
+        table = _table(section, folder, populations)
+        if table.name in tables or table.name in populations:
+            section.refuse(f"the name {table.name!r} stands for something else already", key="name")
+        tables[table.name] = table
+    if not tables:
+        whole.refuse("a server serves at least one [[table]]")
+    _check_people(given["table"], list(tables.values()))
+    _check_public(given.get("public", {}), public, list(tables.values()))
+    ledger = _LEDGER.read_values(given["ledger"])
+    identity = _IDENTITY.read_values(given["identity"])
+    config = ServerConfig(
+        title=given.get("title", Path(path).stem),
+        folder=folder,
+        listen=_listen(given["listen"], folder) if "listen" in given else ServerAddress(),
+        ledger=ledger_url(ledger["url"], folder=folder),
+        key_file=folder / ledger["key_file"],
+        head_file=folder / ledger["head_file"] if "head_file" in ledger else None,
+        store=folder / identity["store"],
+        audit=folder / identity["audit"],
+        work=_work(given["work"], folder) if "work" in given else Work(scratch=folder / "scratch"),
+        public=public,
+        populations=populations,
+        tables=tables,
+    )
+    check_isolation(config, whole)
+    return config
+
+
+def _named(section: Section, name: str, *, key: str | None = None) -> str:
+    if not _NAME.fullmatch(name) or RELEASE_ID.fullmatch(name):
+        section.refuse(
+            f"{name!r} is no name: 1 to 63 of a-z, 0-9, '.', '_' and '-', the first a letter or digit, and unlike the "
+            "id of a release",
+            key=key,
+        )
+    return name
+
+
+def _claim(section: Section, key: str, amounts: Mapping[str, Any], currency: str) -> Claim:
+    if set(amounts) != set(CURRENCIES[currency]):
+        wanted = " and ".join(CURRENCIES[currency])
+        section.refuse(f"{key} must have {wanted}, as the currency says, got {', '.join(sorted(amounts))}", key=key)
+    with section.naming(key):
+        return parse_claim(amounts)
+
+
+def _population(section: Section, name: str) -> Pool:
+    given = _POPULATION.read_values(section)
+    budget = _claim(section, "budget", given["budget"], given["currency"])
+    return Pool(name=_named(section, name), budget=budget, sharing=given.get("sharing", "reserved"))
+
+
+def _public(section: Section, name: str, folder: Path) -> tuple[Path, str]:
+    given = _PUBLIC.read_values(section)
+    _named(section, name)
+    file = folder / given["path"]
+    if not file.is_file():
+        section.refuse(f"there is no file {given['path']!r}; a path starts at the folder of this file", key="path")
+    return file, given["origin"]
+
+
+def _table(section: Section, folder: Path, populations: Mapping[str, Pool]) -> ServedTable:
+    given = _TABLE.read_values(section)
+    name, currency = _named(section, given["name"], key="name"), given["currency"]
+    schema = read_schema(section, given["column"])
+    budget = _claim(section, "budget", given["budget"], currency).under(unit=schema.unit)
+    population = given.get("population")
+    if population is not None and population not in populations:
+        section.refuse(f"there is no [population.{population}]; {nearest(population, populations)}", key="population")
+    sharing: Sharing = given.get("sharing", "reserved")
+    above = populations.get(population or "")
+    if above is not None and type(above.budget) is not type(budget):
+        section.refuse(f"its population counts in another currency than {currency!r}", key="currency")
+    if above is not None and sharing == "reserved" and above.sharing != "reserved":
+        section.refuse('sharing = "reserved" needs a population with sharing = "reserved"', key="sharing")
+    unknown = next((kind for kind in given["kinds"] if kind not in KINDS), None)
+    if unknown is not None or not given["kinds"]:
+        section.refuse(f"kinds names {unknown!r}; {nearest(str(unknown), KINDS)}", key="kinds")
+    if given["capacity"] < 1:
+        section.refuse("capacity is the number of rows that durations were calibrated for, at least 1", key="capacity")
+    if isinstance(budget, ApproxDP) and budget.delta > Fraction(1, given["capacity"]):
+        section.refuse("delta must be at most 1/capacity: a larger one could publish a whole record", key="budget")
+    limits: dict[str, Any] = {
+        key: Claims.of(_claim(section, key, given[key], currency)) for key in ("largest", "smallest")
+    }
+    accounts = _accounts(section, given, currency)
+    return ServedTable(
+        name=name,
+        population=population,
+        capacity=given["capacity"],
+        schema=schema,
+        currency=currency,
+        budget=budget,
+        sharing=sharing,
+        kinds=tuple(dict.fromkeys(given["kinds"])),
+        strict=given.get("strict", True),
+        durations=_durations(section, given["durations"]),
+        accounts=tuple(Pool(name=a.name, budget=a.budget.under(unit=schema.unit), members=a.members) for a in accounts),
+        **limits,
+        **_source(given["source"], folder),
+    )
+
+
+def _source(section: Section, folder: Path) -> dict[str, Any]:
+    given = _SOURCE.read_values(section)
+    path, table, engine = given["path"], given.get("table"), given.get("engine")
+    with section.naming("path"):
+        check_local(path, table=table, engine=engine)
+    local = not is_postgres(path) and not (engine == "spark" and "://" in path)
+    if local and not path.lower().endswith((".parquet", ".duckdb", ".db")) and not (folder / path).is_dir():
+        section.refuse(
+            "a server reads sources with fixed types (Parquet, DuckDB, PostgreSQL, Spark); whether a CSV file is well "
+            "formed depends on a record, and its refusal would tell. Write it as Parquet",
+            key="path",
+        )
+    return {"source": str(folder / path) if local else path, "source_table": table, "engine": engine}
+
+
+def _durations(section: Section, given: Mapping[str, str]) -> dict[str, float]:
+    found = {kind: _measure(section, "durations", text, _TIMES) for kind, text in given.items()}
+    unknown = next((kind for kind in found if kind not in (*KINDS, "default")), None)
+    if unknown is not None or "default" not in found:
+        section.refuse(f'durations are default and kinds, got {unknown!r}; write default = "2 s"', key="durations")
+    short = next((kind for kind, seconds in found.items() if seconds < SHORTEST), None)
+    if short is not None:
+        section.refuse(f"the duration of {short!r} is below {SHORTEST:g} s, too short for charge and record")
+    return found
+
+
+def _measure(section: Section, key: str, text: str, units: Mapping[str, Any]) -> float:
+    number, _, unit = text.strip().partition(" ")
+    try:
+        amount = float(number)
+    except ValueError:
+        amount = math.nan
+    if unit not in units or not 0 < amount < 1e6:
+        section.refuse(f"{key} is a number and a unit of {', '.join(units)}, such as '2 {next(iter(units))}'", key=key)
+    return float(amount * units[unit])
+
+
+def _accounts(section: Section, given: Mapping[str, Any], currency: str) -> list[Pool]:
+    found: list[Pool] = []
+    for inside, form in [
+        *((each, _ANALYST) for each in given.get("analyst", ())),
+        *((each, _GROUP) for each in given.get("group", ())),
+    ]:
+        values = form.read_values(inside)
+        name = _named(inside, values["name"], key="name")
+        members = tuple(_named(inside, each, key="members") for each in values.get("members", [name]))
+        if any(each.name == name for each in found):
+            inside.refuse(f"two accounts are called {name!r}", key="name")
+        twice = next((each for each in members if any(each in other.members for other in found)), None)
+        if twice is not None:
+            inside.refuse(f"{twice!r} has an account already: an analyst is alone or in one group", key="name")
+        found.append(Pool(name=name, budget=_claim(inside, "budget", values["budget"], currency), members=members))
+    if not found:
+        section.refuse("nobody may ask; add analyst = [{name = ..., budget = {...}}]")
+    return found
+
+
+def _listen(section: Section, folder: Path) -> ServerAddress:
+    given = _LISTEN.read_values(section)
+    for network in given.get("behind_proxy", ()):
+        try:
+            ip_network(network)
+        except ValueError:
+            section.refuse(f"{network!r} is no network, such as 127.0.0.1/32", key="behind_proxy")
+    if ("certificate" in given) != ("key" in given):
+        section.refuse("TLS needs both certificate and key")
+    files = ("certificate", "key")
+    values: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else folder / value if name in files else value
+        for name, value in given.items()
+    }
+    found = ServerAddress(**values)
+    if found.certificate is None and not found.behind_proxy and not is_loopback(found.host):
+        section.refuse(
+            f"listening on {found.host!r} without TLS would send tokens in the clear; name certificate and key, or the "
+            "addresses of a proxy in behind_proxy",
+            key="host",
+        )
+    if not 0 <= found.port <= 65535:
+        section.refuse(f"port must lie in 0..65535, got {found.port}", key="port")
+    if found.admin is not None and not is_loopback(found.admin.rpartition(":")[0]):
+        section.refuse("the admin address is on this machine alone, such as 127.0.0.1:8473", key="admin")
+    return found
+
+
+def _work(section: Section, folder: Path) -> Work:
+    given = _WORK.read_values(section)
+    measures: dict[str, Mapping[str, Any]] = {"memory": _SIZES, "tick": _TIMES, "longest_wait": _TIMES}
+    for key, units in measures.items():
+        if key in given:
+            given[key] = _measure(section, key, given[key], units)
+    if "memory" in given:
+        given["memory"] = int(given["memory"])
+    values: dict[str, Any] = {**given, "scratch": folder / given.get("scratch", "scratch")}
+    found = Work(**values)
+    cores = len(os.sched_getaffinity(0))
+    if not 1 <= found.seats <= max(1, cores - 1):
+        section.refuse(f"seats must lie in 1..{max(1, cores - 1)}: one core of {cores} answers requests", key="seats")
+    if not 1 <= found.queue <= 10_000 or not 1 <= found.pricing <= 16:
+        section.refuse("queue must lie in 1..10000, and pricing in 1..16")
+    return found
+
+
+def _check_people(sections: Sequence[Section], tables: Sequence[ServedTable]) -> None:
+    """Refuse two tables of one source without a common population: the same people would have two budgets."""
+    for place, (section, table) in enumerate(zip(sections, tables, strict=True)):
+        for other in tables[:place]:
+            same = os.path.realpath(table.source) == os.path.realpath(other.source)
+            apart = table.population is None or table.population != other.population
+            if same and apart and not section.values.get("other_people"):
+                section.refuse(
+                    f"{table.name!r} and {other.name!r} have one source and no common population, so the same people "
+                    "would have two budgets; name a population for both, or say other_people = true",
+                    key="source",
+                )
+
+
+def _check_public(
+    sections: Mapping[str, Section], public: Mapping[str, tuple[Path, str]], tables: Sequence[ServedTable]
+) -> None:
+    for name, (file, _) in public.items():
+        for table in tables:
+            inside = Path(table.source)
+            if inside.exists() and (file.samefile(inside) or inside.resolve() in file.resolve().parents):
+                sections[name].refuse(
+                    f"it is the private source of {table.name!r}, which must not be public", key="path"
+                )
+
+
+def check_isolation(config: ServerConfig, whole: Section) -> None:
+    """Refuse reserved shares that do not fit, and limits beyond the budget."""
+    for each in divisions(config):
+        if not each.fits():
+            whole.refuse(
+                f"the shares of {each.name!r} add up to more than its budget ({each.budget}); make them smaller, or "
+                'say sharing = "first come" and accept that one analyst can use up what another was shown'
+            )
+    for table in config.tables.values():
+        rule = rule_of(table.budget)
+        try:
+            largest, smallest = (
+                rule.charge(each.with_unit(table.schema.unit)) for each in (table.largest, table.smallest)
+            )
+        except SidelightError as error:
+            raise PlanError(f"{whole.file}: the limits of {table.name!r}: {error}") from None
+        route = rule.capacities[0][0]
+        if (smallest.of(route) or 0) > (largest.of(route) or 0):
+            whole.refuse(f"smallest is larger than largest in {table.name!r}")

@@ -1,0 +1,27 @@
+"""The page of a server: HTML, CSS and JavaScript from the package, allowed by hash, and nothing from elsewhere."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from importlib.resources import files
+
+_FOLDER = files("sidelight.server") / "page_files"
+_STYLE = (_FOLDER / "page.css").read_text(encoding="utf-8")
+_SCRIPT = (_FOLDER / "page.js").read_text(encoding="utf-8")
+
+
+def _hash(text: str) -> str:
+    return "'sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() + "'"
+
+
+PAGE = (
+    (_FOLDER / "page.html")
+    .read_text(encoding="utf-8")
+    .replace("/*style*/", _STYLE, 1)
+    .replace("/*script*/", _SCRIPT, 1)
+)
+PAGE_POLICY = (
+    f"default-src 'none'; style-src {_hash(_STYLE)}; script-src {_hash(_SCRIPT)}; connect-src 'self'; "
+    "form-action 'none'; base-uri 'none'; frame-ancestors 'none'"
+)

@@ -1,0 +1,244 @@
+"""What is free: prices, expected errors, dry runs on generated rows, and reports, in processes that know no source.
+
+A pricing process has schemas and public data; it never opens a table or a ledger. Each job has a limit of processor
+time and memory, and a job beyond it ends the process: another is forked from the zygote.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+import resource
+import shutil
+import tempfile
+import warnings
+from collections.abc import Callable, Mapping
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+from sidelight.errors import PlanError, RangeError, SidelightError, SidelightWarning
+from sidelight.records import Table
+from sidelight.server.config import ServedTable, ServerConfig
+from sidelight.server.worker import pin_to_cores, virtual_bytes, write_releases
+from sidelight.server.zygote import Child, Zygote
+from sidelight.session.query import PublicSource, declared_delta, prepare_query
+from sidelight.wire import (
+    ProblemError,
+    WireResolver,
+    check_limits,
+    problem_of,
+    read_json,
+    read_wire_query,
+)
+
+#: Seconds of processor time and bytes of one job, and jobs of one process.
+SECONDS, MEMORY, JOBS = 5, 2**30, 1000
+#: Rows of made-up data that are sent at most.
+MOST_DUMMY_ROWS = 100_000
+
+
+# In the process.
+
+
+def run_pricing(connection: Connection, config: ServerConfig) -> None:
+    """Answer jobs until the connection ends."""
+    pin_to_cores(listening=True)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    memory = MEMORY + virtual_bytes()
+    resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
+    for _ in range(JOBS):
+        try:
+            job = json.loads(connection.recv_bytes())
+        except EOFError:
+            return
+        used = resource.getrusage(resource.RUSAGE_SELF)
+        soft = math.ceil(used.ru_utime + used.ru_stime) + SECONDS
+        resource.setrlimit(resource.RLIMIT_CPU, (soft, resource.RLIM_INFINITY))
+        connection.send_bytes(json.dumps(answer_job(config, job), allow_nan=False).encode())
+
+
+def answer_job(config: ServerConfig, job: Mapping[str, Any]) -> dict[str, Any]:
+    """Return {"answer": ...} or {"problem": ...}; a function of the configuration and the job alone."""
+    try:
+        return {"answer": _JOBS[job["do"]](config, job)}
+    except SidelightError as error:
+        problem = problem_of(error)
+        return {"problem": {"code": problem.code, "text": str(problem), **problem.more}}
+    except MemoryError:
+        return {"problem": {"code": "too-dear", "text": ""}}
+    except Exception:  # a mistake of ours: it is counted by the tests, and says nothing here
+        return {"problem": {"code": "query", "text": "the query cannot be prepared", "unexpected": True}}
+
+
+def _asked(config: ServerConfig, job: Mapping[str, Any]) -> tuple[ServedTable, Any, Any, list[str]]:
+    """Read and prepare the query of a job."""
+    table = config.tables[job["table"]]
+    values = read_json(job["query"])
+    check_limits(values, table.schema)
+    public = {name: file for name, (file, _) in config.public.items()}
+    folder = Path(tempfile.mkdtemp(dir=config.work.scratch)) if job.get("releases") else Path()
+    try:
+        releases = write_releases(job.get("releases", {}), folder)
+        query = read_wire_query(values, kinds=table.kinds, resolver=WireResolver(public, releases))
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            prepared = prepare_query(query, table.schema)
+    finally:
+        if job.get("releases"):
+            shutil.rmtree(folder, ignore_errors=True)
+    prepared.check_source(PublicSource(schema=table.schema, engine="file", in_memory=False, name=table.name))
+    if prepared.reads_external_rows:
+        raise PlanError("a query with rows of its own cannot be asked here")
+    if table.strict and prepared.numerics != "exact":
+        raise ProblemError(
+            "strict", f"this table releases exact numerics alone, and this {values.get('kind')} is {prepared.numerics}"
+        )
+    notes = [str(each.message) for each in caught if isinstance(each.message, SidelightWarning)]
+    return table, query, prepared, notes
+
+
+def _price(config: ServerConfig, job: Mapping[str, Any]) -> dict[str, Any]:
+    table, query, prepared, notes = _asked(config, job)
+    delta = declared_delta(query)
+    found = {
+        "claims": prepared.claims.to_json(),
+        "guarantee": str(prepared.claims),
+        "delta": None if delta is None else str(delta),
+        "kind": job["kind"],
+        "request": prepared.request,
+        "notes": notes,
+        "expected": None,
+    }
+    if job.get("forecast"):
+        from sidelight.accuracy.expected import expected
+
+        told = expected(query, prepared, table.schema, confidence=0.95)
+        found["expected"] = {**told.to_json(), "text": str(told)}
+    return found
+
+
+def _accuracy(config: ServerConfig, job: Mapping[str, Any]) -> dict[str, Any]:
+    from sidelight.accuracy.price import epsilon_for
+
+    table, query, _, _ = _asked(config, job)
+    try:
+        within = float(job["within"])
+    except ValueError:
+        raise RangeError("within is a positive number: an error in the unit of the answer") from None
+    needed = epsilon_for(query, table.schema, within=within)
+    return {
+        "name": needed.name,
+        "amount": str(float(needed.amount)),
+        "text": str(needed),
+        "expected": needed.expected.to_json(),
+    }
+
+
+def _dry_run(config: ServerConfig, job: Mapping[str, Any]) -> dict[str, Any]:
+    from sidelight.accuracy.forecast import as_cells, generated, rows_of
+    from sidelight.testing import seeded_release
+
+    table, query, _, _ = _asked(config, job)
+    rows = Table(as_cells(generated(table.schema, rows_of(query)), table.schema), schema=table.schema, name=table.name)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return {"outcome": json.loads(seeded_release(query, rows, seed="dry run").to_json())}
+
+
+def _dummy(config: ServerConfig, job: Mapping[str, Any]) -> dict[str, Any]:
+    from sidelight.accuracy.dummy import dummy_csv
+
+    return {"csv": dummy_csv(config.tables[job["table"]].schema, job["rows"])}
+
+
+def _report(config: ServerConfig, job: Mapping[str, Any]) -> dict[str, Any]:
+    from sidelight.release import outcome_from_json
+    from sidelight.report import Item, Report, render
+
+    outcome = outcome_from_json(job["text"])
+    title = str(outcome.query.get("column") or outcome.query["kind"])
+    return {"html": render(Report(title=config.title, day=job["day"], items=(Item(title=title, outcome=outcome),)))}
+
+
+_JOBS: Mapping[str, Callable[[ServerConfig, Mapping[str, Any]], dict[str, Any]]] = {
+    "price": _price,
+    "accuracy": _accuracy,
+    "dry-run": _dry_run,
+    "dummy": _dummy,
+    "report": _report,
+}
+
+
+# In the listening process.
+
+
+class Pricing:
+    """The pricing processes of a server: each does one job at a time."""
+
+    def __init__(self, zygote: Zygote, processes: int) -> None:
+        self._zygote = zygote
+        self._free: asyncio.LifoQueue[Child | None] = asyncio.LifoQueue()
+        for _ in range(processes):
+            self._free.put_nowait(None)
+
+    async def ask(self, job: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the answer of a job.
+
+        Raises:
+            ProblemError: what was wrong with it; `too-dear` if it took too long or too much memory.
+        """
+        child = await self._free.get()
+        try:
+            text = json.dumps(job).encode()
+            for _ in range(2):  # a process that had done its number of jobs has left
+                fresh = child is None
+                child = child or await asyncio.to_thread(self._zygote.fork, "sidelight.server.pricing:run_pricing")
+                assert child is not None
+                found = await _exchange(child, text)
+                if found is not None:
+                    break
+                await asyncio.to_thread(child.end)
+                child = None
+                if fresh:
+                    break
+        except BaseException:
+            if child is not None:
+                child.end()
+                child = None
+            raise
+        finally:
+            self._free.put_nowait(child)
+        if found is None:
+            raise ProblemError("too-dear")
+        if "problem" in found:
+            problem = found["problem"]
+            raise ProblemError(problem.pop("code"), problem.pop("text"), **problem)
+        answer: dict[str, Any] = found["answer"]
+        return answer
+
+    def stop(self) -> None:
+        """End the processes."""
+        while not self._free.empty():
+            child = self._free.get_nowait()
+            if child is not None:
+                child.end()
+
+
+async def _exchange(child: Child, text: bytes) -> dict[str, Any] | None:
+    """Send a job and wait for its answer; None if the process ended or takes too long."""
+    loop, connection = asyncio.get_running_loop(), child.connection
+    arrived = asyncio.Event()
+    try:
+        connection.send_bytes(text)
+        loop.add_reader(connection.fileno(), arrived.set)
+        try:
+            async with asyncio.timeout(3 * SECONDS):
+                await arrived.wait()
+        finally:
+            loop.remove_reader(connection.fileno())
+        found: dict[str, Any] = json.loads(connection.recv_bytes())  # it is being written
+        return found
+    except (OSError, EOFError, TimeoutError):
+        return None

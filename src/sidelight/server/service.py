@@ -1,0 +1,295 @@
+"""One server's parts and what its routes share: who asks, what a request costs, and how it is accepted once.
+
+No table is ever opened in this process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+from weakref import WeakValueDictionary
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+
+from sidelight.errors import ClaimError, SidelightError
+from sidelight.guarantees import Claims
+from sidelight.ledger import LedgerEntry
+from sidelight.server.answers import accepted_json, entry_json, outcome_text
+from sidelight.server.audit_log import AuditLog
+from sidelight.server.budgets import AccountQuote, Budgets, ready_time
+from sidelight.server.config import LEAD, Pool, ServedTable, ServerConfig
+from sidelight.server.guard import address_of
+from sidelight.server.identity import Holder, IdentityStore
+from sidelight.server.limits import RateLimit
+from sidelight.server.pricing import Pricing
+from sidelight.server.schedule import SeatSchedule
+from sidelight.server.slots import Accepted, Slots
+from sidelight.server.zygote import Zygote
+from sidelight.web.requests import LogLimit
+from sidelight.wire import ProblemError, problem_of, query_digest, release_ids, write_json
+
+log = logging.getLogger("sidelight.server")
+#: Prices that are remembered for each analyst: a common memory would tell what others asked.
+_REMEMBERED_PRICES = 200
+#: Wrong tokens of one address in a minute; right ones are always taken.
+_WRONG_TOKENS = 10
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asking:
+    """Who asks what of which table."""
+
+    holder: Holder
+    table: ServedTable
+    account: Pool
+
+
+class AnalystService:
+    """The parts of a server; some are there only while the application runs."""
+
+    def __init__(self, config: ServerConfig) -> None:
+        self.config = config
+        self.store = IdentityStore(config.store)
+        self.budgets = Budgets(config, create=True)
+        self.audit = AuditLog(config.audit)
+        self.zygote = Zygote(config)
+        self.schedule = SeatSchedule(
+            seats=config.work.seats,
+            tick=config.work.tick,
+            queue=config.work.queue,
+            longest_wait=config.work.longest_wait,
+        )
+        self.pricing: Pricing
+        self.slots: Slots
+        self.counted: Counter[tuple[str, str]] = Counter()
+        self._rate = RateLimit(per_second=config.work.free_per_second, burst=4 * config.work.free_per_second)
+        self._wrong = RateLimit(per_second=_WRONG_TOKENS / 60, burst=_WRONG_TOKENS)
+        self._prices: dict[str, dict[str, dict[str, Any]]] = {}
+        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._log_limit = LogLimit()
+        self.stopping = False
+
+    def prepare(self) -> None:
+        """Check ledger and scopes against the file, and that every source opens, before the network is there."""
+        self.store.check_clock(time.time(), confirmed=False)
+        self.budgets.open_scopes()
+        self.budgets.check_isolation()
+        self.budgets.check_head()
+        self.budgets.keep_head()
+        self.config.work.scratch.mkdir(parents=True, exist_ok=True)
+        self.zygote.start()
+
+    def close(self) -> None:
+        """Close ledger, store and log."""
+        self.zygote.stop()
+        self.budgets.close()
+        self.store.close()
+        self.audit.close()
+
+    @asynccontextmanager
+    async def lifespan(self, app: Starlette) -> AsyncIterator[None]:
+        """Run between startup and shutdown; what runs at the end is waited for."""
+        del app
+        self.pricing = Pricing(self.zygote, self.config.work.pricing)
+        self.slots = Slots(self.budgets, self.store, self.zygote)
+        log.addFilter(self._log_limit)
+        cleaning = asyncio.create_task(self._give_up_the_dead())
+        try:
+            yield
+        finally:
+            self.stopping = True
+            cleaning.cancel()
+            await asyncio.gather(cleaning, return_exceptions=True)
+            await self.slots.stop()
+            self.pricing.stop()
+            await asyncio.to_thread(self.zygote.stop)
+            log.removeFilter(self._log_limit)
+
+    async def _give_up_the_dead(self) -> None:
+        """Record as failed the entries that an earlier server or a lost slot left, once no worker can be alive."""
+        while True:
+            with contextlib.suppress(SidelightError):
+                await asyncio.to_thread(self._give_up_older_than, time.time() - self.config.longest - 10)
+            await asyncio.sleep(5)
+
+    def _give_up_older_than(self, moment: float) -> None:
+        for table in self.config.tables.values():
+            for account in table.accounts:
+                self.budgets.give_up_before(table, account, moment)
+
+    # --- who asks -----------------------------------------------------------------------------------------------------
+
+    def holder(self, request: Request) -> Holder:
+        address = address_of(request, self.config)
+        try:
+            holder = self.store.holder(request.headers.get("authorization"), now=time.time())
+        except ProblemError:
+            if self._wrong.is_used_up(address):
+                raise ProblemError("busy", retry_after=60) from None
+            self._wrong.allows(address)
+            raise
+        if holder.analyst not in self.config.analysts:
+            raise ProblemError("token")
+        if not self._rate.allows(holder.analyst):
+            raise ProblemError("busy", retry_after=1)
+        return holder
+
+    def asking(self, request: Request, *, action: str = "read", table: str | None = None) -> Asking:
+        holder = self.holder(request)
+        found = self.config.tables.get(request.path_params["table"] if table is None else table)
+        account = None if found is None else found.account_of(holder.analyst)
+        if found is None or account is None or not holder.may("read", found.name):
+            raise ProblemError("not-found")
+        if not holder.may(action, found.name):
+            raise ProblemError("not-allowed", "this token may read and not ask")
+        return Asking(holder=holder, table=found, account=account)
+
+    def accounts(self, holder: Holder) -> list[tuple[ServedTable, Pool]]:
+        tables = [each for each in self.config.tables_of(holder.analyst) if holder.may("read", each.name)]
+        return [(table, account) for table in tables if (account := table.account_of(holder.analyst)) is not None]
+
+    async def job(self, asking: Asking, name: str, query: Mapping[str, Any]) -> dict[str, Any]:
+        ids = list(dict.fromkeys(release_ids(query)))[:50]
+        releases = await asyncio.to_thread(self._own_releases, asking, ids) if ids else {}
+        return {
+            "do": name,
+            "table": asking.table.name,
+            "query": write_json(query),
+            "releases": releases,
+            "kind": str(query.get("kind")),
+        }
+
+    def _own_releases(self, asking: Asking, ids: list[str]) -> dict[str, str]:
+        """Return the releases of the account that are ready, by their ids; others are as unknown."""
+        found = {}
+        for name in ids:
+            entry = self.budgets.entry(asking.table, asking.account, name)
+            if entry is not None and entry.state == "released" and time.time() >= ready_time(entry):
+                found[name] = outcome_text(entry)
+        return found
+
+    async def priced(self, asking: Asking, query: Mapping[str, Any], *, forecast: bool) -> dict[str, Any]:
+        job = {**await self.job(asking, "price", query), "forecast": forecast}
+        memory = self._prices.setdefault(asking.holder.analyst, {})
+        name = query_digest({**job, "query": dict(query)})
+        if name not in memory:
+            found = await self.pricing.ask(job)
+            if len(memory) >= _REMEMBERED_PRICES:
+                memory.pop(next(iter(memory)))
+            memory[name] = found
+        return memory[name]
+
+    async def quote(self, asking: Asking, price: Mapping[str, Any]) -> AccountQuote:
+        try:
+            return await asyncio.to_thread(
+                self.budgets.quote,
+                asking.table,
+                asking.account,
+                Claims.from_json(price["claims"]),
+                delta=price["delta"],
+            )
+        except ClaimError as error:
+            raise problem_of(error) from None
+
+    # --- what is paid
+
+    def turn(self, name: str) -> asyncio.Lock:
+        """Return what lets one request of a name in at a time: two that come at once are one."""
+        found = self._turns.get(name)
+        if found is None:
+            self._turns[name] = found = asyncio.Lock()
+        return found
+
+    async def is_known(self, asking: Asking, name: str, digest: str) -> bool:
+        """Return whether a request was made before; refuse another query under its key."""
+        waiting = self.slots.get(name)
+        if waiting is not None and waiting.state == "dropped":
+            waiting = None  # never charged: it may be asked again
+        if waiting is not None:
+            before = waiting.digest
+        else:
+            entry = await asyncio.to_thread(self.budgets.entry, asking.table, asking.account, name)
+            if entry is None:
+                return False
+            stored = entry.request.get("asked")
+            before = str(stored["digest"]) if isinstance(stored, dict) else ""
+        if before != digest:
+            raise ProblemError("key-reused")
+        return True
+
+    async def accept(self, asking: Asking, query: Mapping[str, Any], *, name: str, digest: str) -> None:
+        """Price a request, write its line in the audit log, and give it a slot.
+
+        Raises:
+            ProblemError: it is not accepted, and nothing was charged.
+        """
+        table, account, holder = asking.table, asking.account, asking.holder
+        if self.stopping or self.store.is_paused(table.name, account.name):
+            raise ProblemError("unavailable")
+        facts = {"analyst": holder.analyst, "token": holder.token_id, "table": table.name, "query": digest, "id": name}
+        price = await self.priced(asking, query, forecast=False)
+        try:
+            quote = await self.quote(asking, price)
+            if quote.after is None:
+                raise _beyond(quote)
+        except ProblemError as problem:
+            await asyncio.to_thread(self._write, "refused", {**facts, "code": problem.code})
+            raise
+        seconds = table.duration(price["kind"])
+        slot = self.schedule.place(table.scope_of(account), seconds, now=time.time() + LEAD)
+        job = {
+            **await self.job(asking, "release", query),
+            "id": name,
+            "digest": digest,
+            "analyst": holder.analyst,
+            "token": holder.token_id,
+            "start": slot.start,
+            "end": slot.end,
+            "seconds": str(seconds),
+        }
+        accepted = Accepted(request_id=name, table=table, account=account, slot=slot, digest=digest, job=job)
+        await asyncio.to_thread(self._write, "accepted", {**facts, "starts_at": slot.start})
+        self.slots.accept(accepted)
+
+    def _write(self, action: str, facts: Mapping[str, Any]) -> None:
+        try:
+            self.audit.write(at=round(time.time(), 3), action=action, **facts)
+        except SidelightError:
+            raise ProblemError("unavailable") from None
+
+    async def state(self, table: ServedTable, account: Pool, name: str) -> dict[str, Any] | None:
+        """Return the state of a request of an account; None if there is none."""
+        waiting = self.slots.get(name)
+        if waiting is not None and (waiting.account != account or waiting.table != table):
+            waiting = None
+        if waiting is not None and waiting.state != "dropped":
+            return accepted_json(waiting)
+        entry = await asyncio.to_thread(self.budgets.entry, table, account, name)
+        if entry is not None:  # what was charged is what the ledger says
+            return entry_json(entry, table, now=time.time())
+        return None if waiting is None else accepted_json(waiting)
+
+    async def finished(self, request: Request) -> tuple[Asking, LedgerEntry]:
+        holder = self.holder(request)
+        for table, account in self.accounts(holder):
+            entry = await asyncio.to_thread(self.budgets.entry, table, account, request.path_params["id"])
+            if entry is not None and entry.text is not None and time.time() >= ready_time(entry):
+                return Asking(holder=holder, table=table, account=account), entry
+        raise ProblemError("not-found")
+
+
+def _beyond(quote: AccountQuote) -> ProblemError:
+    def words(amounts: Mapping[str, str]) -> str:
+        return ", ".join(f"{name} = {amount}" for name, amount in amounts.items())
+
+    parts = {"requested": words(quote.charge), "remaining": words(quote.before), "difference": words(quote.short)}
+    text = f"the request does not fit: requested {parts['requested']}, remaining {parts['remaining']}"
+    return ProblemError("budget", text, **parts)

@@ -1,0 +1,170 @@
+"""Running accepted requests in their slots: a worker at the start, a look at its flag, the ledger's word at the end."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+import time
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from sidelight.errors import LedgerError, SidelightError
+from sidelight.server.budgets import Budgets
+from sidelight.server.config import DONE, LEAD, RECORD, Pool, ServedTable
+from sidelight.server.identity import IdentityStore
+from sidelight.server.schedule import Slot
+from sidelight.server.zygote import Child, Zygote
+from sidelight.wire import ProblemError
+
+log = logging.getLogger("sidelight.server")
+#: Seconds that a slow ledger has for a record beyond the end of the slot.
+PATIENCE = 5.0
+#: Paid failures of one account that pause it, and accounts with one or more that pause a table.
+FAILURES, FAILED_ACCOUNTS = 2, 3
+#: Requests that were never charged and are remembered, so that their analysts learn why.
+_REMEMBERED = 10_000
+
+
+@dataclass(kw_only=True)
+class Accepted:
+    """A request that has a slot."""
+
+    request_id: str
+    table: ServedTable
+    account: Pool
+    slot: Slot
+    digest: str
+    job: Mapping[str, Any]
+    state: Literal["queued", "running", "dropped", "recorded"] = "queued"
+    problem: ProblemError | None = None
+    done: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+class Slots:
+    """The requests that wait or run; whatever was charged is in the ledger, and only there."""
+
+    def __init__(self, budgets: Budgets, store: IdentityStore, zygote: Zygote) -> None:
+        self._budgets, self._store, self._zygote = budgets, store, zygote
+        self._accepted: OrderedDict[str, Accepted] = OrderedDict()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._stopping = False
+
+    def get(self, request_id: str) -> Accepted | None:
+        """Return a request that waits, runs, or was dropped."""
+        return self._accepted.get(request_id)
+
+    def accept(self, accepted: Accepted) -> None:
+        """Run a request in its slot, whatever becomes of the connection that brought it."""
+        self._accepted[accepted.request_id] = accepted
+        task = asyncio.create_task(self._run(accepted))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def stop(self) -> None:
+        """Drop what waits, and wait until what runs has ended."""
+        self._stopping = True
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _run(self, accepted: Accepted) -> None:
+        slot, child = accepted.slot, None
+        try:
+            await self._until(slot.start - LEAD, stoppable=True)
+            if self._stopping:
+                accepted.problem = ProblemError("unavailable")
+            else:
+                accepted.state = "running"
+                child = await asyncio.to_thread(self._start, accepted)
+                await self._until(slot.end - DONE)
+                said = _said(child)
+                if said is None:
+                    child.kill()
+                await self._until(slot.end - RECORD)
+                if said is None:
+                    await self._give_up(accepted)
+                await self._until(slot.end)
+                await self._settle(accepted, _dropped(said))
+        except Exception:  # of the service itself: the entry, if there is one, is given up when it is safe
+            log.exception("a slot of table %r failed", accepted.table.name)
+            accepted.problem = accepted.problem or ProblemError("unavailable")
+        finally:
+            if child is not None:
+                await asyncio.to_thread(child.end)
+            self._finish(accepted)
+
+    async def _until(self, moment: float, *, stoppable: bool = False) -> None:
+        while (left := moment - time.time()) > 0 and not (stoppable and self._stopping):
+            await asyncio.sleep(min(left, 0.5) if stoppable else left)
+
+    def _start(self, accepted: Accepted) -> Child:
+        child = self._zygote.fork("sidelight.server.worker:run_worker")
+        child.connection.send_bytes(json.dumps(accepted.job).encode())
+        return child
+
+    async def _give_up(self, accepted: Accepted) -> None:
+        with contextlib.suppress(LedgerError):
+            await asyncio.to_thread(self._budgets.give_up, accepted.table, accepted.account, accepted.request_id)
+
+    async def _settle(self, accepted: Accepted, problem: ProblemError | None) -> None:
+        """Read from the ledger what became of the request, with patience for a slow record."""
+        for _ in range(int(PATIENCE / 0.1)):
+            try:
+                entry = await asyncio.to_thread(
+                    self._budgets.entry, accepted.table, accepted.account, accepted.request_id
+                )
+            except SidelightError:
+                await asyncio.sleep(0.1)
+                continue
+            if entry is None:
+                accepted.problem = problem or ProblemError("unavailable")
+                return
+            if entry.state != "reserved":
+                if entry.state == "failed":
+                    await asyncio.to_thread(self._count_failures, accepted.table, accepted.account)
+                return
+            await asyncio.sleep(0.1)
+        await self._give_up(accepted)
+
+    def _finish(self, accepted: Accepted) -> None:
+        accepted.state = "recorded" if accepted.problem is None else "dropped"
+        if accepted.problem is None:
+            self._accepted.pop(accepted.request_id, None)  # the ledger knows it
+        while len(self._accepted) > _REMEMBERED:
+            oldest = next((name for name, each in self._accepted.items() if each.state == "dropped"), None)
+            if oldest is None:
+                break
+            del self._accepted[oldest]
+        accepted.done.set()
+
+    def _count_failures(self, table: ServedTable, account: Pool) -> None:
+        """Pause an account whose paid requests failed twice, and a table where those of three accounts failed."""
+        failed = {
+            each.name: self._budgets.failures(table, each, since=self._store.resumed_at(table.name, each.name))
+            for each in table.accounts
+        }
+        now = time.time()
+        if failed[account.name] >= FAILURES:
+            log.error("paused %r of table %r: its requests failed", account.name, table.name)
+            self._store.pause(table.name, account.name, now=now)
+        if sum(map(bool, failed.values())) >= FAILED_ACCOUNTS:
+            log.error("paused table %r: requests of several accounts failed", table.name)
+            self._store.pause(table.name, now=now)
+
+
+def _said(child: Child) -> bytes | None:
+    """Return what the worker said so far; None if nothing. The one moment at which it is asked."""
+    try:
+        return child.connection.recv_bytes() if child.connection.poll() else None
+    except (OSError, EOFError):  # it ended: the ledger says the rest
+        return None
+
+
+def _dropped(said: bytes | None) -> ProblemError | None:
+    """Return the reason for which a request was not charged, as the worker said it."""
+    if said is None or not said.startswith(b"{"):
+        return None
+    found = json.loads(said)
+    return ProblemError(found.pop("code"), **found)

@@ -1,0 +1,206 @@
+"""A process that has imported the libraries and nothing else, and forks workers and pricing processes from itself.
+
+By hand, because the standard fork server imports the main program into every child, collects children when they end
+(which is when a row may tell), and says nothing about threads. It never opens a table or a ledger and never draws
+noise, so a child finds nothing of another release in its memory. A child is collected when it is told, not before: its
+number is not given to another process, and nothing measures when it ended.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pickle
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from importlib import import_module
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+from sidelight.errors import ServiceError
+from sidelight.registry import load
+
+#: One thread per library: what a release computes runs on its own seat and nowhere else.
+_LIBRARIES = ("OMP", "OPENBLAS", "MKL", "ARROW")
+ENVIRONMENT = {**{f"{name}_NUM_THREADS": "1" for name in _LIBRARIES}, "POLARS_MAX_THREADS": "1"}
+ENVIRONMENT["JE_ARROW_MALLOC_CONF"] = "background_thread:false"  # of Arrow's allocator; a fork would not have it
+#: Modules that children would otherwise import each for itself.
+PRELOADED = (
+    "sidelight.accuracy.expected",
+    "sidelight.ledger.store",
+    "sidelight.plans.predictions",
+    "sidelight.quantiles.query",
+    "sidelight.records.engines.parquet",
+    "sidelight.server.pricing",
+    "sidelight.server.worker",
+    "sidelight.summaries.mean",
+    "sidelight.summaries.plan_forms",
+    "sidelight.summaries.summary",
+    "sidelight.summaries.sql_query",
+)
+
+#: Libraries that engines load on their first use, where they are installed.
+LIBRARIES = ("duckdb", "narwhals", "numpy.fft", "pandas", "sqlglot")
+
+
+class Child:
+    """A process that the zygote forked, and the connection to it."""
+
+    def __init__(self, zygote: Zygote, pid: int, connection: Connection) -> None:
+        self._zygote = zygote
+        self.pid = pid
+        self.connection = connection
+        self._ended = False
+
+    def kill(self) -> None:
+        """Kill the process; one that has ended is still uncollected, so its number is its own."""
+        if not self._ended:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGKILL)
+
+    def end(self) -> None:
+        """Kill and collect the process."""
+        if not self._ended:
+            self.kill()
+            self._ended = True
+            self.connection.close()
+            with contextlib.suppress(ServiceError):
+                self._zygote.collect(self.pid)
+
+
+class Zygote:
+    """The handle of the process in the listening process; it is started anew if it dies."""
+
+    def __init__(self, shared: Any) -> None:
+        self._shared = shared
+        self._lock = threading.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._control: socket.socket | None = None
+
+    def start(self) -> None:
+        """Start the process and wait until its libraries are there."""
+        with self._lock:
+            self._start()
+
+    def fork(self, target: str) -> Child:
+        """Fork a child that calls `module:function` with its connection and what all children share."""
+        ours, theirs = socket.socketpair()
+        with self._lock, theirs:
+            try:
+                pid = self._ask(target, theirs)
+            except OSError:
+                self._start()
+                pid = self._ask(target, theirs)
+        return Child(self, pid, Connection(ours.detach()))
+
+    def collect(self, pid: int) -> None:
+        """Wait for a child that was killed."""
+        with self._lock:
+            if self._control is not None:
+                with contextlib.suppress(OSError):
+                    self._control.sendall(f"end {pid}".encode().ljust(_MESSAGE))
+                    self._control.recv(_MESSAGE)
+
+    def stop(self) -> None:
+        """End the process; children that run go on to their ends."""
+        with self._lock:
+            if self._control is not None:
+                self._control.close()
+            if self._process is not None:
+                self._process.wait(timeout=10)
+            self._control = self._process = None
+
+    def _start(self) -> None:
+        if self._control is not None:
+            self._control.close()
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+        ours, theirs = socket.socketpair()
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "sidelight.server.zygote", str(theirs.fileno())],
+                pass_fds=[theirs.fileno()],
+                env={**os.environ, **ENVIRONMENT},
+                stdin=subprocess.DEVNULL,
+            )
+        self._control = ours
+        shared = pickle.dumps(self._shared)
+        ours.sendall(len(shared).to_bytes(8, "big") + shared)
+        if ours.recv(_MESSAGE).strip() != b"ready":
+            raise ServiceError("the zygote did not start; see the lines above", code="unavailable")
+
+    def _ask(self, target: str, connection: socket.socket) -> int:
+        if self._control is None:
+            raise OSError("not started")
+        socket.send_fds(self._control, [target.encode().ljust(_MESSAGE)], [connection.fileno()])
+        answer = self._control.recv(_MESSAGE)
+        if not answer:
+            raise OSError("the zygote ended")
+        return int(answer)
+
+
+_MESSAGE = 128
+
+
+def main(control: socket.socket) -> None:
+    """Import the libraries, then fork a child for each message until the connection ends."""
+    size = int.from_bytes(_exactly(control, 8), "big")
+    shared = pickle.loads(_exactly(control, size))  # from the process that started this one
+    for name in PRELOADED:
+        import_module(name)
+    for name in LIBRARIES:
+        with contextlib.suppress(ImportError):
+            import_module(name)
+    threads = (
+        len(list(Path("/proc/self/task").iterdir())) if Path("/proc/self/task").is_dir() else threading.active_count()
+    )
+    if threads != 1:
+        raise SystemExit(
+            f"the zygote has {threads} threads, and a fork would copy their locks; which library starts them?"
+        )
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # of the terminal: the listening process says when to end
+    control.sendall(b"ready".ljust(_MESSAGE))
+    while True:
+        message, descriptors, _, _ = socket.recv_fds(control, _MESSAGE, 1)
+        if not message:
+            return
+        word, _, rest = message.decode().strip().partition(" ")
+        if word == "end":
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(int(rest), 0)
+            control.sendall(b"ended".ljust(_MESSAGE))
+            continue
+        pid = os.fork()
+        if pid == 0:
+            control.close()
+            _run(load(word), Connection(descriptors[0]), shared)
+        os.close(descriptors[0])
+        control.sendall(str(pid).encode().ljust(_MESSAGE))
+
+
+def _run(target: Callable[[Connection, Any], None], connection: Connection, shared: Any) -> None:
+    """Run a child, and end it without what Python does at an end: nothing of it may be said."""
+    try:
+        target(connection, shared)
+    finally:
+        os._exit(0)
+
+
+def _exactly(control: socket.socket, size: int) -> bytes:
+    found = b""
+    while len(found) < size:
+        part = control.recv(min(size - len(found), 2**20))
+        if not part:
+            raise SystemExit(0)
+        found += part
+    return found
+
+
+if __name__ == "__main__":
+    main(socket.socket(fileno=int(sys.argv[1])))

@@ -1,0 +1,364 @@
+"""Counts of a hierarchy: every level and margin at once, whole and adding up, beside an unbiased twin with intervals.
+
+What is public before the run (tree, shares, noise, caps, exact totals, cells that cannot hold rows) is fixed by
+`prepare_hierarchy`; everything after the noise is post-processing (hierarchies proof page).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sidelight.aggregates.group_sums import group_counts
+from sidelight.aggregates.groups import Groups, groups_of
+from sidelight.errors import RangeError, SchemaError, nearest
+from sidelight.group_table import ALL, GroupTable
+from sidelight.noise import Source
+from sidelight.records import Schema, Table
+from sidelight.records.columns import Category
+from sidelight.records.expression_text import parse_expression
+from sidelight.records.expressions import Expression
+from sidelight.records.hierarchy import LabelTree
+from sidelight.release import TailBound
+from sidelight.session.query import Answer, SurePrepared
+from sidelight.summaries.count_tables import CountReading, bounded_words
+from sidelight.summaries.tree_least_squares import tree_estimates, tree_variances
+from sidelight.summaries.tree_measurement import TreeMeasurement, TreeWishes, measure_tree
+from sidelight.summaries.tree_model import TreeModel, half_widths, quantile
+from sidelight.summaries.tree_prior import predicted_cells, with_prediction
+from sidelight.summaries.tree_tables import HIERARCHY, long_table, written_model
+from sidelight.summaries.tree_whole import whole_tree
+
+if TYPE_CHECKING:
+    from sidelight.summaries.grouped import Grouped
+
+Floats: TypeAlias = NDArray[np.float64]
+Whole: TypeAlias = NDArray[np.int64]
+#: A measured total so many standard deviations from a public one is counted in the notes.
+_FAR = 4.0
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class TreeShape:
+    """Where the hierarchy stands among the columns of `by`, and the tree over its labels."""
+
+    tree: LabelTree
+    axis: int
+    others: tuple[str, ...]
+    labels: tuple[tuple[str, ...], ...]
+
+    def cells(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Return an array by all columns with a row a leaf, in the order of the tree, and a column a cell."""
+        return np.moveaxis(values, self.axis, 0).reshape(self.tree.sizes[-1], -1)[self.tree.order]
+
+
+def tree_shape(query: Grouped, groups: Groups) -> TreeShape:
+    """Check a hierarchy against the schema and the other columns."""
+    hierarchy = query.hierarchy
+    assert hierarchy is not None
+    if groups.label is not None:
+        raise SchemaError(f"a hierarchy is crossed with columns of declared labels, and {groups.label.name!r} has none")
+    axis = query.keys.index(hierarchy.column)
+    others = tuple(key for place, key in enumerate(query.keys) if place != axis)
+    taken = sorted({*others, *(column.name for column in groups.schema.columns)} & set(hierarchy.names[1:-1]))
+    if taken:
+        raise SchemaError(f"{taken[0]!r} is a level of the hierarchy and a column; give the level another name")
+    labels = tuple(labels for place, labels in enumerate(groups.keys) if place != axis)
+    if any(ALL in each for each in labels):
+        raise SchemaError(f"totals over other columns are called {ALL!r}, which is a declared label; rename that label")
+    return TreeShape(tree=hierarchy.of(groups.schema), axis=axis, others=others, labels=labels)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PreparedHierarchy(SurePrepared):
+    """Counts of a hierarchy, ready to run."""
+
+    groups: Groups
+    shape: TreeShape
+    measurement: TreeMeasurement
+    reading: CountReading
+    totals: tuple[Whole, ...]
+    caps: Mapping[str, float]
+    counted: str
+
+    @property
+    def is_additive(self) -> bool:
+        """Whether the query is additive over rows."""
+        return True
+
+    @property
+    def model(self) -> TreeModel:
+        """The public numbers of the measurement."""
+        return self.measurement.model
+
+    def run(self, table: Table, source: Source) -> Answer:
+        """Count the finest cells, measure every level, pool, make whole numbers, and make the table."""
+        finest = self.shape.cells(np.asarray(group_counts(table, self.groups).value))
+        (pooled,) = self.measurement.pooled([finest], source)
+        return Answer(value=self.table_of(pooled, source))
+
+    def table_of(self, pooled: Sequence[Floats | None], source: Source) -> GroupTable:
+        """Make the table of the noisy measurements of every level: post-processing."""
+        model, tree, cells = self.model, self.shape.tree, self.model.cells
+        unbiased = model.estimates(pooled, self.totals)
+        sds = [model.cell_sds(level) for level in range(tree.depth + 1)]
+        believed, used = unbiased, None
+        if self.reading.prediction is not None:
+            expected = predicted_cells(self.reading.prediction, self.groups.keys, self.shape.cells)
+            believed, used = with_prediction(model, pooled, unbiased, sds, expected, source)
+        counts = whole_tree(tree, believed, sds, model.possible, source=source, totals=self.totals)
+        columns: dict[str, list[Any]] = {"count": [], "unbiased": [], "noise_sd": [], "low": [], "high": []}
+        confidence = self.reading.confidence
+        for level in range(tree.depth + 1):
+            values = cells.all_margins(unbiased[level])
+            sd, reach = half_widths(model.node_variances(level), model.law, confidence)
+            if self.reading.population:
+                drawn = quantile("gaussian", confidence) ** 2 * np.maximum(values, 0.0)
+                reach = np.sqrt(reach**2 + drawn)
+            columns["count"].append(cells.all_margins(counts[level]))
+            columns["unbiased"].append(values)
+            columns["noise_sd"].append(sd)
+            columns["low"].append(np.maximum(values - reach, 0.0))
+            columns["high"].append(np.maximum(values + reach, 0.0))
+        return long_table(model, self.shape.others, columns, **self._notes(pooled, used))
+
+    def _notes(self, pooled: Sequence[Floats | None], used: Any) -> dict[str, Any]:
+        written = written_model(self.model, statistic="count", confidence=self.reading.confidence, unit=1.0, lowest=0.0)
+        notes = {
+            HIERARCHY: written,
+            "of": self.counted,
+            "shares": [str(share) for share in self.measurement.shares],
+            **({"caps": dict(self.caps)} if self.caps else {}),
+            **({} if used is None else {"prediction_used": used}),
+            **self.groups.notes,
+        }
+        if self.totals:
+            notes["public_totals_far_off"] = self._far_off(pooled)
+        return notes
+
+    def _far_off(self, pooled: Sequence[Floats | None]) -> int:
+        """Return how many public totals the measurements alone contradict: 4 standard deviations away or more."""
+        level, tree, cells = len(self.totals) - 1, self.shape.tree, self.model.cells
+        whole, apart = (float(cells.covariance(without_total=each).sum()) for each in (False, True))
+        kappas = [k * (apart if place <= level else whole) for place, k in enumerate(self.model.kappas)]
+        variances = tree_variances(tree, kappas)
+        sums = [None if each is None else each.sum(axis=1, keepdims=True) for each in pooled]
+        found = tree_estimates(tree, sums, variances)[level][:, 0]
+        sd = np.sqrt(variances.pooled[level][:, 0] * self.model.inflation)
+        return int((np.abs(found - self.totals[level]) > _FAR * sd).sum())
+
+
+def prepare_hierarchy(
+    query: Any, groups: Groups, reading: CountReading, *, kind: str, counted: str, schema: Schema
+) -> PreparedHierarchy:
+    """Fix tree, shares, noise and claims of counts of a hierarchy; public numbers only.
+
+    Args:
+        query: The `Count`.
+        groups: Its groups, over all columns of `by`.
+        reading: Prediction, confidence and population.
+        kind: The kind of the query.
+        counted: "persons" or "rows".
+        schema: The public declarations.
+    """
+    if counted == "persons" and groups.norms.l0 > 1:
+        raise SchemaError(
+            "a person who counts once in each of several leaves counts several times above them, so counts of persons "
+            "do not add up; use max_groups=1, or of='rows'"
+        )
+    shape = tree_shape(query, groups)
+    possible = None
+    if query.impossible is not None:
+        possible, groups = without_impossible(query, schema, groups, shape, counted=counted)
+    totals = public_levels(query.public_totals, shape.tree)
+    if totals and possible is not None and possible.ndim == 2:
+        raise SchemaError(
+            "public_totals with cells that are impossible in some leaves only may have no solution in whole numbers; "
+            "leave one of them out"
+        )
+    wishes = TreeWishes(
+        caps=read_caps(query.caps, shape.tree),
+        confidence=query.confidence,
+        leaf_weight=1.0 if query.leaf_weight is None else query.leaf_weight,
+        exact_level=len(totals) - 1 if totals else None,
+        possible=possible,
+    )
+    measurement = measure_tree(shape.tree, shape.labels, groups, wishes, price=query.price, noise=query.noise)
+    if reading.prediction is not None:
+        reading.prediction.check(tuple(product(*groups.keys)))
+    if reading.per_cell_cap is not None:
+        raise RangeError("per_cell_cap is for tables without a hierarchy, where each cell stands by itself")
+    digest = f"{' > '.join(shape.tree.names)} {shape.tree.digest}"
+    return PreparedHierarchy(
+        claims=measurement.claims,
+        request=query.request(
+            kind,
+            of=counted,
+            hierarchy=digest,
+            leaf_weight=query.leaf_weight,
+            caps=None if not query.caps else [f"{name}={cap}" for name, cap in query.caps.items()],
+            impossible=query.impossible,
+            public_totals=None if not totals else [str(each) for each in totals[-1].tolist()],
+            **reading.request,
+        ),
+        labels=(),
+        prediction=reading.described,
+        error=level_error(measurement.model, unit=counted, assumption=bounded_words(groups)),
+        groups=groups,
+        shape=shape,
+        measurement=measurement,
+        reading=reading,
+        totals=totals,
+        caps=dict(query.caps or {}),
+        counted=counted,
+    )
+
+
+def read_caps(caps: Mapping[str, float] | None, tree: LabelTree) -> dict[int, float]:
+    """Return caps by the number of their level."""
+    found = {}
+    for name, cap in (caps or {}).items():
+        if isinstance(cap, bool) or not isinstance(cap, (int, float)) or not 0 < cap < math.inf:
+            raise RangeError(f"a cap is a half-width above 0, got {cap!r} for {name!r}")
+        found[tree.level(name)] = float(cap)
+    return found
+
+
+def without_impossible(
+    query: Any, schema: Schema, groups: Groups, shape: TreeShape, *, counted: str
+) -> tuple[NDArray[np.bool_], Groups]:
+    """Return which cells can hold rows, and groups from which rows in the others are left out before they are counted.
+
+    The condition is asked of a table of all combinations of the labels it names: it means there what it means of rows.
+    """
+    condition = query.impossible
+    named = [key for key in query.keys if key in condition.columns]
+    further = sorted(set(condition.columns) - set(named))
+    if further:
+        raise SchemaError(f"impossible is a condition on columns of by, and {further[0]!r} is none of them")
+    axes = [query.keys.index(key) for key in named]
+    categories = [next(each for each in schema.columns if each.name == key) for key in named]
+    if not all(isinstance(each, Category) for each in categories):
+        raise SchemaError("impossible is a condition on declared labels of by")
+    labels = [groups.keys[axis] for axis in axes]
+    grid = np.indices(tuple(len(each) for each in labels)).reshape(len(labels), -1)
+    declared = [Category(key, each, other=None) for key, each in zip(named, labels, strict=True)]
+    every = Table(
+        {key: [each[code] for code in codes.tolist()] for key, each, codes in zip(named, labels, grid, strict=True)},
+        schema=declared,
+    )
+    ruled_out = np.asarray(group_counts(every, groups_of(every.schema, by=named, where=condition)).value) > 0
+    spread = ruled_out.reshape([len(groups.keys[axis]) if axis in axes else 1 for axis in range(len(groups.keys))])
+    if axes != sorted(axes):
+        raise SchemaError("impossible names columns in the order of by")
+    whole = ~np.broadcast_to(spread, groups.shape)
+    possible = shape.cells(whole)
+    if not possible.any():
+        raise RangeError("impossible rules out every cell; leave it out, or turn the condition round")
+    kept = ~condition
+    where = kept if query.condition is None else query.condition & kept
+    left = groups_of(
+        schema,
+        by=query.axes,
+        where=where,
+        max_groups=query.max_groups,
+        max_rows_per_group=1 if counted == "persons" else query.max_rows_per_group,
+    )
+    same = bool((possible == possible[0]).all())
+    return (possible[0] if same else possible), left
+
+
+def public_levels(given: Any, tree: LabelTree) -> tuple[Whole, ...]:
+    """Return the exact totals of every level down to the finest that was given; () where none were.
+
+    Args:
+        given: {level: {id: total}}, or a frame with the columns level, id and value.
+        tree: The tree.
+    """
+    if given is None:
+        return ()
+    by_level = _by_level(given)
+    found: dict[int, Whole] = {}
+    for name, totals in by_level.items():
+        level = tree.level(name)
+        ids = tree.ids[level]
+        missing = [label for label in ids if label not in totals]
+        extra = [label for label in totals if label not in set(ids)]
+        if missing or extra:
+            words = f"lack {missing[0]!r}" if missing else f"name {extra[0]!r}, which is none of its nodes"
+            raise RangeError(f"public totals of level {name!r} {words}; a level has all of its nodes, or none")
+        values = [totals[label] for label in ids]
+        if not all(
+            isinstance(each, (int, np.integer)) and not isinstance(each, bool) and 0 <= each < 2**62 for each in values
+        ):
+            raise RangeError(f"public totals of level {name!r} are whole numbers of at least 0")
+        found[level] = np.array(values, np.int64)
+    finest = max(found)
+    every = [found[finest]]
+    for level in range(finest, 0, -1):
+        every.insert(0, tree.up(every[0], level))
+        if level - 1 in found and not np.array_equal(found[level - 1], every[0]):
+            raise RangeError(
+                f"public totals of level {tree.names[finest]!r} do not add up to those of {tree.names[level - 1]!r}"
+            )
+    return tuple(every)
+
+
+def _by_level(given: Any) -> dict[str, dict[str, Any]]:
+    if isinstance(given, Mapping) and all(isinstance(each, Mapping) for each in given.values()) and given:
+        return {str(name): {str(label): value for label, value in each.items()} for name, each in given.items()}
+    columns = given if isinstance(given, Mapping) else None
+    if columns is None:
+        import narwhals.stable.v2 as nw
+
+        try:
+            frame = nw.from_native(given, eager_only=True)
+        except TypeError:
+            raise RangeError(
+                "public_totals are {level: {id: total}} or a frame with the columns level, id and value, got "
+                f"{type(given).__name__}"
+            ) from None
+        columns = {name: frame[name].to_list() for name in frame.columns}
+    for name in ("level", "id", "value"):
+        if name not in columns:
+            raise RangeError(f"public_totals need a column {name!r}; {nearest(name, list(columns))}")
+    found: dict[str, dict[str, Any]] = {}
+    for level, label, value in zip(columns["level"], columns["id"], columns["value"], strict=True):
+        found.setdefault(str(level), {})[str(label)] = value
+    if not found:
+        raise RangeError("public_totals have no rows; leave them out where nothing is known")
+    return found
+
+
+def level_error(model: TreeModel, *, unit: str, assumption: str, each: float = 1.0) -> TailBound:
+    """Return a bound on the error of `unbiased` for every confidence: one entry a level, all cells of it at once."""
+    names = ", ".join(model.tree.names)
+    fixed, per_log = [], []
+    for level in range(model.tree.depth + 1):
+        variances = model.node_variances(level)
+        sd, cells = math.sqrt(float(variances.max())), variances.size
+        if model.law == "laplace":
+            per_log.append(each * sd / math.sqrt(2))
+            fixed.append(each * (sd / math.sqrt(2) * math.log(cells) + 0.5))
+        else:  # √(2x) lies below its tangent at 95 %
+            at = math.log(2 * cells) + math.log(20)
+            slope = sd / math.sqrt(2 * at)
+            per_log.append(each * slope)
+            fixed.append(each * (slope * (math.log(2 * cells) + at) + 0.5))
+    words = f"entries are the levels {names}, each for all of its cells at once; {assumption}"
+    return TailBound(unit=unit, assumption=words, fixed=tuple(fixed), per_log=tuple(per_log), proved=False)
+
+
+def parsed_condition(given: Expression | str | None) -> Expression | None:
+    """Return a condition that may be given as text."""
+    if given is None or isinstance(given, Expression):
+        return given
+    if isinstance(given, str):
+        return parse_expression(given)
+    raise RangeError(f"impossible is a condition on columns of by, or its text, got {type(given).__name__}")

@@ -1,0 +1,294 @@
+"""Measure a table of a hierarchy: the price shared over levels and margins, and the noise of each of them.
+
+One unit moves a margin of a level by what its rows can add up to there, not by what it moves the finest cells by
+(hierarchies proof page, Theorem 1); the prices of all measured margins add up to the query's (Theorem 2).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sidelight.aggregates.bounded import Bounded, ContributionBounds
+from sidelight.aggregates.groups import Groups
+from sidelight.errors import RangeError
+from sidelight.guarantees import Amount, Claims
+from sidelight.guarantees.claims import Unit
+from sidelight.mechanisms.budget import together
+from sidelight.noise import Source
+from sidelight.records.hierarchy import LabelTree
+from sidelight.summaries.noise_choice import IntegerNoise, check_noise, choose_noise, gaussian_variance
+from sidelight.summaries.tree_cells import Axes, OtherCells, other_cells
+from sidelight.summaries.tree_model import TreeModel, half_widths
+from sidelight.summaries.tree_shares import ShareSearch, capped_shares, default_shares
+
+Floats: TypeAlias = NDArray[np.float64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TreeWishes:
+    """What a user asks of the shares and of the numbers, all public.
+
+    Args:
+        caps: The largest half-width by level.
+        confidence: Of intervals and caps.
+        leaf_weight: How much more the leaves count.
+        exact_level: Totals of this level and above are exact.
+        possible: Which cells of the other columns can hold rows; by leaf where it has two axes.
+    """
+
+    caps: Mapping[int, float]
+    confidence: float = 0.95
+    leaf_weight: float = 1.0
+    exact_level: int | None = None
+    possible: NDArray[np.bool_] | None = None
+
+    @property
+    def by_leaf(self) -> bool:
+        """Whether leaves differ in which cells they have."""
+        return self.possible is not None and self.possible.ndim == 2
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class LevelMargin:
+    """One measured margin of one level: how far one unit moves it, and its noise."""
+
+    level: int
+    axes: Axes
+    norms: ContributionBounds
+    noise: IntegerNoise
+    width: Fraction = Fraction(1)
+    signed: bool = False
+
+    def bounded(self, values: NDArray[Any], unit: Unit) -> Bounded:
+        """Return the exact values with their sensitivity."""
+        reach = self.norms.sensitivity(self.noise.norm, self.width, signed=self.signed)
+        return Bounded(values, reach, self.noise.norm, self.norms.neighbours, unit)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class TreeMeasurement:
+    """A table of a hierarchy, ready to be measured."""
+
+    model: TreeModel
+    margins: tuple[LevelMargin, ...]
+    shares: tuple[Fraction, ...]
+    unit: Unit
+
+    @property
+    def claims(self) -> Claims:
+        """What all measurements prove together."""
+        none = np.zeros(1, np.int64)
+        return together([(1, margin.noise.on(margin.bounded(none, self.unit)).claims) for margin in self.margins])
+
+    def pooled(self, finest: Sequence[NDArray[Any]], source: Source) -> list[list[Floats | None]]:
+        """Add noise to every measured margin of every level, and pool those of each node.
+
+        Args:
+            finest: One table, or the two of a pair, which a row moves together by at most the width: the exact cells of
+                the leaves, in the order of the tree; integers.
+            source: Of the noise.
+
+        Returns:
+            For each table its pooled levels; None where nothing was measured.
+        """
+        tree, cells = self.model.tree, self.model.cells
+        exact = [np.stack(finest, axis=1)]  # leaf, table, cell
+        for level in range(tree.depth, 0, -1):
+            exact.insert(0, tree.up(exact[0], level))
+        found: list[list[Floats | None]] = [[] for _ in finest]
+        for level, values in enumerate(exact):
+            noisy = {}
+            for margin in self.margins:
+                if margin.level == level:
+                    sums = np.stack([cells.summed(values[:, place], margin.axes) for place in range(len(finest))])
+                    bounded = margin.bounded(sums, self.unit)
+                    noisy[margin.axes] = np.asarray(margin.noise.on(bounded).release(source), np.float64)
+            without = () not in noisy and bool(cells.labels)
+            covariance = cells.covariance(without_total=without) if noisy else None
+            for place, each in enumerate(found):
+                if covariance is None:
+                    each.append(None)
+                    continue
+                pooled = cells.pooled({axes: values[place] for axes, values in noisy.items()}, covariance)
+                each.append(np.where(self.model.possible[level], pooled, 0.0))
+        return found
+
+
+def measure_tree(
+    tree: LabelTree,
+    labels: tuple[tuple[str, ...], ...],
+    groups: Groups,
+    wishes: TreeWishes,
+    *,
+    price: Mapping[str, Amount | None],
+    noise: str,
+    width: Fraction = Fraction(1),
+    signed: bool = False,
+) -> TreeMeasurement:
+    """Share the price over levels and margins and fix the noise of each: public numbers only.
+
+    Of prices that allow both laws of noise the one is taken whose tables are better by the measure that the shares are
+    found with.
+
+    Args:
+        tree: The tree.
+        labels: Of the other columns.
+        groups: The bounds of one unit in the finest table.
+        wishes: Caps, weights, exact totals and impossible cells.
+        price: Of all measurements together.
+        noise: "laplace" or "gaussian" to insist on one.
+        width: The most that one row adds to a cell; 1 for counts.
+        signed: Whether rows can add and take away.
+    """
+    pure = all(price.get(name) is None for name in ("delta", "rho", "mu"))
+    kinds = ["laplace"] if pure else ["gaussian", "laplace"] if noise == "auto" else [noise]
+    if noise == "gaussian" and pure:
+        kinds = ["gaussian"]
+    found: list[tuple[float, TreeMeasurement]] = []
+    refusal: RangeError | None = None
+    for kind in kinds:
+        try:
+            found.append(_with_noise(tree, labels, groups, wishes, price, kind, width, signed=signed))
+        except RangeError as error:
+            refusal = refusal or error
+    if not found:
+        assert refusal is not None
+        raise refusal
+    return min(found, key=lambda each: each[0])[1]
+
+
+def _with_noise(
+    tree: LabelTree,
+    labels: tuple[tuple[str, ...], ...],
+    groups: Groups,
+    wishes: TreeWishes,
+    price: Mapping[str, Amount | None],
+    kind: Any,
+    width: Fraction,
+    *,
+    signed: bool,
+) -> tuple[float, TreeMeasurement]:
+    whole = choose_noise(groups.norms, **price, noise=kind)
+    power = 2 if kind == "laplace" else 1
+    cells = other_cells(labels, None if wishes.by_leaf else wishes.possible, power=power, pooled=not wishes.by_leaf)
+    bounds = _bounds(tree, cells, groups.norms)
+    units = tuple(
+        _unit(cells, bounds[level], whole, wishes, level) * float(width) ** 2 for level in range(tree.depth + 1)
+    )
+    total_part, rest_part = cells.split_parts()
+    search = ShareSearch(
+        tree=tree,
+        units=units,
+        power=power,
+        total_part=total_part,
+        rest_part=rest_part,
+        exact_level=wishes.exact_level,
+    )
+    if wishes.caps:
+        largest = min(math.sqrt(unit) for unit in units)  # of σ with the whole price; parts of it have more
+        spare = 1 + 1 / (12 * largest**2) if power == 1 and largest > 1 else 1.1
+
+        def half_width(variance: float) -> float:
+            return float(half_widths(np.array(variance * spare), kind, wishes.confidence)[1])
+
+        amount = float(whole.epsilon if whole.epsilon is not None else whole.mu or 0)
+        shares, value = capped_shares(
+            search, wishes.caps, half_width, price=("epsilon" if power == 2 else "mu", amount)
+        )
+    else:
+        shares, value = default_shares(search, leaf_weight=wishes.leaf_weight)
+    margins = []
+    for level, share in enumerate(shares):
+        for axes, part in _parts(cells, bounds[level], wishes, level, laplace=power == 2).items():
+            if share > 0:
+                each = check_noise(whole.part(share * part, bounds[level][axes]))
+                margins.append(
+                    LevelMargin(
+                        level=level, axes=axes, norms=bounds[level][axes], noise=each, width=width, signed=signed
+                    )
+                )
+    model = TreeModel(
+        tree=tree,
+        cells=cells,
+        kappas=_kappas(tree, cells, margins, groups.unit),
+        law=kind,
+        inflation=_inflation(margins, groups.unit),
+        exact_level=wishes.exact_level,
+        leaves_possible=wishes.possible if wishes.by_leaf else None,
+    )
+    return value, TreeMeasurement(model=model, margins=tuple(margins), shares=shares, unit=groups.unit)
+
+
+def _bounds(tree: LabelTree, cells: OtherCells, norms: ContributionBounds) -> list[dict[Axes, ContributionBounds]]:
+    """Return how far one unit moves each margin of each level (Theorem 1)."""
+    found = []
+    for level, size in enumerate(tree.sizes):
+        below = int(tree.leaves_below[level].max())
+        found.append(
+            {
+                axes: norms.margin(
+                    cells=size * cells.width(axes), cells_apart=below * (cells.size // cells.width(axes))
+                )
+                for axes in cells.weights
+            }
+        )
+    return found
+
+
+def _measured(cells: OtherCells, wishes: TreeWishes, level: int) -> list[Axes]:
+    """Return the margins that are measured at a level: not the total where it is exact."""
+    exact = wishes.exact_level is not None and level <= wishes.exact_level
+    return [axes for axes in cells.weights if axes or not cells.labels or not exact]
+
+
+def _parts(
+    cells: OtherCells, bounds: Mapping[Axes, ContributionBounds], wishes: TreeWishes, level: int, *, laplace: bool
+) -> dict[Axes, Fraction]:
+    """Return the share of a level's price that each of its margins has: variances in the ratio of the weights."""
+    squares = {
+        axes: Fraction(cells.weights[axes]).limit_denominator(10**4) * (1 if laplace else bounds[axes].l2_squared)
+        for axes in _measured(cells, wishes, level)
+    }
+    whole = sum(squares.values(), Fraction(0))
+    return {axes: part / whole for axes, part in squares.items()}
+
+
+def _unit(
+    cells: OtherCells, bounds: Mapping[Axes, ContributionBounds], whole: IntegerNoise, wishes: TreeWishes, level: int
+) -> float:
+    """Return κ of a level that has the whole price."""
+    measured = _measured(cells, wishes, level)
+    if whole.epsilon is not None:
+        weights = math.fsum(cells.weights[axes] for axes in measured)
+        return 2 * (bounds[measured[0]].l1 * weights / float(whole.epsilon)) ** 2
+    assert whole.mu is not None
+    moved = math.fsum(cells.weights[axes] * bounds[axes].l2_squared for axes in measured)
+    return moved / float(whole.mu) ** 2
+
+
+def _scale(margin: LevelMargin, unit: Unit) -> float:
+    return float(margin.noise.on(margin.bounded(np.zeros(1, np.int64), unit)).scale)
+
+
+def _kappas(tree: LabelTree, cells: OtherCells, margins: Sequence[LevelMargin], unit: Unit) -> tuple[float, ...]:
+    found = [math.inf] * (tree.depth + 1)
+    for margin in margins:
+        if margin.axes == cells.finest:
+            scale, weight = _scale(margin, unit), cells.weights[margin.axes]
+            found[margin.level] = 2 * (scale * weight) ** 2 if margin.noise.kind == "laplace" else scale**2 * weight
+    return tuple(found)
+
+
+def _inflation(margins: Sequence[LevelMargin], unit: Unit) -> float:
+    """Return by how much rounding to whole numbers makes a variance larger at most; Laplace noise is smaller."""
+    if margins[0].noise.kind == "laplace":
+        return 1.0
+    scales = [_scale(margin, unit) for margin in margins]
+    return max(gaussian_variance(scale) / scale**2 for scale in scales)

@@ -1,0 +1,145 @@
+"""The public numbers of a measured table of a hierarchy: tree, cells, variances; and the estimates that follow.
+
+Totals over the other columns may be exact at a level and all above it. Then a cell is its part of the total and a rest,
+which are uncorrelated, and both have passes of their own (hierarchies proof page, Theorem 4 (b)).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from statistics import NormalDist
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sidelight.records.hierarchy import LabelTree
+from sidelight.summaries.tree_cells import OtherCells
+from sidelight.summaries.tree_least_squares import TreeVariances, tree_estimates, tree_variances
+
+Floats: TypeAlias = NDArray[np.float64]
+Mask: TypeAlias = NDArray[np.bool_]
+
+#: Below this standard deviation a whole number decides alone, and half of one is added to an interval.
+_COARSE = 10.0
+#: Up to this miss a sum of Laplace variables has no larger quantile than one of them with the same variance.
+_LAPLACE_MISS = 0.08
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class TreeModel:
+    """How the nodes and cells of a table were measured.
+
+    Args:
+        tree: The tree.
+        cells: The other columns.
+        kappas: κ of each level; infinite where it was not measured.
+        law: The law of the noise.
+        inflation: How much larger than κ a variance can be because noise is whole.
+        exact_level: Totals of this level and of those above are exact; None where none are.
+        leaves_possible: Which cells of each leaf can hold rows, where that differs between leaves.
+    """
+
+    tree: LabelTree
+    cells: OtherCells
+    kappas: tuple[float, ...]
+    law: Literal["laplace", "gaussian"]
+    inflation: float = 1.0
+    exact_level: int | None = None
+    leaves_possible: Mask | None = None
+
+    @cached_property
+    def possible(self) -> tuple[Mask, ...]:
+        """Which cells can hold rows, by level."""
+        if self.leaves_possible is None:
+            return tuple(np.broadcast_to(self.cells.possible, (size, self.cells.size)) for size in self.tree.sizes)
+        found = [self.leaves_possible]
+        for level in range(self.tree.depth, 0, -1):
+            found.insert(0, self.tree.up(found[0].astype(np.int64), level) > 0)
+        return tuple(found)
+
+    @cached_property
+    def variances(self) -> TreeVariances:
+        """Of the cells, in units of C; of each cell by itself where leaves have different ones."""
+        if self.leaves_possible is None:
+            return tree_variances(self.tree, self.kappas)
+        return tree_variances(
+            self.tree, [np.where(there, kappa, 0.0) for kappa, there in zip(self.kappas, self.possible, strict=True)]
+        )
+
+    @cached_property
+    def total_variances(self) -> TreeVariances:
+        """Of the totals over the other columns, in units of 1ᵀC1."""
+        if self.exact_level is None:
+            return self.variances
+        exact = [0.0 if level <= self.exact_level else kappa for level, kappa in enumerate(self.kappas)]
+        return tree_variances(self.tree, exact)
+
+    def combined(self, of: Callable[[TreeVariances], Floats]) -> Floats:
+        """Return the variance of all shown cells from a function of the passes: its last axis becomes that of cells."""
+        if self.leaves_possible is not None:
+            each = of(self.variances)
+            return np.asarray(self.cells.all_margins(each.reshape(-1, self.cells.size)) * self.inflation)
+        rest, total = self.cells.factors
+        return np.asarray((of(self.variances) * rest + of(self.total_variances) * total) * self.inflation)
+
+    def node_variances(self, level: int) -> Floats:
+        """Return the variance of every node and shown cell of a level."""
+        return self.combined(lambda variances: variances.pooled[level])
+
+    def cell_sds(self, level: int) -> Floats:
+        """Return the standard deviation of each cell of a level, over all nodes: the root of the mean variance."""
+        return np.asarray(np.sqrt(self.node_variances(level)[:, : self.cells.size].mean(axis=0)))
+
+    def estimates(self, pooled: Sequence[Floats | None], totals: Sequence[NDArray[Any]] = ()) -> list[Floats]:
+        """Return the estimate of every cell from the pooled measurements of each level.
+
+        Args:
+            pooled: A row for each node and a column for each cell; None where nothing was measured.
+            totals: The exact totals of each node, of the first levels.
+        """
+        if not totals:
+            return tree_estimates(self.tree, pooled, self.variances)
+        row = self.cells.covariance().sum(axis=1)
+        part = row / row.sum()  # e = C1/1ᵀC1
+        sums: list[Floats | None] = []
+        rests: list[Floats | None] = []
+        for level, each in enumerate(pooled):
+            whole = None if each is None else each.sum(axis=1, keepdims=True)
+            rests.append(None if each is None or whole is None else each - whole * part)
+            sums.append(totals[level].astype(np.float64).reshape(-1, 1) if level < len(totals) else whole)
+        of_total = tree_estimates(self.tree, sums, self.total_variances)
+        if not self.cells.labels:
+            return of_total
+        of_rest = tree_estimates(self.tree, rests, self.variances)
+        return [rest + part * total for rest, total in zip(of_rest, of_total, strict=True)]
+
+
+def half_widths(variance: Floats, law: str, confidence: float) -> tuple[Floats, Floats]:
+    """Return the standard deviation of pooled whole noise, and the half-width of an interval with a confidence.
+
+    Of Laplace noise the quantile of one variable of the same variance, which those of sums do not exceed (computed, not
+    proved); of Gaussian noise the normal one. Where noise is small it is whole, and half of one is added.
+
+    >>> [each.round(3).tolist() for each in half_widths(np.array([4.0, 400.0]), "gaussian", 0.95)]
+    [[2.0, 20.0], [4.42, 39.199]]
+    """
+    sd = np.sqrt(variance)
+    return sd, np.asarray(quantile(law, confidence) * sd + np.where((sd > 0) & (sd < _COARSE), 0.5, 0.0))
+
+
+def quantile(law: str, confidence: float) -> float:
+    """Return the half-width of an interval in standard deviations.
+
+    >>> round(quantile("laplace", 0.95), 2), round(quantile("gaussian", 0.95), 2)
+    (2.12, 1.96)
+    """
+    miss = 1 - confidence
+    normal = -NormalDist().inv_cdf(miss / 2)
+    if law == "gaussian":
+        return normal
+    single = -math.log(miss) / math.sqrt(2)
+    return single if miss <= _LAPLACE_MISS else max(single, normal)

@@ -1,0 +1,201 @@
+"""Sums, means and proportions of a hierarchy: one tree of sums, or the trees of a pair, with the passes of counts.
+
+A mean is the ratio of the pair Σc and Σ(M - c), both measured at every level: sums of children add up, means do not and
+are not made to (hierarchies proof page, section 8).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sidelight.aggregates.group_sums import Kind, group_statistics
+from sidelight.aggregates.groups import Groups
+from sidelight.aggregates.values import Value
+from sidelight.errors import RangeError, SchemaError
+from sidelight.noise import Source
+from sidelight.records import Table
+from sidelight.session.query import Answer, SurePrepared
+from sidelight.summaries.clip_subject import ClipInterval
+from sidelight.summaries.count_hierarchy import TreeShape, level_error, read_caps, tree_shape
+from sidelight.summaries.count_tables import bounded_words
+from sidelight.summaries.intervals import fieller
+from sidelight.summaries.moments import SUPPORT
+from sidelight.summaries.tree_measurement import TreeMeasurement, TreeWishes, measure_tree
+from sidelight.summaries.tree_model import half_widths
+from sidelight.summaries.tree_tables import HIERARCHY, long_table, written_model
+from sidelight.summaries.tree_whole import nonnegative_tree
+
+Floats: TypeAlias = NDArray[np.float64]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PreparedTreeNumber(SurePrepared):
+    """A sum, a mean or a proportion by a hierarchy, ready to run."""
+
+    groups: Groups
+    shape: TreeShape
+    measurement: TreeMeasurement
+    value: Value
+    name: str
+    confidence: float
+
+    @property
+    def is_additive(self) -> bool:
+        """Whether the query is additive over rows."""
+        return True
+
+    def run(self, table: Table, source: Source) -> Answer:
+        """Add up the finest cells, measure every level, pool, and make the table."""
+        of_sum = self.name == "sum"
+        kind: Kind = "whole" if of_sum else "pair"
+        norm = self.measurement.margins[0].noise.norm
+        found = group_statistics(table, self.groups, [self.value], kind=kind, norm=norm).values[0]
+        # sums of many cells may leave 64 bits: they are Python's whole numbers until the noise is added
+        exact = np.asarray(found.value).astype(object)
+        parts = [exact] if of_sum else [exact[0], exact[1]]
+        pooled = self.measurement.pooled([self.shape.cells(each) for each in parts], source)
+        model = self.measurement.model
+        estimates = [model.estimates(each) for each in pooled]
+        columns = self._sums(estimates[0]) if of_sum else self._means(*estimates)
+        unit = float(self.value.whole_step if of_sum else self.value.code_step)
+        written = written_model(
+            model,
+            statistic=self.name,
+            confidence=self.confidence,
+            unit=unit,
+            lowest=0.0 if of_sum and self.value.first >= 0 else -math.inf,
+        )
+        notes = {
+            HIERARCHY: written,
+            "shares": [str(share) for share in self.measurement.shares],
+            "clip_lower": float(self.value.lower),
+            "clip_upper": float(self.value.upper),
+            **self.groups.notes,
+        }
+        return Answer(value=long_table(model, self.shape.others, columns, **notes))
+
+    def _sums(self, unbiased: list[Floats]) -> dict[str, list[Floats]]:
+        """Return the columns of sums: where no value is below 0, or none above, neither is a sum."""
+        model, tree = self.measurement.model, self.shape.tree
+        unit, value = float(self.value.whole_step), self.value
+        sds = [model.cell_sds(level) for level in range(tree.depth + 1)]
+        sign = 1.0 if value.first >= 0 else -1.0 if value.last <= 0 else 0.0
+        read = unbiased
+        if sign:
+            found = nonnegative_tree(tree, [sign * each for each in unbiased], sds, model.possible)
+            read = [sign * each for each in found]
+        columns: dict[str, list[Floats]] = {name: [] for name in ("sum", "unbiased", "noise_sd", "low", "high")}
+        lowest = 0.0 if sign > 0 else -math.inf
+        highest = 0.0 if sign < 0 else math.inf
+        for level in range(tree.depth + 1):
+            values = model.cells.all_margins(unbiased[level])
+            sd, reach = half_widths(model.node_variances(level), model.law, self.confidence)
+            columns["sum"].append(model.cells.all_margins(read[level]) * unit)
+            columns["unbiased"].append(values * unit)
+            columns["noise_sd"].append(sd * unit)
+            columns["low"].append(np.clip((values - reach) * unit, lowest, highest))
+            columns["high"].append(np.clip((values + reach) * unit, lowest, highest))
+        return columns
+
+    def _means(self, above: list[Floats], below: list[Floats]) -> dict[str, list[Any]]:
+        """Return the columns of means: a node whose count is within its noise has its parent's mean."""
+        model, tree, levels = self.measurement.model, self.shape.tree, float(self.value.levels)
+        lower, upper = float(self.value.lower), float(self.value.upper)
+        names = (self.name, f"{self.name}_plain", "noise_sd", "low", "high", "count", "count_unbiased", "supported")
+        columns: dict[str, list[Any]] = {name: [] for name in names}
+        before: Floats = np.full((1, model.cells.all_margins(above[0]).shape[1]), 0.5)
+        for level in range(tree.depth + 1):
+            first, second = (model.cells.all_margins(each[level]) for each in (above, below))
+            whole = first + second
+            sd, reach = half_widths(model.node_variances(level), model.law, self.confidence)
+            with np.errstate(divide="ignore", invalid="ignore"):
+                ratio = np.clip(np.where(whole > 0, first / whole, 0.5), 0.0, 1.0)
+            supported = whole > SUPPORT * math.sqrt(2) * sd
+            inherited = before if level == 0 else before[tree.parents[level]]
+            read = np.where(supported, ratio, inherited)
+
+            def half_width(u: Floats, reach: Floats = reach) -> Floats:
+                # A - u(A + B) = A(1 - u) - Bu, of independent A and B
+                return np.asarray(reach * np.sqrt((1 - u) ** 2 + u**2) + 1.0)
+
+            ends = fieller(first, whole, half_width, 0.0, 1.0, lower, upper)
+            off = np.sqrt((1 - ratio) ** 2 + ratio**2) * sd
+            columns[self.name].append(lower + (upper - lower) * read)
+            columns[f"{self.name}_plain"].append(lower + (upper - lower) * ratio)
+            columns["noise_sd"].append((upper - lower) * np.minimum(off / np.maximum(whole, 1.0), 1.0))
+            columns["low"].append(ends.low)
+            columns["high"].append(ends.high)
+            columns["count"].append(np.maximum(whole / levels, 0.0))
+            columns["count_unbiased"].append(whole / levels)
+            columns["supported"].append(supported)
+            before = read
+        return columns
+
+
+def prepare_tree_number(
+    query: Any, groups: Groups, value: Value, *, name: str, of: str, interval: ClipInterval
+) -> PreparedTreeNumber:
+    """Fix tree, shares, noise and claims of a sum, a mean or a proportion by a hierarchy; public numbers only.
+
+    Args:
+        query: The `Sum`, `Mean` or `Proportion`.
+        groups: Its groups, over all columns of `by`.
+        value: What is added up, clipped to the interval.
+        name: "sum", "mean" or "proportion".
+        of: The column, for the request.
+        interval: The public interval of the values.
+    """
+    if query.prediction is not None:
+        raise RangeError("predictions of a hierarchy are for counts; leave prediction out")
+    shape = tree_shape(query, groups)
+    of_sum = name == "sum"
+    unit = float(value.whole_step if of_sum else value.code_step)
+    caps = getattr(query, "caps", None)
+    in_units = {level: cap / unit for level, cap in read_caps(caps, shape.tree).items()}
+    measurement = measure_tree(
+        shape.tree,
+        shape.labels,
+        groups,
+        TreeWishes(caps=in_units, confidence=query.confidence),
+        price=query.price,
+        noise=query.noise,
+        width=Fraction(value.farthest if of_sum else value.levels),
+        signed=of_sum and value.first < 0 < value.last,
+    )
+    words = f"values lie within {float(value.lower):g} to {float(value.upper):g}; {bounded_words(groups)}"
+    error = level_error(measurement.model, unit=f"units of {of}", assumption=words, each=unit) if of_sum else None
+    return PreparedTreeNumber(
+        claims=measurement.claims,
+        request=query.request(
+            name,
+            column=of,
+            hierarchy=f"{' > '.join(shape.tree.names)} {shape.tree.digest}",
+            clip=[str(interval.lower), str(interval.upper)],
+            caps=None if not caps else [f"{level}={cap}" for level, cap in caps.items()],
+            per=("person" if groups.totals else "row") if of_sum else None,
+            of=getattr(query, "of", None),
+        ),
+        labels=(),
+        error=error,
+        groups=groups,
+        shape=shape,
+        measurement=measurement,
+        value=value,
+        name=name,
+        confidence=query.confidence,
+    )
+
+
+def public_interval(interval: ClipInterval | None) -> ClipInterval:
+    """Refuse values without a public interval: one that is found privately has a price of its own."""
+    if interval is None:
+        raise SchemaError(
+            "a number by a hierarchy needs a public interval: declare lower and upper, or write clip=(lower, upper)"
+        )
+    return interval

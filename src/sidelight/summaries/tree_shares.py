@@ -1,0 +1,264 @@
+"""How the price of a table of a hierarchy is shared over its levels: a search over public numbers alone.
+
+Without caps the sum over levels of √(number of nodes) times the logarithm of the mean cell variance is least; with caps
+the mean variance of the leaves is least among the shares that meet them (hierarchies proof page, section 3).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import product
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sidelight.errors import RangeError
+from sidelight.records.hierarchy import LabelTree
+
+Floats: TypeAlias = NDArray[np.float64]
+
+#: Shares are whole numbers of these parts.
+PARTS = 1024
+_ROUNDS = 6
+#: The most splits of the price over capped levels that a search starts from.
+_SPLITS = 100
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ShareSearch:
+    """What the variance of each level depends on, besides the shares.
+
+    Args:
+        tree: The tree.
+        units: κ of each level if it had the whole price.
+        power: 1 where κ falls with the share (Gaussian noise), 2 where it falls with its square (Laplace noise).
+        exact_level: Totals of this level and above are exact; None where none are.
+        total_part, rest_part: The mean and the largest over cells of e²·1ᵀC1 and of C - e²·1ᵀC1: how much of a cell's
+            variance is that of the total (Theorem 4).
+    """
+
+    tree: LabelTree
+    units: tuple[float, ...]
+    power: int
+    total_part: tuple[float, float]
+    rest_part: tuple[float, float]
+    exact_level: int | None = None
+
+    @property
+    def levels(self) -> list[int]:
+        """The levels above the leaves that are worth measuring: with exact totals and no other columns, those below."""
+        first = 0 if self.exact_level is None or self.rest_part[1] > 0 else self.exact_level + 1
+        return list(range(first, self.tree.depth))
+
+    def kappas(self, shares: Sequence[float]) -> list[float]:
+        """Return κ of each level by its share."""
+        return [
+            unit / share**self.power if share > 0 else math.inf for unit, share in zip(self.units, shares, strict=True)
+        ]
+
+    def variances(self, shares: Sequence[float]) -> tuple[Floats, Floats]:
+        """Return the mean and the largest cell variance of each level."""
+        kappas = self.kappas(shares)
+        mean, worst = _spread(self.tree, kappas)
+        if self.exact_level is None:
+            part = [total + rest for total, rest in zip(self.total_part, self.rest_part, strict=True)]
+            return mean * part[0], worst * part[1]
+        exact = [0.0 if level <= self.exact_level else each for level, each in enumerate(kappas)]
+        of_total = _spread(self.tree, exact)
+        # the largest of a sum is at most the sum of the largest
+        return (
+            of_total[0] * self.total_part[0] + mean * self.rest_part[0],
+            of_total[1] * self.total_part[1] + worst * self.rest_part[1],
+        )
+
+
+def _spread(tree: LabelTree, kappas: Sequence[float]) -> tuple[Floats, Floats]:
+    """Return the mean and the largest P of each level; leaves of a family are alike, so inner nodes suffice."""
+    depth, leaf = tree.depth, kappas[-1]
+    subtree: list[Floats] = []
+    children: list[Floats] = []
+    size = np.diff(np.append(tree.starts[depth], tree.sizes[-1])).astype(np.float64)
+    for level in range(depth - 1, -1, -1):
+        below = size * leaf if level == depth - 1 else tree.up(subtree[0], level + 1)
+        kappa = kappas[level]
+        own = below if math.isinf(kappa) else below * 0.0 if kappa == 0 else kappa * below / (kappa + below)
+        children.insert(0, below)
+        subtree.insert(0, own)
+    pooled = subtree[0]
+    mean, worst = [float(pooled.mean())], [float(pooled.max())]
+    for level in range(1, depth):
+        whole = children[level - 1][tree.parents[level]]
+        share = np.divide(subtree[level], whole, out=np.zeros_like(whole), where=whole > 0)
+        pooled = subtree[level] - share * subtree[level] + share**2 * pooled[tree.parents[level]]
+        mean.append(float(pooled.mean()))
+        worst.append(float(pooled.max()))
+    leaves = leaf * (1 - 1 / size) + pooled / size**2
+    mean.append(float((leaves * size).sum() / size.sum()))
+    worst.append(float(leaves.max()))
+    return np.array(mean), np.array(worst)
+
+
+def default_shares(search: ShareSearch, *, leaf_weight: float = 1.0) -> tuple[tuple[Fraction, ...], float]:
+    """Return the share of each level in 1024ths, the leaves with what is left, and the sum that is least.
+
+    >>> from sidelight.records.hierarchy import Hierarchy
+    >>> tree = Hierarchy("leaf", {"top": 1}).tree([f"{top}{leaf:02}" for top in "abcd" for leaf in range(25)])
+    >>> one = {"units": (1.0, 1.0, 1.0), "power": 1, "total_part": (0.0, 0.0), "rest_part": (1.0, 1.0)}
+    >>> top, middle, leaves = default_shares(ShareSearch(tree=tree, **one))[0]
+    >>> top + middle + leaves == 1, 0 < top < middle < leaves
+    (True, True)
+    """
+    weights = np.sqrt(np.array(search.tree.sizes, np.float64))
+    weights[-1] *= leaf_weight
+
+    def badness(parts: Sequence[float]) -> float:
+        whole = math.fsum(parts)
+        mean, _ = search.variances([part / whole for part in parts])
+        return float((weights * np.log(np.where(mean > 0, mean, 1.0))).sum())
+
+    best, lowest = [*[0.0] * search.tree.depth, 1.0], math.inf
+    for start in (0.25, 0.0):
+        parts = [start if level in search.levels else 0.0 for level in range(search.tree.depth)] + [1.0]
+        value = badness(parts)
+        for _ in range(_ROUNDS):
+            before = value
+            for level in search.levels:
+                parts, value = _along(badness, parts, level, value)
+            if before - value < 1e-5 * weights.sum():
+                break
+        if value < lowest:
+            best, lowest = parts, value
+    whole = math.fsum(best)
+    shares = [Fraction(round(PARTS * part / whole), PARTS) for part in best[:-1]]
+    return (*shares, 1 - sum(shares, Fraction(0))), lowest
+
+
+def _along(
+    badness: Callable[[Sequence[float]], float], parts: list[float], level: int, value: float
+) -> tuple[list[float], float]:
+    """Look for a better part of one level: 0, powers of two, then a golden section around the best."""
+
+    def at(part: float) -> float:
+        return badness([*parts[:level], part, *parts[level + 1 :]])
+
+    candidates = [0.0, *(2.0**k for k in range(-12, 4))]
+    values = [at(part) for part in candidates]
+    place = min(range(len(candidates)), key=values.__getitem__)
+    chosen, lowest = candidates[place], values[place]
+    if chosen > 0:
+        low, high = math.log(chosen) - 0.7, math.log(chosen) + 0.7
+        golden = (math.sqrt(5) - 1) / 2
+        left, right = high - golden * (high - low), low + golden * (high - low)
+        f_left, f_right = at(math.exp(left)), at(math.exp(right))
+        for _ in range(9):
+            if f_left < f_right:
+                high, right, f_right = right, left, f_left
+                left = high - golden * (high - low)
+                f_left = at(math.exp(left))
+            else:
+                low, left, f_left = left, right, f_right
+                right = low + golden * (high - low)
+                f_right = at(math.exp(right))
+        refined = math.exp((low + high) / 2)
+        if (found := at(refined)) < lowest:
+            chosen, lowest = refined, found
+    if lowest < value - 1e-12:
+        return [*parts[:level], chosen, *parts[level + 1 :]], lowest
+    return parts, value
+
+
+def capped_shares(
+    search: ShareSearch,
+    caps: Mapping[int, float],
+    half_width: Callable[[float], float],
+    *,
+    price: tuple[str, float],
+) -> tuple[tuple[Fraction, ...], float]:
+    """Return shares that keep the worst cell of each capped level within its cap, and the leaves' mean variance.
+
+    Args:
+        search: The variances.
+        caps: The largest half-width by level.
+        half_width: The half-width of an interval by its variance.
+        price: The name and the amount of the price, for the message where no shares do.
+    """
+
+    def farthest(parts: Sequence[int]) -> float:
+        """Return by how much the worst cap is missed: at most 1 if all are met."""
+        worst = search.variances([part / PARTS for part in parts])[1]
+        return max(half_width(float(worst[level])) / cap for level, cap in caps.items())
+
+    depth = search.tree.depth
+    taking = [level for level in sorted(caps) if level in search.levels]
+    starts = [
+        _filled(depth, dict(zip(taking, split, strict=True))) for split in _splits(len(taking), leaves=depth in caps)
+    ]
+    parts = min(starts, key=farthest)
+    if farthest(parts) > 1:
+        raise RangeError(_unreachable(search, caps, half_width, parts, price=price))
+
+    def leaves(parts: Sequence[int]) -> float:
+        return float(search.variances([part / PARTS for part in parts])[0][-1])
+
+    value, step = leaves(parts), PARTS // 4
+    while step:
+        moved = False
+        for source, target in product(range(depth), range(depth + 1)):
+            if source == target or parts[source] < step or (target < depth and target not in search.levels):
+                continue
+            other = list(parts)
+            other[source] -= step
+            other[target] += step
+            if (found := leaves(other)) < value * (1 - 1e-12) and farthest(other) <= 1:
+                parts, value, moved = other, found, True
+        step = step if moved else step // 2
+    return tuple(Fraction(part, PARTS) for part in parts), value
+
+
+def _splits(levels: int, *, leaves: bool) -> list[tuple[int, ...]]:
+    """Return at most 100 ways to split all but one part over some levels, the leaves taking what is left."""
+    if not levels:
+        return [()]
+    steps = next(steps for steps in range(PARTS, 0, -1) if steps == 1 or _ways(steps, levels, leaves=leaves) <= _SPLITS)
+    found = [
+        split
+        for split in product(range(steps + 1), repeat=levels)
+        if sum(split) <= steps and (leaves or sum(split) == steps)
+    ]
+    return [tuple(each * (PARTS - 1) // steps for each in split) for split in found]
+
+
+def _ways(steps: int, levels: int, *, leaves: bool) -> int:
+    return math.comb(steps + levels - (0 if leaves else 1), levels - (0 if leaves else 1))
+
+
+def _filled(depth: int, given: Mapping[int, int]) -> list[int]:
+    return [*(given.get(level, 0) for level in range(depth)), PARTS - sum(given.values())]
+
+
+def _unreachable(
+    search: ShareSearch,
+    caps: Mapping[int, float],
+    half_width: Callable[[float], float],
+    parts: Sequence[int],
+    *,
+    price: tuple[str, float],
+) -> str:
+    """Return a message that says which cap is out of reach, what this price reaches, and which price would do."""
+    worst = search.variances([part / PARTS for part in parts])[1]
+    level = max(caps, key=lambda each: half_width(float(worst[each])) / caps[each])
+    name, reached = search.tree.names[level], half_width(float(worst[level]))
+    low, high = 1.0, 2.0
+    while half_width(float(worst[level]) / high**2) > caps[level] and high < 2.0**40:
+        high *= 2
+    for _ in range(40):
+        middle = (low + high) / 2
+        low, high = (middle, high) if half_width(float(worst[level]) / middle**2) > caps[level] else (low, middle)
+    return (
+        f"{name} ±{caps[level]:g} needs {price[0]} of at least {price[1] * high:.4g}; this price reaches "
+        f"±{reached:.3g} at best, with nothing left for {search.tree.names[-1]}; raise the price or the cap"
+    )

@@ -1,0 +1,208 @@
+"""Attacks on a server's promises: outcomes before their time, second attempts, rows before the charge, and kill -9."""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import sidelight as sl
+from analyst_server import serving, tokens_of, write_survey
+from sidelight.errors import ReleaseFailedError
+from sidelight.guarantees import Claims
+from sidelight.ledger import open_ledger
+from sidelight.records import Table
+from sidelight.server import answers, worker
+from sidelight.server.answers import entry_json
+from sidelight.server.budgets import ASKED, Budgets, utc_text
+from sidelight.server.config_file import read_config
+from sidelight.session import request_key
+
+QUERY = '{"by":["job"],"epsilon":"0.1","kind":"count"}'
+
+
+class Listening:
+    """The end of a worker's connection."""
+
+    def __init__(self):
+        self.said = []
+
+    def send_bytes(self, text):
+        self.said.append(text)
+
+
+@pytest.fixture
+def prepared(tmp_path):
+    file = write_survey(tmp_path)
+    config, tokens = read_config(file), tokens_of(file)
+    budgets = Budgets(config, create=True)
+    budgets.open_scopes()
+    config.work.scratch.mkdir()
+    yield config, budgets, tokens["ada"].split("_")[1]
+    budgets.close()
+
+
+def job_of(token, *, name="first", seconds=2.0, query=QUERY):
+    start = time.time()
+    return {
+        "table": "people",
+        "query": query,
+        "releases": {},
+        "id": request_key("ada", "people", name),
+        "digest": "0" * 64,
+        "analyst": "ada",
+        "token": token,
+        "start": start,
+        "end": start + seconds,
+        "seconds": str(seconds),
+    }
+
+
+def run(config, job, folder):
+    listening = Listening()
+    worker._release(listening, config, config.tables["people"], job, folder)
+    return listening.said
+
+
+def entry_of(budgets, job):
+    table = budgets.config.tables["people"]
+    return budgets.entry(table, table.accounts[0], job["id"])
+
+
+def test_the_charge_is_on_disk_before_a_row_is_read(prepared, tmp_path, monkeypatch):
+    config, budgets, token = prepared
+    job, seen = job_of(token, seconds=6.0), []
+    module = __import__("sidelight.session.pipeline", fromlist=["_run_one"])
+    run_one = module._run_one
+
+    def watched(prepared_query, table, *, entropy):
+        seen.append(entry_of(budgets, job).state)
+        return run_one(prepared_query, table, entropy=entropy)
+
+    monkeypatch.setattr(module, "_run_one", watched)
+    said = run(config, job, tmp_path)
+    assert (seen, said) == (["reserved"], [worker.READY])
+    entry = entry_of(budgets, job)
+    assert entry.state == "released"
+    assert time.time() >= job["end"] - 0.25  # recorded at the end, not when it was done
+
+
+def test_a_failure_is_paid_final_and_says_nothing(prepared, tmp_path, monkeypatch):
+    config, budgets, token = prepared
+    module = __import__("sidelight.session.pipeline", fromlist=["_run_one"])
+
+    def broken(prepared_query, table, *, entropy):
+        raise ValueError("the age of somebody is 119")
+
+    job = job_of(token, seconds=6.0)
+    with monkeypatch.context() as patched:
+        patched.setattr(module, "_run_one", broken)
+        with pytest.raises(ReleaseFailedError) as failed:
+            run(config, job, tmp_path)
+    assert "119" not in str(failed.value)
+    first = entry_of(budgets, job)
+    assert first.state == "failed"
+    assert "119" not in json.dumps([event.body for event in budgets.ledger.events()])
+    with pytest.raises(ReleaseFailedError):  # the retry runs nothing and pays nothing
+        run(config, job | {"start": time.time(), "end": time.time() + 6}, tmp_path)
+    assert entry_of(budgets, job) == first
+    assert len(budgets.ledger.entries()) == 1
+
+
+def test_a_pause_or_a_revoked_token_stops_the_charge(prepared, tmp_path):
+    from sidelight.server.identity import IdentityStore
+    from sidelight.wire import ProblemError
+
+    config, budgets, token = prepared
+    store = IdentityStore(config.store)
+    store.pause("people", now=time.time())
+    with pytest.raises(ProblemError):
+        run(config, job_of(token), tmp_path)
+    store.resume("people", now=time.time())
+    store.revoke(token)
+    with pytest.raises(ProblemError):
+        run(config, job_of(token), tmp_path)
+    store.close()
+    assert budgets.ledger.entries() == []
+
+
+def test_beyond_the_budget_nothing_is_charged(prepared, tmp_path):
+    from sidelight.wire import ProblemError
+
+    config, budgets, token = prepared
+    with pytest.raises(ProblemError) as refused:
+        run(config, job_of(token, query='{"epsilon":"1.1","kind":"count"}'), tmp_path)
+    assert refused.value.code == "budget"
+    assert budgets.ledger.entries() == []
+
+
+def stored(budgets, *, seconds):
+    """Charge and release at once, as a worker without a pace would."""
+    table = budgets.config.tables["people"]
+    scope = budgets.scope(table, table.accounts[0])
+    reservation = scope.reserve(
+        Claims.of(sl.PureDP("0.1")),
+        request={"kind": "count", ASKED: {"digest": "0" * 64, "seconds": str(seconds), "analyst": "ada"}},
+        key="a" * 64,
+        at_utc=utc_text(time.time()),
+    )
+    reservation.release(sl.Count(epsilon=1).release(Table({"x": [1]}, schema=[sl.Number("x")])).to_json())
+    found = scope.entry_of("a" * 64)
+    assert found is not None
+    return found
+
+
+def test_no_reader_sees_an_outcome_before_the_end_of_its_slot(prepared):
+    _, budgets, _ = prepared
+    table = budgets.config.tables["people"]
+    entry = stored(budgets, seconds=5)
+    early = entry_json(entry, table, now=time.time())
+    assert (early["state"], early["outcome"]) == ("running", None)
+    failed = replace(entry, state="failed", text=None)
+    assert entry_json(failed, table, now=time.time()) == early  # nor how it ended
+    assert entry_json(entry, table, now=time.time() + 5)["state"] == "released"
+
+
+@pytest.mark.planted("an answer before ready_at")
+def test_a_gate_that_is_left_open_is_noticed(prepared, monkeypatch):
+    _, budgets, _ = prepared
+    entry = stored(budgets, seconds=5)
+    monkeypatch.setattr(answers, "ready_time", lambda entry: 0.0)
+    assert entry_json(entry, budgets.config.tables["people"], now=time.time())["outcome"] is not None
+
+
+@pytest.mark.slow
+def test_a_server_that_is_killed_loses_and_doubles_nothing(tmp_path):
+    """Kill -9 while requests wait, run and are recorded; the retry with the same key gets the one answer."""
+    httpx = pytest.importorskip("httpx")
+    file = write_survey(tmp_path)
+    token = tokens_of(file)["ada"]
+    body = {"query": json.loads(QUERY)}
+
+    def ask(url: str, key: str, wait: int) -> dict:
+        headers = {"Authorization": f"Bearer {token}", "Idempotency-Key": key, "Prefer": f"wait={wait}"}
+        return httpx.post(f"{url}/v1/tables/people/releases", json=body, headers=headers, timeout=60).json()
+
+    for place, pause in enumerate((0.1, 1.5, 4.45, 4.9)):
+        with serving(file) as (url, process):
+            ask(url, f"key {place}", 0)
+            time.sleep(pause)
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+    time.sleep(16)
+    with serving(file) as (url, _):
+        time.sleep(2)
+        found = [ask(url, f"key {place}", 30) for place in range(4)]
+        again = [ask(url, f"key {place}", 30) for place in range(4)]
+    assert found == again
+    assert {each["state"] for each in found} <= {"released", "failed"}
+    config = read_config(file)
+    with open_ledger(config.ledger, key=Path(config.key_file).read_bytes(), create=False) as ledger:
+        assert ledger.verify().ok
+        entries = ledger.entries()
+        assert sorted(entry.key for entry in entries) == sorted({each["id"] for each in found})
+        assert ledger.scope("people/ada").totals().epsilon == len(entries) * 10**29

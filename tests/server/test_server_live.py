@@ -1,0 +1,261 @@
+"""A server in its own process, asked with httpx and with the client: what is charged, what is seen, and when."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
+
+import httpx
+import pytest
+from server_fixtures import *  # noqa: F403 - fixtures
+
+import sidelight as sl
+from analyst_server import tokens_of
+from sidelight.errors import BudgetError, KeyReusedError, RangeError, SchemaError, ServiceError
+from sidelight.ledger import open_ledger
+from sidelight.release import outcome_from_json
+from sidelight.server.audit_log import check_audit_log
+from sidelight.server.config_file import read_config
+from sidelight.server.identity import IdentityStore
+
+COUNT = {"query": {"kind": "count", "by": ["job"], "epsilon": "0.05"}}
+
+
+def ask(client, key, body=COUNT, **headers):
+    return client.post("/v1/tables/people/releases", json=body, headers={"Idempotency-Key": key, **headers})
+
+
+def left(client):
+    return client.get("/v1/tables/people").json()["remaining"]["epsilon"]
+
+
+def test_what_is_public_is_shown(live):
+    me = live.ada.get("/v1/me").json()
+    assert (me["analyst"], me["tables"]) == ("ada", ["people"])
+    table = live.ada.get("/v1/tables/people").json()
+    assert [each["name"] for each in table["column"]] == ["age", "job"]
+    assert table["remaining"] == {"epsilon": "1"}
+    assert "ε = 3" in table["promise"]
+    assert "people.parquet" not in json.dumps(table)
+    assert live.ada.get("/health/ready").status_code == 200
+    answer = live.ada.get("/v1/me")
+    assert answer.headers["cache-control"] == "no-store"
+    assert "server" not in answer.headers
+
+
+def test_a_price_is_free_and_exact(live):
+    before = left(live.bob)
+    price = live.bob.post("/v1/tables/people/price", json={**COUNT, "forecast": True}).json()
+    assert (price["charge"], price["after"]) == ({"epsilon": "0.05"}, {"epsilon": "0.95"})
+    assert price["expected"]["basis"] == "bound"
+    assert left(live.bob) == before
+
+
+def test_a_paid_request_is_answered_once_and_never_early(live):
+    began = time.time()
+    first = ask(live.ada, "mean age, first try")
+    assert first.status_code == 202
+    state = first.json()
+    assert state["state"] in ("queued", "running")
+    assert state["outcome"] is None
+    ready = datetime.fromisoformat(state["ready_at"]).timestamp()
+    seen_early, last = 0, 202
+    while last == 202:
+        asked = time.time()
+        answer = live.ada.get(f"/v1/releases/{state['id']}")
+        history = live.ada.get("/v1/releases?table=people").json()["releases"]
+        report = live.ada.get(f"/v1/releases/{state['id']}/report").status_code
+        last = answer.status_code
+        answered = time.time()
+        if answered < ready:
+            seen_early += last != 202 or report != 404
+            seen_early += any(each["id"] == state["id"] and each["outcome"] is not None for each in history)
+        assert asked < ready + 10
+        time.sleep(0.1)
+    assert seen_early == 0
+    found = answer.json()
+    assert found["state"] == "released"
+    release = outcome_from_json(json.dumps(found["outcome"]))
+    assert release.private
+    assert release.circumstances.ledger_head
+    again = ask(live.ada, "mean age, first try")
+    assert (again.status_code, again.json()) == (200, found)
+    assert left(live.ada) == "0.95"
+    reused = ask(live.ada, "mean age, first try", {"query": {**COUNT["query"], "epsilon": "0.06"}})
+    assert (reused.status_code, reused.json()["type"]) == (422, "urn:sidelight:problem:key-reused")
+    assert live.ada.get(f"/v1/releases/{state['id']}/report").status_code == 200
+    proof = live.ada.get(f"/v1/releases/{state['id']}/proof").json()
+    assert proof["chain_intact"]
+    assert proof["ledger_head"] == release.circumstances.ledger_head
+    assert began < ready
+    # nobody else sees it, and it is no prediction of anybody else's
+    assert live.bob.get(f"/v1/releases/{state['id']}").status_code == 404
+    stolen = {"query": {**COUNT["query"], "prediction": {"release": state["id"]}}}
+    assert live.bob.post("/v1/tables/people/price", json=stolen).status_code == 422
+    assert live.ada.post("/v1/tables/people/price", json=stolen).status_code == 200
+
+
+def test_the_same_key_at_once_is_charged_once(live):
+    before = left(live.bob)
+    with ThreadPoolExecutor(6) as threads:
+        answers = list(threads.map(lambda _: ask(live.bob, "at once", Prefer="wait=20"), range(6)))
+    texts = {json.dumps(each.json()["outcome"], sort_keys=True) for each in answers if each.status_code == 200}
+    assert len(texts) == 1
+    assert {each.status_code for each in answers} == {200}
+    assert (before, left(live.bob)) == ("1", "0.95")
+
+
+def test_refusals_come_before_any_charge(live):
+    dear = {"query": {"kind": "count", "epsilon": "0.6"}}
+    for body, status, code in (
+        ({"query": {"kind": "count"}}, 422, "query"),
+        ({"query": {"kind": "count", "epsilon": "0.1", "by": ["nothing"]}}, 422, "schema"),
+        ({"query": {"kind": "covariance", "columns": ["age"], "epsilon": "0.1"}}, 403, "not-allowed"),
+        (dear, 403, "not-allowed"),
+        ({"query": {"kind": "count", "epsilon": "0.0001"}}, 403, "not-allowed"),
+        ({"query": {"kind": "count", "rho": "0.1"}}, 422, "claim"),
+        ({"query": {"kind": "count", "epsilon": "1e12000000"}}, 400, "malformed"),
+        ({"query": []}, 400, "malformed"),
+        ({"query": {}, "more": 1}, 400, "malformed"),
+        ({"query": {"kind": "count", "epsilon": "0.1", "prediction": {"public": "../people.parquet"}}}, 422, "query"),
+        ({"query": {"kind": "count", "epsilon": "0.1", "prediction": {"release": "../budget.db"}}}, 422, "query"),
+    ):
+        answer = ask(live.dan, "refused", body)
+        assert (answer.status_code, answer.json()["type"]) == (status, f"urn:sidelight:problem:{code}"), answer.text
+        assert answer.headers["content-type"] == "application/problem+json"
+    texts = {
+        live.dan.post("/v1/tables/people/price", json={"query": {"kind": "count", "epsilon": 1, "prediction": each}})
+        .json()["detail"]
+        .replace(repr(next(iter(each.values()))), "NAME")
+        .replace("public names", "release names")
+        for each in ({"public": "../people.parquet", "origin": "x"}, {"public": "nothing", "origin": "x"})
+    }
+    assert len(texts) == 1  # what exists is not told
+    assert ask(live.dan, "").json()["type"].endswith("key-required")
+    assert live.dan.post("/v1/tables/people/releases", json=COUNT).status_code == 400
+    assert live.dan.get("/v1/tables/nothing").status_code == 404
+    assert live.dan.put("/v1/tables/people").status_code == 405
+    assert left(live.dan) == "1"
+
+
+def test_a_token_is_needed_and_counts_at_once(live):
+    stranger = httpx.Client(base_url=live.url)
+    wrong = "sl_0011223344556677_" + "a" * 43
+    said = {
+        stranger.get("/v1/me", headers={"Authorization": each}).text for each in ("", "Bearer x", f"Bearer {wrong}")
+    }
+    assert len(said) == 1  # missing, unknown and wrong are one answer
+    assert stranger.get("/v1/me").headers["www-authenticate"] == "Bearer"
+    assert stranger.get("/v1/me", headers={"Host": "evil.example"}).status_code == 421
+    assert stranger.get("/health/live", headers={"Host": "evil.example"}).status_code == 200
+    store = IdentityStore(read_config(live.file).store)
+    extra = store.issue("ada", now=time.time(), actions=["read"])
+    headers = {"Authorization": f"Bearer {extra}"}
+    assert stranger.get("/v1/tables/people", headers=headers).status_code == 200
+    refused = stranger.post("/v1/tables/people/releases", json=COUNT, headers={**headers, "Idempotency-Key": "x"})
+    assert refused.status_code == 403
+    store.revoke(extra.split("_")[1])
+    assert stranger.get("/v1/me", headers=headers).status_code == 401
+    for _ in range(12):
+        last = stranger.get("/v1/me", headers={"Authorization": f"Bearer {wrong}"}).status_code
+    assert last == 429
+    assert live.ada.get("/v1/me").status_code == 200  # a right token is always taken
+    store.close()
+
+
+def test_what_waits_is_dropped_when_its_token_is_revoked(live):
+    extra = tokens_of(live.file)["dan"]
+    with httpx.Client(base_url=live.url, headers={"Authorization": f"Bearer {extra}"}, timeout=60) as client:
+        blocker = ask(live.cy, "blocker")
+        waiting = ask(client, "waits behind it").json()
+        assert waiting["starts_at"] > blocker.json()["starts_at"]
+        store = IdentityStore(read_config(live.file).store)
+        store.revoke(extra.split("_")[1])
+        store.close()
+        time.sleep(max(0.0, datetime.fromisoformat(waiting["ready_at"]).timestamp() - time.time()) + 0.3)
+        state = live.dan.get(f"/v1/releases/{waiting['id']}").json()
+    assert (state["state"], state["outcome"]) == ("dropped", None)
+    assert left(live.dan) == "0.95"  # the blocker's, of the same group
+
+
+def test_the_client_asks_as_a_session_does(live):
+    with sl.connect(live.url, token=live.tokens["bob"]) as remote:
+        assert remote.tables["people"].schema.names == ("age", "job")
+        assert len(list(remote.tables["people"].dummy(10).schema.columns)) == 2
+        price = remote.price(sl.Mean("age", by="job", epsilon="0.1"))
+        assert price.fits
+        assert "leaves epsilon" in str(price)
+        with pytest.raises(SchemaError):  # found here: nothing is sent
+            remote.release(sl.Mean("wage", epsilon="0.1"))
+        with pytest.raises(RangeError, match="costs between"):
+            remote.release(sl.Count(epsilon="0.9"))
+        first = remote.release(sl.Mean("age", by="job", epsilon="0.1"), key="mean")
+        assert isinstance(first, sl.Release)
+        better = remote.release(sl.Mean("age", by="job", epsilon="0.1", prediction=sl.Predicted(first)), wait=False)
+        table = remote.sql("SELECT job, COUNT(*) FROM people GROUP BY job", epsilon="0.1")
+        assert table.kind == "sql"
+        assert better.result().prediction is not None
+        assert remote.fetch(better.id) == better.result()
+        assert first.to_json() in [each.to_json() for each in remote.releases()]
+        assert remote.remaining["people"] == {"epsilon": "0.65"}
+        with pytest.raises(KeyReusedError):
+            remote.release(sl.Mean("age", epsilon="0.1"), key="mean")
+        with pytest.raises(RangeError):  # a law of an own class is not data
+            remote.price(sl.Quantiles([0.5], column="age", epsilon="0.1", prediction=OwnPrior(0, 1)))
+        remote.release(sl.Count(epsilon="0.5"))
+        with pytest.raises(BudgetError) as refused:
+            remote.release(sl.Count(epsilon="0.5"))
+        assert refused.value.remaining == "epsilon = 0.15"
+    with pytest.raises(ServiceError, match="token"):
+        sl.connect(live.url, token="sl_a_b").tables  # noqa: B018
+
+
+class OwnPrior(sl.priors.Cauchy):
+    """A prior that would report what it is called with."""
+
+
+def test_curl_asks_as_well(live):
+    found = subprocess.run(
+        [
+            *(
+                "curl",
+                "-s",
+                "-H",
+                f"Authorization: Bearer {live.tokens['ada']}",
+                "-H",
+                "Content-Type: application/json",
+            ),
+            *("-d", json.dumps(COUNT), f"{live.url}/v1/tables/people/price"),
+        ],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert json.loads(found.stdout)["charge"] == {"epsilon": "0.05"}
+
+
+def test_made_up_rows_and_dry_runs_say_so(live):
+    rows = live.ada.get("/v1/tables/people/dummy?rows=5")
+    assert len(rows.text.splitlines()) == 6
+    assert "made-up" in str(rows.headers).lower()
+    dry = live.ada.post("/v1/tables/people/dry-run", json=COUNT).json()
+    assert not outcome_from_json(json.dumps(dry["outcome"])).private
+    assert live.ada.get("/v1/tables/people/dummy?rows=0").status_code == 400
+
+
+def test_everything_that_was_charged_is_in_a_ledger_that_verifies(live):
+    """The last one: what analysts were told is what the ledger says."""
+    config = read_config(live.file)
+    with open_ledger(config.ledger, key=config.key_file.read_bytes(), create=False) as ledger:
+        assert ledger.verify().ok
+        entries = ledger.entries()
+        assert all(entry.state == "released" for entry in entries)
+        spent = {name: ledger.scope(f"people/{name}").spent().basic.total for name in ("ada", "bob", "institute")}
+        assert sum(spent.values()) == ledger.scope("people").spent().basic.total
+    lines = (live.folder / "audit.jsonl").read_text().splitlines()
+    assert check_audit_log(live.folder / "audit.jsonl") == len(lines) > len(entries)
+    assert not any(secret in "\n".join(lines) for secret in live.tokens.values())
+    assert "0.05" not in "".join(lines)

@@ -1,0 +1,290 @@
+"""Parts of a server by themselves: its file, budgets that isolate, seats, tokens, and lines that cannot be changed."""
+
+from __future__ import annotations
+
+import json
+import time
+from decimal import Decimal
+from fractions import Fraction
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import sidelight as sl
+from analyst_server import USUAL, write_survey
+from sidelight.accounting import Totals
+from sidelight.errors import ClaimError, LedgerError, PlanError, StorageError
+from sidelight.guarantees import Claims
+from sidelight.server.audit_log import AuditLog, check_audit_log
+from sidelight.server.budgets import Budgets, counted_claims, keep_head, kept_head
+from sidelight.server.config import Division, rule_of
+from sidelight.server.config_file import read_config
+from sidelight.server.identity import DAY, IdentityStore
+from sidelight.server.pricing import answer_job
+from sidelight.server.schedule import SeatSchedule
+from sidelight.wire import ProblemError
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"share": "{epsilon = 1.1}"}, "add up to more than its budget"),
+        ({"share": "{rho = 1}"}, "budget must have epsilon"),
+        ({"largest": "{epsilon = 0.0001}"}, "smallest is larger than largest"),
+        ({"more": "sharing2 = 1"}, "unknown key 'sharing2'"),
+        ({"currency": "epsilons"}, "did you mean 'epsilon'"),
+        ({"currency": "epsilon and delta"}, "budget must have epsilon and delta"),
+        ({"more": "population = 'x'"}, "there is no .population.x"),
+    ],
+)
+def test_mistakes_in_the_file_are_refused_with_their_place(tmp_path, changes, message):
+    with pytest.raises(PlanError, match=message):
+        read_config(write_survey(tmp_path, **changes))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("people.parquet", "people.csv", "Write it as Parquet"),
+        ('name = "people"', 'name = "../people"', "is no name"),
+        ('name = "bob"', 'name = "ada"', "two accounts"),
+        ('"cy", "dan"', '"ada", "dan"', "has an account already"),
+        ('"count", "mean"', '"count", "selection"', "kinds names"),
+        ('default = "4 s"', 'default = "0.1 s"', "too short"),
+        ('default = "4 s"', 'default = "4 hours"', "a number and a unit"),
+        ("port = 0", 'port = 0\nhost = "0.0.0.0"', "in the clear"),
+        ("seats = 1", "seats = 1000", "seats must lie in"),
+        ("[[table]]", '[public.p]\npath = "people.parquet"\norigin = "x"\n[[table]]', "the private source"),
+    ],
+)
+def test_a_file_that_would_harm_somebody_is_refused(tmp_path, old, new, message):
+    file = write_survey(tmp_path)
+    assert old in file.read_text()
+    file.write_text(file.read_text().replace(old, new))
+    with pytest.raises(PlanError, match=message):
+        read_config(file)
+
+
+def test_one_source_in_two_tables_needs_a_common_population(tmp_path):
+    file = write_survey(tmp_path)
+    head, _, table = file.read_text().partition("[[table]]")
+    other = table.replace('name = "people"', 'name = "again"')
+    file.write_text(f"{head}[[table]]{table}\n[[table]]{other}")
+    with pytest.raises(PlanError, match="two budgets"):
+        read_config(file)
+    shared = '[population.all]\ncurrency = "epsilon"\nbudget = {epsilon = 6}\n'
+    both = f"[[table]]{table}\n[[table]]{other}".replace("capacity", 'population = "all"\ncapacity')
+    file.write_text(f"{head}{shared}{both}")
+    config = read_config(file)
+    budgets = Budgets(config, create=True)
+    budgets.open_scopes()
+    assert budgets.ledger.scope("people/ada").ledger.ancestry("people/ada")[-1].scope_id == "all"
+    budgets.close()
+
+
+CURRENCIES = {
+    "epsilon": lambda amount: sl.PureDP(amount),
+    "rho": lambda amount: sl.ZCDP(amount),
+    "mu": lambda amount: sl.GDP(amount),
+    "epsilon and delta": lambda amount: sl.ApproxDP(amount, Fraction(amount) / 10**7),
+}
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    currency=st.sampled_from(sorted(CURRENCIES)),
+    shares=st.lists(st.decimals("0.01", "1", places=3), min_size=1, max_size=4),
+    history=st.lists(st.tuples(st.integers(0, 3), st.decimals("0.001", "0.7", places=4)), max_size=25),
+)
+def test_what_a_share_grants_the_whole_grants(currency, shares, history):
+    """With shares that fit, no history of others makes the whole refuse what a share grants."""
+    make = CURRENCIES[currency]
+    if currency == "mu":
+        whole = sl.GDP(Fraction(str(Decimal(sum(each * each for each in shares)).sqrt() + Decimal("1e-20"))))
+    else:
+        total = sum(Fraction(str(each)) for each in shares)
+        whole = make(total)
+    budgets = [make(Fraction(str(each))) for each in shares]
+    assert Division(name="t", budget=whole, parts=budgets).fits()
+    rules, top = [rule_of(each) for each in budgets], rule_of(whole)
+    totals, above = [Totals.zero() for _ in rules], Totals.zero()
+    for who, amount in history:
+        place = who % len(rules)
+        claims = counted_claims(Claims.of(make(Fraction(str(amount)))), whole, delta=None)
+        charge = rules[place].charge(claims)
+        assert charge == top.charge(claims)
+        if rules[place].grants(totals[place], charge):
+            assert top.grants(above, charge)
+            totals[place], above = totals[place].plus(charge), above.plus(charge)
+
+
+@pytest.mark.planted("the default (epsilon, delta) rule in place of one route")
+def test_with_the_default_rule_one_analyst_would_change_the_price_of_others():
+    from sidelight.accounting import Rule
+
+    claims = Claims.of(sl.ZCDP("1e-12"))
+    whole = sl.ApproxDP(1, "1e-6")
+    assert Rule.for_budget(whole).charges(claims) != (rule_of(whole).charge(claims),)
+    with pytest.raises(ClaimError):  # one route: a request without a pair is refused before any charge
+        counted_claims(claims, whole, delta=None)
+    pair = counted_claims(claims, whole, delta="1e-8")
+    assert [type(each).__name__ for each in pair] == ["ApproxDP"]
+
+
+def test_shares_of_mu_add_up_in_squares():
+    assert Division(name="t", budget=sl.GDP(1), parts=[sl.GDP("0.7"), sl.GDP("0.7")]).fits()
+    assert not Division(name="t", budget=sl.GDP(1), parts=[sl.GDP("0.5"), sl.GDP("0.9")]).fits()
+
+
+def test_scopes_of_the_ledger_are_compared_with_the_file(tmp_path):
+    config = read_config(write_survey(tmp_path))
+    budgets = Budgets(config, create=True)
+    budgets.open_scopes()
+    budgets.close()
+    other = Budgets(read_config(write_survey(tmp_path, share="{epsilon = 0.9}")))
+    with pytest.raises(LedgerError, match="exists with another"):
+        other.open_scopes()
+    other.close()
+
+
+def test_scopes_that_the_file_no_longer_names_still_count(tmp_path):
+    file = write_survey(tmp_path)
+    budgets = Budgets(read_config(file), create=True)
+    budgets.open_scopes()
+    budgets.check_isolation()
+    budgets.close()
+    file.write_text(file.read_text().replace('{name = "bob"', '{name = "eve"'))
+    again = Budgets(read_config(file))
+    again.open_scopes()
+    with pytest.raises(PlanError, match="no longer fit"):
+        again.check_isolation()
+    again.ledger.close_scope("people/bob")
+    again.check_isolation()  # closed: it counts with what it spent, which is nothing
+    again.close()
+
+
+@pytest.mark.planted("an older copy of the ledger")
+def test_an_older_copy_of_the_ledger_is_refused_at_the_start(tmp_path):
+    config = read_config(write_survey(tmp_path))
+    budgets = Budgets(config, create=True)
+    budgets.open_scopes()
+    budgets.check_head()
+    budgets.close()
+    copy = (tmp_path / "budget.db").read_bytes()
+    budgets = Budgets(config)
+    budgets.scope(config.tables["people"], config.tables["people"].accounts[0]).reserve(
+        Claims.of(sl.PureDP("0.1")), request={"kind": "count"}
+    )
+    budgets.keep_head()
+    budgets.close()
+    assert config.head_file is not None
+    newest = kept_head(config.head_file)
+    keep_head(config.head_file, {"seq": "1", "hash": "0" * 64})  # an older one never replaces a newer one
+    assert kept_head(config.head_file) == newest
+    for each in tmp_path.glob("budget.db*"):
+        each.unlink()
+    (tmp_path / "budget.db").write_bytes(copy)
+    code = (
+        "import sys\nfrom sidelight.server.budgets import Budgets\n"
+        "from sidelight.server.config_file import read_config\n"
+        "Budgets(read_config(sys.argv[1])).check_head()"
+    )
+    import subprocess
+    import sys
+
+    found = subprocess.run([sys.executable, "-c", code, str(tmp_path / "survey.toml")], capture_output=True, text=True)
+    assert found.returncode == 1
+    assert "does not verify" in found.stderr
+
+
+ARRIVALS = st.lists(
+    st.tuples(st.floats(0, 5), st.sampled_from("abc"), st.sampled_from([1.0, 2.0, 4.0])), min_size=1, max_size=30
+)
+
+
+@settings(max_examples=100, deadline=None)
+@given(seats=st.integers(1, 5), arrivals=ARRIVALS)
+def test_seats_are_held_alone_from_tick_to_end(seats, arrivals):
+    schedule = SeatSchedule(seats=seats, tick=0.25, queue=20, longest_wait=30)
+    now, slots = 1000.0, []
+    for pause, account, duration in arrivals:
+        now += pause
+        try:
+            slots.append((now, schedule.place(account, duration, now=now), duration))
+        except ProblemError as problem:
+            if problem.code != "busy" or problem.more["retry_after"] < 1:
+                raise
+    for place, (arrived, slot, duration) in enumerate(slots):
+        assert slot.start >= arrived - 1e-6  # a tick is a float
+        assert slot.start - arrived <= 30
+        assert slot.end == slot.start + duration
+        assert abs(slot.start / 0.25 - round(slot.start / 0.25)) < 1e-6
+        for _, other, _ in slots[:place]:
+            overlap = other.start < slot.end and slot.start < other.end
+            assert not (overlap and other.seat == slot.seat)
+        own = [o for _, o, _ in slots if o.account == slot.account and o.start <= slot.start < o.end]
+        assert len(own) <= max(1, seats // 2)
+
+
+def test_one_account_cannot_fill_the_queue():
+    schedule = SeatSchedule(seats=2, tick=0.25, queue=8, longest_wait=600)
+    for _ in range(2):
+        schedule.place("greedy", 2.0, now=100.1)
+    with pytest.raises(ProblemError):
+        schedule.place("greedy", 2.0, now=100.1)
+    assert schedule.place("other", 2.0, now=100.1).start < 101
+
+
+def test_tokens_expire_and_no_clock_revives_them(tmp_path):
+    store, now = IdentityStore(tmp_path / "identity.db"), time.time()
+    token = store.issue("ada", now=now, days=1)
+    holder = store.holder(f"Bearer {token}", now=now)
+    assert (holder.analyst, holder.may("ask", "people")) == ("ada", True)
+    assert token not in (tmp_path / "identity.db").read_bytes().decode("latin-1")
+    with pytest.raises(ProblemError):
+        store.holder(f"Bearer {token}", now=now + 2 * DAY)
+    with pytest.raises(ProblemError):  # the clock is set back
+        store.holder(f"Bearer {token}", now=now)
+    with pytest.raises(StorageError, match="40 days"):
+        store.check_clock(now + 50 * DAY)
+    store.check_clock(now + 50 * DAY, confirmed=True)
+    only = store.issue("ada", now=now + 2 * DAY, tables=["people"], actions=["read"])
+    found = store.holder(f"Bearer {only}", now=now + 2 * DAY)
+    assert (found.may("read", "people"), found.may("read", "other"), found.may("ask", "people")) == (True, False, False)
+    store.pause("people", "ada", now=now)
+    assert store.is_paused("people", "ada")
+    assert not store.is_paused("people", "bob")
+    store.resume("people", "ada", now=now)
+    assert not store.is_paused("people", "ada")
+    store.close()
+
+
+@pytest.mark.planted("a line of the audit log that was changed")
+def test_a_changed_audit_log_is_noticed(tmp_path):
+    log = AuditLog(tmp_path / "audit.jsonl")
+    for place in range(3):
+        log.write(action="accepted", number=place)
+    log.close()
+    assert check_audit_log(tmp_path / "audit.jsonl") == 3
+    again = AuditLog(tmp_path / "audit.jsonl")
+    again.write(action="accepted", number=3)
+    again.close()
+    assert check_audit_log(tmp_path / "audit.jsonl") == 4
+    text = (tmp_path / "audit.jsonl").read_text()
+    (tmp_path / "audit.jsonl").write_text(text.replace('"number": 1', '"number": 7'))
+    with pytest.raises(StorageError, match="line 3"):
+        check_audit_log(tmp_path / "audit.jsonl")
+
+
+def test_prices_are_functions_of_file_and_request(tmp_path):
+    config = read_config(write_survey(tmp_path))
+    job = {"do": "price", "table": "people", "query": '{"kind":"count","epsilon":"0.1"}', "kind": "count"}
+    first = answer_job(config, job)
+    (tmp_path / "people.parquet").unlink()  # no price opens the source
+    assert answer_job(config, job) == first
+    assert first["answer"]["guarantee"] == "PureDP(ε = 0.1)"
+    assert json.dumps(first)
+    assert USUAL["currency"] == "epsilon"
+    strict = answer_job(config, {**job, "query": '{"kind":"count","mu":"0.1"}'})
+    assert "problem" in strict or strict["answer"]["claims"]

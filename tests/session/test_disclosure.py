@@ -1,0 +1,92 @@
+"""Deployment records: by the registry's schema, from the ledger alone, and without a value of a release."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from benchmarks.disclosures import FACTS, SCHEMA, records, wrong_in
+
+import sidelight as sl
+from plan_schema_check import problems
+from sidelight.errors import LedgerError, RangeError
+
+COLUMNS = [sl.PersonId("member", max_rows=3), sl.Number("age", lower=0, upper=110, granularity=1)]
+
+
+@pytest.fixture
+def session(tmp_path: Path) -> sl.Session:
+    return sl.Session(sl.dummy(COLUMNS, 400), budget=sl.ApproxDP(2, "1e-6"), ledger=tmp_path / "budget.db")
+
+
+def test_every_record_is_valid(tmp_path: Path) -> None:
+    found = {title: wrong_in(made) for title, made in records(tmp_path)}
+    assert len(found) > 20
+    assert {title: wrong for title, wrong in found.items() if wrong} == {}
+
+
+@pytest.mark.planted("a YAML writer without quotes")
+def test_the_check_can_fail(session: sl.Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    session.release(sl.Count(epsilon="0.5"))
+    record: Any = dict(session.disclosure(**FACTS).record)
+    deployment = record["deployment"]
+    for part, key, value in (
+        ("basic", "data_product_type", "A table"),
+        ("privacy_loss", "privacy_parameters", {"mu": 1}),
+        ("administrative", "tier", 4),
+        ("administrative", "registry_authors", "A. Ny"),
+    ):
+        changed = {**record, "deployment": {**deployment, part: {**deployment[part], key: value}}}
+        assert list(problems(changed, SCHEMA)), key
+    without = {**deployment["basic"]}
+    del without["data_curators"]
+    assert list(problems({**record, "deployment": {**deployment, "basic": without}}, SCHEMA))
+    monkeypatch.setattr("sidelight.session.deployment_record._scalar", str)  # a writer without quotes
+    assert wrong_in(session.disclosure(name="a: b # c", **FACTS))
+
+
+def test_it_says_what_the_ledger_knows(session: sl.Session) -> None:
+    session.release(sl.Count(epsilon="0.5"))
+    mean = session.release(sl.Mean("age", epsilon="0.25"))
+    made = session.disclosure(name="Loans", units=150, **FACTS)
+    deployment = made.record["deployment"]
+    loss = deployment["privacy_loss"]
+    assert loss["privacy_parameters"] == {"epsilon": 2, "delta": 1e-6}
+    assert loss["number_of_privacy_units"] == 150
+    assert "at most 3 rows" in loss["privacy_unit_details"]
+    assert "mean of age: PureDP(ε = 0.25" in loss["privacy_parameters_details"]
+    assert "discrete Laplace" in deployment["implementation"]["mechanisms"]
+    assert deployment["dp_variant"]["variant_name"] == "Approximate DP"
+    assert deployment["administrative"]["tier"] == 2
+    assert (
+        session.disclosure(justification="x", actors="y", **FACTS).record["deployment"]["administrative"]["tier"] == 3
+    )
+    assert f"{mean.value['mean'][0]:.6g}" not in made.to_yaml()  # no released number, and nothing else of the rows
+    assert made.file_name.startswith("loans_town_library_")
+    assert "Privacy loss" in [heading for heading, _ in made.sections()]
+    assert "<table>" in made._repr_html_()
+
+
+@pytest.mark.parametrize(
+    ("facts", "why"),
+    [
+        ({}, "only you know"),
+        ({**FACTS, "curatr": "x"}, "did you mean 'curator'"),
+        ({**FACTS, "curator_type": "School"}, "Government"),
+        ({**FACTS, "authors": "A. Ny"}, "list"),
+        ({**FACTS, "sector": "Sport"}, "Healthcare"),
+    ],
+)
+def test_mistakes_are_named(session: sl.Session, facts: dict[str, Any], why: str) -> None:
+    session.release(sl.Count(epsilon="0.5"))
+    with pytest.raises(RangeError, match=why):
+        session.disclosure(**facts)
+
+
+def test_it_needs_a_ledger_and_a_release(session: sl.Session) -> None:
+    with pytest.raises(LedgerError, match="nothing was released"):
+        session.disclosure(**FACTS)
+    alone = sl.Session(session.table, budget=sl.PureDP(1))
+    with pytest.raises(LedgerError, match="pass ledger"):
+        alone.disclosure(**FACTS)
