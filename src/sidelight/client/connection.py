@@ -6,10 +6,9 @@ import json
 import time
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import urlsplit
 
-from sidelight.errors import RangeError, ServiceError
-from sidelight.web import is_loopback, need_service
+from sidelight.errors import ServiceError
+from sidelight.web import http_client
 from sidelight.wire import error_of
 
 #: Bytes of an answer that are read at most.
@@ -22,28 +21,8 @@ class Connection:
     """Sends requests with a token; nothing is sent to another host."""
 
     def __init__(self, url: str, token: str, *, patience: float, verify: Any, transport: Any) -> None:
-        need_service("httpx")
-        import httpx
-
-        parts = urlsplit(url)
-        if parts.scheme not in ("https", "http") or not parts.hostname:
-            raise RangeError("url must be https://..., or http:// on this machine")
-        if parts.scheme == "http" and not is_loopback(parts.hostname):
-            raise RangeError(f"http to {parts.hostname!r} would send the token in the clear; use https")
-        if not (token.isascii() and token.isprintable() and token):
-            raise RangeError("token must be the text that `sidelight token new` printed")
-        if not patience >= 0:
-            raise RangeError(f"patience must be seconds, at least 0, got {patience}")
+        self._http = http_client(url, token, patience=patience, timeout=40.0, verify=verify, transport=transport)
         self.patience = patience
-        self._http = httpx.Client(
-            base_url=url,
-            headers={"Authorization": f"Bearer {token}"},
-            timeout=40.0,
-            follow_redirects=False,
-            verify=verify,
-            transport=transport,
-            trust_env=False,
-        )
 
     def get(self, path: str, *, headers: Mapping[str, str] | None = None) -> dict[str, Any]:
         """Return the JSON of an address."""

@@ -4,18 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import fcntl
-import gc
-import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
-from sidelight.errors import PlanError, StorageError
+from sidelight.errors import StorageError
 from sidelight.server.config import ServerConfig
 from sidelight.web import need_service
-from sidelight.web.connections import KEEP_ALIVE, Waiting, listeners, protocol, room
-
-if TYPE_CHECKING:
-    import uvicorn
 
 
 def serve_analysts(config: ServerConfig, *, when_ready: Callable[[str], None] = lambda url: None) -> None:
@@ -37,60 +30,23 @@ def serve_analysts(config: ServerConfig, *, when_ready: Callable[[str], None] = 
 
 
 async def _serve(config: ServerConfig, when_ready: Callable[[str], None]) -> None:
-    import uvicorn
-
     from sidelight.server.app import analyst_app
     from sidelight.server.service import AnalystService
     from sidelight.server.worker import pin_to_cores
-    from sidelight.web.requests import LogLimit
+    from sidelight.web.running import run_app
 
     service = AnalystService(config)
     service.prepare()  # before the network: a mistake in the file is a PlanError
     pin_to_cores(listening=True)
+    listen = config.listen
     try:
-        waiting = Waiting(most=room())
-        sockets = listeners(config.listen.host, config.listen.port, waiting)
-    except OSError as error:
-        where = f"{config.listen.host}:{config.listen.port}"
-        raise PlanError(f"nothing can listen on {where}; is it in use? {error.strerror or error}") from None
-    server = uvicorn.Server(
-        uvicorn.Config(
+        await run_app(
             analyst_app(service),
-            http=protocol(waiting),
-            loop="asyncio",  # whose sockets ask before they accept
-            ssl_certfile=None if config.listen.certificate is None else str(config.listen.certificate),
-            ssl_keyfile=None if config.listen.key is None else str(config.listen.key),
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            proxy_headers=False,
-            ws="none",
-            backlog=256,
-            timeout_graceful_shutdown=5,
-            timeout_keep_alive=KEEP_ALIVE,
+            host=listen.host,
+            port=listen.port,
+            certificate=listen.certificate,
+            key=listen.key,
+            when_ready=when_ready,
         )
-    )
-    network = logging.getLogger("uvicorn.error")
-    network.setLevel(logging.WARNING)
-    limit = LogLimit()
-    network.addFilter(limit)
-    watch = asyncio.create_task(_watch(server, when_ready))
-    try:
-        await server.serve(sockets=sockets)
-    except SystemExit:  # uvicorn's way of saying that it could not start
-        raise PlanError(f"nothing can listen on {config.listen.host}:{config.listen.port}; is it in use?") from None
     finally:
-        network.removeFilter(limit)
-        watch.cancel()
-        await asyncio.gather(watch, return_exceptions=True)
         service.close()
-
-
-async def _watch(server: uvicorn.Server, when_ready: Callable[[str], None]) -> None:
-    while not server.started:
-        await asyncio.sleep(0.01)
-    gc.collect()
-    gc.freeze()
-    host, port = server.servers[0].sockets[0].getsockname()[:2]
-    scheme = "https" if server.config.is_ssl else "http"
-    when_ready(f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}")

@@ -28,6 +28,7 @@ from sidelight.noise import Source
 from sidelight.records import Table
 from sidelight.session.query import Answer
 from sidelight.summaries.count_tables import CountReading, PreparedGroupCounts, readable_counts
+from sidelight.summaries.golden_section import least_part
 from sidelight.summaries.grouped import Grouped, group_labels
 from sidelight.summaries.intervals import pooled_bound, pooled_ends
 from sidelight.summaries.laplace_sums import LaplaceTerm
@@ -365,27 +366,7 @@ def _searched(
     def at(weight: float) -> float:
         return badness({**weights, axes: weight})
 
-    candidates = [0.0, *(2.0 ** (k / 2) for k in range(-12, 13))]
-    values = [at(weight) for weight in candidates]
-    place = min(range(len(candidates)), key=values.__getitem__)
-    chosen, lowest = candidates[place], values[place]
-    if chosen > 0:
-        low, high = math.log(chosen) - 0.7, math.log(chosen) + 0.7
-        golden = (math.sqrt(5) - 1) / 2
-        left, right = high - golden * (high - low), low + golden * (high - low)
-        f_left, f_right = at(math.exp(left)), at(math.exp(right))
-        for _ in range(24):
-            if f_left < f_right:
-                high, right, f_right = right, left, f_left
-                left = high - golden * (high - low)
-                f_left = at(math.exp(left))
-            else:
-                low, left, f_left = left, right, f_right
-                right = low + golden * (high - low)
-                f_right = at(math.exp(right))
-        refined = math.exp((low + high) / 2)
-        if (found := at(refined)) < lowest:
-            chosen, lowest = refined, found
+    chosen, lowest = least_part(at, [0.0, *(2.0 ** (k / 2) for k in range(-12, 13))], rounds=24)
     if lowest < value - 1e-12:
         return {**weights, axes: chosen}, lowest
     return weights, value

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from sidelight.errors import RangeError
 from sidelight.records.hierarchy import LabelTree
+from sidelight.summaries.golden_section import least_part
 
 Floats: TypeAlias = NDArray[np.float64]
 
@@ -145,27 +146,7 @@ def _along(
     def at(part: float) -> float:
         return badness([*parts[:level], part, *parts[level + 1 :]])
 
-    candidates = [0.0, *(2.0**k for k in range(-12, 4))]
-    values = [at(part) for part in candidates]
-    place = min(range(len(candidates)), key=values.__getitem__)
-    chosen, lowest = candidates[place], values[place]
-    if chosen > 0:
-        low, high = math.log(chosen) - 0.7, math.log(chosen) + 0.7
-        golden = (math.sqrt(5) - 1) / 2
-        left, right = high - golden * (high - low), low + golden * (high - low)
-        f_left, f_right = at(math.exp(left)), at(math.exp(right))
-        for _ in range(9):
-            if f_left < f_right:
-                high, right, f_right = right, left, f_left
-                left = high - golden * (high - low)
-                f_left = at(math.exp(left))
-            else:
-                low, left, f_left = left, right, f_right
-                right = low + golden * (high - low)
-                f_right = at(math.exp(right))
-        refined = math.exp((low + high) / 2)
-        if (found := at(refined)) < lowest:
-            chosen, lowest = refined, found
+    chosen, lowest = least_part(at, [0.0, *(2.0**k for k in range(-12, 4))], rounds=9)
     if lowest < value - 1e-12:
         return [*parts[:level], chosen, *parts[level + 1 :]], lowest
     return parts, value

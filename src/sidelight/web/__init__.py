@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 from ipaddress import ip_address
+from typing import Any
+from urllib.parse import urlsplit
 
-from sidelight.errors import MissingPackageError
+from sidelight.errors import MissingPackageError, RangeError
 
 
 def need_service(*modules: str) -> None:
@@ -28,3 +30,32 @@ def is_loopback(host: str) -> bool:
         return ip_address(host.strip("[]")).is_loopback
     except ValueError:
         return False
+
+
+def http_client(url: str, token: str, *, patience: float, timeout: float, verify: Any, transport: Any) -> Any:
+    """Return an httpx client that sends a token to one address, by https or within this machine.
+
+    Raises:
+        RangeError: the address, the token or the patience makes no sense.
+    """
+    need_service("httpx")
+    import httpx
+
+    parts = urlsplit(url)
+    if parts.scheme not in ("https", "http") or not parts.hostname:
+        raise RangeError("url must be https://..., or http:// on this machine")
+    if parts.scheme == "http" and not is_loopback(parts.hostname):
+        raise RangeError(f"http to {parts.hostname!r} would send the token in the clear; use https")
+    if not (token.isascii() and token.isprintable() and token):
+        raise RangeError("token must be the text that `sidelight token new` printed")
+    if not patience >= 0:
+        raise RangeError(f"patience must be seconds, at least 0, got {patience}")
+    return httpx.Client(
+        base_url=url,
+        headers={"Authorization": f"Bearer {token}"},
+        timeout=timeout,
+        follow_redirects=False,  # the token is sent to no other host
+        verify=verify,
+        transport=transport,
+        trust_env=False,
+    )

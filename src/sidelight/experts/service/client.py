@@ -11,15 +11,14 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Self
-from urllib.parse import urlsplit
 
 import msgspec
 
-from sidelight.errors import RangeError, ServiceError
+from sidelight.errors import ServiceError
 from sidelight.experts.report import NoisyReport
 from sidelight.experts.reporter import Reporter
 from sidelight.experts.server import REFUSED_RECEIPTS, Receipt
-from sidelight.web import is_loopback, need_service
+from sidelight.web import http_client
 
 #: Receipts of a report that is stored there.
 _ACKNOWLEDGED = tuple(receipt.value for receipt in (Receipt.ACCEPTED, Receipt.DUPLICATE, Receipt.POSTPONED))
@@ -67,30 +66,10 @@ class Client:
         verify: Any = True,
         transport: Any = None,
     ) -> None:
-        need_service("httpx")
-        import httpx
-
-        parts = urlsplit(url)
-        if parts.scheme not in ("https", "http") or not parts.hostname:
-            raise RangeError("url must be https://..., or http:// on this machine")
-        if parts.scheme == "http" and not is_loopback(parts.hostname):
-            raise RangeError(f"http to {parts.hostname!r} would send the token in the clear; use https")
-        if not (token.isascii() and token.isprintable() and token):
-            raise RangeError("token must be the text that `sidelight token new` printed")
-        if not patience >= 0:
-            raise RangeError(f"patience must be seconds, at least 0, got {patience}")
+        self._http = http_client(url, token, patience=patience, timeout=10.0, verify=verify, transport=transport)
         self.reporter = reporter
         self._patience = patience
         self._agreed = False
-        self._http = httpx.Client(
-            base_url=url,
-            headers={"Authorization": f"Bearer {token}"},
-            timeout=10.0,
-            follow_redirects=False,  # the token is sent to no other host
-            verify=verify,
-            transport=transport,
-            trust_env=False,
-        )
 
     def check_terms(self) -> None:
         """Compare the service's terms with the reporter's; once is enough.

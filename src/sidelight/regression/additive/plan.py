@@ -14,31 +14,23 @@ from typing import Any, Literal
 
 import numpy as np
 
-from sidelight.aggregates.bounded import Bounded
 from sidelight.errors import RangeError
 from sidelight.guarantees import (
-    GDP,
     Amount,
-    Claims,
-    Neighbours,
-    Person,
     Unit,
     decimal_text,
     exact,
-    native_claims,
     positive,
-    short_text,
     unit_to_text,
 )
 from sidelight.guarantees.conversions import gdp_within
 from sidelight.mechanisms.additive import Noise
-from sidelight.mechanisms.budget import Budget
 from sidelight.records import Category, Number
 from sidelight.regression.additive.fine_codes import MOST_LABELS, fine_size
 from sidelight.regression.descent.integer_rows import Integers
 from sidelight.regression.descent.plan import DescentPlan, plan_descent
+from sidelight.regression.descent.priced_fit import PricedFit, square_of
 from sidelight.regression.descent.rules import odds_of
-from sidelight.regression.descent.starts import StartChoice
 from sidelight.regression.descent.targets import Targets
 from sidelight.regression.model_predictions import declared_rows
 
@@ -83,36 +75,16 @@ def additive_shares(*, lines: bool, candidates: bool, rows_declared: bool) -> Ad
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class AdditivePlan:
+class AdditivePlan(PricedFit):
     """Everything public about one additive model; `claims` is its price, known before any data is opened.
 
     Args:
         columns: The declared columns.
-        targets: What is learned.
         lines: The descent of the first stage, None where there is none.
-        candidates: Predictions as tables on fine codes.
-        odds: Prior odds of each of them beside none.
-        rows: A public number of rows.
-        epsilon, delta: The target.
-        mu: The Gaussian differential privacy that keeps to it.
-        unit: The protected unit.
     """
 
     columns: tuple[Number | Category, ...]
-    targets: Targets
     lines: DescentPlan | None
-    candidates: tuple[Any, ...]
-    odds: Fraction
-    rows: int | None
-    epsilon: Fraction
-    delta: Fraction
-    mu: Fraction
-    unit: Unit
-
-    @property
-    def rows_per_unit(self) -> int:
-        """How many rows a protected unit may have."""
-        return self.unit.max_rows if isinstance(self.unit, Person) else 1
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -131,11 +103,6 @@ class AdditivePlan:
             lines=self.lines is not None, candidates=bool(self.candidates), rows_declared=self.rows is not None
         )
 
-    @property
-    def budget(self) -> Budget:
-        """The whole price."""
-        return Budget("mu", self.mu**2)
-
     def mu_of(self, share: Fraction) -> float:
         """Return what a share of the price costs."""
         return float(self.mu) * math.sqrt(share)
@@ -151,36 +118,14 @@ class AdditivePlan:
         entries = len(levels) * self.numbers + (len(self.columns) - self.numbers)
         return COLUMN_WEIGHT**2 * entries + TARGET_WEIGHT**2
 
-    def count_noise(self, value: int) -> Noise:
-        """Return the noise of the number of rows."""
-        return self.budget.part(self.shares.count).on(self._bounded(value, 1))
-
     def counts_noise(self, value: Integers, levels: tuple[int, ...]) -> Noise:
         """Return the noise of the scaled one-way counts."""
         root = Fraction(math.isqrt(self.counts_square(levels) * 4**20 - 1) + 1, 2**20)  # at least the root
-        return self.budget.part(self.shares.counts).on(self._bounded(value, root))
+        return self.budget.part(self.shares.counts).on(self.bounded(value, root))
 
     def gram_noise(self, value: Integers, radius: int) -> Noise:
         """Return the noise of the Gram matrix of rows of length at most `radius`."""
-        return self.budget.part(self.shares.gram).on(self._bounded(value, radius**2), "goe")
-
-    def step_noise(self, value: Integers, *, clip: int, passes: int) -> Noise:
-        """Return the noise of one of `passes` gradients, which a row moves by at most the clip."""
-        return self.budget.part(self.shares.steps / passes).on(self._bounded(value, clip))
-
-    @cached_property
-    def choice(self) -> StartChoice | None:
-        """The choice between the predictions and none, if there are any."""
-        if not self.candidates:
-            return None
-        return StartChoice(
-            candidates=len(self.candidates),
-            budget=self.budget.part(self.shares.choice),
-            odds=self.odds,
-            unit=self.unit,
-            rows_per_unit=self.rows_per_unit,
-            votes=self.targets.kind == "squared",
-        )
+        return self.budget.part(self.shares.gram).on(self.bounded(value, radius**2), "goe")
 
     @cached_property
     def squares(self) -> dict[str, Fraction]:
@@ -189,22 +134,15 @@ class AdditivePlan:
         if self.lines is not None:
             found["lines"] = sum(self.lines.squares.values(), Fraction(0))
         if self.shares.count:
-            found["count"] = _square(self.count_noise(0).claims)
+            found["count"] = square_of(self.count_noise(0).claims)
         nothing = np.zeros(1, np.int64)
         found["counts"] = max(
-            _square(self.counts_noise(nothing, levels).claims) for levels in (FINE_LEVELS, COARSE_LEVELS)
+            square_of(self.counts_noise(nothing, levels).claims) for levels in (FINE_LEVELS, COARSE_LEVELS)
         )
         found["gram"] = self.mu**2 * self.shares.gram
         if self.choice is not None:
-            found["choice"] = _square(self.choice.claims)
+            found["choice"] = square_of(self.choice.claims)
         return found
-
-    @cached_property
-    def claims(self) -> Claims:
-        """What the release proves: GDP(mu), exact on the machine."""
-        if sum(self.squares.values()) > self.mu**2:
-            raise RangeError("the parts of this model cost more than the whole; this is a defect, please report it")
-        return native_claims(GDP(self.mu, unit=self.unit), mechanism="rounded_gaussian")
 
     def request(self) -> dict[str, str]:
         """Describe the fit for a ledger, with strings only."""
@@ -221,30 +159,6 @@ class AdditivePlan:
             "unit": unit_to_text(self.unit),
             **self.targets.to_json(),
         }
-
-    def cautions(self) -> tuple[str, ...]:
-        """Return public warnings about the parameters, for people."""
-        found = []
-        if self.epsilon > 10:
-            found.append(f"epsilon {short_text(self.epsilon)} is above 10: hardly any privacy")
-        if self.delta >= Fraction(1, 1000):
-            found.append(f"delta {short_text(self.delta)} is 1e-3 or more: that share of people may be revealed")
-        return tuple(found)
-
-    def _bounded(self, value: Integers | int, sensitivity: int | Fraction) -> Bounded:
-        return Bounded(
-            value,
-            sensitivity=Fraction(self.rows_per_unit * sensitivity),
-            norm="l2",
-            neighbours=Neighbours.ADD_REMOVE,
-            unit=self.unit,
-        )
-
-
-def _square(claims: Claims) -> Fraction:
-    found = claims.gdp()
-    assert found is not None  # every part is Gaussian, or a selection of bounded range
-    return found.mu**2
 
 
 def plan_additive(

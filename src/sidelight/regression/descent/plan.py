@@ -17,31 +17,23 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from sidelight.aggregates.bounded import Bounded
 from sidelight.errors import RangeError, nearest
 from sidelight.guarantees import (
-    GDP,
     Amount,
-    Claims,
-    Neighbours,
-    Person,
     Row,
     Unit,
     decimal_text,
     exact,
-    native_claims,
     positive,
-    short_text,
     unit_to_text,
 )
 from sidelight.guarantees.conversions import gdp_within
 from sidelight.mechanisms.additive import Noise
-from sidelight.mechanisms.budget import Budget
 from sidelight.regression.descent.geometry import PublicMoments
 from sidelight.regression.descent.integer_rows import GRAM_SENSITIVITY, Integers, offset_sensitivity
+from sidelight.regression.descent.priced_fit import PricedFit, square_of
 from sidelight.regression.descent.rules import MOST_MAPPED, GeometryKind, SecondLook, Shares, odds_of, shares
 from sidelight.regression.descent.shrinkage import Shrinkage
-from sidelight.regression.descent.starts import StartChoice
 from sidelight.regression.descent.targets import Targets
 from sidelight.regression.model_predictions import declared_rows
 from sidelight.regression.rows import OnViolation, RowPolicy
@@ -57,37 +49,27 @@ _LARGEST_UNIT = Fraction(1e300)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class DescentPlan:
+class DescentPlan(PricedFit):
     """Everything public about one descent; `claims` is its price, known before any data is opened.
 
     Args:
-        targets, features, data_norm, intercept, on_violation: As in `plan_descent`.
-        candidates, odds, rows, shrinkage, passes, epsilon, delta, unit: As in `plan_descent`.
+        features, data_norm, intercept, on_violation, shrinkage, passes: As in `plan_descent`.
         geometry: The coordinates: "private", "public" or "none".
         public: Moments of public rows, for a public geometry.
-        mu: The Gaussian differential privacy that keeps to (epsilon, delta).
         public_candidate: The place of the prediction that `public` came from; its geometry is used if it is chosen.
             None: used in any case.
         second_look: What else is released of the columns; the steps pay for it. It follows from what was released
             before (`with_look`).
     """
 
-    targets: Targets
     features: int
     data_norm: Fraction
     intercept: bool
     on_violation: OnViolation
     geometry: GeometryKind
     public: PublicMoments | None
-    candidates: tuple[Any, ...]
-    odds: Fraction
-    rows: int | None
     shrinkage: Shrinkage
     passes: int | None
-    epsilon: Fraction
-    delta: Fraction
-    mu: Fraction
-    unit: Unit
     public_candidate: int | None = None
     second_look: SecondLook = "none"
 
@@ -112,11 +94,6 @@ class DescentPlan:
         """The number of coefficients a predictor has, the intercept included."""
         return self.features + self.intercept
 
-    @property
-    def rows_per_unit(self) -> int:
-        """How many rows a protected unit may have."""
-        return self.unit.max_rows if isinstance(self.unit, Person) else 1
-
     @cached_property
     def shares(self) -> Shares:
         """How mu² is divided."""
@@ -130,78 +107,46 @@ class DescentPlan:
         return found.with_look(self.second_look)
 
     @property
-    def budget(self) -> Budget:
-        """The whole price."""
-        return Budget("mu", self.mu**2)
-
-    @property
     def mu_steps(self) -> float:
         """What all steps together cost."""
         return float(self.mu) * math.sqrt(self.shares.steps)
 
     def gram_noise(self, value: Integers) -> Noise:
         """Return the noise of the Gram matrix of codes: a row moves it by 2²⁸ + 2²⁶ in Frobenius norm."""
-        return self.budget.part(self.shares.gram).on(self._bounded(value, GRAM_SENSITIVITY), "goe")
+        return self.budget.part(self.shares.gram).on(self.bounded(value, GRAM_SENSITIVITY), "goe")
 
     def scales_noise(self, value: Integers) -> Noise:
         """Return the noise of counts of distances: a row moves one count of each column by 1."""
         root = Fraction(math.isqrt(self.features * 4**20 - 1) + 1, 2**20)  # at least √features
-        return self.budget.part(self.shares.scales).on(self._bounded(value, root))
+        return self.budget.part(self.shares.scales).on(self.bounded(value, root))
 
     def second_gram_noise(self, value: Integers) -> Noise:
         """Return the noise of the matrix of shortened rows, which a row moves as far as the first."""
-        return self.budget.part(self.shares.second_gram).on(self._bounded(value, GRAM_SENSITIVITY), "goe")
-
-    def count_noise(self, value: int) -> Noise:
-        """Return the noise of the number of rows."""
-        return self.budget.part(self.shares.count).on(self._bounded(value, 1))
+        return self.budget.part(self.shares.second_gram).on(self.bounded(value, GRAM_SENSITIVITY), "goe")
 
     def offset_noise(self, value: Integers) -> Noise:
         """Return the noise of the sum of (probability - label): a row moves it by at most `offset_sensitivity`."""
-        return self.budget.part(self.shares.offset).on(self._bounded(value, offset_sensitivity(len(value))))
-
-    def step_noise(self, value: Integers, *, clip: int, passes: int) -> Noise:
-        """Return the noise of one of `passes` gradients: a row moves it by the clip (the lemma of `integer_rows`)."""
-        return self.budget.part(self.shares.steps / passes).on(self._bounded(value, clip))
-
-    @cached_property
-    def choice(self) -> StartChoice | None:
-        """The choice between the predictions and none, if there are any."""
-        if not self.candidates:
-            return None
-        return StartChoice(
-            candidates=len(self.candidates),
-            budget=self.budget.part(self.shares.choice),
-            odds=self.odds,
-            unit=self.unit,
-            rows_per_unit=self.rows_per_unit,
-            votes=self.targets.kind == "squared",
-        )
+        return self.budget.part(self.shares.offset).on(self.bounded(value, offset_sensitivity(len(value))))
 
     @cached_property
     def squares(self) -> dict[str, Fraction]:
         """The square of what each part costs: of the noise scales that are used, the steps at their share."""
         found = {"steps": self.mu**2 * self.shares.steps}
         if self.shares.gram:
-            found["gram"] = _square(self.gram_noise(np.zeros((self.features + 1,) * 2, np.int64)).claims)
+            found["gram"] = square_of(self.gram_noise(np.zeros((self.features + 1,) * 2, np.int64)).claims)
         if self.shares.count:
-            found["count"] = _square(self.count_noise(0).claims)
+            found["count"] = square_of(self.count_noise(0).claims)
         if self.shares.scales:
-            found["scales"] = _square(self.scales_noise(np.zeros((self.features, 1), np.int64)).claims)
+            found["scales"] = square_of(self.scales_noise(np.zeros((self.features, 1), np.int64)).claims)
         if self.shares.second_gram:
-            found["second_gram"] = _square(self.second_gram_noise(np.zeros((self.features + 1,) * 2, np.int64)).claims)
+            found["second_gram"] = square_of(
+                self.second_gram_noise(np.zeros((self.features + 1,) * 2, np.int64)).claims
+            )
         if self.choice is not None:
-            found["choice"] = _square(self.choice.claims)
+            found["choice"] = square_of(self.choice.claims)
         if self.shares.offset:
-            found["offset"] = _square(self.offset_noise(np.zeros(self.targets.outputs, np.int64)).claims)
+            found["offset"] = square_of(self.offset_noise(np.zeros(self.targets.outputs, np.int64)).claims)
         return found
-
-    @cached_property
-    def claims(self) -> Claims:
-        """What the release proves: GDP(mu), exact on the machine."""
-        if sum(self.squares.values()) > self.mu**2:
-            raise RangeError("the parts of this descent cost more than the whole; this is a defect, please report it")
-        return native_claims(GDP(self.mu, unit=self.unit), mechanism="rounded_gaussian")
 
     @property
     def policy(self) -> RowPolicy:
@@ -237,24 +182,6 @@ class DescentPlan:
             "unit": unit_to_text(self.unit),
             **self.targets.to_json(),
         }
-
-    def cautions(self) -> tuple[str, ...]:
-        """Return public warnings about the parameters, for people."""
-        found = []
-        if self.epsilon > 10:
-            found.append(f"epsilon {short_text(self.epsilon)} is above 10: hardly any privacy")
-        if self.delta >= Fraction(1, 1000):
-            found.append(f"delta {short_text(self.delta)} is 1e-3 or more: that share of people may be revealed")
-        return tuple(found)
-
-    def _bounded(self, value: Integers | int, sensitivity: int | Fraction) -> Bounded:
-        return Bounded(
-            value,
-            sensitivity=Fraction(self.rows_per_unit * sensitivity),
-            norm="l2",
-            neighbours=Neighbours.ADD_REMOVE,
-            unit=self.unit,
-        )
 
 
 def plan_descent(
@@ -366,9 +293,3 @@ def _geometry(given: str, *, features: int, sparse: bool, public: PublicMoments 
     if given == "none" or sparse or features > MOST_MAPPED:
         return "none"
     return "public" if public is not None and public.enough else "private"
-
-
-def _square(claims: Claims) -> Fraction:
-    found = claims.gdp()
-    assert found is not None  # every part is Gaussian, or a selection of bounded range
-    return found.mu**2
