@@ -82,8 +82,9 @@ dist: $(STAMP)            ## source distribution and wheel in dist/, installed i
 	cd build && installed/bin/python -c "import sidelight as sl; print(sl.Quantiles([0.5], epsilon=1).release([1.0, 2.0, 3.0]))"
 	cd build && installed/bin/sidelight demo --draws 4 --output installed/report.html
 
-browser:                  ## Debian's Chromium, for the tests in a browser (they are skipped without one)
+browser:                  ## Debian's Chromium and npm's axe, for the tests in a browser (they are skipped without them)
 	command -v chromium || apt-get install --yes --quiet --no-install-recommends chromium
+	test -f build/package/axe.min.js || (mkdir -p build && cd build && npm pack --silent axe-core@4 && tar -xzf axe-core-4*.tgz package/axe.min.js)
 
 clean:
 	rm -rf $(VENV) docs/_build docs/reference/api report.html dist build

@@ -1,9 +1,8 @@
-"""The analyst server: charges under kills, answers before their time, neighbouring tables, and what it costs.
+"""The analyst server: answers before their time, neighbouring tables, and what it costs; kills: `server_kills`.
 
     python -m benchmarks.analyst_server
 
-Workers are forked as the server forks them, many at a time, and a part of them is killed at random moments; the ledger
-is then compared with what was acknowledged. Two servers whose tables differ in one person are asked the same script
+Two servers whose tables differ in one person are asked the same script
 and their transcripts are compared with released values masked. Sizes are small: a slot lasts seconds by design.
 """
 
@@ -15,9 +14,7 @@ import random
 import re
 import sys
 import tempfile
-import threading
 import time
-from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from functools import cache
@@ -31,73 +28,12 @@ from sidelight.server.budgets import Budgets
 from sidelight.server.config import ServerConfig
 from sidelight.server.config_file import read_config
 from sidelight.server.pricing import answer_job
-from sidelight.server.zygote import Zygote
 from sidelight.session import request_key
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "server"))
 from analyst_server import serving, tokens_of, write_people, write_survey
 
 _QUERY = '{"by":["job"],"epsilon":"0.01","kind":"count"}'
-
-
-@cache
-def kills() -> dict[str, float]:
-    """Fork workers, kill a part of them, ask again with the same keys, and compare the ledger with what was seen."""
-    requests, killed, at_once, seconds = sized((120, 40, 6, 4.0), (3, 1, 3, 4.0))
-    draw = random.Random("kills of workers")
-    with tempfile.TemporaryDirectory() as folder:
-        config, tokens = _config(Path(folder))
-        budgets = Budgets(config, create=True)
-        budgets.open_scopes()
-        config.work.scratch.mkdir(exist_ok=True)
-        zygote = Zygote(config)
-        zygote.start()
-        table, account = config.tables["people"], config.tables["people"].accounts[0]
-        victims = set(draw.sample(range(requests), killed))
-        moments = {place: draw.uniform(0, seconds) for place in victims}
-        seen: dict[str, str] = {}
-        lost = doubled = 0
-        lock = threading.Lock()
-
-        def one(place: int) -> None:
-            nonlocal lost, doubled
-            name = request_key("ada", "people", str(place))
-            for attempt in range(2):  # the second is a retry with the same key: it must change nothing
-                child = zygote.fork("sidelight.server.worker:run_worker")
-                start = time.time() + 0.5
-                child.connection.send_bytes(json.dumps(_job(name, tokens, start, seconds)).encode())
-                if attempt == 0 and place in victims:
-                    time.sleep(moments[place])
-                    child.kill()
-                paid = bool(seen.get(name))  # then the worker finds the entry, and does nothing
-                time.sleep(max(0.0, start + (1.5 if paid else seconds) - time.time()))
-                child.end()
-                budgets.give_up(table, account, name)
-                entry = budgets.entry(table, account, name)
-                with lock:
-                    said = "" if entry is None else f"{entry.entry_id} {entry.state} {entry.text}"
-                    lost += bool(seen.get(name)) and not said
-                    doubled += bool(seen.get(name)) and bool(said) and seen[name] != said
-                    seen[name] = said
-
-        with ThreadPoolExecutor(at_once) as threads:
-            list(threads.map(one, range(requests)))
-        zygote.stop()
-        entries = budgets.ledger.entries()
-        keys = Counter(entry.key for entry in entries)
-        scope = budgets.scope(table, account)
-        charged = scope.totals().epsilon
-        overspent = int(not budgets.ledger.verify().ok) + int(charged != len(entries) * 10**28)
-        overspent += int(not scope.rule.holds(scope.totals()))
-        budgets.close()
-    states = Counter(entry.state for entry in entries)
-    print(f"  {requests} requests, {killed} kills: {dict(states)}")
-    return {
-        "overspent": overspent,
-        "lost": lost,
-        "doubled": doubled + sum(number - 1 for number in keys.values()),
-        "released": states["released"],
-    }
 
 
 def _config(folder: Path, **changes: str) -> tuple[ServerConfig, dict[str, str]]:
@@ -110,6 +46,7 @@ def _job(name: str, tokens: dict[str, str], start: float, seconds: float) -> dic
     return {
         "table": "people", "query": _QUERY, "releases": {}, "id": name, "digest": "0" * 64, "analyst": "ada",
         "token": tokens["ada"].split("_")[1], "start": start, "end": start + seconds, "seconds": str(seconds),
+        "moment": start,
     }  # fmt: skip
 
 
@@ -328,7 +265,7 @@ def _mutated(draw: random.Random) -> dict[str, Any]:
 
 def main() -> None:
     """Print all figures."""
-    for job in (fuzz, processor_time, prices, neighbours, kills):
+    for job in (fuzz, processor_time, prices, neighbours):
         print(job.__name__, job())
 
 

@@ -6,7 +6,8 @@ one code may be added; and nothing may be raised, warned of or printed. A coupli
 that a typed source cannot hold (a text in a column of whole numbers) are left out: its library refuses them.
 
 Columns with a declared reading (decimal commas, other dates, aliases, ids in one spelling) are tried in every source of
-texts but patterns of files with types of their own, which are refused by their footers before a charge.
+texts but patterns of files with types of their own, which are refused by their footers before a charge. Of derived
+columns (a constant where a cell is missing, parts of dates) the codes of the expressions are compared.
 """
 
 from __future__ import annotations
@@ -29,8 +30,10 @@ from benchmarks.measuring import sized
 from sidelight.aggregates.coding import CategoryCoding, Coding, CombinedCoding, NumberCoding
 from sidelight.aggregates.collect import coded_frame, coded_rows
 from sidelight.aggregates.fixed_point import FixedPoint
+from sidelight.aggregates.predicates import ExpressionCoding
 from sidelight.grid import Grid
 from sidelight.records import Category, Date, Fill, Number, PersonId, Table
+from sidelight.records.expressions import Expression, col
 
 GRID = Grid(resolution=Fraction(1, 4), first=-400, last=400, snap="nearest")
 #: Of the trials: all of them.
@@ -63,9 +66,36 @@ READ: dict[str, tuple[list[str], Any]] = {
         PersonId("cell", max_rows=1, casefold=True, strip=True, missing_texts=["no number", "12"]),
     ),
 }
-#: Sources in which readings are not tried: files that differ in type, and columns that are tried in frames.
+_WITH_STEPS = Number("cell", lower=-400, upper=400, granularity="0.25")
+#: Of derived columns: their ordinary cells, the declaration of the column that they read, and the expressions.
+DERIVED: dict[str, tuple[list[Any] | None, Any, list[Expression]]] = {
+    "filled number": (None, _WITH_STEPS, [col("cell").fill_missing(-3.5), col("cell").fill_missing(24) >= 24]),
+    "filled real number": (None, Number("cell"), [col("cell").fill_missing(0.1) < 30]),
+    "filled category": (
+        None,
+        Category("cell", [f"v{place}" for place in range(1, 9)], other=None),
+        [col("cell").fill_missing("none"), col("cell").fill_missing("v8")],
+    ),
+    "date parts": (
+        [f"2020-{1 + place:02d}-{place + 17}" for place in range(12)],
+        Date("cell", start="2020-01-01", end="2020-12-31"),
+        [
+            col("cell").month.fill_missing("none"),
+            col("cell").weekday,
+            col("cell").start_of("quarter"),
+            col("cell").fill_missing("2020-06-30").month,
+        ],
+    ),
+}
+#: Sources in which readings and derived columns are not tried: files that differ in type, and columns that are tried
+#: in frames.
 _NOT_READ = ("parquet pattern", "mapping of pandas", "mapping of polars", "mapping of arrow", "arrow chunks")
-KINDS = {"number": ("number",), "integer": ("number", "category", "person"), "text": ("category", "person", *READ)}
+_FILLED_NUMBERS = ("filled number", "filled real number")
+KINDS = {
+    "number": ("number", *_FILLED_NUMBERS),
+    "integer": ("number", "category", "person", *_FILLED_NUMBERS),
+    "text": ("category", "person", *READ, "filled category", "date parts"),
+}
 PLACES = {"first": 0, "middle": 6, "last": 12}
 
 
@@ -96,10 +126,11 @@ def trials(*, every: int = 1) -> Iterator[Trial]:
             for kind in KINDS[flavour]:
                 if (kind.endswith("person") and source.bare) or (kind.endswith("number") and source.labels):
                     continue
-                if kind in READ and name.startswith(_NOT_READ):
+                if (kind in READ or kind in DERIVED) and name.startswith(_NOT_READ):
                     continue
                 for turn, cell in enumerate(CELLS):
-                    for place in [list(PLACES)[turn % 3]] if source.slow or kind in READ else PLACES:
+                    in_turn = source.slow or kind in READ or kind in DERIVED
+                    for place in [list(PLACES)[turn % 3]] if in_turn else PLACES:
                         if count % every == 0:
                             yield Trial(name, flavour, kind, cell, place)
                         count += 1
@@ -146,7 +177,8 @@ def main() -> None:
 
 
 def _base(trial: Trial) -> list[Any]:
-    return READ[trial.kind][0] if trial.kind in READ else BASE[trial.flavour]
+    cells = {**READ, **DERIVED}.get(trial.kind, (None,))[0]
+    return BASE[trial.flavour] if cells is None else cells
 
 
 def _read(source: Source, trial: Trial, cells: list[Any], folder: Path, place: int | None) -> dict[str, Any]:
@@ -181,9 +213,10 @@ def _unraisable_into(found: list[object]) -> Iterator[None]:
 
 
 def _schema(source: Source, trial: Trial) -> list[Any]:
+    declared = {**READ, **DERIVED}
     column: Any = (
-        READ[trial.kind][1]
-        if trial.kind in READ
+        declared[trial.kind][1]
+        if trial.kind in declared
         else {
             "number": lambda: Number("cell", missing=Fill("-3.5")),
             "category": lambda: Category("cell", [str(cell) for cell in BASE[trial.flavour]]),
@@ -199,6 +232,8 @@ def _codes(table: Table, source: Source, trial: Trial, lowering: str) -> Counter
         parts.append(NumberCoding("cell", FixedPoint.on_grid(table.schema.number("cell"), GRID)))
     elif trial.kind in ("category", "read category"):
         parts.append(CategoryCoding(table.schema.category("cell")))
+    elif trial.kind in DERIVED:
+        parts += [ExpressionCoding(each, table.schema) for each in DERIVED[trial.kind][2]]
     coding = CombinedCoding(tuple(parts))
     if lowering == "engine":
         frame, columns = coded_frame(table, coding)

@@ -95,6 +95,7 @@ def kinds_of(request: Any) -> set[str]:
     more = {
         "linear_model": fits.get(loss, "linear_svc" if "hinge" in loss else ""),
         "group_quantiles": "quantiles",
+        "additive_model": "additive_regression" if loss == "squared" else "additive_classifier",
     }
     return {kind, more.get(kind, kind)} - {""}
 

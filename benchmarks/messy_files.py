@@ -173,7 +173,7 @@ def _plain(thousands: str) -> str:
 def session(export: Export, folder: Path, *, seed: int, readings: bool) -> int:
     """Type the commands for an export and return how much is wrong."""
     truth = write(export, folder / "export.csv", seed=seed)
-    failed = _typed(folder, "init", "export.csv", *options(export, readings=readings), "--force")
+    failed = _typed(folder, "init", "export.csv", *options(export, readings=readings), "--overwrite")
     if not readings:
         failed += _typed(folder, "check", "plan.toml", "--json", "check.json")
         _take_proposals(export, folder)

@@ -11,6 +11,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import cache
 from pathlib import Path
 
 from benchmarks.measuring import AbsentError, print_figures, sized
@@ -85,6 +86,7 @@ def _server() -> Iterator[str]:
         raise AbsentError(f"no PostgreSQL: {reason}") from None
 
 
+@cache
 def measure() -> dict[str, float]:
     """Return the figures of both kinds of ledger at both sizes."""
     found: dict[str, float] = {}

@@ -349,6 +349,7 @@ def _all(folder: Path) -> Iterator[Done]:
             yield _released(ledger, name, query, table)
         yield from _fits(ledger)
         yield _together(ledger)
+        yield _on_views(ledger)
         yield _days(ledger, "days", sl.PubProx(40, 8, features=1, plausible=(0, 100)))
         yield _days(ledger, "days, as before", sl.PubPrev(40, 8))
         yield _days(ledger, "days, counted", sl.PubTrack())
@@ -404,6 +405,18 @@ def _together(ledger: Ledger) -> Done:
     session = _session(ledger, "together", _people(3000))
     asked = [sl.Quantiles(HALF, epsilon="1/4", column="age"), sl.Covariance(["a", "b"], radius=1, rho="1/8")]
     return _done(ledger, "together", session.release_together(asked, delta="1e-6"))
+
+
+def _on_views(ledger: Ledger) -> Done:
+    owner = np.arange(300) % 120
+    visits = {"person": owner, "ward": np.where(owner % 3, "a", "b"), "days": np.arange(300) % 9}
+    columns = [sl.PersonId("person", max_rows=3), sl.Category("ward", ["a", "b"]), sl.Number("days", lower=0, upper=9)]
+    clinic = sl.Database({"visit": sl.Table(visits, schema=columns)}, name="clinic")
+    given: dict[str, Any] = {"budget": sl.ApproxDP(1000, "1/10"), "ledger": ledger, "scope": "views", "seed": "views"}
+    session = SeededSession(clinic, **given)
+    people = sl.per_person(clinic, of="visit", visits=sl.fold.count("visit", upper=3))
+    rows = session.release(sl.Count(by="ward", epsilon=1, max_groups=2), of="visit")
+    return _done(ledger, "views", [rows, session.release(sl.Mean("visits", epsilon=1), of=people)])
 
 
 def _days(ledger: Ledger, name: str, learner: Any, *, levels: Any = tuple(QUARTILES), budget: Any = None) -> Done:

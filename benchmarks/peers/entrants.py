@@ -138,6 +138,11 @@ ENTRANTS: dict[str, list[Entrant]] = {
         ),
         Entrant(peer="interpret", method="logistic", call="`DPExplainableBoostingClassifier`", seconds=20),
     ],
+    "additive": [
+        Entrant(
+            peer="interpret", method="additive", call="`DPExplainableBoosting…`, ranges and types given", seconds=60
+        )
+    ],
     "marginals": [
         Entrant(
             peer="opendp",

@@ -26,6 +26,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.measuring import written
+from benchmarks.peers.additive_cases import additive
 from benchmarks.peers.cases import Case, generated
 from benchmarks.peers.entrants import ENTRANTS, Entrant, entrants_of, ours
 from benchmarks.peers.environments import PEERS, ROOT, Outcome, PeersError, prepare, run, save_data
@@ -44,7 +45,7 @@ AT_A_TIME = 2
 
 def cases() -> list[Case]:
     """Return all cases, task by task: generated ones, and those on real sets that are here."""
-    return sorted([*generated(), *real()], key=lambda case: list(ENTRANTS).index(case.task))
+    return sorted([*generated(), *real(), *additive()], key=lambda case: list(ENTRANTS).index(case.task))
 
 
 def judged(case: Case, entrant: Entrant, outcome: Outcome, data: Sequence[Any]) -> dict[str, Any]:
@@ -106,10 +107,11 @@ def ask(case: Case, pool: ThreadPoolExecutor, missing: Mapping[str, str]) -> dic
     return {"alone": alone, "predicted": predicted, "others": [with_ratios(alone, predicted, each) for each in others]}
 
 
-def missing_peers() -> dict[str, str]:
-    """Return why peers are not here, by name; makes the environments that are not there yet."""
+def missing_peers(asked: Sequence[Case]) -> dict[str, str]:
+    """Return why peers of these cases are not here, by name; makes the environments that are not there yet."""
     found = {}
-    for peer in PEERS:
+    wanted = {entrant.peer for case in asked for entrant in entrants_of(case)}
+    for peer in (each for each in PEERS if each in wanted):
         try:
             prepare(peer)
         except PeersError as error:
@@ -121,17 +123,20 @@ def missing_peers() -> dict[str, str]:
 def measure_into(place: Path, asked: Sequence[Case], *, keep: bool) -> None:
     """Ask everybody these questions, and write the numbers after each; keep those of other questions, or not."""
     begun = time.monotonic()
-    missing = missing_peers()
+    missing = missing_peers(asked)
     prepared = time.monotonic()
     order = {case.name: place for place, case in enumerate(cases())}
-    known: dict[str, Any] = read_numbers(place).get("cases", {}) if keep else {}
+    before = read_numbers(place) if keep else {}
+    known: dict[str, Any] = before.get("cases", {})
+    missing = {**before.get("missing", {}), **missing}
     with ThreadPoolExecutor(max_workers=AT_A_TIME) as pool:
         for case in asked:
             start = time.monotonic()
             words = {name: getattr(case, name) for name in ("title", "rows", "measure", "epsilon", "delta")}
             known[case.name] = words | ask(case, pool, missing) | {"seconds": round(time.monotonic() - start)}
             known = dict(sorted(known.items(), key=lambda item: order.get(item[0], len(order))))
-            numbers = {"version": VERSION, "machine": machine(), "missing": missing, "cases": known}
+            versions = sorted({case["alone"]["version"] or VERSION for case in known.values()})
+            numbers = {"version": " and ".join(versions), "machine": machine(), "missing": missing, "cases": known}
             write_numbers(place, numbers)
             lists_in_one_line(place)
     minutes = [(end - start) / 60 for start, end in ((begun, prepared), (prepared, time.monotonic()))]

@@ -56,14 +56,20 @@ if TYPE_CHECKING:
     from sidelight.quantiles import Quantiles as Quantiles
     from sidelight.quantiles import Sequence as Sequence
     from sidelight.records import Category as Category
+    from sidelight.records import Database as Database
     from sidelight.records import Date as Date
     from sidelight.records import Drop as Drop
     from sidelight.records import Fill as Fill
+    from sidelight.records import Key as Key
     from sidelight.records import Label as Label
     from sidelight.records import Number as Number
     from sidelight.records import PersonId as PersonId
+    from sidelight.records import PersonVia as PersonVia
+    from sidelight.records import Reference as Reference
     from sidelight.records import Schema as Schema
     from sidelight.records import Table as Table
+    from sidelight.records import fold as fold
+    from sidelight.records import per_person as per_person
     from sidelight.records.expressions import col as col
     from sidelight.records.hierarchy import Hierarchy as Hierarchy
     from sidelight.records.nonprivate_check import nonprivate_check as nonprivate_check
@@ -90,6 +96,7 @@ if TYPE_CHECKING:
     from sidelight.summaries.count import Count as Count
     from sidelight.summaries.count import CountDistinct as CountDistinct
     from sidelight.summaries.histogram import Histogram as Histogram
+    from sidelight.summaries.invariants import Invariant as Invariant
     from sidelight.summaries.mean import Mean as Mean
     from sidelight.summaries.mean import Proportion as Proportion
     from sidelight.summaries.predicted import Predicted as Predicted
@@ -125,7 +132,10 @@ _HOME = {
     "sidelight.public_scaler": ("PublicScaler",),
     "sidelight.published.released_learners": ("PubPrev", "PubProx"),
     "sidelight.quantiles": ("Sequence",),
-    "sidelight.records": ("Category", "Date", "Drop", "Fill", "Label", "Number", "PersonId", "Schema", "Table"),
+    "sidelight.records": (
+        *("Category", "Database", "Date", "Drop", "Fill", "Key", "Label", "Number", "PersonId", "PersonVia"),
+        *("Reference", "Schema", "Table", "fold", "per_person"),
+    ),
     "sidelight.records.expressions": ("col",),
     "sidelight.records.nonprivate_check": ("nonprivate_check",),
     "sidelight.regression.additive.curve_prediction": ("CurvePrediction",),
@@ -136,6 +146,7 @@ _HOME = {
     "sidelight.session": ("Session",),
     "sidelight.stability.pate.estimator": ("PATE",),
     "sidelight.summaries.predicted": ("Predicted",),
+    "sidelight.summaries.invariants": ("Invariant",),
     "sidelight.summaries.tree_areas": ("areas",),
     "sidelight.records.hierarchy": ("Hierarchy",),
     "sidelight.synthesis": ("Synthetic", "linear_queries", "marginals", "prefixes", "ranges"),

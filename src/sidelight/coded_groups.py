@@ -73,10 +73,14 @@ class CodedGroups(Sequence[Group]):
 
     def distinct(self) -> bool:
         """Return whether no two rows have the same labels."""
-        mixed = np.zeros(len(self), np.int64)
+        mixed, many = np.zeros(len(self), np.int64), 1
         for codes, labels in zip(self.codes, self.labels, strict=True):
-            _, mixed = np.unique(mixed * len(labels) + codes, return_inverse=True)
-        return len(np.unique(mixed)) == len(self)
+            if many * len(labels) >= 2**62:
+                _, mixed = np.unique(mixed, return_inverse=True)
+                many = len(self)
+            mixed, many = mixed * len(labels) + codes, many * len(labels)
+        mixed.sort()
+        return not bool((mixed[1:] == mixed[:-1]).any())
 
     def to_json(self) -> dict[str, Any]:
         """Return lists of labels, and the codes as bytes."""

@@ -1,8 +1,7 @@
 """Every query of the library, once: its public name, its kind, and where plans, reports and readers find it.
 
-A query is added by writing its package and one entry here. Public names, plan kinds and report cards are made from the
-entries; a test holds that each has a documentation page that names it, an audit that attacks it, and a section of plan
-files. Entries are text, and what they name is loaded when it is used: nothing here imports a problem package.
+Public names, plan kinds and report cards are made from the entries; a test holds that each has a page and an audit.
+Entries are text, and what they name is loaded when it is used: nothing here imports a problem package.
 """
 
 from __future__ import annotations
@@ -12,8 +11,7 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any, Literal
 
-#: What a report draws of a release: a table of numbers with bars, a staircase of quantiles, a table of groups, or the
-#: marginals of a synthetic table.
+#: What a report draws of a release: numbers with bars, a staircase of quantiles, groups, or marginals.
 Card = Literal["numbers", "quantiles", "groups", "synthetic"]
 
 
@@ -43,8 +41,7 @@ class Entry:
     """One query.
 
     Args:
-        kind: What ledgers, plan files and reports call it.
-        name: What users write: `sl.Quantiles`.
+        kind, name: What ledgers, plan files and reports call it; what users write: `sl.Quantiles`.
         home: The module where it lives.
         page: The page under `docs/` that explains it.
         audit: The file under `tests/` that attacks it.
@@ -62,8 +59,8 @@ class Entry:
 
 
 _PRIORS = "sidelight.plans.predictions:PRIORS"
-#: Parameters of tables of a hierarchy.
-_HIERARCHY = ("caps", "impossible", "public_totals")
+_HIERARCHY = ("caps", "impossible", "public_totals")  # parameters of tables of a hierarchy
+_OF_TREES = (*_HIERARCHY, "invariants")  # which no plan has, because no budget counts exact totals
 _GROUPED = {
     **{each: f"sidelight.summaries.plan_forms:{each.upper()}" for each in ("by", "prediction", "bins", *_HIERARCHY)},
     "known": "sidelight.plans.forms:TEXTS",
@@ -71,7 +68,6 @@ _GROUPED = {
 }
 _POINTS = {"prediction": "sidelight.plans.predictions:PUBLIC_ROWS"}
 _NAMED = "sidelight.plans.predictions:check_columns"
-
 ENTRIES = (
     Entry(
         kind="quantiles",
@@ -116,7 +112,7 @@ ENTRIES = (
         home="sidelight.summaries.count",
         page="how-to/counts-and-means.md",
         audit="summaries/test_count_audit.py",
-        plan=PlanKeys(forms=_GROUPED),
+        plan=PlanKeys(without=("invariants",), forms=_GROUPED),
         card="groups",
     ),
     Entry(
@@ -126,7 +122,7 @@ ENTRIES = (
         page="how-to/counts-and-means.md",
         audit="summaries/test_count_audit.py",
         plan=PlanKeys(
-            without=("rollup", "known", "prefer", "leaf_weight", *_HIERARCHY), required=("bins",), forms=_GROUPED
+            without=("rollup", "known", "prefer", "leaf_weight", *_OF_TREES), required=("bins",), forms=_GROUPED
         ),
         card="groups",
     ),
@@ -145,7 +141,7 @@ ENTRIES = (
         home="sidelight.summaries.top_k",
         page="how-to/counts-and-means.md",
         audit="summaries/test_count_audit.py",
-        plan=PlanKeys(without=("rollup", "prefer", "leaf_weight", "population", *_HIERARCHY), forms=_GROUPED),
+        plan=PlanKeys(without=("rollup", "prefer", "leaf_weight", "population", *_OF_TREES), forms=_GROUPED),
         card="groups",
     ),
     Entry(
@@ -321,7 +317,11 @@ ENTRIES = (
         home="sidelight.summaries.sql_query",
         page="how-to/ask-in-sql.md",
         audit="summaries/test_sql_release.py",
-        plan=PlanKeys(without=("prediction",), names={"statement": "select"}),
+        plan=PlanKeys(
+            without=("prediction",),
+            names={"statement": "select"},
+            forms={"person_total": "sidelight.summaries.plan_forms:PERSON_TOTAL"},
+        ),
         card="groups",
     ),
     Entry(
@@ -389,12 +389,12 @@ def load(text: str) -> Any:
 
 
 def load_query(kind: str) -> Any:
-    """Load the query of this kind: what asks for it by name need not import its package."""
+    """Load the query of this kind."""
     return load(f"{BY_KIND[kind].home}:{BY_KIND[kind].name}")
 
 
 def card_of(kind: str) -> Card:
     """Return how a report shows releases of this kind; of a kind that it does not know, a table of numbers."""
-    if kind == "group_quantiles":  # quantiles by group: of the same query, but a table
-        return "groups"
+    if kind == "group_quantiles":
+        return "groups"  # of the same query as quantiles, but a table
     return BY_KIND[kind].card if kind in BY_KIND else "numbers"

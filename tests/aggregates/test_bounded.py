@@ -11,7 +11,8 @@ import pytest
 from sidelight.aggregates import Bounded
 from sidelight.aggregates.bounded import VALUE_LIMIT
 from sidelight.errors import RangeError
-from sidelight.guarantees.claims import Neighbours, Row
+from sidelight.guarantees.claims import Neighbours
+from sidelight.guarantees.units import Row
 
 
 def bounded(value, **changes):

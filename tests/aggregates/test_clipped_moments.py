@@ -12,7 +12,7 @@ from sidelight.aggregates import clipped_vector, moments
 from sidelight.aggregates.clipped_vector import ClippedVector
 from sidelight.aggregates.collect import coded_rows, collect
 from sidelight.aggregates.moments import ClippedMoments
-from sidelight.guarantees.claims import Row
+from sidelight.guarantees.units import Row
 
 
 def hostile(rows: int, width: int, seed: int) -> np.ndarray:

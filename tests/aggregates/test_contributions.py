@@ -14,17 +14,14 @@ from scipy import stats
 
 from sidelight.aggregates import cell_counts, grid_counts, row_count
 from sidelight.aggregates.contributions import (
-    PRIME,
     Persons,
     UnitCap,
     _places_of_rows,
     _places_within,
     _slices_of,
     cap_arrays,
-    cube_round,
-    linear_mix,
-    words_of,
 )
+from sidelight.aggregates.mix import PRIME, cube_round, linear_mix, words_of
 from sidelight.grid import CODE_LIMIT, FLOAT_CODE_LIMIT, Grid
 from sidelight.records import Category, Number, PersonId, Table
 from sidelight.records.rows import WholeIds

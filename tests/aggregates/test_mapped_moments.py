@@ -25,7 +25,8 @@ from sidelight.aggregates.mapped_vector import (
 )
 from sidelight.aggregates.moments import MomentState
 from sidelight.errors import RangeError, SourceError
-from sidelight.guarantees.claims import Neighbours, Person, Row
+from sidelight.guarantees.claims import Neighbours
+from sidelight.guarantees.units import Person, Row
 from sidelight.records import Fill, Number, PersonId, Table
 from sidelight.records.rows import Batch
 

@@ -16,7 +16,7 @@ from sidelight.aggregates.fixed_point import FixedPoint
 from sidelight.aggregates.moments import ClippedMoments
 from sidelight.aggregates.sums import ClippedSum
 from sidelight.grid import Grid
-from sidelight.guarantees.claims import Row
+from sidelight.guarantees.units import Row
 from sidelight.records import Category, Number
 
 X = NumberCoding("x", FixedPoint.on_grid(Number("x"), Grid(resolution=Fraction(1), first=-3, last=4)))

@@ -21,7 +21,7 @@ from sidelight.aggregates.collect import collect
 from sidelight.aggregates.counts import CellCounts
 from sidelight.aggregates.predicates import ExpressionCoding, filtered
 from sidelight.errors import SchemaError
-from sidelight.guarantees.claims import Row
+from sidelight.guarantees.units import Row
 from sidelight.records import Category, Drop, Fill, Number, Schema, Table
 from sidelight.records.expressions import (
     Arithmetic,

@@ -21,13 +21,14 @@ from sidelight.aggregates import (
     clipped_vector,
     collect,
     collect_ranks,
-    contributions,
     grid_counts,
     row_count,
 )
 from sidelight.aggregates.fixed_point import FixedPoint
+from sidelight.aggregates.mix import PRIME
 from sidelight.grid import Grid
-from sidelight.guarantees.claims import Neighbours, Person, Row
+from sidelight.guarantees.claims import Neighbours
+from sidelight.guarantees.units import Person, Row
 from sidelight.noise import Source
 from sidelight.records import Category, Drop, Fill, Number, PersonId, Table
 from sidelight.records.rows import Batch
@@ -233,4 +234,4 @@ def test_rows_on_the_sphere_stay_within_and_near_it():
     assert kept is None
     assert max(lengths) <= 2**40
     assert min(lengths) > (2**20 - 5) ** 2
-    assert contributions.PRIME % 3 == 2
+    assert PRIME % 3 == 2

@@ -9,6 +9,7 @@ import pytest
 from benchmarks.audit_couplings import CELLS, SOURCES, Trial, run, trials
 
 from benchmarks import audit_couplings
+from sidelight.aggregates.expression_values import BatchScope
 from sidelight.records import Table, cells
 from sidelight.records.engines import arrays
 
@@ -49,6 +50,20 @@ def test_what_was_mended_would_be_found(monkeypatch: pytest.MonkeyPatch) -> None
     assert run([complex_cell])[1] == []
     monkeypatch.setattr(cells, "_NO_NUMBER", ())
     assert [found.what for found in run([complex_cell])[1]] == ["warns (ComplexWarning)"]
+
+
+@pytest.mark.parametrize(("kind", "cell"), [("date parts", "a date"), ("filled number", "null")])
+def test_derived_columns_that_look_at_other_records_would_be_found(
+    monkeypatch: pytest.MonkeyPatch, kind: str, cell: str
+) -> None:
+    """Parts of dates that move with the number of records, and a fill that moves the numbers that are there."""
+    trial = Trial("mapping of lists", "text" if kind == "date parts" else "number", kind, cell, "middle")
+    monkeypatch.setitem(CELLS, "a date", "2020-01-02")
+    assert run([trial])[1] == []
+    choose = BatchScope.choose
+    monkeypatch.setattr(BatchScope, "choose", lambda scope, value, *table: choose(scope, value + len(value), *table))
+    monkeypatch.setattr(BatchScope, "where", lambda scope, known, value, fill: value + (0 if known.all() else 1))
+    assert [found.what.split()[0] for found in run([trial])[1]] == ["moves"]
 
 
 def _by_numpy(data: Any, schema: Any) -> Table:

@@ -64,16 +64,18 @@ def test_the_header_alone_decides_what_init_writes() -> None:
     typed("init", "people.csv", *FLAGS)
     first = Path("plan.toml").read_text()
     Path("people.csv").write_text(ROWS.splitlines()[0] + "\n")
-    typed("init", "people.csv", *FLAGS, "--force")
+    typed("init", "people.csv", *FLAGS, "--overwrite")
     assert Path("plan.toml").read_text() == first
 
 
-def test_nothing_is_written_over_without_force() -> None:
+def test_nothing_is_written_over_unless_said() -> None:
     Path("plan.toml").write_text("mine")
-    assert "--force" in typed("init", "people.csv", *FLAGS, status=2)
+    assert "--overwrite" in typed("init", "people.csv", *FLAGS, status=2)
     assert Path("plan.toml").read_text() == "mine"
-    typed("init", "people.csv", *FLAGS, "-o", "people.csv", "--force", status=2)
+    typed("init", "people.csv", *FLAGS, "-o", "people.csv", "--overwrite", status=2)
     assert Path("people.csv").read_text() == ROWS
+    assert "--force is called --overwrite" in typed("init", "people.csv", *FLAGS, "--force")
+    assert Path("plan.toml").read_text() != "mine"
 
 
 def test_questions() -> None:

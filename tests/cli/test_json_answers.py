@@ -212,6 +212,8 @@ def test_an_analyst_server_is_looked_after(sidelight: Run, folder: Path) -> None
     accounts = answer(sidelight, "server status", file)["accounts"]
     assert [(each["account"], each["paused"]) for each in accounts] == [("ada", False), ("bob", True)]
     assert not answer(sidelight, "server resume", file, "people", "--analyst", "bob")["paused"]
+    assert answer(sidelight, "server resume", file, "--clock")["table"] is None
+    assert sidelight("server", "resume", file).status == 2
     token = answer(sidelight, "token new", file, "ada", "--days", "3")["tokens"][0]["token"]
     assert token.split("_")[1] in [each["token"] for each in answer(sidelight, "token list", file)["clients"]]
     assert answer(sidelight, "token revoke", file, token.split("_")[1])["client"] == token.split("_")[1]

@@ -212,3 +212,39 @@ def test_json_names_the_columns_and_not_their_labels() -> None:
     said = json.loads(typed("init", "people.csv", "--look", "--json", "found.json") and Path("found.json").read_text())
     assert said["from_rows"] == ["id", "age", "sex", "visit", "remark"]
     assert "recheck" not in json.dumps(said)
+
+
+def test_cells_as_people_write_them_are_read_as_check_would_propose() -> None:
+    """Decimal commas, other dates, words for missing and two spellings; of two ways both are named."""
+    write(
+        ("id", "cost", "visit", "seen", "sex"),
+        [
+            (
+                f"{'pP'[number % 2]}{number // 2}",
+                "k.A." if number % 9 == 0 else SECRET[:10] if number == 5 else f"1.{number:03d},50",
+                f"{1 + number % 28}.{1 + number % 12}.2025",
+                f"0{1 + number % 9}/0{1 + number % 7}/2024",
+                ("M", "m", "W", "w ")[number % 4],
+            )
+            for number in range(400)
+        ],
+    )
+    typed("init", "people.csv", "--look")
+    found = columns()
+    assert {key: found["cost"][key] for key in ("kind", "decimal", "thousands", "missing_texts", "upper")} == {
+        "kind": "number",
+        "decimal": ",",
+        "thousands": ".",
+        "missing_texts": ["k.A."],
+        "upper": 2000,
+    }
+    assert (found["visit"]["kind"], found["visit"]["formats"]) == ("date", ["%d.%m.%Y"])
+    assert (found["visit"]["start"], found["visit"]["end"]) == ("2025-01-01", "2025-12-31")
+    assert found["id"]["casefold"] is True
+    assert (found["sex"]["strip"], found["sex"]["casefold"], len(found["sex"]["categories"])) == (True, True, 2)
+    text = Path("plan.toml").read_text(encoding="utf-8")
+    assert 'the cells can also be read with formats = ["%m/%d/%Y"]' in text
+    assert SECRET[:10] not in text
+    confirm()
+    said = typed("check", "plan.toml")
+    assert "1 of 400 cells unreadable" in said

@@ -193,6 +193,13 @@ def test_smartnoise_and_others_as_they_are_written_elsewhere(tmp_path: Path) -> 
         ("a.json", '{"tableSchema": {"columns": [3]}}', "not built"),
         ("a.json", '{"fields": [{"name": "x", "type": "number", "decimalChar": ";"}]}', "decimal of column"),
         ("a.json", '{"fields": [{"name": "x", "type": "number", "constraints": {"minimum": "y"}}]}', "lower"),
+        ("a.yaml", "a: &a {b: *a}", "aliases"),
+        (
+            "a.yaml",
+            "\n".join(["a0: &a0 {x: 1}", *(f"a{n}: &a{n} {{l: *a{n - 1}, r: *a{n - 1}}}" for n in range(1, 40))]),
+            "aliases",
+        ),
+        ("a.json", '{"a": ' * 900 + "{}" + "}" * 900, "none of CSVW|not built|not JSON"),
     ],
 )
 def test_metadata_that_cannot_be_meant_is_refused(name: str, text: str, words: str, tmp_path: Path) -> None:
@@ -213,3 +220,20 @@ def test_forms_of_dates_in_unicode() -> None:
     for form in ("%d.%m.%Y", "%d/%m/%y %H:%M:%S", "%I:%M %p %d-%b-%Y", "%Y-%m-%dT%H:%M%z"):
         assert _from_unicode(_to_unicode(form)) == form
     assert _to_unicode("%A %d %B %Y") is None
+
+
+def test_the_privacy_unit_of_csvw_is_the_person(tmp_path: Path) -> None:
+    def read(*marked: str, **more: object) -> list[str]:
+        columns = [{"name": name, "datatype": "string", "privacyId": name in marked} for name in ("patient", "doctor")]
+        (tmp_path / "m.json").write_text(json.dumps({"tableSchema": {"columns": columns}, **more}))
+        return [each.kind for each in read_metadata(tmp_path / "m.json")]
+
+    assert read(privacyUnit="patient", maxContributions=3) == ["person", ""]
+    assert read("patient", privacyUnit="patient", maxContributions=3) == ["person", ""]
+    assert read("doctor", maxContributions=3) == ["", "person"]
+    assert read() == read(maxContributions=1) == ["", ""]
+    for marked, unit in (["doctor"], "patient"), ([], "household"), (["patient", "doctor"], "patient"):
+        with pytest.raises(SchemaError, match="privacyUnit must name"):
+            read(*marked, privacyUnit=unit, maxContributions=3)
+    with pytest.raises(SchemaError, match="whose row it is"):
+        read(maxContributions=3)

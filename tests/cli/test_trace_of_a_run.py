@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 #: Files with a function that is called. Lower it where you can.
-MOST_FILES = 95  # with the meter, its prices, shared budgets, and how stated errors follow from ties
+MOST_FILES = 96  # with the meter, its prices, shared budgets, how stated errors follow from ties, and units
 #: Modules of the library that are loaded at the end.
 MOST_MODULES = 206
 

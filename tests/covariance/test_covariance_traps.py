@@ -11,7 +11,7 @@ import pytest
 import sidelight as sl
 from sidelight.aggregates.clipped_vector import ClippedVector
 from sidelight.covariance.plan import clipped_integers, pair_moments, pair_statistics
-from sidelight.guarantees.claims import Row
+from sidelight.guarantees.units import Row
 from sidelight.noise import Source, random_order
 from sidelight.published.eigenvector_covariance import paired
 from sidelight.testing import SeededEntropy, seeded_release

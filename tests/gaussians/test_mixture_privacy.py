@@ -27,7 +27,7 @@ from sidelight.gaussians.mixture.partition import (
 from sidelight.gaussians.mixture.search import check_statistics, count_checks, noisy_rows
 from sidelight.guarantees import Neighbours
 from sidelight.guarantees.claim_sets import claims_to_replace
-from sidelight.guarantees.claims import Row
+from sidelight.guarantees.units import Row
 from sidelight.noise import Source
 from sidelight.published import recursive_mixture as recursive
 from sidelight.published.recursive_mixture import NodeCandidates, ShellRow, ShellScores, TerrificBall

@@ -16,7 +16,7 @@ from sidelight.guarantees import Claims, PureDP
 from sidelight.ledger import Ledger, Reservation, exchange, journal, open_ledger, verify
 from sidelight.ledger import ledger as opening
 from sidelight.ledger.chain import LedgerEvent, chained
-from sidelight.ledger.ledger import Step
+from sidelight.ledger.ledger import MigrationStep
 from sidelight.ledger.schema import Dialect, create_statements
 from sidelight.ledger.verify import replay
 
@@ -51,7 +51,7 @@ def steps(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
         def both(dialect: Dialect) -> Sequence[str]:
             return statements
 
-        monkeypatch.setattr(opening, "STEPS", (Step(before=1, statements=both),))
+        monkeypatch.setattr(opening, "STEPS", (MigrationStep(before=1, statements=both),))
 
     given(INDEX)
     return given

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import random
+import subprocess
+import sys
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from sidelight.errors import BudgetError, ClaimError, ScopeError
+from sidelight.errors import BudgetError, ClaimError, LedgerDamagedError, ScopeError
 from sidelight.guarantees import GDP, ZCDP, ApproxDP, Claim, Claims, Neighbours, PureDP
 from sidelight.guarantees.conversions import gdp_within
 from sidelight.ledger import Ledger, Scope, open_ledger
@@ -197,3 +199,22 @@ def test_the_default_rule_would_let_one_change_the_rule_of_all(tmp_path: Path, m
         assert refused.value.scope_id == "people"
         assert "basic" in ledger.scope("people").totals().closed
         assert "basic" not in bob.totals().closed
+
+
+@pytest.mark.planted("a child that was deleted or moved past the triggers")
+@pytest.mark.parametrize("change", ["DELETE FROM scope", "UPDATE scope SET parent_id = 'other'"])
+def test_a_missing_child_is_noticed_before_its_share_is_given_away(tmp_path: Path, change: str) -> None:
+    path = tmp_path / "budget.db"
+    with open_ledger(path) as ledger:
+        ledger.open_scope("table", budget=PureDP(1), sharing="reserved")
+        ledger.open_scope("other", budget=PureDP(1), sharing="reserved")
+        ledger.open_scope("a", budget=PureDP(1), parent="table")
+        code = (
+            "import sqlite3, sys\ndatabase = sqlite3.connect(sys.argv[1])\n"
+            "for name in ('scope_delete', 'scope_update', 'event_delete', 'event_update'):\n"
+            "    database.execute(f'DROP TRIGGER {name}')\n"
+            "database.execute(sys.argv[2])\ndatabase.commit()"
+        )
+        subprocess.run([sys.executable, "-c", code, str(path), f"{change} WHERE scope_id = 'a'"], check=True)
+        with pytest.raises(LedgerDamagedError):
+            ledger.open_scope("b", budget=PureDP(1), parent="table")

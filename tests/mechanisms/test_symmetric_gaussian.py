@@ -10,7 +10,8 @@ from scipy import stats
 
 from sidelight.aggregates import Bounded
 from sidelight.errors import RangeError
-from sidelight.guarantees.claims import Neighbours, Row
+from sidelight.guarantees.claims import Neighbours
+from sidelight.guarantees.units import Row
 from sidelight.mechanisms.additive import SymmetricGaussianNoise, root_half_up
 from sidelight.noise import Source
 from sidelight.testing import SeededEntropy

@@ -12,7 +12,8 @@ from sidelight.aggregates import Bounded
 from sidelight.audit import audit
 from sidelight.errors import RangeError, StrictError
 from sidelight.guarantees import PureDP
-from sidelight.guarantees.claims import Neighbours, Row
+from sidelight.guarantees.claims import Neighbours
+from sidelight.guarantees.units import Row
 from sidelight.mechanisms.idealized_noise import WishartNoise, wishart_matrices
 from sidelight.noise import Source, standard_normal
 from sidelight.testing import SeededEntropy

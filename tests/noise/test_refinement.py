@@ -11,7 +11,8 @@ from noise_laws import PMF, agrees, laplace_pmf
 
 from sidelight.aggregates.bounded import Bounded
 from sidelight.errors import RangeError
-from sidelight.guarantees.claims import Neighbours, Row
+from sidelight.guarantees.claims import Neighbours
+from sidelight.guarantees.units import Row
 from sidelight.mechanisms.refinable_counts import RefinableCounts
 from sidelight.noise import OSEntropy, Source, discrete_laplace, geometric, refinement_noise
 from sidelight.testing import SeededEntropy

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from test_additive_reports import KINDS, fitted
 
 from sidelight.privacy_page import report_bound
 from sidelight.privacy_page.losses import Loss
@@ -65,6 +66,18 @@ def test_every_loss_scope_and_policy_is_among_the_cases() -> None:
     assert {report["encoding"]["row_policy"] for report in asked} == {"clip", "normalize"}
     assert {report["encoding"]["intercept_value"] is None for report in asked} == {True, False}
     assert {report["data_dependent"] is None for report in asked} == {True, False}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_additive_models_have_the_bounds_of_python(javascript: Bounds, kind: str) -> None:
+    model, rows, y = fitted(kind)
+    report = model.privacy_report()
+    cases, expected = [], []
+    for place in range(20):
+        row = {name: rows[name][place].item() for name in rows}
+        cases.append({"report": "r", "values": in_order(report, row), "label": y[place].item(), "member": "unknown"})
+        expected.append(report_bound(report, row, y[place].item()))
+    assert javascript({"r": report}, cases) == pytest.approx(expected, rel=TOLERANCE)
 
 
 def test_a_forgotten_constant_column_would_be_noticed(javascript: Bounds) -> None:

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sidelight.errors import RangeError
-from sidelight.guarantees.claims import BoundedRange, Person
+from sidelight.guarantees.claims import BoundedRange
+from sidelight.guarantees.units import Person
 from sidelight.quantiles.tree import balanced_branching, even_levels, quantile_tree, tree_depth
 
 DECILES = even_levels(9)

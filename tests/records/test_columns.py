@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from fractions import Fraction
 
 import numpy as np
@@ -106,3 +107,19 @@ def test_nearest_float_saturates():
     assert nearest_float(Fraction(10) ** 400) == 1.7976931348623157e308
     assert nearest_float(-(Fraction(10) ** 400)) == -1.7976931348623157e308
     assert nearest_float(Fraction(1, 10)) == 0.1
+
+
+@pytest.mark.parametrize(
+    "declare",
+    [
+        lambda: Category("job", ["a", "\ud800"]),
+        lambda: Category("job", ["a"], other="\udfff"),
+        lambda: Category("job\ud800", ["a"]),
+        lambda: Number("\ud800"),
+        lambda: PersonId("p\udc00", max_rows=1),
+    ],
+)
+def test_names_and_labels_are_unicode(declare: Callable[[], object]) -> None:
+    with pytest.raises(SchemaError, match="not Unicode") as found:
+        declare()
+    str(found.value).encode()

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from sidelight.errors import SchemaError
-from sidelight.guarantees.claims import Person, Row
+from sidelight.guarantees.units import Person, Row
 from sidelight.records import Category, Drop, Fill, Number, PersonId, Schema
 
 FULL = Schema(

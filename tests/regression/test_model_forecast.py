@@ -6,7 +6,7 @@ import pytest
 import sidelight as sl
 from sidelight.errors import RangeError, SchemaError
 from sidelight.noise import Source
-from sidelight.regression.public_rows import Dice, LawOfShape, Population, _chance_share
+from sidelight.regression.public_rows import Dice, LawOfShape, Population, chance_share
 from sidelight.testing import SeededEntropy
 
 
@@ -146,9 +146,9 @@ def test_a_drawn_population_has_the_law_that_it_is_scored_by():
 def test_covariances_of_few_rows_are_mostly_chance():
     rng = np.random.default_rng(3)
     alone = rng.standard_normal((40, 20))
-    assert _chance_share(alone) > 0.7
+    assert chance_share(alone) > 0.7
     together = rng.standard_normal((4000, 2)) @ rng.standard_normal((2, 20))
-    assert _chance_share(together) < 0.02
+    assert chance_share(together) < 0.02
     with Source(SeededEntropy("apart")) as source:
         dice = Dice(source)
         rows = together / np.linalg.norm(together, axis=1).max()

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import xml.etree.ElementTree as ElementTree
 
 import numpy as np
 import pytest
 
+import sidelight as sl
+from sidelight.errors import RangeError
 from sidelight.guarantees import Claims, PureDP
 from sidelight.release import Circumstances, Release, TailBound, outcome_from_json
 from sidelight.report import Item, Report, render
@@ -155,3 +158,13 @@ def test_entries_of_a_matrix_have_the_digits_that_its_bound_leaves() -> None:
     matrix = np.array([[383450912.0, 91037.9], [91037.9, 28224.0]])
     listing = listing_of(release_of({"matrix": matrix}, ("income", "hours"), wide), [7.55e6])
     assert [row[1] for row in listing.shown[-1].rows] == ["383,500,000", "100,000", "0"]
+
+
+@pytest.mark.parametrize("key", ["law", "statistic", "cost", "times", "over"])
+def test_a_line_of_what_was_drawn_that_is_not_whole_is_refused_before_it_is_shown(key: str) -> None:
+    released = sl.Count(epsilon=1).release(sl.Table({"age": [1.0, 2.0]}, schema=[sl.Number("age")]))
+    stored = json.loads(released.to_json())
+    assert outcome_from_json(json.dumps(stored)).spending == released.spending
+    del stored["circumstances"]["spending"][0][key]
+    with pytest.raises(RangeError, match="changed or is not whole"):
+        outcome_from_json(json.dumps(stored))

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import time
 from dataclasses import replace
+from multiprocessing import Pipe
 from pathlib import Path
 
 import pytest
@@ -20,7 +22,7 @@ from sidelight.server import answers, worker
 from sidelight.server.answers import entry_json
 from sidelight.server.budgets import ASKED, Budgets, utc_text
 from sidelight.server.config_file import read_config
-from sidelight.session import request_key
+from sidelight.session import pipeline, request_key
 
 QUERY = '{"by":["job"],"epsilon":"0.1","kind":"count"}'
 
@@ -59,6 +61,7 @@ def job_of(token, *, name="first", seconds=2.0, query=QUERY):
         "start": start,
         "end": start + seconds,
         "seconds": str(seconds),
+        "moment": start,
     }
 
 
@@ -138,6 +141,100 @@ def test_beyond_the_budget_nothing_is_charged(prepared, tmp_path):
         run(config, job_of(token, query='{"epsilon":"1.1","kind":"count"}'), tmp_path)
     assert refused.value.code == "budget"
     assert budgets.ledger.entries() == []
+
+
+def test_a_worker_that_starts_late_charges_nothing(prepared, tmp_path):
+    """Else whoever makes the host busy would use up the budgets of others."""
+    from sidelight.wire import ProblemError
+
+    config, budgets, token = prepared
+    late = job_of(token, seconds=4.0)
+    with pytest.raises(ProblemError) as refused:
+        run(config, late | {"start": late["start"] - 1.5, "end": late["end"] - 1.5}, tmp_path)
+    assert refused.value.code == "unavailable"
+    assert budgets.ledger.entries() == []
+
+
+def test_a_slow_commit_counts_among_nobodys_failures(prepared, tmp_path, monkeypatch):
+    config, budgets, token = prepared
+    job, reserve = job_of(token, seconds=4.0), Budgets.reserve
+
+    def slow(*given, **options):
+        granted = reserve(*given, **options)
+        time.sleep(1.1)
+        return granted
+
+    monkeypatch.setattr(Budgets, "reserve", slow)
+    with pytest.raises(SystemExit):
+        run(config, job, tmp_path)
+    assert entry_of(budgets, job).state == "failed"
+    table = config.tables["people"]
+    assert budgets.failures(table, table.accounts[0], since=0.0) == 0
+
+
+@pytest.mark.parametrize("others", [True, False])
+def test_a_refusal_by_a_scope_of_others_tells_nothing(prepared, tmp_path, monkeypatch, others):
+    from sidelight.errors import BudgetError
+    from sidelight.wire import ProblemError
+
+    config, _, token = prepared
+    parts = {"requested": "1", "remaining": "0.123", "difference": "1"}
+
+    def refuse(*given, **options):
+        raise BudgetError("x", **parts, scope_id="people" if others else "people/ada")
+
+    monkeypatch.setattr(Budgets, "reserve", refuse)
+    with pytest.raises(ProblemError) as refused:
+        run(config, job_of(token), tmp_path)
+    assert refused.value.code == ("unavailable" if others else "budget")
+    assert ("0.123" in str(refused.value.more)) is not others
+
+
+def overrun(prepared, monkeypatch, *, seconds=3.0):
+    """Run a worker whose release takes longer than its slot, with no server there; return how it and its entry end."""
+    config, budgets, token = prepared
+    job, run_one = job_of(token, seconds=seconds), pipeline._run_one
+
+    def slow(prepared_query, table, *, entropy):
+        time.sleep(seconds)
+        return run_one(prepared_query, table, entropy=entropy)
+
+    monkeypatch.setattr(pipeline, "_run_one", slow)
+    budgets.close()  # a fork does not carry an open ledger
+    ours, theirs = Pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            worker.run_worker(theirs, config)
+        finally:
+            os._exit(0)
+    ours.send_bytes(json.dumps(job).encode())
+    _, status = os.waitpid(pid, 0)
+    return os.WIFSIGNALED(status) and os.WTERMSIG(status), entry_of(budgets, job).state, time.time() - job["end"]
+
+
+def test_a_worker_without_a_server_ends_at_its_time_and_says_nothing(prepared, monkeypatch):
+    signal_number, state, late = overrun(prepared, monkeypatch)
+    assert (signal_number, state) == (signal.SIGALRM, "reserved")  # given up later, at a time of the schedule
+    assert late < 0.5
+
+
+@pytest.mark.planted("a worker that records after its slot, when its rows let it")
+def test_a_late_record_is_noticed(prepared, monkeypatch):
+    monkeypatch.setattr(worker, "DONE", -60.0)
+    assert overrun(prepared, monkeypatch)[1] == "released"
+
+
+def test_folders_of_killed_workers_are_removed(prepared):
+    config, _, _ = prepared
+    old, new = worker.scratch_folder(config, "a" * 64), worker.scratch_folder(config, "b" * 64)
+    for folder in (old, new):
+        folder.mkdir()
+    os.utime(old, (0, 0))
+    other = config.work.scratch / "somebody else's"
+    other.mkdir()
+    worker.clear_scratch(config)
+    assert (old.exists(), new.exists(), other.exists()) == (False, True, True)
 
 
 def stored(budgets, *, seconds):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import pytest
 from server_fixtures import *  # noqa: F403 - fixtures
@@ -52,3 +53,38 @@ def test_an_analyst_asks_on_the_page(live, the_browser):  # noqa: F811
     if target := os.environ.get("SIDELIGHT_SCREENSHOT"):
         page.screenshot(path=target, full_page=True)
     page.close()
+
+
+def axe() -> str:
+    """Return the text of axe, which `make browser` fetches; without it the test is skipped."""
+    given = os.environ.get("SIDELIGHT_AXE") or Path(__file__).parents[2] / "build" / "package" / "axe.min.js"
+    if not Path(given).is_file():
+        pytest.skip("no axe: `make browser` fetches it, or set SIDELIGHT_AXE to the path of axe.min.js")
+    return Path(given).read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("colours", ["light", "dark"])
+@pytest.mark.parametrize("width", [360, 1000])
+def test_the_page_is_accessible(live, the_browser, colours, width):  # noqa: F811
+    text = axe()
+    context = the_browser.new_context(
+        viewport={"width": width, "height": 900},
+        color_scheme=colours,
+        bypass_csp=True,  # for axe, which is ours
+    )
+    page = context.new_page()
+    page.goto(live.url)
+    page.add_script_tag(content=text)
+    found = page.evaluate("axe.run()")["violations"]
+    page.fill("#token", live.tokens["bob"])
+    page.keyboard.press("Enter")
+    until(page, lambda: page.is_visible("#ask"))
+    page.fill("#query", '{"kind": "count", "by": ["job"], "epsilon": "0.05"}')
+    until(page, lambda: "leaves" in page.inner_text("#price"))
+    page.focus("#dry")
+    page.keyboard.press("Enter")  # the keyboard alone suffices
+    until(page, lambda: page.is_visible("#answer"))
+    found += page.evaluate("axe.run()")["violations"]
+    assert [(each["id"], [node["target"] for node in each["nodes"]]) for each in found] == []
+    assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+    context.close()

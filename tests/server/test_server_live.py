@@ -104,7 +104,7 @@ def test_the_same_key_at_once_is_charged_once(live):
         answers = list(threads.map(lambda _: ask(live.bob, "at once", Prefer="wait=20"), range(6)))
     texts = {json.dumps(each.json()["outcome"], sort_keys=True) for each in answers if each.status_code == 200}
     assert len(texts) == 1
-    assert {each.status_code for each in answers} == {200}
+    assert sorted(each.status_code for each in answers) == [200] * 4 + [202] * 2  # four are held, and not more
     assert (before, left(live.bob)) == ("1", "0.95")
 
 

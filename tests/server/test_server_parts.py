@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import time
+from datetime import UTC, datetime
 from decimal import Decimal
 from fractions import Fraction
 
@@ -14,10 +16,10 @@ from hypothesis import strategies as st
 import sidelight as sl
 from analyst_server import USUAL, write_survey
 from sidelight.accounting import Totals
-from sidelight.errors import ClaimError, LedgerError, PlanError, StorageError
+from sidelight.errors import BudgetError, ClaimError, LedgerError, PlanError, StorageError
 from sidelight.guarantees import Claims
 from sidelight.server.audit_log import AuditLog, check_audit_log
-from sidelight.server.budgets import Budgets, counted_claims, keep_head, kept_head
+from sidelight.server.budgets import Budgets, keep_head, kept_head
 from sidelight.server.config import Division, rule_of
 from sidelight.server.config_file import read_config
 from sidelight.server.identity import DAY, IdentityStore
@@ -83,6 +85,45 @@ def test_one_source_in_two_tables_needs_a_common_population(tmp_path):
     budgets.close()
 
 
+def test_a_changed_budget_of_a_population_is_noticed(tmp_path):
+    file = write_survey(tmp_path)
+    text = file.read_text().replace("capacity", 'population = "all"\ncapacity')
+    shared = '[population.all]\ncurrency = "epsilon"\nbudget = {epsilon = 3}\n[[table]]'
+    file.write_text(text.replace("[[table]]", shared))
+    budgets = Budgets(read_config(file), create=True)
+    budgets.open_scopes()
+    budgets.open_scopes()
+    budgets.close()
+    file.write_text(file.read_text().replace("budget = {epsilon = 3}\n[[table]]", "budget = {epsilon = 30}\n[[table]]"))
+    again = Budgets(read_config(file))
+    with pytest.raises(LedgerError, match="exists with another"):
+        again.open_scopes()
+    again.close()
+
+
+@pytest.mark.parametrize(
+    "select",
+    [
+        "SELECT COUNT(*) FROM read_csv('/etc/passwd')",
+        "SELECT COUNT(*) FROM '/etc/passwd'",
+        "SELECT COUNT(*) FROM people, '/etc/passwd'",
+        "SELECT COUNT(*) FROM people UNION SELECT COUNT(*) FROM read_text('/etc/passwd')",
+        "SELECT (SELECT COUNT(*) FROM '/etc/passwd') FROM people",
+        "SELECT COUNT(*) FROM other",
+        "SELECT AVG(getenv('HOME')) FROM people",
+        "SELECT COUNT(*) FROM people; DROP TABLE people",
+        "ATTACH '/etc/passwd'",
+    ],
+)
+def test_sql_reads_its_table_and_nothing_else(tmp_path, select):
+    config = read_config(write_survey(tmp_path))
+    query = json.dumps({"kind": "sql", "select": select, "epsilon": "0.1"})
+    found = answer_job(config, {"do": "price", "table": "people", "query": query, "kind": "sql"})
+    assert found["problem"]["code"] in ("query", "schema")
+    assert "unexpected" not in found["problem"]
+    assert "root:" not in found["problem"]["text"]
+
+
 CURRENCIES = {
     "epsilon": lambda amount: sl.PureDP(amount),
     "rho": lambda amount: sl.ZCDP(amount),
@@ -111,7 +152,7 @@ def test_what_a_share_grants_the_whole_grants(currency, shares, history):
     totals, above = [Totals.zero() for _ in rules], Totals.zero()
     for who, amount in history:
         place = who % len(rules)
-        claims = counted_claims(Claims.of(make(Fraction(str(amount)))), whole, delta=None)
+        claims = Claims.of(make(Fraction(str(amount))))
         charge = rules[place].charge(claims)
         assert charge == top.charge(claims)
         if rules[place].grants(totals[place], charge):
@@ -120,16 +161,106 @@ def test_what_a_share_grants_the_whole_grants(currency, shares, history):
 
 
 @pytest.mark.planted("the default (epsilon, delta) rule in place of one route")
-def test_with_the_default_rule_one_analyst_would_change_the_price_of_others():
+def test_with_the_default_rule_one_analyst_would_change_the_price_of_others(tmp_path):
     from sidelight.accounting import Rule
 
-    claims = Claims.of(sl.ZCDP("1e-12"))
+    claims = Claims.of(sl.ZCDP("1e-6"))
     whole = sl.ApproxDP(1, "1e-6")
     assert Rule.for_budget(whole).charges(claims) != (rule_of(whole).charge(claims),)
+    file = write_survey(
+        tmp_path,
+        currency="epsilon and delta",
+        budget='{epsilon = 3, delta = "3e-6"}',
+        share='{epsilon = 1, delta = "1e-7"}',  # a scope chooses a pair by its own budget
+        largest='{epsilon = 0.5, delta = "1e-7"}',
+        smallest='{epsilon = 0.001, delta = "1e-12"}',
+    )
+    budgets = Budgets(read_config(file), create=True)
+    budgets.open_scopes()
+    table = budgets.config.tables["people"]
     with pytest.raises(ClaimError):  # one route: a request without a pair is refused before any charge
-        counted_claims(claims, whole, delta=None)
-    pair = counted_claims(claims, whole, delta="1e-8")
-    assert [type(each).__name__ for each in pair] == ["ApproxDP"]
+        budgets.quote(table, table.accounts[0], claims, delta=None, moment=0.0)
+    quote = budgets.quote(table, table.accounts[0], claims, delta="1e-8", moment=0.0)
+    assert quote.charge["delta"] == "0.00000001"
+    budgets.close()
+
+
+WINDOWS = "renew = {every = 'month', budget = {epsilon = 0.25}, windows = 3}"
+JANUARY, FEBRUARY, MARCH, APRIL = (datetime(2026, month, 10, tzinfo=UTC).timestamp() for month in (1, 2, 3, 4))
+
+
+@pytest.fixture
+def renewed(tmp_path):
+    file = write_survey(tmp_path)
+    file.write_text(file.read_text().replace('{name = "bob",', f'{{name = "bob", {WINDOWS},'))
+    budgets = Budgets(read_config(file), create=True)
+    budgets.open_scopes()
+    yield budgets
+    assert budgets.ledger.verify().ok
+    budgets.close()
+
+
+def charge(budgets, amount, *, key, moment):
+    table = budgets.config.tables["people"]
+    given = {"request": {"kind": "count", "epsilon": amount}, "key": key, "once": True, "sent": f"digest of {key}"}
+    return budgets.reserve(table, table.accounts[1], Claims.of(sl.PureDP(amount)), moment=moment, **given)
+
+
+def left(budgets, moment):
+    table = budgets.config.tables["people"]
+    return budgets.remaining(table, table.accounts[1], moment=moment)["epsilon"]
+
+
+def test_a_window_paces_and_adds_nothing(renewed):
+    assert left(renewed, JANUARY) == "0.25"
+    charge(renewed, "0.2", key="a", moment=JANUARY)
+    assert (left(renewed, JANUARY), left(renewed, FEBRUARY)) == ("0.05", "0.25")
+    with pytest.raises(BudgetError):
+        charge(renewed, "0.1", key="b", moment=JANUARY)
+    charge(renewed, "0.25", key="c", moment=FEBRUARY)
+    assert left(renewed, JANUARY) == "0"  # what was left in January is not carried over, and is closed
+    with pytest.raises(LedgerError):  # a clock that was set back reopens nothing
+        charge(renewed, "0.01", key="d", moment=JANUARY)
+    charge(renewed, "0.25", key="e", moment=MARCH)
+    assert left(renewed, APRIL) == "0"
+    with pytest.raises(ProblemError) as refused:  # windows is how many may ever be opened
+        charge(renewed, "0.01", key="f", moment=APRIL)
+    assert refused.value.code == "budget"
+    assert renewed.ledger.scope("people/bob").spent().basic.total == Fraction("0.7")
+    assert renewed.ledger.scope("people").spent().basic.total == Fraction("0.7")
+
+
+def test_one_key_in_two_windows_is_one_request(renewed):
+    first = charge(renewed, "0.1", key="a", moment=JANUARY)
+    first.fail()
+    again = charge(renewed, "0.1", key="a", moment=FEBRUARY)
+    assert (again.entry_id, again.state) == (first.entry_id, "failed")
+    assert renewed.ledger.scope("people/bob").spent().basic.total == Fraction("0.1")
+
+
+def test_windows_that_are_more_than_the_share_are_refused(tmp_path):
+    file = write_survey(tmp_path)
+    more = WINDOWS.replace("0.25", "0.5")
+    file.write_text(file.read_text().replace('{name = "bob",', f'{{name = "bob", {more},'))
+    with pytest.raises(PlanError, match="people/bob"):
+        read_config(file)
+
+
+@pytest.mark.planted("a charge past the server to a table whose shares are reserved")
+def test_a_charge_to_the_table_itself_is_seen(tmp_path):
+    config = read_config(write_survey(tmp_path))
+    budgets = Budgets(config, create=True)
+    budgets.open_scopes()
+    table = config.tables["people"]
+    assert budgets.sharing(table) == "reserved"
+    budgets.ledger.scope("people").reserve(Claims.of(sl.PureDP("2.5")), request={"kind": "count"})
+    budgets.close()
+    again = Budgets(config)
+    assert again.sharing(table) == "first come"
+    assert again.remaining(table, table.accounts[0], moment=0.0) == {"epsilon": "0.5"}
+    with pytest.raises(PlanError, match="no longer fit"):
+        again.check_isolation()
+    again.close()
 
 
 def test_shares_of_mu_add_up_in_squares():
@@ -156,11 +287,11 @@ def test_scopes_that_the_file_no_longer_names_still_count(tmp_path):
     budgets.close()
     file.write_text(file.read_text().replace('{name = "bob"', '{name = "eve"'))
     again = Budgets(read_config(file))
-    again.open_scopes()
-    with pytest.raises(PlanError, match="no longer fit"):
-        again.check_isolation()
+    with pytest.raises(LedgerError, match="more than its budget"):
+        again.open_scopes()
     again.ledger.close_scope("people/bob")
-    again.check_isolation()  # closed: it counts with what it spent, which is nothing
+    again.open_scopes()  # closed: it counts with what it spent, which is nothing
+    again.check_isolation()
     again.close()
 
 
@@ -248,7 +379,11 @@ def test_tokens_expire_and_no_clock_revives_them(tmp_path):
         store.holder(f"Bearer {token}", now=now)
     with pytest.raises(StorageError, match="40 days"):
         store.check_clock(now + 50 * DAY)
-    store.check_clock(now + 50 * DAY, confirmed=True)
+    assert store.latest(now + 50 * DAY, keep=False) == now + 50 * DAY  # who only looks confirms nothing
+    with pytest.raises(StorageError, match="--clock"):
+        store.check_clock(now + 50 * DAY)
+    store.latest(now + 50 * DAY)
+    store.check_clock(now + 50 * DAY)
     only = store.issue("ada", now=now + 2 * DAY, tables=["people"], actions=["read"])
     found = store.holder(f"Bearer {only}", now=now + 2 * DAY)
     assert (found.may("read", "people"), found.may("read", "other"), found.may("ask", "people")) == (True, False, False)
@@ -274,6 +409,22 @@ def test_a_changed_audit_log_is_noticed(tmp_path):
     text = (tmp_path / "audit.jsonl").read_text()
     (tmp_path / "audit.jsonl").write_text(text.replace('"number": 1', '"number": 7'))
     with pytest.raises(StorageError, match="line 3"):
+        check_audit_log(tmp_path / "audit.jsonl")
+
+
+def test_a_torn_line_of_the_audit_log_harms_no_other(tmp_path, monkeypatch):
+    log, write = AuditLog(tmp_path / "audit.jsonl"), os.write
+    log.write(action="accepted", number=0)
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "write", lambda file, line: write(file, line[:10]))
+        with pytest.raises(StorageError):
+            log.write(action="accepted", number=1)
+    log.write(action="accepted", number=2)
+    log.close()
+    assert check_audit_log(tmp_path / "audit.jsonl") == 3
+    lines = (tmp_path / "audit.jsonl").read_text().splitlines()
+    (tmp_path / "audit.jsonl").write_text("\n".join([lines[0], lines[2]]) + "\n")
+    with pytest.raises(StorageError, match="line 2"):
         check_audit_log(tmp_path / "audit.jsonl")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+from contextlib import suppress
 from decimal import Decimal
 from pathlib import Path
 
@@ -86,6 +87,7 @@ def test_what_is_written_is_read_as_the_same_query(query):
         b'{"1e3000000": 1}',
         b'{"a": "1_0e9_99"}',
         b'{"a": ' + b"9" * 50 + b"}",
+        b'{"a": ' + b"9" * 41 + b"}",
         b'{"a": "' + b"9" * 200 + b'"}',
         b'{"a": "' + b"x" * 10_001 + b'"}',
         b'{"a": "\\ud800"}',
@@ -118,6 +120,20 @@ def test_json_is_written_by_value(value):
     except ProblemError:
         return
     assert json.loads(text) == {"a": value}
+
+
+@pytest.mark.parametrize("text", ["1" * 9_999 + "x", "_" * 9_999 + ".", " " * 9_999 + "x", "1e" + "1" * 9_990 + "/x"])
+def test_long_texts_that_are_nearly_numbers_take_no_time(text):
+    began = time.perf_counter()
+    with suppress(ProblemError):
+        read_json(json.dumps({"q": [text] * 20}))
+    assert time.perf_counter() - began < 2
+
+
+def test_all_digits_of_a_number_count():
+    long = "0.1000000000000000000000000000000000001"
+    assert write_json(read_json(f'{{"a": {long}}}')) == f'{{"a":{long}}}'
+    assert query_digest(read_json(f'{{"a": {long}}}')) != query_digest(read_json('{"a": 0.1}'))
 
 
 def test_the_digest_is_of_values_and_not_of_their_spelling():

@@ -26,6 +26,20 @@ def test_every_record_is_valid(tmp_path: Path) -> None:
     assert {title: wrong for title, wrong in found.items() if wrong} == {}
 
 
+def test_a_database_has_a_record_of_its_people_and_all_its_tables(tmp_path: Path) -> None:
+    code = sl.Table({"k": ["1"], "kind": ["q"]}, schema=[sl.Key("k"), sl.Category("kind", ["q"])], public=True)
+    database = sl.Database({"loan": sl.dummy(COLUMNS, 40), "code": code}, name="library")
+    session = sl.Session(database, budget=sl.PureDP(2), ledger=tmp_path / "budget.db")
+    session.release(sl.Mean("age", epsilon=1), of="loan")
+    made = session.disclosure(**FACTS)
+    assert wrong_in(made) == []
+    deployment = made.record["deployment"]
+    assert deployment["privacy_loss"]["privacy_unit"] == "Person"
+    assert "all tables of library" in deployment["privacy_loss"]["privacy_unit_details"]
+    assert "- loan.age: numbers from 0 to 110" in deployment["dp_variant"]["unprotected_quantities"]
+    assert "code.kind" in deployment["dp_variant"]["data_domain"]
+
+
 @pytest.mark.planted("a YAML writer without quotes")
 def test_the_check_can_fail(session: sl.Session, monkeypatch: pytest.MonkeyPatch) -> None:
     session.release(sl.Count(epsilon="0.5"))
@@ -66,6 +80,20 @@ def test_it_says_what_the_ledger_knows(session: sl.Session) -> None:
     assert made.file_name.startswith("loans_town_library_")
     assert "Privacy loss" in [heading for heading, _ in made.sections()]
     assert "<table>" in made._repr_html_()
+
+
+def test_a_statement_is_one_query_and_no_batch(session: sl.Session) -> None:
+    statement = 'SELECT COUNT(*) FILTER (WHERE age > 30) AS n, AVG(age) AS a FROM "generated rows"'
+    session.release(sl.SQL(statement, epsilon="0.5"))
+    made = session.disclosure(**FACTS)
+    deployment = made.record["deployment"]
+    assert wrong_in(made) == []
+    assert deployment["basic"]["data_product_type"] == "SQL queries"
+    assert statement in deployment["basic"]["description"]
+    assert statement in deployment["privacy_loss"]["privacy_parameters_details"]
+    assert "batches" not in deployment["implementation"]["composition"]
+    session.release_together([sl.Count(epsilon="0.1"), sl.Mean("age", epsilon="0.1")], delta="1e-7")
+    assert "1 batches" in session.disclosure(**FACTS).record["deployment"]["implementation"]["composition"]
 
 
 @pytest.mark.parametrize(

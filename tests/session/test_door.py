@@ -193,7 +193,7 @@ class TestSession:
 
     def test_refused_requests_never_open_the_data(self) -> None:
         session = sl.Session(TABLE, budget=sl.PureDP(1))
-        session.table = _unreadable(TABLE)
+        session._data = _unreadable(TABLE)
         with pytest.raises(BudgetError):
             session.release(sl.Quantiles([0.5], epsilon=2))
         with pytest.raises(RangeError):
@@ -245,7 +245,7 @@ class TestSession:
 def _unreadable(table: Table) -> Any:
     class Unreadable(Table):
         def __init__(self) -> None:
-            self._schema, self._name, self._rows = table.schema, table.name, table.rows
+            self._schema, self._name, self._rows, self._database = table.schema, table.name, table.rows, None
 
         @property
         def rows(self) -> Any:

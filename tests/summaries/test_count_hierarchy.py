@@ -296,6 +296,12 @@ def test_sums_and_means_add_up_and_cover() -> None:
         (lambda: sl.Count(by="leaf", rho=1, caps={"county": 3}), "caps is for counts of an sl.Hierarchy"),
         (lambda: sl.Count(by=GEO, rho=1, caps={"town": 3}), "no level 'town'"),
         (lambda: sl.Count(by=GEO, rho=1, impossible='sex == "f"'), "is none of them"),
+        (lambda: sl.Count(by=GEO, rho=1, known=["nu1"]), "known has no effect"),
+        (lambda: sl.Count(by=GEO, rho=1, prefer="count"), "prefer has no effect"),
+        (lambda: sl.Mean("age", by=GEO, rho=1, pull=False), "pull has no effect"),
+        (lambda: sl.Sum("age", by=GEO, rho=1, known=["nu1"]), "known has no effect"),
+        (lambda: sl.Count(by=GEO, rho=1, public_totals={"state": {"n": 2**52, "s": 2**52}}), r"2\*\*53 or more"),
+        (lambda: sl.Count(by=GEO, rho=1, public_totals={"state": {"n": 2**64, "s": 0}}), r"2\*\*53 or more"),
         (lambda: sl.Variance("age", by=GEO, rho=1), "a hierarchy is for sl.Count"),
         (lambda: sl.Histogram("age", bins=3, by=GEO, rho=1), "a hierarchy is for sl.Count"),
         (lambda: sl.Hierarchy("leaf", {"sex": 1, "leaf": 2}), "different names"),
@@ -350,6 +356,13 @@ def test_long_tables_are_stored_as_codes() -> None:
     assert sl.Release.from_json(release.to_json()) == release
     flat = seeded_release(sl.Count(by="leaf", rho=1), table, seed=1)
     assert sl.Release.from_json(flat.to_json()).value.row("00000") == flat.value.row("00000")
+
+
+def test_the_step_of_a_sum_of_persons_is_part_of_the_request() -> None:
+    schema = sl.Schema([sl.PersonId("id", max_rows=3), *SCHEMA, sl.Number("age", lower=0, upper=10)])
+    shared: dict[str, Any] = {"by": GEO, "max_groups": 1, "clip": (0, 30), "rho": 1}
+    asked = [prepare_query(sl.Sum("age", step=step, **shared), schema).request for step in (1, 2, None)]
+    assert len({str(each) for each in asked}) == 3
 
 
 def test_a_mean_of_persons_is_another_request_than_one_of_rows() -> None:

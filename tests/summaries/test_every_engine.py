@@ -49,6 +49,8 @@ QUERIES: dict[str, Callable[[dict[str, Any]], Any]] = {
     "summary of labels": lambda limits: sl.Summary("pay", by="employer", epsilon=3, delta=1e-3, **limits),
     "spread": lambda limits: sl.Variance("age", by="job", rho=0.5, **limits),
     "sum": lambda limits: sl.Sum("age", by="sex", epsilon=1, **limits),
+    "vectors": lambda limits: sl.Sum(sl.col("age") * 2 - 90, by="job", mu=1, person_total=99 if limits else None),
+    "found vectors": lambda limits: sl.Sum("age", by=["job", "sex"], epsilon=1),
     "mean by labels": lambda limits: sl.Mean("age", by="employer", **PRICE, **limits),
     "means of labels": lambda limits: sl.Mean(["age", "pay"], by=["sex", "employer"], epsilon=3, delta=1e-3, **limits),
     "summary": lambda limits: sl.Summary("age", by="sex", epsilon=2, **limits),
@@ -94,7 +96,7 @@ SOURCES: dict[str, Callable[[Path], Any]] = {
     "duckdb": lambda folder: duckdb.connect().from_arrow(_arrow()),
 }
 #: Queries whose persons DuckDB bounds by windows of its own take a second each.
-QUICK = ("labels", "rollup", "where", "distinct")
+QUICK = ("labels", "rollup", "where", "distinct", "vectors", "found vectors")
 
 
 def released(source: Any, *, person: bool, names: tuple[str, ...]) -> dict[str, Any]:

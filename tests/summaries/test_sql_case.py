@@ -56,6 +56,8 @@ def test_a_case_names_groups_by_alias_place_or_itself(group: str) -> None:
         ("age % 2", {"0": 1500, "1": 1500}),
         ("age >= 50", {"false": 1500, "true": 1500}),
         ("UPPER(job)", {"CLERK": 1000, "COOK": 1000, "NURSE": 1000}),
+        ("CASE WHEN age < 50 AND job = 'cook' THEN 'a' WHEN job <> 'cook' THEN 'b' END", {"a": 500, "b": 2000}),
+        ("age < 50 OR job = 'cook'", {"false": 1000, "true": 2000}),
         ("CASE WHEN weight < 65 THEN 'light' WHEN weight >= 65 THEN 'heavy' END", {"light": 1500, "heavy": 1500}),
     ],
 )
@@ -68,8 +70,14 @@ def test_conditions_decide_as_sql_does(case: str, truth: dict[str, int]) -> None
     ("statement", "said"),
     [
         (
-            "SELECT CASE WHEN age < 18 AND job = 'cook' THEN 'a' END AS k, COUNT(*) FROM people GROUP BY k",
-            "one declared",
+            "SELECT CASE WHEN age + weight < 18 AND job = 'cook' THEN 'a' END AS k, COUNT(*) FROM people GROUP BY k",
+            "compares declared columns with constants",
+        ),
+        (
+            f"SELECT CASE WHEN age IN ({', '.join(map(str, range(0, 99, 2)))}) AND weight < 1 "
+            f"{' '.join(f'OR weight < {2 + end}' for end in range(60))} "
+            "THEN 'a' END AS k, COUNT(*) FROM people GROUP BY k",
+            "4096 combinations",
         ),
         ("SELECT CASE WHEN weight <= 65 THEN 'a' END AS k, COUNT(*) FROM people GROUP BY k", "granularity"),
         ("SELECT CASE WHEN age < 18 THEN 'a' END AS k, COUNT(*) FROM people", "not in GROUP BY"),
@@ -107,3 +115,16 @@ def test_numbers_of_a_statement_are_predicted_by_their_names() -> None:
     branded = sl.SQL(statement, epsilon=1, prediction={"n": seeded}).prepare(sl.Schema(SCHEMA)).prediction
     assert branded is not None
     assert "entropy" in branded
+
+
+def test_a_case_of_several_columns_is_the_same_on_every_engine() -> None:
+    """Missing cells and labels that are not declared go where the logic of three values puts them."""
+    import polars as pl
+
+    case = "CASE WHEN age >= 50 AND job = 'cook' THEN 'a' WHEN NOT (age >= 50 OR job = 'nurse') THEN 'b' ELSE 'c' END"
+    data = {"age": [60, None, 60, 20, None, 20], "weight": [1.0] * 6, "job": ["cook", "cook", None, "clerk", "x", None]}
+    statement = f"SELECT {case} AS k, COUNT(*) AS n FROM people GROUP BY k"
+    for rows in (data, pl.DataFrame(data), pl.LazyFrame(data)):
+        table = sl.Table(rows, schema=SCHEMA, name="people")
+        value = seeded_release(sl.SQL(statement, epsilon=10**6), table, seed=1).value
+        assert dict(zip(value["k"], value["n"].tolist(), strict=True)) == {"a": 1, "b": 1, "c": 4}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -9,6 +11,7 @@ from hypothesis import strategies as st
 from sidelight.errors import RangeError, SchemaError, SidelightError
 from sidelight.records import Category, Number, PersonId, Schema
 from sidelight.records.expression_text import parse_expression
+from sidelight.release.statement_trees import StatementRow, evaluated
 from sidelight.summaries.sql_statement import parse_select
 from sidelight.summaries.sql_translation import asked_of
 
@@ -68,8 +71,8 @@ def test_conditions_become_expressions(sql: str, text: str) -> None:
 @pytest.mark.parametrize(
     ("statement", "named", "instead"),
     [
-        ("SELECT COUNT(*) FROM people JOIN other ON a = b", "JOIN", "before sl.Table"),
-        ("SELECT COUNT(*) FROM people, other", "JOIN", "before sl.Table"),
+        ("SELECT COUNT(*) FROM people JOIN other ON a = b", "JOIN", "sl.Database"),
+        ("SELECT COUNT(*) FROM people, other", "JOIN", "sl.Database"),
         ("SELECT COUNT(*) FROM people WHERE age IN (SELECT 1)", "subquery", "list the constants"),
         ("SELECT COUNT(*) FROM people WHERE EXISTS (SELECT 1)", "EXISTS", "WHERE"),
         ("SELECT DISTINCT job FROM people", "job", "GROUP BY"),
@@ -183,3 +186,61 @@ def test_a_sum_of_ones_is_a_count() -> None:
     asked = asked_of(select)
     assert [query.kind for query in asked] == ["count"]
     assert [name for name, _ in asked[0].serves] == ["sum_1", "n", "ones"]
+
+
+@pytest.mark.parametrize("name", ["rows", "None", "persons"])
+def test_a_column_called_as_nothing_is_a_column(name: str) -> None:
+    schema = Schema([PersonId("pid", max_rows=3), Number(name), Number("age", lower=0, upper=120)])
+    statement = f'SELECT COUNT(*) AS a, COUNT("{name}") AS b, COUNT(DISTINCT pid) AS c FROM people'
+    found = [
+        (each.names, each.options["of"], "where" in each.options) for each in asked_of(parse_select(statement, schema))
+    ]
+    assert found == [(("a",), "rows", False), (("b",), "rows", True), (("c",), "persons", False)]
+    shared = parse_select(f'SELECT COUNT("{name}") + 1 AS x, COUNT(*) + 1 AS y FROM people', schema)
+    assert len([item for item in shared.items if item.function is not None]) == 2
+
+
+def test_names_of_names_are_refused_before_they_double_without_end() -> None:
+    doubled = [f"a{place} * a{place} AS a{place + 1}" for place in range(40)]
+    aliases = f"SELECT COUNT(*) AS a0, {', '.join(doubled)} FROM people"
+    chain = f"SELECT COUNT(*) AS a0, {', '.join(f'a{at} + 1 AS a{at + 1}' for at in reversed(range(800)))} FROM people"
+    nested = "SELECT age AS x FROM people"
+    for _ in range(40):
+        nested = f"SELECT x + x AS x FROM ({nested}) AS t"
+    tables = "WITH t0 AS (SELECT age AS x FROM people)" + "".join(
+        f", t{at + 1} AS (SELECT x + x AS x FROM t{at})" for at in range(40)
+    )
+    for statement in (aliases, chain, f"SELECT SUM(x) FROM ({nested}) AS t", f"{tables} SELECT SUM(x) FROM t40"):
+        with pytest.raises(RangeError, match="split it"):
+            parse_select(statement, SCHEMA)
+    few = parse_select(f"SELECT COUNT(*) AS a0, {', '.join(doubled[:5])} FROM people", SCHEMA)
+    assert few.shown is not None
+
+
+def test_exact_numbers_without_end_are_null() -> None:
+    power: list[object] = ["*", *[["number", "n"]] * 2]
+    for _ in range(9):
+        power = ["*", power, power]
+    assert evaluated(power, StatementRow((), {"n": Fraction(2)}, totals=False)) == Fraction(2) ** 1024
+    assert evaluated(["*", power, power], StatementRow((), {"n": Fraction(99)}, totals=False)) is None
+
+
+def like(text: str, pattern: str) -> bool:
+    """Return what LIKE says, by trying every length of each %."""
+    if not pattern:
+        return not text
+    if pattern[0] == "%":
+        return any(like(text[start:], pattern[1:]) for start in range(len(text) + 1))
+    return bool(text) and pattern[0] in ("_", text[0]) and like(text[1:], pattern[1:])
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.text("ab\n", max_size=7), st.text("ab_%\n", max_size=6))
+def test_like_is_what_sql_means(text: str, pattern: str) -> None:
+    tree = ["like", *(["constant", "text", each] for each in (text, pattern))]
+    assert evaluated(tree, StatementRow((), {}, totals=False)) is like(text, pattern)
+
+
+def test_like_takes_no_time_that_grows_with_the_power_of_its_signs() -> None:
+    tree = ["like", ["constant", "text", "a" * 2000 + "c"], ["constant", "text", "%a" * 20 + "%b"]]
+    assert evaluated(tree, StatementRow((), {}, totals=False)) is False

@@ -113,7 +113,7 @@ def test_persons_in_several_groups_pay_for_each(shoppers):
     assert three["noise_sd"][0] == pytest.approx(3 * one["noise_sd"][0], rel=1e-6)
     assert three["count"].sum() == pytest.approx(3 * one["count"].sum(), rel=0.1)
     with pytest.raises(SchemaError, match="max_groups"):
-        sl.Sum("spend", by="shop", epsilon=1).prepare(table.schema)
+        sl.Sum("spend", by="shop", clip=(0, 50), epsilon=1).prepare(table.schema)
 
 
 def test_sums_are_drawn_to_a_prediction_and_never_much_worse():

@@ -12,6 +12,7 @@ from sidelight.summaries.tree_areas import area_variance
 from sidelight.summaries.tree_cells import OtherCells, other_cells
 from sidelight.summaries.tree_least_squares import tree_estimates, tree_variances
 from sidelight.summaries.tree_model import TreeModel
+from sidelight.summaries.tree_runs import with_runs
 
 
 def small() -> LabelTree:
@@ -144,3 +145,20 @@ def test_exact_twice_gives_no_nan() -> None:
     assert np.isfinite(np.concatenate(found)).all()
     assert found[1][:, 0].tolist() == [20, 26]
     assert variances.pooled[1].max() == 0 < variances.pooled[2].min()
+
+
+def test_runs_of_leaves_change_no_estimate() -> None:
+    """Runs are a level without measurements: estimates and variances of all others stay."""
+    rng = np.random.default_rng(4)
+    labels = [f"{top}{leaf:03}" for top, many in (("a", 61), ("b", 7), ("c", 20)) for leaf in range(many)]
+    tree = Hierarchy("leaf", {"top": 1}).tree(labels)
+    model = TreeModel(tree=tree, cells=other_cells(()), kappas=(9.0, 4.0, 1.0), law="gaussian")
+    wide = with_runs(model)
+    assert wide.tree.sizes == (1, 3, 5 + 1 + 2, 88)
+    assert (wide.tree.parents[2][wide.tree.parents[3]] == tree.parents[2]).all()  # no run lies in two families
+    measured: list[Any] = [rng.normal(size=(size, 1)) for size in tree.sizes]
+    found, other = model.estimates(measured), wide.estimates([*measured[:2], None, measured[2]])
+    for mine, theirs in zip(found, [*other[:2], other[3]], strict=True):
+        assert mine == pytest.approx(theirs, abs=1e-12)
+    assert other[2] == pytest.approx(wide.tree.up(other[3], 3), abs=1e-12)
+    assert with_runs(wide) is wide  # no family is large enough for two runs any more

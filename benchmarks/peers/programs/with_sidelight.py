@@ -130,6 +130,39 @@ def logistic(job: Job, *, predicted: bool = False) -> Callable[[Data], Any]:
     return release
 
 
+def additive(job: Job, *, predicted: bool = False) -> Callable[[Data], Any]:
+    """Numbers, or probabilities of the second class, for the test rows; predicted: a public sample of rows."""
+    import sidelight as sl
+
+    columns = [
+        sl.Category(f"x{place}", [str(label) for label in range(size)], other=None)
+        if bounds is None
+        else sl.Number(f"x{place}", lower=bounds[0], upper=max(bounds[1], bounds[0] + 1e-6))
+        for place, (bounds, size) in enumerate(zip(job["bounds"], job["labels"], strict=True))
+    ]
+
+    def cells(rows: Any) -> dict[str, Any]:
+        labels = [bounds is None for bounds in job["bounds"]]
+        return {
+            f"x{place}": rows[:, place].astype(int).astype(str) if label else rows[:, place]
+            for place, label in enumerate(labels)
+        }
+
+    def release(data: Data) -> np.ndarray:
+        price = {"epsilon": job["epsilon"], "delta": job["delta"], "columns": columns}
+        if predicted:
+            known = data["public_target"] if job["target_range"] else data["public_target"].astype(int)
+            price["prediction"] = sl.PublicData({**cells(data["public_rows"]), "target": known}, ORIGIN)
+        if job["target_range"] is None:
+            classifier = sl.AdditiveClassifier(**price, classes=[0, 1])
+            fitted = classifier.fit(cells(data["rows"]), data["target"].astype(int))
+            return fitted.predict_proba(cells(data["test_rows"]))[:, 1]
+        model = sl.AdditiveRegressor(**price, target_range=tuple(job["target_range"]))
+        return model.fit(cells(data["rows"]), data["target"]).predict(cells(data["test_rows"]))
+
+    return release
+
+
 def _public_rows(data: Data) -> Any:
     import sidelight as sl
 
@@ -161,6 +194,6 @@ def _predicted(method: Callable[..., Any]) -> Callable[[Job], Any]:
 
 
 if __name__ == "__main__":
-    alone = (counts, means, quantiles, covariance, linear, logistic, marginals)
+    alone = (counts, means, quantiles, covariance, linear, logistic, additive, marginals)
     methods: dict[str, Any] = {method.__name__: method for method in alone}
     main("sidelight", methods | {f"{name}_predicted": _predicted(method) for name, method in methods.items()})

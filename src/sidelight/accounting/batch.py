@@ -108,13 +108,13 @@ def _common(claims: Sequence[Claims]) -> list[Claims]:
 
 def _sums(items: list[Claims], context: Context) -> list[Claim]:
     """Add up one path: the sums of epsilon, rho, mu squared, (epsilon, delta) and Renyi curves that exist."""
-    plain: Context = {"unit": context["unit"], "audience": context["audience"], "numerics": context["numerics"]}
+    plain: Context = {**context, "neighbours": _ADD_REMOVE, "kept": ""}
     try:
-        total = worst_case_branch([[c.under(**plain).under(neighbours=_ADD_REMOVE) for c in items]])
+        total = worst_case_branch([[c.under(**plain) for c in items]])
     except ClaimError:
         return []
     kinds = (PureDP, ZCDP, GDP, ApproxDP, RDP) + ((BoundedRange, Profile) if len(items) == 1 else ())
-    return [c.under(neighbours=context["neighbours"]) for c in total if isinstance(c, kinds)]
+    return [c.under(neighbours=context["neighbours"], kept=context["kept"]) for c in total if isinstance(c, kinds)]
 
 
 def _closed_routes(items: list[Claims], sums: list[Claim], at: Fraction) -> dict[str, Fraction]:

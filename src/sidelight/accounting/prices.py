@@ -87,6 +87,10 @@ def check_budget(budget: Claim) -> None:
         raise ClaimError(f"a budget is PureDP, ApproxDP, ZCDP or GDP, got {type(budget).__name__}")
     if budget.audience != "everyone":
         raise ClaimError("a budget holds for everyone, not for observers only")
+    if budget.neighbours is Neighbours.KEPT:
+        raise ClaimError(
+            "no budget counts by totals that were published exactly: each release with invariants stands by itself"
+        )
     for name in ("epsilon", "delta", "rho", "mu"):
         amount = getattr(budget, name, None)
         if amount is None:
@@ -173,6 +177,12 @@ class RuleTerms(Protocol):
         """Whether what is declared is added up before anything is composed."""
 
 
+#: What to do with claims that no budget can count.
+_WAY_OUT = {
+    Neighbours.KEPT: "exact totals tell whether a row was counted: release the query by itself, query.release(table)"
+}
+
+
 def fitting(terms: RuleTerms, claims: Claims) -> Claims:
     """Return the claims for the budget's neighbours; refuse those for another unit, audience or relation."""
     budget = terms.budget
@@ -186,7 +196,7 @@ def fitting(terms: RuleTerms, claims: Claims) -> Claims:
         return claims_to_replace(claims)
     raise ClaimError(
         f"claims about '{claims.neighbours}' cannot be charged to a budget about '{budget.neighbours}'; "
-        "only add-or-remove claims convert into a replace budget"
+        f"{_WAY_OUT.get(claims.neighbours, 'only add-or-remove claims convert into a replace budget')}"
     )
 
 

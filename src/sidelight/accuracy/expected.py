@@ -109,6 +109,8 @@ def expected(query: Any, prepared: Prepared, schema: Schema, *, confidence: floa
             half, rows, unit = found
             return Expected(size=half, unit=unit, basis="measured", condition=_alike(rows), rows=rows)
         return _nothing("no forecast: it is not answered on generated rows")
+    if prepared.request["kind"] == "additive_model":
+        return _nothing("no bound is known; forecast is how well it predicts")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of generated rows
         try:

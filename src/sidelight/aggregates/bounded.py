@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sidelight.errors import RangeError
-from sidelight.guarantees.claims import Neighbours, Unit
+from sidelight.guarantees.claims import Neighbours
 from sidelight.guarantees.intervals import root_above
+from sidelight.guarantees.units import Unit
 
 Norm = Literal["l1", "l2", "linf"]
 #: Of a symmetric matrix: the sum of the absolute eigenvalues.
@@ -33,7 +34,8 @@ class Bounded:
     matrices, the sum of the absolute eigenvalues. Whoever makes a `Bounded` proves the number; the aggregates of this
     package do, and tests try to refute them.
 
-    >>> from sidelight.guarantees.claims import Neighbours, Row
+    >>> from sidelight.guarantees.claims import Neighbours
+    >>> from sidelight.guarantees.units import Row
     >>> Bounded(41, sensitivity=Fraction(1), norm="l1", neighbours=Neighbours.ADD_REMOVE, unit=Row())
     Bounded(private, sensitivity=1, norm='l1', neighbours=add or remove one row)
     """

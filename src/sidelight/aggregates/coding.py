@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
+from itertools import repeat
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
@@ -134,10 +135,14 @@ class CategoryCoding(Coding):
             codes = texts.codes(self.category, self._table, default)
         else:
             table, cells = self._table(), texts.tolist()
-            codes = np.fromiter((table.get(cell, default) for cell in cells), np.int64, len(cells))
+            codes = np.fromiter(map(table.get, cells, repeat(default)), np.int64, len(cells))
         return (codes,), codes >= 0 if self.drops else None
 
     def _table(self) -> dict[str | None, int]:
+        return self._places
+
+    @cached_property
+    def _places(self) -> dict[str | None, int]:  # kept here as well: hashing a million labels takes as long as a batch
         return _codes_of(self.category)
 
     def lower(self, frame: Frame, wanted: Wanted, names: Sequence[str]) -> tuple[Frame, nw.Expr | None]:

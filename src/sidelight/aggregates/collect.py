@@ -29,6 +29,7 @@ from sidelight.aggregates.contributions import (
     run_starts,
     sorted_by,
 )
+from sidelight.aggregates.person_vectors import PersonVector
 from sidelight.errors import RangeError, SourceError
 from sidelight.records import Table
 from sidelight.records.rows import (
@@ -59,7 +60,7 @@ class Aggregate(Protocol[State, Result_co]):
     if `fold_batches(state, batches)` codes and adds batches of `batch_rows` rows in one step, to the same integers;
     `counts_rows`, true if `fold_repeated(state, codes, times)` adds equal rows that come once with their number;
     `cap`, which of a person's rows count instead of the schema's `max_rows`, with `totals`, true if the last code is
-    summed for each person and group first.
+    summed for each person and group first; a `PersonVector` takes all rows of a person and cuts the totals together.
     """
 
     @property
@@ -111,7 +112,7 @@ class RowsThatCount:
     wanted: Wanted
     coding: Coding
     cap: UnitCap | int
-    totals: bool
+    totals: bool | PersonVector
 
     def __call__(self, batches: Iterator[Batch]) -> Iterator[CodeArrays]:
         """Return the coded rows that count, in batches; those of persons in one, because they are held to be capped."""
@@ -120,7 +121,9 @@ class RowsThatCount:
         return iter((_capped(batches, self.coding, self.cap, totals=self.totals),))
 
 
-def rows_that_count(table: Table, coding: Coding, *, cap: UnitCap | None = None, totals: bool = False) -> RowsThatCount:
+def rows_that_count(
+    table: Table, coding: Coding, *, cap: UnitCap | None = None, totals: bool | PersonVector = False
+) -> RowsThatCount:
     """Return the step that codes the rows of a table, or of a part of it that holds all rows of its persons."""
     limit = table.schema.rows_per_unit if cap is None else cap
     return RowsThatCount(wanted_by(table, coding), coding, limit, totals)
@@ -241,12 +244,12 @@ def wanted_by(table: Table, coding: Coding) -> Wanted:
 
 
 def coded_frame(
-    table: Table, coding: Coding, *, cap: UnitCap | None = None, totals: bool = False
+    table: Table, coding: Coding, *, cap: UnitCap | None = None, totals: bool | PersonVector = False
 ) -> tuple[nw.LazyFrame[Any], tuple[str, ...]]:
     """Return the frame of coded rows that the engine will run, and the names of its code columns.
 
     `cap` says what of one person counts, at most `max_rows` rows if it is left out. With `totals` the rows of a person
-    and group become one, whose last code is the sum of theirs.
+    and group become one, whose last code is the sum of theirs; a `PersonVector` cuts the sums of all groups together.
     """
     import narwhals.stable.v2 as nw
 
@@ -260,6 +263,9 @@ def coded_frame(
         frame = frame.filter(kept)
     if wanted.person is not None:
         frame = frame.filter(~nw.col("person").is_null()).select("person", "person_key", *columns)
+        if isinstance(totals, PersonVector):
+            frame, columns = totals.lower(frame, columns, coding.ranges)
+            return frame.select(*columns), columns
         frame = cap_frame(frame, columns, coding.ranges, table.schema.rows_per_unit if cap is None else cap)
         if totals:
             frame = frame.group_by("person", *columns[:-1]).agg(nw.col(columns[-1]).sum().alias("total"))
@@ -269,7 +275,7 @@ def coded_frame(
 
 
 def coded_rows(
-    table: Table, coding: Coding, *, cap: UnitCap | None = None, totals: bool = False
+    table: Table, coding: Coding, *, cap: UnitCap | None = None, totals: bool | PersonVector = False
 ) -> Iterator[CodeArrays]:
     """Return the coded rows that count, in batches; `cap` and `totals` as in `coded_frame`."""
     wanted = wanted_by(table, coding)
@@ -294,7 +300,12 @@ def _coded(batches: Iterator[Batch], coding: Coding) -> Iterator[CodeArrays]:
 
 
 def _capped(
-    batches: Iterator[Batch], coding: Coding, cap: UnitCap | int, *, totals: bool, persons: Persons | None = None
+    batches: Iterator[Batch],
+    coding: Coding,
+    cap: UnitCap | int,
+    *,
+    totals: bool | PersonVector,
+    persons: Persons | None = None,
 ) -> CodeArrays:
     """Hold the coded rows of some persons in memory and return those that count."""
     ids = Persons() if persons is None else persons
@@ -309,6 +320,8 @@ def _capped(
     person = ids.numbers()
     codes = tuple(np.concatenate([none, *(part[place] for part in parts)]) for place in range(width))
     del parts
+    if isinstance(totals, PersonVector):
+        return totals.kernel((ids, person), codes, coding.ranges)
     if isinstance(cap, int) or not totals:
         return cap_arrays((ids, person), codes, coding.ranges, cap)
     stays_at = places_that_count((ids, person), codes, codes, coding.ranges, cap)

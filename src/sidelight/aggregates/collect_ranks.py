@@ -207,6 +207,8 @@ def _sorted_floats(table: Table, column: str, grid: FloatGrid, rows: int) -> Sor
     used = 0
     for batch in table.rows.batches(Wanted(numbers=(column,))):
         found = batch.numbers[column]
+        if used + len(found) > len(values):  # the rows of a view are not known before they are made
+            values = np.concatenate([values[:used], np.empty(max(used, len(found)), np.float64)])
         values[used : used + len(found)] = found
         used += len(found)
     return SortedFloats(values[:used], grid)

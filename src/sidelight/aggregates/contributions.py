@@ -9,22 +9,19 @@ Where rows lie in groups (the first codes of a row name its group), three limits
 of one person's rows: of the person's distinct groups, ordered by mix(person, group codes), the first g stay; in each
 group the m rows of smallest mix; of what is left the k rows of smallest mix. The first does not look at rows, otherwise
 large groups would win and small ones would be starved.
-
-The mix is integer arithmetic on numbers below 2**62, because engines disagree on everything else (wrapping, signed
-remainders, hash functions). The codes, split into words of 20 bits, are combined linearly modulo a prime p; then three
-rounds of x -> x**3 + c, a permutation modulo p since 3 does not divide p - 1, destroy the linear order.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sidelight.aggregates.coding import CodeArrays
+from sidelight.aggregates.mix import mixed_frame, mixed_keys
 from sidelight.errors import SourceError
 from sidelight.records.rows import DistinctTexts, TextCells, WholeIds
 from sidelight.records.schema import person_key
@@ -113,14 +110,6 @@ def _slices_of(values: NDArray[np.int64], slices: int) -> NDArray[np.uint64]:
     """Return the slice of each id, by the id alone."""
     high = values.view(np.uint64) * _SPREAD >> np.uint64(32)  # low bits of a product follow low bits of the id alone
     return np.asarray(high * np.uint64(slices) >> np.uint64(32))
-
-
-#: The largest prime below 2**31 that leaves 2 on division by 3.
-PRIME = 2147483579
-_ROUNDS = (314159265, 1618033988, 1202056903)
-_WORD = 1 << 20
-
-Whole = TypeVar("Whole", NDArray[np.int64], "nw.Expr")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -231,7 +220,7 @@ def _places_of_rows(
     All rows are first assumed to have distinct codes. Persons with equal rows, or with codes of equal keys, have ties:
     their rows are chosen again, with running numbers.
     """
-    packed = person * (1 << 31) + _mixed(keys, mixed, ranges, np.zeros_like(person))
+    packed = person * (1 << 31) + mixed_keys(keys, mixed, ranges, np.zeros_like(person))
     order = np.argsort(packed)
     ordered = packed[order]
     ties = ordered[1:] == ordered[:-1]
@@ -261,7 +250,7 @@ def _places_within(
         stays, nth = stays[nth == 0], nth[nth == 0]
     if cap.limits_groups and cap.groups is not None:
         first = cap.group_codes
-        mix = _mixed(keys[stays], [code[stays] for code in mixed[:first]], ranges[:first], np.zeros_like(nth))
+        mix = mixed_keys(keys[stays], [code[stays] for code in mixed[:first]], ranges[:first], np.zeros_like(nth))
         groups = [code[stays] for code in codes[:first]]
         order = sorted_by([person[stays], mix, *groups])
         ordered = person[stays][order]
@@ -273,7 +262,7 @@ def _places_within(
         stays, nth = stays[kept], nth[kept]
     if not (cap.limits_per_group or cap.limits_rows):
         return stays
-    mix = _mixed(keys[stays], [code[stays] for code in mixed], ranges, nth)
+    mix = mixed_keys(keys[stays], [code[stays] for code in mixed], ranges, nth)
     if cap.limits_per_group and cap.per_group is not None:
         groups = [code[stays] for code in codes[: cap.group_codes]]
         order = sorted_by([person[stays], *groups, mix, *(code[stays] for code in codes)])
@@ -308,18 +297,6 @@ def sorted_by(keys: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
     return np.lexsort(tuple(reversed(keys))) if (ordered[1:] == ordered[:-1]).any() else order
 
 
-def _mixed(
-    keys: NDArray[np.int64],
-    codes: Sequence[NDArray[np.int64]],
-    ranges: Sequence[tuple[int, int]],
-    nth: NDArray[np.int64],
-) -> NDArray[np.int64]:
-    mixed = linear_mix(keys, codes, ranges, nth)
-    for constant in _ROUNDS:
-        mixed = cube_round(mixed, constant)
-    return mixed
-
-
 def cap_frame(
     frame: nw.LazyFrame[Any], columns: Sequence[str], ranges: Sequence[tuple[int, int]], cap: int | UnitCap
 ) -> Any:
@@ -334,14 +311,14 @@ def cap_frame(
     if cap.once:
         frame = frame.filter(nw.col("nth") == 0)
     if cap.limits_groups:
-        frame = _mix_frame(frame, groups, ranges[: cap.group_codes], nw.lit(0, nw.Int64))
+        frame = mixed_frame(frame, groups, ranges[: cap.group_codes])
         among = nw.col("one").cum_sum().over("person", *groups, order_by="one").cast(nw.Int64)
         frame = frame.with_columns(among.alias("among"))  # 1 for one row of each group, which leads it below
         first = nw.when(nw.col("among") == 1).then(nw.lit(1, nw.Int64)).otherwise(nw.lit(0, nw.Int64))
         frame = frame.with_columns(first.alias("leads"))
         place = nw.col("leads").cum_sum().over("person", order_by=["mix", *groups, "among"])
         frame = frame.with_columns(place.cast(nw.Int64).alias("place")).filter(nw.col("place") <= cap.groups)
-    frame = _mix_frame(frame, columns, ranges, nw.col("nth"))
+    frame = mixed_frame(frame, columns, ranges, nw.col("nth"))
     if cap.limits_per_group:
         place = nw.col("one").cum_sum().over("person", *groups, order_by=["mix", *columns])
         frame = frame.with_columns(place.cast(nw.Int64).alias("place")).filter(nw.col("place") <= cap.per_group)
@@ -349,40 +326,6 @@ def cap_frame(
         place = nw.col("one").cum_sum().over("person", order_by=["mix", *columns])
         frame = frame.with_columns(place.cast(nw.Int64).alias("place")).filter(nw.col("place") <= cap.rows)
     return frame
-
-
-def _mix_frame(frame: Any, columns: Sequence[str], ranges: Sequence[tuple[int, int]], nth: Any) -> Any:
-    import narwhals.stable.v2 as nw
-
-    codes = tuple(nw.col(column) for column in columns)
-    frame = frame.with_columns(linear_mix(nw.col("person_key"), codes, ranges, nth).alias("mix"))
-    for constant in _ROUNDS:  # one projection a round: nested in one expression, the cubes would grow exponentially
-        frame = frame.with_columns(cube_round(nw.col("mix"), constant).alias("mix"))
-    return frame
-
-
-def linear_mix(keys: Whole, codes: Iterable[Whole], ranges: Sequence[tuple[int, int]], nth: Whole) -> Whole:
-    """Combine the person's key, the codes and the running number linearly modulo the prime."""
-    multiplier = 48271
-    total = keys % PRIME + nth % PRIME * 69621 % PRIME
-    for code, (first, last) in zip(codes, ranges, strict=True):
-        rest = code - first
-        for _ in range(words_of(last - first)):
-            multiplier = multiplier * 16807 % PRIME
-            total = total + rest % _WORD * multiplier % PRIME
-            rest = rest // _WORD
-    return total % PRIME
-
-
-def cube_round(mixed: Whole, constant: int) -> Whole:
-    """Return (mixed + constant)**3 modulo the prime; every product stays below 2**62."""
-    x = (mixed + constant) % PRIME
-    return x * x % PRIME * x % PRIME
-
-
-def words_of(width: int) -> int:
-    """Return how many words of 20 bits a number up to `width` has."""
-    return max(1, -(-width.bit_length() // 20))
 
 
 def run_starts(columns: Sequence[NDArray[np.int64]]) -> NDArray[np.bool_]:

@@ -25,8 +25,9 @@ from sidelight.aggregates.collect import Lowering, collect
 from sidelight.aggregates.fixed_point import FixedPoint
 from sidelight.errors import RangeError
 from sidelight.grid import Grid
-from sidelight.guarantees.claims import Neighbours, Unit
+from sidelight.guarantees.claims import Neighbours
 from sidelight.guarantees.intervals import root_above
+from sidelight.guarantees.units import Unit
 from sidelight.records import Table
 from sidelight.records.rows import collected
 

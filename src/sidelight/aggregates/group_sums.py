@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from sidelight.aggregates.bounded import VALUE_LIMIT, Bounded, Norm
+from sidelight.aggregates.bounded import VALUE_LIMIT, Bounded, Norm, persons_in
 from sidelight.aggregates.coding import CodeArrays, Coding, cells_of
 from sidelight.aggregates.collect import Lowering, collect
 from sidelight.aggregates.contributions import UnitCap
 from sidelight.aggregates.groups import Groups, groups_of, labelled_rows, present_groups
+from sidelight.aggregates.person_vectors import PersonVector
 from sidelight.aggregates.sums import engine_group_sums
 from sidelight.aggregates.values import Value
 from sidelight.errors import RangeError
@@ -58,7 +59,7 @@ class GroupSums:
         return self.groups.cap
 
     @property
-    def totals(self) -> bool:
+    def totals(self) -> bool | PersonVector:
         return self.groups.totals
 
     @property
@@ -203,7 +204,7 @@ def group_statistics(
 
     Guarantee: adding or removing a unit moves the counts as `groups.norms` says, and each statistic by that times the
     norm of one row: "sum" and "pair" M (l1, l2), "triple" T (l1; l2 too), "centred" M, "disc" T (l2), "whole" its
-    `farthest`, of `Value`.
+    `farthest`, of `Value`. Vectors of persons move by that `farthest` in all groups together, in l1 and in l2.
     Statistics of several values move together: budgets add up.
 
     Args:
@@ -216,8 +217,12 @@ def group_statistics(
         lowering: For tests.
     """
     given = tuple(values)
-    if groups.totals != any(value.total for value in given) or (groups.totals and len(given) != 1):
+    if bool(groups.totals) != any(value.total for value in given) or (groups.totals and len(given) != 1):
         raise RangeError("groups of totals need one value made by total_of, and other groups none of them")
+    if isinstance(groups.totals, PersonVector):
+        cut = groups.totals
+        if kind != "whole" or not cut.cut or given[0].farthest != cut.most:  # what bounds the norm is the cut
+            raise RangeError("vectors of persons are added up whole, cut as their value: use vector_of, kind='whole'")
     sums = GroupSums(groups=groups, values=given, kind=kind)
     if lowering == "auto" and not table.rows.streams and table.rows.length is None and groups.schema.person is None:
         lowering = "engine"  # such an engine would hold all rows at once to hand them over
@@ -250,6 +255,9 @@ def statistics_of(
         used = 1 + (kind in ("triple", "disc"))
         found.append(_statistic(value, kind, rows.astype(object), state[at : at + used].astype(object), bounded))
         at += used
+    if isinstance(groups.totals, PersonVector):  # which may have an entry in every group
+        every = persons_in(groups.cells).sensitivity(norm) * groups.norms.times
+        return GroupStatistics(Bounded(rows, every, norm, groups.norms.neighbours, groups.unit), tuple(found))
     return GroupStatistics(bounded(rows, 1), tuple(found), present)
 
 

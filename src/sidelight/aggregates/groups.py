@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,9 +20,12 @@ from sidelight.aggregates.coding import CodeArrays, Coding, CombinedCoding, Ever
 from sidelight.aggregates.collect import totals_of
 from sidelight.aggregates.contributions import Persons, UnitCap, places_that_count
 from sidelight.aggregates.counts import MOST_GROUPS
+from sidelight.aggregates.person_vectors import PersonVector
 from sidelight.aggregates.predicates import ExpressionCoding, filtered
 from sidelight.errors import RangeError, SchemaError
-from sidelight.guarantees.claims import Neighbours, Unit
+from sidelight.grid import CODE_LIMIT
+from sidelight.guarantees.claims import Neighbours
+from sidelight.guarantees.units import Unit
 from sidelight.records import Category, Label, Number, Schema, Table
 from sidelight.records.columns import check_limit
 from sidelight.records.expression_shapes import LabelShape
@@ -48,8 +51,8 @@ class Groups:
     label: Label | None
     where: Expression | None
     cap: UnitCap
-    norms: ContributionBounds
-    totals: bool = False
+    norms: ContributionBounds  # of counts; of the vectors of persons, in units of what each is cut to
+    totals: bool | PersonVector = False
 
     @cached_property
     def keys(self) -> tuple[tuple[str, ...], ...]:
@@ -76,7 +79,11 @@ class Groups:
         """Which rows of a person a number is about, for the notes of a table; {} where every row is its own unit."""
         if self.schema.person is None:
             return {}
-        return {ROWS_COUNTED: self.cap.words(once=self.totals, by_group=bool(self.axes) or self.label is not None)}
+        if isinstance(self.totals, PersonVector):
+            cut = "the totals of a person in all groups together are cut to person_total"
+            return {ROWS_COUNTED: f"all rows of a person, in all groups; {cut}, and uncut ones may give another number"}
+        by_group = bool(self.axes) or self.label is not None
+        return {ROWS_COUNTED: self.cap.words(once=self.totals, by_group=by_group)}
 
     def coding(self, *values: Coding) -> Coding:
         """Return how a row becomes the codes of its group, and of some values; rows that do not pass are left out."""
@@ -93,7 +100,7 @@ def groups_of(
     where: Expression | None = None,
     max_groups: int | None = None,
     max_rows_per_group: int | None = None,
-    totals: bool = False,
+    totals: bool | Literal["vector"] = False,
     neighbours: Neighbours = Neighbours.ADD_REMOVE,
 ) -> Groups:
     """Check a grouping against a schema and return it with the norms of one unit's counts. Reads no rows.
@@ -106,6 +113,8 @@ def groups_of(
             column of it declares `per_person`.
         max_rows_per_group: The most rows of a person in one group (m); by default all that count (k). 1 counts persons.
         totals: One record for each person and group, the total of its rows: k = g, m = 1, whatever `max_rows` is.
+            "vector" cuts the totals of all groups together instead of limiting groups, and needs declared labels; the
+            groups that are returned have the size of each person's vector, from which the cut is chosen.
         neighbours: Which data sets are neighbours.
     """
     if not isinstance(by, (str, Expression, Sequence)):
@@ -130,9 +139,16 @@ def groups_of(
         raise SchemaError("by names one column twice")
     if where is not None:
         filtered(EveryRow("", is_number=True), where, schema)
-    norms, cap = _limits(schema, given, max_groups, max_rows_per_group, totals=totals, neighbours=neighbours)
+    if totals == "vector":
+        if label is not None:
+            raise SchemaError(f"the labels of {label.name!r} are undeclared; finding them needs max_groups=")
+        given = ()  # a person's vector is one record, in however many groups
+    norms, cap = _limits(schema, given, max_groups, max_rows_per_group, totals=bool(totals), neighbours=neighbours)
     cap = replace(cap, group_codes=len(axes) + (label is not None))
-    found = Groups(schema=schema, axes=tuple(axes), label=label, where=where, cap=cap, norms=norms, totals=totals)
+    one = totals is True
+    found = Groups(schema=schema, axes=tuple(axes), label=label, where=where, cap=cap, norms=norms, totals=one)
+    if totals == "vector":
+        found = replace(found, totals=PersonVector(most=CODE_LIMIT // found.cells, cut=False))
     if found.cells > MOST_GROUPS:
         raise RangeError(f"by has {found.cells} groups, at most {MOST_GROUPS} fit; use fewer columns or labels")
     return found
@@ -156,6 +172,12 @@ def declared_max_groups(schema: Schema, by: str | Expression | Sequence[str | Ex
     return most
 
 
+def known_max_groups(schema: Schema, by: Sequence[str | Expression], max_groups: int | None) -> int | None:
+    """Return in how many groups a person counts at most, stated or declared; None if neither."""
+    known = [each for each in (max_groups, declared_max_groups(schema, by)) if each is not None]
+    return min(known) if known else None
+
+
 def _limits(
     schema: Schema,
     by: tuple[str | Expression, ...],
@@ -173,8 +195,7 @@ def _limits(
             raise SchemaError("totals per person need a PersonId in the schema; declare one, or sum rows")
         return ContributionBounds(rows=1, groups=1, per_group=1, neighbours=neighbours), UnitCap(rows=1)
     rows = schema.rows_per_unit
-    known = [each for each in (max_groups, declared_max_groups(schema, by)) if each is not None]
-    groups = 1 if not by or (rows == 1 and not totals) else min(known) if known else None
+    groups = 1 if not by or (rows == 1 and not totals) else known_max_groups(schema, by, max_groups)
     if groups is None:
         raise SchemaError(
             f"a person's {rows} rows may lie in {rows} groups; say in how many they count with max_groups=: noise "

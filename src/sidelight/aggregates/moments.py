@@ -18,7 +18,8 @@ from sidelight.aggregates.collect import Lowering, collect
 from sidelight.aggregates.counts import SQRT2
 from sidelight.aggregates.sums import engine_products
 from sidelight.errors import RangeError, nearest
-from sidelight.guarantees.claims import Neighbours, Unit
+from sidelight.guarantees.claims import Neighbours
+from sidelight.guarantees.units import Unit
 from sidelight.records import Table
 from sidelight.records.numbers import Real, exact_number
 from sidelight.records.rows import BATCH_ROWS, Batch

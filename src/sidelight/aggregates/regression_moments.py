@@ -16,8 +16,9 @@ from sidelight.aggregates.coding import CodeArrays, Coding, CombinedCoding, Numb
 from sidelight.aggregates.moments import MomentState, check_width
 from sidelight.aggregates.sums import engine_products
 from sidelight.errors import RangeError
-from sidelight.guarantees.claims import Neighbours, Unit
+from sidelight.guarantees.claims import Neighbours
 from sidelight.guarantees.intervals import root_above
+from sidelight.guarantees.units import Unit
 
 if TYPE_CHECKING:
     import narwhals.stable.v2 as nw

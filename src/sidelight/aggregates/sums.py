@@ -13,11 +13,12 @@ from numpy.typing import NDArray
 from sidelight.aggregates.bounded import VALUE_LIMIT, Bounded
 from sidelight.aggregates.coding import CodeArrays, NumberCoding
 from sidelight.aggregates.collect import Lowering, collect
-from sidelight.aggregates.contributions import words_of
 from sidelight.aggregates.fixed_point import FixedPoint
+from sidelight.aggregates.mix import words_of
 from sidelight.errors import RangeError, SchemaError
 from sidelight.grid import Grid
-from sidelight.guarantees.claims import Neighbours, Unit
+from sidelight.guarantees.claims import Neighbours
+from sidelight.guarantees.units import Unit
 from sidelight.records import Number, Table
 from sidelight.records.numbers import Real, exact_number
 from sidelight.records.rows import collected

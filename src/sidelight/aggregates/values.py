@@ -23,6 +23,7 @@ from typing import Any
 from sidelight.aggregates.coding import Coding, NumberCoding
 from sidelight.aggregates.fixed_point import FixedPoint
 from sidelight.aggregates.groups import ROWS_OF_A_TOTAL
+from sidelight.aggregates.person_vectors import PersonVector
 from sidelight.aggregates.predicates import ExpressionCoding
 from sidelight.errors import RangeError, SchemaError
 from sidelight.grid import Grid
@@ -149,23 +150,70 @@ def value_of(schema: Schema, of: str | Expression, *, lower: Real | None = None,
 
 
 def total_of(
-    schema: Schema, column: str, *, step: Real | None = None, lower: Real | None = None, upper: Real | None = None
+    schema: Schema,
+    of: str | Expression,
+    *,
+    step: Real | None = None,
+    lower: Real | None = None,
+    upper: Real | None = None,
 ) -> Value:
     """Return the total of a person's rows as a value: rows in whole steps, their sum clamped to an interval.
 
     Args:
         schema: The public declarations.
-        column: A number column; its rows are clamped to its own bounds, or to 2**40 steps.
-        step: The unit of rows; by default the granularity, or by the declared bounds.
-        lower, upper: The interval of totals, in the unit of the column; by default all possible totals.
+        of: A number column, whose rows are clamped to its own bounds, or to 2**40 steps; or a derived number.
+        step: The unit of a column's rows; by default the granularity, or by the declared bounds.
+        lower, upper: The interval of totals, in the unit of the number; by default all possible totals.
     """
-    number = schema.number(column)
+    coding, unit = _rows_of_totals(schema, of, step)
+    ((low, high),) = coding.ranges
+    first, last = min(low, low * ROWS_OF_A_TOTAL), max(high, high * ROWS_OF_A_TOTAL)
+    if lower is not None:
+        first = min(max(first, _nearest(exact_number(lower, name="lower") / unit)), last)
+    if upper is not None:
+        last = max(min(last, _nearest(exact_number(upper, name="upper") / unit)), first)
+    return replace(_clipped(coding, unit, first, last), total=True)
+
+
+def has_totals(schema: Schema, of: str | Expression) -> bool:
+    """Return whether a derived number can be added up per person: it has a step, and not too many of them."""
+    if isinstance(of, (str, Named)):
+        return True  # what a column lacks is said where its total is made
+    shape = of.check(schema)
+    return isinstance(shape, StepShape) and max(abs(shape.first), abs(shape.last)) <= TOTAL_STEPS
+
+
+def vector_of(
+    schema: Schema, of: str | Expression, *, person_total: Real, step: Real | None = None
+) -> tuple[Value, PersonVector]:
+    """Return a person's totals of all groups, cut together, as a value in whole units, and the cut.
+
+    Args:
+        schema: The public declarations.
+        of, step: As in `total_of`.
+        person_total: U, the most that the absolute totals of a person add up to; at least a step, at most 2**60.
+    """
+    coding, unit = _rows_of_totals(schema, of, step)
+    ((low, high),) = coding.ranges
+    most = min(max(_nearest(exact_number(person_total, name="person_total") / unit), 1), 1 << 60)
+    steps = -(-most // (LEVELS // 2 if low < 0 < high else LEVELS))  # of a unit
+    most //= steps
+    first, last = -most if low < 0 else 0, most if high > 0 or low >= 0 else 0
+    value = Value(coding=coding, step=unit * steps, first=first, last=last, total=True)
+    return value, PersonVector(most=most, unit=steps)
+
+
+def _rows_of_totals(schema: Schema, of: str | Expression, step: Real | None) -> tuple[Coding, Fraction]:
+    """Return how rows become whole steps that are added up to totals, at most 2**40 of them, and the step."""
+    if not isinstance(of, (str, Named)):
+        return _derived_rows(schema, of, step)
+    number = schema.number(of if isinstance(of, str) else of.name)
     unit = number.granularity if step is None else exact_number(step, name="step")
     if unit is None:
         if number.lower is None or number.upper is None:
             raise SchemaError(
-                f"a total of column {column!r} needs a step on which it is counted: declare sl.Number({column!r}, "
-                "granularity=...), or both bounds, in the schema; sl.Sum also takes step=..."
+                f"a total of column {number.name!r} needs a step on which it is counted: declare "
+                f"sl.Number({number.name!r}, granularity=...), or both bounds; sl.Sum also takes step=..."
             )
         unit = _column_value(number, None, None).step
     if unit <= 0:
@@ -173,15 +221,27 @@ def total_of(
     low = -TOTAL_STEPS if number.lower is None else max(_nearest(number.lower / unit), -TOTAL_STEPS)
     high = TOTAL_STEPS if number.upper is None else min(_nearest(number.upper / unit), TOTAL_STEPS)
     low, high = min(low, TOTAL_STEPS), max(high, -TOTAL_STEPS)
-    coding = NumberCoding(
-        column, FixedPoint.on_grid(number, Grid(resolution=unit, first=low, last=high, snap="nearest"))
-    )
-    first, last = min(low, low * ROWS_OF_A_TOTAL), max(high, high * ROWS_OF_A_TOTAL)
-    if lower is not None:
-        first = min(max(first, _nearest(exact_number(lower, name="lower") / unit)), last)
-    if upper is not None:
-        last = max(min(last, _nearest(exact_number(upper, name="upper") / unit)), first)
-    return replace(_clipped(coding, unit, first, last), total=True)
+    grid = Grid(resolution=unit, first=low, last=high, snap="nearest")
+    return NumberCoding(number.name, FixedPoint.on_grid(number, grid)), unit
+
+
+def _derived_rows(schema: Schema, of: Expression, step: Real | None) -> tuple[Coding, Fraction]:
+    shape = of.check(schema)
+    if step is not None:
+        raise RangeError(f"step is for totals of a column, and {of} has the step of its columns; leave step out")
+    if isinstance(shape, TruthShape):
+        return ExpressionCoding(of, schema), Fraction(1)
+    if not isinstance(shape, StepShape):
+        raise SchemaError(
+            f"totals of {of} need a number with a step: declare sl.Number(..., granularity=...) for its columns, or "
+            "write per='row'"
+        )
+    if max(abs(shape.first), abs(shape.last)) > TOTAL_STEPS:
+        raise SchemaError(
+            f"{of} may have more than 2**40 steps of {shape.step}, too many for a total; declare both bounds of its "
+            "columns, or a coarser granularity, or write per='row'"
+        )
+    return ExpressionCoding(of, schema), shape.step
 
 
 def _column_value(number: Number, low: Fraction | None, high: Fraction | None) -> Value:

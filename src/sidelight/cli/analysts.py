@@ -76,7 +76,7 @@ def show_status(path: Path) -> None:
             {
                 "table": table.name,
                 "account": account.name,
-                "remaining": dict(budgets.remaining(table, account)),
+                "remaining": dict(budgets.remaining(table, account, moment=store.latest(time.time(), keep=False))),
                 "paused": store.is_paused(table.name, account.name),
             }
             for table in config.tables.values()
@@ -89,6 +89,23 @@ def show_status(path: Path) -> None:
         left = ", ".join(f"{name} {amount}" for name, amount in dict(each["remaining"]).items())
         _line(str(each["table"]), str(each["account"]), left, "paused" if each["paused"] else "")
     note(accounts=found)
+
+
+def resume_service(path: Path, *, table: str | None, analyst: str | None, clock: bool) -> None:
+    """End a pause, or confirm the clock."""
+    if table is None and not clock:
+        raise RangeError("say what is resumed: a table of the file, or --clock")
+    if clock:
+        store = IdentityStore(read_config(path).store)
+        try:
+            store.latest(time.time())  # a time once seen stays
+        finally:
+            store.close()
+        tell("The clock is believed as it is now")
+    if table is not None:
+        set_pause(path, table=table, analyst=analyst, paused=False)
+    else:
+        note(table=None, paused=False)
 
 
 def set_pause(path: Path, *, table: str, analyst: str | None, paused: bool) -> None:

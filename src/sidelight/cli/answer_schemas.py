@@ -110,7 +110,7 @@ ANSWERS: dict[str, tuple[dict[str, Any], ...]] = {
     "server check": ({"tables": _list(table=_TEXT, promise=_TEXT, requests=_COUNT)},),
     "server status": ({"accounts": _list(table=_TEXT, account=_TEXT, remaining={"type": "object"}, paused=_FLAG)},),
     "server pause": ({"table": _TEXT, "paused": _FLAG},),
-    "server resume": ({"table": _TEXT, "paused": _FLAG},),
+    "server resume": ({"table": _maybe(_TEXT), "paused": _FLAG},),
     "ledger show": (
         {"scopes": _list(scope=_TEXT, statement=_TEXT, spent=_TEXT, left=_TEXT, entries=_ENTRIES), "head": _TEXT},
     ),

@@ -102,7 +102,8 @@ def init(
     look: Annotated[bool, typer.Option("--look", help="Look at the rows; confirm what comes from them.")] = False,
     ask: Annotated[bool, typer.Option("--ask", help="Ask about every column that no option declares.")] = False,
     output: Annotated[Path, typer.Option("--output", "-o", help="Where the plan goes.")] = Path("plan.toml"),
-    force: Annotated[bool, typer.Option("--force", help="Write over a plan that is there.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace files that are there.")] = False,
+    force: Annotated[bool, typer.Option("--force", hidden=True)] = False,
 ) -> None:
     """Write a first plan for a file, from its header and what you declare."""
 

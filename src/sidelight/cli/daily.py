@@ -23,7 +23,7 @@ from sidelight.plans.plan import PlanHead, folder_of, read_file, read_head
 from sidelight.plans.predictions import PRIOR, PRIORS
 from sidelight.plans.queries import query_table
 from sidelight.plans.section import Section
-from sidelight.plans.tables import REQUIRED, Key, TableForm, table_of
+from sidelight.plans.tables import REQUIRED, PlanKey, TableForm, table_of
 from sidelight.published.private_histograms import PrivateHistograms
 from sidelight.published.released_learners import PubPrev, PubProx
 from sidelight.quantiles import PubTrack, Quantiles, Sequence
@@ -41,13 +41,13 @@ LEARNERS = {
     "private": table_of(PrivateHistograms, without=("run_days",), forms=_FORMS),
 }
 _OWN = {
-    "learner": Key("learner", choice(*LEARNERS), None),
-    "days_per_person": Key("days_per_person", WHOLE, None),
-    "state": Key("state", TEXT, None),
+    "learner": PlanKey("learner", choice(*LEARNERS), None),
+    "days_per_person": PlanKey("days_per_person", WHOLE, None),
+    "state": PlanKey("state", TEXT, None),
 }
 
 
-def _query_keys() -> dict[str, Key]:
+def _query_keys() -> dict[str, PlanKey]:
     keys = {key: query_table("quantiles").keys[key] for key in ("column", "levels", "epsilon", "resolution")}
     return keys | {"epsilon": replace(keys["epsilon"], default=REQUIRED)}  # there is no other price
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import sys
 import time
 from pathlib import Path
@@ -41,6 +42,7 @@ column = [
 ]
 analyst = [{name = "ada", budget = {epsilon = 1}}, {name = "bob", budget = {epsilon = 1}}]
 """
+_QUERY = '{"query": {"kind": "count", "by": ["job"], "epsilon": "0.1"}}'
 
 
 def write_demo(folder: Path) -> dict[str, str]:
@@ -74,11 +76,18 @@ def main() -> None:
         for name, token in tokens.items():
             tell(f"{name}: {token}")
         tell(f"On {url}: the page, for which a token is pasted. From Python:")
+        tell("  import sidelight as sl")
         tell(f'  remote = sl.connect("{url}", token="{tokens["ada"]}")')
-        tell('  remote.price(sl.Mean("age", by="job", epsilon="0.1"))')
-        tell('  remote.release(sl.Mean("age", by="job", epsilon="0.1"))')
+        tell('  print(remote.price(sl.Mean("age", by="job", epsilon="0.1")))')
+        tell('  print(remote.release(sl.Mean("age", by="job", epsilon="0.1")))')
+        tell("From a shell; the same key pays once:")
+        tell(
+            f"  curl -s -H 'Authorization: Bearer {tokens['ada']}' -H 'Content-Type: application/json' "
+            f"-H 'Idempotency-Key: first' -H 'Prefer: wait=30' -d '{_QUERY}' {url}/v1/tables/people/releases"
+        )
 
-    serve_analysts(read_config(folder / "survey.toml"), when_ready=ready)
+    with contextlib.suppress(KeyboardInterrupt):  # uvicorn raises it again when all is closed
+        serve_analysts(read_config(folder / "survey.toml"), when_ready=ready)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from sidelight.cli.terminal import tell
 from sidelight.errors import PlanError
 from sidelight.ledger import open_ledger
 from sidelight.plans.plan import DISCLOSURE, folder_of, read_file, read_head
-from sidelight.plans.tables import REQUIRED, Key
+from sidelight.plans.tables import REQUIRED, PlanKey
 from sidelight.report import check_writable, disclosure_page, write_text
 from sidelight.session import disclose
 
@@ -47,5 +47,5 @@ def write_disclosure(path: Path, *, output: Path | None, page: Path) -> None:
         tell(f"For tier 3 say also, under [disclosure]: {', '.join(lacking)}.")
 
 
-def _required() -> dict[str, Key]:
+def _required() -> dict[str, PlanKey]:
     return {key: each for key, each in DISCLOSURE.keys.items() if each.default is REQUIRED}

@@ -11,6 +11,7 @@ import os
 import re
 import shlex
 import sys
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import ROUND_DOWN, Decimal, InvalidOperation
@@ -23,7 +24,7 @@ from sidelight.cli.answers import note
 from sidelight.cli.look import Declared, looked_at
 from sidelight.cli.metadata_options import check_target, declare_from, tell_lacking, write_for_others
 from sidelight.cli.terminal import tell
-from sidelight.errors import PlanError, RangeError, SchemaError, nearest
+from sidelight.errors import PlanError, RangeError, SchemaError, SidelightWarning, nearest
 from sidelight.plans import read_plan
 from sidelight.plans.columns import write_column
 from sidelight.plans.toml_text import toml_lines, toml_value
@@ -88,6 +89,7 @@ def write_plan(
     output: Path,
     look: bool,
     ask: bool,
+    overwrite: bool,
     force: bool,
     metadata: Path | None = None,
     write_metadata: Path | None = None,
@@ -95,11 +97,14 @@ def write_plan(
 ) -> None:
     """Write a plan for a file; the header is read, and the rows only with `look`."""
     answers = InitOptions(**options)
-    if output.exists() and not force:
-        raise PlanError(f"{str(output)!r} is there already; name another file with -o, or write it over with --force")
+    if force:
+        warnings.warn("--force is called --overwrite, as in other commands", SidelightWarning, stacklevel=2)
+    overwrite |= force
+    if output.exists() and not overwrite:
+        raise PlanError(f"{str(output)!r} is there already; name another file with -o, or replace it with --overwrite")
     inputs = [data, *([] if metadata is None else [metadata])]
     check_writable(output, inputs=inputs)
-    check_target(write_metadata, look=look, force=force, inputs=[*inputs, output])
+    check_target(write_metadata, look=look, overwrite=overwrite, inputs=[*inputs, output])
     types = _columns_of(data)
     _declare(answers, types)
     lacking = {} if metadata is None else declare_from(metadata, answers.declared, types)

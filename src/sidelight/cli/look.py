@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
+from sidelight.plans.toml_text import toml_value
 from sidelight.records import Category, Column, Date, Label, Number, PersonId, Table
 from sidelight.records.cells import number_of
-from sidelight.records.dates import minutes_of_text
 from sidelight.records.engines import open_rows
 from sidelight.records.nonprivate_check import counted_texts
+from sidelight.records.reading_proposals import NOTHING, propose_reading
+from sidelight.records.readings import TextReading
 from sidelight.records.rows import Wanted
 
 #: A list of labels is at most this long, and so is each label, in characters.
@@ -22,6 +26,8 @@ _MOST_LABELS, _MOST_CHARACTERS = 20, 30
 _LEAST_PEOPLE, _LEAST_SHARE = 10, 0.01
 #: A column is what this share of its cells are.
 _MOST_CELLS = 0.9
+#: Of a column that may be of dates; years of two digits are not later than this one.
+_ANY_DAY: dict[str, Any] = {"start": "0001-01-01", "end": f"{datetime.now(UTC).year}-12-31"}
 _ID_NAMES = ("id", "person", "patient", "customer", "client", "user", "member")
 
 
@@ -54,8 +60,9 @@ def looked_at(data: Path, names: Sequence[str], *, person: PersonId | None) -> M
     proposed: dict[str, Declared] = {}
     for name in texts:
         if person is None and any(word in name.lower() for word in _ID_NAMES) and len(cells[name]) > _MOST_LABELS:
-            person = PersonId(name, max_rows=_most_rows(cells[name]))
-            proposed[name] = Declared(person, looked="max_rows, which holds for 95 % of the persons")
+            keys, written = _reading(PersonId(name, max_rows=1), cells[name])
+            person = PersonId(name, max_rows=_most_rows(cells[name]), **keys)
+            proposed[name] = Declared(person, looked=f"max_rows, which holds for 95 % of the persons{written}")
     rest = [name for name in texts if name not in proposed]
     labels = {name: _possible_labels(cells[name]) for name in rest}
     if person is not None:  # ten rows of one person do not make a label frequent
@@ -96,31 +103,72 @@ def _most_rows(cells: Counter[str]) -> int:
 
 
 def _proposed(name: str, cells: Counter[str], labels: set[str], *, by_person: bool) -> Declared | None:
-    total = cells.total()
+    total = sum(count for text, count in cells.items() if not NOTHING.fullmatch(text)) or cells.total()
     if not total:
         return None
-    dates = {text: minutes for text in cells if (minutes := minutes_of_text(text)) is not None}
-    if sum(cells[text] for text in dates) >= _MOST_CELLS * total:
-        years = [datetime.fromtimestamp(0, UTC).year + minutes / (1440 * 365.2425) for minutes in dates.values()]
-        first, last = math.floor(min(years)), math.floor(max(years))
-        ends = {"start": f"{first:04d}-01-01", "end": f"{last:04d}-12-31"}
-        return Declared(Date(name, start=ends["start"], end=ends["end"]), looked="start and end")
-    numbers = {text: value for text in cells if math.isfinite(value := number_of(text))}
-    many = sum(cells[text] for text in numbers) >= _MOST_CELLS * total
-    if many and len(cells) > 2:
-        low, high = _round(min(numbers.values()), up=False), _round(max(numbers.values()), up=True)
-        step = 1 if all(value.is_integer() for value in numbers.values()) else None
-        return Declared(
-            Number(name, lower=low, upper=max(high, low + 1), granularity=step), looked="lower, upper and step"
-        )
-    common = sorted(text for text in labels if cells[text] >= _LEAST_SHARE * total)
-    if len(common) <= _MOST_LABELS and sum(cells[text] for text in common) >= _MOST_CELLS * total:
+    for kind in (Date(name, **_ANY_DAY), Number(name)):
+        keys, written = _reading(kind, cells)
+        values = _values(kind, keys, cells)
+        if sum(cells[text] for text in values) < _MOST_CELLS * total:
+            continue
+        if isinstance(kind, Date):
+            first, last = (kind.calendar.text(end(values.values()))[:4] for end in (min, max))
+            date = Date(name, start=f"{first}-01-01", end=f"{last}-12-31", **keys)
+            return Declared(date, looked=f"start and end{written}")
+        if len(cells) > 2:
+            low, high = _round(min(values.values()), up=False), _round(max(values.values()), up=True)
+            step = 1 if all(value.is_integer() for value in values.values()) else None
+            number = Number(name, lower=low, upper=max(high, low + 1), granularity=step, **keys)
+            return Declared(number, looked=f"lower, upper and step{written}")
+    common = sorted(text for text in labels if cells[text] >= _LEAST_SHARE * cells.total())
+    if len(common) <= _MOST_LABELS and sum(cells[text] for text in common) >= _MOST_CELLS * cells.total():
+        common, keys = _spelt_once(common, cells)
         most = len(Category(name, common).labels) if by_person else None
         what = "the list of labels" + (" and per_person" if by_person else "")
-        return Declared(Category(name, common, per_person=most), looked=what)
-    if sum(cells[text] for text in labels) >= _MOST_CELLS * total:
+        return Declared(Category(name, common, per_person=most, **keys), looked=what)
+    if sum(cells[text] for text in labels) >= _MOST_CELLS * cells.total():
         return Declared(Label(name), looked="that there are too many labels for a list")
     return None  # free text
+
+
+def _reading(column: Column, cells: Counter[str]) -> tuple[dict[str, Any], str]:
+    """Return how a column's cells seem to be written, and a word of it for the owner.
+
+    Texts for missing are words that mean it everywhere: another one may be a remark about a person.
+    """
+    shown = Counter({text: n for text, n in cells.items() if NOTHING.fullmatch(text) or re.search(r"[0-9]", text)})
+    proposal = propose_reading(column, shown)
+    if proposal is None:
+        return {}, ""
+    ways = [dict(choice) for choice in proposal.choices]
+    others = [
+        ", ".join(f"{key} = {toml_value(way[key])}" for key in way if way[key] != ways[0].get(key)) for way in ways
+    ]
+    doubt = f" (the cells can also be read with {' or '.join(others[1:])})" if len(ways) > 1 else ""
+    return ways[0], f", and how the cells are written{doubt}"
+
+
+def _values(kind: Number, keys: Mapping[str, Any], cells: Counter[str]) -> dict[str, float]:
+    """Return the texts that are finite numbers, or dates, which are days since the first one."""
+    if isinstance(kind, Date):
+        dates = Date(kind.name, **_ANY_DAY, **keys)
+        read: Callable[[str], float] = (dates.reading or dates.calendar).of_text
+    else:
+        numbers = Number(kind.name, **keys).reading
+        read = number_of if numbers is None else numbers.of_text
+    return {text: value for text in cells if math.isfinite(value := read(text))}
+
+
+def _spelt_once(labels: Sequence[str], cells: Counter[str]) -> tuple[list[str], dict[str, Any]]:
+    """Return each label in its most frequent spelling, and whether spellings differ by capitals or white space."""
+    kept, chosen = list(labels), dict[str, Any]()
+    choices: list[dict[str, Any]] = [{"strip": True}, {"casefold": True}, {"strip": True, "casefold": True}]
+    for flags in choices:
+        reading = TextReading(**flags)
+        best = {reading.key(text): text for text in sorted(labels, key=lambda each: cells[each])}
+        if len(best) < len(kept):
+            kept, chosen = sorted(best.values()), flags
+    return kept, chosen
 
 
 def _round(value: float, *, up: bool) -> int:

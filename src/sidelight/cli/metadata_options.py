@@ -8,13 +8,13 @@ from pathlib import Path
 from sidelight.cli.look import Declared
 from sidelight.cli.terminal import tell
 from sidelight.errors import PlanError
-from sidelight.metadata import FoundColumn, read_metadata, write_metadata
+from sidelight.metadata import MetadataColumn, read_metadata, write_metadata
 from sidelight.plans import Plan
 from sidelight.records import PersonId
 from sidelight.report import check_writable
 
 
-def declare_from(path: Path, declared: dict[str, Declared], names: Iterable[str]) -> Mapping[str, FoundColumn]:
+def declare_from(path: Path, declared: dict[str, Declared], names: Iterable[str]) -> Mapping[str, MetadataColumn]:
     """Declare what a file of metadata says of columns that no option declares; return the columns that lack something.
 
     Args:
@@ -36,7 +36,7 @@ def declare_from(path: Path, declared: dict[str, Declared], names: Iterable[str]
     return lacking
 
 
-def tell_lacking(path: Path | None, lacking: Mapping[str, FoundColumn], declared: Iterable[str]) -> None:
+def tell_lacking(path: Path | None, lacking: Mapping[str, MetadataColumn], declared: Iterable[str]) -> None:
     """Tell which columns were left out because the metadata says too little of them."""
     there = set(declared)
     for name, found in lacking.items():
@@ -44,7 +44,7 @@ def tell_lacking(path: Path | None, lacking: Mapping[str, FoundColumn], declared
             tell(f"{path} says too little of {name!r} (lacking: {', '.join(found.lacking)}); declare it with an option")
 
 
-def check_target(path: Path | None, *, look: bool, force: bool, inputs: list[Path]) -> None:
+def check_target(path: Path | None, *, look: bool, overwrite: bool, inputs: list[Path]) -> None:
     """Refuse to write metadata over something else, or of declarations that private rows gave."""
     if path is None:
         return
@@ -53,8 +53,8 @@ def check_target(path: Path | None, *, look: bool, force: bool, inputs: list[Pat
             "--write-metadata is for what is public, and --look declares what private rows hold; confirm the plan "
             "first, and declare the columns by options to write metadata"
         )
-    if path.exists() and not force:
-        raise PlanError(f"{str(path)!r} is there already; name another file, or write it over with --force")
+    if path.exists() and not overwrite:
+        raise PlanError(f"{str(path)!r} is there already; name another file, or replace it with --overwrite")
     check_writable(path, inputs=inputs)
 
 

@@ -38,6 +38,12 @@ def pause(path: SurveyFile, table: ServedTableName, *, analyst: OneAccount = Non
 
 @server_app.command()
 @answered("server resume")
-def resume(path: SurveyFile, table: ServedTableName, *, analyst: OneAccount = None) -> None:
-    """End a pause; failures before it count no more."""
-    import_module("sidelight.cli.analysts").set_pause(path, table=table, analyst=analyst, paused=False)
+def resume(
+    path: SurveyFile,
+    table: Annotated[str | None, typer.Argument(metavar="[TABLE]", help="A table of the file.")] = None,
+    *,
+    analyst: OneAccount = None,
+    clock: Annotated[bool, typer.Option("--clock", help="Confirm a clock that went on by weeks.")] = False,
+) -> None:
+    """End a pause; failures before it count no more. With --clock, believe the clock as it is now."""
+    import_module("sidelight.cli.analysts").resume_service(path, table=table, analyst=analyst, clock=clock)

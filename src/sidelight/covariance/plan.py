@@ -22,7 +22,7 @@ from sidelight.aggregates.moments import ClippedMoments, Moments
 from sidelight.covariance.predicted import PredictedMatrix
 from sidelight.errors import RangeError
 from sidelight.guarantees import Claims, Neighbours, decimal_text
-from sidelight.guarantees.claims import Unit
+from sidelight.guarantees.units import Unit
 from sidelight.mechanisms.additive import Law
 from sidelight.mechanisms.budget import Budget, together
 from sidelight.mechanisms.denoise import Floats

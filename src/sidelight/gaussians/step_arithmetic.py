@@ -21,7 +21,7 @@ from sidelight.aggregates.moments import Moments
 from sidelight.errors import RangeError
 from sidelight.gaussians.point_cloud import Floats, PointCloud, bracket
 from sidelight.guarantees import GDP, Claims, Neighbours, PureDP
-from sidelight.guarantees.claims import Unit
+from sidelight.guarantees.units import Unit
 from sidelight.mechanisms.additive import Law
 from sidelight.mechanisms.budget import Budget
 from sidelight.mechanisms.denoise import denoise

@@ -1,7 +1,7 @@
 """What is promised: exact amounts, neighbours and units, claims, their order and their conversions."""
 
 from sidelight.guarantees.amounts import Amount, decimal_text, decimals_of, exact, positive, short_text
-from sidelight.guarantees.claim_sets import Claims, claims_to_replace, for_person, native_claims, per_person
+from sidelight.guarantees.claim_sets import Claims, claims_to_replace, for_person, for_unit, native_claims, per_person
 from sidelight.guarantees.claims import (
     GDP,
     RDP,
@@ -11,16 +11,10 @@ from sidelight.guarantees.claims import (
     BoundedRange,
     Claim,
     Context,
-    Event,
     Neighbours,
     Numerics,
-    Person,
     Profile,
     PureDP,
-    Row,
-    Unit,
-    unit_from_text,
-    unit_to_text,
 )
 from sidelight.guarantees.curves import (
     ApproxCurve,
@@ -35,6 +29,7 @@ from sidelight.guarantees.derived_curves import HalfNormalCurve, HingedGaussians
 from sidelight.guarantees.encoding import claim_from_json, claim_to_json, parse_claim
 from sidelight.guarantees.envelope_curve import EnvelopeCurve
 from sidelight.guarantees.implications import for_group, implies, to_replace
+from sidelight.guarantees.units import Event, Person, PersonOf, Row, Unit, rows_of_unit, unit_from_text, unit_to_text
 
 __all__ = [
     "GDP",
@@ -58,6 +53,7 @@ __all__ = [
     "Neighbours",
     "Numerics",
     "Person",
+    "PersonOf",
     "Profile",
     "ProfileCurve",
     "PureDP",
@@ -74,11 +70,13 @@ __all__ = [
     "exact",
     "for_group",
     "for_person",
+    "for_unit",
     "implies",
     "native_claims",
     "parse_claim",
     "per_person",
     "positive",
+    "rows_of_unit",
     "short_text",
     "to_replace",
     "unit_from_text",

@@ -23,18 +23,15 @@ from sidelight.guarantees.claims import (
     BoundedRange,
     Claim,
     Context,
-    Event,
     Neighbours,
     Numerics,
-    Person,
     Profile,
     PureDP,
-    Row,
-    Unit,
 )
 from sidelight.guarantees.conversions import root_of_sum_of_squares
 from sidelight.guarantees.encoding import claim_from_json, claim_to_json
 from sidelight.guarantees.implications import epsilon_of, for_group, gdp_of, implies, to_replace, zcdp_of
+from sidelight.guarantees.units import Event, Person, Row, Unit, rows_of_unit
 
 _ORDER: tuple[type, ...] = (PureDP, BoundedRange, GDP, ZCDP, Profile, RDP, ApproxDP)
 NATIVE: dict[str, tuple[type, ...]] = {
@@ -222,6 +219,17 @@ def for_person(claims: Claims, person: Person) -> Claims:
     if claims.unit != Row():
         raise ClaimError(f"group privacy starts from claims for one row, got unit {claims.unit}")
     return claims.map(lambda claim: for_group(claim, person.max_rows)).with_unit(person)
+
+
+def for_unit(claims: Claims, unit: Unit) -> Claims:
+    """Convert claims for one row into claims for a unit whose number of rows is known; any other raises."""
+    return for_person(claims, unit) if isinstance(unit, Person) else _of_one_row(claims, unit)
+
+
+def _of_one_row(claims: Claims, unit: Unit) -> Claims:
+    if rows_of_unit(unit) != 1:
+        raise ClaimError(f"claims for one row say nothing about the unit {unit}")
+    return claims.with_unit(unit)
 
 
 def per_person(claims: Claims, *, column: str = "person", max_rounds_per_person: int | None = None) -> Claims:

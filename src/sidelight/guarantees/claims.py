@@ -15,6 +15,7 @@ from sidelight.errors import ClaimError, RangeError
 from sidelight.guarantees.amounts import Amount, bound_text, decimal_text, exact, positive, short_text
 from sidelight.guarantees.curves import ProfileCurve, RenyiOrders
 from sidelight.guarantees.intervals import Interval, round_up
+from sidelight.guarantees.units import Event, Person, PersonOf, Row, Unit
 
 #: Who sees the output that a claim speaks of. The ledger never charges by a claim for observers only.
 Audience: TypeAlias = Literal["everyone", "observers_only"]
@@ -23,10 +24,17 @@ Audience: TypeAlias = Literal["everyone", "observers_only"]
 Numerics: TypeAlias = Literal["exact", "idealized"]
 
 
+#: What no claim holds for where totals are published exactly (hierarchies proof page, Theorem 8 (c)).
+NOT_PROTECTED = (
+    "Whether a row was counted, and in which of the exact totals, is not protected; nor is what follows from them."
+)
+
+
 class Neighbours(Enum):
     """Name which pairs of data sets a claim makes hard to tell apart.
 
-    `ADD_REMOVE` is the default of the library. `REPLACE` is for a public number of units. The local relations speak of
+    `ADD_REMOVE` is the default of the library. `REPLACE` is for a public number of units. `KEPT` replaces a unit by one
+    with which all totals stay that were published exactly; a claim's `kept` names them. The local relations speak of
     one report: `LOCAL` any two inputs, `LOCAL_PRESENCE` a person present or not, `LOCAL_MOVE` also where.
 
     >>> print(Neighbours.ADD_REMOVE)
@@ -35,6 +43,7 @@ class Neighbours(Enum):
 
     ADD_REMOVE = "add_remove"
     REPLACE = "replace"
+    KEPT = "kept"
     LOCAL = "local"
     LOCAL_PRESENCE = "local_presence"
     LOCAL_MOVE = "local_move"
@@ -42,6 +51,8 @@ class Neighbours(Enum):
     @property
     def family(self) -> Literal["add_remove", "replace", "local"]:
         """The relation without its local kind: what a ledger's scope is keyed by."""
+        if self is Neighbours.KEPT:
+            raise ClaimError("no scope of a ledger counts by totals that were published exactly")
         if self is Neighbours.ADD_REMOVE:
             return "add_remove"
         return "replace" if self is Neighbours.REPLACE else "local"
@@ -50,74 +61,11 @@ class Neighbours(Enum):
         return {
             Neighbours.ADD_REMOVE: "add or remove one",
             Neighbours.REPLACE: "replace one",
+            Neighbours.KEPT: "replace one by another with the same published totals",
             Neighbours.LOCAL: "replace the input of one report",
             Neighbours.LOCAL_PRESENCE: "one person present or not in a report",
             Neighbours.LOCAL_MOVE: "one person present or not, or elsewhere, in the reports",
         }[self]
-
-
-@dataclass(frozen=True)
-class Row:
-    """One row of the table is one protected unit."""
-
-    def __str__(self) -> str:
-        return "row"
-
-
-@dataclass(frozen=True)
-class Person:
-    """All rows with one value of a public id column, at most `max_rows` of them: the engine enforces the cap."""
-
-    column: str
-    max_rows: int
-
-    def __post_init__(self) -> None:
-        if not self.column:
-            raise RangeError("a person needs the name of the column that identifies them, got an empty name")
-        if isinstance(self.max_rows, bool) or not isinstance(self.max_rows, int) or self.max_rows < 1:
-            raise RangeError(f"max_rows must be a whole number of at least 1, got {self.max_rows!r}")
-
-    def __str__(self) -> str:
-        return f"person ({self.column}, at most {self.max_rows} rows)"
-
-
-@dataclass(frozen=True)
-class Event:
-    """One report of one person in one round. A claim for the person needs `max_rounds_per_person`."""
-
-    def __str__(self) -> str:
-        return "event"
-
-
-Unit: TypeAlias = Row | Person | Event
-
-
-def unit_to_text(unit: Unit) -> str:
-    """Write a unit as text for a ledger or a plan.
-
-    >>> unit_to_text(Row()), unit_to_text(Person("patient", 3))
-    ('row', 'person:3:patient')
-    """
-    if isinstance(unit, Person):
-        return f"person:{unit.max_rows}:{unit.column}"
-    return "row" if isinstance(unit, Row) else "event"
-
-
-def unit_from_text(text: str) -> Unit:
-    """Read a unit back from its text.
-
-    >>> unit_from_text("person:3:patient")
-    Person(column='patient', max_rows=3)
-    """
-    if text == "row":
-        return Row()
-    if text == "event":
-        return Event()
-    kind, _, rest = text.partition(":")
-    cap, _, column = rest.partition(":")
-    if kind == "person" and cap.isascii() and cap.isdigit() and column:
-        return Person(column, int(cap))
-    raise ClaimError(f"a unit is 'row', 'event' or 'person:<max_rows>:<column>', got {text!r}")
 
 
 LARGEST_EPSILON = Fraction(10**6)
@@ -130,6 +78,7 @@ class Context(TypedDict, total=False):
     unit: Unit
     audience: Audience
     numerics: Numerics
+    kept: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,9 +86,10 @@ class _Promise:
     """The fields that every claim has beside its amount."""
 
     neighbours: Neighbours = Neighbours.ADD_REMOVE
-    unit: Unit = Row()  # frozen, without fields
+    unit: Unit = Row()  # noqa: RUF009 - frozen, without fields
     audience: Audience = "everyone"
     numerics: Numerics = "exact"
+    kept: str = ""
 
     def _write(self, context: Context, **amounts: object) -> None:
         values: dict[str, object] = {
@@ -147,13 +97,20 @@ class _Promise:
             "unit": Row(),
             "audience": "everyone",
             "numerics": "exact",
+            "kept": "",
         }
         unknown = set(context) - set(values)
         if unknown:
-            raise TypeError(f"a claim takes neighbours, unit, audience and numerics, not {', '.join(sorted(unknown))}")
+            raise TypeError(
+                f"a claim takes neighbours, unit, audience, numerics and kept, not {', '.join(sorted(unknown))}"
+            )
         values |= context
-        if not isinstance(values["neighbours"], Neighbours) or not isinstance(values["unit"], Row | Person | Event):
-            raise ClaimError("neighbours must be a Neighbours and unit a Row, Person or Event")
+        if not isinstance(values["kept"], str) or (values["kept"] and values["neighbours"] is not Neighbours.KEPT):
+            raise ClaimError("kept is a text, of claims for neighbours with the same published totals only")
+        if not isinstance(values["neighbours"], Neighbours) or not isinstance(
+            values["unit"], Row | Person | PersonOf | Event
+        ):
+            raise ClaimError("neighbours must be a Neighbours and unit a Row, Person, PersonOf or Event")
         if values["audience"] not in ("everyone", "observers_only") or values["numerics"] not in ("exact", "idealized"):
             raise ClaimError("audience is 'everyone' or 'observers_only', numerics is 'exact' or 'idealized'")
         for name, value in (values | amounts).items():
@@ -161,12 +118,13 @@ class _Promise:
 
     @property
     def context(self) -> Context:
-        """For whom the claim holds: neighbours, unit, audience and numerics."""
+        """For whom the claim holds: neighbours with what they keep, unit, audience and numerics."""
         return {
             "neighbours": self.neighbours,
             "unit": self.unit,
             "audience": self.audience,
             "numerics": self.numerics,
+            "kept": self.kept,
         }
 
     def under(self, **context: Unpack[Context]) -> Self:
@@ -179,7 +137,7 @@ class _Promise:
     def _qualifiers(self) -> list[str]:
         marks = []
         if self.neighbours is not Neighbours.ADD_REMOVE:
-            marks.append(str(self.neighbours))
+            marks.append(str(self.neighbours) + (f" ({self.kept})" if self.kept else ""))
         if self.unit != Row():
             marks.append(f"unit: {self.unit}")
         if self.audience != "everyone":

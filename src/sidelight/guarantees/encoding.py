@@ -19,9 +19,6 @@ from sidelight.guarantees.claims import (
     Neighbours,
     Profile,
     PureDP,
-    Row,
-    unit_from_text,
-    unit_to_text,
 )
 from sidelight.guarantees.curves import (
     ApproxCurve,
@@ -41,6 +38,7 @@ from sidelight.guarantees.derived_curves import (
     TwoStepCurve,
 )
 from sidelight.guarantees.envelope_curve import EnvelopeCurve
+from sidelight.guarantees.units import Row, unit_from_text, unit_to_text
 
 #: The claims, and the amounts with which each is written, in the order of its arguments.
 _CLAIMS: dict[str, tuple[Callable[..., Claim], tuple[str, ...]]] = {
@@ -52,7 +50,7 @@ _CLAIMS: dict[str, tuple[Callable[..., Claim], tuple[str, ...]]] = {
     "RDP": (RDP, ("curve",)),
     "Profile": (Profile, ("remove", "add")),
 }
-_CONTEXT = ("neighbours", "unit", "audience", "numerics")
+_CONTEXT = ("neighbours", "unit", "audience", "numerics", "kept")
 
 
 def claim_to_json(claim: Claim) -> dict[str, Any]:
@@ -73,6 +71,8 @@ def claim_to_json(claim: Claim) -> dict[str, Any]:
         data["audience"] = claim.audience
     if claim.numerics != "exact":
         data["numerics"] = claim.numerics
+    if claim.kept:
+        data["kept"] = claim.kept
     return data
 
 
@@ -167,5 +167,5 @@ def _context(data: Mapping[str, Any]) -> Context:
         context["neighbours"] = Neighbours(data["neighbours"])
     if "unit" in data:
         context["unit"] = unit_from_text(data["unit"])
-    rest: Any = {name: data[name] for name in ("audience", "numerics") if name in data}
+    rest: Any = {name: data[name] for name in ("audience", "numerics", "kept") if name in data}
     return {**context, **rest}

@@ -40,6 +40,8 @@ from sidelight.guarantees.intervals import Interval, round_up
 #: Hoelder exponents p that are tried for a Renyi curve; every p > 1 is valid (Mironov 2017).
 _HOELDER = tuple(Fraction(p) for p in ("101/100", "21/20", "11/10", "6/5", "4/3", "3/2", "2", "3", "4", "6", "10"))
 
+_REPLACE_TO_KEPT = (Neighbours.REPLACE, Neighbours.KEPT)
+
 
 def implies(a: Claim, b: Claim) -> bool:
     """Return whether claim a proves claim b: same unit and audience, neighbours equal or convertible, b not more exact.
@@ -52,10 +54,15 @@ def implies(a: Claim, b: Claim) -> bool:
     if a.numerics == "idealized" and b.numerics == "exact":
         return False
     if a.neighbours is not b.neighbours:
-        if (a.neighbours, b.neighbours) != (Neighbours.ADD_REMOVE, Neighbours.REPLACE):
+        if a.neighbours is not Neighbours.ADD_REMOVE and (a.neighbours, b.neighbours) != _REPLACE_TO_KEPT:
+            return False
+        if b.neighbours not in _REPLACE_TO_KEPT:
             return False
         converted = to_replace(a)
-        return converted is not None and implies(converted, b)
+        # fewer pairs: whoever cannot tell any replacement apart cannot tell one that keeps totals
+        return converted is not None and implies(converted.under(neighbours=b.neighbours, kept=b.kept), b)
+    if a.kept != b.kept:  # other totals are other pairs
+        return False
     match b:
         case PureDP():
             # The interval of a bounded range holds 0, since E_Q[e^loss] = 1: no loss is longer than it.

@@ -15,7 +15,8 @@ from sidelight.accounting import Charge, Remaining, Route, Rule, Totals, find_re
 from sidelight.errors import LedgerDamagedError
 from sidelight.guarantees import Amount, ApproxDP, Neighbours
 from sidelight.ledger.chain import read
-from sidelight.ledger.definition import ScopeDefinition, Share
+from sidelight.ledger.definition import ScopeDefinition, Share, definition_from_row
+from sidelight.ledger.journal import DEFINITION_COLUMNS
 
 if TYPE_CHECKING:
     from sidelight.ledger.schema import Transaction
@@ -117,6 +118,15 @@ def read_balances(transaction: Transaction, scope_id: str) -> Balances:
     if row is None:
         raise LedgerDamagedError(f"the scope {scope_id!r} is gone from its ledger; run `sidelight ledger verify`")
     return balances_from_json(read(str(row[0])))
+
+
+def read_below(transaction: Transaction, scope_id: str) -> list[tuple[ScopeDefinition, Balances]]:
+    """Return the definitions and totals of the scopes directly below one, in the order of their names."""
+    rows = transaction.rows(
+        f"SELECT {DEFINITION_COLUMNS}, totals FROM scope WHERE parent_id = :parent_id ORDER BY scope_id",
+        parent_id=scope_id,
+    )
+    return [(definition_from_row(row[:-1]), balances_from_json(read(str(row[-1])))) for row in rows]
 
 
 def by_scope(shares: Iterable[Share]) -> dict[str, list[Share]]:

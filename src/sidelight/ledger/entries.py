@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from sidelight.accounting import Charge
 from sidelight.errors import LedgerError
 from sidelight.guarantees import Claims
-from sidelight.ledger.chain import Json, LedgerEvent
+from sidelight.ledger.chain import Json, LedgerEvent, canonical
 from sidelight.ledger.definition import share_from_json
 from sidelight.ledger.journal import each_event, event_at
 
@@ -71,6 +71,29 @@ def find_entry(transaction: Transaction, scope_id: str, key: str) -> LedgerEntry
         idem_key=key,
     )
     return None if row is None else _entry_at(transaction, *row, scope_id=scope_id)
+
+
+def find_entry_by_id(transaction: Transaction, scope_id: str, entry_id: str) -> LedgerEntry | None:
+    """Return an entry whose key a scope remembers, by the entry's own name; None if there is none."""
+    row = transaction.row(
+        "SELECT reserve_seq, outcome_seq FROM entry WHERE entry_id = :entry_id AND scope_id = :scope_id",
+        entry_id=entry_id,
+        scope_id=scope_id,
+    )
+    return None if row is None else _entry_at(transaction, *row, scope_id=scope_id)
+
+
+def count_failures(transaction: Transaction, scope_id: str, *, since: str) -> int:
+    """Return how many entries of a scope failed, not abandoned, that were reserved at or after a time."""
+    row = transaction.row(
+        "SELECT COUNT(*) FROM entry JOIN event ON event.seq = entry.outcome_seq"  # an outcome repeats the time
+        " WHERE entry.scope_id = :scope_id AND entry.state = 'failed' AND event.at_utc >= :since"
+        " AND event.body <> :abandoned",
+        scope_id=scope_id,
+        since=since,
+        abandoned=canonical({"reason": "reaped"}),
+    )
+    return 0 if row is None else int(row[0])
 
 
 def list_page(transaction: Transaction, scope_id: str, *, limit: int, after: str | None) -> list[LedgerEntry]:

@@ -20,7 +20,7 @@ from sidelight.ledger.chain import LedgerEvent, check_key, event_from_line, iden
 from sidelight.ledger.connections import identity_of_file
 from sidelight.ledger.decide import book, check_budget, lock, next_seq
 from sidelight.ledger.definition import ScopeDefinition, Share, spread, with_ancestors
-from sidelight.ledger.journal import append, each_event, newest_hash
+from sidelight.ledger.journal import append, each_event, newest_event
 from sidelight.ledger.place import check_output
 from sidelight.ledger.schema import SCHEMA_VERSION
 from sidelight.ledger.verify import Replay, replay
@@ -135,7 +135,7 @@ def book_import(
             paid = max(amount_of(share.charge.delta_items) for share in charged)
             shares += spread(claims, definitions, delta=paid or None)
             booked += 1
-    head = newest_hash(transaction)
+    _, head = newest_event(transaction)
     if booked:
         shares = list(chosen_shares(shares, balances, definitions))
         check_budget(shares, balances, definitions, first=min(share.scope_id for share in shares))

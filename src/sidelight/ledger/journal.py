@@ -141,10 +141,10 @@ def event_at(transaction: Transaction, seq: int, *, schema: int = FIRST_SIGNED) 
     return event_from_row(row)
 
 
-def newest_hash(transaction: Transaction) -> str:
-    """Return the hash of the last event, or an empty text if there is none."""
-    row = transaction.row("SELECT hash FROM event ORDER BY seq DESC LIMIT 1")
-    return str(row[0] if row else "")
+def newest_event(transaction: Transaction) -> tuple[int, str]:
+    """Return number and hash of the last event; -1 and an empty text if there is none."""
+    row = transaction.row("SELECT seq, hash FROM event ORDER BY seq DESC LIMIT 1")
+    return (-1, "") if row is None else (int(row[0]), str(row[1]))
 
 
 def each_event(transaction: Transaction) -> Iterator[LedgerEvent]:
@@ -238,8 +238,8 @@ class SignedScopes:
     def children(self, scope_id: str) -> list[str]:
         """Return the names of the scopes directly below one, with their rows read and compared."""
         before = dict(self._digests)
-        self._read("parent_id = :parent_id", parent_id=scope_id)
-        if self._digests != before:
+        self._read("1 = 1")  # all: a row that was deleted, or given another parent, is none of those asked for
+        if self._digests != before or set(self._columns) != set(before):
             raise LedgerDamagedError(_NOT_SIGNED)
         return sorted(name for name, columns in self._columns.items() if columns["parent_id"] == scope_id)
 

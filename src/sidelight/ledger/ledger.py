@@ -39,7 +39,7 @@ from sidelight.ledger.journal import (
     each_event,
     event_at,
     insert_event,
-    newest_hash,
+    newest_event,
 )
 from sidelight.ledger.place import Place, check_file, parse_place
 from sidelight.ledger.schema import SCHEMA_VERSION, TABLES, Dialect, create_statements, trigger_statements
@@ -119,7 +119,12 @@ class Ledger(ScopeKeeper):
     def head(self) -> str:
         """Return the hash of the last event: what `verify(expect_head=...)` compares."""
         with self.store.read() as transaction:
-            return newest_hash(transaction)
+            return newest_event(transaction)[1]
+
+    def numbered_head(self) -> tuple[int, str]:
+        """Return the number and the hash of the last event: of two heads the one with the larger number is newer."""
+        with self.store.read() as transaction:
+            return newest_event(transaction)
 
     def events(self) -> list[LedgerEvent]:
         """Return the whole history."""
@@ -255,7 +260,7 @@ def _create(transaction: Transaction, *, testing: bool, key: bytes | None) -> No
 
 
 @dataclass(frozen=True, kw_only=True)
-class Step:
+class MigrationStep:
     """What leads from one schema to the next: statements that add, in the words of each database."""
 
     before: int
@@ -263,7 +268,9 @@ class Step:
 
 
 #: One for each schema that came before this one. Schema 1 had no digest of the scopes' rows in its events.
-STEPS: tuple[Step, ...] = (Step(before=1, statements=lambda _dialect: ["ALTER TABLE event ADD COLUMN books TEXT"]),)
+STEPS: tuple[MigrationStep, ...] = (
+    MigrationStep(before=1, statements=lambda _dialect: ["ALTER TABLE event ADD COLUMN books TEXT"]),
+)
 
 
 def stored_version(transaction: Transaction, shown: str) -> int:
@@ -322,7 +329,7 @@ def _migrate(transaction: Transaction, place: Place, *, key: bytes | None) -> st
     return f"{told}; {copy.name!r} beside it is what it was before: never spend from it, it forgets what comes now"
 
 
-def _steps_from(version: int, shown: str) -> list[Step]:
+def _steps_from(version: int, shown: str) -> list[MigrationStep]:
     """Return the steps from a schema to this version's, in order."""
     known = {step.before: step for step in STEPS}
     wanted = range(version, _CURRENT)
@@ -336,7 +343,7 @@ def _steps_from(version: int, shown: str) -> list[Step]:
 
 def _keep(transaction: Transaction, path: Path, version: int) -> Path:
     """Copy the file as it is. The transaction holds the write lock: no commit comes between copy and migration."""
-    head = newest_hash(transaction)[:12] or "empty"
+    head = newest_event(transaction)[1][:12] or "empty"
     kept = path.with_name(f"{path.name}.schema-{version}.{head}.bak")
     draft = kept.with_name(kept.name + ".part")
     try:

@@ -7,21 +7,23 @@ objects refuse copies and pickles, and `clone` gets the identical object.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Literal, Protocol
 
-from sidelight.accounting import Remaining, Rule, Spent, Totals, find_spent
+from sidelight.accounting import Charge, Remaining, Rule, Spent, Totals, find_spent
 from sidelight.guarantees import Amount, Claims
-from sidelight.ledger.balances import Balances, read_balances, remaining_along
+from sidelight.ledger.balances import Balances, read_balances, read_below, remaining_along
+from sidelight.ledger.chain import checked_time
 from sidelight.ledger.decide import Stored
-from sidelight.ledger.definition import ScopeDefinition, definition_from_row
+from sidelight.ledger.definition import ScopeDefinition, Share
 from sidelight.ledger.entries import (
     LedgerEntry,
     charged_claims,
+    count_failures,
     find_entry,
+    find_entry_by_id,
     list_page,
 )
-from sidelight.ledger.journal import DEFINITION_COLUMNS
 from sidelight.ledger.reservation import Reservation, Unique
 from sidelight.ledger.sharing import shares_fit
 
@@ -52,13 +54,16 @@ class KeepsScopes(Protocol):
     ) -> Reservation | Stored:
         """Charge one request to several scopes at once."""
 
+    def shares_of(self, claims: Mapping[str, Claims], *, delta: Amount | None = None) -> tuple[Share, ...]:
+        """Return what every scope touched would be charged."""
+
     def record_external(self, claims: Mapping[str, Claims], *, note: str) -> str:
         """Book what another tool spent."""
 
     def reap(
         self,
         *,
-        scope_id: str | None = None,
+        scope_id: str | Collection[str] | None = None,
         key: str | None = None,
         before: str | None = None,
         reason: Literal["reaped", "failed"] = "reaped",
@@ -146,6 +151,15 @@ class Scope(Unique):
             delta=delta,
         )
 
+    def price(self, claims: Claims, *, delta: Amount | None = None) -> Charge:
+        """Return what this scope would be charged for a request, whether it fits or not; nothing is charged.
+
+        Raises:
+            ClaimError: its budget cannot count the claims, or in a shared tree not alike everywhere.
+        """
+        shares = self.ledger.shares_of({self.scope_id: claims}, delta=delta)
+        return next(share.charge for share in shares if share.scope_id == self.scope_id)
+
     def record_external(self, claims: Claims, *, note: str) -> str:
         """Book what another tool spent on the same data; return the new head. It must fit, as everything else."""
         return self.ledger.record_external({self.scope_id: claims}, note=note)
@@ -186,12 +200,8 @@ class Scope(Unique):
         scopes below may be refused what they would grant.
         """
         with self.ledger.store.read() as transaction:
-            rows = transaction.rows(
-                f"SELECT {DEFINITION_COLUMNS} FROM scope WHERE parent_id = :parent_id", parent_id=self.scope_id
-            )
-            below = [definition_from_row(row) for row in rows]
             own = self.definition, read_balances(transaction, self.scope_id)
-            return shares_fit(own, [(each, read_balances(transaction, each.scope_id)) for each in below])
+            return shares_fit(own, read_below(transaction, self.scope_id))
 
     def spent(self) -> Spent:
         """Return what has been charged, per route: bookkeeping, not a guarantee."""
@@ -214,6 +224,21 @@ class Scope(Unique):
         """Return the entry that this scope remembers under a key, its newest attempt; None if there is none."""
         with self.ledger.store.read() as transaction:
             return find_entry(transaction, self.scope_id, key)
+
+    def entry(self, entry_id: str) -> LedgerEntry | None:
+        """Return an entry whose key this scope remembers, by its `entry_id`; None if there is none."""
+        with self.ledger.store.read() as transaction:
+            return find_entry_by_id(transaction, self.scope_id, entry_id)
+
+    def failures(self, *, since: str) -> int:
+        """Return how many entries failed, not abandoned, that were reserved at or after a time, as entries have it."""
+        with self.ledger.store.read() as transaction:
+            return count_failures(transaction, self.scope_id, since=checked_time(since))
+
+    def below(self) -> list[tuple[ScopeDefinition, Balances]]:
+        """Return the definitions and running totals of the scopes directly below this one."""
+        with self.ledger.store.read() as transaction:
+            return read_below(transaction, self.scope_id)
 
     def page(self, *, limit: int = 100, after: str | None = None) -> list[LedgerEntry]:
         """Return some of the entries whose keys this scope remembers, oldest first; the others are not read.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from sidelight.accounting import advice_on_routes, granted_with_routes, what_would_fit
@@ -142,7 +142,7 @@ class ScopeKeeper(Unique):
             entry_id=entry_id,
             scope_id=primary,
             key=f"auto:{entry_id}" if key is None else checked_name(key, what="a key"),
-            shares=self._spread(claims, delta=delta),
+            shares=self.shares_of(claims, delta=delta),
             request=_checked_request(request),
             at_utc=now_utc() if at_utc is None else checked_time(at_utc),
             resume=resume,
@@ -176,7 +176,7 @@ class ScopeKeeper(Unique):
             refusal = refusal.with_advice(advice_on_routes())
         raise refusal
 
-    def _spread(self, claims: Mapping[str, Claims], *, delta: Amount | None) -> tuple[Share, ...]:
+    def shares_of(self, claims: Mapping[str, Claims], *, delta: Amount | None = None) -> tuple[Share, ...]:
         """Return the share of every scope touched, before any lock; in a shared tree all are the same amount."""
         definitions = self._definitions_of(claims)
         stated = {name: declared_claims(own, definitions[name], delta=delta) for name, own in claims.items()}
@@ -199,7 +199,7 @@ class ScopeKeeper(Unique):
     def record_external(self, claims: Mapping[str, Claims], *, note: str) -> str:
         """Book what another tool spent; return the new head. Raises `BudgetError` if it does not fit."""
         checked_name(note, what="the note of an external charge")
-        shares = self._spread(claims, delta=None)
+        shares = self.shares_of(claims, delta=None)
         mark = uuid.uuid4().hex
         return self._decide(
             lambda transaction: book_external(
@@ -211,7 +211,7 @@ class ScopeKeeper(Unique):
     def reap(
         self,
         *,
-        scope_id: str | None = None,
+        scope_id: str | Collection[str] | None = None,
         key: str | None = None,
         before: str | None = None,
         reason: Literal["reaped", "failed"] = "reaped",
@@ -219,7 +219,7 @@ class ScopeKeeper(Unique):
         """Mark unfinished attempts as abandoned; return their entry ids. The charges stay.
 
         Args:
-            scope_id: Those that are remembered in one scope; all if left out.
+            scope_id: Those that are remembered in one scope, or in several; all if left out.
             key: Those of one key.
             before: Those reserved before this time, written as entries have it.
             reason: What the ledger says: "failed" tells nobody whether the run ended or was given up.
@@ -230,10 +230,11 @@ class ScopeKeeper(Unique):
                 " JOIN event ON event.seq = entry.reserve_seq WHERE entry.state = 'reserved' ORDER BY entry.reserve_seq"
             )
         limit = None if before is None else checked_time(before)
+        scopes = [scope_id] if isinstance(scope_id, str) else scope_id
         chosen = [
             (entry_id, scope)
             for entry_id, scope, name, at_utc in rows
-            if scope_id in (None, scope) and key in (None, name) and (limit is None or at_utc < limit)
+            if (scopes is None or scope in scopes) and key in (None, name) and (limit is None or at_utc < limit)
         ]
         return [entry_id for entry_id, scope in chosen if self._mark_abandoned(entry_id, scope, reason)]
 
@@ -251,6 +252,15 @@ class ScopeKeeper(Unique):
         """Return all entries in order, or those that charged one scope (with its share of the charge)."""
         with self.store.read() as transaction:
             return list_entries(transaction, scope_id=scope_id)
+
+    def states(self) -> dict[str, dict[str, int]]:
+        """Return how many entries each scope remembers, by their state; no event is read."""
+        found: dict[str, dict[str, int]] = {}
+        with self.store.read() as transaction:
+            rows = transaction.rows("SELECT scope_id, state, COUNT(*) FROM entry GROUP BY scope_id, state")
+        for scope_id, state, number in sorted(rows):
+            found.setdefault(scope_id, {})[state] = int(number)
+        return found
 
     def finished(self, *, scope_id: str | None = None, after: str | None = None) -> list[LedgerEntry]:
         """Return entries with an outcome, in the order of their outcomes; with `after`, only those since that head.

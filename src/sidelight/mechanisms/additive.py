@@ -68,7 +68,8 @@ class LaplaceNoise:
         bounded: The statistic, with a sensitivity in l1; for a single number all norms agree.
         epsilon: The cost.
 
-    >>> from sidelight.guarantees.claims import Neighbours, Row
+    >>> from sidelight.guarantees.claims import Neighbours
+    >>> from sidelight.guarantees.units import Row
     >>> count = Bounded(41, Fraction(1), "l1", Neighbours.ADD_REMOVE, Row())
     >>> noise = LaplaceNoise(count, epsilon="0.5")
     >>> noise.scale, str(noise.claims)

@@ -138,7 +138,8 @@ class Budget:
                 "goe", or "wishart" (pure, idealized, sensitivity in trace norm); of vectors "spherical" (pure,
                 idealized, sensitivity in l2).
 
-        >>> from sidelight.guarantees.claims import Neighbours, Row
+        >>> from sidelight.guarantees.claims import Neighbours
+        >>> from sidelight.guarantees.units import Row
         >>> count = Bounded(41, Fraction(1), "l1", Neighbours.ADD_REMOVE, Row())
         >>> noise = Budget.of(rho="0.5").part(Fraction(1, 4)).on(count)
         >>> noise.law, round(noise.deviation, 9), str(noise.claims.zcdp())

@@ -35,6 +35,7 @@ from sidelight.guarantees import (
 from sidelight.guarantees.claims import Claim
 from sidelight.guarantees.conversions import root_of_sum_of_squares
 from sidelight.guarantees.implications import implies, renyi_of
+from sidelight.guarantees.units import rows_of_unit
 from sidelight.mechanisms.price import Amounts, DrawPrice
 from sidelight.noise.source import EVERYTHING, Part, Price
 
@@ -200,7 +201,7 @@ class Meter:
         parts: dict[tuple[_Factors, int | None], dict[int | None, list[tuple[Drawn, Fraction]]]] = {}
         for each, cost in zip(self.drawn, costs, strict=True):
             unit, part = each.price.claims.unit, each.part
-            if unit == Row() and each.price.claims.neighbours is Neighbours.REPLACE:
+            if unit == Row() and each.price.claims.neighbours in (Neighbours.REPLACE, Neighbours.KEPT):
                 # a replaced record leaves one part and enters another
                 factors, part = _rows_of(self.claims), EVERYTHING
             elif unit == Row():
@@ -261,7 +262,7 @@ def _cost(claims: Claims, pairs: bool, kind: Amounts, of: Claims) -> Fraction | 
 
 def _rows_of(claims: Claims) -> tuple[Fraction, Fraction]:
     """Return how many rows a unit has at most, and their square: what group privacy multiplies by."""
-    rows = claims.unit.max_rows if isinstance(claims.unit, Person) else 1
+    rows = rows_of_unit(claims.unit)
     return Fraction(rows), Fraction(rows**2)
 
 

@@ -37,7 +37,8 @@ class RefinableCounts:
         places, spans: What says where records lie, and the half-open intervals of the cells there, for the meter;
             without them all records pay.
 
-    >>> from sidelight.guarantees.claims import Neighbours, Row
+    >>> from sidelight.guarantees.claims import Neighbours
+    >>> from sidelight.guarantees.units import Row
     >>> from sidelight.noise import OSEntropy
     >>> counts = Bounded(np.array([400, 0, 30]), Fraction(1), "l1", Neighbours.ADD_REMOVE, Row())
     >>> with Source(OSEntropy()) as source:

@@ -1,5 +1,5 @@
 """Schemas from and for other tools: CSVW with its extension for privacy, SmartNoise, Frictionless, Croissant."""
 
-from sidelight.metadata.files import FoundColumn, read_metadata, write_metadata
+from sidelight.metadata.files import MetadataColumn, read_metadata, write_metadata
 
-__all__ = ["FoundColumn", "read_metadata", "write_metadata"]
+__all__ = ["MetadataColumn", "read_metadata", "write_metadata"]

@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from sidelight.errors import SchemaError
 from sidelight.metadata.entries import Entry, bounds_of, bounds_to, days_of, labels_of, texts_of
 
 _CONTEXT = "http://www.w3.org/ns/csvw"
@@ -51,25 +52,47 @@ def read_csvw(data: Mapping[str, Any]) -> list[Entry]:
     """Return what is said about each column of the (first) table."""
     table = data["tables"][0] if data.get("tables") else data
     schema = table.get("tableSchema") or data.get("tableSchema") or {}
-    most = table.get("maxContributions")
-    return [_column(each, table, most) for each in schema.get("columns", ()) if not each.get("virtual")]
+    columns = [each for each in schema.get("columns", ()) if not each.get("virtual")]
+    person = _person(table, columns)
+    return [_column(each, table, person) for each in columns]
 
 
-def _column(column: Mapping[str, Any], table: Mapping[str, Any], most: Any) -> Entry:
+def _name(column: Mapping[str, Any]) -> str:
     titles = column.get("titles")
-    name = column.get("name") or (titles[0] if isinstance(titles, list) else titles)
+    return str(column.get("name") or (titles[0] if isinstance(titles, list) else titles))
+
+
+def _person(table: Mapping[str, Any], columns: list[Mapping[str, Any]]) -> str | None:
+    """Return the column that names people, by the table's `privacyUnit` or a column's `privacyId`.
+
+    What says that people are protected, and not who they are, is refused: rows would be protected instead.
+    """
+    unit, most = table.get("privacyUnit"), table.get("maxContributions")
+    marked = [_name(each) for each in columns if each.get("privacyId")]
+    if unit is not None and (unit not in map(_name, columns) or marked not in ([], [unit])):
+        ids = f"the privacyId {', '.join(marked)}" if marked else "no privacyId"
+        raise SchemaError(
+            f"privacyUnit must name the column of people, got {unit!r} and {ids}; name one column in both"
+        )
+    if unit is None and not marked and most not in (None, 1):
+        raise SchemaError(f"maxContributions is {most}, and no column says whose row it is; mark it with privacyId")
+    return str(unit) if unit is not None else next(iter(marked), None)
+
+
+def _column(column: Mapping[str, Any], table: Mapping[str, Any], person: str | None) -> Entry:
+    name, most = _name(column), table.get("maxContributions")
     given = column.get("datatype", "string")
     datatype: Mapping[str, Any] = given if isinstance(given, Mapping) else {"base": given}
     base = str(datatype.get("base", "string"))
     both = {**datatype, **column}
-    entry: Entry = {"name": str(name)}
+    entry: Entry = {"name": name}
     null = column.get("null", table.get("null", ()))
     entry |= texts_of([null] if isinstance(null, str) else null)
     bounded = column.get("minimum") is not None and column.get("maximum") is not None
     # lists of the numbers and dates that occur say less than bounds do
     valued = base in _REAL or base in _DAYS or (base in _WHOLE and bounded)
     keys = [] if valued else column.get("keyValues") or _predicates(column)
-    if column.get("privacyId"):
+    if column.get("privacyId") or name == person:
         return entry | {"kind": "person"} | ({} if most is None else {"max_rows": str(most)})
     if keys or base == "boolean":
         entry |= labels_of(keys or ["true", "false"], closed=bool(column.get("exhaustiveKeys")))

@@ -73,7 +73,7 @@ FORMATS = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class FoundColumn:
+class MetadataColumn:
     """What a file says about a column: its declaration, or what is lacking for one.
 
     Args:
@@ -89,31 +89,35 @@ class FoundColumn:
     lacking: tuple[str, ...] = ()
 
 
-def read_metadata(path: Path) -> list[FoundColumn]:
+def read_metadata(path: Path) -> list[MetadataColumn]:
     """Return what a file of metadata says about the columns of a table; no data is opened.
 
     Raises:
         SchemaError: the file is of no known format, or says something about a column that cannot be.
     """
     data = _parsed(path)
-    for found in FORMATS.values():
-        if isinstance(data, Mapping) and found.fits(data):
-            return _read(path, data, found)
+    found = _read(path, data) if isinstance(data, Mapping) else None
+    if found is not None:
+        return found
     raise SchemaError(
         f"{str(path)!r} is none of CSVW (a tableSchema), SmartNoise's YAML, a Frictionless table schema (fields) and "
         "Croissant (a recordSet); declare the columns with options instead"
     )
 
 
-def _read(path: Path, data: Mapping[str, Any], found: _Format) -> list[FoundColumn]:
+def _read(path: Path, data: Mapping[str, Any]) -> list[MetadataColumn] | None:
+    """Return what a document says by the first format that it fits; None if it fits none."""
     message = ""
     try:
+        found = next((each for each in FORMATS.values() if each.fits(data)), None)
+        if found is None:
+            return None
         entries = found.read(data)
         more = [each.get(OWN, {}) for each in found.columns(data)]
         return [_found(_merged(entry, own)) for entry, own in zip(entries, more, strict=True)]
     except SidelightError as error:
         message = str(error)
-    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+    except (AttributeError, IndexError, KeyError, RecursionError, TypeError, ValueError) as error:
         message = f"it is not built as its format says ({type(error).__name__})"
     raise SchemaError(f"{str(path)!r}: {message}")
 
@@ -123,11 +127,11 @@ def _merged(entry: Entry, own: Mapping[str, Any]) -> Entry:
     return kept | {key: value for key, value in own.items() if key != "without"}
 
 
-def _found(entry: Entry) -> FoundColumn:
+def _found(entry: Entry) -> MetadataColumn:
     kind = entry.get("kind", "")
     lacking = ("kind",) if not kind else tuple(key for key in _NEEDED[kind] if key not in entry)
     column = None if lacking else _column(entry)
-    return FoundColumn(name=entry["name"], kind=kind, column=column, lacking=lacking)
+    return MetadataColumn(name=entry["name"], kind=kind, column=column, lacking=lacking)
 
 
 def _column(entry: Entry) -> Column:
@@ -192,9 +196,13 @@ def _parsed(path: Path) -> Any:
     except ImportError:
         raise SchemaError('metadata in YAML needs PyYAML; pip install "sidelight[yaml]"') from None
     try:
-        return yaml.safe_load(text)
+        # A few lines of aliases of aliases mean a document of any size, and one of itself has no end.
+        if not any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text, Loader=yaml.SafeLoader)):
+            return yaml.safe_load(text)
+        reason = "it has YAML aliases (*name); write out what they stand for"
     except (yaml.YAMLError, RecursionError, ValueError):
-        raise SchemaError(f"the metadata {str(path)!r} cannot be read: it is not YAML") from None
+        reason = "it is not YAML"
+    raise SchemaError(f"the metadata {str(path)!r} cannot be read: {reason}")
 
 
 def _yaml(data: Mapping[str, Any], indent: str = "") -> list[str]:

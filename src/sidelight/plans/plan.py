@@ -20,7 +20,7 @@ from sidelight.plans.columns import COLUMN_TABLE, read_schema
 from sidelight.plans.forms import AMOUNT, FLAG, TEXT, KeyForm, choice, list_of
 from sidelight.plans.queries import query_table, read_query
 from sidelight.plans.section import FolderResolver, Section
-from sidelight.plans.tables import REQUIRED, Key, TableForm, TaggedForm, section_of, table_of
+from sidelight.plans.tables import REQUIRED, PlanKey, TableForm, TaggedForm, section_of, table_of
 from sidelight.plans.toml_text import key_lines
 from sidelight.records import Schema, Table
 from sidelight.records.engines import check_local, is_postgres
@@ -30,7 +30,7 @@ from sidelight.session.query import PublicSource, prepare_query
 
 
 def _table(*required: str, **optional: KeyForm) -> TableForm:
-    keys = {key: Key(key, form, REQUIRED if key in required else None) for key, form in optional.items()}
+    keys = {key: PlanKey(key, form, REQUIRED if key in required else None) for key, form in optional.items()}
     return TableForm(keys=keys)
 
 

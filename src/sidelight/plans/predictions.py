@@ -8,7 +8,7 @@ from typing import Any
 from sidelight.errors import PlanError
 from sidelight.plans.forms import AMOUNT, AMOUNTS, MATRIX, TEXT, TEXTS, KeyForm, choice, either, file_of, list_of, word
 from sidelight.plans.section import Resolver, Section
-from sidelight.plans.tables import Key, OneOfForm, TableForm, TaggedForm, table_of
+from sidelight.plans.tables import OneOfForm, PlanKey, TableForm, TaggedForm, table_of
 from sidelight.predictions import (
     Cauchy,
     Gaussian,
@@ -41,8 +41,8 @@ ORIGIN = either(
     OneOfForm(
         _ORIGIN,
         tables={
-            "public": TableForm(make=public, keys={"public": Key("description", TEXT)}),
-            "released": TableForm(make=released, keys={"released": Key("entries", TEXTS)}),
+            "public": TableForm(make=public, keys={"public": PlanKey("description", TEXT)}),
+            "released": TableForm(make=released, keys={"released": PlanKey("entries", TEXTS)}),
         },
     ),
     words=_ORIGIN,
@@ -78,9 +78,9 @@ _FAMILIES["mixture"] = replace(_FAMILIES["mixture"], parts=_mixture)
 _FAMILIES["hedge"] = TableForm(
     make=hedge,
     keys={
-        "prediction": Key("prediction", _INNER, meaning="The prior that may be wrong."),
-        "with": Key("with_", _INNER, meaning="The robust prior."),
-        "weight": Key("weight", AMOUNT, None, "The weight of the robust prior, 0.1 if left out."),
+        "prediction": PlanKey("prediction", _INNER, meaning="The prior that may be wrong."),
+        "with": PlanKey("with_", _INNER, meaning="The robust prior."),
+        "weight": PlanKey("weight", AMOUNT, None, "The weight of the robust prior, 0.1 if left out."),
     },
     common={"family": TEXT},
 )

@@ -40,7 +40,7 @@ _PLAIN: Mapping[Any, KeyForm] = {str: TEXT, bool: FLAG, int: WHOLE, float: REAL}
 
 
 @dataclass(frozen=True)
-class Key:
+class PlanKey:
     """One key of a table: the parameter that it sets, its form, its default, and what it means."""
 
     parameter: str
@@ -62,7 +62,7 @@ class TableForm(KeyForm):
     toml: tuple[type, ...] = (dict,)
     described: Any = None
     make: Callable[..., Any] = dict
-    keys: Mapping[str, Key] = field(default_factory=dict)
+    keys: Mapping[str, PlanKey] = field(default_factory=dict)
     common: Mapping[str, KeyForm] = field(default_factory=dict)
     hidden: Mapping[str, Any] = field(default_factory=dict)
     check: Callable[[Section], None] | None = None
@@ -245,7 +245,7 @@ def table_of(
             continue
         form = (forms or {}).get(name) or _form_of(name, hint, numbers)
         default = REQUIRED if name in required else usual
-        keys[(names or {}).get(name, name)] = Key(
+        keys[(names or {}).get(name, name)] = PlanKey(
             name, form, default, meanings.get(name) or _of_setting(name, meanings.get("settings", ""))
         )
     return TableForm(make=made, python=(made,), keys=keys, common=common or {}, hidden=hidden)

@@ -16,6 +16,7 @@ import msgspec
 import numpy as np
 
 from sidelight.errors import SchemaError, nearest
+from sidelight.privacy_page.additive_report import AdditiveReport, additive_bounds
 from sidelight.privacy_page.descent_report import DescentReport, descent_bounds
 from sidelight.privacy_page.losses import Floats, Reach, reach, softmax_reach
 from sidelight.privacy_page.published import (
@@ -29,7 +30,7 @@ from sidelight.privacy_page.published import (
     sentence,
 )
 
-AnyReport = PublishedReport | DescentReport
+AnyReport = PublishedReport | DescentReport | AdditiveReport
 
 
 def read_report(report: AnyReport | dict[str, Any] | str | bytes) -> AnyReport:
@@ -43,7 +44,7 @@ def read_report(report: AnyReport | dict[str, Any] | str | bytes) -> AnyReport:
         ...
     sidelight.errors.SchemaError: field schema: this version reads "privacy-report/1", got 'privacy-report/9'; ...
     """
-    if isinstance(report, PublishedReport | DescentReport):
+    if isinstance(report, PublishedReport | DescentReport | AdditiveReport):
         return report
     if isinstance(report, str | bytes):
         try:
@@ -57,6 +58,8 @@ def read_report(report: AnyReport | dict[str, Any] | str | bytes) -> AnyReport:
     try:
         if report.get("mechanism") == "descent":
             return msgspec.convert(report, DescentReport)
+        if report.get("mechanism") == "additive":
+            return msgspec.convert(report, AdditiveReport)
         return msgspec.convert(report, PublishedReport)
     except msgspec.ValidationError as error:
         raise SchemaError(sentence(str(error))) from None
@@ -219,6 +222,8 @@ def bounds_of_rows(
 def _bounds(report: AnyReport, rows: Floats, targets: Floats, member: Member) -> Floats:
     if isinstance(report, DescentReport):
         return descent_bounds(report, rows, targets)
+    if isinstance(report, AdditiveReport):
+        return additive_bounds(report, rows, targets)
     norm = np.sqrt(np.sum(rows * rows, axis=1))
     theta = np.asarray(report.theta, dtype=np.float64)
     predictor = rows @ theta.T

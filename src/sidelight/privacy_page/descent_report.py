@@ -219,12 +219,12 @@ def path_variance(report: DescentReport, rows: Floats, targets: Floats) -> Float
         predicted = z @ slopes
         if report.intercept:
             predicted = predicted + theta[-1] * (1.0 if report.map is not None else _HALF)
-        length = np.minimum(size * _errors(report.loss, predicted, targets, slack), report.clip)
+        length = np.minimum(size * error_lengths(report.loss, predicted, targets, slack), report.clip)
         total = total + (length / report.clip * report.mu_step) ** 2
     return np.asarray(total)
 
 
-def _errors(loss: DescentLoss, predicted: Floats, targets: Floats, slack: float) -> Floats:
+def error_lengths(loss: DescentLoss, predicted: Floats, targets: Floats, slack: float) -> Floats:
     """Bound the length of the loss's derivative in its predictors."""
     if loss.name == "squared":
         assert loss.half is not None

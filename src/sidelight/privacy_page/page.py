@@ -18,7 +18,7 @@ from sidelight.privacy_page.bound import AnyReport, read_report
 from sidelight.version import VERSION
 
 #: In the order in which they are joined; what stands below uses what stands above.
-SCRIPTS = ("encoding.js", "bound.js", "descent.js", "words.js", "form.js", "answer.js", "page.js")
+SCRIPTS = ("encoding.js", "bound.js", "descent.js", "additive.js", "words.js", "form.js", "answer.js", "page.js")
 
 
 def privacy_page(report: AnyReport | dict[str, Any] | str | bytes) -> str:

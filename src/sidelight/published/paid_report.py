@@ -266,6 +266,11 @@ class PreparedPaidFit(SurePrepared):
         """Price everything together."""
         return cls(claims=plan.claims, request=plan.request(), plan=plan, X=X, y=y)
 
+    @property
+    def brings_private_data(self) -> bool:
+        """The rows X and their labels."""
+        return True
+
     def run(self, table: Table, source: Source) -> Answer:
         """Fit, then add noise to gradient and Hessian."""
         del table  # the session's; X was derived from it

@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 from sidelight.aggregates.groups import Groups
 from sidelight.errors import HedgeWarning, RangeError, SchemaError
 from sidelight.group_table import GroupTable
-from sidelight.guarantees import Person, Row, Unit
+from sidelight.guarantees import Row, Unit
 from sidelight.guarantees.amounts import decimal_text, exact, positive
+from sidelight.guarantees.units import rows_of_unit
 from sidelight.mechanisms.budget import Budget
 from sidelight.predictions import Prior, PublicData, describe, is_prior, own_prior, warn_if_unhedged
 from sidelight.quantiles.bounds import Adaptation, expected_gap
@@ -240,7 +241,7 @@ class Quantiles(Generic[QuantileValues]):
         """Return the tree that the query is without another form: with all of the budget."""
         rule = rule or self._rule(levels, codes=1, unit=unit)
         in_rho = rule.settled is not None and not rule.settled.budget.is_pure
-        rows = unit.max_rows if isinstance(unit, Person) else 1
+        rows = rows_of_unit(unit)
         price: dict[str, Any] = (
             {"rho": rule.settled.budget.amount * rows**2}
             if in_rho and rule.settled is not None

@@ -20,9 +20,10 @@ from typing import TypeAlias
 from sidelight.accounting.parallel import worst_case_branch
 from sidelight.errors import RangeError
 from sidelight.guarantees.amounts import Amount, decimal_text, exact, positive
-from sidelight.guarantees.claim_sets import Claims, for_person, native_claims
-from sidelight.guarantees.claims import BoundedRange, Person, Row, Unit
+from sidelight.guarantees.claim_sets import Claims, for_unit, native_claims
+from sidelight.guarantees.claims import BoundedRange
 from sidelight.guarantees.intervals import root_below
+from sidelight.guarantees.units import Row, Unit, rows_of_unit
 from sidelight.mechanisms.rank_selection import SMALLEST_EPSILON
 from sidelight.mechanisms.rings import Score as Score  # the trees, bounds and queries name it from here
 
@@ -161,7 +162,7 @@ class QuantileTree:
     @property
     def row_epsilon(self) -> Fraction:
         """What one record spends: a person with at most k rows spends k times that."""
-        return self.epsilon / _rows(self.unit)
+        return self.epsilon / rows_of_unit(self.unit)
 
     def nodes(self) -> Iterator[Node]:
         """Yield the nodes, parents before their children."""
@@ -198,7 +199,7 @@ class QuantileTree:
             [native_claims(BoundedRange(epsilon), mechanism="exponential") for epsilon in path]
             for path in self.path_budgets
         )
-        return for_person(per_row, self.unit) if isinstance(self.unit, Person) else per_row.with_unit(self.unit)
+        return for_unit(per_row, self.unit)
 
 
 def quantile_tree(
@@ -235,7 +236,7 @@ def quantile_tree(
     if power > LARGEST_BUDGET_POWER:
         raise RangeError(f"budget_power must lie in 0..{LARGEST_BUDGET_POWER}, got {budget_power}; try 0, 1 or 1.5")
     shares = _shares(tree_depth(len(read), branching=branching), power=power)
-    rows = _rows(unit)
+    rows = rows_of_unit(unit)
     row_amount = total / rows if total is not None else (total_rho or 0) / Fraction(rows**2)
     build = _Builder(
         levels=read,
@@ -344,7 +345,3 @@ def _shares(depth: int, *, power: Fraction) -> list[Fraction]:
     exponent = context.divide(Decimal(-power.numerator), Decimal(power.denominator))
     weights = [Fraction(context.power(Decimal(level + 1), exponent)) for level in range(depth)]
     return [(weight / sum(weights) // SHARE_STEP) * SHARE_STEP for weight in weights]
-
-
-def _rows(unit: Unit) -> int:
-    return unit.max_rows if isinstance(unit, Person) else 1

@@ -1,9 +1,31 @@
 """Where rows come from, the public schema, and what is declared about each column. No statistic lives here."""
 
+from sidelight.records import fold
 from sidelight.records.columns import Category, Column, Label, Number, PersonId
+from sidelight.records.database import Database, per_person
 from sidelight.records.dates import Date
+from sidelight.records.keys import Key, PersonVia, Reference
 from sidelight.records.missing import Drop, Fill
 from sidelight.records.schema import Schema
 from sidelight.records.table import Table
+from sidelight.records.views import View
 
-__all__ = ["Category", "Column", "Date", "Drop", "Fill", "Label", "Number", "PersonId", "Schema", "Table"]
+__all__ = [
+    "Category",
+    "Column",
+    "Database",
+    "Date",
+    "Drop",
+    "Fill",
+    "Key",
+    "Label",
+    "Number",
+    "PersonId",
+    "PersonVia",
+    "Reference",
+    "Schema",
+    "Table",
+    "View",
+    "fold",
+    "per_person",
+]

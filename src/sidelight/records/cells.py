@@ -142,6 +142,9 @@ def texts_of(cells: Iterable[Any]) -> NDArray[Any]:
     """Return a text or None for each cell."""
     given = list(cells)
     out = np.empty(len(given), object)
+    if set(map(type, given)) == {str} and "" not in given and "".join(given).isascii():  # plain texts as they are
+        out[:] = given
+        return out
     for place, cell in enumerate(given):
         out[place] = text_of(cell)
     return out

@@ -18,6 +18,7 @@ from sidelight.records.readings import (
     check_labels,
     check_signs,
     checked_texts,
+    checked_utf8,
     label_texts,
 )
 
@@ -349,6 +350,7 @@ def _set(column: object, **fields: object) -> None:
 def _plain_name(name: object) -> str:
     if not isinstance(name, str) or not name:
         raise SchemaError(f"a column needs a name, got {name!r}")
+    checked_utf8(name, name=name)
     return str.__str__(name)  # of a subclass nothing is left
 
 
@@ -374,6 +376,7 @@ def _label(label: object, name: str) -> str:
     if isinstance(label, int):
         return str(label)
     if isinstance(label, str) and label:
+        checked_utf8(label, name=name)
         return str.__str__(label)  # of a class of its own, its methods would meet private cells
     raise SchemaError(
         f"labels of column {name!r} must be texts or whole numbers and not empty, got {label!r}; "

@@ -7,7 +7,6 @@ declares it becomes a `LabelTree`, in which the children of a node lie next to e
 from __future__ import annotations
 
 import hashlib
-import operator
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
@@ -117,16 +116,17 @@ class Hierarchy:
             labels: The leaves, in the order of their codes.
             other: The label of what is not listed, which lies under nodes of that name.
         """
+        columns: list[NDArray[Any]]
         columns = self._prefixes(labels, other) if self._paths is None else self._looked_up(labels, other)
         if self._paths is None:  # what begins alike lies together, and the label of what is not listed comes last
             order = sorted(range(len(labels)), key=labels.__getitem__)
             order.sort(key=[label == other for label in labels].__getitem__)
         else:
-            paths = list(zip(*columns, labels, strict=True))
+            paths = list(zip(*(column.tolist() for column in columns), labels, strict=True))
             order = sorted(range(len(labels)), key=paths.__getitem__)
         return _grown(self.names, labels, columns, order)
 
-    def _prefixes(self, labels: Sequence[str], other: str | None) -> list[list[str]]:
+    def _prefixes(self, labels: Sequence[str], other: str | None) -> list[NDArray[Any]]:
         shortest = min(labels, key=len, default="")
         if shortest == other:
             shortest = min((label for label in labels if label != other), key=len, default="")
@@ -135,13 +135,15 @@ class Hierarchy:
                 f"level {self.names[-2]!r} is the first {self._lengths[-1]} characters, and label {shortest!r} of "
                 f"{self.column!r} has no more; every label is longer than its ancestors (are leading zeros lost?)"
             )
-        found = [[label[:length] for label in labels] for length in self._lengths]
+        found = [np.array(labels, f"<U{length}") for length in self._lengths]  # longer texts are cut there
         if other is not None and other in labels:
+            place = labels.index(other)
+            found = [column.astype(np.promote_types(column.dtype, f"<U{len(other)}")) for column in found]
             for column in found:
-                column[labels.index(other)] = other
+                column[place] = other
         return found
 
-    def _looked_up(self, labels: Sequence[str], other: str | None) -> list[list[str]]:
+    def _looked_up(self, labels: Sequence[str], other: str | None) -> list[NDArray[Any]]:
         paths, depth = self._paths, len(self.names) - 2
         assert paths is not None
         missing = [label for label in labels if label not in paths and label != other]
@@ -151,7 +153,7 @@ class Hierarchy:
                 f"one; {nearest(missing[0], list(paths)[:2000])}"
             )
         found = [paths.get(label, (str(other),) * depth) for label in labels]
-        return [list(column) for column in zip(*found, strict=True)]
+        return [np.array(column) for column in zip(*found, strict=True)]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -249,20 +251,24 @@ def _read_paths(frame: Any, column: str, levels: tuple[str, ...], *, fill: bool)
 
 
 def _grown(
-    names: tuple[str, ...], labels: Sequence[str], columns: Sequence[Sequence[str]], order: list[int]
+    names: tuple[str, ...], labels: Sequence[str], columns: Sequence[NDArray[Any]], order: list[int]
 ) -> LabelTree:
     """Number the nodes of every level, in the order of the leaves, in which children lie next to each other."""
     ids: list[tuple[str, ...]] = [(ROOT,)]
     parents = [np.zeros(0, np.int64)]
     starts = [np.zeros(0, np.int64)]
     above = np.zeros(len(labels), np.int64)
-    for depth, column in enumerate([*columns, labels], start=1):
-        texts = [column[place] for place in order]
-        changes = np.ones(len(texts), bool)
-        changes[1:] = np.fromiter(map(operator.ne, texts[1:], texts), bool, len(texts) - 1)
-        changes[1:] |= above[1:] != above[:-1]
-        first = np.flatnonzero(changes)
-        found = tuple(texts[place] for place in first.tolist())
+    places = np.array(order, np.int64)
+    for depth in range(1, len(names)):
+        changes = np.ones(len(labels), bool)
+        if depth == len(names) - 1:  # every label is a leaf of its own
+            first = np.arange(len(labels))
+            found = tuple(labels[place] for place in order)
+        else:
+            texts = columns[depth - 1][places]
+            changes[1:] = (texts[1:] != texts[:-1]) | (above[1:] != above[:-1])
+            first = np.flatnonzero(changes)
+            found = tuple(texts[first].tolist())
         if len(set(found)) != len(found):
             twice = next(text for text, often in Counter(found).items() if often > 1)
             raise SchemaError(
@@ -273,6 +279,4 @@ def _grown(
         parents.append(above[first])
         starts.append(np.searchsorted(parents[-1], np.arange(len(ids[-2]))))
         above = np.cumsum(changes) - 1
-    return LabelTree(
-        names=names, ids=tuple(ids), parents=tuple(parents), starts=tuple(starts), order=np.array(order, np.int64)
-    )
+    return LabelTree(names=names, ids=tuple(ids), parents=tuple(parents), starts=tuple(starts), order=places)

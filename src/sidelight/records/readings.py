@@ -192,7 +192,7 @@ def checked_texts(texts: Iterable[object], *, name: str, what: str = "missing_te
 def checked_utf8(text: str, *, name: str) -> None:
     """Refuse a public text that no cell could hold: one that cannot be written as UTF-8."""
     try:
-        text.encode()
+        str.encode(text)
     except UnicodeEncodeError:
         raise SchemaError(f"column {name!r} declares a text that is not Unicode; write it anew") from None
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from sidelight.errors import SchemaError, nearest
-from sidelight.guarantees.claims import Person, Row, Unit
+from sidelight.guarantees.units import Person, Row, Unit
 from sidelight.records.columns import Category, Column, Label, Number, PersonId
 from sidelight.records.dates import Date
+from sidelight.records.keys import Key, Link, PersonVia, Reference
 from sidelight.records.missing import Drop, Fill, Missing
 from sidelight.records.numbers import exact_number, number_text
 
@@ -34,6 +35,7 @@ def person_key(text: str) -> int:
 
 #: What a column says about the reading of texts, by the form in JSON: a text, a list of texts, true or absent.
 _SIGNS, _TEXTS, _FLAGS = ("decimal", "thousands"), ("formats", "missing_texts"), ("casefold", "strip")
+_LINKS = {Key: "key", Reference: "reference", PersonVia: "via"}
 _KINDS = ("number", "date", "category", "label", "person")
 _ADVICE = {
     Number: "Number({!r}, lower=..., upper=...)",
@@ -49,7 +51,8 @@ class Schema:
     """Describe the columns of a table; at most one names the person.
 
     Args:
-        columns: `Number`, `Date`, `Category`, `Label` and `PersonId` declarations. What is not declared is never read.
+        columns: `Number`, `Date`, `Category`, `Label` and `PersonId` declarations, and `Key`, `Reference` and
+            `PersonVia` of a table of a database. What is not declared is never read.
 
     >>> schema = Schema([Number("age", granularity=1), PersonId("patient", max_rows=2)])
     >>> schema.unit
@@ -57,9 +60,12 @@ class Schema:
     """
 
     columns: tuple[Column, ...]
+    links: tuple[Link, ...] = field(default=(), repr=False)
 
-    def __init__(self, columns: Iterable[Column]) -> None:
-        given: tuple[Any, ...] = tuple(columns) if isinstance(columns, Iterable) else (columns,)
+    def __init__(self, columns: Iterable[Column | Link]) -> None:
+        everything: tuple[Any, ...] = tuple(columns) if isinstance(columns, Iterable) else (columns,)
+        links = tuple(each for each in everything if isinstance(each, (Key, Reference, PersonVia)))
+        given = tuple(each for each in everything if not isinstance(each, (Key, Reference, PersonVia)))
         for column in given:
             if not isinstance(column, (Number, Category, Label, PersonId)):
                 raise SchemaError(
@@ -70,11 +76,20 @@ class Schema:
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
             raise SchemaError(f"column {twice[0]!r} is declared twice")
-        if all(isinstance(column, PersonId) for column in given):
+        if all(isinstance(column, PersonId) for column in given) and not links:
             raise SchemaError("a schema needs at least one Number or Category column")
         if sum(isinstance(column, PersonId) for column in given) > 1:
             raise SchemaError("a schema names one PersonId at most; the protected unit is one person")
+        for kind in (Key, PersonVia):
+            if sum(isinstance(link, kind) for link in links) > 1:
+                raise SchemaError(f"a table has one {kind.__name__} at most; several columns go into one declaration")
+        if any(isinstance(link, PersonVia) for link in links) and any(isinstance(each, PersonId) for each in given):
+            raise SchemaError(
+                "a row finds its person in one way, PersonId or PersonVia, and both are declared; where a row names "
+                "two people, declare the one who is protected"
+            )
         object.__setattr__(self, "columns", given)
+        object.__setattr__(self, "links", links)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -95,8 +110,28 @@ class Schema:
 
     @property
     def person(self) -> PersonId | None:
-        """The person column, if one is declared."""
+        """The person column, if one is declared; an error if the person is found through another table."""
+        if self.via is not None:
+            raise SchemaError(
+                f"the rows reach their person through the table {self.via.to!r} (PersonVia); put both tables into a "
+                "sl.Database, open the session on it, and name this one by of="
+            )
         return next((column for column in self.columns if isinstance(column, PersonId)), None)
+
+    @property
+    def via(self) -> PersonVia | None:
+        """How rows reach their person through another table, if they do."""
+        return next((link for link in self.links if isinstance(link, PersonVia)), None)
+
+    @property
+    def key(self) -> Key | None:
+        """What other rows name a row by, if that is declared."""
+        return next((link for link in self.links if isinstance(link, Key)), None)
+
+    @property
+    def source_names(self) -> tuple[str, ...]:
+        """The columns of the source that the declarations name, each once."""
+        return tuple(dict.fromkeys([*self.names, *(name for link in self.links for name in link.columns)]))
 
     @property
     def unit(self) -> Unit:
@@ -112,12 +147,14 @@ class Schema:
 
     def to_json(self) -> dict[str, Any]:
         """Return the schema as JSON values, with strings only."""
-        return {"columns": [_column_to_json(column) for column in self.columns]}
+        columns = {"columns": [_column_to_json(column) for column in self.columns]}
+        return columns | ({"links": [_link_to_json(link) for link in self.links]} if self.links else {})
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Schema:
         """Return the schema that `to_json` wrote."""
-        return cls(_column_from_json(entry) for entry in data["columns"])
+        links = [_link_from_json(entry) for entry in data.get("links", ())]
+        return cls([*(_column_from_json(entry) for entry in data["columns"]), *links])
 
     def digest(self) -> str:
         """Return the SHA-256 of the canonical JSON, to tell whether two tables have the same declarations."""
@@ -137,6 +174,20 @@ class Schema:
         raise SchemaError(
             f"column {name!r} is not declared; declare {advice} in the schema ({nearest(name, self.names)})"
         )
+
+
+def _link_to_json(link: Link) -> dict[str, Any]:
+    entry: dict[str, Any] = {"kind": _LINKS[type(link)], "columns": list(link.columns)}
+    entry |= {} if isinstance(link, Key) else {"to": link.to}
+    return entry | ({"max_rows": str(link.max_rows)} if isinstance(link, PersonVia) else {})
+
+
+def _link_from_json(data: Mapping[str, Any]) -> Link:
+    if data["kind"] == "key":
+        return Key(*data["columns"])
+    if data["kind"] == "reference":
+        return Reference(*data["columns"], to=data["to"])
+    return PersonVia(*data["columns"], to=data["to"], max_rows=int(data["max_rows"]))
 
 
 def _column_to_json(column: Column) -> dict[str, Any]:

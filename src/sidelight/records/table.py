@@ -6,7 +6,7 @@ import html
 from collections.abc import Sequence
 from os import PathLike, fspath
 from pathlib import PurePath
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from sidelight.records.engines import open_rows, same_files
 from sidelight.records.engines.arrays import ArrayRows, check_no_texts
 from sidelight.records.engines.declared import read_as_declared
 from sidelight.records.engines.frames import ColumnRows, names_of
+from sidelight.records.keys import Link
 from sidelight.records.rows import TWICE, ChecksRecords, ColumnType, DistributedRows, Rows
 from sidelight.records.schema import Schema
 
@@ -54,6 +55,7 @@ class Table:
         name: A public name for ledgers and reports; that of the file, or "table", if left out.
         records: "lines" declares that every line of a CSV file is a record, whatever marks it holds.
         table: The name of a table or view of a DuckDB connection or file, a PostgreSQL database or a Spark session.
+        public: Whether everyone may see the rows: a code list of a database. It has no person and no price.
         engine: "spark" lets Spark read a path or URL of Parquet files; other engines are found by the source.
 
     >>> from sidelight.records import Number, Table
@@ -61,23 +63,28 @@ class Table:
     Table('people', engine='numpy', columns=['age'])
     """
 
-    __slots__ = ("_name", "_path", "_rows", "_schema")
+    __slots__ = ("_database", "_name", "_path", "_public", "_rows", "_schema")
 
     def __init__(
         self,
         source: Any,
         *,
-        schema: Schema | Sequence[Column],
+        schema: Schema | Sequence[Column | Link],
         name: str | None = None,
         records: Literal["standard", "lines"] = "standard",
         table: str | None = None,
         engine: Literal["spark"] | None = None,
+        public: bool = False,
     ) -> None:
         self._schema = schema if isinstance(schema, Schema) else Schema(schema)
         columns = self._schema.columns
         readings = {column.name: column.reading for column in columns if column.reading is not None}
         dates = {column.name: column.reading or column.calendar for column in columns if isinstance(column, Date)}
-        self._rows = open_rows(source, self._schema.names, records=records, table=table, engine=engine, dates=dates)
+        self._public, self._database = public, cast("str | None", None)
+        if public and (self._schema.via is not None or self._schema.person is not None):
+            raise SchemaError("a public table has no person: its rows are known to everyone; leave public=True out")
+        wanted = self._schema.source_names
+        self._rows = open_rows(source, wanted, records=records, table=table, engine=engine, dates=dates)
         self._path = fspath(source) if isinstance(source, (str, PathLike)) else None
         self._name = name if name is not None else table if table is not None else _name_of(source)
         types = self._rows.types
@@ -93,7 +100,10 @@ class Table:
                 cells = self._rows.lists.get(column.name)
                 if cells is not None:
                     check_no_texts(column.name, cells)
-        person = self._schema.person
+        for tied in wanted[len(columns) :]:
+            if tied not in types:
+                raise SchemaError(f"the source has no column {tied!r}, which a key names; {nearest(tied, types)}")
+        person = None if self._schema.via is not None else self._schema.person
         self._rows = read_as_declared(self._rows, readings, person=None if person is None else person.name)
 
     @property
@@ -125,6 +135,20 @@ class Table:
     def has_typed_records(self) -> bool:
         """Whether no record can change how another parses: public. In a CSV file one can."""
         return not (isinstance(self._rows, ChecksRecords) and self._rows.check_reads_records)
+
+    @property
+    def is_public(self) -> bool:
+        """Whether everyone may see the rows."""
+        return self._public
+
+    @property
+    def database(self) -> str | None:
+        """The name of the database that the table is part of; its rows are released through that one alone."""
+        return self._database
+
+    def join_database(self, name: str) -> None:
+        """Hold the name of the database that the table is part of; making the database does it."""
+        self._database = name
 
     @property
     def rows(self) -> Rows:

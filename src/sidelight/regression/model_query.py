@@ -109,10 +109,6 @@ class ModelQuery:
             schema: The declarations of the table.
             rows: About how many rows there will be, a public number; default `rows` of the model.
         """
-        if hasattr(self.model, "_fit_of"):
-            raise SchemaError(
-                f"there is no forecast for {type(self.model).__name__}; a linear model of the same columns has one"
-            )
         return self.model.forecast(schema, target=self.target, features=self.features, rows=rows)
 
     def scores(self, value: Any, columns: Mapping[str, Any], schema: Schema) -> Floats:

@@ -12,7 +12,6 @@ from sidelight.errors import RangeError, nearest
 from sidelight.guarantees import (
     Amount,
     Claims,
-    Person,
     Row,
     Unit,
     decimal_text,
@@ -23,6 +22,7 @@ from sidelight.guarantees import (
 )
 from sidelight.guarantees.amounts import grid_ceil
 from sidelight.guarantees.intervals import Interval, round_up
+from sidelight.guarantees.units import rows_of_unit
 from sidelight.mechanisms.objective_perturbation import (
     Bound,
     ObjectivePerturbation,
@@ -180,9 +180,9 @@ def plan_linear(
     for name, given, known in (("bound", bound, get_args(Bound)), ("solver", solver, get_args(Solver))):
         if given not in known:
             raise RangeError(f"{name} {given!r} is not known; {nearest(str(given), known)}")
-    if isinstance(unit, Person) and unit.max_rows != 1:
+    if rows_of_unit(unit) != 1:
         raise RangeError(
-            f"the guarantee is for one row, and a person may have {unit.max_rows}; bound persons to one row, or "
+            f"the guarantee is for one row, and a person may have {rows_of_unit(unit)}; bound persons to one row, or "
             "convert the claims for a group"
         )
     bounded = positive(data_norm, name="data_norm")

@@ -22,7 +22,7 @@ from sidelight.plans.forms import (
     word,
 )
 from sidelight.plans.predictions import PUBLIC_FILE
-from sidelight.plans.tables import Key, OneOfForm, TableForm, table_of
+from sidelight.plans.tables import OneOfForm, PlanKey, TableForm, table_of
 from sidelight.predictions import PublicData
 from sidelight.records.numbers import exact_number
 from sidelight.regression.additive.curve_prediction import CurvePrediction
@@ -39,8 +39,8 @@ _WITHOUT = (
 
 
 _COLUMN_KEYS = {
-    "target": Key("target", TEXT, meaning="The column to predict."),
-    "features": Key("features", TEXTS, None, "The columns to predict from; all others if left out."),
+    "target": PlanKey("target", TEXT, meaning="The column to predict."),
+    "features": PlanKey("features", TEXTS, None, "The columns to predict from; all others if left out."),
 }
 
 
@@ -57,7 +57,7 @@ _PREDICTION = OneOfForm(
         "release": TableForm(
             make=lambda release: release,
             keys={
-                "release": Key(
+                "release": PlanKey(
                     "release",
                     file_of(lambda file, _: Release.from_json(file.read_text(encoding="utf-8"))),
                 )

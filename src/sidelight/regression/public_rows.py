@@ -127,12 +127,12 @@ Basis = Literal["public rows", "declared shape"]
 #: Rows that a law of a declared shape stands on, at least.
 _SHAPE_ROWS = 4000
 #: A number in its range: the deviation of features and of the target, in halves of their ranges.
-_DEVIATION = 1 / 3
+DEVIATION = 1 / 3
 #: Of the variance of a target the features explain a share between these, as probable as any other; where somebody
 #: states coefficients, the middle.
-_LEAST_EXPLAINED, _MOST_EXPLAINED, _MIDDLE = 0.05, 0.95, 0.5
+LEAST_EXPLAINED, MOST_EXPLAINED, MIDDLE = 0.05, 0.95, 0.5
 #: The deviation of the log odds of two classes at which features explain a half.
-_LOG_ODDS = 2.0
+LOG_ODDS = 2.0
 #: Penalties of a classifier of public rows, and in how many parts these are left out to choose one.
 _CLASS_PENALTIES, _FOLDS = (0.0001, 0.001, 0.01, 0.1, 1.0, 10.0), 5
 
@@ -182,32 +182,42 @@ class Population:
             others = self.rows[dice.places(len(self.rows), size, width), np.arange(width)]
             rows = mean + math.sqrt(1 - self.apart) * (rows - mean) + math.sqrt(self.apart) * (others - mean)
             rows = rows / np.maximum(1.0, np.linalg.norm(rows, axis=1, keepdims=True))
-        told = self._outputs(rows, self.theta)
-        if self.residuals is not None:
-            return rows, told[:, 0] + self.residuals[chosen]
-        reached = self._chances(told).cumsum(axis=1) < dice.uniform(size, 1)
-        return rows, np.minimum(reached.sum(axis=1), max(told.shape[1], 2) - 1).astype(np.float64)
+        return rows, drawn_targets(
+            self._outputs(rows, self.theta), None if self.residuals is None else self.residuals[chosen], dice
+        )
 
     def score(self, theta: Floats, rows: Floats) -> tuple[float, float]:
         """Return how a model does on rows: R² and the root mean squared error, or accuracy and its complement."""
-        truth, told = self._outputs(rows, self.theta), self._outputs(rows, theta)
-        if self.residuals is not None:
-            left = float(np.var(self.residuals))
-            error = left + float(np.mean((told - truth) ** 2))
-            return 1 - error / max(left + float(np.var(truth)), 1e-300), math.sqrt(error)
-        chances = self._chances(truth)
-        said = (told[:, 0] > 0).astype(np.int64) if told.shape[1] == 1 else told.argmax(axis=1)
-        right = float(np.mean(chances[np.arange(len(rows)), said]))
-        return right, 1 - right
+        return score_of(self._outputs(rows, self.theta), self._outputs(rows, theta), self.residuals)
 
     @staticmethod
     def _outputs(rows: Floats, theta: Floats) -> Floats:
         return np.asarray(rows @ theta[:-1] + theta[-1])
 
-    @staticmethod
-    def _chances(told: Floats) -> Floats:
-        both = np.hstack([np.zeros_like(told), told]) if told.shape[1] == 1 else told
-        return np.asarray(softmax_of(both, axis=1))
+
+def chances_of(told: Floats) -> Floats:
+    """Return the probability of each class by predictors (rows, outputs); one output is the log odds of the second."""
+    both = np.hstack([np.zeros_like(told), told]) if told.shape[1] == 1 else told
+    return np.asarray(softmax_of(both, axis=1))
+
+
+def drawn_targets(told: Floats, residuals: Floats | None, dice: Dice) -> Floats:
+    """Return targets of rows by their true predictors (rows, outputs): numbers, or the places of classes."""
+    if residuals is not None:
+        return np.asarray(told[:, 0] + residuals)
+    reached = chances_of(told).cumsum(axis=1) < dice.uniform(len(told), 1)
+    return np.asarray(np.minimum(reached.sum(axis=1), max(told.shape[1], 2) - 1), np.float64)
+
+
+def score_of(truth: Floats, told: Floats, residuals: Floats | None) -> tuple[float, float]:
+    """Return how predictors do beside the true ones: R² and the root mean squared error, or accuracy and the rest."""
+    if residuals is not None:
+        left = float(np.var(residuals))
+        error = left + float(np.mean((told - truth) ** 2))
+        return 1 - error / max(left + float(np.var(truth)), 1e-300), math.sqrt(error)
+    said = (told[:, 0] > 0).astype(np.int64) if told.shape[1] == 1 else told.argmax(axis=1)
+    right = float(np.mean(chances_of(truth)[np.arange(len(truth)), said]))
+    return right, 1 - right
 
 
 class Law(Protocol):
@@ -237,7 +247,7 @@ class LawOfRows:
     def __init__(self, public: PublicExamples, *, classes: int, outputs: int, intercept: bool) -> None:
         assert public.targets is not None
         self._rows, self._intercept = public.features, intercept
-        self._apart = _chance_share(public.features)
+        self._apart = chance_share(public.features)
         self._ridge: PublicRidge | None = None
         self._roots: list[Floats] = []
         if classes:
@@ -297,11 +307,11 @@ class LawOfShape:
         share, parts = 1 / math.sqrt(len(self.groups)), []
         for width in self.groups:
             if width == 1:
-                parts.append(share * np.clip(_DEVIATION * dice.normal(size, 1), -1, 1))
+                parts.append(share * np.clip(DEVIATION * dice.normal(size, 1), -1, 1))
             else:
                 parts.append(share * (dice.places(width, size, 1) == np.arange(width)))
         rows = np.hstack(parts)
-        variance, explained = _DEVIATION**2, _MIDDLE
+        variance, explained = DEVIATION**2, MIDDLE
         if self.stated is not None:
             theta = np.array(self.stated.theta, np.float64)
             if self.stated.basis is not None and self.stated.variances is not None:
@@ -310,9 +320,9 @@ class LawOfShape:
         else:
             theta = np.zeros((rows.shape[1] + 1, self.outputs))
             theta[:-1] = dice.normal(rows.shape[1], self.outputs) / np.maximum(rows.std(axis=0), 1e-9)[:, None]
-            explained = _LEAST_EXPLAINED + (_MOST_EXPLAINED - _LEAST_EXPLAINED) * at
+            explained = LEAST_EXPLAINED + (MOST_EXPLAINED - LEAST_EXPLAINED) * at
             odds = math.sqrt(explained / (1 - explained))
-            wanted = _LOG_ODDS * odds if self.classes else math.sqrt(explained * variance)
+            wanted = LOG_ODDS * odds if self.classes else math.sqrt(explained * variance)
             theta *= wanted / np.maximum((rows @ theta[:-1]).std(axis=0), 1e-300)
             if self.intercept:
                 theta[-1] = -rows.mean(axis=0) @ theta[:-1]
@@ -320,7 +330,7 @@ class LawOfShape:
         return Population(rows=rows, apart=0.0, theta=theta, residuals=residuals)
 
 
-def _chance_share(rows: Floats) -> float:
+def chance_share(rows: Floats) -> float:
     """Return which share of the covariances between columns of so few rows is chance (Ledoit and Wolf, diagonal)."""
     m, centred = len(rows), rows - rows.mean(axis=0)
     covariance = centred.T @ centred / m
@@ -349,13 +359,13 @@ def _classifier(rows: Floats, places: Floats, *, outputs: int, intercept: bool) 
         ]
         for out, (model, (_, left)) in enumerate(zip(fitted, parts, strict=True)):
             told[fold == out] = left.predict(np.asarray(model))
-        chances = Population._chances(told)[np.arange(len(rows)), places.astype(np.int64)]
+        chances = chances_of(told)[np.arange(len(rows)), places.astype(np.int64)]
         said = (told[:, 0] > 0) if outputs == 1 else told.argmax(axis=1)
         scores[penalty] = (float(np.log(np.maximum(chances, 1e-12)).sum()), float(np.mean(said == places)))
     penalty = max(scores, key=lambda each: scores[each][0])
     block = _block(rows, places, outputs=outputs, intercept=intercept)
     raw = penalised_fit(loss, block, penalty=penalty)
-    chances = Population._chances(block.predict(raw))
+    chances = chances_of(block.predict(raw))
     columns = raw.shape[0]
     penalties = np.full(columns, penalty)
     if intercept:

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+#: What every line of `spending` says; some name a theorem, too.
+SPENDING_KEYS = ("law", "statistic", "cost", "times", "over")
+
 
 @dataclass(frozen=True, kw_only=True)
 class Circumstances:

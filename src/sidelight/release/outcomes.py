@@ -20,9 +20,9 @@ from sidelight.aggregates.groups import ROWS_COUNTED
 from sidelight.errors import RangeError, SidelightError
 from sidelight.group_table import GroupTable
 from sidelight.guarantees import Claims
-from sidelight.guarantees.claims import Person
+from sidelight.guarantees.units import Person
 from sidelight.records.dates import date_text
-from sidelight.release.circumstances import Circumstances
+from sidelight.release.circumstances import SPENDING_KEYS, Circumstances
 from sidelight.release.prediction_use import PredictionUse, prediction_use
 from sidelight.release.shown import at_most, dated, entries_of, html_text, number_text, plot
 from sidelight.release.statement_table import statement_table
@@ -126,9 +126,10 @@ class Release(_PublicOutcome, Generic[Value]):
         """Which rows of a person the answer is about; None where every row is its own unit."""
         said = self.value.notes.get(ROWS_COUNTED) if isinstance(self.value, GroupTable) else None
         unit = self.guarantee.unit
-        if said is not None or not isinstance(unit, Person):
+        rows = unit.max_rows if isinstance(unit, Person) else self.query.get("view", {}).get("max_rows")
+        if said is not None or rows is None:
             return None if said is None else str(said)
-        return UnitCap(rows=unit.max_rows).words(once=False, by_group=False)
+        return UnitCap(rows=int(rows)).words(once=False, by_group=False)
 
     @property
     def prediction_use(self) -> PredictionUse | None:
@@ -378,7 +379,7 @@ def _outcome(data: Mapping[str, Any]) -> Outcome:
     spending = tuple(dict(line) for line in stored.pop("spending", ()))
     circumstances = Circumstances(**stored, spending=spending)
     texts = [data["query"]["kind"], *(each for each in stored.values() if each is not None)]
-    texts += [text for line in spending for text in line.values()]
+    texts += [line.get(key) for line in spending for key in (*SPENDING_KEYS, *line)]
     if data["type"] == "refused":
         texts.append(data["reason"])
     else:

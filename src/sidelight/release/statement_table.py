@@ -1,53 +1,28 @@
 """The table that a SQL statement shows: released numbers, computed with, filtered, sorted and cut off.
 
-It reads public numbers only and costs nothing. What to show is stored in the request as nested lists of texts, so that
-a release needs no SQL parser to be shown and survives every round trip. A tree is `["number", name]` (a released
-number), `["key", place, type]`, `["constant", type, text]`, or an operation with its arguments. Every operation is
-total: whatever was released, it gives a value or NULL (None), as DuckDB does with `ieee_floating_point_ops` off:
-division by zero and NaN are NULL. Numbers that SQL holds exactly (integers and decimals) are fractions, others floats.
+It reads public numbers only and costs nothing. What to show is stored in the request as nested lists of texts
+(`statement_trees`), so that a release needs no SQL parser to be shown and survives every round trip.
 """
 
 from __future__ import annotations
 
 import math
-import operator
-import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from functools import lru_cache
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
 from sidelight.errors import RangeError
 from sidelight.group_table import ALL, POOLED, GroupTable
 from sidelight.records.dates import Calendar
+from sidelight.release.statement_trees import Cell, StatementRow, Tree, evaluated, interval, numbers_in, real
 
-#: A fraction, float, text, truth, or None for NULL.
-Cell: TypeAlias = Any
-Tree: TypeAlias = Sequence[Any]
 #: The note of a shown table that names the computed numbers without an interval.
 NO_INTERVAL = "no_interval"
-#: Operations through which an interval passes.
-_INTERVAL = ("constant", "number", "+", "-", "*", "/", "neg", "round", "double", "nullif")
 _LARGEST_WHOLE = 2**63
-
-
-class StatementRow:
-    """The released numbers of one group, by name, and its labels."""
-
-    def __init__(self, labels: Sequence[str], numbers: Mapping[str, Cell], *, totals: bool) -> None:
-        self.numbers = numbers
-        self._labels = labels
-        self._totals = totals
-
-    def key(self, place: int, kind: str) -> Cell:
-        label = self._labels[place]
-        if self._totals and label == ALL:  # a total has no label in SQL
-            return None
-        if kind in ("text", "truth"):
-            return label if kind == "text" else label == "true"
-        return Fraction(label)
+#: What may stand beside a released number: `x_low`, `x_high`, `x_pooled`.
+_BESIDE = ("low", "high", POOLED)
 
 
 def statement_table(value: Any, query: Mapping[str, Any]) -> GroupTable | None:
@@ -70,10 +45,13 @@ def statement_table(value: Any, query: Mapping[str, Any]) -> GroupTable | None:
 
 def _shown(value: GroupTable, program: Mapping[str, Any], dates: Mapping[str, Any]) -> GroupTable:
     totals = program.get("totals") == "yes"
-    numbers = {name: [_cell(each) for each in value[name].tolist()] for name in value.columns}
+    asked = _asked(program)  # one of them may be called x_low, and is not the end of x
+    cells_of = {name: [_cell(each) for each in value[name].tolist()] for name in value.columns}
+    parts = [{name: cells_of[name] for name in cells_of if (name in asked) is number} for number in (True, False)]
     rows = [
-        StatementRow(group, {name: column[place] for name, column in numbers.items()}, totals=totals)
+        StatementRow(group, numbers, ends=ends, totals=totals)
         for place, group in enumerate(value.groups)
+        for numbers, ends in [[{name: column[place] for name, column in part.items()} for part in parts]]
     ]
     kept = [place for place, group in enumerate(value.groups) if _is_asked(group, program.get("margins"))]
     if "having" in program:
@@ -95,7 +73,8 @@ def _shown(value: GroupTable, program: Mapping[str, Any], dates: Mapping[str, An
             continue
         made[name] = _column(found[name], kind, dates.get(tree[1]) if kind == "date" else None)
         if tree[0] == "number":
-            made |= _beside(value, kept, tree[1], name, {*columns}, dates.get(tree[1]) if kind == "date" else None)
+            taken = {*columns, *(f"{name}_{word}" for word in _BESIDE if f"{tree[1]}_{word}" in asked)}
+            made |= _beside(value, kept, tree[1], name, taken, dates.get(tree[1]) if kind == "date" else None)
         elif ends == "yes":
             low, high = zip(*(interval(tree, rows[place]) for place in kept), strict=True) if kept else ((), ())
             sides = {f"{name}_low": low, f"{name}_high": high}
@@ -109,6 +88,13 @@ def _shown(value: GroupTable, program: Mapping[str, Any], dates: Mapping[str, An
         tuple(_label(columns[name][1], found[name][at], totals=totals) for name in texts) for at in range(len(kept))
     ]
     return GroupTable(keys=texts, groups=groups, columns=made, notes=notes, repeats=True)
+
+
+def _asked(program: Mapping[str, Any]) -> set[str]:
+    """Return the released numbers that a statement reads."""
+    trees = [*(line[2] for line in program["columns"]), *(line[0] for line in program.get("order", ()))]
+    trees += [program["having"]] if "having" in program else []
+    return {name for tree in trees for name in numbers_in(tree)}
 
 
 def _is_asked(group: Sequence[str], margins: Sequence[Any] | None) -> bool:
@@ -146,7 +132,7 @@ def _column(cells: Sequence[Cell], kind: str, calendar: Mapping[str, str] | None
         return np.array(cells, bool)
     if kind == "whole" and all(each is not None and abs(each) < _LARGEST_WHOLE for each in cells):
         return np.array([int(each) for each in cells], np.int64)
-    return np.array([math.nan if each is None else _real(each) for each in cells], np.float64)
+    return np.array([math.nan if each is None else real(each) for each in cells], np.float64)
 
 
 def _dates(numbers: Any, calendar: Mapping[str, str]) -> Any:
@@ -158,242 +144,8 @@ def _beside(
 ) -> dict[str, Any]:
     """Return the interval and the flag of a released number, under the name that the statement gives it."""
     found = {}
-    for word in ("low", "high", POOLED):
+    for word in _BESIDE:
         if f"{name}_{word}" in value.columns and f"{alias}_{word}" not in taken:
             column = value[f"{name}_{word}"][kept]
             found[f"{alias}_{word}"] = _dates(column, calendar) if calendar and word != POOLED else column
     return found
-
-
-# --- operations -------------------------------------------------------------------------------------------------------
-
-
-def evaluated(tree: Tree, row: StatementRow) -> Cell:
-    """Return the value of a tree for one group."""
-    word, *parts = tree
-    if word == "number":
-        return row.numbers[parts[0]]
-    if word == "key":
-        return row.key(int(parts[0]), parts[1])
-    if word == "constant":
-        return constant_cell(parts[0], parts[1])
-    if word == "case":
-        *branches, default = parts
-        for condition, result in branches:
-            if evaluated(condition, row) is True:
-                return evaluated(result, row)
-        return evaluated(default, row)
-    cells = [evaluated(part, row) for part in parts]
-    if word in _LENIENT:
-        return _LENIENT[word](cells)
-    return None if None in cells else _no_nan(_STRICT[word](*cells))
-
-
-def constant_cell(kind: str, text: str) -> Cell:
-    """Return a constant of a tree."""
-    if kind == "null":
-        return None
-    if kind == "truth":
-        return text == "true"
-    if kind == "text":
-        return text
-    return float(text) if kind == "double" else Fraction(text)
-
-
-def _no_nan(cell: Cell) -> Cell:
-    return None if isinstance(cell, float) and math.isnan(cell) else cell
-
-
-def _real(number: Cell) -> float:
-    try:
-        return float(number)
-    except OverflowError:
-        return math.inf if number > 0 else -math.inf
-
-
-def _numbers(a: Cell, b: Cell) -> tuple[Any, Any]:
-    """Return both as fractions, or both as floats."""
-    return (a, b) if isinstance(a, Fraction) and isinstance(b, Fraction) else (_real(a), _real(b))
-
-
-def _exactly(operation: Callable[[Any, Any], Cell]) -> Callable[[Cell, Cell], Cell]:
-    return lambda a, b: operation(*_numbers(a, b))
-
-
-def _divided(a: Cell, b: Cell) -> Cell:
-    return None if b == 0 else _real(a) / _real(b)
-
-
-def _whole_quotient(a: Cell, b: Cell) -> Cell:
-    return None if b == 0 else Fraction(math.trunc(a / b))
-
-
-def _remainder(a: Cell, b: Cell) -> Cell:
-    return None if b == 0 else a - b * math.trunc(a / b)
-
-
-def _rounded(a: Cell, digits: Cell = Fraction(0)) -> Cell:
-    """Round half away from zero, as SQL does."""
-    places = int(max(-300, min(300, digits)))
-    if isinstance(a, Fraction):
-        near = math.floor(abs(a) * Fraction(10) ** places + Fraction(1, 2))
-        return (near if a >= 0 else -near) / Fraction(10) ** places
-    power = 10.0 ** abs(places)
-    scaled = abs(a) * power if places >= 0 else abs(a) / power
-    if not math.isfinite(scaled):
-        return a
-    above = float(math.floor(scaled)) + (scaled - math.floor(scaled) >= 0.5)
-    return math.copysign(above / power if places >= 0 else above * power, a)
-
-
-def _to_whole(a: Cell) -> Cell:
-    """Cast to an integer: half to even, as DuckDB casts floats."""
-    if isinstance(a, bool):
-        return Fraction(int(a))
-    return None if isinstance(a, float) and not math.isfinite(a) else Fraction(round(a))
-
-
-def _whole_part(rounding: Callable[[Any], int]) -> Callable[[Cell], Cell]:
-    def part(a: Cell) -> Cell:
-        if isinstance(a, Fraction):
-            return Fraction(rounding(a))
-        return float(rounding(a)) if math.isfinite(a) else a
-
-    return part
-
-
-@lru_cache(maxsize=256)
-def _pattern(text: str, escape: str, case: bool) -> re.Pattern[str]:  # noqa: FBT001 - a cache's key
-    found, signs = "", iter(text)
-    for sign in signs:
-        if escape and sign == escape:
-            found += re.escape(next(signs, ""))
-        else:
-            found += {"%": ".*", "_": "."}.get(sign, re.escape(sign))
-    return re.compile(found, re.DOTALL if case else re.DOTALL | re.IGNORECASE)
-
-
-def _like(text: str, pattern: str, escape: str = "") -> bool:
-    return _pattern(text=pattern, escape=escape, case=True).fullmatch(text) is not None
-
-
-def _ilike(text: str, pattern: str, escape: str = "") -> bool:
-    return _pattern(text=pattern, escape=escape, case=False).fullmatch(text) is not None
-
-
-_STRICT: Mapping[str, Callable[..., Cell]] = {
-    "+": _exactly(operator.add),
-    "-": _exactly(operator.sub),
-    "*": _exactly(operator.mul),
-    "/": _divided,
-    "//": _whole_quotient,
-    "%": _remainder,
-    "neg": operator.neg,
-    "abs": abs,
-    "round": _rounded,
-    "floor": _whole_part(math.floor),
-    "ceil": _whole_part(math.ceil),
-    "trunc": _whole_part(math.trunc),
-    "sqrt": lambda a: math.sqrt(a) if a >= 0 else None,
-    "sign": lambda a: Fraction((a > 0) - (a < 0)),
-    "double": _real,
-    "whole": _to_whole,
-    "=": operator.eq,
-    "<>": operator.ne,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-    "||": operator.add,
-    "upper": str.upper,
-    "lower": str.lower,
-    "like": _like,
-    "ilike": _ilike,
-    "not": operator.not_,
-    "strict_greatest": lambda *cells: max(cells),
-    "strict_least": lambda *cells: min(cells),
-}
-
-
-def _and(cells: list[Cell]) -> Cell:
-    return False if False in cells else None if None in cells else True
-
-
-def _or(cells: list[Cell]) -> Cell:
-    return True if True in cells else None if None in cells else False
-
-
-def _in(cells: list[Cell]) -> Cell:
-    value, *rest = cells
-    if value is None:
-        return None
-    return True if value in [each for each in rest if each is not None] else None if None in rest else False
-
-
-def _there(cells: list[Cell]) -> list[Cell]:
-    return [each for each in cells if each is not None]
-
-
-_LENIENT: Mapping[str, Callable[[list[Cell]], Cell]] = {
-    "and": _and,
-    "or": _or,
-    "in": _in,
-    "is null": lambda cells: cells[0] is None,
-    "coalesce": lambda cells: next(iter(_there(cells)), None),
-    "nullif": lambda cells: None if None not in cells and cells[0] == cells[1] else cells[0],
-    "greatest": lambda cells: max(_there(cells), default=None),
-    "least": lambda cells: min(_there(cells), default=None),
-    "concat": lambda cells: "".join(_there(cells)),
-}
-
-
-# --- intervals --------------------------------------------------------------------------------------------------------
-
-
-def numbers_in(tree: Tree) -> list[str]:
-    """Return the released numbers that a tree reads, each once."""
-    if tree[0] == "number":
-        return [tree[1]]
-    parts = [part for part in _parts(tree) for part in numbers_in(part)]
-    return list(dict.fromkeys(parts))
-
-
-def _parts(tree: Tree) -> list[Tree]:
-    if tree[0] in ("number", "key", "constant"):
-        return []
-    if tree[0] == "case":
-        return [part for branch in tree[1:-1] for part in branch] + [tree[-1]]
-    return list(tree[1:])
-
-
-def passes_interval(tree: Tree) -> bool:
-    """Return whether an interval of each released number in a tree makes one of the tree."""
-    return tree[0] in _INTERVAL and all(map(passes_interval, _parts(tree)))
-
-
-def interval(tree: Tree, row: StatementRow) -> tuple[float, float]:
-    """Return the least and the largest value of a tree while each released number stays in its interval."""
-    word, *parts = tree
-    if word == "number":
-        low, high = row.numbers.get(f"{parts[0]}_low"), row.numbers.get(f"{parts[0]}_high")
-        return (-math.inf if low is None else _real(low), math.inf if high is None else _real(high))
-    if word == "constant":
-        cell = evaluated(tree, row)
-        return (-math.inf, math.inf) if cell is None else (_real(cell), _real(cell))
-    first = interval(parts[0], row)
-    if word in ("double", "nullif"):
-        return first
-    if word == "neg":
-        return -first[1], -first[0]
-    if word == "round":  # a number between others lies between them when all are rounded
-        digits = [evaluated(part, row) for part in parts[1:]]
-        return _rounded(first[0], *digits), _rounded(first[1], *digits)
-    second = interval(parts[1], row)
-    if word == "/":
-        if second[0] <= 0 <= second[1]:
-            return -math.inf, math.inf
-        word, second = "*", (1 / second[1], 1 / second[0])
-    ends: dict[str, Callable[[float, float], float]] = {"+": operator.add, "-": operator.sub}
-    ends["*"] = lambda a, b: 0.0 if 0.0 in (a, b) else a * b
-    corners = [ends[word](a, b) for a in first for b in second]
-    return (-math.inf, math.inf) if any(map(math.isnan, corners)) else (min(corners), max(corners))

@@ -101,7 +101,7 @@ def _headline(report: Report, claims: list[Claims]) -> Headline | None:
         return headline(account.epsilon, account.delta or 0.0, unit=account.unit, term=account.statement)
     one = len({item.outcome.circumstances.dataset for item in report.items}) == 1
     total = together(claims) if claims and one and report.comparison is None else None
-    if total is None:
+    if total is None or claims[0].neighbours is Neighbours.KEPT:  # its sentence is not that of any other row
         return None
     several = f"{len(claims)} releases together, the sum of their epsilons" if len(claims) > 1 else "one release"
     replaced = claims[0].neighbours is not Neighbours.ADD_REMOVE
@@ -145,6 +145,7 @@ def _card(item: Item, report: Report) -> Mapping[str, Any]:
         "private": outcome.private,
         "chart": None,
         "synthetic": None,
+        "additive": None,
         "groups": None,
         "listing": None,
         "prediction": None,
@@ -163,6 +164,12 @@ def _card(item: Item, report: Report) -> Mapping[str, Any]:
         from sidelight.report.synthetic import synthetic_card
 
         return {**card, "synthetic": synthetic_card(outcome), "prediction": _prediction(outcome)}
+    if outcome.kind == "additive_model":
+        from sidelight.report.additive import additive_card
+
+        curves = additive_card(outcome)
+        if curves is not None:
+            return {**card, "additive": curves, "prediction": _prediction(outcome)}
     if isinstance(outcome.value, GroupTable):
         return {**card, "groups": groups_card(outcome), "prediction": _prediction(outcome)}
     errors = None if outcome.error is None else outcome.error.at(CONFIDENCE).tolist()

@@ -7,8 +7,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from sidelight.guarantees import Claims, Neighbours, Person
+from sidelight.guarantees import Claims, Neighbours, Person, PersonOf
 from sidelight.guarantees.amounts import bound_text, exact, grid_floor
+from sidelight.guarantees.claims import NOT_PROTECTED
 from sidelight.release.shown import as_read, at_most
 
 # Numbers as people read them, and the round numbers of an axis.
@@ -82,7 +83,11 @@ def promise(claims: Claims) -> Promise:
     adds = claims.neighbours is Neighbours.ADD_REMOVE
     epsilon, caveat = _epsilon(claims)
     factor = math.exp(min(epsilon, 700.0))
+    kept = claims.context["kept"]
     change = f"Adding {protects} to the data, or taking it away," if adds else f"Replacing {protects} by any other"
+    if kept:
+        change += f" with the same published totals (exact: {kept})"
+        caveat = f"{caveat} {NOT_PROTECTED}".strip()
     plain = f"{change} makes no published result more than {_factor(factor)} times as likely or as unlikely."
     beliefs = tuple(Belief(before=p, after=_up(p * factor / (p * factor + 1 - p), 3)) for p in BEFORE)
     return Promise(
@@ -188,15 +193,17 @@ def reading(claims: Claims) -> tuple[Fraction, Fraction]:
 
 def unit_word(unit: object) -> str:
     """Return whom a guarantee protects, in one word."""
-    if isinstance(unit, Person):
+    if isinstance(unit, (Person, PersonOf)):
         return "person"
-    return "report" if str(unit) == "event" else "row"
+    return {"event": "report", "row": "row"}[str(unit)]
 
 
 def _protected(unit: object) -> str:
     if isinstance(unit, Person):
         return f"any one person (with up to {unit.max_rows} rows)"
-    return "any one report" if str(unit) == "event" else "any one row"
+    if isinstance(unit, PersonOf):
+        return f"any one person (with all their rows in all tables of {unit.database})"
+    return f"any one {unit_word(unit)}"
 
 
 def _factor(factor: float) -> str:
@@ -217,7 +224,7 @@ def together(several: Sequence[Claims]) -> Fraction | None:
 
     Guarantee: basic composition, valid however the queries were chosen (accounting proof page, 2.3).
     """
-    whom = {(claims.unit, claims.neighbours, claims.context["audience"]) for claims in several}
+    whom = {(claims.unit, claims.neighbours, claims.context["kept"], claims.audience) for claims in several}
     pures = [claims.pure() for claims in several]
     if len(whom) != 1 or any(pure is None for pure in pures):
         return None

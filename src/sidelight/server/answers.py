@@ -60,11 +60,18 @@ def table_json(config: ServerConfig, table: ServedTable, account: Pool, remainin
         "strict": table.strict,
         "capacity": table.capacity,
         "durations": dict(table.durations),
-        "sharing": table.sharing,
+        "renew": _renewal_json(account),
         "population": table.population,
         "public": {name: origin for name, (_, origin) in config.public.items()},
         "limits": dict(LIMITS),
     }
+
+
+def _renewal_json(account: Pool) -> dict[str, Any] | None:
+    renew = account.renew
+    if renew is None:
+        return None
+    return {"every": renew.every, "budget": claim_to_json(renew.budget), "windows": renew.windows}
 
 
 def _column(column: Any) -> dict[str, Any]:

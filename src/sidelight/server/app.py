@@ -7,7 +7,7 @@ import contextlib
 import json
 import re
 import time
-from typing import Any
+from collections import Counter
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -16,8 +16,7 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
 from sidelight.errors import SidelightError
-from sidelight.server.answers import body, entry_json, outcome_text, price_json, refusal, table_json
-from sidelight.server.config import Pool, ServedTable
+from sidelight.server.answers import body, entry_json, outcome_text, price_json, refusal
 from sidelight.server.guard import Guarded, read_request
 from sidelight.server.openapi import description, query_schema
 from sidelight.server.page import PAGE, PAGE_POLICY
@@ -30,6 +29,8 @@ from sidelight.wire import ProblemError, query_digest
 _KEY = re.compile(r"[!-~](?:[ -~]{0,198}[!-~])?")
 #: Seconds for which a request may be held with `Prefer: wait=...`, and releases on one page of the history.
 LONGEST_HOLD, MOST_ON_A_PAGE = 30.0, 100
+#: Requests of one analyst that are held at once.
+MOST_HELD = 4
 
 
 class AnalystRoutes:
@@ -38,7 +39,12 @@ class AnalystRoutes:
     def __init__(self, service: AnalystService) -> None:
         self._service = service
         self._ready_since = (0.0, False)
+        self._holding: Counter[str] = Counter()
         self._verified: tuple[float, bool, str] = (0.0, False, "")
+        # Written once: whoever has no token may ask for both, and the schema takes most of a second to make.
+        tables = service.config.tables.values()
+        self._schema = json.dumps(query_schema(sorted({kind for table in tables for kind in table.kinds})))
+        self._openapi = json.dumps(description(service.config))
 
     # --- what is free -------------------------------------------------------------------------------------------------
 
@@ -59,7 +65,7 @@ class AnalystRoutes:
     async def tables(self, request: Request) -> Response:
         """List the tables of the analyst."""
         found = [
-            await self._described(table, account)
+            await asyncio.to_thread(self._service.described, table, account)
             for table, account in self._service.accounts(self._service.holder(request))
         ]
         return body({"tables": found})
@@ -67,12 +73,7 @@ class AnalystRoutes:
     async def table(self, request: Request) -> Response:
         """Describe a table."""
         asking = self._service.asking(request)
-        return body(await self._described(asking.table, asking.account))
-
-    async def _described(self, table: ServedTable, account: Pool) -> dict[str, Any]:
-        left = await asyncio.to_thread(self._service.budgets.remaining, table, account)
-        paused = self._service.store.is_paused(table.name, account.name)
-        return {**table_json(self._service.config, table, account, left), "paused": paused}
+        return body(await asyncio.to_thread(self._service.described, asking.table, asking.account))
 
     async def price(self, request: Request) -> Response:
         """Price a query: what it costs, what would be left, and the expected error."""
@@ -87,13 +88,14 @@ class AnalystRoutes:
         asking = self._service.asking(request)
         asked = await read_request(request, {"query", "within"})
         job = {"within": str(asked.get("within", "")), **await self._service.job(asking, "accuracy", asked["query"])}
-        return body(await self._service.pricing.ask(job))
+        return body(await self._service.computed(asking.holder, job))
 
     async def dry_run(self, request: Request) -> Response:
         """Release from generated rows with seeded noise: not private, and nothing of the table."""
         asking = self._service.asking(request)
         asked = await read_request(request, {"query"})
-        return body(await self._service.pricing.ask(await self._service.job(asking, "dry-run", asked["query"])))
+        job = await self._service.job(asking, "dry-run", asked["query"])
+        return body(await self._service.computed(asking.holder, job))
 
     async def dummy(self, request: Request) -> Response:
         """Send made-up rows of the declared shape."""
@@ -101,7 +103,8 @@ class AnalystRoutes:
         given = request.query_params.get("rows", "1000")
         if not (given.isascii() and given.isdecimal() and len(given) < 8 and 1 <= int(given) <= MOST_DUMMY_ROWS):
             raise ProblemError("malformed", f"rows is a whole number of 1 to {MOST_DUMMY_ROWS}")
-        found = await self._service.pricing.ask({"do": "dummy", "table": asking.table.name, "rows": int(given)})
+        job = {"do": "dummy", "table": asking.table.name, "rows": int(given)}
+        found = await self._service.computed(asking.holder, job)
         headers = {"X-Sidelight-Made-Up": "generated from the schema; nothing of the table"}
         return Response(found["csv"], media_type="text/csv", headers=headers)
 
@@ -125,10 +128,16 @@ class AnalystRoutes:
         """Answer now, or at the end of the slot if the client prefers to wait."""
         found = re.search(r"\bwait=(\d{1,3})\b", request.headers.get("prefer", ""))
         waiting = self._service.slots.get(name)
-        if found is not None and waiting is not None and waiting.state in ("queued", "running"):
+        who, open_states = asking.holder.analyst, ("queued", "running")
+        held = found is not None and self._holding[who] < MOST_HELD  # more are answered at once, and ask again
+        if found is not None and held and waiting is not None and waiting.state in open_states:
+            self._holding[who] += 1
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(min(float(found[1]), LONGEST_HOLD)):
-                    await waiting.done.wait()
+                try:
+                    async with asyncio.timeout(min(float(found[1]), LONGEST_HOLD)):
+                        await waiting.done.wait()
+                finally:
+                    self._holding[who] -= 1
         answer = await self._service.state(asking.table, asking.account, name)
         if answer is None:
             raise ProblemError("not-found")
@@ -159,9 +168,9 @@ class AnalystRoutes:
 
     async def report(self, request: Request) -> Response:
         """Show the report of a release."""
-        _, entry = await self._service.finished(request)
+        asking, entry = await self._service.finished(request)
         job = {"do": "report", "text": outcome_text(entry), "day": entry.at_utc[:10]}
-        found = await self._service.pricing.ask(job)
+        found = await self._service.computed(asking.holder, job)
         policy = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'none'; sandbox"
         return HTMLResponse(found["html"], headers={"Content-Security-Policy": policy})
 
@@ -178,7 +187,6 @@ class AnalystRoutes:
                 "ledger_head": entry.head,
                 "in_ledger": True,
                 "chain_intact": self._verified[1],
-                "checked_at": round(self._verified[0]),
             }
         )
 
@@ -210,13 +218,12 @@ class AnalystRoutes:
     async def schema(self, request: Request) -> Response:
         """Describe the queries of all kinds that any table allows."""
         del request
-        kinds = sorted({kind for table in self._service.config.tables.values() for kind in table.kinds})
-        return Response(json.dumps(query_schema(kinds)), media_type="application/schema+json")
+        return Response(self._schema, media_type="application/schema+json")
 
     async def openapi(self, request: Request) -> Response:
         """Describe the interface."""
         del request
-        return Response(json.dumps(description(self._service.config)), media_type="application/json")
+        return Response(self._openapi, media_type="application/json")
 
 
 def analyst_app(service: AnalystService) -> Starlette:

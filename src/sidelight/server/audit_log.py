@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -19,7 +20,7 @@ class AuditLog:
 
     def __init__(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
-        self._lock = threading.Lock()
+        self._lock, self._path = threading.Lock(), path
         try:
             self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
             self._last = _last_hash(path)
@@ -40,8 +41,14 @@ class AuditLog:
                     raise OSError
                 os.fdatasync(self._file)
             except OSError:
+                self._after_torn_line()
                 raise StorageError("the audit log cannot be written, so nothing is accepted") from None
             self._last = hashlib.sha256(line).hexdigest()
+
+    def _after_torn_line(self) -> None:
+        """End a line that was written in part, so that the next one follows it and is a line of its own."""
+        with contextlib.suppress(OSError):
+            self._last = _last_hash(self._path)
 
     def close(self) -> None:
         """Close the file."""
@@ -57,10 +64,18 @@ def check_audit_log(path: Path) -> int:
     last = _FIRST
     with path.open("rb") as lines:
         for number, line in enumerate(lines, 1):
-            if line.endswith(b"\n") and json.loads(line).get("before") != last:
+            if _before(line) not in (None, last):
                 raise StorageError(f"line {number} of {path.name!r} does not follow the line before it")
             last = hashlib.sha256(line).hexdigest()
     return 0 if last == _FIRST else number
+
+
+def _before(line: bytes) -> str | None:
+    """Return the hash that a line names; None for one that was torn, whose own hash the next line names."""
+    try:
+        return str(json.loads(line)["before"])
+    except (ValueError, TypeError, KeyError):
+        return None
 
 
 def _last_hash(path: Path) -> str:

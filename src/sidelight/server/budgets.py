@@ -8,25 +8,30 @@ from __future__ import annotations
 
 import fcntl
 import json
+import logging
 import math
 import os
+import time
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+from sidelight.accounting import Rule
 from sidelight.accounting.charges import QUANTA_PER_ONE
-from sidelight.errors import ClaimError, LedgerError, PlanError
-from sidelight.guarantees import GDP, Amount, ApproxDP, Claim, Claims, Neighbours, decimal_text
-from sidelight.ledger import Ledger, LedgerEntry, Scope, open_ledger
-from sidelight.ledger.balances import Balances, by_scope
-from sidelight.ledger.definition import spread
-from sidelight.server.config import Pool, ServedTable, ServerConfig, divisions, routes_of, rule_of
-from sidelight.server.entries import failures_of, key_of_entry
+from sidelight.errors import LedgerError, PlanError
+from sidelight.guarantees import GDP, Amount, Claim, Claims, Neighbours, decimal_text
+from sidelight.ledger import Ledger, LedgerEntry, Reservation, Scope, Stored, open_ledger
+from sidelight.ledger.balances import Balances
+from sidelight.server.config import Pool, ServedTable, ServerConfig, Sharing, routes_of, rule_of
+from sidelight.server.windows import open_window, window_balances
 from sidelight.wire import ProblemError
 
+log = logging.getLogger("sidelight.server")
+#: Seconds after which it is looked again whether reserved shares are still there.
+_LOOK_AGAIN = 10.0
 #: The member of a stored request that the server adds: what the request was asked as, and for how long it runs.
 ASKED = "asked"
 
@@ -46,24 +51,6 @@ class AccountQuote:
         return self.after is not None
 
 
-def counted_claims(claims: Claims, budget: Claim, *, delta: Amount | None) -> Claims:
-    """Return the claims that every scope of a table is charged, the same for all.
-
-    On the route "basic" a scope chooses a pair by its own budget; table and analyst would be charged different amounts.
-    So a budget in epsilon and delta is charged the declared pair, or a pure epsilon.
-    """
-    if not isinstance(budget, ApproxDP):
-        return claims
-    pure = claims.pure()
-    if pure is not None:
-        return Claims.of(pure)
-    at = delta if delta is not None else min((item.delta for item in claims.items), default=None)
-    pair = None if at is None else claims.approx_at(at)
-    if pair is None:
-        raise ClaimError("this table is charged in epsilon and delta; state both in the query")
-    return Claims.of(pair)
-
-
 class Budgets:
     """The scopes of a configuration in its ledger."""
 
@@ -76,6 +63,7 @@ class Budgets:
                 f"the key of the ledger, {config.key_file.name!r}, cannot be read ({error.strerror}); make one with "
                 "`head -c 32 /dev/urandom | base64`"
             ) from None
+        self._kept: dict[str, tuple[float, bool]] = {}
         self.ledger: Ledger = open_ledger(config.ledger, key=key, wait_seconds=wait_seconds, create=create)
 
     def close(self) -> None:
@@ -86,18 +74,20 @@ class Budgets:
 
     def open_scopes(self) -> None:
         """Make the scopes that are not there, and refuse those that differ from the file."""
-        for table in self.config.tables.values():
-            pool = self.config.populations.get(table.population or "")
-            if pool is not None:
-                self._open(pool.name, pool.budget.under(unit=table.schema.unit), table)
-            self._open(table.name, table.budget, table, parent=table.population)
+        tables = self.config.tables.values()
+        for name, pool in self.config.populations.items():
+            first = next((table for table in tables if table.population == name), None)
+            if first is not None:  # the unit of a population is that of its first table
+                self._open(name, pool.budget.under(unit=first.schema.unit), first, sharing=pool.sharing)
+        for table in tables:
+            self._open(table.name, table.budget, table, sharing=table.sharing, parent=table.population)
             for account in table.accounts:
-                self._open(table.scope_of(account), account.budget, table, parent=table.name)
+                scope_id = table.scope_of(account)
+                self._open(scope_id, account.budget, table, sharing=table.sharing, parent=table.name)
 
-    def _open(self, name: str, budget: Claim, table: ServedTable, *, parent: str | None = None) -> None:
-        known = {scope.scope_id for scope in self.ledger.scopes()} if parent is None else set()
-        if name in known and name in self.config.populations:
-            return  # the unit of a population is that of its first table
+    def _open(
+        self, name: str, budget: Claim, table: ServedTable, *, sharing: Sharing, parent: str | None = None
+    ) -> None:
         self.ledger.open_scope(
             name,
             budget=budget,
@@ -105,31 +95,32 @@ class Budgets:
             neighbours=Neighbours.ADD_REMOVE,
             routes=routes_of(budget),
             parent=parent,
+            sharing=sharing,
         )
 
     def check_isolation(self) -> None:
-        """Refuse reserved shares that no longer fit, with what was charged otherwise and to scopes no longer named."""
-        scopes = {scope.scope_id: scope for scope in self.ledger.scopes()}
-        balances = {name: scope.balances() for name, scope in scopes.items()}
-        named = {table.scope_of(each) for table in self.config.tables.values() for each in table.accounts}
-        named |= set(self.config.tables)
-        for division in divisions(self.config):
-            route = rule_of(division.budget).capacities[0][0]
-            below = [name for name, scope in scopes.items() if scope.definition.parent_id == division.name]
-            own = balances[division.name].totals()
-            spent = own.of(route) - sum(balances[name].totals().of(route) for name in below)
-            delta = own.delta_items - sum(balances[name].totals().delta_items for name in below)
-            for name in below:
-                if name not in named:
-                    shut, total, rule = balances[name].shut, balances[name].totals(), scopes[name].rule
-                    spent += total.of(route) if shut else rule.capacities[0][1]
-                    delta += total.delta_items if shut else rule.pool
-            if not replace(division, used=spent, used_delta=delta).fits():
+        """Refuse reserved shares that no longer fit, because something was charged to a table or population itself."""
+        reserved = [name for name, pool in self.config.populations.items() if pool.sharing == "reserved"]
+        reserved += [name for name, table in self.config.tables.items() if table.sharing == "reserved"]
+        for name in reserved:
+            if not self.ledger.scope(name).keeps_shares():
                 raise PlanError(
-                    f"the shares of {division.name!r} no longer fit its budget: the ledger holds charges to it, "
-                    "or scopes below it that this file does not name, which keep what they were promised until they "
-                    'are closed. Make the shares smaller, or say sharing = "first come"'
+                    f"the shares of {name!r} no longer fit its budget: the ledger holds charges to it itself. Close "
+                    "scopes that are no longer used, which then count with what they spent"
                 )
+
+    def sharing(self, table: ServedTable) -> Sharing:
+        """Return how a table is shared now: a charge past the server can break reserved shares, never the promise."""
+        if table.sharing == "first come":
+            return "first come"
+        above = [table.name, *([] if table.population is None else [table.population])]
+        when, kept = self._kept.get(table.name, (-math.inf, True))
+        if time.monotonic() - when > _LOOK_AGAIN:
+            kept = all(self.ledger.scope(name).keeps_shares() for name in above)
+            self._kept[table.name] = time.monotonic(), kept
+            if not kept:
+                log.error("the reserved shares of %r no longer fit: something was charged to it itself", table.name)
+        return "reserved" if kept else "first come"
 
     def check_head(self) -> None:
         """Verify the ledger, and refuse one that lacks the newest head that was kept elsewhere."""
@@ -141,38 +132,30 @@ class Budgets:
     def keep_head(self) -> None:
         """Write the newest head to the head file."""
         if self.config.head_file is not None:
-            with self.ledger.store.read() as transaction:
-                row = transaction.row("SELECT value FROM meta WHERE key = 'head'")
-            assert row is not None
-            keep_head(self.config.head_file, json.loads(row[0]))
+            number, head = self.ledger.numbered_head()
+            keep_head(self.config.head_file, {"seq": str(number), "hash": head})
 
     # --- what is left -------------------------------------------------------------------------------------------------
 
-    def quote(self, table: ServedTable, account: Pool, claims: Claims, *, delta: Amount | None) -> AccountQuote:
-        """Return what a price does to an account.
+    def quote(
+        self, table: ServedTable, account: Pool, claims: Claims, *, delta: Amount | None, moment: float
+    ) -> AccountQuote:
+        """Return what a price does to an account at a moment, which chooses the window if it has some.
 
         Raises:
             ClaimError: the table's currency cannot count it, or not alike in all scopes.
             ProblemError: it is larger or smaller than a request may be.
         """
-        scope_id = table.scope_of(account)
-        counted = counted_claims(claims, table.budget, delta=delta)
-        definitions = {each.scope_id: each for each in self.ledger.ancestry(scope_id)}
-        shares = by_scope(spread({scope_id: counted}, definitions))
-        charge = shares[scope_id][0].charge
-        if any(share.charge != charge for own in shares.values() for share in own):
-            raise ClaimError("the scopes above this account would be charged another amount; ask in its currency")
-        rule = rule_of(table.budget)
-        route = rule.capacities[0][0]
-        unit = table.schema.unit
-        most, least = (rule.charge(each.with_unit(unit)) for each in (table.largest, table.smallest))
+        charge = self.scope(table, account).price(claims, delta=delta)
+        most, least = table.limits
+        route = rule_of(table.budget).capacities[0][0]
         price, pool = charge.of(route) or 0, charge.delta_items
         if price > (most.of(route) or 0) or pool > most.delta_items or price < (least.of(route) or 0):
             raise ProblemError(
                 "not-allowed",
-                f"a request of this table costs between {table.smallest} and {table.largest}, got {counted}",
+                f"a request of this table costs between {table.smallest} and {table.largest}, got {claims}",
             )
-        left, left_delta = self._left(table, scope_id, definitions)
+        left, left_delta = self._left(table, account, moment)
         fits = price <= left and pool <= left_delta
         return AccountQuote(
             charge=_amounts(table, price, pool),
@@ -181,23 +164,30 @@ class Budgets:
             short=_amounts(table, max(0, price - left), max(0, pool - left_delta)),
         )
 
-    def remaining(self, table: ServedTable, account: Pool) -> Mapping[str, str]:
-        """Return what an account has left, exactly."""
-        scope_id = table.scope_of(account)
-        definitions = {each.scope_id: each for each in self.ledger.ancestry(scope_id)}
-        return _amounts(table, *self._left(table, scope_id, definitions))
+    def remaining(self, table: ServedTable, account: Pool, *, moment: float) -> Mapping[str, str]:
+        """Return what an account has left at a moment, exactly."""
+        return _amounts(table, *self._left(table, account, moment))
 
-    def _left(self, table: ServedTable, scope_id: str, definitions: Mapping[str, Any]) -> tuple[int, int]:
+    def _left(self, table: ServedTable, account: Pool, moment: float) -> tuple[int, int]:
         """Return what is left in quanta; with reserved shares of the account alone, which says nothing of others."""
-        asked = [scope_id] if table.sharing == "reserved" else list(definitions)
-        found = []
-        for name in asked:
-            balances: Balances = self.ledger.scope(name).balances()
-            rule, totals = definitions[name].rule, balances.totals()
-            route, capacity = rule.capacities[0]
-            shut = balances.shut
-            found.append((0 if shut else capacity - totals.of(route), 0 if shut else rule.pool - totals.delta_items))
+        scope_id = table.scope_of(account)
+        definitions = self.ledger.ancestry(scope_id)
+        asked = definitions[:1] if self.sharing(table) == "reserved" else definitions
+        found = [_rest(each.rule, self.ledger.scope(each.scope_id).balances()) for each in asked]
+        if account.renew is not None:
+            window = window_balances(self.ledger, table, account, moment)
+            found.append((0, 0) if window is None else _rest(rule_of(account.renew.budget), window))
         return max(0, min(left for left, _ in found)), max(0, min(delta for _, delta in found))
+
+    def reserve(
+        self, table: ServedTable, account: Pool, claims: Claims, *, moment: float, **given: Any
+    ) -> Reservation | Stored:
+        """Charge an account, and its window at a moment if it has some; the key is remembered in the account."""
+        scope_id = table.scope_of(account)
+        charged = {scope_id: claims}
+        if account.renew is not None:
+            charged[open_window(self.ledger, table, account, moment)] = claims
+        return self.ledger.reserve(charged, scope_id=scope_id, **given)
 
     # --- what became of requests --------------------------------------------------------------------------------------
 
@@ -208,7 +198,7 @@ class Budgets:
     def entry(self, table: ServedTable, account: Pool, name: str) -> LedgerEntry | None:
         """Return the entry of a request of an account, by the request's id or the entry's own."""
         scope = self.scope(table, account)
-        return scope.entry_of(key_of_entry(self.ledger, table.scope_of(account), name) or name)
+        return scope.entry_of(name) or scope.entry(name)
 
     def history(self, table: ServedTable, account: Pool, *, limit: int, after: str | None) -> list[LedgerEntry]:
         """Return entries of an account, oldest first, after one of them."""
@@ -221,13 +211,20 @@ class Budgets:
         """Record that a request failed whose worker left no outcome; its charge stands."""
         self.scope(table, account).reap(key=request_id, reason="failed")
 
-    def give_up_before(self, table: ServedTable, account: Pool, moment: float) -> None:
-        """Record as failed the unfinished entries whose slots began before a moment."""
-        self.scope(table, account).reap(before=utc_text(moment), reason="failed")
+    def give_up_before(self, moment: float) -> None:
+        """Record as failed the unfinished entries of all accounts whose slots began before a moment."""
+        scopes = [table.scope_of(each) for table in self.config.tables.values() for each in table.accounts]
+        self.ledger.reap(scope_id=scopes, before=utc_text(moment), reason="failed")
 
     def failures(self, table: ServedTable, account: Pool, *, since: float) -> int:
         """Return how many paid requests of an account failed since a moment."""
-        return failures_of(self.ledger, table.scope_of(account), since=utc_text(since))
+        return self.scope(table, account).failures(since=utc_text(since))
+
+
+def _rest(rule: Rule, balances: Balances) -> tuple[int, int]:
+    """Return what a scope has left in quanta."""
+    totals, (route, capacity) = balances.totals(), rule.capacities[0]
+    return (0, 0) if balances.shut else (capacity - totals.of(route), rule.pool - totals.delta_items)
 
 
 def _amounts(table: ServedTable, main: int, delta: int) -> dict[str, str]:

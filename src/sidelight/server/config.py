@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Literal
 
-from sidelight.accounting import Route, Rule
+from sidelight.accounting import Charge, Route, Rule
 from sidelight.guarantees import ApproxDP, Claim, Claims
 from sidelight.records import Schema, Table
 
@@ -41,6 +41,16 @@ class ServerAddress:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ProxyIdentity:
+    """`[identity] proxy`: a proxy that checks logins and names the person in a header."""
+
+    header: str
+    secret_file: Path
+    addresses: tuple[str, ...]
+    names: Mapping[str, str]  # what the proxy says, and the analyst it stands for
+
+
+@dataclass(frozen=True, kw_only=True)
 class Work:
     """`[work]`: how many releases run at once, and how long others wait. Times are in seconds."""
 
@@ -56,6 +66,15 @@ class Work:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Renewal:
+    """`renew`: an account's budget in calendar periods, of which a number may ever be opened."""
+
+    every: Literal["day", "week", "month"]
+    budget: Claim
+    windows: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class Pool:
     """A budget that its members share: a population of tables, or one analyst or group of a table."""
 
@@ -63,6 +82,7 @@ class Pool:
     budget: Claim
     members: tuple[str, ...] = ()
     sharing: Sharing = "reserved"
+    renew: Renewal | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,6 +118,12 @@ class ServedTable:
         """Return the name of an account's scope."""
         return f"{self.name}/{account.name}"
 
+    @cached_property
+    def limits(self) -> tuple[Charge, Charge]:
+        """The largest and the smallest charge of one request."""
+        rule, unit = rule_of(self.budget), self.schema.unit
+        return rule.charge(self.largest.with_unit(unit)), rule.charge(self.smallest.with_unit(unit))
+
     def open(self) -> Table:
         """Open the source; reads no row."""
         return Table(self.source, schema=self.schema, name=self.name, table=self.source_table, engine=self.engine)
@@ -115,6 +141,7 @@ class ServerConfig:
     head_file: Path | None
     store: Path
     audit: Path
+    proxy: ProxyIdentity | None
     work: Work
     public: Mapping[str, tuple[Path, str]]
     populations: Mapping[str, Pool]
@@ -153,17 +180,14 @@ class Division:
     name: str
     budget: Claim
     parts: Sequence[Claim]
-    #: What is promised or spent otherwise: by scopes that the file no longer names, and to the scope itself.
-    used: int = 0
-    used_delta: int = 0
 
     def fits(self) -> bool:
         """Return whether the parts add up to at most the whole: then no part's request is refused because of others."""
         rules = [rule_of(part) for part in self.parts]
         own = rule_of(self.budget)
         return (
-            self.used + sum(rule.capacities[0][1] for rule in rules) <= own.capacities[0][1]
-            and self.used_delta + sum(rule.pool for rule in rules) <= own.pool
+            sum(rule.capacities[0][1] for rule in rules) <= own.capacities[0][1]
+            and sum(rule.pool for rule in rules) <= own.pool
         )
 
 
@@ -176,8 +200,17 @@ def divisions(config: ServerConfig) -> list[Division]:
         for name, pool in config.populations.items()
         if pool.sharing == "reserved"
     ]
-    return found + [
-        Division(name=table.name, budget=table.budget, parts=[each.budget for each in table.accounts])
-        for table in config.tables.values()
-        if table.sharing == "reserved"
-    ]
+    return (
+        found
+        + [
+            Division(name=table.name, budget=table.budget, parts=[each.budget for each in table.accounts])
+            for table in config.tables.values()
+            if table.sharing == "reserved"
+        ]
+        + [
+            Division(name=table.scope_of(each), budget=each.budget, parts=[each.renew.budget] * each.renew.windows)
+            for table in config.tables.values()
+            for each in table.accounts
+            if each.renew is not None
+        ]
+    )

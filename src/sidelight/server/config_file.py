@@ -5,23 +5,24 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import replace
 from fractions import Fraction
-from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
 
 from sidelight.errors import PlanError, SidelightError, nearest
-from sidelight.guarantees import ApproxDP, Claim, Claims, parse_claim
+from sidelight.guarantees import ApproxDP, Claim, Claims, Unit, parse_claim
 from sidelight.plans.columns import COLUMN_TABLE, read_schema
-from sidelight.plans.forms import AMOUNT, FLAG, REAL, TEXT, TEXTS, WHOLE, KeyForm, choice, list_of, map_of
+from sidelight.plans.forms import AMOUNT, FLAG, REAL, TEXT, TEXTS, WHOLE, choice, list_of, map_of
 from sidelight.plans.plan import folder_of, ledger_url, read_file
 from sidelight.plans.section import Section
-from sidelight.plans.tables import REQUIRED, Key, TableForm, section_of
+from sidelight.plans.tables import section_of
 from sidelight.records.engines import check_local, is_postgres
 from sidelight.server.config import (
     CURRENCIES,
     Pool,
+    Renewal,
     ServedTable,
     ServerAddress,
     ServerConfig,
@@ -30,7 +31,8 @@ from sidelight.server.config import (
     divisions,
     rule_of,
 )
-from sidelight.web import is_loopback
+from sidelight.server.config_network import keys_of, read_listen, read_proxy
+from sidelight.server.distinct_files import check_files, check_people
 from sidelight.wire.queries import KINDS, RELEASE_ID
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
@@ -38,18 +40,15 @@ _TIMES = {"s": Fraction(1), "ms": Fraction(1, 1000), "min": Fraction(60)}
 _SIZES = {"MiB": 2**20, "GiB": 2**30}
 #: The shortest duration: the record and a quarter for the charge have to fit.
 SHORTEST = 1.0
-
-
-def _keys(*required: str, **forms: KeyForm) -> TableForm:
-    return TableForm(keys={key: Key(key, form, REQUIRED if key in required else None) for key, form in forms.items()})
+#: Windows of one account: years of days.
+MOST_WINDOWS = 4000
 
 
 _AMOUNTS = map_of(AMOUNT)
 _SHARING = choice("reserved", "first come")
-_LISTEN = _keys(host=TEXT, port=WHOLE, names=TEXTS, behind_proxy=TEXTS, certificate=TEXT, key=TEXT, admin=TEXT)
-_LEDGER = _keys("url", "key_file", url=TEXT, key_file=TEXT, head_file=TEXT)
-_IDENTITY = _keys("store", "audit", store=TEXT, audit=TEXT)
-_WORK = _keys(
+_LEDGER = keys_of("url", "key_file", url=TEXT, key_file=TEXT, head_file=TEXT)
+_IDENTITY = keys_of("store", "audit", store=TEXT, audit=TEXT, proxy=section_of(), names=map_of(TEXT))
+_WORK = keys_of(
     seats=WHOLE,
     memory=TEXT,
     scratch=TEXT,
@@ -60,12 +59,13 @@ _WORK = _keys(
     pricing=WHOLE,
     free_per_second=REAL,
 )
-_PUBLIC = _keys("path", "origin", path=TEXT, origin=TEXT)
-_POPULATION = _keys("currency", "budget", currency=choice(*CURRENCIES), budget=_AMOUNTS, sharing=_SHARING)
-_SOURCE = _keys("path", path=TEXT, table=TEXT, engine=choice("spark"))
-_ANALYST = _keys("name", "budget", name=TEXT, budget=_AMOUNTS)
-_GROUP = _keys("name", "budget", "members", name=TEXT, budget=_AMOUNTS, members=TEXTS)
-_TABLE = _keys(
+_PUBLIC = keys_of("path", "origin", path=TEXT, origin=TEXT)
+_POPULATION = keys_of("currency", "budget", currency=choice(*CURRENCIES), budget=_AMOUNTS, sharing=_SHARING)
+_SOURCE = keys_of("path", path=TEXT, table=TEXT, engine=choice("spark"))
+_RENEW = keys_of("every", "budget", "windows", every=choice("day", "week", "month"), budget=_AMOUNTS, windows=WHOLE)
+_ANALYST = keys_of("name", "budget", name=TEXT, budget=_AMOUNTS, renew=section_of())
+_GROUP = keys_of("name", "budget", "members", name=TEXT, budget=_AMOUNTS, members=TEXTS, renew=section_of())
+_TABLE = keys_of(
     *("name", "source", "currency", "budget", "kinds", "largest", "smallest", "capacity", "column", "durations"),
     name=TEXT,
     population=TEXT,
@@ -84,7 +84,7 @@ _TABLE = _keys(
     analyst=list_of(section_of()),
     group=list_of(section_of()),
 )
-_WHOLE = _keys(
+_WHOLE = keys_of(
     *("ledger", "identity", "table"),
     title=TEXT,
     listen=section_of(),
@@ -116,24 +116,25 @@ def read_config(path: Path | str) -> ServerConfig:
         tables[table.name] = table
     if not tables:
         whole.refuse("a server serves at least one [[table]]")
-    _check_people(given["table"], list(tables.values()))
-    _check_public(given.get("public", {}), public, list(tables.values()))
+    check_people(given["table"], list(tables.values()))
     ledger = _LEDGER.read_values(given["ledger"])
     identity = _IDENTITY.read_values(given["identity"])
     config = ServerConfig(
         title=given.get("title", Path(path).stem),
         folder=folder,
-        listen=_listen(given["listen"], folder) if "listen" in given else ServerAddress(),
+        listen=read_listen(given["listen"], folder) if "listen" in given else ServerAddress(),
         ledger=ledger_url(ledger["url"], folder=folder),
         key_file=folder / ledger["key_file"],
         head_file=folder / ledger["head_file"] if "head_file" in ledger else None,
         store=folder / identity["store"],
         audit=folder / identity["audit"],
+        proxy=read_proxy(given["identity"], identity, folder, list(tables.values())),
         work=_work(given["work"], folder) if "work" in given else Work(scratch=folder / "scratch"),
         public=public,
         populations=populations,
         tables=tables,
     )
+    check_files(config, whole, given.get("public", {}))
     check_isolation(config, whole)
     return config
 
@@ -207,10 +208,15 @@ def _table(section: Section, folder: Path, populations: Mapping[str, Pool]) -> S
         kinds=tuple(dict.fromkeys(given["kinds"])),
         strict=given.get("strict", True),
         durations=_durations(section, given["durations"]),
-        accounts=tuple(Pool(name=a.name, budget=a.budget.under(unit=schema.unit), members=a.members) for a in accounts),
+        accounts=tuple(_of_unit(each, schema.unit) for each in accounts),
         **limits,
         **_source(given["source"], folder),
     )
+
+
+def _of_unit(account: Pool, unit: Unit) -> Pool:
+    renew = account.renew and replace(account.renew, budget=account.renew.budget.under(unit=unit))
+    return replace(account, budget=account.budget.under(unit=unit), renew=renew)
 
 
 def _source(section: Section, folder: Path) -> dict[str, Any]:
@@ -264,38 +270,20 @@ def _accounts(section: Section, given: Mapping[str, Any], currency: str) -> list
         twice = next((each for each in members if any(each in other.members for other in found)), None)
         if twice is not None:
             inside.refuse(f"{twice!r} has an account already: an analyst is alone or in one group", key="name")
-        found.append(Pool(name=name, budget=_claim(inside, "budget", values["budget"], currency), members=members))
+        budget = _claim(inside, "budget", values["budget"], currency)
+        renew = _renewal(values["renew"], currency) if "renew" in values else None
+        found.append(Pool(name=name, budget=budget, members=members, renew=renew))
     if not found:
         section.refuse("nobody may ask; add analyst = [{name = ..., budget = {...}}]")
     return found
 
 
-def _listen(section: Section, folder: Path) -> ServerAddress:
-    given = _LISTEN.read_values(section)
-    for network in given.get("behind_proxy", ()):
-        try:
-            ip_network(network)
-        except ValueError:
-            section.refuse(f"{network!r} is no network, such as 127.0.0.1/32", key="behind_proxy")
-    if ("certificate" in given) != ("key" in given):
-        section.refuse("TLS needs both certificate and key")
-    files = ("certificate", "key")
-    values: dict[str, Any] = {
-        name: tuple(value) if isinstance(value, list) else folder / value if name in files else value
-        for name, value in given.items()
-    }
-    found = ServerAddress(**values)
-    if found.certificate is None and not found.behind_proxy and not is_loopback(found.host):
-        section.refuse(
-            f"listening on {found.host!r} without TLS would send tokens in the clear; name certificate and key, or the "
-            "addresses of a proxy in behind_proxy",
-            key="host",
-        )
-    if not 0 <= found.port <= 65535:
-        section.refuse(f"port must lie in 0..65535, got {found.port}", key="port")
-    if found.admin is not None and not is_loopback(found.admin.rpartition(":")[0]):
-        section.refuse("the admin address is on this machine alone, such as 127.0.0.1:8473", key="admin")
-    return found
+def _renewal(section: Section, currency: str) -> Renewal:
+    given = _RENEW.read_values(section)
+    if not 1 <= given["windows"] <= MOST_WINDOWS:
+        section.refuse(f"windows is how many may ever be opened, 1 to {MOST_WINDOWS}", key="windows")
+    budget = _claim(section, "budget", given["budget"], currency)
+    return Renewal(every=given["every"], budget=budget, windows=given["windows"])
 
 
 def _work(section: Section, folder: Path) -> Work:
@@ -316,32 +304,6 @@ def _work(section: Section, folder: Path) -> Work:
     return found
 
 
-def _check_people(sections: Sequence[Section], tables: Sequence[ServedTable]) -> None:
-    """Refuse two tables of one source without a common population: the same people would have two budgets."""
-    for place, (section, table) in enumerate(zip(sections, tables, strict=True)):
-        for other in tables[:place]:
-            same = os.path.realpath(table.source) == os.path.realpath(other.source)
-            apart = table.population is None or table.population != other.population
-            if same and apart and not section.values.get("other_people"):
-                section.refuse(
-                    f"{table.name!r} and {other.name!r} have one source and no common population, so the same people "
-                    "would have two budgets; name a population for both, or say other_people = true",
-                    key="source",
-                )
-
-
-def _check_public(
-    sections: Mapping[str, Section], public: Mapping[str, tuple[Path, str]], tables: Sequence[ServedTable]
-) -> None:
-    for name, (file, _) in public.items():
-        for table in tables:
-            inside = Path(table.source)
-            if inside.exists() and (file.samefile(inside) or inside.resolve() in file.resolve().parents):
-                sections[name].refuse(
-                    f"it is the private source of {table.name!r}, which must not be public", key="path"
-                )
-
-
 def check_isolation(config: ServerConfig, whole: Section) -> None:
     """Refuse reserved shares that do not fit, and limits beyond the budget."""
     for each in divisions(config):
@@ -351,13 +313,10 @@ def check_isolation(config: ServerConfig, whole: Section) -> None:
                 'say sharing = "first come" and accept that one analyst can use up what another was shown'
             )
     for table in config.tables.values():
-        rule = rule_of(table.budget)
         try:
-            largest, smallest = (
-                rule.charge(each.with_unit(table.schema.unit)) for each in (table.largest, table.smallest)
-            )
+            largest, smallest = table.limits
         except SidelightError as error:
             raise PlanError(f"{whole.file}: the limits of {table.name!r}: {error}") from None
-        route = rule.capacities[0][0]
+        route = rule_of(table.budget).capacities[0][0]
         if (smallest.of(route) or 0) > (largest.of(route) or 0):
             whole.refuse(f"smallest is larger than largest in {table.name!r}")

@@ -45,7 +45,7 @@ class Guarded:
     def __init__(self, app: Any, *, config: ServerConfig, counted: Counter[tuple[str, str]]) -> None:
         self._app, self._counted = app, counted
         listen = config.listen
-        self._names = {*listen.names, listen.host, "localhost", "127.0.0.1", "[::1]"}
+        self._names = {each.lower() for each in (*listen.names, listen.host)} | {"localhost", "127.0.0.1", "[::1]"}
         self._proxies = [ip_network(each) for each in listen.behind_proxy]
 
     async def __call__(self, scope: Any, receive: Any, send: Callable[[Any], Awaitable[None]]) -> None:

@@ -68,6 +68,8 @@ class IdentityStore:
             self._database = sqlite3.connect(path, timeout=5, check_same_thread=False, isolation_level=None)
             path.chmod(0o600)
             with self._work() as run:
+                if run("SELECT 1 FROM sqlite_master WHERE name = 'entry'").fetchone() is not None:
+                    raise StorageError(f"{path.name!r} is a ledger; the store of tokens needs a file of its own")
                 run("PRAGMA journal_mode = WAL")
                 run("PRAGMA synchronous = FULL")
                 for statement in _TABLES.split(";"):
@@ -157,22 +159,22 @@ class IdentityStore:
         row = self._row("SELECT MAX(since) FROM pause WHERE name = ? AND analyst IN ('', ?)", name, account)
         return 0.0 if row is None or row[0] is None else float(row[0])
 
-    def latest(self, now: float) -> float:
-        """Return the greatest time ever seen: a clock that is set back revives no token."""
+    def latest(self, now: float, *, keep: bool = True) -> float:
+        """Return the greatest time ever seen: a clock that is set back revives no token. `keep` remembers this one."""
         row = self._row("SELECT seen FROM clock")
         seen = 0.0 if row is None else float(row[0])
-        if now > seen + 60:
+        if keep and now > seen + 60:
             with self._work() as run:
                 run("INSERT INTO clock VALUES (1, ?) ON CONFLICT (one) DO UPDATE SET seen = MAX(seen, ?)", now, now)
         return max(now, seen)
 
-    def check_clock(self, now: float, *, confirmed: bool = False) -> None:
+    def check_clock(self, now: float) -> None:
         """Refuse a clock that was set forward by weeks: a time once seen stays for good."""
         row = self._row("SELECT seen FROM clock")
-        if row is not None and now - float(row[0]) > _LARGEST_STEP and not confirmed:
+        if row is not None and now - float(row[0]) > _LARGEST_STEP:
             raise StorageError(
                 "the clock went on by more than 40 days since the last start, and a time once seen stays; if it is "
-                "right, confirm it with --clock"
+                "right, confirm it with `sidelight server resume FILE --clock`"
             )
 
     def _set(self, name: str, analyst: str, *, paused: int, now: float) -> None:

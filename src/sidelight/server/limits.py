@@ -31,6 +31,12 @@ class RateLimit:
             self._left.popitem(last=False)
         return left >= 1
 
+    def take(self, name: str, amount: float) -> None:
+        """Take an amount that was used already, whether it was there or not."""
+        left, now = self._now(name)
+        self._left[name] = left - amount, now
+        self._left.move_to_end(name)
+
     def is_used_up(self, name: str) -> bool:
         """Return whether a name has none left, and take none."""
         return self._now(name)[0] < 1

@@ -12,6 +12,7 @@ import math
 import resource
 import shutil
 import tempfile
+import time
 import warnings
 from collections.abc import Callable, Mapping
 from multiprocessing.connection import Connection
@@ -21,7 +22,7 @@ from typing import Any
 from sidelight.errors import PlanError, RangeError, SidelightError, SidelightWarning
 from sidelight.records import Table
 from sidelight.server.config import ServedTable, ServerConfig
-from sidelight.server.worker import pin_to_cores, virtual_bytes, write_releases
+from sidelight.server.worker import SCRATCH, pin_to_cores, virtual_bytes, write_releases
 from sidelight.server.zygote import Child, Zygote
 from sidelight.session.query import PublicSource, declared_delta, prepare_query
 from sidelight.wire import (
@@ -78,7 +79,7 @@ def _asked(config: ServerConfig, job: Mapping[str, Any]) -> tuple[ServedTable, A
     values = read_json(job["query"])
     check_limits(values, table.schema)
     public = {name: file for name, (file, _) in config.public.items()}
-    folder = Path(tempfile.mkdtemp(dir=config.work.scratch)) if job.get("releases") else Path()
+    folder = Path(tempfile.mkdtemp(prefix=SCRATCH, dir=config.work.scratch)) if job.get("releases") else Path()
     try:
         releases = write_releases(job.get("releases", {}), folder)
         query = read_wire_query(values, kinds=table.kinds, resolver=WireResolver(public, releases))
@@ -183,13 +184,13 @@ class Pricing:
         for _ in range(processes):
             self._free.put_nowait(None)
 
-    async def ask(self, job: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the answer of a job.
+    async def ask(self, job: Mapping[str, Any], *, used: Callable[[float], None] = lambda seconds: None) -> Any:
+        """Return the answer of a job; `used` is told for how long a process was taken.
 
         Raises:
             ProblemError: what was wrong with it; `too-dear` if it took too long or too much memory.
         """
-        child = await self._free.get()
+        child, began = await self._free.get(), time.monotonic()
         try:
             text = json.dumps(job).encode()
             for _ in range(2):  # a process that had done its number of jobs has left
@@ -209,14 +210,14 @@ class Pricing:
                 child = None
             raise
         finally:
+            used(time.monotonic() - began)
             self._free.put_nowait(child)
         if found is None:
             raise ProblemError("too-dear")
         if "problem" in found:
             problem = found["problem"]
             raise ProblemError(problem.pop("code"), problem.pop("text"), **problem)
-        answer: dict[str, Any] = found["answer"]
-        return answer
+        return found["answer"]
 
     def stop(self) -> None:
         """End the processes."""

@@ -22,16 +22,20 @@ from starlette.requests import Request
 from sidelight.errors import ClaimError, SidelightError
 from sidelight.guarantees import Claims
 from sidelight.ledger import LedgerEntry
-from sidelight.server.answers import accepted_json, entry_json, outcome_text
+from sidelight.server.answers import accepted_json, entry_json, outcome_text, table_json
 from sidelight.server.audit_log import AuditLog
 from sidelight.server.budgets import AccountQuote, Budgets, ready_time
 from sidelight.server.config import LEAD, Pool, ServedTable, ServerConfig
 from sidelight.server.guard import address_of
-from sidelight.server.identity import Holder, IdentityStore
+from sidelight.server.identity import DAY, Holder, IdentityStore
 from sidelight.server.limits import RateLimit
+from sidelight.server.metrics import MetricsPage, metrics_text
 from sidelight.server.pricing import Pricing
+from sidelight.server.proxy_identity import TrustedProxy
 from sidelight.server.schedule import SeatSchedule
 from sidelight.server.slots import Accepted, Slots
+from sidelight.server.windows import window_of
+from sidelight.server.worker import clear_scratch
 from sidelight.server.zygote import Zygote
 from sidelight.web.requests import LogLimit
 from sidelight.wire import ProblemError, problem_of, query_digest, release_ids, write_json
@@ -41,6 +45,8 @@ log = logging.getLogger("sidelight.server")
 _REMEMBERED_PRICES = 200
 #: Wrong tokens of one address in a minute; right ones are always taken.
 _WRONG_TOKENS = 10
+#: Seconds in a minute for which an analyst may take a pricing process.
+_PRICING_SECONDS = 20.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,6 +66,7 @@ class AnalystService:
         self.store = IdentityStore(config.store)
         self.budgets = Budgets(config, create=True)
         self.audit = AuditLog(config.audit)
+        self._proxy = None if config.proxy is None else TrustedProxy(config.proxy)
         self.zygote = Zygote(config)
         self.schedule = SeatSchedule(
             seats=config.work.seats,
@@ -72,6 +79,8 @@ class AnalystService:
         self.counted: Counter[tuple[str, str]] = Counter()
         self._rate = RateLimit(per_second=config.work.free_per_second, burst=4 * config.work.free_per_second)
         self._wrong = RateLimit(per_second=_WRONG_TOKENS / 60, burst=_WRONG_TOKENS)
+        self._pricing_time = RateLimit(per_second=_PRICING_SECONDS / 60, burst=_PRICING_SECONDS)
+        self._clock = time.time() - time.monotonic()
         self._prices: dict[str, dict[str, dict[str, Any]]] = {}
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._log_limit = LogLimit()
@@ -79,12 +88,13 @@ class AnalystService:
 
     def prepare(self) -> None:
         """Check ledger and scopes against the file, and that every source opens, before the network is there."""
-        self.store.check_clock(time.time(), confirmed=False)
+        self.store.check_clock(time.time())
         self.budgets.open_scopes()
         self.budgets.check_isolation()
         self.budgets.check_head()
         self.budgets.keep_head()
         self.config.work.scratch.mkdir(parents=True, exist_ok=True)
+        clear_scratch(self.config)
         self.zygote.start()
 
     def close(self) -> None:
@@ -102,10 +112,15 @@ class AnalystService:
         self.slots = Slots(self.budgets, self.store, self.zygote)
         log.addFilter(self._log_limit)
         cleaning = asyncio.create_task(self._give_up_the_dead())
+        admin = None if self.config.listen.admin is None else MetricsPage(self.config.listen.admin, self._metrics)
         try:
+            if admin is not None:
+                await admin.start()
             yield
         finally:
             self.stopping = True
+            if admin is not None:
+                await admin.stop()
             cleaning.cancel()
             await asyncio.gather(cleaning, return_exceptions=True)
             await self.slots.stop()
@@ -113,24 +128,28 @@ class AnalystService:
             await asyncio.to_thread(self.zygote.stop)
             log.removeFilter(self._log_limit)
 
+    def _metrics(self) -> str:
+        return metrics_text(self.config, self.budgets, self.store, self.schedule, dict(self.counted))
+
     async def _give_up_the_dead(self) -> None:
         """Record as failed the entries that an earlier server or a lost slot left, once no worker can be alive."""
         while True:
             with contextlib.suppress(SidelightError):
-                await asyncio.to_thread(self._give_up_older_than, time.time() - self.config.longest - 10)
+                await asyncio.to_thread(self.budgets.give_up_before, time.time() - self.config.longest - 10)
             await asyncio.sleep(5)
-
-    def _give_up_older_than(self, moment: float) -> None:
-        for table in self.config.tables.values():
-            for account in table.accounts:
-                self.budgets.give_up_before(table, account, moment)
 
     # --- who asks -----------------------------------------------------------------------------------------------------
 
     def holder(self, request: Request) -> Holder:
+        if time.time() - time.monotonic() - self._clock > DAY:
+            log.error("the clock was set forward by more than a day; nothing is answered until a restart")
+            raise ProblemError("unavailable")
         address = address_of(request, self.config)
         try:
-            holder = self.store.holder(request.headers.get("authorization"), now=time.time())
+            if self._proxy is not None and self._proxy.speaks(request):
+                holder = self._proxy.holder(request, now=time.time())
+            else:
+                holder = self.store.holder(request.headers.get("authorization"), now=time.time())
         except ProblemError:
             if self._wrong.is_used_up(address):
                 raise ProblemError("busy", retry_after=60) from None
@@ -181,11 +200,29 @@ class AnalystService:
         memory = self._prices.setdefault(asking.holder.analyst, {})
         name = query_digest({**job, "query": dict(query)})
         if name not in memory:
-            found = await self.pricing.ask(job)
+            found = await self.computed(asking.holder, job)
             if len(memory) >= _REMEMBERED_PRICES:
                 memory.pop(next(iter(memory)))
             memory[name] = found
         return memory[name]
+
+    async def computed(self, holder: Holder, job: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what a pricing process answers, within the time that each analyst has of them."""
+        name = holder.analyst
+        if self._pricing_time.is_used_up(name):
+            raise ProblemError("busy", retry_after=10)
+        found: dict[str, Any] = await self.pricing.ask(job, used=lambda seconds: self._pricing_time.take(name, seconds))
+        return found
+
+    def described(self, table: ServedTable, account: Pool) -> dict[str, Any]:
+        """Return what is public of a table, and what the asking account has now."""
+        moment = self.store.latest(time.time())
+        return {
+            **table_json(self.config, table, account, self.budgets.remaining(table, account, moment=moment)),
+            "sharing": self.budgets.sharing(table),
+            "window": None if account.renew is None else window_of(account.renew, moment),
+            "paused": self.store.is_paused(table.name, account.name),
+        }
 
     async def quote(self, asking: Asking, price: Mapping[str, Any]) -> AccountQuote:
         try:
@@ -195,6 +232,7 @@ class AnalystService:
                 asking.account,
                 Claims.from_json(price["claims"]),
                 delta=price["delta"],
+                moment=self.store.latest(time.time()),
             )
         except ClaimError as error:
             raise problem_of(error) from None
@@ -254,6 +292,7 @@ class AnalystService:
             "start": slot.start,
             "end": slot.end,
             "seconds": str(seconds),
+            "moment": max(slot.start, self.store.latest(time.time())),
         }
         accepted = Accepted(request_id=name, table=table, account=account, slot=slot, digest=digest, job=job)
         await asyncio.to_thread(self._write, "accepted", {**facts, "starts_at": slot.start})

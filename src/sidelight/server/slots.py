@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 import logging
+import shutil
 import time
 from collections import OrderedDict
 from collections.abc import Mapping
@@ -17,6 +18,7 @@ from sidelight.server.budgets import Budgets
 from sidelight.server.config import DONE, LEAD, RECORD, Pool, ServedTable
 from sidelight.server.identity import IdentityStore
 from sidelight.server.schedule import Slot
+from sidelight.server.worker import scratch_folder
 from sidelight.server.zygote import Child, Zygote
 from sidelight.wire import ProblemError
 
@@ -92,7 +94,7 @@ class Slots:
             accepted.problem = accepted.problem or ProblemError("unavailable")
         finally:
             if child is not None:
-                await asyncio.to_thread(child.end)
+                await asyncio.to_thread(self._end, child, accepted)
             self._finish(accepted)
 
     async def _until(self, moment: float, *, stoppable: bool = False) -> None:
@@ -103,6 +105,10 @@ class Slots:
         child = self._zygote.fork("sidelight.server.worker:run_worker")
         child.connection.send_bytes(json.dumps(accepted.job).encode())
         return child
+
+    def _end(self, child: Child, accepted: Accepted) -> None:
+        child.end()
+        shutil.rmtree(scratch_folder(self._budgets.config, accepted.request_id), ignore_errors=True)
 
     async def _give_up(self, accepted: Accepted) -> None:
         with contextlib.suppress(LedgerError):

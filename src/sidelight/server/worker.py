@@ -11,6 +11,7 @@ import json
 import os
 import resource
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -22,10 +23,12 @@ from typing import TYPE_CHECKING, Any, cast
 from sidelight.errors import BudgetError, SidelightError
 from sidelight.guarantees import Amount, Claims
 from sidelight.ledger import Reservation, Stored
+from sidelight.ledger.place import parse_place
 from sidelight.noise import OSEntropy
-from sidelight.server.budgets import ASKED, Budgets, counted_claims, utc_text
-from sidelight.server.config import RECORD, Pool, ServedTable, ServerConfig
+from sidelight.server.budgets import ASKED, Budgets, utc_text
+from sidelight.server.config import DONE, RECORD, Pool, ServedTable, ServerConfig
 from sidelight.server.identity import IdentityStore
+from sidelight.server.proxy_identity import BY_PROXY, is_still_named
 from sidelight.session.pipeline import release_through
 from sidelight.wire import ProblemError, WireResolver, read_json, read_wire_query
 
@@ -36,18 +39,23 @@ if TYPE_CHECKING:
 READY = b"ready"
 #: The part of a slot in which the charge must be granted.
 CHARGE_PART = 0.25
+#: Begins the names of temporary folders.
+SCRATCH = "sidelight-"
 
 
 def run_worker(connection: Connection, config: ServerConfig) -> None:
     """Run the release of one job; what keeps it from being charged is said, and nothing else."""
     job = json.loads(connection.recv_bytes())
     table = config.tables[job["table"]]
-    folder = Path(tempfile.mkdtemp(dir=config.work.scratch))
+    folder = scratch_folder(config, job["id"])
+    folder.mkdir(exist_ok=True)
     _confine(config, job, folder)
     try:
         _release(connection, config, table, job, folder)
     except ProblemError as problem:
         connection.send_bytes(json.dumps({"code": problem.code, **problem.more}).encode())
+    except SystemExit:  # too late: nothing is said, and the service gives the entry up at its time
+        pass
     except BaseException:  # after the charge everything fails alike; before it the service sees that no entry is there
         with contextlib.suppress(OSError):
             connection.send_bytes(READY)
@@ -123,50 +131,68 @@ class PacedAccount:
         start, end = self._job["start"], self._job["end"]
         time.sleep(max(0.0, start - time.time()))
         self._check_right()
+        latest = start + (end - start) * CHARGE_PART
+        if time.time() > latest:  # the host is busy: nothing is charged, and nobody's budget is used up by others
+            raise ProblemError("unavailable")
         asked = {"digest": self._job["digest"], "seconds": self._job["seconds"], "analyst": self._job["analyst"]}
-        scope = self._budgets.scope(self._table, self._account)
         try:
-            granted = scope.reserve(
-                counted_claims(claims, self._table.budget, delta=delta),
+            granted = self._budgets.reserve(
+                self._table,
+                self._account,
+                claims,
+                moment=self._job["moment"],
                 request={**request, ASKED: asked},
                 key=key,
                 resume=resume,
                 once=once,
                 at_utc=at_utc,
+                sent=self._job["digest"],
+                delta=delta,
             )
+        except ProblemError:
+            raise
         except BudgetError as error:
+            own = f"{error.scope_id}/".startswith(f"{self._table.scope_of(self._account)}/")
+            if self._table.sharing == "reserved" and not own:  # what others spent is not told
+                raise ProblemError("unavailable") from None
             parts = {"requested": error.requested, "remaining": error.remaining, "difference": error.difference}
             raise ProblemError("budget", **parts) from None
         except SidelightError:
             raise ProblemError("unavailable") from None
         if isinstance(granted, Stored):
             return granted
-        if time.time() > start + (end - start) * CHARGE_PART:  # no data is opened; the entry says that it failed
-            granted.fail()
+        if time.time() > latest:  # a slow COMMIT: no data is opened, and it counts among nobody's failures
+            granted.fail("reaped")
             raise SystemExit
         self._budgets.keep_head()
-        return PacedReservation(granted, self._budgets, self._connection, until=end - RECORD, fill=self._fill)
+        return PacedReservation(granted, self._budgets, self._connection, end=end, fill=self._fill)
 
     def _check_right(self) -> None:
         config = self._budgets.config
         store = IdentityStore(config.store, create=False)
         try:
-            if not store.is_live(self._job["token"], now=time.time()) or store.is_paused(
-                self._table.name, self._account.name
-            ):
+            if self._job["token"] == BY_PROXY:
+                right = is_still_named(config.proxy, self._job["analyst"])
+            else:
+                right = store.is_live(self._job["token"], now=time.time())
+            if not right or store.is_paused(self._table.name, self._account.name):
                 raise ProblemError("unavailable")
         finally:
             store.close()
 
 
 class PacedReservation:
-    """A reservation whose outcome is recorded at a moment that was fixed before it began."""
+    """A reservation whose outcome is recorded at a moment that was fixed before it began.
+
+    A worker that is not done in time ends itself, whether a service is there to kill it or not: what it would record
+    later would say how long it took. Its entry is given up by the service, at a time of the schedule.
+    """
 
     def __init__(
-        self, reservation: Reservation, budgets: Budgets, connection: Connection, *, until: float, fill: bool
+        self, reservation: Reservation, budgets: Budgets, connection: Connection, *, end: float, fill: bool
     ) -> None:
         self._reservation, self._budgets, self._connection = reservation, budgets, connection
-        self._until, self._fill = until, fill
+        self._done, self._until, self._fill = end - DONE, end - RECORD, fill
         self.entry_id = reservation.entry_id
 
     def release(self, text: str) -> str:
@@ -185,6 +211,9 @@ class PacedReservation:
         return self._kept(self._reservation.fail())
 
     def _wait(self) -> None:
+        if time.time() > self._done:
+            raise SystemExit
+        signal.setitimer(signal.ITIMER_REAL, 0)  # done in time
         with contextlib.suppress(OSError):  # a service that died does not keep the outcome from the ledger
             self._connection.send_bytes(READY)
         while (left := self._until - time.time()) > 0:
@@ -208,13 +237,35 @@ def _confine(config: ServerConfig, job: Mapping[str, Any], folder: Path) -> None
     sys.stdout = sys.stderr = open(os.devnull, "w")  # noqa: SIM115 - for as long as the process lives
     os.environ["TMPDIR"] = tempfile.tempdir = str(folder)
     seconds = int(job["end"] - job["start"]) + 10
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)  # which ends the process, also in the middle of a library
+    signal.setitimer(signal.ITIMER_REAL, max(0.01, job["end"] - DONE - time.time()))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
     memory = config.work.memory + virtual_bytes()
     resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
+    _limit_files(config)
     with contextlib.suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text("1000")
     pin_to_cores(listening=False)
+
+
+def _limit_files(config: ServerConfig) -> None:
+    """Let no file grow by more than the memory of a worker; the ledger's file may be larger already."""
+    path = parse_place(config.ledger).path
+    most = config.work.memory + (0 if path is None else path.stat().st_size)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (most, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
+
+
+def scratch_folder(config: ServerConfig, name: str) -> Path:
+    """Return the temporary folder of a job; the service removes what a killed worker leaves."""
+    return config.work.scratch / f"{SCRATCH}{name}"
+
+
+def clear_scratch(config: ServerConfig) -> None:
+    """Remove folders that an earlier server left, once no worker of it can be alive."""
+    for folder in config.work.scratch.glob(f"{SCRATCH}*"):
+        if folder.stat().st_mtime < time.time() - config.longest - 60:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def virtual_bytes() -> int:

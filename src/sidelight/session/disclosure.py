@@ -16,9 +16,9 @@ from fractions import Fraction
 from typing import Any
 
 from sidelight.errors import LedgerError
-from sidelight.guarantees import ZCDP, ApproxDP, Claim, Claims, Person, PureDP
+from sidelight.guarantees import ZCDP, ApproxDP, Claim, Claims, Person, PersonOf, PureDP, Unit
 from sidelight.ledger import LedgerEntry, Scope
-from sidelight.records import Category, Date, Label, Number, PersonId, Schema
+from sidelight.records import Category, Column, Date, Label, Number, PersonId, Schema
 from sidelight.release import Outcome, Release, outcome_from_json
 from sidelight.release.shown import at_most
 from sidelight.session.deployment_record import Disclosure, PublisherFacts
@@ -28,16 +28,19 @@ _READ_AT = Fraction(1, 10**6)
 _MODELS = ("regression", "svc", "model", "adassp", "adaops", "ops", "pate", "pca", "gaussian")
 
 
-def disclose(facts: PublisherFacts, *, name: str, schema: Schema, scope: Scope, daily: bool = False) -> Disclosure:
+def disclose(
+    facts: PublisherFacts, *, name: str, schema: Schema | Mapping[str, Schema], scope: Scope, daily: bool = False
+) -> Disclosure:
     """Return the deployment record of everything that a scope of a ledger released.
 
     Args:
         facts: What only the publisher knows.
         name: What the data product is called.
-        schema: The public declarations.
+        schema: The public declarations; of a database those of each table, by its name.
         scope: The account in the ledger.
         daily: Whether one data set a day is released, of rows that come in over time.
     """
+    unit = schema.unit if isinstance(schema, Schema) else scope.definition.unit
     entries = scope.entries()
     outcomes = [outcome for entry in entries for outcome in _outcomes(entry)]
     released = [entry for entry in entries if entry.state == "released"]
@@ -57,8 +60,8 @@ def disclose(facts: PublisherFacts, *, name: str, schema: Schema, scope: Scope, 
         "publication_date": times[0],
     }
     loss = {
-        "privacy_unit": "Person" if isinstance(schema.unit, Person) else "Record (one row)",
-        "privacy_unit_details": _unit_details(scope, schema),
+        "privacy_unit": "Person" if isinstance(unit, (Person, PersonOf)) else "Record (one row)",
+        "privacy_unit_details": _unit_details(scope, unit),
         "number_of_privacy_units": facts.units,
         "privacy_parameters": parameters,
         "privacy_parameters_details": "\n".join([*parameters_details, *_allotted(scope, entries)]),
@@ -74,7 +77,7 @@ def disclose(facts: PublisherFacts, *, name: str, schema: Schema, scope: Scope, 
         "is spent: no assumption is made about collusion.",
     }
     implementation = {
-        "preprocessing_and_hyperparameter_tuning": _preprocessing(schema, facts),
+        "preprocessing_and_hyperparameter_tuning": _preprocessing(facts),
         "mechanisms": _mechanisms(outcomes),
         "composition": _composition(scope, entries),
         "post_processing": _joined(
@@ -92,7 +95,7 @@ def disclose(facts: PublisherFacts, *, name: str, schema: Schema, scope: Scope, 
             "basic": basic,
             "dp_variant": {
                 "variant_name": _variant(scope.rule.budget),
-                "data_domain": facts.data_domain or f"Any table with the columns {_list(schema.names)}.",
+                "data_domain": facts.data_domain or f"Any table with the columns {_list(_columns(schema))}.",
                 "unprotected_quantities": _unprotected(schema, outcomes, facts),
             },
             "privacy_loss": loss,
@@ -117,8 +120,12 @@ def _outcomes(entry: LedgerEntry) -> list[Outcome]:
 
 def _requests(entries: Iterable[LedgerEntry]) -> Iterable[Mapping[str, Any]]:
     for entry in entries:
-        several = entry.request.get("queries")
-        yield from several if isinstance(several, list) else [entry.request]  # type: ignore[misc]
+        yield from entry.request["queries"] if _is_batch(entry.request) else [entry.request]  # type: ignore[misc]
+
+
+def _is_batch(request: Mapping[str, Any]) -> bool:
+    """Return whether queries were released together; a statement is one query, whatever it is made of."""
+    return request.get("kind") == "together"
 
 
 def _asked(entries: Iterable[LedgerEntry]) -> list[str]:
@@ -174,14 +181,26 @@ def _up(amount: Fraction) -> float:
     return math.nextafter(found, math.inf) if Fraction(repr(found)) < amount else found
 
 
-def _unit_details(scope: Scope, schema: Schema) -> str:
-    unit = schema.unit
+def _columns(schema: Schema | Mapping[str, Schema]) -> dict[str, Column]:
+    """Return the declared columns by their names, in a database behind that of their table."""
+    if isinstance(schema, Schema):
+        return {column.name: column for column in schema.columns}
+    return {f"{name}.{column.name}": column for name, each in schema.items() for column in each.columns}
+
+
+def _unit_details(scope: Scope, unit: Unit) -> str:
     neighbours = f"Neighbours: {scope.definition.neighbours} {unit}."
     if isinstance(unit, Person):
         said = (
             f"Two data sets are adjacent if one has, in addition, all rows of one person: rows with the same value of "
             f"the column {unit.column!r}. At most {unit.max_rows} of a person's rows count; which ones is chosen by a "
             "fixed public rule from that person's rows alone. The number of rows and of persons is protected."
+        )
+    elif isinstance(unit, PersonOf):
+        said = (
+            "Two data sets are adjacent if one has, in addition, all rows of one person in all tables of "
+            f"{unit.database}. How many of them count in a statistic is declared for each table; which ones is chosen "
+            "by a fixed public rule from that person's rows alone. The number of rows and of persons is protected."
         )
     else:
         said = "Two data sets are adjacent if one has one row more. The number of rows is protected."
@@ -210,7 +229,7 @@ def _cadence(scope: Scope, days: Sequence[str], *, daily: bool) -> str:
     return _joined(f"Released on {len(days)} days, from {days[0]} to {days[-1]}.", each, closed)
 
 
-def _preprocessing(schema: Schema, facts: PublisherFacts) -> str:
+def _preprocessing(facts: PublisherFacts) -> str:
     rules = (
         "Cell by cell: numbers and dates are clamped to declared bounds, labels that are not declared count as the "
         "declared other label or are left out, and missing cells are left out or filled with a declared value. Bounds, "
@@ -254,17 +273,17 @@ def _composition(scope: Scope, entries: Sequence[LedgerEntry]) -> str:
         f"{', whichever allows more' if len(scope.rule.routes) > 1 else ''}. A request that does not fit is refused "
         "before the rows are opened."
     )
-    together = sum("queries" in entry.request for entry in entries)
+    together = sum(_is_batch(entry.request) for entry in entries)
     batch = f"{together} batches of fixed queries were composed numerically." if together else None
     parts = "Parts are composed in parallel." if scope.definition.partitioned_by else None
     above = scope.definition.parent_id
     return _joined(how, batch, parts, f"All of it is charged to {above!r} as well." if above else None)
 
 
-def _unprotected(schema: Schema, outcomes: Sequence[Outcome], facts: PublisherFacts) -> str:
+def _unprotected(schema: Schema | Mapping[str, Schema], outcomes: Sequence[Outcome], facts: PublisherFacts) -> str:
     lines = [facts.unprotected or "No statistic of the rows is released without noise through this ledger."]
     lines.append("Public by declaration:")
-    lines += [f"- {_declared(column)}" for column in schema.columns]
+    lines += [f"- {shown}: {_declared(column)}" for shown, column in _columns(schema).items()]
     used = {
         str(outcome.prediction["description"])
         for outcome in outcomes
@@ -276,17 +295,17 @@ def _unprotected(schema: Schema, outcomes: Sequence[Outcome], facts: PublisherFa
 
 def _declared(column: Any) -> str:
     if isinstance(column, PersonId):
-        return f"{column.name}: whose row it is; at most {column.max_rows} rows of a person count"
+        return f"whose row it is; at most {column.max_rows} rows of a person count"
     if isinstance(column, Category):
-        return f"{column.name}: the labels {_list(column.labels)}"
+        return f"the labels {_list(column.labels)}"
     if isinstance(column, Label):
-        return f"{column.name}: labels that are not listed"
+        return "labels that are not listed"
     if isinstance(column, Date):
-        return f"{column.name}: dates from {column.start} to {column.end}, in {column.unit}s"
+        return f"dates from {column.start} to {column.end}, in {column.unit}s"
     assert isinstance(column, Number)
     ends = [f"{word} {float(end):g}" for word, end in (("from", column.lower), ("to", column.upper)) if end is not None]
     step = [] if column.granularity is None else [f"in steps of {float(column.granularity):g}"]
-    return f"{column.name}: numbers {' '.join([*ends, *step])}".rstrip()
+    return f"numbers {' '.join([*ends, *step])}".rstrip()
 
 
 def _utility(outcomes: Sequence[Outcome]) -> str | None:

@@ -12,6 +12,7 @@ from typing import ClassVar
 
 from sidelight.errors import RangeError
 from sidelight.guarantees import Claims, Person
+from sidelight.guarantees.units import rows_of_unit
 from sidelight.noise import OSEntropy, Source
 from sidelight.records import Schema, Table
 from sidelight.release import Outcome
@@ -31,6 +32,11 @@ class ExternalRows:
     def prepare(self, schema: Schema) -> PreparedExternalRows:
         """Price the query for the session's protected unit. Reads no row."""
         inner = self.prepared
+        if self.rows.database is not None:
+            raise RangeError(
+                f"X is part of the database {self.rows.database!r}, whose people have a budget of their own; release "
+                "the query in a session of the database. Nothing was charged"
+            )
         return PreparedExternalRows(
             claims=claims_for(schema, inner.claims, external=self.rows.schema),
             request=inner.request,
@@ -84,10 +90,10 @@ def claims_for(schema: Schema, claims: Claims, *, external: Schema) -> Claims:
             f"X bounds the rows of each {own.column!r}, and the session protects each {unit.column!r}, who may be in "
             "several of them; declare the session's person column in X"
         )
-    if isinstance(unit, Person) and unit.max_rows > covered:
+    if rows_of_unit(unit) > covered:
         raise RangeError(
-            f"the noise is for {covered} row(s) of X, and a person of the session may have {unit.max_rows}; bring a "
-            "table that declares the persons, release the query from the session's own table, or bound persons to one "
-            "row"
+            f"the noise is for {covered} row(s) of X, and a person of the session may have {rows_of_unit(unit)}; bring "
+            "a table that declares the persons, release the query from the session's own table, or bound persons to "
+            "one row"
         )
     return claims.with_unit(unit)

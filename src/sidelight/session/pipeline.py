@@ -15,7 +15,8 @@ from types import MappingProxyType
 from typing import Any
 
 from sidelight.accounting import batch
-from sidelight.errors import NoiseError, RangeError, ReleaseFailedError, SourceError, StrictError
+from sidelight.aggregates.view_rows import ViewTable
+from sidelight.errors import NoiseError, RangeError, ReleaseFailedError, SchemaError, SourceError, StrictError
 from sidelight.guarantees import Amount
 from sidelight.ledger import Reservation, Stored
 from sidelight.mechanisms.meter import Meter
@@ -26,6 +27,7 @@ from sidelight.records import Table
 from sidelight.release import Circumstances, Outcome, Refused, Release, outcome_from_json
 from sidelight.session.accounts import ChargeAccount, UnrecordedReservation
 from sidelight.session.query import Answer, Prepared, Query, Refusal, check_source, declared_delta, prepare_query
+from sidelight.session.restated_claims import on_view
 from sidelight.session.suppressed_output import suppress_output
 from sidelight.version import VERSION
 
@@ -163,8 +165,15 @@ def _prepare(query: Query, table: Table, *, strict: bool, entropy: Entropy, owne
     if isinstance(query, type) or not hasattr(query, "prepare"):
         got = f"the class {query.__name__}" if isinstance(query, type) else type(query).__name__
         raise RangeError(f"a query was wanted, such as sl.Quantiles([0.5], column='age', epsilon=0.1), got {got}")
+    if table.database is not None and not isinstance(table, ViewTable):
+        raise SchemaError(
+            f"the table {table.name!r} is part of the database {table.database!r}, whose budget is for its people as a "
+            "whole; open the session on the database and name the table by of=. Nothing was charged"
+        )
     refuse_own_file(query, table)
     prepared = prepare_query(query, table.schema)
+    if isinstance(table, ViewTable):
+        prepared = on_view(prepared, table)
     check_source(prepared, table, owner=owner)
     if (prepared.prediction or {}).get("entropy", entropy.branding) != entropy.branding:
         raise RangeError(

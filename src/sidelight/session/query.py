@@ -82,6 +82,11 @@ class Prepared(ABC):
     reads_external_rows: ClassVar[bool] = False
 
     @property
+    def brings_private_data(self) -> bool:
+        """Whether it holds private data of its own, such as votes or examples: no cap of a view bounds whose it is."""
+        return self.reads_external_rows
+
+    @property
     def drawn_claims(self) -> Claims:
         """What the draws of `run` are compared with: `claims`, for the unit of the rows that are read."""
         return self.claims

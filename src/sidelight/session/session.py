@@ -10,16 +10,18 @@ from os import PathLike
 from typing import Any, Literal, overload
 
 from sidelight.accounting import Remaining, Route, Rule, Spent
+from sidelight.aggregates.view_rows import open_view
 from sidelight.errors import LedgerError, RangeError, SchemaError, nearest
-from sidelight.guarantees import Amount, Claim, Neighbours
+from sidelight.guarantees import Amount, Claim, Neighbours, Unit
 from sidelight.ledger import Ledger, Scope, now_utc, open_ledger
 from sidelight.noise import Entropy, OSEntropy
-from sidelight.records import Schema, Table
+from sidelight.records import Database, Table, View
 from sidelight.registry import load_query
 from sidelight.release import Outcome, Release, Value
-from sidelight.session.accounts import InProcessAccount, OneOffAccount
+from sidelight.session.accounts import ChargeAccount, InProcessAccount, OneOffAccount
 from sidelight.session.deployment_record import Disclosure, PublisherFacts
 from sidelight.session.disclosure import disclose
+from sidelight.session.paths_of_persons import DatabaseAccount
 from sidelight.session.pipeline import release_batch_through, release_through
 from sidelight.session.query import (
     ArrayQuery,
@@ -30,6 +32,7 @@ from sidelight.session.query import (
     check_source,
     prepare_query,
 )
+from sidelight.session.restated_claims import names_in
 
 
 class Session:
@@ -39,7 +42,7 @@ class Session:
     whatever the order and however each query was chosen after seeing earlier answers (accounting proof page, T5-T12).
 
     Args:
-        table: The rows with their schema.
+        table: The rows with their schema, or a `Database` of several tables about the same people.
         budget: What everything together must keep, such as `sl.ApproxDP(3, 1e-6)`, for the schema's unit.
         ledger: A file, a URL such as "sqlite:///budget.db" or an open ledger; without it the budget is kept in this
             process only and forgotten with it.
@@ -60,7 +63,7 @@ class Session:
 
     def __init__(
         self,
-        table: Table,
+        table: Table | Database,
         *,
         budget: Claim,
         ledger: str | PathLike[str] | Ledger | None = None,
@@ -69,13 +72,21 @@ class Session:
         strict: bool = False,
         one_run: bool = False,
     ) -> None:
-        if not isinstance(table, Table):
+        if not isinstance(table, (Table, Database)):
             raise SchemaError(
                 f"a session wants a sidelight.Table with a schema, got {type(table).__name__}; write "
                 "sl.Table(data, schema=[sl.Number(...), ...]), or query.release(array) for a single array"
             )
-        self.table = table
-        self.budget = budget_for(budget, table.schema)
+        if isinstance(table, Table) and (table.database is not None or table.is_public):
+            raise SchemaError(
+                f"the table {table.name!r} is part of the database {table.database!r}, whose budget is for its people "
+                "as a whole; open the session on the database, and write of= for one of its tables"
+                if table.database is not None
+                else f"the table {table.name!r} is public: everyone may see its rows, and they need no budget"
+            )
+        self._data = table
+        unit = table.unit if isinstance(table, Database) else table.schema.unit
+        self.budget = budget_for(budget, unit)
         self.strict = strict
         self._entropy: Entropy = OSEntropy()
         self._at_utc = now_utc() if one_run else None
@@ -87,10 +98,36 @@ class Session:
             self._account = book.open_scope(
                 scope or table.name,
                 budget=self.budget,
-                unit=table.schema.unit,
+                unit=unit,
                 neighbours=Neighbours.ADD_REMOVE,
                 routes=routes,
             )
+        self._payer: ChargeAccount = self._account
+        if isinstance(table, Database) and isinstance(self._account, Scope):
+            self._payer = DatabaseAccount(self._account, table.linked.paths())
+
+    @property
+    def table(self) -> Table:
+        """The rows with their schema; a session of a database has several."""
+        if isinstance(self._data, Database):
+            raise SchemaError(
+                f"the session is of the database {self._data.name!r}, which has several tables; write "
+                "session.release(query, of='...') with the name of one, or a view"
+            )
+        return self._data
+
+    def _rows_for(self, queries: Sequence[Any], of: str | View | None) -> Table:
+        """Return what queries read: the session's table, or a view of its database. Reads no row."""
+        if not isinstance(self._data, Database):
+            if of is not None:
+                raise SchemaError("of= names a table of a database, and the session has one table; leave it out")
+            return self.table
+        if of is None:
+            return self.table
+        view = self._data.view(of) if isinstance(of, str) else of
+        if not isinstance(view, View) or view.tables is not self._data.linked:
+            raise SchemaError(f"of= is the name of a table of {self._data.name!r}, or a view of it, got {of!r}")
+        return open_view(view.reading(names_in(queries)))
 
     def _check(self, ledger: Ledger) -> None:
         if ledger.testing:
@@ -98,22 +135,52 @@ class Session:
 
     @overload
     def release(
-        self, query: TypedQuery[Value], *, key: str | None = None, resume: bool = False, once: bool = False
+        self,
+        query: TypedQuery[Value],
+        *,
+        of: str | View | None = None,
+        key: str | None = None,
+        resume: bool = False,
+        once: bool = False,
     ) -> Release[Value]: ...
 
     @overload
     def release(
-        self, query: SureQuery, *, key: str | None = None, resume: bool = False, once: bool = False
+        self,
+        query: SureQuery,
+        *,
+        of: str | View | None = None,
+        key: str | None = None,
+        resume: bool = False,
+        once: bool = False,
     ) -> Release: ...
 
     @overload
-    def release(self, query: Query, *, key: str | None = None, resume: bool = False, once: bool = False) -> Outcome: ...
+    def release(
+        self,
+        query: Query,
+        *,
+        of: str | View | None = None,
+        key: str | None = None,
+        resume: bool = False,
+        once: bool = False,
+    ) -> Outcome: ...
 
-    def release(self, query: Query, *, key: str | None = None, resume: bool = False, once: bool = False) -> Outcome:
+    def release(
+        self,
+        query: Query,
+        *,
+        of: str | View | None = None,
+        key: str | None = None,
+        resume: bool = False,
+        once: bool = False,
+    ) -> Outcome:
         """Charge the query, run it and return its release.
 
         Args:
             query: What is asked.
+            of: Of a session of a database, the name of a table or a view; looked-up columns that the query names are
+                added to it.
             key: Remember the release under this name: asking again returns the stored answer and costs nothing. Asking
                 again after a failure pays again: a failed attempt keeps its charge and bought no answer.
             resume: Declare an unfinished attempt with this key dead; the new attempt pays again.
@@ -124,8 +191,8 @@ class Session:
         """
         return release_through(
             query,
-            self.table,
-            self._account,
+            self._rows_for([query], of),
+            self._payer,
             entropy=self._entropy,
             key=key,
             resume=resume,
@@ -139,6 +206,7 @@ class Session:
         queries: Sequence[Query],
         *,
         delta: Amount,
+        of: str | View | None = None,
         key: str | None = None,
         resume: bool = False,
         once: bool = False,
@@ -148,15 +216,15 @@ class Session:
         Args:
             queries: All are fixed before the first runs; that is what makes the lower price valid.
             delta: Where the batch is priced.
-            key, resume, once: As for `release`.
+            of, key, resume, once: As for `release`.
 
         Returns:
             The outcomes in the order of the queries.
         """
         return release_batch_through(
             queries,
-            self.table,
-            self._account,
+            self._rows_for(queries, of),
+            self._payer,
             delta=delta,
             entropy=self._entropy,
             key=key,
@@ -175,10 +243,11 @@ class Session:
     def sql(
         self, statement: str, *, dry_run: bool = False, key: str | None = None, resume: bool = False, **options: Any
     ) -> Any:
-        """Release what a SELECT over this session's table asks, as one table with one price.
+        """Release what a SELECT over this session's table, or tables of its database, asks: one table, one price.
 
         Args:
-            statement: SELECT columns and aggregates FROM table [WHERE condition] [GROUP BY columns].
+            statement: SELECT columns and aggregates FROM table [WHERE condition] [GROUP BY columns]. Over a database
+                also JOIN and LEFT JOIN by declared keys, EXISTS, and sub-selects of the rows that name a row's key.
             dry_run: Return the translated queries and their price, and charge nothing.
             key, resume: As for `release`.
             options: The price (epsilon, delta, rho, mu) and what else `sl.SQL` takes: max_groups, max_rows_per_group,
@@ -196,12 +265,15 @@ class Session:
         >>> session.sql("SELECT COUNT(*) FROM people WHERE age >= 40", epsilon="0.5").value.columns
         ('count', 'count_low', 'count_high')
         """
-        query = load_query("sql")(statement, **options)
+        query, of = load_query("sql")(statement, **options), None
+        if isinstance(self._data, Database):
+            query, of = query.over(self._data.linked)
         if dry_run:
-            prepared = prepare_query(query, self.table.schema)
-            check_source(prepared, self.table)
+            table = self._rows_for([query], of)
+            prepared = prepare_query(query, table.schema)
+            check_source(prepared, table)
             return prepared.translation
-        return self.release(query, key=key, resume=resume)
+        return self.release(query, of=of, key=key, resume=resume)
 
     def disclosure(self, *, name: str | None = None, **facts: Any) -> Disclosure:
         """Return the deployment record of everything released under this session's scope of its ledger.
@@ -235,9 +307,9 @@ class Session:
         lacking = [each for each in wanted if each not in facts]
         if lacking:
             raise RangeError(f"only you know {', '.join(lacking)}; write disclosure({lacking[0]}=..., ...)")
-        return disclose(
-            PublisherFacts(**facts), name=name or self.table.name, schema=self.table.schema, scope=self._account
-        )
+        data = self._data
+        schema = data.schema if isinstance(data, Table) else {each: data[each].schema for each in data.linked.tables}
+        return disclose(PublisherFacts(**facts), name=name or data.name, schema=schema, scope=self._account)
 
     @property
     def remaining(self) -> Remaining:
@@ -260,7 +332,7 @@ class Session:
 
     def __repr__(self) -> str:
         kept = f", ledger={self._account.ledger.place.shown!r}" if isinstance(self._account, Scope) else ""
-        return f"Session({self.table.name!r}, budget={self.budget}{kept})"
+        return f"Session({self._data.name!r}, budget={self.budget}{kept})"
 
     def __sklearn_clone__(self) -> Session:
         """Stay the same session in a cloned estimator: a copy of a budget would be spent twice."""
@@ -297,14 +369,14 @@ def _bare_table(query: ArrayQuery, data: Any) -> Table:
         raise
 
 
-def budget_for(budget: Claim, schema: Schema) -> Claim:
-    """Return the budget for the schema's unit: a budget is meant for whatever the schema protects."""
+def budget_for(budget: Claim, unit: Unit) -> Claim:
+    """Return the budget for a unit: a budget is meant for whatever the schema protects."""
     if not isinstance(budget, Claim):
         raise RangeError(
             "budget must say what kind it is, such as sl.PureDP(1) or sl.ApproxDP(1, '1e-6'), got "
             f"{type(budget).__name__}"
         )
-    return budget.under(unit=schema.unit)
+    return budget.under(unit=unit)
 
 
 def request_key(*parts: str) -> str:

@@ -28,9 +28,9 @@ from sidelight.guarantees import (
     native_claims,
     positive,
 )
-from sidelight.guarantees.claim_sets import for_person
-from sidelight.guarantees.claims import Person, Unit
+from sidelight.guarantees.claim_sets import for_unit
 from sidelight.guarantees.intervals import Interval, round_down
+from sidelight.guarantees.units import Unit, rows_of_unit
 from sidelight.mechanisms.price import DrawPrice
 from sidelight.mechanisms.tests_and_bounds import DistanceTest
 from sidelight.noise import Source
@@ -227,14 +227,14 @@ def row_budget(
 ) -> RowBudget:
     """Divide a unit's budget over its rows by group privacy: epsilon/k, and delta over the geometric sum.
 
-    >>> from sidelight.guarantees.claims import Row
+    >>> from sidelight.guarantees.units import Row
     >>> print(row_budget(1, "1e-6", unit=Row()).claims)
     ApproxDP(ε = 1, δ = 1e-6)
     """
     total, failure = positive(epsilon, name="epsilon"), exact(delta, name="delta")
     if not 0 < failure < 1:
         raise RangeError(f"delta must lie strictly between 0 and 1, got {delta}; well below 1/n is usual, such as 1e-6")
-    rows = unit.max_rows if isinstance(unit, Person) else 1
+    rows = rows_of_unit(unit)
     share = total / rows
     if rows > 1:
         step, power, steps = Interval.of(share).exp(), Interval.of(1), Interval.of(0)
@@ -244,5 +244,5 @@ def row_budget(
         if failure == 0:
             raise RangeError(f"epsilon {epsilon} leaves no delta for one of {rows} rows of a person; spend less")
     per_row = native_claims(ApproxDP(share, failure, neighbours=neighbours), mechanism="propose_test_release")
-    claims = for_person(per_row, unit) if isinstance(unit, Person) else per_row.with_unit(unit)
+    claims = for_unit(per_row, unit)
     return RowBudget(epsilon=share, delta=failure, claims=claims)

@@ -30,6 +30,7 @@ from sidelight.summaries.count_tables import (
 )
 from sidelight.summaries.grouped import Counted, Grouped, group_labels
 from sidelight.summaries.intervals import around
+from sidelight.summaries.invariants import read_invariants
 from sidelight.summaries.label_tables import Prefer, prepare_labels
 from sidelight.summaries.noise_choice import IntegerNoise, check_noise, choose_noise, noise_bound
 from sidelight.summaries.predicted import read_prediction
@@ -80,9 +81,13 @@ class Count(Grouped):
         caps: Of a hierarchy: the largest half-width by level, `{"county": 25}`: of the worst cell, at the confidence,
             each cell by itself. Met by the way the price is shared, or refused with the price that would meet it.
         impossible: Of a hierarchy: a condition on columns of `by` that no row can meet. Such cells are 0 and have no
-            noise, and rows that meet it are left out. What is only improbable is not impossible.
+            noise, and rows that meet it are left out before counting, also where a column has a label for what is not
+            listed. What is only improbable is not impossible.
         public_totals: Of a hierarchy: totals known from elsewhere, `{"state": {"37": 10439388, ...}}` or a frame with
             level, id and value. Where they are not those of this table `unbiased` and intervals are wrong.
+        invariants: Of a hierarchy: totals of the table itself that a law has published exactly, `sl.Invariant("state",
+            reason="...")`. They change what is protected, to replacing a row by one with the same totals; such a
+            release stands by itself, and no session or ledger takes it.
 
     >>> import sidelight as sl
     >>> people = sl.Table(
@@ -105,6 +110,7 @@ class Count(Grouped):
     caps: Mapping[str, float] | None = field(default=None, compare=False)
     impossible: Expression | str | None = field(default=None, compare=False)
     public_totals: Any = field(default=None, compare=False, repr=False)
+    invariants: Any = None
     kind_name: ClassVar[str] = "count"
     takes_hierarchy: ClassVar[bool] = True
 
@@ -117,7 +123,9 @@ class Count(Grouped):
                 f"{self.leaf_weight}"
             )
         object.__setattr__(self, "impossible", parsed_condition(self.impossible))
-        given = [name for name in ("caps", "impossible", "public_totals") if getattr(self, name) is not None]
+        object.__setattr__(self, "invariants", read_invariants(self.invariants) or None)
+        names = ("caps", "impossible", "public_totals", "invariants")
+        given = [name for name in names if getattr(self, name) is not None]
         if given and self.hierarchy is None:
             raise RangeError(f"{given[0]} is for counts of an sl.Hierarchy in by; leave it out")
         if self.hierarchy is not None and self.rollup:

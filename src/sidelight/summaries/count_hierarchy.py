@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from itertools import product
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -19,6 +19,7 @@ from sidelight.aggregates.group_sums import group_counts
 from sidelight.aggregates.groups import Groups, groups_of
 from sidelight.errors import RangeError, SchemaError, nearest
 from sidelight.group_table import ALL, GroupTable
+from sidelight.guarantees.claims import NOT_PROTECTED
 from sidelight.noise import Source
 from sidelight.records import Schema, Table
 from sidelight.records.columns import Category
@@ -28,6 +29,7 @@ from sidelight.records.hierarchy import LabelTree
 from sidelight.release import TailBound
 from sidelight.session.query import Answer, SurePrepared
 from sidelight.summaries.count_tables import CountReading, bounded_words
+from sidelight.summaries.invariants import kept_groups, kept_level
 from sidelight.summaries.tree_least_squares import tree_estimates, tree_variances
 from sidelight.summaries.tree_measurement import TreeMeasurement, TreeWishes, measure_tree
 from sidelight.summaries.tree_model import TreeModel, half_widths, quantile
@@ -42,6 +44,10 @@ Floats: TypeAlias = NDArray[np.float64]
 Whole: TypeAlias = NDArray[np.int64]
 #: A measured total so many standard deviations from a public one is counted in the notes.
 _FAR = 4.0
+#: Parameters of tables without a hierarchy: accepted, they would not even make another request.
+_WITHOUT_EFFECT = ("pull", "centre", "location_share", "expected_rows", "known", "prefer")
+#: Totals are floats in estimates; below this they are exact.
+_LARGEST_TOTAL = 2**53
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -62,6 +68,11 @@ def tree_shape(query: Grouped, groups: Groups) -> TreeShape:
     """Check a hierarchy against the schema and the other columns."""
     hierarchy = query.hierarchy
     assert hierarchy is not None
+    for each in fields(query):
+        value = getattr(query, each.name)
+        usual = value is each.default or (isinstance(value, (str, bool)) and value == each.default)
+        if each.name in _WITHOUT_EFFECT and not usual:  # a frame of known labels compares with nothing as a whole
+            raise RangeError(f"{each.name} has no effect with an sl.Hierarchy in by; leave it out")
     if groups.label is not None:
         raise SchemaError(f"a hierarchy is crossed with columns of declared labels, and {groups.label.name!r} has none")
     axis = query.keys.index(hierarchy.column)
@@ -86,6 +97,7 @@ class PreparedHierarchy(SurePrepared):
     totals: tuple[Whole, ...]
     caps: Mapping[str, float]
     counted: str
+    kept: tuple[int, str] | None = None
 
     @property
     def is_additive(self) -> bool:
@@ -101,18 +113,27 @@ class PreparedHierarchy(SurePrepared):
         """Count the finest cells, measure every level, pool, make whole numbers, and make the table."""
         finest = self.shape.cells(np.asarray(group_counts(table, self.groups).value))
         (pooled,) = self.measurement.pooled([finest], source)
-        return Answer(value=self.table_of(pooled, source))
+        if self.kept is None:
+            return Answer(value=self.table_of(pooled, source))
+        # published as they are: the claims are for neighbours with which they stay (Theorem 8)
+        totals = [finest.sum(axis=1)]
+        for level in range(self.shape.tree.depth, 0, -1):
+            totals.insert(0, self.shape.tree.up(totals[0], level))
+        return Answer(value=self.table_of(pooled, source, totals=tuple(totals[: self.kept[0] + 1])))
 
-    def table_of(self, pooled: Sequence[Floats | None], source: Source) -> GroupTable:
-        """Make the table of the noisy measurements of every level: post-processing."""
+    def table_of(
+        self, pooled: Sequence[Floats | None], source: Source, *, totals: tuple[Whole, ...] | None = None
+    ) -> GroupTable:
+        """Make the table of the noisy measurements of every level, and of exact totals: post-processing."""
         model, tree, cells = self.model, self.shape.tree, self.model.cells
-        unbiased = model.estimates(pooled, self.totals)
+        totals = self.totals if totals is None else totals
+        unbiased = model.estimates(pooled, totals)
         sds = [model.cell_sds(level) for level in range(tree.depth + 1)]
         believed, used = unbiased, None
         if self.reading.prediction is not None:
             expected = predicted_cells(self.reading.prediction, self.groups.keys, self.shape.cells)
             believed, used = with_prediction(model, pooled, unbiased, sds, expected, source)
-        counts = whole_tree(tree, believed, sds, model.possible, source=source, totals=self.totals)
+        counts = whole_tree(tree, believed, sds, model.possible, source=source, totals=totals)
         columns: dict[str, list[Any]] = {"count": [], "unbiased": [], "noise_sd": [], "low": [], "high": []}
         confidence = self.reading.confidence
         for level in range(tree.depth + 1):
@@ -140,6 +161,10 @@ class PreparedHierarchy(SurePrepared):
         }
         if self.totals:
             notes["public_totals_far_off"] = self._far_off(pooled)
+        if not self.model.possible[-1].all():
+            notes["impossible"] = "rows in cells that are ruled out are left out before counting"
+        if self.kept is not None:
+            notes["published_exactly"] = f"{self.kept[1]}. {NOT_PROTECTED}"
         return notes
 
     def _far_off(self, pooled: Sequence[Floats | None]) -> int:
@@ -176,6 +201,9 @@ def prepare_hierarchy(
     possible = None
     if query.impossible is not None:
         possible, groups = without_impossible(query, schema, groups, shape, counted=counted)
+    kept = kept_level(query.invariants, shape.tree) if query.invariants else None
+    if kept is not None:
+        groups = kept_groups(query, schema, groups, shape.tree, kept[0])
     totals = public_levels(query.public_totals, shape.tree)
     if totals and possible is not None and possible.ndim == 2:
         raise SchemaError(
@@ -186,7 +214,7 @@ def prepare_hierarchy(
         caps=read_caps(query.caps, shape.tree),
         confidence=query.confidence,
         leaf_weight=1.0 if query.leaf_weight is None else query.leaf_weight,
-        exact_level=len(totals) - 1 if totals else None,
+        exact_level=kept[0] if kept is not None else len(totals) - 1 if totals else None,
         possible=possible,
     )
     measurement = measure_tree(shape.tree, shape.labels, groups, wishes, price=query.price, noise=query.noise)
@@ -196,7 +224,7 @@ def prepare_hierarchy(
         raise RangeError("per_cell_cap is for tables without a hierarchy, where each cell stands by itself")
     digest = f"{' > '.join(shape.tree.names)} {shape.tree.digest}"
     return PreparedHierarchy(
-        claims=measurement.claims,
+        claims=measurement.claims if kept is None else measurement.claims.under(kept=kept[1]),
         request=query.request(
             kind,
             of=counted,
@@ -205,6 +233,7 @@ def prepare_hierarchy(
             caps=None if not query.caps else [f"{name}={cap}" for name, cap in query.caps.items()],
             impossible=query.impossible,
             public_totals=None if not totals else [str(each) for each in totals[-1].tolist()],
+            invariants=None if kept is None else kept[1],
             **reading.request,
         ),
         labels=(),
@@ -217,6 +246,7 @@ def prepare_hierarchy(
         totals=totals,
         caps=dict(query.caps or {}),
         counted=counted,
+        kept=kept,
     )
 
 
@@ -294,10 +324,10 @@ def public_levels(given: Any, tree: LabelTree) -> tuple[Whole, ...]:
             words = f"lack {missing[0]!r}" if missing else f"name {extra[0]!r}, which is none of its nodes"
             raise RangeError(f"public totals of level {name!r} {words}; a level has all of its nodes, or none")
         values = [totals[label] for label in ids]
-        if not all(
-            isinstance(each, (int, np.integer)) and not isinstance(each, bool) and 0 <= each < 2**62 for each in values
-        ):
+        if not all(isinstance(each, (int, np.integer)) and not isinstance(each, bool) and each >= 0 for each in values):
             raise RangeError(f"public totals of level {name!r} are whole numbers of at least 0")
+        if sum(int(each) for each in values) >= _LARGEST_TOTAL:
+            raise RangeError(f"public totals of level {name!r} add up to 2**53 or more; no table has so many rows")
         found[level] = np.array(values, np.int64)
     finest = max(found)
     every = [found[finest]]

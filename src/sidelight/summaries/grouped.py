@@ -152,17 +152,19 @@ class Grouped:
         """Return the number columns that the table may have."""
         return TABLE_COLUMNS[kind]
 
-    def groups(self, schema: Schema, *, totals: bool = False, per_group: int | None = None) -> Groups:
+    def groups(
+        self, schema: Schema, *, totals: bool | Literal["vector"] = False, per_group: int | None = None
+    ) -> Groups:
         """Check groups and condition against a schema. Reads no row.
 
         Args:
             schema: The public declarations.
-            totals: One record for each person and group.
+            totals: One record for each person and group; of a "vector", in as many groups as there are.
             per_group: The default of `max_rows_per_group`: 1 counts persons.
         """
         self._check_names(schema)
         limit = self.max_rows_per_group if self.max_rows_per_group is not None else per_group
-        if schema.rows_per_unit > 1 or totals:
+        if (schema.rows_per_unit > 1 or totals) and totals != "vector":
             self._check_max_groups(schema)
         self._check_persons(schema)
         return groups_of(

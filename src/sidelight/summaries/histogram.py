@@ -65,7 +65,7 @@ class Histogram(Count):
         prediction: What the counts are expected to be: a release, a frame or a mapping by bin, or `sl.Predicted`; or a
             list of several.
         rollup: Stays False: add up `unbiased` counts of bins.
-        known, prefer, leaf_weight, caps, impossible, public_totals: Stay as they are: bins are public.
+        known, prefer, leaf_weight, caps, impossible, public_totals, invariants: Stay as they are: bins are public.
 
     >>> import sidelight as sl
     >>> people = sl.Table(

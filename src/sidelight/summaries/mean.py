@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from fractions import Fraction
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -124,7 +124,9 @@ class Mean(OfNumber):
         return (*(f"mean_{name}" for name in names), *(f"mean_{name}_{end}" for name in names for end in own),
                 *_SHARED, "known")  # fmt: skip
 
-    def groups(self, schema: Schema, *, totals: bool = False, per_group: int | None = None) -> Groups:
+    def groups(
+        self, schema: Schema, *, totals: bool | Literal["vector"] = False, per_group: int | None = None
+    ) -> Groups:
         """Check groups and condition against a schema; of persons, one row of each counts in a group."""
         if self.of == "persons" and schema.person is None:
             raise SchemaError(

@@ -1,4 +1,4 @@
-"""Forms of the keys `by`, `prediction`, `bins`, `caps` and `public_totals` of statistics by group."""
+"""Forms of the keys `by`, `prediction`, `bins`, `caps`, `public_totals` and `person_total` of statistics by group."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 from sidelight.errors import RangeError, SidelightError, SourceError
 from sidelight.group_table import GroupTable
 from sidelight.plans.forms import (
+    AMOUNT,
     AMOUNTS,
     COLUMN,
     FLAG,
@@ -139,5 +140,7 @@ _AXIS = either(COLUMN, _HIERARCHY)
 #: Columns, derived labels, and a hierarchy among them.
 BY = either(COLUMN, _HIERARCHY, list_of(_AXIS))
 CAPS = map_of(REAL)
+#: Of all sums of a statement, or of each by its name.
+PERSON_TOTAL = either(AMOUNT, map_of(AMOUNT))
 #: Totals by level and id, or a file with the columns level, id and value.
 PUBLIC_TOTALS = either(map_of(map_of(WHOLE)), file_of(_public_totals))

@@ -48,9 +48,10 @@ class SelectItem:
     clause: str = "SELECT"  # where it stands
 
     @property
-    def identity(self) -> tuple[str, ...]:
+    def identity(self) -> tuple[str | None, ...]:
         """The same for two aggregates that ask the same."""
-        return tuple(map(str, (self.function, self.of, self.level, self.where, self.ddof)))
+        parts = (self.function, self.of, self.level, self.where, self.ddof)
+        return tuple(None if part is None else str(part) for part in parts)  # a column may be called "None"
 
     def default_name(self) -> str:
         """Return what an aggregate without AS is called: count, mean_income, quantile_0.9_income."""

@@ -26,7 +26,7 @@ from sidelight.records.expressions import (
     Operator,
 )
 from sidelight.records.numbers import exact_number
-from sidelight.release.statement_table import StatementRow, evaluated
+from sidelight.release.statement_trees import StatementRow, evaluated
 from sidelight.summaries.sql_groups import COMPARED, CONDITIONS, GroupReader, column_nodes
 from sidelight.summaries.sql_scalars import ScalarReader, chain
 from sidelight.summaries.sql_tree import only, plain, refuse, sql_text

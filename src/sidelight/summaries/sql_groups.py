@@ -18,7 +18,7 @@ from sidelight.records.expression_shapes import Constant, LabelShape, StepShape,
 from sidelight.records.expressions import Compare, Comparison, DatePart, Expression, IsIn, Literally, Named, Not
 from sidelight.records.filled_and_dated import Part
 from sidelight.records.numbers import number_text
-from sidelight.release.statement_table import Cell, StatementRow, evaluated
+from sidelight.release.statement_trees import Cell, StatementRow, evaluated
 from sidelight.summaries.sql_case import WANTED, case_groups, looked_up
 from sidelight.summaries.sql_scalars import Kind, ScalarReader, Typed, case_branches
 from sidelight.summaries.sql_tree import only, plain, sql_text

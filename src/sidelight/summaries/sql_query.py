@@ -10,6 +10,7 @@ from typing import Any, ClassVar, cast
 import numpy as np
 
 from sidelight.aggregates.groups import ROWS_COUNTED
+from sidelight.aggregates.values import has_totals
 from sidelight.errors import RangeError, SchemaError, nearest
 from sidelight.group_table import POOLED, GroupTable
 from sidelight.guarantees import Amount, exact
@@ -17,9 +18,10 @@ from sidelight.guarantees.intervals import root_below
 from sidelight.mechanisms.budget import Budget, together
 from sidelight.noise import Source
 from sidelight.quantiles.prepared import PreparedQuantiles, level_name
-from sidelight.records import Label, Number, Schema, Table
+from sidelight.records import Label, Number, Schema, Table, View
 from sidelight.records.expression_shapes import LabelShape
 from sidelight.records.expressions import Expression, Named
+from sidelight.records.linked_tables import LinkedTables
 from sidelight.records.table import NAMELESS
 from sidelight.release import Release
 from sidelight.release.shown import lies_on_the_calendar
@@ -28,6 +30,7 @@ from sidelight.session import release_once
 from sidelight.session.query import Answer, PublicSource, SureArrayQuery, SurePrepared, prepare_query
 from sidelight.summaries.grouped import NoiseKind, of_statement
 from sidelight.summaries.of_number import joined
+from sidelight.summaries.sql_joins import statement_over
 from sidelight.summaries.sql_statement import Select, parse_select
 from sidelight.summaries.sql_translation import ANSWERS_OF, AskedQuery, Translation, asked_of, noise_of
 from sidelight.summaries.sql_tree import Dialect
@@ -57,6 +60,8 @@ class SQL:
         epsilon, delta, rho, mu: The price of all numbers: exactly one of epsilon, epsilon with delta, rho, and mu.
         max_groups: In how many groups a person counts at most.
         max_rows_per_group: How many rows of a person count in one group at most.
+        person_total: Of sums, the most that one person adds in all groups together, as for `Sum`: one number for all
+            sums, or by their names in the answer. Such a sum needs no max_groups.
         noise: "laplace" or "gaussian" to insist on one; "auto" takes the smaller.
         confidence: Of the intervals.
         prediction: What is known of some of the numbers, by their names in the answer: `{"people": {"cook": 210}}`; as
@@ -84,6 +89,7 @@ class SQL:
     mu: Amount | None = None
     max_groups: int | None = None
     max_rows_per_group: int | None = None
+    person_total: Mapping[str, Amount] | Amount | None = None
     noise: NoiseKind = "auto"
     confidence: float = 0.95
     prediction: Mapping[str, Any] | Release | None = field(default=None, compare=False, repr=False)
@@ -92,6 +98,11 @@ class SQL:
 
     def __post_init__(self) -> None:
         Budget.of(epsilon=self.epsilon, delta=self.delta, rho=self.rho, mu=self.mu)
+
+    def over(self, tables: LinkedTables) -> tuple[SQL, View]:
+        """Return the statement over a view of a database, and the view: joins are lookups, sub-selects folds."""
+        view, statement = statement_over(self.statement, tables, dialect=self.dialect)
+        return replace(self, statement=statement), view
 
     def translation(self, schema: Schema) -> Translation:
         """Return the queries that the statement means, and their price. Reads no row."""
@@ -111,6 +122,9 @@ class SQL:
             _rehearse(select, schema)
         predicted = self._predictions(asked)
         prices = self._prices(len(asked), pure=any(each.kind == "quantiles" for each in asked))
+        sums = [name for each in asked if each.kind == "sum" for name in each.names]
+        for odd in {*self.person_total} - {*sums} if isinstance(self.person_total, Mapping) else ():
+            raise RangeError(f"person_total names {odd!r}, which is no sum of the statement; {nearest(str(odd), sums)}")
         priced = [
             [
                 replace(each, options={**each.options, **price, **self._limits(each, select, schema), **more})
@@ -214,8 +228,13 @@ class SQL:
         found: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
         if asked.kind == "quantiles":  # has no noise or confidence, nor limits where all rows are one group
             return found if asked.options.keys() & {"by", "where"} else {}
-        if asked.kind == "sum" and isinstance(asked.subject[0], Expression) and schema.rows_per_unit > 1:
-            found["per"] = "row"  # totals of persons are of columns
+        if asked.kind == "sum" and schema.rows_per_unit > 1 and not has_totals(schema, asked.subject[0]):
+            found["per"] = "row"
+        stated = self.person_total
+        if isinstance(stated, Mapping):
+            stated = next((amount for name, amount in stated.items() if name in asked.names), None)
+        if asked.kind == "sum" and stated is not None:
+            found = {"person_total": stated}
         if self.noise != "auto":
             found["noise"] = self.noise
         confidence = self.confidence

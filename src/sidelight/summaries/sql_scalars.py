@@ -1,6 +1,6 @@
 """Scalar SQL over values that are public: released numbers, labels of groups, constants; as typed trees.
 
-The trees are what `release.statement_table` evaluates. Types are checked here, before anything is charged, so that no
+The trees are what `release.statement_trees` evaluates. Types are checked here, before anything is charged, so that no
 released number can make a tree fail: "whole" and "decimal" are exact, "double" is a float.
 """
 
@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple
 from sidelight.errors import RangeError
 from sidelight.records.expression_text import DEEPEST
 from sidelight.records.numbers import exact_number
-from sidelight.summaries.sql_tree import only, plain, refuse, sql_text
+from sidelight.summaries.sql_tree import MOST_PARTS, TOO_LARGE, only, plain, refuse, sql_text
 
 Kind = Literal["whole", "decimal", "double", "text", "truth", "date", "null"]
 _NUMBERS: tuple[Kind, ...] = ("whole", "decimal", "double", "null")
@@ -49,12 +49,22 @@ class ScalarReader:
 
     def __init__(self, leaf: Callable[[Any], Typed | None]) -> None:
         self._leaf = leaf
+        self._size = self._depth = 0
 
     def read(self, node: Any, depth: int = 0) -> Typed:
         """Return a tree, or say which part of it is not understood."""
-        if depth > DEEPEST:
+        self._size += 1
+        if self._size > MOST_PARTS:  # a name of AS that stands twice is read twice, and so is each name inside it
+            raise RangeError(TOO_LARGE)
+        if max(depth, self._depth) > DEEPEST:
             raise RangeError(f"the statement is nested more than {DEEPEST} deep; split it")
-        node = plain(node)
+        self._depth += 1
+        try:
+            return self._read(plain(node), depth)
+        finally:
+            self._depth -= 1
+
+    def _read(self, node: Any, depth: int) -> Typed:
         found = self._leaf(node)
         if found is not None:
             return found

@@ -17,7 +17,7 @@ from typing import Any
 from sidelight.errors import RangeError, SidelightError
 from sidelight.records import Schema
 from sidelight.records.expressions import Expression, Named
-from sidelight.release.statement_table import numbers_in, passes_interval
+from sidelight.release.statement_trees import numbers_in, passes_interval
 from sidelight.summaries.sql_aggregates import AggregateReader, SelectItem
 from sidelight.summaries.sql_expressions import ExpressionReader
 from sidelight.summaries.sql_groups import GroupKey
@@ -322,9 +322,7 @@ class _StatementReader:
 
     def _program(self, tree: Any, outputs: Sequence[_Output], margins: list[list[str]] | None) -> dict[str, Any] | None:
         """Return what is shown of the released table; None where it is shown as it is."""
-        found: dict[str, Any] = {
-            "columns": [[each.name, _shown_kind(each.typed), each.typed.tree, self._ends(each)] for each in outputs]
-        }
+        found: dict[str, Any] = {"columns": []}
         having, order = tree.args.get("having"), tree.args.get("order")
         if having is not None:
             self._clause = "HAVING"
@@ -343,6 +341,7 @@ class _StatementReader:
         for word in ("limit", "offset"):
             if tree.args.get(word) is not None:
                 found[word] = self._how_many(tree.args[word])
+        found["columns"] = [[each.name, _shown_kind(each.typed), each.typed.tree, self._ends(each)] for each in outputs]
         if margins is not None:
             found |= {"totals": "yes", "margins": margins}
         released = [(name, ["key", str(at), key.kind]) for at, (name, key) in enumerate(self._keys)]
@@ -355,6 +354,8 @@ class _StatementReader:
         """Return whether what is computed has an interval: arithmetic of at most two released numbers that have one."""
         names = numbers_in(output.typed.tree)
         bare = [each.name for each in self._numbers if each.function == "quantile"]
+        named = {*(name for name, _ in self._keys), *(each.name for each in self._numbers)}
+        bare += [name for name in names if {f"{name}_low", f"{name}_high"} & named]  # the statement took these names
         numeric = output.typed.kind in ("whole", "decimal", "double") and not {*names} & {*bare}
         return "yes" if numeric and 1 <= len(names) <= 2 and passes_interval(output.typed.tree) else "no"
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any
+from typing import Any, TypeAlias
 
 from sidelight.guarantees import Claims, exact, short_text
 from sidelight.quantiles.prepared import level_name
@@ -90,7 +90,7 @@ def asked_of(select: Select) -> list[AskedQuery]:
         whole["where"] = select.where
     if select.rollup:
         whole["rollup"] = True
-    queries: dict[tuple[str, ...], list[SelectItem]] = {}
+    queries: dict[_Home, list[SelectItem]] = {}
     for item in sorted(items, key=_power, reverse=True):  # what serves others comes first
         queries.setdefault(_home(item, queries), []).append(item)
     return [_one(kind, served, whole) for (kind, *_), served in queries.items()]
@@ -101,16 +101,21 @@ def _power(item: SelectItem) -> int:
     return len(_ALSO.get(_ANSWERS[item.function][0], {}))
 
 
-def _home(item: SelectItem, queries: Mapping[tuple[str, ...], Sequence[SelectItem]]) -> tuple[str, ...]:
+#: A query: its kind, what it is about, its condition and its ddof. A column may be called "rows", or "None".
+_Home: TypeAlias = tuple[str, tuple[str, ...], str | None, int | None]
+
+
+def _home(item: SelectItem, queries: Mapping[_Home, Sequence[SelectItem]]) -> _Home:
     """Return which query answers a number: one that is asked anyway of the same rows, or its own."""
     assert item.function is not None
     kind, _ = _ANSWERS[item.function]
+    own = ("persons",) if item.function == "persons" else ("rows",) if item.of is None else ("of", str(item.of))
+    condition = None if item.where is None else str(item.where)
     for other, of, where, ddof in queries:
         about = item.function == "count" and item.of is None and other != "proportion"
-        if item.function in _ALSO.get(other, {}) and (about or of == str(item.of)) and where == str(item.where):
+        if item.function in _ALSO.get(other, {}) and (about or of == own) and where == condition:
             return other, of, where, ddof
-    own = "" if item.function == "persons" else "rows" if item.function == "count" and item.of is None else str(item.of)
-    return kind, own, str(item.where), str(item.ddof)
+    return kind, own, condition, item.ddof
 
 
 def _one(kind: str, served: Sequence[SelectItem], whole: Mapping[str, Any]) -> AskedQuery:

@@ -10,6 +10,7 @@ from typing import Any, Literal, NoReturn
 
 from sidelight.errors import MissingPackageError, RangeError, nearest
 from sidelight.records.expression_text import LONGEST
+from sidelight.summaries.sql_dates import shifted_date
 
 #: Whose spelling a statement has; DuckDB's is the default.
 Dialect = Literal["duckdb", "postgresql", "bigquery", "snowflake", "spark", "tsql"]
@@ -25,6 +26,9 @@ UNDERSTOOD = (
     "a statement is SELECT columns and aggregates FROM table [WHERE condition] [GROUP BY columns] [HAVING condition] "
     "[ORDER BY columns] [LIMIT n]"
 )
+#: How many parts a statement has at most, each name of AS or WITH written out.
+MOST_PARTS = 10_000
+TOO_LARGE = f"the statement has more than {MOST_PARTS} parts once its names are written out; split it"
 _FREE = "the released table is yours: compute with release.shown.to_pandas() afterwards, which costs nothing"
 _AGGREGATES = (
     "SELECT takes columns of GROUP BY, COUNT, SUM, AVG, VAR_SAMP, VAR_POP, STDDEV_SAMP, STDDEV_POP, MEDIAN, QUANTILE, "
@@ -36,7 +40,7 @@ _CONDITIONS = (
 _ONE_TABLE = "one statement reads the session's table; write the condition into WHERE"
 #: Clauses that are not understood, by sqlglot's name: the SQL word, and what works instead.
 _CLAUSES: Mapping[str, tuple[str, str]] = {
-    "joins": ("JOIN", "join the tables before sl.Table reads them, and declare what one person can add"),
+    "joins": ("JOIN", "put the tables into a sl.Database with their keys, and open the session on it"),
     "with_": ("WITH", "write its condition into WHERE"),
     "windows": ("WINDOW", "GROUP BY a column"),
     "qualify": ("QUALIFY", "HAVING and LIMIT choose groups"),
@@ -114,13 +118,18 @@ def statement_tree(text: str, *, dialect: str, declared: Collection[str]) -> Any
         dialect: Whose spelling it has.
         declared: The names of the columns, which go before names of AS.
     """
-    if dialect not in _PARSERS:
-        raise RangeError(f"dialect must be one of {', '.join(_PARSERS)}, got {dialect!r}; {nearest(dialect, _PARSERS)}")
-    tree = _parsed(text, _PARSERS[dialect])
+    tree = parsed_statement(text, dialect)
     if tree.key != "select":
         kind = {"union": "UNION", "except": "EXCEPT", "intersect": "INTERSECT"}.get(tree.key, tree.key.upper())
         raise RangeError(f"{kind} is not understood: {UNDERSTOOD}; ask several statements one after another")
-    return _Merger({each.casefold() for each in declared}).flat(tree.transform(_respelt), {})
+    return _Merger({each.casefold() for each in declared}).flat(tree, {})
+
+
+def parsed_statement(text: str, dialect: str) -> Any:
+    """Return one statement with functions that dialects spell in their own ways as one node each."""
+    if dialect not in _PARSERS:
+        raise RangeError(f"dialect must be one of {', '.join(_PARSERS)}, got {dialect!r}; {nearest(dialect, _PARSERS)}")
+    return _parsed(text, _PARSERS[dialect]).transform(_respelt)
 
 
 def _parsed(text: str, dialect: str) -> Any:
@@ -161,6 +170,8 @@ def _respelt(node: Any) -> Any:
 
     if node.key == "tsordstodate":  # of a declared date
         return node.this
+    if node.key in ("add", "sub"):
+        return shifted_date(node)
     if node.key != "anonymous":
         return node
     name, given = str(node.this).casefold(), node.expressions
@@ -181,12 +192,12 @@ class _Merger:
     """Merges WITH and sub-selects into the statement around them, where one SELECT says the same."""
 
     def __init__(self, declared: set[str]) -> None:
-        self._declared = declared
+        self._declared, self._size = declared, 0
 
     def flat(self, tree: Any, known: Mapping[str, Any]) -> Any:
         """Return a SELECT from a table for one from a sub-select; `known` are those that WITH named."""
         if tree.key != "select":
-            refuse(tree if tree.key in _NODES else _named("a subquery of this kind", _ONE_TABLE))
+            refuse(tree if tree.key in _NODES else ("a subquery of this kind", _ONE_TABLE))
         named, before = dict(known), tree.args.get("with_")
         if before is not None:
             only(before, "expressions")
@@ -226,7 +237,7 @@ class _Merger:
                 return node
             name = node.name.casefold()
             if name in named:
-                return parenthesized(named[name].copy())
+                return self._copy(named[name])
             if not has_all and name not in own:
                 raise RangeError(f"{node.name!r} is not a column of the subquery {alias!r}: {', '.join(named)}")
             node.set("table", None)
@@ -250,7 +261,15 @@ class _Merger:
                 outer.set(key, inner.args.get(key))
             self._take_order(outer, inner)
         outer.set("from_", inner.args["from_"])
+        outer.set("joins", inner.args.get("joins"))
         return outer
+
+    def _copy(self, node: Any) -> Any:
+        """Return what a name stands for; names of names of names could double each time."""
+        self._size += sum(1 for _ in node.walk())
+        if self._size > MOST_PARTS:
+            raise RangeError(TOO_LARGE)
+        return parenthesized(node.copy())
 
     def _resolve(self, inner: Any) -> None:
         """Write out places and names of AS in GROUP BY, HAVING and ORDER BY of a sub-select, which will lose them."""
@@ -261,7 +280,7 @@ class _Merger:
             if node.key == "column" and not node.text("table"):
                 name = node.name.casefold()
                 if name in named and name not in self._declared:
-                    return parenthesized(named[name].copy())
+                    return self._copy(named[name])
             return node
 
         for key in ("group", "having", "order"):
@@ -324,10 +343,10 @@ def parenthesized(node: Any) -> Any:
 
 
 def has_aggregate(node: Any) -> bool:
-    """Return whether an aggregate stands in a node."""
+    """Return whether an aggregate stands in a node, outside of sub-selects."""
     from sqlglot import exp
 
-    return node.find(exp.AggFunc) is not None
+    return any(isinstance(each, exp.AggFunc) for each in node.walk(prune=lambda each: each.key == "select"))
 
 
 def plain(node: Any) -> Any:
@@ -361,10 +380,6 @@ def refuse(node: Any, *, aggregate: bool = False) -> NoReturn:
     instead = _AGGREGATES if aggregate else _CONDITIONS
     name, instead = node if isinstance(node, tuple) else _NODES.get(node.key, (sql_text(node), instead))
     raise RangeError(f"{name} is not understood; {instead}")
-
-
-def _named(name: str, instead: str) -> tuple[str, str]:
-    return name, instead
 
 
 def sql_text(node: Any) -> str:

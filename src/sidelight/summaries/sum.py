@@ -14,16 +14,19 @@ from numpy.typing import NDArray
 from sidelight.aggregates.bounded import Bounded
 from sidelight.aggregates.collect_ranks import level_value
 from sidelight.aggregates.group_sums import Kind
-from sidelight.aggregates.groups import Groups
-from sidelight.aggregates.values import Value, total_of, value_of
-from sidelight.errors import RangeError, SchemaError
-from sidelight.guarantees import Amount
+from sidelight.aggregates.groups import Groups, known_max_groups
+from sidelight.aggregates.person_vectors import PersonVector
+from sidelight.aggregates.values import Value, total_of, value_of, vector_of
+from sidelight.errors import RangeError
+from sidelight.grid import CODE_LIMIT, Grid
+from sidelight.guarantees import Amount, exact
 from sidelight.mechanisms.additive import GaussianNoise, Noise
 from sidelight.mechanisms.budget import Budget
 from sidelight.noise import Source
 from sidelight.predictions import is_prior
-from sidelight.records import Schema, Table
+from sidelight.records import Label, Schema, Table
 from sidelight.records.expressions import Expression
+from sidelight.records.numbers import exact_number
 from sidelight.release import TailBound
 from sidelight.session import Answer
 from sidelight.session.query import SurePrepared
@@ -53,7 +56,9 @@ class Sum(OfNumber):
 
     Where a `PersonId` is declared each person's rows of a group are added up first, and the total is clipped: the noise
     is that of one total, not of `max_rows` rows, and no `max_rows` limits it. Totals are clipped privately unless the
-    person has one row, or `clip` gives a public interval of totals.
+    person has one row, or `clip` gives a public interval of totals. By group, the totals of a person in all groups are
+    cut together (`person_total`), with the noise of one total in however many groups; with `max_groups` each is clipped
+    by itself.
 
     Guarantee: the price, for the schema's unit under adding or removing one; exact on the machine and whatever data and
     prediction are (summaries proof page, sections 1 and 3).
@@ -62,7 +67,7 @@ class Sum(OfNumber):
     `sum` is shrunk to a prediction, and not below 0 where no value is.
 
     Args:
-        column: The column, a derived number, or its text; of totals a column.
+        column: The column, a derived number, or its text.
         by, where, epsilon, delta, rho, mu, max_groups, noise, confidence: As for `Mean`.
         max_rows_per_group: How many rows of a person count in one group at most; of sums of rows.
         prediction: A predicted sum for each group (a release, a frame, a mapping, `sl.Predicted`, or a list of several,
@@ -76,6 +81,9 @@ class Sum(OfNumber):
         known: Of groups by a `sl.Label`: labels that are public, as for `Mean`.
         per: "row" or "person"; "auto" takes persons where a `PersonId` is declared.
         step: The unit to which rows are rounded before they are added up to totals; the granularity if left out.
+        person_total: The most that one person's totals, without their signs, add up to in all groups together. A person
+            with more loses it in groups that depend on nobody else. "private" finds it, as does leaving it out by
+            groups without `max_groups`. With `max_groups` and a public `clip` too, what has less noise is taken.
         caps: Of an `sl.Hierarchy` in `by`: the largest half-width by level, in the unit of the sums, as for `Count`.
 
     >>> import sidelight as sl
@@ -88,6 +96,7 @@ class Sum(OfNumber):
     _: KW_ONLY
     per: Per = "auto"
     step: Amount | None = None
+    person_total: Amount | Literal["private"] | None = None
     caps: Mapping[str, float] | None = field(default=None, compare=False)
     kind: ClassVar[str] = "sum"
     takes_hierarchy: ClassVar[bool] = True
@@ -95,8 +104,10 @@ class Sum(OfNumber):
     def prepare(self, schema: Schema) -> PreparedSum | PreparedTreeNumber:
         """Check the query against the schema, plan where to clip, and price it. Opens no data."""
         of = number_of(schema, self.column)
-        totals = self.per == "person" or (self.per == "auto" and schema.rows_per_unit > 1)
-        groups = self.groups(schema, totals=totals)
+        many = schema.rows_per_unit > 1 or self.person_total is not None
+        totals = self.per == "person" or (self.per == "auto" and many)
+        vector = self._cuts_vectors(schema, totals=totals)
+        groups = self.groups(schema, totals="vector" if vector else totals)
         if self.hierarchy is not None:
             return self._by_hierarchy(schema, of, groups)
         if self.caps is not None:
@@ -109,9 +120,10 @@ class Sum(OfNumber):
         plan = Measurement(groups=groups, of=of, clipping=clipping, labels=labels)
         check_prediction(table, plan)
         per = "person" if totals else "row"
+        stated = self.person_total or ("private" if vector else None)
         return PreparedSum(
             claims=plan.claims,
-            request=self.asked(plan, table, per=per, step=self.step),
+            request=self.asked(plan, table, per=per, step=self.step, person_total=stated),
             labels=group_labels(plan.known, self.kind),
             prediction=self._described(table),
             error=_sum_error(plan, self.step),
@@ -120,11 +132,39 @@ class Sum(OfNumber):
             table=table,
         )
 
+    def _cuts_vectors(self, schema: Schema, *, totals: bool) -> bool:
+        """Return whether the totals of a person are cut together; public declarations decide."""
+        groups = known_max_groups(schema, self.axes, self.max_groups)
+        if self.person_total is None:
+            declared = not any(isinstance(each, Label) and each.name in self.keys for each in schema.columns)
+            private = self.clip in ("auto", "private")
+            return totals and bool(self.by) and groups is None and self.hierarchy is None and declared and private
+        if not totals or schema.person is None:
+            raise RangeError("person_total is for totals of persons; declare sl.PersonId(...), and leave per='row' out")
+        if self.hierarchy is not None:
+            raise RangeError("person_total is not for sums by a hierarchy; give max_groups= and clip=(lower, upper)")
+        if self.person_total != "private" and exact(self.person_total, name="person_total") <= 0:
+            raise RangeError(f"person_total must be positive, got {self.person_total}")
+        if not isinstance(self.clip, (tuple, list)):
+            if self.clip not in ("auto", "private") or self.max_groups is not None:
+                raise RangeError(
+                    "person_total cuts the totals of all groups together; leave max_groups and clip out, or give both "
+                    "max_groups= and clip=(lower, upper), and what has less noise is taken"
+                )
+            return bool(self.by)  # all rows in one group have one total
+        if groups is None or self.person_total == "private":
+            raise RangeError(
+                "clip is of each group's total; give max_groups= and a person_total too, or leave clip out"
+            )
+        each = max(abs(exact_number(end, name="an end of clip")) for end in self.clip)
+        laplace = self.noise == "laplace" or (self.epsilon is not None and self.delta is None)
+        return exact(self.person_total, name="person_total") ** 2 < groups ** (2 if laplace else 1) * each**2
+
     def _by_hierarchy(self, schema: Schema, of: str | Expression, groups: Groups) -> PreparedTreeNumber:
         clipping = self._clipping(schema, of, groups, Budget.of(**self.price))
         interval = public_interval(clipping.interval)
         plan = Measurement(groups=groups, of=of, clipping=clipping)
-        value = _summed(plan, interval, self.step)
+        value, _ = _summed(plan, interval, self.step)
         return prepare_tree_number(self, groups, value, name=self.kind, of=str(of), interval=interval)
 
     def _clipping(self, schema: Schema, of: str | Expression, groups: Groups, budget: Budget) -> Clipping:
@@ -132,9 +172,11 @@ class Sum(OfNumber):
         if groups.totals:
             if self.max_rows_per_group is not None:
                 raise RangeError("totals of persons hold all their rows; leave max_rows_per_group out, or per='row'")
-            if not isinstance(of, str):
-                raise SchemaError("totals of persons are of a column; write per='row' for a derived number")
-            subject = _total_subject(schema, of, self.step)
+            subject = _total_subject(schema, of, self.step, vector=isinstance(groups.totals, PersonVector))
+            if isinstance(groups.totals, PersonVector):
+                clip = "auto" if self.person_total in (None, "private") else (0, self.person_total)
+            elif not self.by and self.person_total not in (None, "private"):
+                clip = (-exact(self.person_total, name="person_total"), self.person_total)
             if schema.rows_per_unit > 1 and clip == "auto":
                 clip = "private"  # declared bounds are those of a row
         elif self.step is not None:
@@ -142,22 +184,37 @@ class Sum(OfNumber):
         return self._clipped(subject, groups, budget, self.prediction, clip=clip, around_zero=True)
 
 
-def _total_subject(schema: Schema, column: str, step: Amount | None) -> Subject:
-    """Return the totals of persons as what is clipped: k rows within [L, U] add up to min(L, kL)..max(U, kU)."""
-    number, rows = schema.number(column), schema.rows_per_unit
-    subject = subject_of(schema, column, total=total_of(schema, column, step=step))
-    lower = None if number.lower is None else min(number.lower, rows * number.lower)
-    upper = None if number.upper is None else max(number.upper, rows * number.upper)
-    return replace(subject, lower=lower, upper=upper)
+def _total_subject(schema: Schema, of: str | Expression, step: Amount | None, *, vector: bool) -> Subject:
+    """Return the totals of persons as what is clipped: k rows within [L, U] add up to min(L, kL)..max(U, kU).
+
+    Of vectors it is the sum of all totals without their signs, at most k max(|L|, |U|).
+    """
+    rows, row = schema.rows_per_unit, subject_of(schema, of)
+    subject = subject_of(schema, of, total=total_of(schema, of, step=step))
+    lower = None if row.lower is None else min(row.lower, rows * row.lower)
+    upper = None if row.upper is None else max(row.upper, rows * row.upper)
+    if not vector:
+        return replace(subject, lower=lower, upper=upper)
+    most = None if lower is None or upper is None else max(abs(lower), abs(upper))
+    assert isinstance(subject.grid, Grid)
+    grid = replace(subject.grid, first=0, last=CODE_LIMIT)
+    return replace(subject, grid=grid, lower=Fraction(0), upper=most)
 
 
-def _summed(plan: Measurement, interval: ClipInterval, step: Amount | None) -> Value:
-    """Return what is added up: rows, or totals of persons, clipped to an interval."""
-    schema, of = plan.groups.schema, plan.of
-    if not plan.groups.totals:
-        return value_of(schema, of, lower=interval.lower, upper=interval.upper)
-    assert isinstance(of, str)
-    return total_of(schema, of, step=step, lower=interval.lower, upper=interval.upper)
+def _summed(plan: Measurement, interval: ClipInterval, step: Amount | None) -> tuple[Value, Measurement]:
+    """Return what is added up, rows or totals of persons clipped to an interval, and the plan to do it."""
+    schema, of, totals = plan.groups.schema, plan.of, plan.groups.totals
+    if isinstance(totals, PersonVector):
+        value, cut = vector_of(schema, of, person_total=interval.upper, step=step)
+        return value, replace(plan, groups=replace(plan.groups, totals=cut))
+    if totals:
+        return total_of(schema, of, step=step, lower=interval.lower, upper=interval.upper), plan
+    return value_of(schema, of, lower=interval.lower, upper=interval.upper), plan
+
+
+def _is_pair(plan: Measurement, value: Value) -> bool:
+    """Return whether the sum is released with the count, as a pair: from 0 on it costs nothing."""
+    return 0 in (value.first, value.last) and not isinstance(plan.groups.totals, PersonVector)
 
 
 def _sum_error(plan: Measurement, step: Amount | None) -> TailBound | None:
@@ -168,8 +225,8 @@ def _sum_error(plan: Measurement, step: Amount | None) -> TailBound | None:
     interval, groups = plan.clipping.interval, plan.groups
     if interval is None or plan.finds:
         return None
-    value = _summed(plan, interval, step)
-    pair = 0 in (value.first, value.last)
+    value, _ = _summed(plan, interval, step)
+    pair = _is_pair(plan, value)
     width, unit = (value.levels, value.code_step) if pair else (value.farthest, value.whole_step)
     signed = not pair and value.first < 0 < value.last
     reach = groups.norms.sensitivity(plan.budget.norm, Fraction(width), signed=signed)
@@ -178,6 +235,8 @@ def _sum_error(plan: Measurement, step: Amount | None) -> TailBound | None:
     assert noise.law in ("laplace", "gaussian")
     rows = "totals of persons" if groups.totals else "values"
     words = f"{rows} lie within {float(interval.lower):g} to {float(interval.upper):g}; {bounded_words(groups)}"
+    if isinstance(groups.totals, PersonVector):
+        words = f"the totals of a person add up to at most {float(interval.upper):g} in all groups together"
     found = tail_bound(noise.law, noise.scale, len(plan.known), unit=f"units of {plan.of}", assumption=words)
     each = float(unit)
     return replace(found, fixed=(found.fixed[0] * each,), per_log=(found.per_log[0] * each,))
@@ -212,7 +271,7 @@ class PreparedSum(SurePrepared):
         names = self.plan.shown(table, source)
         of_clipped = self._in_each_group if self.plan.clipping.by_group else self._in_one_interval
         found, value, unit, width, reach, interval = of_clipped(table, names, source)
-        pair = 0 in (value.first, value.last)
+        pair = _is_pair(self.plan, value)
         query, noise = self.query, noise_of(self.plan.budget, found)
         noisy = np.asarray(noise.release(source)).reshape(2 if pair else 1, len(names)).astype(np.float64)
         sums = -noisy[1] if pair and value.first != 0 else noisy[0]
@@ -238,15 +297,18 @@ class PreparedSum(SurePrepared):
         }
         if pair:
             columns |= {"count": np.maximum(count, 0.0), "count_unbiased": count, "supported": there}
-        return self.plan.answer(columns | interval.columns, names, keys=query.keys, **interval.notes)
+        notes = interval.notes
+        if isinstance(self.plan.groups.totals, PersonVector):
+            notes = {"person_total": notes["clip_upper"]}
+        return self.plan.answer(columns | interval.columns, names, keys=query.keys, **notes)
 
     def _in_one_interval(self, table: Table, names: tuple[Group, ...], source: Source) -> _ExactSums:
         """Add up values clipped to one interval. From 0 on the sum is one entry of the pair, which has the count."""
         interval = self.plan.clipping.run(table, self.plan.groups, source)
-        value = _summed(self.plan, interval, self.query.step)
-        pair = 0 in (value.first, value.last)
+        value, plan = _summed(self.plan, interval, self.query.step)
+        pair = _is_pair(plan, value)
         kind: Kind = "pair" if pair else "whole"
-        found = self.plan.statistics(table, names, [value], kind=kind, norm=self.plan.budget.norm).values[0]
+        found = plan.statistics(table, names, [value], kind=kind, norm=self.plan.budget.norm).values[0]
         step = value.code_step if pair else value.whole_step
         width = float(max(abs(value.lower), abs(value.upper)) / step)
         return _ExactSums(found, value, float(step), width, (float(value.lower), float(value.upper)), interval)

@@ -54,7 +54,7 @@ class TopK(Count):
         prediction: How frequent labels are expected to be: a release, a frame or a mapping by label, or `sl.Predicted`.
         of: "persons" counts everybody once for a label, "rows" counts rows; persons where the schema has them.
         known: Of a column of undeclared labels: those that are public.
-        rollup, leaf_weight, caps, impossible, public_totals: Stay as they are: a ranking has no totals.
+        rollup, leaf_weight, caps, impossible, public_totals, invariants: Stay as they are: a ranking has no totals.
 
     >>> import sidelight as sl
     >>> visits = sl.Table(

@@ -19,7 +19,7 @@ from sidelight.aggregates.bounded import Bounded, ContributionBounds
 from sidelight.aggregates.groups import Groups
 from sidelight.errors import RangeError
 from sidelight.guarantees import Amount, Claims
-from sidelight.guarantees.claims import Unit
+from sidelight.guarantees.units import Unit
 from sidelight.mechanisms.budget import together
 from sidelight.noise import Source
 from sidelight.records.hierarchy import LabelTree

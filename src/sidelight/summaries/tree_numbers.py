@@ -179,6 +179,7 @@ def prepare_tree_number(
             clip=[str(interval.lower), str(interval.upper)],
             caps=None if not caps else [f"{level}={cap}" for level, cap in caps.items()],
             per=("person" if groups.totals else "row") if of_sum else None,
+            step=getattr(query, "step", None),
             of=getattr(query, "of", None),
         ),
         labels=(),

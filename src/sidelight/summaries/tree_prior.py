@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import combinations, product
 from typing import Any, TypeAlias
 
@@ -20,6 +21,7 @@ from sidelight.noise import Source
 from sidelight.summaries.predicted import PredictedTable
 from sidelight.summaries.tree_least_squares import tree_estimates
 from sidelight.summaries.tree_model import TreeModel
+from sidelight.summaries.tree_runs import with_runs
 from sidelight.summaries.tree_whole import nonnegative_tree
 
 Floats: TypeAlias = NDArray[np.float64]
@@ -86,42 +88,65 @@ def with_prediction(
     first = next((level for level, size in enumerate(tree.sizes) if size >= _LEARNED), None)
     if first is None or first == 0:
         return list(unbiased), [0] * model.cells.size
-    passes: list[Callable[[Sequence[Floats | None], Sequence[Floats]], list[Floats]]] = [lambda _, x: list(x)]
-    passes += [_Pass(model, first, each).run for each in expected]
+    wide = with_runs(model)
+    depth = wide.tree.depth
+
+    def widened(levels: Sequence[Any], of_runs: Any) -> list[Any]:
+        return list(levels) if wide is model else [*levels[:-1], of_runs, levels[-1]]
+
+    def summed(levels: Sequence[Floats]) -> list[Floats]:
+        return widened(levels, wide.tree.up(levels[-1], depth))
+
+    # trust is fitted once: fitted again to noisier numbers it would take their noise for errors of the prediction
+    plain = summed(unbiased)
+    starts = [first] if wide is model else [first, depth]
+    candidates = [(place, _Pass(wide, at, each, plain)) for place, each in enumerate(expected, 1) for at in starts]
     unit = _units(model)
     noises = [_noise(model, unit, source) for _ in range(_DRAWS)]
+    size = np.array([(each * unit).sum(axis=0) for each in wide.variances.pooled])
+
+    def outcome(way: _Pass | None, measured: Sequence[Floats | None], estimates: Sequence[Floats]) -> list[Floats]:
+        if way is None:
+            return list(estimates)
+        found = way.run(widened(measured, None), summed(estimates))
+        return [*found[: tree.depth], found[-1]]
+
     errors: list[Floats] = []
     outcomes: list[list[Floats]] = []
-    for run in passes:
-        found = run(pooled, unbiased)
+    for way in (None, *(way for _, way in candidates)):
+        found = outcome(way, pooled, unbiased)
         published = nonnegative_tree(tree, found, sds, model.possible)
-        error = np.array([((e - x) ** 2).sum(axis=0) for e, x in zip(published, unbiased, strict=True)])
+        off = summed([e - x for e, x in zip(published, unbiased, strict=True)])
+        error = np.array([(each**2).sum(axis=0) for each in off])
         for noise in noises:
             moved = [None if y is None or h is None else y + h / 2 for y, h in zip(pooled, noise, strict=True)]
-            told = tree_estimates(tree, moved, model.variances)
-            after = nonnegative_tree(tree, run(moved, told), sds, model.possible)
-            gained = tree_estimates(tree, noise, model.variances)
-            parts = zip(gained, after, published, strict=True)
-            error += 2 / _DRAWS * np.array([(g * (a - e)).sum(axis=0) / 0.5 for g, a, e in parts])
-        size = np.array([(_spread(model, level) * unit).sum(axis=0) for level in range(tree.depth + 1)])
+            told = outcome(way, moved, tree_estimates(tree, moved, model.variances))
+            after = nonnegative_tree(tree, told, sds, model.possible)
+            gained = summed(tree_estimates(tree, noise, model.variances))
+            change = summed([a - e for a, e in zip(after, published, strict=True)])
+            error += 2 / _DRAWS * np.array([(g * c).sum(axis=0) / 0.5 for g, c in zip(gained, change, strict=True)])
         errors.append(error / np.maximum(size, 1e-300) - 1)
         outcomes.append(found)
-    chosen = _chosen(errors)
+    chosen = _chosen(errors, runs=wide is not model)
     final = [
         np.stack([outcomes[pick][level][:, cell] for cell, pick in enumerate(chosen)], axis=1)
         for level in range(tree.depth + 1)
     ]
-    return final, chosen
+    return final, [0 if pick == 0 else candidates[pick - 1][0] for pick in chosen]
 
 
-def _chosen(errors: Sequence[Floats]) -> list[int]:
-    """Return for each cell the prediction with the lowest error at the leaves, if it is better enough than none."""
+def _chosen(errors: Sequence[Floats], *, runs: bool) -> list[int]:
+    """Return for each cell the candidate with the lowest error at the leaves that passes, or 0 for none.
+
+    It must be better by a margin there, no worse over all levels together, and no worse in runs of neighbours.
+    """
     none = errors[0]
     found = []
     for cell in range(none.shape[1]):
-        best, at = 0, none[-1, cell] - _MARGIN * max(1 + none[-1, cell], 0.0)
+        best, at = 0, none[-1, cell] - _MARGIN * abs(none[-1, cell])
         for place, error in enumerate(errors[1:], start=1):
-            if error[-1, cell] < at and error[1:, cell].sum() <= none[1:, cell].sum():
+            worse_in_runs = runs and error[-2, cell] > none[-2, cell]
+            if error[-1, cell] < at and not worse_in_runs and error[1:, cell].sum() <= none[1:, cell].sum():
                 best, at = place, float(error[-1, cell])
         found.append(best)
     return found
@@ -130,10 +155,6 @@ def _chosen(errors: Sequence[Floats]) -> list[int]:
 def _units(model: TreeModel) -> Floats:
     """Return C_aa of each cell."""
     return np.asarray(np.diag(model.cells.covariance()))
-
-
-def _spread(model: TreeModel, level: int) -> Floats:
-    return model.variances.pooled[level]
 
 
 def _noise(model: TreeModel, unit: Floats, source: Source) -> list[Floats | None]:
@@ -159,16 +180,13 @@ class _Pass:
     model: TreeModel
     first: int
     expected: ExpectedTree
+    unbiased: Sequence[Floats]
 
     def run(self, pooled: Sequence[Floats | None], plain: Sequence[Floats]) -> list[Floats]:
         """Return the posterior mean of every cell."""
-        tree, depth = self.model.tree, self.model.tree.depth
+        depth = self.model.tree.depth
         unit = _units(self.model)
-        leaves, known = self._leaves()
-        predicted = [leaves]
-        for level in range(depth, 0, -1):
-            predicted.insert(0, tree.up(predicted[0], level))
-        shares, doubts = self._trust(plain, predicted, known)
+        predicted, shares, doubts = self._trusted
         # up: what the subtree of each node says of its departure from the prediction
         measured = pooled[depth]
         assert measured is not None
@@ -193,6 +211,15 @@ class _Pass:
             departs = self._shared(level, *ups[level], shares[level], doubts[level], departs)
             found.append(np.where(self.model.possible[level], predicted[level] + departs, 0.0))
         return found
+
+    @cached_property
+    def _trusted(self) -> tuple[list[Floats], dict[int, Floats], dict[int, Floats]]:
+        """The predicted cells by level, each node's predicted share of its parent, and g."""
+        leaves, known = self._leaves()
+        predicted = [leaves]
+        for level in range(self.model.tree.depth, 0, -1):
+            predicted.insert(0, self.model.tree.up(predicted[0], level))
+        return predicted, *self._trust(self.unbiased, predicted, known)
 
     def _leaves(self) -> tuple[Floats, NDArray[np.bool_]]:
         """Return predicted leaves without gaps, and of which families nothing is predicted."""
@@ -234,7 +261,7 @@ class _Pass:
 
     def _fitted(self, level: int, off: Floats, noise: Floats, share: Floats, size: Floats) -> Floats:
         """Return c, a and b, for each cell where its level has enough nodes, else for all of them."""
-        there = self.model.possible[level]
+        there = self.model.possible[level] & (share < 1)  # what has no siblings is its parent and shows nothing
         if len(off) < _BY_CELL:
             return doubt_fit(off[there], noise[there], share[there], size[there])[:, None, None]
         columns = [

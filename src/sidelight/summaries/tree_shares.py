@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from itertools import product
 from typing import TypeAlias
 
@@ -55,6 +56,10 @@ class ShareSearch:
         first = 0 if self.exact_level is None or self.rest_part[1] > 0 else self.exact_level + 1
         return list(range(first, self.tree.depth))
 
+    @cached_property
+    def _families(self) -> _AlikeFamilies:
+        return _AlikeFamilies.of(self.tree)
+
     def kappas(self, shares: Sequence[float]) -> list[float]:
         """Return κ of each level by its share."""
         return [
@@ -64,12 +69,12 @@ class ShareSearch:
     def variances(self, shares: Sequence[float]) -> tuple[Floats, Floats]:
         """Return the mean and the largest cell variance of each level."""
         kappas = self.kappas(shares)
-        mean, worst = _spread(self.tree, kappas)
+        mean, worst = _spread(self.tree, self._families, kappas)
         if self.exact_level is None:
             part = [total + rest for total, rest in zip(self.total_part, self.rest_part, strict=True)]
             return mean * part[0], worst * part[1]
         exact = [0.0 if level <= self.exact_level else each for level, each in enumerate(kappas)]
-        of_total = _spread(self.tree, exact)
+        of_total = _spread(self.tree, self._families, exact)
         # the largest of a sum is at most the sum of the largest
         return (
             of_total[0] * self.total_part[0] + mean * self.rest_part[0],
@@ -77,30 +82,53 @@ class ShareSearch:
         )
 
 
-def _spread(tree: LabelTree, kappas: Sequence[float]) -> tuple[Floats, Floats]:
-    """Return the mean and the largest P of each level; leaves of a family are alike, so inner nodes suffice."""
-    depth, leaf = tree.depth, kappas[-1]
-    subtree: list[Floats] = []
+@dataclass(frozen=True, eq=False)
+class _AlikeFamilies:
+    """Families of leaves, those of one parent and one size together: their variances are the same."""
+
+    parents: NDArray[np.int64]
+    sizes: Floats
+    counts: Floats
+
+    @classmethod
+    def of(cls, tree: LabelTree) -> _AlikeFamilies:
+        sizes = np.diff(np.append(tree.starts[-1], tree.sizes[-1]))
+        above = tree.parents[-2] if tree.depth > 1 else np.zeros(1, np.int64)
+        found, counts = np.unique(above * (sizes.max() + 1) + sizes, return_counts=True)
+        parents, size = np.divmod(found, sizes.max() + 1)
+        return cls(parents, size.astype(np.float64), counts.astype(np.float64))
+
+
+def _spread(tree: LabelTree, families: _AlikeFamilies, kappas: Sequence[float]) -> tuple[Floats, Floats]:
+    """Return the mean and the largest P of each level; families that are alike are looked at once."""
+    depth, leaf, size, counts = tree.depth, kappas[-1], families.sizes, families.counts
+    subtree = [_from_children(kappas[depth - 1], size * leaf)]
     children: list[Floats] = []
-    size = np.diff(np.append(tree.starts[depth], tree.sizes[-1])).astype(np.float64)
-    for level in range(depth - 1, -1, -1):
-        below = size * leaf if level == depth - 1 else tree.up(subtree[0], level + 1)
-        kappa = kappas[level]
-        own = below if math.isinf(kappa) else below * 0.0 if kappa == 0 else kappa * below / (kappa + below)
+    for level in range(depth - 2, -1, -1):
+        if level == depth - 2:
+            below = np.asarray(np.bincount(families.parents, counts * subtree[0], tree.sizes[level]), np.float64)
+        else:
+            below = tree.up(subtree[0], level + 1)
         children.insert(0, below)
-        subtree.insert(0, own)
+        subtree.insert(0, _from_children(kappas[level], below))
     pooled = subtree[0]
     mean, worst = [float(pooled.mean())], [float(pooled.max())]
     for level in range(1, depth):
-        whole = children[level - 1][tree.parents[level]]
-        share = np.divide(subtree[level], whole, out=np.zeros_like(whole), where=whole > 0)
-        pooled = subtree[level] - share * subtree[level] + share**2 * pooled[tree.parents[level]]
-        mean.append(float(pooled.mean()))
+        parents, many = (tree.parents[level], None) if level < depth - 1 else (families.parents, counts)
+        whole = children[level - 1]
+        share = subtree[level] * np.divide(1.0, whole, out=np.zeros_like(whole), where=whole > 0)[parents]
+        pooled = subtree[level] - share * (subtree[level] - share * pooled[parents])
+        mean.append(float(np.average(pooled, weights=many)))
         worst.append(float(pooled.max()))
     leaves = leaf * (1 - 1 / size) + pooled / size**2
-    mean.append(float((leaves * size).sum() / size.sum()))
+    mean.append(float(np.average(leaves, weights=size * counts)))
     worst.append(float(leaves.max()))
     return np.array(mean), np.array(worst)
+
+
+def _from_children(kappa: float, below: Floats) -> Floats:
+    """Return s of nodes from κ and the variance of the sum of their children."""
+    return below if math.isinf(kappa) else below * 0.0 if kappa == 0 else kappa * below / (kappa + below)
 
 
 def default_shares(search: ShareSearch, *, leaf_weight: float = 1.0) -> tuple[tuple[Fraction, ...], float]:

@@ -57,7 +57,7 @@ def long_table(
     further: list[Any] = [np.tile(codes, every) for codes in names]
     coded = CodedGroups(
         (np.concatenate(levels), np.concatenate(ids), np.concatenate(parents), *further),
-        (tree.names, tuple(labels), tuple(labels), *cells.with_all()),
+        (tree.names, tuple(labels), tuple(labels[: len(labels) - tree.sizes[-1]]), *cells.with_all()),
     )
     whole = {name: np.concatenate([each.reshape(-1) for each in parts]) for name, parts in columns.items()}
     return GroupTable(keys=[*HIERARCHY_KEYS, *others], groups=coded, columns=whole, notes=notes)

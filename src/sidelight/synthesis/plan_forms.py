@@ -12,7 +12,7 @@ from sidelight.errors import PlanError, RangeError
 from sidelight.plans.forms import AMOUNTS, TEXTS, WHOLE, either, file_of, list_of, map_of
 from sidelight.plans.predictions import PUBLIC_FILE
 from sidelight.plans.section import Section
-from sidelight.plans.tables import Key, OneOfForm, TableForm, table_of
+from sidelight.plans.tables import OneOfForm, PlanKey, TableForm, table_of
 from sidelight.predictions import PublicData
 from sidelight.synthesis.query import SyntheticTable
 from sidelight.synthesis.released import Synthetic, stored_table
@@ -20,10 +20,10 @@ from sidelight.synthesis.workload import Marginals, OrderedQueries, Workload, ma
 
 _SETS = list_of(TEXTS, shape='lists of column names, such as [["sex", "age"], ["age", "job"]]')
 _WORKLOAD = {
-    "ways": Key("ways", WHOLE, None, "All marginals of this many columns."),
-    "sets": Key("sets", _SETS, None, "Marginals of exactly these columns."),
-    "prefixes": Key("prefixes", TEXTS, (), 'Columns of which "at most v" should come out well.'),
-    "ranges": Key("ranges", TEXTS, (), 'Columns of which "from u to v" should come out well.'),
+    "ways": PlanKey("ways", WHOLE, None, "All marginals of this many columns."),
+    "sets": PlanKey("sets", _SETS, None, "Marginals of exactly these columns."),
+    "prefixes": PlanKey("prefixes", TEXTS, (), 'Columns of which "at most v" should come out well.'),
+    "ranges": PlanKey("ranges", TEXTS, (), 'Columns of which "from u to v" should come out well.'),
 }
 
 
@@ -76,7 +76,7 @@ def _some(releases: list[Synthetic]) -> list[Synthetic]:
 _FILE = TableForm(
     make=lambda file: file,
     python=(object,),
-    keys={"file": Key("file", file_of(_earlier, titled=True))},
+    keys={"file": PlanKey("file", file_of(_earlier, titled=True))},
     parts=lambda made: {"file": made},
 )
 _RELEASE = either(_FILE, file_of(_earlier), words='a JSON file in quotes, or {file = "earlier.json", title = "..."}')
@@ -86,7 +86,7 @@ _PREDICTION = OneOfForm(
         "public": PUBLIC_FILE,
         "releases": TableForm(
             make=lambda releases: _some(releases),
-            keys={"releases": Key("releases", list_of(_RELEASE))},
+            keys={"releases": PlanKey("releases", list_of(_RELEASE))},
             parts=lambda releases: {"releases": releases},
         ),
     },

@@ -27,6 +27,7 @@ from sidelight.records.expressions import Literally
 from sidelight.records.rows import DistributedRows, Wanted
 from sidelight.summaries.count import Count
 from sidelight.summaries.mean import Mean
+from sidelight.summaries.sum import Sum
 from sidelight.testing.seeded import SeededEntropy, seeded_release
 
 Kind = Literal["float", "integer", "boolean", "text"]
@@ -296,6 +297,7 @@ def _releases(table: Table) -> Iterator[tuple[str, Any]]:
         "quantiles": Quantiles([0.25, 0.5], column="x", epsilon=1),
         "count by group": Count(by=["grade", "flag"], epsilon=1, **groups),
         "mean by group": Mean("y", by="grade", epsilon=1, **groups),
+        "sums of all groups": Sum("y", by=["grade", "flag"], epsilon=1),
         "covariance": Covariance(columns=["x", "y"], radius=60, epsilon=1),
         **_models(),
     }

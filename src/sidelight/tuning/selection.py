@@ -143,9 +143,19 @@ class PreparedSelection(Prepared):
     schema: Schema
     runs: Runs
 
+    @property
+    def _parts(self) -> tuple[Prepared, ...]:
+        """Every candidate, and the release of the score: any of them may run."""
+        return (*self.candidates, *(() if self.scored is None else (self.scored,)))
+
+    @property
+    def brings_private_data(self) -> bool:
+        """Whether a part of it does."""
+        return any(each.brings_private_data for each in self._parts)
+
     def check_source(self, source: PublicSource) -> None:
-        """Ask every candidate, and the release of the score: any of them may run."""
-        for each in (*self.candidates, *(() if self.scored is None else (self.scored,))):
+        """Ask every part."""
+        for each in self._parts:
             each.check_source(source)
 
     def check_rows(self, table: Table) -> None:

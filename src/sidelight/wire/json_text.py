@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import json
 import re
-from decimal import Decimal
+from decimal import Context, Decimal
 from typing import Any, NoReturn
 
 from sidelight.errors import ProblemError
 
 #: Bytes of a body, levels of nesting, characters of a text, digits and decimal exponent of a number.
 MOST_BYTES, DEEPEST, LONGEST, DIGITS, EXPONENT = 256 * 1024, 32, 10_000, 40, 300
-_NUMBER = re.compile(r"\s*[+-]?[0-9_]*\.?[0-9_]*(?:[eE][+-]?([0-9_]+))?(?:\s*/\s*[+-]?[0-9_]+)?\s*")
+#: Possessive throughout: a text that is no number is refused in one pass, however long it is.
+_NUMBER = re.compile(r"\s*+[+-]?[0-9_]*+(?:\.[0-9_]*+)?(?:[eE][+-]?([0-9_]++))?(?:\s*+/\s*+[+-]?[0-9_]++)?\s*+")
+_EXACT = Context(prec=2 * DIGITS)
 
 
 def read_json(body: bytes | str) -> dict[str, Any]:
@@ -58,7 +60,7 @@ def _decimal(text: str) -> Decimal:
 
 
 def _whole(text: str) -> int:
-    if len(text) > DIGITS + 1:
+    if len(text.lstrip("-")) > DIGITS:
         raise ProblemError("malformed", f"a number has at most {DIGITS} digits")
     return int(text)
 
@@ -113,5 +115,5 @@ def write_json(value: Any) -> str:
         return "[" + ",".join(write_json(each) for each in value) + "]"
     if isinstance(value, Decimal):
         whole = value == value.to_integral_value() and abs(value.adjusted()) <= DIGITS
-        return str(int(value)) if whole else str(value.normalize())
+        return str(int(value)) if whole else str(_EXACT.normalize(value))
     return json.dumps(value, allow_nan=False)

@@ -136,8 +136,9 @@ class TestRefusals:
         for name in ("epsilon", "delta", "columns", "target_range"):
             with pytest.raises(RangeError, match=name):
                 regressor(**{name: None}).fit(frame, y)
+        several = classifier(classes=["a", "b", "c"], monotone={"age": "increasing"})
         with pytest.raises(RangeError, match="two classes"):
-            classifier(classes=["a", "b", "c"]).fit(frame, np.full(50, "a"))
+            several.fit(frame, np.full(50, "a"))
         for wrong, match in (
             ({"lines": "some"}, "lines"),
             ({"on_missing": "raise"}, "on_missing"),
@@ -244,6 +245,35 @@ class TestTables:
         found = query.scores(value, {"age": [10.0, np.nan], "plan": ["free", "team"]}, table.schema)
         assert found.shape == (2,)
         assert np.isfinite(found).all()
+
+
+class TestRequests:
+    def request(self, columns: list[Any], **more: Any) -> Any:
+        schema = sl.Schema([*columns, sl.Number("y", lower=0, upper=10)])
+        model = sl.AdditiveRegressor(**PRICE, **more)
+        return dict(ModelQuery(model=model, target="y").prepare(schema).request)
+
+    def test_what_changes_the_model_is_another_request(self) -> None:
+        filled = sl.Number("age", lower=0, upper=100, missing=sl.Fill(20))
+        found = [
+            self.request([AGE, PLAN]),
+            self.request([AGE, PLAN], on_missing="drop"),
+            self.request([filled, PLAN]),
+            self.request([sl.Number("age", lower=0, upper=100, missing=sl.Fill(30)), PLAN]),
+            self.request([AGE, sl.Category("plan", ["free", "team | firm"], other=None)]),
+            self.request([AGE, sl.Category("plan", ["free | team", "firm"], other=None)]),
+        ]
+        assert all(one != other for place, one in enumerate(found) for other in found[:place])
+
+    def test_arrays_in_a_session_of_persons_name_its_unit(self) -> None:
+        frame, y = people(300)
+        persons = sl.Table(
+            {"who": np.arange(300), "z": np.zeros(300)}, schema=[sl.Number("z"), sl.PersonId("who", max_rows=3)]
+        )
+        session = SeededSession(persons, budget=sl.ApproxDP(5, 1e-4), seed=4)
+        model = regressor(session=session, random_state=None).fit(frame, y)
+        assert model.privacy_.unit == persons.schema.unit
+        assert model.release_.guarantee.unit == model.privacy_.unit
 
 
 class TestPredictions:

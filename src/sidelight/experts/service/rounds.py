@@ -38,7 +38,7 @@ _COUNTED = (Receipt.ACCEPTED, Receipt.POSTPONED)
 
 
 @dataclass(frozen=True, kw_only=True)
-class View:
+class RoundView:
     """What everybody may see. `round` is None when all rounds were played."""
 
     round: int | None
@@ -97,7 +97,7 @@ class Rounds:
 
     def _publish(self) -> None:
         server = self._server
-        self.view = View(
+        self.view = RoundView(
             round=server.round if server.is_open else None,
             action=server.open_round() if server.is_open else None,
             deadline=self._deadline if server.is_open else None,

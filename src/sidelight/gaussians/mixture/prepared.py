@@ -18,7 +18,7 @@ from sidelight.gaussians.mixture.partition import Floats
 from sidelight.gaussians.mixture.search import SearchResult, SearchSetting
 from sidelight.gaussians.point_cloud import as_point_cloud
 from sidelight.guarantees import GDP, ZCDP, Claims
-from sidelight.guarantees.claims import Unit
+from sidelight.guarantees.units import Unit
 from sidelight.noise import Source
 from sidelight.records import Table
 from sidelight.session import Answer, Refusal

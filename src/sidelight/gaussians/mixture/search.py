@@ -21,7 +21,8 @@ from sidelight.aggregates.counts import SQRT2
 from sidelight.aggregates.mapped_vector import clean
 from sidelight.errors import SourceError
 from sidelight.gaussians.mixture.partition import Floats, Partition, least_group
-from sidelight.guarantees.claims import Neighbours, Unit
+from sidelight.guarantees.claims import Neighbours
+from sidelight.guarantees.units import Unit
 from sidelight.mechanisms.additive import GaussianNoise
 from sidelight.noise import Source
 from sidelight.records import Number, Schema, Table

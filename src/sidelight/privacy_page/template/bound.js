@@ -79,6 +79,7 @@ function noiseFactor(report, x, r) {
 /** Bound the loss for an encoded row. `parts` are words and numbers that add up to `bound`. */
 function personBound(report, row, member) {
   if (report.mechanism === "descent") return descentBound(report, row);
+  if (report.mechanism === "additive") return additiveBound(report, row);
   const { sigma, lambda, mu_out: mu, slack, loss, theta } = report;
   const x = row.columns, r = normOf(x);
   const before = typeof report.beforehand === "number" ? report.beforehand : 0;

@@ -43,7 +43,11 @@ function pathVariance(report, columns, target) {
 
 /** Bound the loss of the whole transcript. */
 function descentBound(report, row) {
-  const variance = pathVariance(report, row.columns, row.target);
+  return transcriptBound(report, pathVariance(report, row.columns, row.target));
+}
+
+/** Give the bound for the squares of how far a row moves all releases. */
+function transcriptBound(report, variance) {
   const noise = Math.min(...report.rates.map((rate) => (rate * variance) / 2 + report.log_term / rate));
   return {
     bound: variance / 2 + noise + report.beforehand,

@@ -93,7 +93,7 @@ function aboutLists(report) {
     report.data_dependent
       ? "Worked out from your row, the published model and extra published numbers that were paid for with privacy. Their price for you is part of your bound."
       : "Free. It is worked out from your row and from what was published already, so looking costs nobody any privacy, however many people look.",
-    report.mechanism === "descent"
+    report.mechanism !== "objective-perturbation"
       ? "About somebody who sees a little more than was published: every noisy sum of the fit before it was rounded. For the published numbers alone the bound need not hold in every single case."
       : "About somebody who sees a little more than was published: the exact solution of the fit, and then the noise of the last step. For the published numbers alone the bound need not hold in every single case.",
   ];

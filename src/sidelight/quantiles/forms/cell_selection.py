@@ -19,7 +19,8 @@ import numpy as np
 from sidelight.aggregates.bounded import Bounded
 from sidelight.aggregates.ranks import Ranks
 from sidelight.grid import Outcomes, exact_position
-from sidelight.guarantees.claims import Neighbours, Row
+from sidelight.guarantees.claims import Neighbours
+from sidelight.guarantees.units import Row
 from sidelight.mechanisms.budget import Budget
 from sidelight.noise import Source
 from sidelight.predictions import Cauchy, Mixture, Prior

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from sidelight.aggregates.bounded import Bounded
 from sidelight.aggregates.ranks import Ranks
 from sidelight.grid import Outcomes
-from sidelight.guarantees.claims import Neighbours, Row
+from sidelight.guarantees.claims import Neighbours
+from sidelight.guarantees.units import Row
 from sidelight.mechanisms.budget import Budget
 from sidelight.noise import Source
 from sidelight.quantiles.forms.count_noise import ROUNDING, NoiseTerms, Selections, linear_bound

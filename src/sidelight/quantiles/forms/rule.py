@@ -16,8 +16,10 @@ from typing import TYPE_CHECKING, Any, Literal
 from sidelight.accounting import worst_case_branch
 from sidelight.errors import RangeError
 from sidelight.grid import Outcomes
-from sidelight.guarantees import ZCDP, ApproxDP, Claims, Context, Person, PureDP, Unit, for_person
+from sidelight.guarantees import ZCDP, ApproxDP, Claims, Context, PureDP, Unit
+from sidelight.guarantees.claim_sets import for_unit
 from sidelight.guarantees.conversions import zcdp_within
+from sidelight.guarantees.units import rows_of_unit
 from sidelight.mechanisms.budget import Budget
 from sidelight.quantiles.tree import QuantileTree, quantile_tree, tree_depth
 from sidelight.release import TailBound
@@ -130,7 +132,7 @@ class FormRule:
     @property
     def rows(self) -> int:
         """How many rows a unit has at most: its price is divided among them."""
-        return self.unit.max_rows if isinstance(self.unit, Person) else 1
+        return rows_of_unit(self.unit)
 
     @cached_property
     def settled(self) -> Decision | None:
@@ -166,7 +168,7 @@ class FormRule:
         """What the release promises, whatever the count of the records will be."""
         if self.settled is not None:
             row = self._claims(self.settled, self.size)
-            return self.with_delta(for_person(row, self.unit) if isinstance(self.unit, Person) else row)
+            return self.with_delta(for_unit(row, self.unit))
         context: Context = {**Claims.of(PureDP(1)).context, "unit": self.unit}
         if self.delta is not None:
             return Claims.of(ApproxDP(self.budget.amount, self.delta, **context))

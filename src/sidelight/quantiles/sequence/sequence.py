@@ -215,7 +215,7 @@ class Sequence:
         self.plan = SequencePlan(query=query, schema=declared, learner=chosen, days_per_person=days_per_person)
         self.strict = strict
         self._entropy: Entropy = OSEntropy()
-        promised = budget_for(budget, declared)
+        promised = budget_for(budget, declared.unit)
         self._routes = routes = routes_of_days(promised, routes)
         self._ledger = ledger if isinstance(ledger, Ledger) else open_ledger(ledger)
         self._check(self._ledger)

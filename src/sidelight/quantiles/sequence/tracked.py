@@ -24,7 +24,9 @@ from sidelight.aggregates.bounded import Bounded
 from sidelight.aggregates.ranks import Ranks
 from sidelight.errors import RangeError
 from sidelight.grid import Outcomes, exact_position
-from sidelight.guarantees import Claims, Neighbours, Person, Row, Unit, for_person
+from sidelight.guarantees import Claims, Neighbours, Row, Unit
+from sidelight.guarantees.claim_sets import for_unit
+from sidelight.guarantees.units import rows_of_unit
 from sidelight.mechanisms.additive import Noise, in_int64
 from sidelight.mechanisms.budget import Budget
 from sidelight.noise import Source
@@ -171,7 +173,7 @@ class TrackPlan:
 
     @property
     def _row_budget(self) -> Budget:
-        rows = self.unit.max_rows if isinstance(self.unit, Person) else 1
+        rows = rows_of_unit(self.unit)
         return self.budget.part(Fraction(1, rows if self.budget.is_pure else rows**2))
 
     def _noise(self, counts: Any) -> Noise:
@@ -183,7 +185,7 @@ class TrackPlan:
     def claims(self) -> Claims:
         """What a day of counts costs someone in it."""
         row = self._noise(np.zeros(2, np.int64)).claims
-        return for_person(row, self.unit) if isinstance(self.unit, Person) else row.with_unit(self.unit)
+        return for_unit(row, self.unit)
 
     @cached_property
     def variance(self) -> float:

@@ -217,15 +217,24 @@ def cells_of_category(found: ColumnCounts, *, rows: float, deviation: float) -> 
 
 @dataclass(frozen=True, kw_only=True)
 class TargetLevel:
-    """The released level of the target: its base (a mean in half ranges, or log odds) and its variance."""
+    """The released level of the target: its base (a mean in half ranges, or log odds) and its variance.
 
-    base: float
+    Of several classes the base is the logarithm of each share less their mean, and `shares` are the shares.
+    """
+
+    base: float | Floats
     variance: float
+    shares: tuple[float, ...] = ()
 
 
 def target_level(kind: Kind, counts: Floats, *, rows: float, deviation: float) -> TargetLevel:
     """Return the level of the target from its released counts."""
-    if kind != "squared":
+    if kind == "softmax":
+        found = np.maximum(np.maximum(counts, 0.0) + 1, 0.01 * (np.maximum(counts, 0.0) + 1).sum())
+        found /= found.sum()
+        base = np.log(found) - np.log(found).mean()
+        return TargetLevel(base=base, variance=1 / len(counts), shares=tuple(found.tolist()))
+    if kind == "logistic":
         few, many = np.maximum(counts, 0.0)
         share = float(np.clip((many + 1) / (few + many + 2), 0.01, 0.99))
         return TargetLevel(base=float(np.log(share / (1 - share))), variance=share * (1 - share))

@@ -7,8 +7,8 @@ whatever comes out.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -32,6 +32,7 @@ from sidelight.regression.additive.offsets import Offset, line_tables
 from sidelight.regression.additive.plan import COLUMN_WEIGHT, TARGET_WEIGHT, AdditivePlan
 from sidelight.regression.additive.row_sums import (
     ONE,
+    U_BITS,
     CurveErrors,
     CurveScores,
     FineCounts,
@@ -39,14 +40,17 @@ from sidelight.regression.additive.row_sums import (
     gradient_of,
 )
 from sidelight.regression.additive.steps import Scales, SmoothingState, curvature, gram_radius, leading
-from sidelight.regression.descent.fit import descend
+from sidelight.regression.descent.fit import FittedDescent, descend
 from sidelight.regression.descent.integer_rows import ERROR_BITS, Z_BITS
+from sidelight.regression.descent.plan import DescentPlan
 from sidelight.regression.descent.row_sums import CodedPasses
 from sidelight.regression.losses import Floats
 
 _THETA_BITS = 16
 _GRADIENT_BITS = Z_BITS + ERROR_BITS
 _LARGEST_CLIP = 2**32 - 1
+#: Columns and numbers of the path up to which it is stored for privacy reports.
+MOST_REPORTED_COLUMNS, _MOST_REPORTED_POINTS = 256, 1 << 15
 #: κ₁ beside κ₀ where lines have been there before, and of a prediction's correction beside its own variances.
 _AFTER_LINES = 0.3
 
@@ -56,19 +60,23 @@ class FittedCurves:
     """What an additive fit released, in half ranges of the target or log odds: all of it may be published.
 
     Args:
-        state: The last point and how it came about.
+        states: The last point and how it came about, one per output.
         offset: What the curves were added to.
+        started: Whether that was lines or a prediction.
+        lines: The descent of the line stage.
         chosen: The prediction that was used, or None.
         passes: T.
         most: M.
         level: The released level of the target.
         deviation: The noise of one count.
-        points: (passes, D): where the gradients were taken.
+        points: (passes, D), of several classes (passes, D, classes): where the gradients were taken.
         clips: The clip of each.
     """
 
-    state: SmoothingState
+    states: tuple[SmoothingState, ...]
     offset: Offset
+    started: bool
+    lines: FittedDescent | None
     chosen: int | None
     passes: int
     most: int
@@ -80,34 +88,20 @@ class FittedCurves:
     @property
     def place(self) -> Coordinates:
         """The coordinates."""
-        return self.state.place
-
-    @property
-    def covariance(self) -> Floats:
-        """The posterior covariance of the point; of a state that never moved the prior's."""
-        if self.state.variances is not None:
-            return self.state.variances
-        spread = self.state.kappa[self.place.owner] * self.state.spread
-        return np.diag(np.append(self.state.intercept, spread))
+        return self.states[0].place
 
     def cell_values(self) -> list[Floats]:
         """Return what the steps added, on the cells of each column."""
-        found, start = [], 1
+        theta, found, start = of_outputs([state.theta for state in self.states]), [], 1
         for basis, weights in zip(self.place.bases, self.place.weights, strict=True):
-            part = self.state.theta[start : start + len(weights)]
-            found.append(basis.values @ (np.sqrt(weights) * part))
+            part = theta[start : start + len(weights)]
+            found.append(basis.values @ (np.sqrt(weights) * part.T).T)
             start += len(weights)
         return found
 
-    def cell_deviations(self) -> list[Floats]:
-        """Return the posterior deviation of what the steps added, on the cells of each column."""
-        found, start = [], 1
-        for basis, weights in zip(self.place.bases, self.place.weights, strict=True):
-            z = basis.values * np.sqrt(weights)
-            part = self.covariance[start : start + len(weights), start : start + len(weights)]
-            found.append(np.sqrt(np.maximum(np.einsum("im,mn,in->i", z, part, z), 0.0)))
-            start += len(weights)
-        return found
+    def cell_deviations(self) -> Floats:
+        """Return the posterior deviation of what the steps added, on the cells of all columns."""
+        return np.asarray(of_outputs([np.concatenate(state.cell_deviations()) for state in self.states]))
 
     def tables(self) -> list[Floats]:
         """Return the whole curve of each column on its fine codes."""
@@ -117,9 +111,20 @@ class FittedCurves:
         ]
 
     @property
-    def constant(self) -> float:
+    def constant(self) -> float | Floats:
         """The intercept that belongs to `tables`."""
-        return float(self.offset.constant + self.state.theta[0])
+        found = self.offset.constant + of_outputs([state.theta[0] for state in self.states])
+        return found if np.ndim(found) else float(found)
+
+
+def of_outputs(parts: Sequence[Any]) -> Any:
+    """Return what belongs to each output side by side; of a single one as it is."""
+    return parts[0] if len(parts) == 1 else np.stack(parts, axis=-1)
+
+
+def _of_output(values: Any, output: int) -> Any:
+    """Return the part of one output of what `of_outputs` made of several."""
+    return values if np.ndim(values) < 2 else values[:, output]
 
 
 def fit_additive(plan: AdditivePlan, examples: AdditiveExamples, table: Table, *, source: Source) -> FittedCurves:
@@ -127,20 +132,23 @@ def fit_additive(plan: AdditivePlan, examples: AdditiveExamples, table: Table, *
 
     Guarantee: the plan's claims, GDP(mu), exact on the machine (additive-model proof page, Theorem A).
     """
-    offset = _lines(plan, examples, table, source=source)
-    with examples.fine(table, plan.targets) as rows:
-        return _curves(plan, rows, offset, source=source)
-
-
-def _lines(plan: AdditivePlan, examples: AdditiveExamples, table: Table, *, source: Source) -> Offset | None:
-    """Release lines by the existing descent; return them as tables."""
     if plan.lines is None:
-        return None
-    rows = examples.for_lines(table, plan.lines.policy)
-    found = descend(plan.lines, rows, source=source)  # private rows, 1 of 6
+        with examples.fine(table, plan.targets) as rows:
+            return _curves(plan, rows, None, source=source)
+    lines, offset = _lines(plan.lines, plan, examples, table, source=source)
+    with examples.fine(table, plan.targets) as rows:
+        return replace(_curves(plan, rows, offset, source=source), lines=lines)
+
+
+def _lines(
+    first: DescentPlan, plan: AdditivePlan, examples: AdditiveExamples, table: Table, *, source: Source
+) -> tuple[FittedDescent, Offset]:
+    """Release lines by the existing descent; return them as they are and as tables."""
+    rows = examples.for_lines(table, first.policy)
+    found = descend(first, rows, source=source)  # private rows, 1 of 6
     half = plan.targets.half
-    tables = line_tables(plan.columns, found.coefficients[0] / half, examples.line_encoder)
-    return Offset(tables=tables, constant=float(found.intercept[0]) / half)
+    tables = line_tables(plan.columns, of_outputs(list(found.coefficients)) / half, examples.line_encoder)
+    return found, Offset(tables=tables, constant=of_outputs([float(each) for each in found.intercept]) / half)
 
 
 def _curves(plan: AdditivePlan, rows: CodedPasses, offset: Offset | None, *, source: Source) -> FittedCurves:
@@ -159,21 +167,30 @@ def _curves(plan: AdditivePlan, rows: CodedPasses, offset: Offset | None, *, sou
         spread = prediction.variances(place, scales)
         intercept, drawn = prediction.unsure_intercept(scales), 1.0
     nothing = offset is None
+    outputs = plan.targets.outputs
     if offset is None:
-        offset = Offset(tables=tuple(np.zeros(size) for size in plan.sizes), constant=0.0)
-    state = SmoothingState(
-        scales=scales,
-        place=place,
-        curvature=h,
-        theta=np.append(level.base if nothing else 0.0, np.zeros(place.dimension - 1)),
-        start=offset.explained(place),
-        mean=level.base if nothing else 0.0,
-        spread=spread,
-        intercept=intercept,
-        kappa=np.full(len(plan.columns), drawn),
-        drawn=drawn,
-        noisy=noisy,
-    )
+        several = (outputs,) if outputs > 1 else ()
+        offset = Offset(
+            tables=tuple(np.zeros((size, *several)) for size in plan.sizes), constant=np.zeros(several) + 0.0
+        )
+    start = offset.explained(place)
+    states: list[SmoothingState] = []
+    for output, base in enumerate(np.atleast_1d(level.base)):
+        mean = float(base) if nothing else 0.0
+        state = SmoothingState(
+            scales=scales if outputs == 1 else scales.of_class(level.shares[output]),
+            place=place,
+            curvature=h,
+            theta=np.append(mean, np.zeros(place.dimension - 1)),
+            start=_of_output(start, output),
+            mean=mean,
+            spread=_of_output(spread, output),
+            intercept=float(np.broadcast_to(intercept, outputs)[output]),
+            kappa=np.full(len(plan.columns), drawn),
+            drawn=drawn,
+            noisy=noisy,
+        )
+        states.append(state.sharing(states[0]) if states else state)
     whole, constant = offset.whole()
     limit = 2.0 ** (32 - math.ceil(math.log2(place.dimension + 2)))
     tables = place.z_tables
@@ -181,12 +198,13 @@ def _curves(plan: AdditivePlan, rows: CodedPasses, offset: Offset | None, *, sou
     points, clips = [], []
     with progress("steps of an additive model", total=passes) as one_more:
         for _ in range(passes):  # all of them, always
-            code = np.clip(np.rint(state.theta * 2.0**_THETA_BITS), -limit, limit)
-            clip = min(max(1, int(2.0**_GRADIENT_BITS * state.clip)), _LARGEST_CLIP)
+            theta = of_outputs([state.theta for state in states])
+            code = np.clip(np.rint(theta * 2.0**_THETA_BITS), -limit, limit)
+            clip = min(max(1, int(2.0**_GRADIENT_BITS * states[0].clip)), _LARGEST_CLIP)
             errors = CurveErrors(
                 targets=plan.targets,
                 predictors=tuple(start + part for start, part in zip(whole, _looked_up(place, code), strict=True)),
-                constant=constant + float(code[0]) * ONE,
+                constant=constant + code[0] * float(ONE),
                 squares=squares,
                 clip=clip,
             )
@@ -196,11 +214,17 @@ def _curves(plan: AdditivePlan, rows: CodedPasses, offset: Offset | None, *, sou
             unit = 2.0**-_GRADIENT_BITS
             points.append(code * 2.0**-_THETA_BITS)
             clips.append(clip * unit)
-            state = state.after(released * unit, (noise.deviation * unit) ** 2)
+            gradient, variance = released * unit, (noise.deviation * unit) ** 2
+            if outputs > 1:  # the gradient of a softmax adds up to 0 over the classes
+                gradient = gradient - gradient.mean(axis=1, keepdims=True)
+                variance *= 1 - 1 / outputs
+            states = [state.after(_of_output(gradient, output), variance) for output, state in enumerate(states)]
             one_more()
     return FittedCurves(
-        state=state,
+        states=tuple(states),
         offset=offset,
+        started=not nothing,
+        lines=None,
         chosen=chosen,
         passes=passes,
         most=most,
@@ -252,11 +276,12 @@ def _released_cells(
         kind=plan.targets.kind,
         columns=len(plan.columns),
         rows=number,
-        base=level.base,
+        base=float(np.mean(level.base)),
         variance=level.variance,
         mu_steps=plan.mu_of(plan.shares.steps),
         mu_gram=plan.mu_of(plan.shares.gram),
         rows_per_unit=plan.rows_per_unit,
+        classes=max(2, plan.targets.outputs),
     )
     return coordinates(cells, scale=scales.prior, noise=scales.noise), scales, level, deviation
 
@@ -301,6 +326,21 @@ def _monotone(table: Floats, mass: Floats, *, increasing: bool) -> Floats:
     return np.append(inside, table[FINE_CELLS:])
 
 
+def _path(plan: AdditivePlan, found: FittedCurves) -> dict[str, Any]:
+    """Return where the steps began and what a privacy report is made of: released, or a function of it."""
+    value: dict[str, Any] = {}
+    if found.started:
+        tables, constant = found.offset.whole()
+        value |= {"offset": np.concatenate(tables) * 2.0**-U_BITS, "offset_constant": constant * 2.0**-U_BITS}
+    line_path = {} if found.lines is None else found.lines.value()
+    small = len(plan.columns) <= MOST_REPORTED_COLUMNS and found.points.size <= _MOST_REPORTED_POINTS
+    if small and (found.lines is None or "points" in line_path):
+        value |= {"points": found.points, "clips": found.clips, "weights": found.place.v}
+        kept = ("points", "map", "centre", "clip", "second_look", "chosen")
+        value |= {f"line_{name}": line_path[name] for name in kept if name in line_path}
+    return value
+
+
 def fitted_value(plan: AdditivePlan, found: FittedCurves, *, monotone: Mapping[str, int]) -> dict[str, Any]:
     """Return the released value in the target's unit: intercept, curves on fine codes, and how they came about.
 
@@ -313,31 +353,31 @@ def fitted_value(plan: AdditivePlan, found: FittedCurves, *, monotone: Mapping[s
         mass = cells.fine / max(float(cells.fine.sum()), 1e-300)
         way = monotone.get(column.name, 0)
         table = whole if not way else _monotone(whole, mass, increasing=way > 0)
-        mean = float(mass @ table)
+        mean = mass @ table
         parts.append(table - mean)
-        constant += mean
+        constant = constant + mean
     sizes = [len(cells.counts) for cells in found.place.cells]
-    return {
-        "intercept": constant * unit + middle,
+    return _path(plan, found) | {
+        "intercept": constant * unit + middle if np.ndim(constant) else float(constant * unit + middle),
         "tables": np.clip(np.nan_to_num(np.concatenate(parts)) * unit, -1e300, 1e300),
         "cells": np.array(sizes),
         "cell_of": np.concatenate([cells.cell_of for cells in found.place.cells]),
         "counts": np.concatenate([cells.counts for cells in found.place.cells]),
         "fine": np.concatenate([cells.fine for cells in found.place.cells]),
-        "deviations": np.concatenate(found.cell_deviations()) * unit,
-        "kappa": found.state.kappa,
+        "deviations": found.cell_deviations() * unit,
+        "kappa": of_outputs([state.kappa for state in found.states]),
         "widths": np.array([len(weights) for weights in found.place.weights]),
         "z": np.concatenate(
             [(b.values * np.sqrt(w)).ravel() for b, w in zip(found.place.bases, found.place.weights, strict=True)]
         ),
-        "variances": np.diag(found.covariance),
-        "rows": found.state.scales.rows,
+        "variances": of_outputs([np.diag(state.covariance) for state in found.states]),
+        "rows": found.states[0].scales.rows,
         "count_noise": found.deviation,
         "passes": found.passes,
         "components": found.place.dimension,
         "leading": found.most,
-        "noise_to_signal": found.state.noisy,
+        "noise_to_signal": found.states[0].noisy,
         "chosen": -1 if found.chosen is None else found.chosen,
-        "stayed": found.state.stayed,
+        "stayed": sum(state.stayed for state in found.states),
         "coarse": sum(cells.coarse for cells in found.place.cells),
     }

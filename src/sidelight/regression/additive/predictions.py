@@ -7,6 +7,7 @@ model or release of this kind, stated curves, stated coefficients.
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -27,6 +28,7 @@ from sidelight.regression.additive.offsets import Offset, line_tables
 from sidelight.regression.additive.public_fit import KnownCurves, fit_public
 from sidelight.regression.additive.steps import Scales
 from sidelight.regression.coefficient_prediction import CoefficientPrediction, released_origin
+from sidelight.regression.descent.integer_rows import Integers
 from sidelight.regression.descent.targets import Targets
 from sidelight.regression.losses import Floats
 from sidelight.regression.model_predictions import PredictedCoefficients, PredictedFit
@@ -51,6 +53,7 @@ class CurveCandidate:
         what: In words.
         given: The public rows, where there are any.
         raw: Their features, as linear models see them.
+        coded: Their fine codes and coded targets.
         seeded: Whether it came from a release that protects nobody.
     """
 
@@ -60,6 +63,7 @@ class CurveCandidate:
     scale: float | None = None
     given: tuple[PublicData, ...] = ()
     raw: Floats | None = field(default=None, repr=False)
+    coded: tuple[Integers, Floats] | None = field(default=None, repr=False)
     seeded: bool = False
 
     @property
@@ -83,17 +87,19 @@ class CurveCandidate:
             mass = fine / max(float(fine.sum()), 1e-300)
             mine = place.on_codes(at, place.bases[at].values) / np.sqrt(place.weights[at])
             found.append(((mine * mass[:, None]).T @ theirs) ** 2 @ variances)
-        return np.asarray(np.maximum(np.concatenate([np.zeros(0), *found]), _LEAST * scales.prior * prior))
+        whole = np.concatenate([np.zeros((0, *self.offset.tables[0].shape[1:])), *found])
+        return np.asarray(np.maximum(whole.T, _LEAST * scales.prior * prior).T)
 
-    def unsure_intercept(self, scales: Scales) -> float:
+    def unsure_intercept(self, scales: Scales) -> float | Floats:
         """Return the variance of the intercept's correction."""
         own = self.known.intercept
-        return _INTERCEPT * own if own > 0 else scales.unsure_intercept
+        return _INTERCEPT * own if np.all(np.asarray(own) > 0) else scales.unsure_intercept
 
     @property
     def digest(self) -> str:
         """What a ledger holds of it."""
-        told = hashlib.sha256(repr((self.offset.constant, self.scale)).encode())
+        constant = np.asarray(self.offset.constant).tolist()
+        told = hashlib.sha256(repr((constant, self.scale)).encode())
         for part in (*self.offset.tables, *self.known.variances):
             told.update(np.ascontiguousarray(part, np.float64).tobytes())
         return told.hexdigest()
@@ -147,6 +153,11 @@ def _candidate(given: Any, examples: AdditiveExamples, targets: Targets, units: 
     if isinstance(given, PublicData):
         return _of_rows(given, examples, targets)
     if isinstance(given, CurvePrediction):
+        if targets.outputs > 1:
+            raise RangeError(
+                "stated curves are for a number or two classes; of several classes give public rows, an earlier "
+                "additive model or sl.CoefficientPrediction"
+            )
         tables = tuple(table / targets.half for table in given.tables(examples.columns))
         constant = (given.intercept - targets.target_centre) / targets.half
         scale = None if given.scale is None else float(given.scale) / targets.half
@@ -163,7 +174,7 @@ def _candidate(given: Any, examples: AdditiveExamples, targets: Targets, units: 
     )
 
 
-def _curves(tables: Sequence[Floats], constant: float) -> KnownCurves:
+def _curves(tables: Sequence[Floats], constant: float | Floats) -> KnownCurves:
     offset = Offset(tables=tuple(tables), constant=constant)
     return KnownCurves(offset=offset, bases=(), variances=(), intercept=0.0, mean=None)
 
@@ -187,8 +198,9 @@ def _of_rows(given: PublicData, examples: AdditiveExamples, targets: Targets) ->
             f"{len(codes)}; state curves with sl.CurvePrediction, or leave it out"
         )
     if targets.kind != "squared" and len(np.unique(coded)) < 2:
-        raise RangeError("the public rows of the prediction are all of one class; give some of both classes")
-    known = fit_public(examples.columns, codes.astype(np.int64), coded, kind=targets.kind)
+        raise RangeError("the public rows of the prediction are all of one class; give some of every class")
+    codes = codes.astype(np.int64)
+    known = fit_public(examples.columns, codes, coded, targets=targets)
     raw = [_dense(rows) for rows, _ in examples.batches(table)]
     return CurveCandidate(
         known=known,
@@ -196,6 +208,7 @@ def _of_rows(given: PublicData, examples: AdditiveExamples, targets: Targets) ->
         what=f"{len(codes)} public rows",
         given=(given,),
         raw=np.concatenate(raw) if raw else None,
+        coded=(codes, coded),
     )
 
 
@@ -218,15 +231,16 @@ def _of_coefficients(
     )
     (found,) = predictions_of(given, wanted).candidates
     assert isinstance(found, PredictedCoefficients)
-    tables = line_tables(examples.columns, found.theta[:-1, 0], examples.line_encoder)
-    return CurveCandidate(known=_curves(tables, float(found.theta[-1, 0])), origin=found.origin, what=found.what)
+    theta = found.theta[:, 0] if targets.outputs == 1 else found.theta
+    tables = line_tables(examples.columns, theta[:-1], examples.line_encoder)
+    return CurveCandidate(known=_curves(tables, theta[-1]), origin=found.origin, what=found.what)
 
 
 def column_text(column: Number | Category) -> str:
     """Return a declaration as a request holds it: what the numbers of a release mean."""
     if isinstance(column, Number):
         return f"{column.name}: {column.lower} to {column.upper}"
-    return f"{column.name}: {' | '.join(column.labels)}"
+    return f"{column.name}: {json.dumps(list(column.labels), ensure_ascii=False)}"
 
 
 def _of_release(release: Release, examples: AdditiveExamples, targets: Targets) -> CurveCandidate:
@@ -250,12 +264,12 @@ def _of_release(release: Release, examples: AdditiveExamples, targets: Targets) 
         padded = np.vstack([part.reshape(cells[at], widths[at]), np.zeros((1, widths[at]))])
         bases.append(padded[places[at]])
     variances = np.asarray(value["variances"], np.float64)
-    constant = (float(value["intercept"]) - targets.target_centre) / half
+    constant = (np.asarray(value["intercept"], np.float64) - targets.target_centre) / half
     known = KnownCurves(
-        offset=Offset(tables=tuple(tables), constant=constant),
+        offset=Offset(tables=tuple(tables), constant=constant if constant.ndim else float(constant)),
         bases=tuple(bases),
         variances=tuple(np.split(variances[1:], np.cumsum(widths)[:-1])),
-        intercept=float(variances[0]),
+        intercept=variances[0] if variances.ndim > 1 else float(variances[0]),
         mean=None,
     )
     return CurveCandidate(

@@ -39,16 +39,18 @@ def columns_of(codes: Any) -> list[Integers]:
 
 
 def target_cell(targets: Targets, coded: Floats) -> Integers:
-    """Return the cell of each target: 16 of even width for a number, the class of two."""
+    """Return the cell of each target: 16 of even width for a number, else its class."""
     whole = coded[:, 0].astype(np.int64)
-    if targets.kind != "squared":
+    if targets.kind == "softmax":
+        return whole
+    if targets.kind == "logistic":
         return np.asarray((whole > 0).astype(np.int64))
     return np.asarray(np.minimum(TARGET_CELLS - 1, (whole + (1 << ERROR_BITS)) >> (ERROR_BITS - 3)))
 
 
 def target_cells(targets: Targets) -> int:
     """Return the number of these cells."""
-    return TARGET_CELLS if targets.kind == "squared" else 2
+    return TARGET_CELLS if targets.kind == "squared" else len(targets.classes)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -129,7 +131,8 @@ class CurveErrors:
 
     Args:
         targets: What is learned.
-        predictors: One table of 2⁻²⁸ per column: what its fine codes add to the predictor at this point.
+        predictors: One table of 2⁻²⁸ per column: what its fine codes add to the predictor at this point; of several
+            classes (fine codes, classes).
         constant: What all rows have, in 2⁻²⁸.
         squares: One table per column: the squared length of its part of z, in 2⁻²⁴.
         clip: The bound, in 2⁻²⁶.
@@ -137,38 +140,43 @@ class CurveErrors:
 
     targets: Targets
     predictors: tuple[Floats, ...]
-    constant: float
+    constant: float | Floats
     squares: tuple[Floats, ...]
     clip: int
 
     @property
     def shape(self) -> tuple[int, ...]:
         """The sum of all, and those of each fine code."""
-        return (1 + sum(len(table) for table in self.predictors),)
+        return (1 + sum(len(table) for table in self.predictors), *self.predictors[0].shape[1:])
 
     def __call__(self, codes: Any, targets: Floats) -> Integers:
         """Return the sums over some rows."""
         columns = columns_of(codes)
         errors = self.errors(columns, targets)
-        found = [np.array([errors.sum()])]
-        found += [
-            np.bincount(places, weights=errors, minlength=len(table))
-            for places, table in zip(columns, self.predictors, strict=True)
-        ]
+        found = [errors.sum(axis=0)[None]]
+        for places, table in zip(columns, self.predictors, strict=True):
+            of_outputs = [np.bincount(places, weights=each, minlength=len(table)) for each in np.atleast_2d(errors.T)]
+            found.append(np.stack(of_outputs, axis=-1).reshape(table.shape))
         return np.concatenate(found).astype(np.int64)
 
     def errors(self, columns: Sequence[Integers], targets: Floats) -> Floats:
-        """Return e' of each row."""
+        """Return e' of each row, of several classes (rows, classes)."""
         u = looked_up(self.predictors, columns, self.constant)
         squared = looked_up(self.squares, columns, float(ONE) ** 2)
-        return clipped_errors(self.targets.errors(u[:, None], targets), root_up(squared), self.clip)[:, 0]
+        errors = clipped_errors(self.targets.errors(as_outputs(u), targets), root_up(squared), self.clip)
+        return errors.reshape(u.shape)
 
 
-def looked_up(tables: Sequence[Floats], columns: Sequence[Integers], constant: float) -> Floats:
+def as_outputs(values: Floats) -> Floats:
+    """Return predictors as (rows, outputs)."""
+    return values[:, None] if values.ndim == 1 else values
+
+
+def looked_up(tables: Sequence[Floats], columns: Sequence[Integers], constant: float | Floats) -> Floats:
     """Return the sum of the tables' entries at each row's codes: whole numbers below 2⁵³, in any order."""
-    total = np.full(len(columns[0]), constant)
+    total = np.zeros((len(columns[0]), *tables[0].shape[1:])) + constant
     for table, places in zip(tables, columns, strict=True):
-        total += table.take(places)
+        total += table.take(places, axis=0)
     return total
 
 
@@ -177,16 +185,16 @@ def gradient_of(sums: Integers, tables: Sequence[Integers]) -> Integers:
 
     Clamping moves no two sums further apart, so that the sensitivity is that of the sum.
     """
-    found = [int(sums[0]) * ONE]
+    found = [sums[:1].astype(object) * ONE]
     start = 1
     for table in tables:
         part = sums[start : start + len(table)]
         start += len(table)
-        used = np.flatnonzero(part)
-        found += (
-            (part[used].astype(object) @ table[used].astype(object)).tolist() if len(used) else [0] * table.shape[1]
-        )
-    return np.array([max(-VALUE_LIMIT, min(VALUE_LIMIT, each)) for each in found], np.int64)
+        used = np.flatnonzero(part.any(axis=1) if part.ndim > 1 else part)
+        nothing = np.zeros((table.shape[1], *part.shape[1:]), object)
+        found.append(table[used].T.astype(object) @ part[used].astype(object) if len(used) else nothing)
+    whole = np.concatenate(found)
+    return np.asarray(np.clip(whole, -VALUE_LIMIT, VALUE_LIMIT), np.int64)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -200,8 +208,8 @@ class CurveScores:
     """
 
     targets: Targets
-    candidates: tuple[tuple[tuple[Floats, ...], float], ...]
-    rivals: tuple[tuple[float, ...], ...]
+    candidates: tuple[tuple[tuple[Floats, ...], float | Floats], ...]
+    rivals: tuple[tuple[float | Floats, ...], ...]
 
     @property
     def _votes(self) -> bool:
@@ -216,13 +224,13 @@ class CurveScores:
         """Return the sums over some rows."""
         columns, found = columns_of(codes), []
         for (tables, constant), rivals in zip(self.candidates, self.rivals, strict=True):
-            u = looked_up(tables, columns, constant)[:, None]
+            u = as_outputs(looked_up(tables, columns, constant))
             if self._votes:
                 found += [int(self.targets.votes(u, np.full_like(u, rival), targets).sum()) for rival in rivals]
             else:
                 found.append(int(self.targets.losses(u, targets).sum()))
         if not self._votes:
-            base = np.full((len(targets), 1), self.rivals[0][0])
+            base = np.zeros((len(targets), self.targets.outputs)) + self.rivals[0][0]
             found.append(int(self.targets.losses(base, targets).sum()))
         return np.array(found, np.int64)
 

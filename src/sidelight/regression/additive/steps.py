@@ -18,8 +18,8 @@ from sidelight.regression.descent.rules import Kind
 from sidelight.regression.losses import Floats
 from sidelight.regression.losses.loss import Mask
 
-#: The clip of a residual of classes, and what it is counted with where nothing is released yet.
-_CLASS_CLIP = 0.75
+#: The clip of a residual of classes; that of several is √2 times as long.
+_CLASS_CLIPS: dict[Kind, float] = {"logistic": 0.75, "softmax": 0.75 * math.sqrt(2)}
 #: Deviations of the Gram matrix's noise, beside the correlations that are looked for, up to which it has components.
 _MOST_EDGE = 0.3
 _ROOM = 1.5
@@ -42,6 +42,8 @@ class Scales:
         mu_steps: What all steps together cost.
         mu_gram: What the Gram matrix costs.
         rows_per_unit: k.
+        classes: How many classes a softmax has; of one of them `base` is the log odds beside the rest, and `variance`
+            the share, by which its second derivative is bounded.
     """
 
     kind: Kind
@@ -52,10 +54,13 @@ class Scales:
     mu_steps: float
     mu_gram: float
     rows_per_unit: int
+    classes: int = 2
 
     @property
     def signal(self) -> float:
         """V₀, the variance that curves are thought to have together."""
+        if self.kind == "softmax":  # the difference of two classes varies as log odds of two do
+            return 1.5 * (self.classes - 1) / (2 * self.classes)
         return self.variance / 2 if self.kind == "squared" else 1.5
 
     @property
@@ -68,7 +73,7 @@ class Scales:
         """a², the variance of a coefficient's noise for rows of length 1."""
         clip, curvature = 1.5 * math.sqrt(self.variance / 2), 1.0
         if self.kind != "squared":
-            clip, curvature = _CLASS_CLIP, 0.7 * self.variance
+            clip, curvature = _CLASS_CLIPS[self.kind], 0.7 * self.variance
         return float(self.rows_per_unit * clip / (self.mu_steps * self.rows * curvature)) ** 2
 
     @property
@@ -79,6 +84,10 @@ class Scales:
     def edge(self, components: int) -> float:
         """Return the noise of the Gram matrix of so many components, in correlations."""
         return float(math.sqrt(2) * self.rows_per_unit * _ROOM * components**1.5 / (self.mu_gram * self.rows))
+
+    def of_class(self, share: float) -> Scales:
+        """Return the scales of one class of several."""
+        return replace(self, base=math.log(share / (1 - share)), variance=share)
 
     def passes(self, place: Coordinates) -> tuple[int, float]:
         """Return T and x, the noise beside the signal."""
@@ -188,7 +197,7 @@ class SmoothingState:
     @property
     def clip(self) -> float:
         """C_t, the clip of a row's gradient."""
-        share = _CLASS_CLIP
+        share = _CLASS_CLIPS.get(self.scales.kind, 0.0)
         if self.scales.kind == "squared":
             factor = min(max(1.2 * math.sqrt(0.1 / self.noisy), 1.2), 3.0)
             share = min(2.0, factor * math.sqrt(self.residual))
@@ -201,18 +210,41 @@ class SmoothingState:
             return 1.0
         odds = self.scales.base + math.sqrt(max(min(self.explained, 100.0), 0.0)) * _NODES
         p = 1 / (1 + np.exp(-np.clip(odds, -30, 30)))
-        return float(_NODE_WEIGHTS @ (p * (1 - p)) / _NODE_WEIGHTS.sum())
+        # of several classes the matrix diag(p) - pp' is at most diag(p): no step is too long, whatever the others do
+        bends = p if self.scales.kind == "softmax" else p * (1 - p)
+        return float(_NODE_WEIGHTS @ bends / _NODE_WEIGHTS.sum())
 
     @cached_property
     def _eigen(self) -> tuple[Floats, Floats]:
         values, vectors = np.linalg.eigh(self.curvature)
         return values, vectors
 
+    def sharing(self, other: SmoothingState) -> SmoothingState:
+        """Return this state, which has the curvature of another, with what that has computed of it."""
+        self.__dict__["_eigen"] = other._eigen
+        return self
+
+    @property
+    def covariance(self) -> Floats:
+        """The posterior covariance of the point; of a state that never moved the prior's."""
+        if self.variances is not None:
+            return self.variances
+        return np.diag(np.append(self.intercept, self.kappa[self.place.owner] * self.spread))
+
+    def cell_deviations(self) -> list[Floats]:
+        """Return the posterior deviation of what the steps added, on the cells of each column."""
+        found, start = [], 1
+        for basis, weights in zip(self.place.bases, self.place.weights, strict=True):
+            z = basis.values * np.sqrt(weights)
+            part = self.covariance[start : start + len(weights), start : start + len(weights)]
+            found.append(np.sqrt(np.maximum(np.einsum("im,mn,in->i", z, part, z), 0.0)))
+            start += len(weights)
+        return found
+
     def after(self, gradient: Floats, noise: float) -> SmoothingState:
         """Return the state after one more noisy gradient, whose entries have this noise variance."""
         seen = (*self.seen, (self.theta, gradient, noise))
-        state = replace(self, seen=seen)
-        state.__dict__["_eigen"] = self._eigen  # H stays
+        state = replace(self, seen=seen).sharing(self)  # H stays
         try:
             with np.errstate(all="ignore"):
                 theta, kappa, covariance = state._posterior()
@@ -225,9 +257,7 @@ class SmoothingState:
             theta = self.theta + move * (most / length)
         if not (np.isfinite(theta).all() and np.isfinite(kappa).all() and np.isfinite(covariance).all()):
             return replace(state, stayed=self.stayed + 1)
-        found = replace(state, theta=theta, kappa=kappa, variances=covariance)
-        found.__dict__["_eigen"] = self._eigen
-        return found
+        return replace(state, theta=theta, kappa=kappa, variances=covariance).sharing(self)
 
     def _posterior(self) -> tuple[Floats, Floats, Floats]:
         """Return the posterior mean of the coefficients, κ_j after a few rounds of EM, and the covariance."""

@@ -10,7 +10,8 @@ from typing import Any, Protocol
 
 from sidelight.aggregates.bounded import Bounded
 from sidelight.errors import RangeError
-from sidelight.guarantees import GDP, Claims, Neighbours, Person, Unit, native_claims, short_text
+from sidelight.guarantees import GDP, Claims, Neighbours, Unit, native_claims, short_text
+from sidelight.guarantees.units import rows_of_unit
 from sidelight.mechanisms.additive import Noise
 from sidelight.mechanisms.budget import Budget
 from sidelight.regression.descent.integer_rows import Integers
@@ -65,7 +66,7 @@ class PricedFit:
     @property
     def rows_per_unit(self) -> int:
         """How many rows a protected unit may have."""
-        return self.unit.max_rows if isinstance(self.unit, Person) else 1
+        return rows_of_unit(self.unit)
 
     @property
     def budget(self) -> Budget:

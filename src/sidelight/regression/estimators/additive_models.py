@@ -8,30 +8,32 @@ from typing import Any, Literal, Self, get_args
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
-from sklearn.utils.validation import check_is_fitted
 
 from sidelight.errors import RangeError, SchemaError, WeakFitWarning, nearest
 from sidelight.guarantees import Amount
 from sidelight.records import Category, Number, Schema, Table
-from sidelight.regression.additive.fine_codes import AdditiveExamples, fine_size, prediction_codes
+from sidelight.regression.additive.fine_codes import AdditiveExamples
 from sidelight.regression.additive.plan import Lines, Monotone
 from sidelight.regression.additive.predictions import additive_predictions
 from sidelight.regression.descent.targets import Targets
-from sidelight.regression.estimators.additive_query import AdditiveFit, AdditivePrivacy, split_by
-from sidelight.regression.estimators.curves import ColumnCurve, curves_of
-from sidelight.regression.estimators.fit_query import entropy_for, release_from
+from sidelight.regression.estimators.additive_forecast import simulated_fits
+from sidelight.regression.estimators.additive_privacy_report import AdditiveReportMixin
+from sidelight.regression.estimators.additive_query import AdditiveFit, AdditivePrivacy
+from sidelight.regression.estimators.curves import curves_of
+from sidelight.regression.estimators.fit_query import WatchedQuery, entropy_for, release_from
+from sidelight.regression.estimators.fitted_curves import FittedCurvesMixin
 from sidelight.regression.estimators.fitted_privacy import UsedPrediction
+from sidelight.regression.estimators.forecast import Forecast, ForecastMixin
 from sidelight.regression.estimators.goal import declared_classes, needed
 from sidelight.regression.estimators.joined_rows import free_name, joined_table
 from sidelight.regression.estimators.regressors import declared_range
 from sidelight.regression.estimators.table_encoding import (
     TableEncoding,
     encoding_for,
-    has_names,
     labels_of,
     target_column,
-    width_of,
 )
 from sidelight.regression.losses import Floats
 from sidelight.release import Release
@@ -43,7 +45,7 @@ OnMissingNumber = Literal["cell", "drop"]
 _COLUMNS = "the declarations of the columns of X: sl.Number(name, lower=, upper=) and sl.Category(name, labels)"
 
 
-class AdditiveEstimator(PaidEstimator, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+class AdditiveEstimator(FittedCurvesMixin, AdditiveReportMixin, ForecastMixin, PaidEstimator, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """A private additive model; see the classes that derive from it."""
 
     epsilon: Any
@@ -108,6 +110,15 @@ class AdditiveEstimator(PaidEstimator, BaseEstimator):  # type: ignore[misc]  # 
         """Declare the target of arrays by the model's own parameters."""
         raise NotImplementedError
 
+    def _simulated(self, schema: Any, *, target: str | None, features: Any, rows: int | None, draws: int) -> Forecast:
+        """Simulate the fits of an additive model."""
+        return simulated_fits(self, schema, target=target, features=features, rows=rows, draws=draws)
+
+    def _schema_of_arrays(self) -> Schema:
+        """Return the declarations of arrays, the target last."""
+        columns = tuple(needed(self, "columns", _COLUMNS))
+        return Schema([*columns, self._target_of_arrays({column.name for column in columns})])
+
     def _fit_of(
         self, schema: Schema, *, target: str, features: Sequence[str] | None, own: Table | None = None
     ) -> AdditiveFit:
@@ -124,7 +135,7 @@ class AdditiveEstimator(PaidEstimator, BaseEstimator):  # type: ignore[misc]  # 
             targets=targets,
             settings={name: getattr(self, name) for name in ("epsilon", "delta", "lines", "odds", "rows")},
             predictions=additive_predictions(self.prediction, examples, targets, encoding.units),
-            monotone=self._monotone(columns),
+            monotone=self._monotone(columns, targets),
         )
 
     def _check(self) -> None:
@@ -141,8 +152,10 @@ class AdditiveEstimator(PaidEstimator, BaseEstimator):  # type: ignore[misc]  # 
             if given not in known:
                 raise RangeError(f"{name} is {given!r}, which is not an option; {nearest(str(given), known)}")
 
-    def _monotone(self, columns: Sequence[Number | Category]) -> dict[str, int]:
+    def _monotone(self, columns: Sequence[Number | Category], targets: Targets) -> dict[str, int]:
         given = {} if self.monotone is None else self.monotone
+        if given and targets.outputs > 1:
+            raise RangeError("monotone is for a number or two classes: of several, one class rises where another falls")
         if not isinstance(given, Mapping):
             raise RangeError('monotone maps columns to "increasing" or "decreasing", such as {"age": "increasing"}')
         numbers = [column.name for column in columns if isinstance(column, Number)]
@@ -156,16 +169,17 @@ class AdditiveEstimator(PaidEstimator, BaseEstimator):  # type: ignore[misc]  # 
     def _release(self, fit: AdditiveFit, *, table: Table | None, key: str | None) -> Self:
         """Release the fit and keep the result; nothing is kept of a refused fit."""
         entropy = entropy_for(self.random_state)
-        released = release_from(fit, self.session, table=table, entropy=entropy, key=key)
+        watched = WatchedQuery(fit, kind_name=fit.kind_name)
+        released = release_from(watched, self.session, table=table, entropy=entropy, key=key)
         assert isinstance(released, Release)  # a fit runs no private test that could refuse
-        unit = fit.examples.own.schema if table is None and fit.examples.own is not None else None
-        plan = fit.prepare(table.schema if table is not None else unit).plan  # type: ignore[arg-type]
+        plan = watched.prepared.plan
         value = released.value
         self.release_, self.guarantee_ = released, released.guarantee
         self.privacy_ = AdditivePrivacy.of(plan, released.guarantee, value)
         self.columns_ = fit.examples.columns
-        self.intercept_ = float(value["intercept"])
-        self.curves_: dict[str, ColumnCurve] = curves_of(self.columns_, value)
+        self.intercept_ = value["intercept"]
+        targets = plan.targets
+        self.curves_ = curves_of(self.columns_, value, classes=targets.classes, unit=targets.half)
         self.n_features_in_ = len(self.columns_)
         self.feature_names_in_ = np.array([column.name for column in self.columns_], dtype=object)
         self.__dict__.pop("prediction_", None)
@@ -184,55 +198,6 @@ class AdditiveEstimator(PaidEstimator, BaseEstimator):  # type: ignore[misc]  # 
 
     def _keep(self, targets: Targets) -> None:
         """Set the attributes of the kind."""
-
-    def contributions(self, X: Any) -> Floats:  # noqa: N803
-        """Return what each column adds to the output of each row: with `intercept_` they add up to it. Free."""
-        check_is_fitted(self)
-        return self._contributions(self.release_.value, self.columns_, self._table_of(X))
-
-    def _contributions(self, value: Any, columns: Sequence[Number | Category], rows: Table) -> Floats:
-        codes = prediction_codes(columns, rows, keep_missing=self.on_missing == "cell")
-        tables = split_by(value["tables"], [fine_size(column) for column in columns])
-        # a label that is not listed adds nothing
-        return np.stack([np.append(table, 0.0)[codes[:, at]] for at, table in enumerate(tables)], axis=1)
-
-    def _outputs(self, value: Any, columns: Sequence[Number | Category], rows: Table) -> Floats:
-        """Return the outputs of a released value for rows, not clipped."""
-        return np.asarray(float(value["intercept"]) + self._contributions(value, columns, rows).sum(axis=1))
-
-    def decision_function(self, X: Any) -> Floats:  # noqa: N803
-        """Return the sum of the curves, not clipped: log odds of the second class, or the target."""
-        check_is_fitted(self)
-        return self._outputs(self.release_.value, self.columns_, self._table_of(X))
-
-    def curve(self, column: str) -> ColumnCurve:
-        """Return the curve of one column."""
-        check_is_fitted(self)
-        if column not in self.curves_:
-            raise SchemaError(f"the model has no column {column!r}; {nearest(str(column), list(self.curves_))}")
-        return self.curves_[column]
-
-    def plot(self, columns: Sequence[str] | None = None, *, noise: bool = False) -> Any:
-        """Return a Matplotlib figure: shares, then a panel per column with its curve and the noisy counts under it.
-
-        Cells whose counts are mostly noise are hatched. No confidence band is drawn: none is known to hold.
-
-        Args:
-            columns: Some columns only.
-            noise: Whether the noise of the release, as the model reckons it, is drawn as thin lines.
-        """
-        from sidelight.regression.estimators.curves_picture import draw_curves
-
-        for name in columns or ():
-            self.curve(name)
-        check_is_fitted(self)
-        return draw_curves(self.curves_, columns=columns, noise=noise)
-
-    def _table_of(self, rows: Any) -> Table:
-        if not isinstance(rows, Table) and not has_names(rows) and width_of(rows) != len(self.columns_):
-            names = ", ".join(column.name for column in self.columns_)
-            raise SchemaError(f"rows must have the columns {names}, in this order or by name")
-        return TableEncoding(self.columns_).table(rows)
 
 
 class AdditiveRegressor(RegressorMixin, AdditiveEstimator):  # type: ignore[misc]
@@ -315,14 +280,17 @@ class AdditiveRegressor(RegressorMixin, AdditiveEstimator):  # type: ignore[misc
 
 
 class AdditiveClassifier(ClassifierMixin, AdditiveEstimator):  # type: ignore[misc]
-    """Fit an additive model of two classes with (ε, δ)-differential privacy: curves of log odds.
+    """Fit an additive model of classes with (ε, δ)-differential privacy: curves of log odds.
+
+    Of more than two classes each has curves of its own, whose softmax is the probability: `intercept_` is then one
+    number a class, and curves, contributions and decisions have one column a class.
 
     Guarantee: as `AdditiveRegressor`.
 
     Accuracy: as `AdditiveRegressor`.
 
     Args:
-        classes: The two labels, public; rows with others take no part.
+        classes: The labels, public; rows with others take no part.
         epsilon, delta, columns, prediction, rows, odds: As in `AdditiveRegressor`.
         lines, monotone, on_missing, session, random_state: As in `AdditiveRegressor`.
 
@@ -356,28 +324,21 @@ class AdditiveClassifier(ClassifierMixin, AdditiveEstimator):  # type: ignore[mi
     ) -> None:
         self.__dict__ |= {name: value for name, value in locals().items() if name not in ("self", "__class__")}
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = False
-        return tags
-
     def predict_proba(self, X: Any) -> Floats:  # noqa: N803
         """Return the probability of each class, in the order of `classes_`."""
         odds = np.clip(self.decision_function(X), -700, 700)
+        if odds.ndim > 1:
+            return np.asarray(softmax(odds, axis=1))
         return np.column_stack([1 / (1 + np.exp(odds)), 1 / (1 + np.exp(-odds))])
 
     def predict(self, X: Any) -> NDArray[Any]:  # noqa: N803
-        """Return the more probable class of each row."""
-        return np.asarray(self.classes_[(self.decision_function(X) > 0).astype(np.intp)])
+        """Return the most probable class of each row."""
+        odds = self.decision_function(X)
+        return np.asarray(self.classes_[odds.argmax(axis=1) if odds.ndim > 1 else (odds > 0).astype(np.intp)])
 
     def _targets(self, column: Number | Category) -> Targets:
         found = declared_classes(self.classes, column)
-        if len(found) > 2:
-            raise RangeError(
-                f"an additive classifier separates two classes, got {len(found)}; fit one per class against the rest, "
-                "or use LogisticRegression"
-            )
-        return Targets(kind="logistic", classes=tuple(found.tolist()))
+        return Targets(kind="logistic" if len(found) == 2 else "softmax", classes=tuple(found.tolist()))
 
     def _target_of_arrays(self, taken: set[str]) -> Category:
         return Category(free_name(taken), declared_classes(self.classes).tolist(), other=None)

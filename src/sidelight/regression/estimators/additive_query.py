@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from fractions import Fraction
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from sidelight.errors import SidelightWarning
-from sidelight.guarantees import Claims, Neighbours, short_text
+from sidelight.guarantees import Claims, short_text
 from sidelight.noise import Source
 from sidelight.records import Schema, Table
 from sidelight.regression.additive.fine_codes import AdditiveExamples
@@ -19,6 +18,7 @@ from sidelight.regression.additive.fit import fit_additive, fitted_value
 from sidelight.regression.additive.plan import AdditivePlan, AdditiveShares, plan_additive
 from sidelight.regression.additive.predictions import AdditivePredictions, column_text
 from sidelight.regression.descent.targets import Targets
+from sidelight.regression.estimators.fitted_privacy import StepwisePrivacy
 from sidelight.regression.estimators.table_encoding import refuse_rows_of_table
 from sidelight.session import Answer
 from sidelight.session.query import SurePrepared
@@ -59,6 +59,8 @@ class AdditiveFit:
         described["columns"] = [column_text(column) for column in self.examples.columns]
         described["inputs"] = [column.name for column in self.examples.columns]
         described["column"] = self.examples.target.name
+        described["on_missing"] = "cell" if self.examples.keep_missing else "drop"
+        described["missing"] = {column.name: str(column.missing) for column in self.examples.columns}
         if self.monotone:
             described["monotone"] = {
                 name: "increasing" if way > 0 else "decreasing" for name, way in self.monotone.items()
@@ -84,6 +86,11 @@ class PreparedAdditive(SurePrepared):
     monotone: Mapping[str, int]
 
     @property
+    def brings_private_data(self) -> bool:
+        """Whether the examples are not rows of the session's table."""
+        return self.examples.own is not None
+
+    @property
     def is_additive(self) -> bool:
         """Each pass over the rows of a table is a sum."""
         return self.examples.own is None
@@ -106,71 +113,32 @@ class PreparedAdditive(SurePrepared):
 
 
 @dataclass(frozen=True, kw_only=True)
-class AdditivePrivacy:
+class AdditivePrivacy(StepwisePrivacy):
     """The promise of one additive model, and what was released on the way.
 
     Args:
-        epsilon: The promise; with `delta` for `neighbours`.
-        delta: The promise.
-        mu: The Gaussian differential privacy that the fit has, exact on the machine.
-        neighbours: What two data sets differ by.
-        unit: What is added or removed.
         shares: How mu² was divided between lines, counts, Gram matrix, choice and steps.
-        loss: The loss and its parameters.
-        passes: How many steps were taken.
+        believed: The mean over the columns of κ, by which a prediction's own doubts were multiplied.
         components: The dimension of the steps, the intercept included.
-        noise_to_signal: The noise beside the signal that curves may have; above 1 it outweighs the rows.
-        rows: The number of rows, declared or released.
-        predictions: How many predictions were given.
-        chosen: The place of the prediction that was used, or None.
-        believed: The mean over the columns of κ, by which its own doubts were multiplied; None where none was used.
         curves: In words, how far the counts allowed curves.
     """
 
-    epsilon: Fraction
-    delta: Fraction
-    mu: Fraction
-    neighbours: Neighbours
-    unit: Any
     shares: AdditiveShares
-    loss: dict[str, str]
-    passes: int
     components: int
-    noise_to_signal: float
-    rows: float
-    predictions: int
-    chosen: int | None
-    believed: float | None
     curves: str
-    claims: Claims = field(repr=False)
 
     @classmethod
     def of(cls, plan: AdditivePlan, claims: Claims, value: Mapping[str, Any]) -> AdditivePrivacy:
         """Read them off a plan and its release."""
-        chosen, coarse = int(value["chosen"]), int(value["coarse"])
+        coarse = int(value["coarse"])
         words = "cells of every column follow its noisy counts"
         if coarse:
             words = f"too few rows for curves of {coarse} column(s): six cells of even width, and the lines do most"
         if int(value["stayed"]):
             words += f"; {int(value['stayed'])} step(s) had nowhere to go and stayed"
-        return cls(
-            epsilon=plan.epsilon,
-            delta=plan.delta,
-            mu=plan.mu,
-            neighbours=Neighbours.ADD_REMOVE,
-            unit=plan.unit,
-            shares=plan.shares,
-            loss=plan.targets.to_json(),
-            passes=int(value["passes"]),
-            components=int(value["components"]),
-            noise_to_signal=float(value["noise_to_signal"]),
-            rows=float(value["rows"]),
-            predictions=len(plan.candidates),
-            chosen=None if chosen < 0 else chosen,
-            believed=None if chosen < 0 else float(np.mean(value["kappa"])),
-            curves=words,
-            claims=claims,
-        )
+        believed = -1.0 if int(value["chosen"]) < 0 else float(np.mean(value["kappa"]))
+        read = cls._read(plan, claims, value, believed=believed)
+        return cls(**read, components=int(value["components"]), curves=words)
 
     def __str__(self) -> str:
         return (

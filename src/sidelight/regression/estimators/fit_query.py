@@ -149,6 +149,11 @@ class PreparedFit(SurePrepared):
         return isinstance(self.plans[0], DescentPlan)
 
     @property
+    def brings_private_data(self) -> bool:
+        """Whether the examples are arrays, and not rows of the session's table."""
+        return not isinstance(self.examples, TableExamples)
+
+    @property
     def is_additive(self) -> bool:
         """Whether each pass over the rows of a table is a sum: a descent's is, objective perturbation searches them."""
         return self._descends and isinstance(self.examples, TableExamples)
@@ -181,26 +186,26 @@ class PreparedFit(SurePrepared):
         return Answer(value=value, error=objective_error(first, fits=len(self.plans)))
 
 
-class _Watched:
-    """A query that remembers its plans: the release pipeline returns only what it releases."""
+class WatchedQuery:
+    """A query that remembers what it prepared: the release pipeline returns only what it releases."""
 
-    def __init__(self, query: FitQuery) -> None:
+    def __init__(self, query: Any, *, kind_name: str = "the fit of a linear model") -> None:
         self._query = query
-        self.kind_name = "the fit of a linear model"
-        self.plans: tuple[Any, ...] = ()
+        self.kind_name = kind_name
+        self.prepared: Any = None
 
-    def prepare(self, schema: Schema) -> PreparedFit:
-        prepared = self._query.prepare(schema)
-        self.plans = prepared.plans
-        return prepared
+    def prepare(self, schema: Schema) -> Any:
+        """Prepare the query for the rows' own schema, and remember it."""
+        self.prepared = self._query.prepare(schema)
+        return self.prepared
 
 
 def release_fit(
     query: FitQuery, session: Session | None, *, table: Table | None, entropy: Entropy, key: str | None
 ) -> tuple[Outcome, tuple[Any, ...]]:
     """Charge the session, or a budget of exactly this fit, and release the model; give its plans too."""
-    watched = _Watched(query)
-    return release_from(watched, session, table=table, entropy=entropy, key=key), watched.plans
+    watched = WatchedQuery(query)
+    return release_from(watched, session, table=table, entropy=entropy, key=key), watched.prepared.plans
 
 
 def release_from(

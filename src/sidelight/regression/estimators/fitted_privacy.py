@@ -134,8 +134,8 @@ class FittedPrivacy:
 
 
 @dataclass(frozen=True, kw_only=True)
-class DescentPrivacy:
-    """The promise of one descent, and what was released on the way. Nothing here depends on the data but by releases.
+class StepwisePrivacy:
+    """The promise of a fit by noisy gradients. Nothing here depends on the data but by releases.
 
     Args:
         epsilon: The promise; with `delta` for `neighbours`.
@@ -143,16 +143,13 @@ class DescentPrivacy:
         mu: The Gaussian differential privacy that the fit has, exact on the machine.
         neighbours: What two data sets differ by.
         unit: What is added or removed.
-        shares: How mu² was divided between the Gram matrices, the counts, the choice, the steps and the offset.
+        shares: How mu² was divided between the parts of the fit.
         loss: The loss and its parameters.
-        geometry: "private", "public" or "none".
         passes: How many steps were taken.
-        clip: Where a row's gradient was clipped.
         rows: The number of rows that the steps were made for: declared, or released, and then a little too large.
         noise_to_signal: The noise of one step beside what it moves; above 1 the noise outweighs the rows.
-        chosen: The place of the prediction that the descent started from, or None.
+        chosen: The place of the prediction that the steps started from, or None.
         believed: How far the model was drawn (κ), None where it was not.
-        fits: 1.
         predictions: How many predictions were given.
     """
 
@@ -161,48 +158,61 @@ class DescentPrivacy:
     mu: Fraction
     neighbours: Neighbours
     unit: Any
-    shares: Shares
+    shares: Any
     loss: dict[str, str]
-    geometry: str
     passes: int
-    clip: float
     rows: float
     noise_to_signal: float
     chosen: int | None
     believed: float | None
-    fits: int = 1
     predictions: int = 0
     claims: Claims = field(repr=False)
 
-    @classmethod
-    def of(cls, plan: DescentPlan, claims: Claims, value: Mapping[str, Any]) -> DescentPrivacy:
-        """Read them off a plan and what it released."""
-        chosen, believed = int(value["chosen"]), float(value["believed"])
-        plan = plan.settled(value)
-        return cls(
-            epsilon=plan.epsilon,
-            delta=plan.delta,
-            mu=plan.mu,
-            neighbours=Neighbours.ADD_REMOVE,
-            unit=plan.unit,
-            shares=plan.shares,
-            loss=plan.targets.to_json(),
-            geometry=plan.geometry,
-            passes=int(value["passes"]),
-            clip=float(value["clip"]),
-            rows=float(value["rows"]),
-            noise_to_signal=float(value["noise_to_signal"]),
-            chosen=None if chosen < 0 else chosen,
-            believed=None if believed < 0 else believed,
-            predictions=len(plan.candidates),
-            claims=claims,
-        )
+    @staticmethod
+    def _read(plan: Any, claims: Claims, value: Mapping[str, Any], *, believed: float) -> dict[str, Any]:
+        """Read them off a plan and what it released; a negative κ says that nothing was drawn."""
+        return {
+            **{name: getattr(plan, name) for name in ("epsilon", "delta", "mu", "unit", "shares")},
+            "neighbours": Neighbours.ADD_REMOVE,
+            "loss": plan.targets.to_json(),
+            "passes": int(value["passes"]),
+            "rows": float(value["rows"]),
+            "noise_to_signal": float(value["noise_to_signal"]),
+            "chosen": None if int(value["chosen"]) < 0 else int(value["chosen"]),
+            "believed": None if believed < 0 else believed,
+            "predictions": len(plan.candidates),
+            "claims": claims,
+        }
 
     def pld(self, *, step: float = 1e-4) -> Any:
         """Return dp_accounting's privacy loss distribution of the fit, pessimistic, to compose with others."""
         from dp_accounting.pld import privacy_loss_distribution
 
         return privacy_loss_distribution.from_gaussian_mechanism(1 / float(self.mu), value_discretization_interval=step)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DescentPrivacy(StepwisePrivacy):
+    """The promise of one descent, and what was released on the way.
+
+    Args:
+        shares: How mu² was divided between the Gram matrices, the counts, the choice, the steps and the offset.
+        geometry: "private", "public" or "none".
+        clip: Where a row's gradient was clipped.
+        fits: 1.
+    """
+
+    shares: Shares
+    geometry: str
+    clip: float
+    fits: int = 1
+
+    @classmethod
+    def of(cls, plan: DescentPlan, claims: Claims, value: Mapping[str, Any]) -> DescentPrivacy:
+        """Read them off a plan and what it released."""
+        plan = plan.settled(value)
+        read = cls._read(plan, claims, value, believed=float(value["believed"]))
+        return cls(**read, geometry=plan.geometry, clip=float(value["clip"]))
 
     def __str__(self) -> str:
         return (

@@ -1,4 +1,4 @@
-"""How good a linear model will be, before it is fitted: forecast from public numbers and its prediction.
+"""How good a model will be, before it is fitted: forecast from public numbers and its prediction.
 
 The same fit runs several times with seeded noise on rows that are drawn from what is public (`public_law`), as many as
 are stated, and is scored on other such rows. No private row is read, nothing is charged, and nothing is guaranteed: it
@@ -47,7 +47,7 @@ _BEYOND: dict[tuple[Basis, str], float] = {
 }
 #: Cells of generated rows: beyond, fewer rows are drawn, and the noise of descent falls with them.
 _CELLS, _FEWEST_ROWS = 1_000_000, 2000
-_TEST_ROWS = 2000
+TEST_ROWS = 2000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,11 +63,11 @@ class Forecast:
             labels.
         measure: What the score is.
         alone: What the prediction alone scores on public rows that it has not seen; None without public rows.
-        best: What the best linear model scores under the same laws: what privacy and the number of rows leave of it is
-            `score`.
+        best: What the best model of its kind scores under the same laws; what privacy and the number of rows leave of
+            it is `score`.
         rows: How many private rows it is for.
         stated: Whether that number was stated.
-        basis: "public rows", or "declared shape": features that fill their ranges, and a target of which they explain
+        basis: "public rows", or "declared shape": columns that fill their ranges, and a target of which they explain
             any share, one as probable as the other.
         public_rows: How many public rows it rests on.
         draws: How many fits were simulated.
@@ -120,13 +120,13 @@ class ForecastMixin:
         Guarantee: none is needed: it is a function of public numbers; of a table its schema alone is looked at.
 
         Accuracy: on generated data that it had not seen it was right in the median; see "How good private linear
-        models are" for the spread.
+        models are" and "Additive models" for the spread.
 
         Args:
             schema: For a model of a table: its declarations (or the table, of which nothing else is read).
             target: The column to predict, as in `fit_table`.
-            features: The columns to predict from, as in `fit_table`; for arrays the number of features, if the
-                prediction does not say it.
+            features: The columns to predict from, as in `fit_table`; for arrays and a linear model the number of
+                features, if the prediction does not say it.
             rows: About how many private rows there will be, a public number; default `rows` of the model.
             draws: How many fits are simulated.
 
@@ -139,19 +139,28 @@ class ForecastMixin:
         >>> found.basis, bool(0.3 < found.score < 0.6)
         ('declared shape', True)
         """
-        model: Any = self
         if not self._has_forecast:
             raise RangeError(f"there is no forecast for {type(self).__name__}: it is for numbers and for classes")
         if isinstance(draws, bool) or not isinstance(draws, int) or not 1 <= draws <= 1000:
             raise RangeError(f"draws must be a whole number from 1 to 1000, got {draws!r}; 9 is a usual choice")
         with public_numbers(type(self).__name__), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the fit says it again
-            goal, encoding, query = _described(model, schema, target=target, features=features)
-            prepared = query.prepare(_schema(schema))
-            stated = next((each for each in (rows, model.rows, model.rows_at_most) if each is not None), None)
-            size = USUAL_ROWS if stated is None else declared_rows(stated)
-            assert size is not None
-            return _forecast(model, goal, prepared, encoding, rows=size, stated=stated is not None, draws=draws)
+            return self._simulated(schema, target=target, features=features, rows=rows, draws=draws)
+
+    def _simulated(self, schema: Any, *, target: str | None, features: Any, rows: int | None, draws: int) -> Forecast:
+        """Simulate the fits of a linear model."""
+        model: Any = self
+        goal, encoding, query = _described(model, schema, target=target, features=features)
+        size, stated = rows_of_forecast(rows, model.rows, model.rows_at_most)
+        return _forecast(model, goal, query.prepare(schema_of(schema)), encoding, rows=size, stated=stated, draws=draws)
+
+
+def rows_of_forecast(*given: int | None) -> tuple[int, bool]:
+    """Return for how many rows a forecast is, the first number that is given, and whether one is."""
+    stated = next((each for each in given if each is not None), None)
+    size = USUAL_ROWS if stated is None else declared_rows(stated)
+    assert size is not None
+    return size, stated is not None
 
 
 def _described(model: Any, schema: Any, *, target: str | None, features: Any) -> tuple[Goal, TableEncoding | None, Any]:
@@ -160,7 +169,7 @@ def _described(model: Any, schema: Any, *, target: str | None, features: Any) ->
             raise SchemaError("a forecast for a table wants target=..., the column to predict")
         if isinstance(features, int):
             raise SchemaError("features of a table are names of columns; the schema says how many they are")
-        goal, encoding, query = model._query_of_columns(_schema(schema), target=target, features=features)
+        goal, encoding, query = model._query_of_columns(schema_of(schema), target=target, features=features)
     else:
         if target is not None or (
             features is not None and (isinstance(features, bool) or not isinstance(features, int))
@@ -182,7 +191,8 @@ def _described(model: Any, schema: Any, *, target: str | None, features: Any) ->
     return goal, encoding, query
 
 
-def _schema(given: Any) -> Schema:
+def schema_of(given: Any) -> Schema:
+    """Return the declarations that a forecast is for."""
     if isinstance(given, Table):
         return given.schema
     if given is None:
@@ -236,7 +246,7 @@ def _forecast(
     if encoding is not None:
         groups = [1 if isinstance(column, Number) else len(column.labels) for column in encoding.columns]
     law, public_rows = _law(prepared.predictions, goal, groups, intercept=bool(model.fit_intercept))
-    fewer = min(rows, max(_FEWEST_ROWS, _CELLS // width))
+    fewer = fewer_rows(rows, width)
     norm = Fraction(1) if model.data_norm is None else positive(model.data_norm, name="data_norm")
     scores, bests = [], []
     for draw in range(draws):
@@ -244,20 +254,43 @@ def _forecast(
             dice = Dice(source)
             population = law.population(dice, at=(draw + 0.5) / draws)
             fitted = _fitted(prepared, population, goal, norm=norm, rows=fewer, of=rows, dice=dice, source=source)
-            new, _ = population.drawn(_TEST_ROWS, dice)
+            new, _ = population.drawn(TEST_ROWS, dice)
             if model.on_violation == "normalize":
                 new = np.asarray(bounded_rows(new, data_norm=Fraction(1), on_violation="normalize")[0])
             scores.append(population.score(fitted, new))
             bests.append(population.score(population.theta, new)[0])
+    return summed_up(
+        scores,
+        bests,
+        law,
+        measure="R²" if goal.classes is None else "accuracy",
+        half=goal.half,
+        rows=rows,
+        stated=stated,
+        public_rows=public_rows,
+    )
+
+
+def summed_up(
+    scores: Sequence[tuple[float, float]],
+    bests: Sequence[float],
+    law: Any,
+    *,
+    measure: Literal["R²", "accuracy"],
+    half: float,
+    rows: int,
+    stated: bool,
+    public_rows: int,
+) -> Forecast:
+    """Return the forecast of simulated fits: scores and errors of each, and what the truth itself scores."""
     found, errors = np.array(scores).T
-    measure: Literal["R²", "accuracy"] = "R²" if goal.classes is None else "accuracy"
     beyond = _BEYOND[law.basis, measure] ** (2 if measure == "R²" else 1)  # 1 - R² is a square of errors
     low = 1 - (1 - float(found.min())) * beyond
     return Forecast(
         score=float(np.median(found)),
         low=low if measure == "R²" else max(low, 0.0),  # no share of right labels is below 0
         high=1 - (1 - float(found.max())) / beyond,
-        error=float(np.median(errors)) * (goal.half if goal.classes is None else 1.0),
+        error=float(np.median(errors)) * (half if measure == "R²" else 1.0),
         measure=measure,
         alone=law.alone,
         best=float(np.median(bests)),
@@ -265,8 +298,13 @@ def _forecast(
         stated=stated,
         basis=law.basis,
         public_rows=public_rows,
-        draws=draws,
+        draws=len(scores),
     )
+
+
+def fewer_rows(rows: int, width: int) -> int:
+    """Return how many rows are drawn of rows of a width."""
+    return min(rows, max(_FEWEST_ROWS, _CELLS // width))
 
 
 def _fitted(

@@ -32,10 +32,10 @@ from sidelight.privacy_page.losses import (
     Weights,
 )
 from sidelight.privacy_page.published import DataDependent, Guarantee, LabelEncoding, PublishedReport, RowEncoding
-from sidelight.records import Number
+from sidelight.records import Category, Number
 from sidelight.records.numbers import exact_number
 from sidelight.regression.curator import exact_losses, fit_and_keep, kept_fit, require_curator
-from sidelight.regression.descent.rules import SecondLook, shares
+from sidelight.regression.descent.rules import SecondLook, Shares, shares
 from sidelight.regression.losses import Floats
 from sidelight.release import Release
 
@@ -155,7 +155,7 @@ def report_of(
         row_policy=request["on_violation"],
         data_norm=float(request["data_norm"]),
         intercept_value=intercept_value,
-        label=_label(request, classes),
+        label=label_encoding(request, classes),
     )
     if encoding.columns - (intercept_value is not None) != weights.shape[1]:
         raise RangeError(
@@ -200,13 +200,13 @@ def descent_report_of(
             "a descent stores its path for reports up to 256 features and 32768 numbers; this model is wider, and only "
             "solver='objective' has a report for it"
         )
-    points, width = np.asarray(value["points"], np.float64), int(request["features"])
+    width = int(request["features"])
     encoding = RowEncoding(
         features=_features(width, names, features),
         row_policy=request["on_violation"],
         data_norm=float(request["data_norm"]),
         intercept_value=None,
-        label=_label(request, classes),
+        label=label_encoding(request, classes),
     )
     if encoding.columns != width:
         raise RangeError(
@@ -223,33 +223,64 @@ def descent_report_of(
         rows_declared=request["rows"] != "none",
         intercept=request["intercept"] != "none",
     ).with_look(get_args(SecondLook)[int(value.get("second_look", 0))])
-    exact_mu = exact_number(request["mu"], name="mu")
-    mu = float(exact_mu)
-
-    def cost(share: Fraction) -> float:  # of the largest row of a person who has one; noise scales are rounded up
-        return mu * math.sqrt(share) * (1 + 1e-12)
-
-    whole = Budget("mu", exact_mu**2)
-    bits = 28 if geometry == "none" else 26
-    return build_descent_report(
-        guarantee=Guarantee(epsilon=float(request["epsilon"]), delta=float(request["delta"])),
-        loss=_descent_loss(request),
+    return path_report(
+        value,
+        loss=descent_loss(request),
         encoding=encoding,
-        mapping=np.asarray(value["map"], np.float64) if "map" in value else None,
-        centre=np.asarray(value["centre"], np.float64) if "centre" in value else np.zeros(width),
+        shares=parts,
+        mu=exact_number(request["mu"], name="mu"),
         intercept=request["intercept"] != "none",
-        points=points,
-        clip=math.floor(float(value["clip"]) * 2.0**bits) * 2.0**-bits,
-        mu_step=cost(parts.steps / len(points)),
-        mu_gram=cost(parts.gram),
-        # a row moves these by at most as much, whatever it is
-        mu_count=cost(parts.count + parts.scales + parts.second_gram + parts.offset),
-        beforehand=float(whole.part(parts.choice).spread) * (1 + 1e-12) if parts.choice else 0.0,
+        bits=28 if geometry == "none" else 26,
+        guarantee=Guarantee(epsilon=float(request["epsilon"]), delta=float(request["delta"])),
         rho=rho,
     )
 
 
-def _descent_loss(request: Mapping[str, Any]) -> DescentLoss:
+def cost_of(mu: Fraction, share: Fraction) -> float:
+    """Return what the largest row of a person who has one costs in a part; noise scales are rounded up."""
+    return float(mu) * math.sqrt(share) * (1 + 1e-12)
+
+
+def path_report(
+    value: Mapping[str, Any],
+    *,
+    loss: DescentLoss,
+    encoding: RowEncoding,
+    shares: Shares,
+    mu: Fraction,
+    intercept: bool,
+    bits: int,
+    guarantee: Guarantee,
+    rho: float,
+) -> DescentReport:
+    """Write the report of the path of a descent, as its release stores it."""
+    points = np.asarray(value["points"], np.float64)
+    width = encoding.columns
+    return build_descent_report(
+        guarantee=guarantee,
+        loss=loss,
+        encoding=encoding,
+        mapping=np.asarray(value["map"], np.float64) if "map" in value else None,
+        centre=np.asarray(value["centre"], np.float64) if "centre" in value else np.zeros(width),
+        intercept=intercept,
+        points=points,
+        clip=math.floor(float(value["clip"]) * 2.0**bits) * 2.0**-bits,
+        mu_step=cost_of(mu, shares.steps / len(points)),
+        mu_gram=cost_of(mu, shares.gram),
+        # a row moves these by at most as much, whatever it is
+        mu_count=cost_of(mu, shares.count + shares.scales + shares.second_gram + shares.offset),
+        beforehand=choice_epsilon(mu, shares.choice),
+        rho=rho,
+    )
+
+
+def choice_epsilon(mu: Fraction, share: Fraction) -> float:
+    """Return the pure epsilon of a choice that has a share of mu²; 0 without one."""
+    return float(Budget("mu", mu**2).part(share).spread) * (1 + 1e-12) if share else 0.0
+
+
+def descent_loss(request: Mapping[str, Any]) -> DescentLoss:
+    """Return the loss of a fit by noisy gradients from its request."""
     if request["loss"] == "squared":
         return DescentLoss(
             name="squared", middle=float(request.get("target_centre", 0)), half=float(request["half_range"])
@@ -306,7 +337,8 @@ def _features(
     return [Feature(name=str(name)) for name in (names if names is not None else [f"x{i}" for i in range(width)])]
 
 
-def _label(request: Mapping[str, Any], classes: Sequence[Any] | None) -> LabelEncoding:
+def label_encoding(request: Mapping[str, Any], classes: Sequence[Any] | None) -> LabelEncoding:
+    """Return how a person's outcome is read."""
     if classes is not None:
         if request["loss"] == "softmax":
             return LabelEncoding(classes=[str(name) for name in classes])
@@ -320,11 +352,14 @@ def _label(request: Mapping[str, Any], classes: Sequence[Any] | None) -> LabelEn
 def _columns(model: Any) -> list[Feature] | None:
     """Declare the columns of the table that a model was fitted to; None for a model of arrays."""
     encoding = getattr(model, "encoding_", None)
-    if encoding is None:
-        return None
-    share = len(encoding.columns) ** -0.5
+    return None if encoding is None else declared_features(encoding.columns)
+
+
+def declared_features(columns: Sequence[Number | Category]) -> list[Feature]:
+    """Return columns as a report asks for them, scaled as rows of tables are."""
+    share = len(columns) ** -0.5
     found = []
-    for column in encoding.columns:
+    for column in columns:
         if isinstance(column, Number):
             assert column.lower is not None  # the fit wanted a range
             assert column.upper is not None

@@ -12,7 +12,8 @@ from sklearn.utils.validation import check_is_fitted
 from sidelight.aggregates.bounded import Bounded
 from sidelight.aggregates.mapped_vector import affine
 from sidelight.errors import RangeError, SchemaError
-from sidelight.guarantees import Amount, Neighbours, Person, Unit, decimal_text, exact, positive, unit_to_text
+from sidelight.guarantees import Amount, Neighbours, Unit, decimal_text, exact, positive, unit_to_text
+from sidelight.guarantees.units import rows_of_unit
 from sidelight.mechanisms.additive import LaplaceNoise
 from sidelight.noise import Source
 from sidelight.records import Category, Schema, Table
@@ -93,11 +94,10 @@ class ScoreQuery:
 
     def prepare(self, schema: Schema) -> PreparedScore:
         """Price the score for the schema's protected unit. Reads no row."""
-        if isinstance(schema.unit, Person) and schema.unit.max_rows != 1:
-            raise RangeError(
-                f"a score counts one row per person, and a person may have {schema.unit.max_rows}; bound persons to one"
-            )
         unit = schema.unit
+        rows = rows_of_unit(unit)
+        if rows != 1:
+            raise RangeError(f"a score counts one row per person, and a person may have {rows}; bound persons to one")
         return PreparedScore(
             claims=LaplaceNoise(_bounded([0, 0], unit), epsilon=self.epsilon).claims,
             request={
@@ -118,6 +118,11 @@ class PreparedScore(SurePrepared):
 
     query: ScoreQuery
     unit: Unit
+
+    @property
+    def brings_private_data(self) -> bool:
+        """Whether the examples are arrays, and not rows of the session's table."""
+        return not isinstance(self.query.examples, TableExamples)
 
     def run(self, table: Table, source: Source) -> Answer:
         """Count, once, and add the noise."""

@@ -109,6 +109,11 @@ class PreparedNoisyLabels(Prepared):
     noise_scale: Fraction
     proposal: ClearVotes | None
 
+    @property
+    def brings_private_data(self) -> bool:
+        """The votes."""
+        return True
+
     def run(self, table: Table, source: Source) -> Answer | Refusal:
         """Test if there is something to test, then draw all labels."""
         del table  # the votes were derived from it

@@ -1,0 +1,122 @@
+"""Protected units: what one step between neighbours changes, as typed values with a text for ledgers and plans.
+
+Every place that needs the number of rows of a unit asks `rows_of_unit`, which raises on a unit that has no such number:
+taking one row for a unit that is not known would sell noise for one row as noise for a person.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from sidelight.errors import ClaimError, RangeError
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row of the table is one protected unit."""
+
+    def __str__(self) -> str:
+        return "row"
+
+
+@dataclass(frozen=True)
+class Person:
+    """All rows with one value of a public id column, at most `max_rows` of them: the engine enforces the cap."""
+
+    column: str
+    max_rows: int
+
+    def __post_init__(self) -> None:
+        if not self.column:
+            raise RangeError("a person needs the name of the column that identifies them, got an empty name")
+        if isinstance(self.max_rows, bool) or not isinstance(self.max_rows, int) or self.max_rows < 1:
+            raise RangeError(f"max_rows must be a whole number of at least 1, got {self.max_rows!r}")
+
+    def __str__(self) -> str:
+        return f"person ({self.column}, at most {self.max_rows} rows)"
+
+
+@dataclass(frozen=True)
+class PersonOf:
+    """One person with all rows that they own in all tables of a database.
+
+    It has no cap: caps belong to queries, the promise does not. Queries never see it; the release pipeline restates the
+    claims of a view for it (docs: proofs, persons across tables).
+    """
+
+    database: str
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.database, str) or not self.database or not self.database.isprintable():
+            raise RangeError(f"a database needs a printable name that is not empty, got {self.database!r}")
+
+    def __str__(self) -> str:
+        return f"person of {self.database}, with all their rows in all tables"
+
+
+@dataclass(frozen=True)
+class Event:
+    """One report of one person in one round. A claim for the person needs `max_rounds_per_person`."""
+
+    def __str__(self) -> str:
+        return "event"
+
+
+Unit: TypeAlias = Row | Person | PersonOf | Event
+
+
+def rows_of_unit(unit: Unit) -> int:
+    """Return how many rows of one unit count at most.
+
+    Raises:
+        ClaimError: the unit has no such number, or is not known.
+
+    >>> rows_of_unit(Row()), rows_of_unit(Person("patient", 3))
+    (1, 3)
+    """
+    if isinstance(unit, Person):
+        return unit.max_rows
+    if isinstance(unit, (Row, Event)):
+        return 1
+    raise ClaimError(
+        f"how many rows count was asked of the unit {unit}, which has no cap; price the query for the rows of its "
+        "view, and restate the claims afterwards"
+    )
+
+
+def unit_to_text(unit: Unit) -> str:
+    """Write a unit as text for a ledger or a plan.
+
+    >>> unit_to_text(Row()), unit_to_text(Person("patient", 3)), unit_to_text(PersonOf("shop"))
+    ('row', 'person:3:patient', 'persons:shop')
+    """
+    match unit:
+        case Row():
+            return "row"
+        case Person():
+            return f"person:{unit.max_rows}:{unit.column}"
+        case PersonOf():
+            return f"persons:{unit.database}"
+        case Event():
+            return "event"
+    raise ClaimError(f"a unit is a Row, Person, PersonOf or Event, got {type(unit).__name__}")
+
+
+def unit_from_text(text: str) -> Unit:
+    """Read a unit back from its text.
+
+    >>> unit_from_text("person:3:patient")
+    Person(column='patient', max_rows=3)
+    """
+    if text == "row":
+        return Row()
+    if text == "event":
+        return Event()
+    kind, _, rest = text.partition(":")
+    if kind == "persons" and rest:
+        return PersonOf(rest)
+    cap, _, column = rest.partition(":")
+    if kind == "person" and cap.isascii() and cap.isdigit() and column:
+        return Person(column, int(cap))
+    raise ClaimError(f"a unit is 'row', 'event', 'person:<max_rows>:<column>' or 'persons:<database>', got {text!r}")

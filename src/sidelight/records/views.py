@@ -1,0 +1,164 @@
+"""Views: the rows of one base table of a database, with looked-up columns and folds. Descriptions only, no row is read.
+
+A view is one table with the owner as its `PersonId` (docs: proofs, persons across tables, Theorem 1), so every query of
+the library runs on it as it stands. A view with one row a person is made by grouping by the owner: its rows are the
+persons, and a row is its protected unit (Theorem 5).
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+from sidelight.errors import SchemaError, nearest
+from sidelight.records.columns import Category, Column, Label, PersonId
+from sidelight.records.expression_shapes import TruthShape
+from sidelight.records.expressions import Expression
+from sidelight.records.fold import TRUTHS, Fold
+from sidelight.records.linked_tables import FoundColumn, LinkedTables
+from sidelight.records.schema import Schema
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class View:
+    """Describe the owned rows of a base table, or one row a person, with looked-up columns and folds.
+
+    `db.view(...)` and `sl.per_person(...)` make one.
+
+    Args:
+        tables: The tables of the database.
+        base: The table whose rows the view has.
+        grouped: Whether there is one row for each person with a row in the base.
+        where: Of a grouped view, which rows of the base count.
+        features: The folds, by the name of their column.
+        columns: The looked-up columns, as they are written: "customer.segment".
+    """
+
+    tables: LinkedTables
+    base: str
+    grouped: bool = False
+    where: Expression | None = None
+    features: Mapping[str, Fold] = field(default_factory=dict)
+    columns: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.tables.is_public(self.base):
+            raise SchemaError(f"the table {self.base!r} is public; read it in the open, no query is needed")
+        for name, fold in self.features.items():
+            if not isinstance(fold, Fold):
+                raise SchemaError(f"the feature {name!r} must be a fold such as sl.fold.count(...), got {fold!r}")
+            if self.tables.is_public(fold.table):
+                raise SchemaError(f"the fold {name!r} is over {fold.table!r}, which is public; look its columns up")
+            if not self.grouped and self.fold_link(fold) is None:
+                raise SchemaError(
+                    f"the fold {name!r} is over {fold.table!r}, whose rows do not name a key of {self.base!r}; declare "
+                    f"sl.Reference(..., to={self.base!r}) there, or fold by the person in sl.per_person(...)"
+                )
+        if self.where is not None:
+            if not self.grouped:
+                raise SchemaError("where= of a view belongs to the query; sl.per_person(...) takes one")
+            if not isinstance(self.where.check(self.source.schema), TruthShape):
+                raise SchemaError(f"where must be a condition, and {self.where} is none")
+        _ = self.schema  # every mistake is found here
+
+    @property
+    def keeps_base(self) -> bool:
+        """Whether the view has the columns of its base: not if several rows of a person became one."""
+        return not self.grouped or self.tables.max_rows(self.base) == 1
+
+    @cached_property
+    def source(self) -> View:
+        """The rows before they are grouped, with the columns that `where` names."""
+        named = () if self.where is None else self.where.columns
+        return View(tables=self.tables, base=self.base).reading(named)
+
+    def fold_link(self, fold: Fold) -> tuple[str, ...] | None:
+        """Return the columns by which the folded rows name the base row; None if they do not."""
+        links = [each for each in self.tables.schema(fold.table).links if getattr(each, "to", None) == self.base]
+        if len(links) > 1:
+            raise SchemaError(f"{fold.table!r} leads to {self.base!r} in two ways; fold it by the person instead")
+        return links[0].columns if links else None
+
+    def folded(self, fold: Fold) -> View:
+        """Return the view of a folded table, with the columns that the fold names."""
+        return View(tables=self.tables, base=fold.table).reading(fold.columns)
+
+    def find(self, name: str) -> FoundColumn | None:
+        """Return the looked-up column that a name means in this view, if there is one."""
+        if name.endswith(FOUND):
+            steps = self.tables.steps_to(self.base, name.removesuffix(FOUND))
+            found = FoundColumn(steps, Category(FOUND, TRUTHS, other=None)) if steps else None
+        else:
+            found = self.tables.find(self.base, name)
+        if found is None or self.keeps_base or (found.steps and found.steps[0].kind == "person"):
+            return found
+        return None  # several rows of the base became one, and which of their keys would be followed is arbitrary
+
+    @cached_property
+    def lookups(self) -> dict[str, FoundColumn]:
+        """The looked-up columns, by the name under which they stand in the view."""
+        found: dict[str, FoundColumn] = {}
+        for name in self.columns:
+            column = self.find(name)
+            if column is None:
+                raise SchemaError(
+                    f"{name!r} is no column of a view of {self.base!r}; {nearest(name, self.tables.known(self.base))}"
+                )
+            if column.steps:
+                found[name] = column
+        return found
+
+    @cached_property
+    def schema(self) -> Schema:
+        """The declarations of the view: the owner, the base's columns, folds, and looked-up columns."""
+        columns: list[Any] = []
+        if not self.grouped:
+            columns.append(PersonId(self.tables.owner_name(self.base), max_rows=self.tables.max_rows(self.base)))
+        if self.keeps_base:
+            columns += [each for each in self.tables.schema(self.base).columns if not isinstance(each, PersonId)]
+        for name, fold in self.features.items():
+            columns += fold.declared(name, self.folded(fold).schema)
+        columns += [_looked_up(name, found) for name, found in self.lookups.items()]
+        if all(isinstance(each, PersonId) for each in columns):
+            columns.append(Category(_ROW, ["row"]))
+        return Schema(columns)
+
+    def reading(self, names: Iterable[str]) -> View:
+        """Return the view with those of the names that are columns at the end of a path; others are left out."""
+        there = set(self.schema.names)
+        more = [name for name in dict.fromkeys(names) if name not in there and self.find(name) is not None]
+        return replace(self, columns=(*self.columns, *more)) if more else self
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the public description for the request that a ledger stores, as JSON of strings."""
+        found: dict[str, Any] = {"database": self.tables.name, "of": self.base}
+        found |= {"per_person": "true"} if self.grouped else {}
+        found |= {"where": str(self.where)} if self.where is not None else {}
+        found |= {"features": {name: fold.to_json() for name, fold in self.features.items()}} if self.features else {}
+        return found | ({"lookups": {name: each.name for name, each in self.lookups.items()}} if self.lookups else {})
+
+    def __repr__(self) -> str:
+        kind = "per_person" if self.grouped else "view"
+        return f"{kind}({self.tables.name!r}, of={self.base!r}, columns={list(self.schema.names)})"
+
+
+#: What follows the path of a row in the name of the yes/no column that says whether a row finds it.
+FOUND = " is found"
+#: A constant column of a view that has no other: a query must be able to count its rows.
+_ROW = "row of the view"
+
+
+def _looked_up(name: str, found: FoundColumn) -> Column:
+    """Return a parent's declaration under its name in the view.
+
+    A table of one row a person that is looked up by the person in the first step gives all rows of a person the same
+    cells, so that a person is in one group; statistics enforce it.
+    """
+    column = copy.copy(found.column)
+    object.__setattr__(column, "name", name)
+    if isinstance(column, (Category, Label)) and found.steps[0].kind == "person":
+        object.__setattr__(column, "per_person", 1)
+    return column

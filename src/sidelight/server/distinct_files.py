@@ -1,0 +1,102 @@
+"""Every file of a server is one thing: ledger, keys, logs, sources and public files never meet, whatever names them.
+
+Files are compared by device and inode, so that links and other spellings of a path do not hide one, and folders and
+patterns by what they hold. Looked at when the server starts: what is put into a folder later is the owner's to watch.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TypeAlias
+from urllib.parse import urlsplit
+
+from sidelight.ledger.place import BESIDE, parse_place
+from sidelight.plans.section import Section
+from sidelight.records.engines import is_postgres
+from sidelight.server.config import ServedTable, ServerConfig
+
+Identities: TypeAlias = frozenset[tuple[str | int, ...]]
+
+
+def identities(source: str | Path) -> Identities:
+    """Return what a path, a folder, a pattern or an address stands for: two that share something meet."""
+    text = str(source)
+    if is_postgres(text):
+        parts = urlsplit(text)
+        return frozenset({("address", (parts.hostname or "").lower(), str(parts.port or 5432), parts.path)})
+    if "://" in text:
+        return frozenset({("address", text)})
+    paths = [text] if os.path.exists(text) or not glob.has_magic(text) else glob.glob(text, recursive=True)
+    found = {("path", os.path.realpath(text))}
+    return frozenset(found | {each for path in paths for each in _inodes(path)})
+
+
+def _inodes(path: str) -> Iterator[tuple[str | int, ...]]:
+    if os.path.isdir(path):
+        for folder, _, names in os.walk(path, followlinks=True):
+            for name in names:
+                yield from _inodes(os.path.join(folder, name))
+    elif os.path.exists(path):
+        found = os.stat(path)
+        yield found.st_dev, found.st_ino
+
+
+def check_people(sections: Sequence[Section], tables: Sequence[ServedTable]) -> None:
+    """Refuse two tables of one source without a common population: the same people would have two budgets."""
+    held = [identities(table.source) for table in tables]
+    for place, (section, table) in enumerate(zip(sections, tables, strict=True)):
+        for other, known in zip(tables[:place], held, strict=False):
+            apart = table.population is None or table.population != other.population
+            if held[place] & known and apart and not section.values.get("other_people"):
+                section.refuse(
+                    f"{table.name!r} and {other.name!r} have a common source and no common population, so the same "
+                    "people would have two budgets; name a population for both, or say other_people = true",
+                    key="source",
+                )
+
+
+def check_files(config: ServerConfig, whole: Section, public: Mapping[str, Section]) -> None:
+    """Refuse a file that is two things at once, and a scratch folder that holds any of them: it is emptied."""
+    sources = {f"the source of {name!r}": identities(table.source) for name, table in config.tables.items()}
+    for name, (file, _) in config.public.items():
+        for what, known in sources.items():
+            if identities(file) & known:
+                public[name].refuse(f"it is {what}: the private source must not be public", key="path")
+    own = dict(_own_files(config))
+    seen: dict[tuple[str | int, ...], str] = {}
+    for what, file in own.items():
+        for each in identities(file):
+            if each in seen:
+                whole.refuse(f"{what} and {seen[each]} are one file ({file.name!r}); give each its own")
+            seen[each] = what
+    others = {**sources, **{f"public {name!r}": identities(file) for name, (file, _) in config.public.items()}}
+    for what, known in others.items():
+        for each in known & seen.keys():
+            whole.refuse(f"{seen[each]} and {what} are one file; give each its own")
+    scratch = config.work.scratch.resolve()
+    places = {**own, "the configuration": config.folder, "TLS certificate": config.listen.certificate}
+    places |= {f"the source of {name!r}": Path(table.source) for name, table in config.tables.items()}
+    places |= {f"public {name!r}": file for name, (file, _) in config.public.items()}
+    for what, place in places.items():
+        if place is not None and (place.resolve() == scratch or scratch in place.resolve().parents):
+            whole.refuse(f"the scratch folder holds {what}, and it is emptied; give it a folder of its own")
+
+
+def _own_files(config: ServerConfig) -> Iterator[tuple[str, Path]]:
+    """Yield the files that the server writes or keeps secret, with what SQLite and locks keep beside them."""
+    ledger = parse_place(config.ledger).path
+    for what, file, beside in (
+        ("the ledger", ledger, BESIDE),
+        ("the store of tokens", config.store, (*BESIDE, ".lock")),
+        ("the ledger's key", config.key_file, ()),
+        ("the head file", config.head_file, (".lock", ".new")),
+        ("the audit log", config.audit, ()),
+        ("the proxy's secret", None if config.proxy is None else config.proxy.secret_file, ()),
+    ):
+        if file is not None:
+            yield what, file
+            for ending in beside:
+                yield f"{what} ({ending})", file.with_name(file.name + ending)

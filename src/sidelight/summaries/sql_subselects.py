@@ -1,0 +1,184 @@
+"""Sub-selects of the rows that name a row's key, or of a person's rows, as folds: EXISTS, IN, COUNT, MIN and MAX.
+
+A fold looks at rows of the same owner alone, also where SQL would look at everybody's; keys that are missing match
+nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from sidelight.errors import RangeError
+from sidelight.records import View, fold
+from sidelight.records.expressions import Expression
+from sidelight.records.fold import Fold
+from sidelight.records.linked_tables import LinkedTables, Step
+from sidelight.summaries.sql_expressions import ExpressionReader
+from sidelight.summaries.sql_tree import has_aggregate, only, plain, refuse, sql_text
+
+BY_KEY = (
+    "a sub-select is tied to the row around it by a declared key and nothing else; fold the other column (MIN, MAX, "
+    "COUNT), or release what it computes first and write it as a constant"
+)
+
+
+class SelectReader(Protocol):
+    """One SELECT over tables of a database: its base, and the path of every other table (`sql_joins.JoinReader`)."""
+
+    tables: LinkedTables
+    base: str
+    paths: dict[str, tuple[Step, ...]]
+    features: dict[str, Fold]
+    names: dict[str, str]
+    grouped: bool | None
+    correlated: list[tuple[str, str]]
+
+    def within(self, select: Any) -> SelectReader:
+        """Return the reader of a sub-select of this SELECT."""
+
+    def conditions(self) -> list[Any]:
+        """Return the conditions of its rows, by paths."""
+
+    def written(self, node: Any) -> Any:
+        """Return a column by its path."""
+
+    def reader(self) -> ExpressionReader:
+        """Return the reader of expressions of its view."""
+
+    def source_of(self, node: Any) -> tuple[str, str] | None:
+        """Return the table and the name of a column."""
+
+    def correlate(self, own: tuple[str, str] | None, other: tuple[str, str] | None, node: Any) -> None:
+        """Note that two columns are equal, one of them of the SELECT around it."""
+
+
+def folded(outer: SelectReader, node: Any) -> Any:
+    """Return a node with EXISTS, IN (SELECT ...) and scalar sub-selects replaced by columns of folds."""
+    from sqlglot import exp
+
+    def put(each: Any) -> Any:
+        if each.key == "not" and any(one.args.get("query") is not None for one in each.find_all(exp.In)):
+            raise RangeError("NOT IN (SELECT ...) is empty for everybody if one key is missing; write NOT EXISTS")
+        if each.key == "exists":
+            return _exists(outer, each.this, None)
+        if each.key == "in" and each.args.get("query") is not None:
+            return _exists(outer, each.args["query"].this, each.this)
+        return _scalar(outer, each.this) if each.key == "subquery" else each
+
+    return node if node.find(exp.Select) is None else node.transform(put)
+
+
+def _exists(outer: SelectReader, select: Any, column: Any) -> Any:
+    """Return the condition that a row of the sub-select belongs to the row of the base."""
+    from sqlglot import exp
+
+    if any(map(has_aggregate, select.expressions)):  # which has a row whatever is there
+        raise RangeError(f"{sql_text(select)} always has a row; compare its aggregate, or write EXISTS (SELECT * ...)")
+    inner, where = _inner(outer, select, column)
+    return exp.GTE(
+        this=_feature(outer, f"exists {select.sql(dialect='duckdb')}", fold.count(inner.base, where=where, upper=1)),
+        expression=exp.Literal.number(1),
+    )
+
+
+def _scalar(outer: SelectReader, select: Any) -> Any:
+    """Return the column of a sub-select of one aggregate."""
+    if len(select.expressions) != 1 or not has_aggregate(select.expressions[0]):
+        raise RangeError(f"{sql_text(select)} is no aggregate; {BY_KEY}")
+    node = plain(select.expressions[0].unalias())
+    inner, where = _inner(outer, select, None)
+    made = aggregate_fold(inner, node, where)
+    if made is None or made.kind == "sum":  # over no rows SQL says NULL, and a sum of none is 0
+        raise RangeError(
+            f"{sql_text(node)} of a sub-select is not understood; COUNT, COUNT(DISTINCT ...), MIN, MAX and EXISTS are"
+        )
+    return _feature(outer, str(select.sql(dialect="duckdb")), made)
+
+
+def aggregate_fold(inner: SelectReader, node: Any, where: Expression | None) -> Fold | None:
+    """Return an aggregate over the rows of a base as a fold; None where it is none that is understood."""
+    most = inner.tables.max_rows(inner.base)
+    of: Any = None if node.this is None else plain(node.this)
+    if node.key == "count" and (of is None or of.key == "star"):
+        return fold.count(inner.base, where=where, upper=most)
+    if node.key == "count" and of.key == "distinct" and len(of.expressions) == 1:
+        return fold.distinct(inner.base, _named(inner, of.expressions[0]), where=where, upper=most)
+    if node.key in ("min", "max"):
+        return (fold.min if node.key == "min" else fold.max)(inner.base, _named(inner, of), where=where)
+    if node.key == "sum":
+        return fold.sum(inner.base, _named(inner, of), where=where)
+    return None
+
+
+def _named(inner: SelectReader, node: Any) -> str | Expression:
+    """Return a column by its path, or a derived number."""
+    written = plain(node.copy().transform(inner.written))
+    return str(written.name) if written.key == "column" else inner.reader().number(written)
+
+
+def _feature(outer: SelectReader, text: str, made: Fold) -> Any:
+    """Return the column of a fold; the same sub-select is one column wherever it stands."""
+    from sqlglot import exp
+
+    name = outer.names.setdefault(text, f"subselect_{len(outer.names) + 1}")
+    outer.features.setdefault(name, made)
+    return exp.column(exp.to_identifier(name, quoted=True))
+
+
+def _inner(outer: SelectReader, select: Any, column: Any) -> tuple[SelectReader, Expression | None]:
+    """Read a sub-select tied to the base by its key or its person, and return its condition."""
+    if select.key != "select":
+        refuse(select)
+    only_rows(select)
+    inner = outer.within(select.copy())
+    conditions = inner.conditions()
+    if column is not None:
+        key = select.expressions[0].unalias()
+        if len(select.expressions) != 1 or key.key != "column" or plain(column).key != "column":
+            raise RangeError(f"{sql_text(select)} must name one column, the key; write EXISTS (SELECT ...)")
+        inner.correlate(inner.source_of(key), outer.source_of(plain(column)), select)
+    if not inner.correlated:
+        raise RangeError(f"{sql_text(select)} looks at all rows; {BY_KEY}")
+    grouped = _is_person(outer, inner)
+    if not grouped and not _is_key(outer, inner):
+        raise RangeError(f"{inner.base!r} is not tied to {outer.base!r} by its declared key here; {BY_KEY}")
+    if outer.grouped not in (None, grouped):
+        raise RangeError("sub-selects by the person and by a key do not stand in one statement; ask two statements")
+    outer.grouped = grouped
+    return inner, row_condition(inner, conditions)
+
+
+def only_rows(select: Any, *known: str) -> None:
+    """Refuse every clause of a sub-select but SELECT, FROM, JOIN, WHERE and those that are named."""
+    for key in ("group", "having", "order", "limit", "offset", "distinct"):
+        if key not in known and select.args.get(key) is not None:
+            raise RangeError(f"{key.upper()} in a sub-select is not understood; {BY_KEY}")
+    only(select, "expressions", "from_", "joins", "where", *known)
+
+
+def row_condition(reader: SelectReader, conditions: list[Any]) -> Expression | None:
+    """Return the condition of rows that are folded; it names columns of their tables, and no other fold."""
+    from sqlglot import exp
+
+    if reader.features:
+        raise RangeError(
+            "a sub-select in WHERE of another sub-select is not understood; write both in WHERE of the whole statement"
+        )
+    return None if not conditions else reader.reader().conditions(exp.and_(*conditions))
+
+
+def _is_key(outer: SelectReader, inner: SelectReader) -> bool:
+    """Return whether the rows of a sub-select are those that name the key of the base's row."""
+    key = outer.tables.schema(outer.base).key
+    link = View(tables=outer.tables, base=outer.base).fold_link(fold.count(inner.base, upper=1))
+    if key is None or link is None:
+        return False
+    return set(inner.correlated) == set(zip(link, key.columns, strict=True))
+
+
+def _is_person(outer: SelectReader, inner: SelectReader) -> bool:
+    """Return whether the rows of a sub-select are those of the base's person, who has one row there."""
+    persons = [outer.tables.own_person(each) for each in (inner.base, outer.base)]
+    if None in persons or outer.tables.max_rows(outer.base) != 1:
+        return False
+    return inner.correlated == [tuple(each.name for each in persons if each is not None)]

@@ -1,0 +1,75 @@
+"""A server whose ledger and whose table are in PostgreSQL, from the first request to the verified ledger."""
+
+from __future__ import annotations
+
+import httpx
+import pyarrow.parquet as pq
+import pytest
+from benchmarks.temporary_postgres import NoServerError, empty_database, temporary_server
+
+from analyst_server import serving, tokens_of, write_survey
+from sidelight.ledger import open_ledger
+from sidelight.server.config_file import read_config
+
+pytestmark = pytest.mark.postgres
+driver = pytest.importorskip(
+    "adbc_driver_postgresql.dbapi", reason="ADBC is not installed: pip install 'sidelight[postgres-tables]'"
+)
+COUNT = {"query": {"kind": "count", "by": ["job"], "epsilon": "0.1"}}
+
+
+@pytest.fixture(scope="module")
+def databases():
+    try:
+        with (
+            temporary_server() as server,
+            empty_database(server.address) as ledger,
+            empty_database(server.address) as rows,
+        ):
+            yield server, ledger, rows
+    except NoServerError as reason:
+        pytest.skip(f"no PostgreSQL: {reason}")
+
+
+def written(folder, ledger, rows):
+    file = write_survey(folder)
+    with driver.connect(rows) as connection, connection.cursor() as cursor:
+        cursor.adbc_ingest("people", pq.read_table(folder / "people.parquet"), mode="create")
+        connection.commit()
+    text = file.read_text().replace('url = "budget.db"', f'url = "{ledger}"')
+    file.write_text(text.replace('path = "people.parquet"', f'path = "{rows}", table = "people"'))
+    file.write_text(file.read_text().replace('"4 s"', '"8 s"'))  # the first connection to a database takes a while
+    (folder / "people.parquet").unlink()
+    return file
+
+
+def test_ledger_and_table_on_postgres(tmp_path, databases):
+    server, ledger, rows = databases
+    file = written(tmp_path, ledger, rows)
+    headers = {"Authorization": f"Bearer {tokens_of(file)['ada']}", "Prefer": "wait=30"}
+    with serving(file) as (url, _), httpx.Client(base_url=url, headers=headers, timeout=60) as client:
+
+        def ask(key):
+            for _ in range(4):  # a busy host drops a request before it charges it: the same key may be asked again
+                found = client.post("/v1/tables/people/releases", json=COUNT, headers={"Idempotency-Key": key})
+                if found.json().get("state") != "dropped":
+                    break
+            return found
+
+        first = ask("first").json()
+        assert first["state"] == "released", first
+        assert first["outcome"]["circumstances"]["engine"] == "postgres"
+        assert ask("first").json() == first
+        server.crash()  # nothing is charged meanwhile, and nothing is told of hosts and databases
+        lost = ask("second")
+        assert lost.status_code == 503
+        assert "postgres" not in lost.text
+        assert client.get("/health/ready").status_code == 503
+        server.start()
+        again = ask("second")
+        assert again.json()["state"] == "released", again.text
+        assert client.get("/v1/tables/people").json()["remaining"] == {"epsilon": "0.8"}
+    config = read_config(file)
+    with open_ledger(config.ledger, key=config.key_file.read_bytes(), create=False) as found:
+        assert found.verify().ok
+        assert [entry.state for entry in found.entries()] == ["released"] * 2
