@@ -26,6 +26,7 @@ class Refuses:
 def test_every_part_is_asked(place: str) -> None:
     parts = SimpleNamespace(candidates=(Takes(),), scored=None)
     parts.__dict__[place] = (Takes(), Refuses()) if place == "candidates" else Refuses()
+    parts._parts = PreparedSelection._parts.fget(parts)  # type: ignore[attr-defined]
     source = PublicSource(schema=Schema([Number("x", lower=0, upper=1)]), engine="pandas", in_memory=True)
     with pytest.raises(SchemaError, match="not over this"):
         PreparedSelection.check_source(parts, source)  # type: ignore[arg-type]
