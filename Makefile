@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 STAMP = $(VENV)/.ready
 
-.PHONY: demo demo-server test test-spark check bench bench-peers bench-nist targets figures docs audit trust fuzz dist browser clean
+.PHONY: demo demo-server test test-spark check bench bench-peers bench-nist targets figures docs audit seconds trust fuzz dist browser clean
 
 $(STAMP): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "sidelight needs Python 3.11 or newer; set PYTHON=/path/to/python3.11"; exit 1; }
@@ -19,7 +19,7 @@ demo-server: $(STAMP)     ## a server on generated people with two analysts, and
 	$(BIN)/python -m sidelight.cli.demo_server build/demo-server
 
 # Containers often ask Python to keep no compiled files; tests that start processes would then compile everything anew in each.
-test audit: export PYTHONDONTWRITEBYTECODE =
+test audit seconds: export PYTHONDONTWRITEBYTECODE =
 
 # One worker has the first half of the tests, the other the second, and who is done first takes over from the other: what a
 # file of tests prepares is then prepared once, not once in each worker.
@@ -45,6 +45,9 @@ check: $(STAMP)           ## style, types, import contracts
 audit: $(STAMP)           ## the long statistical audits, and the trust page with their numbers
 	$(BIN)/python -m benchmarks.trust_page --long
 	$(BIN)/pytest $(WORKERS) -m "slow and not spark" --disable-warnings
+
+seconds: $(STAMP)         ## what each test takes, measured now for the choice of those that `make test` runs (half an hour)
+	SIDELIGHT_SECONDS=1 $(BIN)/pytest $(WORKERS) -m "not slow and not spark" --disable-warnings
 
 trust: $(STAMP)           ## quick audits of everything, and docs/trust.md with their numbers (minutes)
 	$(BIN)/python -m benchmarks.trust_page

@@ -25,8 +25,8 @@ settings.register_profile("sidelight", deadline=None)
 settings.register_profile("ci", deadline=None, derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") else "sidelight")
 
-#: One way to a browser for all tests that want one.
-pytest_plugins = ["real_browser"]
+#: One way to a browser for all tests that want one, and the choice of cases for `make test`.
+pytest_plugins = ["real_browser", "quick_cases"]
 
 #: Fixtures hold no examples, and several files of one name cannot be searched for examples together.
 collect_ignore_glob = ["tests/*/conftest.py"]

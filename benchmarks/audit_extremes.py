@@ -107,7 +107,6 @@ class Dice:
         return self.some(
             clip=lambda: self.one("private", "by_group", "declared"),
             expected_rows=lambda: self.one(1, 1e-300, 1e18, 1e300),
-            location_share=lambda: self.one(*SHARES),
         )
 
 

@@ -1,4 +1,4 @@
-"""Several tables about the same people: who is touched when a person leaves, and the cost of a view beside a join.
+"""Several tables about the same people: who is touched when a person leaves, on every kind of source.
 
 python -m benchmarks.tables
 """
@@ -6,7 +6,6 @@ python -m benchmarks.tables
 from __future__ import annotations
 
 import tempfile
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,6 @@ from benchmarks.tables_brute_force import owned_rows, sampled, two_levels, viola
 
 #: Ids and keys that an engine may confuse.
 HOSTILE = ("007", "7", "ann", "ANN", "a ", "a", "\u00e9", "e\u0301", "1:2", "x'y", "NULL", "true", "1e3", "-0")
-ORDERS = sized(200_000, 200)
 
 
 def brute_force() -> Mapping[str, float]:
@@ -123,49 +121,9 @@ def _where(columns: Mapping[str, list[Any]], kept: list[bool]) -> dict[str, list
     return {name: [cell for cell, stays in zip(cells, kept, strict=True) if stays] for name, cells in columns.items()}
 
 
-def totals() -> Mapping[str, float]:
-    """Compare the processor time of a sum of lines by a column of their orders with DuckDB's own join and aggregate."""
-    import duckdb
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    rng = np.random.default_rng(36)
-    size = 4 * ORDERS
-    orders = {"who": rng.integers(0, ORDERS // 10, ORDERS), "id": np.arange(ORDERS), "day": rng.integers(0, 9, ORDERS)}
-    lines = {"id": rng.integers(0, ORDERS, size), "x": rng.integers(0, 99, size)}
-    with tempfile.TemporaryDirectory() as folder:
-        for name, columns in (("orders", orders), ("lines", lines)):
-            pq.write_table(pa.table(columns), Path(folder) / f"{name}.parquet")
-        x, day = sl.Number("x", lower=0, upper=99, granularity=1), sl.Category("day", [str(each) for each in range(9)])
-        shop = sl.Database(
-            {
-                "orders": sl.Table(
-                    Path(folder) / "orders.parquet", schema=[sl.PersonId("who", max_rows=99), sl.Key("id"), day]
-                ),
-                "lines": sl.Table(
-                    Path(folder) / "lines.parquet", schema=[sl.PersonVia("id", to="orders", max_rows=1000), x]
-                ),
-            },
-            name="shop",
-        )
-        people = sl.per_person(shop, of="orders", spent=sl.fold.sum("lines", "x", lower=0, upper=5000))
-        session = sl.Session(shop, budget=sl.PureDP(100))
-        start = time.process_time()
-        session.release(sl.Mean("spent", epsilon=1), of=people)
-        ours = time.process_time() - start
-        connection = duckdb.connect(config={"threads": 1})
-        start = time.process_time()
-        connection.execute(
-            "SELECT AVG(LEAST(total, 5000)) FROM (SELECT who, SUM(x) AS total FROM "
-            f"'{folder}/lines.parquet' JOIN '{folder}/orders.parquet' USING (id) GROUP BY who)"
-        ).fetchall()
-        theirs = time.process_time() - start
-    return {"ours": ours, "theirs": theirs, "ratio": ours / theirs}
-
-
 def main() -> None:
     """Print all numbers."""
-    for measure in (brute_force, engines, totals):
+    for measure in (brute_force, engines):
         print(measure.__name__, dict(measure()))
 
 

@@ -57,6 +57,8 @@ LONG = {
     "linear_speed",
     "server_kills",
     "additive_models",
+    "additive_bands",
+    "additive_pairs",
     "additive_forecasts",
     "additive_predictions",
     "many_quantiles_picture",

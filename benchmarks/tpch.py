@@ -38,13 +38,15 @@ REVENUE = "SUM(l_extendedprice * (1 - l_discount))"
 LARGE = 10**7
 
 
-def made(scale: str = "0.01") -> Path:
-    """Make the tables in a temporary folder."""
+def made(scale: str = "0.01", *, tables: str = "") -> Path:
+    """Make the tables, or those that are named, with commas between them, in a temporary folder."""
     program = shutil.which("tpchgen-cli")
     if program is None:
         raise AbsentError("tpchgen-cli is not installed: pip install tpchgen-cli")
     folder = Path(tempfile.mkdtemp(prefix="tpch-"))
-    subprocess.run([program, "parquet", "-s", scale, f"--output-dir={folder}"], check=True, capture_output=True)
+    chosen = [f"--tables={tables}"] if tables else []
+    command = [program, "parquet", "-s", scale, f"--output-dir={folder}", *chosen]
+    subprocess.run(command, check=True, capture_output=True)
     return folder
 
 

@@ -56,7 +56,7 @@ PAGES = {
         "Category",
         "Label",
         "PersonId",
-        *("Database", "Key", "Reference", "PersonVia", "per_person", "fold"),
+        *("Database", "Key", "Reference", "PersonVia", "per_person", "fold", "omop"),
         "Hierarchy",
         "Invariant",
         "Drop",

@@ -6,7 +6,7 @@ import inspect
 from pathlib import Path
 
 from sidelight.plans import query_table
-from sidelight.plans.columns import COLUMN_TABLE
+from sidelight.plans.columns import TIED_COLUMN_TABLE
 from sidelight.plans.predictions import PRIOR
 from sidelight.plans.tables import REQUIRED, TableForm
 from sidelight.plans.toml_text import toml_value
@@ -23,7 +23,7 @@ page.
 def page() -> str:
     """Return the page as Markdown."""
     queries = {f'kind = "{kind}"': (query_table(kind), _first_line(load_query(kind))) for kind in PLAN_KINDS}
-    columns = {f'kind = "{kind}"': (table, _first_line(table.make)) for kind, table in COLUMN_TABLE.tables.items()}
+    columns = {f'kind = "{kind}"': (table, _first_line(table.make)) for kind, table in TIED_COLUMN_TABLE.tables.items()}
     priors = {f'family = "{name}"': (table, _first_line(table.make)) for name, table in PRIOR.tables.items()}
     parts = [_INTRODUCTION]
     for title, tables in (("`[[query]]`", queries), ("`[[column]]`", columns), ("`prediction`", priors)):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +41,7 @@ kind = "date"
 start = "2024-01-01"
 end = "2024-12-31"
 [budget]
-epsilon = 30
+epsilon = 40
 delta = 1e-5
 [[query]]
 kind = "quantiles"
@@ -103,6 +104,18 @@ epsilon = 2
 delta = 1e-6
 passes = 4
 [[query]]
+kind = "additive_regression"
+features = ["age", "ward"]
+target = "minutes"
+epsilon = 2
+delta = 1e-6
+[[query]]
+kind = "additive_classifier"
+features = ["age", "minutes"]
+target = "ward"
+epsilon = 2
+delta = 1e-6
+[[query]]
 kind = "gaussian"
 columns = ["age", "minutes"]
 prediction = {public = "survey.csv", origin = "a survey, published"}
@@ -137,4 +150,5 @@ def releases(folder: Path, source: Any = None, **more: Any) -> list[str]:
     plan: Plan = read_plan(folder / "plan.toml")
     table = plan.open_table() if source is None else Table(source, schema=plan.schema, name=plan.name, **more)
     outcomes = [seeded_release(each.query, table, seed=place) for place, each in enumerate(plan.queries)]
-    return [repr(getattr(outcome, "value", outcome)) for outcome in outcomes]
+    with np.printoptions(threshold=sys.maxsize):  # every number, not the first and last three
+        return [repr(getattr(outcome, "value", outcome)) for outcome in outcomes]

@@ -385,7 +385,8 @@ def _fits(ledger: Ledger) -> Iterator[Done]:
         classes = 3 if "three" in name or "against" in name or name == "poisson" else 2
         model.fit(*((far,) if "mixture" in name else (rows, np.minimum(target, classes - 1))))
         yield _done(ledger, name, [model.release_])
-        if name == "logistic regression":
+        if name == "logistic regression":  # scored with numbers that are the same on every machine
+            model.coef_, model.intercept_ = np.array([[1.0, -0.5]]), np.zeros(1)
             score = model.dp_score(rows, np.minimum(target, 1), epsilon=1, session=_session(ledger, "score", people))
             yield _done(ledger, "score", [score])
     given: dict[str, Any] = {"X": rows, "y": np.minimum(target, 1), "data_norm": 1, "epsilon": 1, "delta": "1e-5"}

@@ -54,6 +54,30 @@ def test_an_unknown_name_is_answered_with_the_nearest() -> None:
         sl.Quantile  # noqa: B018
 
 
+def test_a_library_of_an_extra_that_is_absent_is_named_with_the_extra() -> None:
+    code = """
+import sys
+sys.modules["sklearn"] = sys.modules["matplotlib"] = sys.modules["matplotlib.pyplot"] = None
+import sidelight as sl
+from sidelight.registry import load_query
+release = sl.Quantiles([0.5, 0.7], epsilon=1).release(list(range(100)))
+for asked in (lambda: sl.LogisticRegression, lambda: load_query("linear_regression"), release.plot):
+    try:
+        asked()
+    except sl.errors.MissingPackageError as error:
+        print(error)
+"""
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    said = ran.stdout.splitlines()
+    assert [line.rpartition("; ")[2] for line in said] == [
+        'pip install "sidelight[models]"',
+        'pip install "sidelight[models]"',
+        'pip install "sidelight[plots]"',
+    ]
+    assert "sklearn" in said[0]
+    assert said[2].startswith("matplotlib")
+
+
 @pytest.mark.parametrize("name", sorted(set(sl.priors.__all__) - {"hedge", "Histogram"}))
 def test_a_prior_is_found_where_it_lives(name: str) -> None:
     assert getattr(sl.priors, name) is getattr(sl.predictions, name)
@@ -136,7 +160,7 @@ def test_every_test_that_the_security_page_names_is_there() -> None:
 
 
 def test_no_file_of_numbers_was_made_on_one_machine() -> None:
-    """Stored floats differ between architectures; the two files of them are compared with a tolerance."""
+    """Stored floats differ between architectures; two files of them are compared with a tolerance, one with nothing."""
     folder = Path(__file__).parents[1]
     kinds = {".json", ".csv", ".npy", ".npz", ".parquet", ".pickle", ".pkl", ".txt", ".toml", ".bin", ".db"}
     stored = [
@@ -145,7 +169,7 @@ def test_no_file_of_numbers_was_made_on_one_machine() -> None:
         for path in sorted((folder / part).rglob("*"))
         if path.suffix in kinds
     ]
-    assert stored == ["tests/privacy_page/cases.json", "tests/reference_bits.json"]
+    assert stored == ["tests/privacy_page/cases.json", "tests/reference_bits.json", "tests/seconds.json"]
 
 
 @cache

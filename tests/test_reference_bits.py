@@ -38,6 +38,7 @@ import pytest
 
 import sidelight as sl
 from reference_cases import Done, reference_cases
+from sidelight.ledger.decide import DECLARED
 from sidelight.noise import Source
 from sidelight.session import pipeline
 from sidelight.session.query import Prepared
@@ -79,7 +80,8 @@ def bits_of(done: Done) -> dict[str, Any]:
 def _booked(entry: Any, record: dict[str, Any]) -> dict[str, Any]:
     """Return what the ledger has of a charge; request and claims only where the outcome says something else."""
     found = {"charge": entry.charge.to_json(), "state": entry.state}
-    said = {"request": dict(entry.request), "claims": _short(entry.claims.to_json())}
+    asked = {name: part for name, part in entry.request.items() if name != DECLARED}  # a digest of the schema
+    said = {"request": asked, "claims": _short(entry.claims.to_json())}
     return found | {name: part for name, part in said.items() if record.get(name) != part}
 
 

@@ -6,7 +6,16 @@ import subprocess
 import sys
 from collections.abc import Mapping
 
-from benchmarks import budget_histories, disclosures, error_bounds, messy_files, metadata_round_trip, new_user, newcomer
+from benchmarks import (
+    budget_histories,
+    disclosures,
+    error_bounds,
+    install_size,
+    messy_files,
+    metadata_round_trip,
+    new_user,
+    newcomer,
+)
 from benchmarks.target import Target
 
 _TIMED = "import time; t = time.process_time(); import {name}; print(time.process_time() - t)"
@@ -51,6 +60,8 @@ TARGETS = [
     Target("first-report-wrong-numbers", new_user.measure, "wrong", "<=", 0),
     Target("messy-file-wrong-numbers", messy_files.measure, "wrong", "<=", 0),
     Target("metadata-roundtrip-differs", metadata_round_trip.measure, "differs", "<=", 0),
+    Target("install-mb", install_size.measure, "megabytes", "<=", 350),
+    Target("first-section-fails-without-extras", install_size.measure, "failed", "<=", 0),
     Target("import-vs-numpy", start, "vs_numpy", "<=", 2.5),
     Target("newcomer-findings-open", newcomer.measure, "open", "<=", 0),
     Target("disclosure-invalid", disclosures.measure, "invalid", "<=", 0),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from benchmarks import quantile_accuracy, quantile_many, quantile_speed
+from benchmarks import likely_errors, quantile_accuracy, quantile_many, quantile_speed
 from benchmarks.peers import deciles
 from benchmarks.target import Target
 
@@ -41,6 +41,9 @@ TARGETS = [
         "<=",
         1,
     ),
+    Target("likely-errors-refuted", likely_errors.measure, "refuted", "<=", 0),
+    Target("likely-errors-exceeded", likely_errors.measure, "exceeded", "<=", 0.05),
+    Target("likely-over-error-smooth", likely_errors.measure, "over_error", "<=", 8),
     Target("speed-1e6-vs-diffprivlib", deciles.measure, "diffprivlib_time_vs_ours_1e6", ">=", 100),
     Target("speed-1e6-vs-opendp-tree", deciles.measure, "opendp_time_vs_ours_1e6", ">=", 10),
     Target("speed-1e6-vs-python-dp", deciles.measure, "python_dp_time_vs_ours_1e6", ">=", 3),

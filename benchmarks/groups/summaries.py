@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import sys
 
-from benchmarks import hierarchies, real_data, sql_differential, sql_understood, summaries, summaries_speed
+from benchmarks import (
+    hierarchies,
+    real_data,
+    sql_by_person,
+    sql_differential,
+    sql_understood,
+    summaries,
+    summaries_speed,
+)
 from benchmarks.summaries import group_counts, group_means, means_with_bounds
 from benchmarks.summaries import means_with_prediction as predicted
 from benchmarks.summaries import means_without_bounds as no_bounds
@@ -44,6 +52,8 @@ TARGETS = [
     Target("sql-statements", sql_understood.measure, "statements", ">=", 120),
     Target("sql-differs", sql_differential.measure, "differs", "<=", 0),
     Target("sql-compared", sql_differential.measure, "compared", ">=", 5000),
+    Target("sql-by-person-differs", sql_by_person.measure, "differs", "<=", 0),
+    Target("sql-by-person-compared", sql_by_person.measure, "compared", ">=", 600),
 ]
 if real_data.find("adult") is None:
     print("summaries: Adult is not here (SIDELIGHT_DATA), mean hours by pairs are left out", file=sys.stderr)

@@ -8,9 +8,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from sidelight.extras import import_with_extras
 from sidelight.registry import ENTRIES
 from sidelight.version import VERSION as __version__  # noqa: N811 - the usual name
 
@@ -69,9 +69,11 @@ if TYPE_CHECKING:
     from sidelight.records import Schema as Schema
     from sidelight.records import Table as Table
     from sidelight.records import fold as fold
+    from sidelight.records import omop as omop
     from sidelight.records import per_person as per_person
     from sidelight.records.expressions import col as col
     from sidelight.records.hierarchy import Hierarchy as Hierarchy
+    from sidelight.records.invariants import Invariant as Invariant
     from sidelight.records.nonprivate_check import nonprivate_check as nonprivate_check
     from sidelight.regression.additive.curve_prediction import CurvePrediction as CurvePrediction
     from sidelight.regression.coefficient_prediction import CoefficientPrediction as CoefficientPrediction
@@ -96,7 +98,6 @@ if TYPE_CHECKING:
     from sidelight.summaries.count import Count as Count
     from sidelight.summaries.count import CountDistinct as CountDistinct
     from sidelight.summaries.histogram import Histogram as Histogram
-    from sidelight.summaries.invariants import Invariant as Invariant
     from sidelight.summaries.mean import Mean as Mean
     from sidelight.summaries.mean import Proportion as Proportion
     from sidelight.summaries.predicted import Predicted as Predicted
@@ -134,7 +135,7 @@ _HOME = {
     "sidelight.quantiles": ("Sequence",),
     "sidelight.records": (
         *("Category", "Database", "Date", "Drop", "Fill", "Key", "Label", "Number", "PersonId", "PersonVia"),
-        *("Reference", "Schema", "Table", "fold", "per_person"),
+        *("Reference", "Schema", "Table", "fold", "omop", "per_person"),
     ),
     "sidelight.records.expressions": ("col",),
     "sidelight.records.nonprivate_check": ("nonprivate_check",),
@@ -146,9 +147,9 @@ _HOME = {
     "sidelight.session": ("Session",),
     "sidelight.stability.pate.estimator": ("PATE",),
     "sidelight.summaries.predicted": ("Predicted",),
-    "sidelight.summaries.invariants": ("Invariant",),
     "sidelight.summaries.tree_areas": ("areas",),
     "sidelight.records.hierarchy": ("Hierarchy",),
+    "sidelight.records.invariants": ("Invariant",),
     "sidelight.synthesis": ("Synthetic", "linear_queries", "marginals", "prefixes", "ranges"),
     "sidelight.tuning": ("PrivateScore", "PublicScore"),
 }
@@ -187,9 +188,9 @@ __all__ = ["__version__", *_MODULE_OF, *_PACKAGES]
 
 def __getattr__(name: str) -> Any:
     if name in _PACKAGES or name in _FURTHER:
-        return import_module(f"sidelight.{name}")
+        return import_with_extras(f"sidelight.{name}")
     if name in _MODULE_OF:
-        return getattr(import_module(_MODULE_OF[name]), name)
+        return getattr(import_with_extras(_MODULE_OF[name]), name)
     if name in _RENAMED:
         raise AttributeError(f"module 'sidelight' has no attribute {name!r}; it is sl.{_RENAMED[name]} now")
     from sidelight import errors

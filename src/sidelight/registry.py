@@ -1,15 +1,15 @@
 """Every query of the library, once: its public name, its kind, and where plans, reports and readers find it.
 
-Public names, plan kinds and report cards are made from the entries; a test holds that each has a page and an audit.
-Entries are text, and what they name is loaded when it is used: nothing here imports a problem package.
+Public names, plan kinds and report cards are made from the entries, which are text: what they name is loaded when used.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from importlib import import_module
 from typing import Any, Literal
+
+from sidelight.extras import import_with_extras
 
 #: What a report draws of a release: numbers with bars, a staircase of quantiles, groups, or marginals.
 Card = Literal["numbers", "quantiles", "groups", "synthetic"]
@@ -59,8 +59,7 @@ class Entry:
 
 
 _PRIORS = "sidelight.plans.predictions:PRIORS"
-_HIERARCHY = ("caps", "impossible", "public_totals")  # parameters of tables of a hierarchy
-_OF_TREES = (*_HIERARCHY, "invariants")  # which no plan has, because no budget counts exact totals
+_HIERARCHY = ("caps", "impossible", "public_totals", "invariants")  # parameters of tables of a hierarchy
 _GROUPED = {
     **{each: f"sidelight.summaries.plan_forms:{each.upper()}" for each in ("by", "prediction", "bins", *_HIERARCHY)},
     "known": "sidelight.plans.forms:TEXTS",
@@ -112,7 +111,7 @@ ENTRIES = (
         home="sidelight.summaries.count",
         page="how-to/counts-and-means.md",
         audit="summaries/test_count_audit.py",
-        plan=PlanKeys(without=("invariants",), forms=_GROUPED),
+        plan=PlanKeys(forms=_GROUPED),
         card="groups",
     ),
     Entry(
@@ -121,9 +120,7 @@ ENTRIES = (
         home="sidelight.summaries.histogram",
         page="how-to/counts-and-means.md",
         audit="summaries/test_count_audit.py",
-        plan=PlanKeys(
-            without=("rollup", "known", "prefer", "leaf_weight", *_OF_TREES), required=("bins",), forms=_GROUPED
-        ),
+        plan=PlanKeys(without=("rollup", "known", "leaf_weight", *_HIERARCHY), required=("bins",), forms=_GROUPED),
         card="groups",
     ),
     Entry(
@@ -141,7 +138,7 @@ ENTRIES = (
         home="sidelight.summaries.top_k",
         page="how-to/counts-and-means.md",
         audit="summaries/test_count_audit.py",
-        plan=PlanKeys(without=("rollup", "prefer", "leaf_weight", "population", *_OF_TREES), forms=_GROUPED),
+        plan=PlanKeys(without=("rollup", "leaf_weight", "population", *_HIERARCHY), forms=_GROUPED),
         card="groups",
     ),
     Entry(
@@ -295,7 +292,7 @@ ENTRIES = (
         home="sidelight.summaries.mean",
         page="how-to/counts-and-means.md",
         audit="summaries/test_summary_means.py",
-        plan=PlanKeys(forms=_GROUPED),
+        plan=PlanKeys(without=("sizes",), forms=_GROUPED),
         card="groups",
     ),
     Entry(
@@ -305,7 +302,7 @@ ENTRIES = (
         page="how-to/counts-and-means.md",
         audit="summaries/test_summary_means.py",
         plan=PlanKeys(
-            without=("clip", "centre", "expected_rows", "location_share"),
+            without=("clip", "centre", "expected_rows", "sizes"),
             names={"column": "condition"},
             forms={**_GROUPED, "column": "sidelight.plans.forms:CONDITION"},
         ),
@@ -330,7 +327,7 @@ ENTRIES = (
         home="sidelight.summaries.sum",
         page="how-to/counts-and-means.md",
         audit="summaries/test_summary_sums.py",
-        plan=PlanKeys(forms=_GROUPED),
+        plan=PlanKeys(forms={**_GROUPED, "public_totals": "sidelight.summaries.plan_forms:PUBLIC_SUMS"}),
         card="groups",
     ),
     Entry(
@@ -379,13 +376,13 @@ PUBLISHED_METHODS = {
 def load_published(kind: str, method: str) -> Any:
     """Load the module of a published method of a kind of query; None for a method that is ours."""
     module = PUBLISHED_METHODS.get((kind, method))
-    return None if module is None else import_module(module)
+    return None if module is None else import_with_extras(module)
 
 
 def load(text: str) -> Any:
     """Load what "module:name" names."""
     module, _, name = text.partition(":")
-    return getattr(import_module(module), name)
+    return getattr(import_with_extras(module), name)
 
 
 def load_query(kind: str) -> Any:

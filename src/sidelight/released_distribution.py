@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from importlib import import_module
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sidelight.errors import MissingPackageError, RangeError
+from sidelight.errors import RangeError
+from sidelight.extras import import_with_extras
 from sidelight.noise import OSEntropy, Source, uniform
 
 Floats = NDArray[np.float64]
@@ -34,7 +34,7 @@ class ReleasedDistribution(Mapping[str, Any]):
         granularity: The step on which values lie, or None.
         rank_error: The bounds on the errors of the shares of all values, times `total`, as (fixed, per_log) of a
             `TailBound`; one number stands for all of them. They hold wherever the records lie.
-        likely: The same, of smaller bounds: an estimate for data without undeclared ties or heaps; None without one.
+        likely: The same, of smaller bounds: an estimate, measured and not proved; None without one.
 
     >>> known = ReleasedDistribution(values=[0.0, 1.0, 3.0], shares=[0.1, 0.5, 0.9], total=1000.0)
     >>> known.cdf([1.0, 2.0]).tolist(), known.quantile(0.5)
@@ -171,7 +171,7 @@ class ReleasedDistribution(Mapping[str, Any]):
             confidence: With which probability they all hold, if there are no fewer records than were released less two
                 deviations of that number's noise (or, where a size was declared, than that).
             assuming: "nothing", the default, holds wherever the records lie and tie. "spread" is the narrower band of
-                the likely error: an estimate for data without undeclared ties or heaps. Records count as they are
+                the likely error: an estimate, measured and not proved. Records count as they are
                 declared: within the column's bounds, and on its steps (without these, to 48 bits).
         """
         if not 0 < confidence < 1:
@@ -206,10 +206,7 @@ class ReleasedDistribution(Mapping[str, Any]):
             The axes.
         """
         if axes is None:
-            try:
-                axes = import_module("matplotlib.pyplot").subplots()[1]
-            except ImportError:
-                raise MissingPackageError("matplotlib is not installed; pip install matplotlib") from None
+            axes = import_with_extras("matplotlib.pyplot").subplots()[1]
         low, high = self.quantile([0.005, 0.995])
         places = self.values_[(self.values_ >= low) & (self.values_ <= high)]
         places = np.unique(np.append(np.linspace(low, high, 100), places))

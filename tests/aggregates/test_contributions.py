@@ -20,8 +20,9 @@ from sidelight.aggregates.contributions import (
     _places_within,
     _slices_of,
     cap_arrays,
+    places_that_count,
 )
-from sidelight.aggregates.mix import PRIME, cube_round, linear_mix, words_of
+from sidelight.aggregates.mix import PRIME, cube_round, linear_mix, mixed_keys, words_of
 from sidelight.grid import CODE_LIMIT, FLOAT_CODE_LIMIT, Grid
 from sidelight.records import Category, Number, PersonId, Table
 from sidelight.records.rows import WholeIds
@@ -197,3 +198,51 @@ def test_slices_are_about_as_large_as_each_other(ids):
     sizes = np.bincount(_slices_of(ids.astype(np.int64), 8).astype(np.int64), minlength=8)
     assert len(sizes) == 8
     assert sizes.max() < 2 * sizes.min()
+
+
+def _by_definition(person, codes, ranges, cap):
+    """Apply the three limits one after the other, person by person, as the module says."""
+    found = []
+    for who in sorted(set(person)):
+        rows = sorted(row for one, row in zip(person, codes, strict=True) if one == who)
+        numbered = [(row, rows[:place].count(row)) for place, row in enumerate(rows)]
+
+        def mix(row, nth, upto=None, who=who):
+            parts = [np.array([code]) for code in row[:upto]]
+            key = np.array([person_key(str(who))])
+            return int(mixed_keys(key, parts, ranges[: len(parts)], np.array([nth]))[0])
+
+        size = cap.group_codes
+        groups = sorted({row[:size] for row in rows}, key=lambda group: (mix(group, 0, size), group))
+        if cap.limits_groups:  # as many groups as rows are no limit of their own
+            numbered = [each for each in numbered if each[0][:size] in groups[: cap.groups]]
+        order = sorted(numbered, key=lambda each: (mix(*each), each[0]))
+        order = [
+            each
+            for place, each in enumerate(order)
+            if cap.per_group is None
+            or sum(other[0][:size] == each[0][:size] for other in order[:place]) < cap.per_group
+        ]
+        found += [(who, row) for row, _ in order[: cap.rows]]
+    return Counter(found)
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2), st.integers(0, 3)), max_size=25),
+    st.integers(1, 8),
+    st.none() | st.integers(1, 4),
+    st.none() | st.integers(1, 3),
+    st.booleans(),
+)
+def test_shortcuts_choose_what_the_definition_chooses(rows, most, groups, per_group, valued):
+    """Few groups, persons whom no limit touches, and equal rows of a group are treated apart."""
+    person = [row[0] for row in rows]
+    codes = [row[1:] if valued else row[1:2] for row in rows]
+    ranges = ((0, 2), (0, 3))[: 1 + valued]
+    cap = UnitCap(rows=most, group_codes=1, groups=groups, per_group=per_group)
+    ids = Persons()
+    ids.fold(WholeIds(np.array(person, np.int64)), None)
+    arrays = tuple(np.array([row[place] for row in codes], np.int64) for place in range(1 + valued))
+    at = places_that_count((ids, ids.numbers()), arrays, arrays, ranges, cap)
+    assert Counter((person[place], codes[place]) for place in at) == _by_definition(person, codes, ranges, cap)

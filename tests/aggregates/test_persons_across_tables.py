@@ -39,10 +39,7 @@ def test_contested_rows_that_lose_their_claims_couple_people(monkeypatch: pytest
 
 @pytest.mark.planted("lookup by key alone")
 def test_a_lookup_by_key_alone_couples_people(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = lookups._pairs
-    monkeypatch.setattr(
-        lookups, "_pairs", lambda owner, key, size: found(None if key is not None else owner, key, size)
-    )
+    monkeypatch.setattr(lookups, "_same_owner", lambda theirs, mine: np.ones(len(mine), bool))
     before, after = _foreign_key(["a", "b"]), _foreign_key(["b"])
     assert _of_b(before) != _of_b(after)
 
@@ -92,8 +89,8 @@ def test_persons_matched_by_a_hash_couple_people(monkeypatch: pytest.MonkeyPatch
     assert violations(smalls)[1] == 0
     found = owners.Numbering.of_texts
 
-    def hashed(self: owners.Numbering, texts: Any) -> Any:
-        numbers = found(self, texts)
+    def hashed(self: owners.Numbering, texts: Any, *, grow: bool) -> Any:
+        numbers = found(self, texts, grow=grow)
         return np.where(numbers == NONE, NONE, numbers % 2)
 
     monkeypatch.setattr(owners.Numbering, "of_texts", hashed)
@@ -117,10 +114,10 @@ def test_the_cells_of_a_csv_file_are_texts_whatever_others_write(tmp_path: Any) 
 def test_guessed_types_make_one_person_two(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     found = owners.Numbering.of_texts
 
-    def guessed(self: owners.Numbering, texts: Any) -> Any:
+    def guessed(self: owners.Numbering, texts: Any, *, grow: bool) -> Any:
         if all(cell is None or cell.isdigit() for cell in texts.cells):
             texts = type(texts)([None if cell is None else str(int(cell)) for cell in texts.cells], texts.places)
-        return found(self, texts)
+        return found(self, texts, grow=grow)
 
     monkeypatch.setattr(owners.Numbering, "of_texts", guessed)
     alone, together = _csv_ids(tmp_path, ["007", "7"]), _csv_ids(tmp_path, ["007", "7", "x"])
@@ -267,3 +264,46 @@ def test_sums_beyond_64_bits_are_clamped_last() -> None:
     group, x = np.zeros(3000, np.int64), np.full(3000, 2**53, np.int64)
     assert _sums(group, x, 1).tolist() == [2**62]
     assert _sums(group, np.concatenate([x[:1500], -x[:1499], [-(2**53) + 5]]), 1).tolist() == [5]
+
+
+def test_the_ties_that_check_counts_are_those_of_the_definition() -> None:
+    """All databases of three levels with few rows: contested and dangling rows by sets of claimants."""
+    from itertools import product
+
+    from sidelight.aggregates.nonprivate_ties import nonprivate_ties
+
+    keys, people = (None, "x", "y"), ("a", "b", None)
+    orders = [((who, key),) for who, key in product(people, keys)]
+    orders += [(("a", "x"), other) for other in product(people, keys)]
+    seen: set[tuple[int, int]] = set()
+    for above, middle, below in product(orders, list(product(keys, repeat=2)), keys):
+        first = {"who": [who for who, _ in above], "id": [key for _, key in above]}
+        second = {"to": ["x", middle[0]], "id": ["x", middle[1]]}
+        database = sl.Database(
+            {
+                "order": sl.Table(first, schema=[sl.PersonId("who", max_rows=9), sl.Key("id")]),
+                "line": sl.Table(second, schema=[sl.PersonVia("to", to="order", max_rows=9), sl.Key("id")]),
+                "part": sl.Table({"to": [below, "y"]}, schema=[sl.PersonVia("to", to="line", max_rows=9)]),
+            },
+            name="shop",
+        )
+        claims, held = [{who} - {None} for who, _ in above], first["id"]
+        for ties, named, own in (
+            (0, None, first["id"]),
+            (1, second["to"], second["id"]),
+            (2, [below, "y"], [None, None]),
+        ):
+            if named is not None:
+                claims = [
+                    set().union(
+                        *(claim for claim, key in zip(claims, held, strict=True) if key is not None and key == name)
+                    )
+                    for name in named
+                ]
+            held = own
+            found = nonprivate_ties(database)[ties]
+            assert found.contested == sum(len(claim) > 1 for claim in claims)
+            assert found.dangling == sum(not claim for claim in claims)
+            assert found.persons == len({min(claim) for claim in claims if len(claim) == 1})
+            seen.add((min(found.contested, 1), min(found.dangling, 1)))
+    assert seen == {(0, 0), (0, 1), (1, 0), (1, 1)}

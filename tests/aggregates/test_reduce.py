@@ -19,10 +19,10 @@ import pytest
 
 from sidelight.aggregates import cell_counts, clipped_moments, clipped_sum, collect_ranks, grid_counts, row_count
 from sidelight.aggregates.clipped_vector import ClippedVector
-from sidelight.aggregates.collect import state_from_bytes, state_to_bytes
 from sidelight.aggregates.group_sums import group_statistics
 from sidelight.aggregates.groups import groups_of
 from sidelight.aggregates.moments import ClippedMoments, MomentState
+from sidelight.aggregates.state_bytes import state_from_bytes, state_to_bytes
 from sidelight.aggregates.values import value_of
 from sidelight.errors import RangeError, SourceError
 from sidelight.grid import Grid

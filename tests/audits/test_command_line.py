@@ -150,7 +150,7 @@ def test_an_error_inside_a_release_is_not_quoted(monkeypatch, options, error, se
 @both
 def test_a_defect_outside_a_release_is_named_and_not_quoted(monkeypatch, options):
     """An unforeseen error may quote anything: only its kind may be told, and where it was raised."""
-    from sidelight.plans import plan
+    from sidelight.plans import sources
 
     def table(*arguments, **options):
         try:
@@ -160,7 +160,7 @@ def test_a_defect_outside_a_release_is_named_and_not_quoted(monkeypatch, options
             failure.add_note("zeugin-41b")
             raise failure from error
 
-    monkeypatch.setattr(plan, "Table", table)
+    monkeypatch.setattr(sources, "Table", table)
     result = command(*options, *RUN)
     assert result.status == 3
     assert "ValueError" in result.err

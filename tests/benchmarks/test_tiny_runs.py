@@ -25,6 +25,7 @@ def started(*arguments: str, root: Path = ROOT) -> dict[str, str]:
     return {each["module"]: each["wrong"] for each in found}
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.timeout(1500)  # a minute of one core, on a machine that does nothing else
 def test_every_script_runs() -> None:
     found = started()

@@ -13,8 +13,8 @@ from sidelight.cli.failures import in_plan_words
 SOURCE = Path(sidelight.__file__).parent
 #: Packages whose errors a plan or a statement can meet.
 ASKED = ("summaries", "aggregates", "records", "quantiles")
-#: Of them, what only databases raise, which are made in Python: a plan names one table.
-DATABASES = ("database.py", "fold.py", "keys.py", "linked_tables.py", "views.py")
+#: Of them, what only databases raise, whose plans have words of their own.
+DATABASES = ("omop_tables.py", "database.py", "fold.py", "keys.py", "linked_tables.py", "views.py")
 
 
 def raised() -> list[str]:

@@ -165,3 +165,44 @@ def test_text_of_every_kind(postgres_address: str) -> None:
         reservation.release("\x00\u2028😀")
         assert scope.entries()[0].text == "\x00\u2028😀"
         assert ledger.verify().ok
+
+
+def test_a_charge_and_its_outcome_are_sent_in_few_parts(there: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    from sidelight.ledger import pipelined
+
+    sent: list[int] = []
+    together = pipelined._together
+
+    def watched(connection: Any, statements: Any) -> Any:
+        sent.append(len(statements))
+        return together(connection, statements)
+
+    there.scope("people").reserve(CLAIMS, request=REQUEST)  # the first looks at all rows
+    monkeypatch.setattr(pipelined, "_together", watched)
+    reservation = there.scope("people").reserve(CLAIMS, request=REQUEST)
+    assert isinstance(reservation, Reservation)
+    assert sent == [5, 5, 1]  # what is read under the lock; what is written, with the settings of the server; read back
+    sent.clear()
+    reservation.release("text")
+    assert sent == [5, 1, 4, 1]
+    assert there.verify().ok
+
+
+def test_what_is_sent_later_is_seen_by_the_next_question(there: Ledger) -> None:
+    with there.store.write() as transaction:
+        transaction.ask_ahead(("SELECT value FROM meta WHERE key = 'new'", {}))
+        transaction.later("INSERT INTO meta (key, value) VALUES (:name, :value)", name="new", value="100 % :colon")
+        assert transaction.rows("SELECT value FROM meta WHERE key = 'new'") == [("100 % :colon",)]
+    with there.store.read() as transaction:  # committed
+        assert transaction.row("SELECT value FROM meta WHERE key = :name", name="new") == ("100 % :colon",)
+
+
+def test_a_statement_that_is_refused_later_rolls_back(there: Ledger) -> None:
+    def work(transaction: Any) -> None:
+        transaction.later("INSERT INTO meta (key, value) VALUES (:name, :value)", name="first", value="1")
+        transaction.later("DELETE FROM meta WHERE key = 'head'")
+
+    with pytest.raises(LedgerError, match="never deleted"):
+        there.store.decide(work)
+    with there.store.read() as transaction:
+        assert transaction.row("SELECT value FROM meta WHERE key = 'first'") is None

@@ -15,10 +15,12 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
+import sidelight as sl
 from sidelight.aggregates import cell_counts, clipped_sum, grid_counts
 from sidelight.errors import SchemaError, SourceError
 from sidelight.grid import Grid
 from sidelight.records import Category, Number, PersonId, Table
+from sidelight.records.rows import Wanted
 
 SCHEMA = [Number("x", lower=0, upper=10)]
 
@@ -162,3 +164,15 @@ def test_engine_libraries_are_imported_only_when_needed():
         "print([m for m in ('pandas', 'polars', 'pyarrow', 'duckdb', 'narwhals', 'scipy') if m in sys.modules])"
     )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+@pytest.mark.parametrize("kind", [">i8", "<i4", ">u2"])
+def test_ids_and_labels_of_either_byte_order_are_read(kind: str) -> None:
+    """What pandas takes apart in one order only would fail after the charge."""
+    whole = np.array([1, 1, 2, 3], kind)
+    frame = pd.DataFrame({"id": whole, "c": whole, "x": whole.astype(">f8")})
+    schema = [sl.PersonId("id", max_rows=2), sl.Category("c", [1, 2, 3]), sl.Number("x", lower=0, upper=9)]
+    table = sl.Table(frame, schema=schema)
+    (batch,) = table.rows.batches(Wanted(numbers=("x",), texts=("c",), person="id"))
+    assert (batch.texts["c"].tolist(), batch.numbers["x"].tolist()) == (["1", "1", "2", "3"], [1.0, 1.0, 2.0, 3.0])
+    assert isinstance(sl.Session(table, budget=sl.PureDP(1)).release(sl.Count(epsilon=1)), sl.Release)

@@ -70,7 +70,7 @@ def test_digest_tells_declarations_apart():
     [
         [],
         [Number("a"), Category("a", ["x"])],
-        [PersonId("p", max_rows=1)],
+        [PersonId("p", max_rows=1), PersonId("q", max_rows=1)],
         [Number("a"), PersonId("p", max_rows=1), PersonId("q", max_rows=1)],
         ["age"],
     ],

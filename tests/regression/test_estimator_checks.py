@@ -32,6 +32,7 @@ MODELS = [
 ]
 
 
+@pytest.mark.quick_cases(100)
 @parametrize_with_checks(MODELS, expected_failed_checks=expected_failed_checks)
 def test_scikit_learn(estimator: Any, check: Any) -> None:
     check(estimator)

@@ -62,7 +62,7 @@ def test_large_arrays_are_counted() -> None:
 def test_a_model_without_labels_is_written_in_lines() -> None:
     value = {"coefficients": np.array([[0.5, -2.0]]), "intercept": np.array([0.25])}
     (group,) = listing_of(release_of(value), None).shown
-    assert group == Group(heading=None, rows=(("coefficients", "0.5, -2", None), ("intercept", "0.25", None)))
+    assert group == Group(heading=None, rows=(("coefficients", "0.5, -2", ()), ("intercept", "0.25", ())))
 
 
 def test_how_it_was_computed_stands_among_the_settings() -> None:
@@ -90,7 +90,7 @@ def test_how_it_was_computed_stands_among_the_settings() -> None:
 def test_as_many_weights_as_columns_are_no_columns() -> None:
     value = {"weights": np.array([0.25, 0.75]), "means": np.array([[1.0, 2.0], [3.0, 4.0]]), "certified": True}
     first, *means = listing_of(release_of(value, ("age", "hours")), None).shown
-    assert first.rows == (("certified", "yes", None), ("weights", "0.25, 0.75", None))
+    assert first.rows == (("certified", "yes", ()), ("weights", "0.25, 0.75", ()))
     assert [group.heading for group in means] == ["means 1", "means 2"]
 
 

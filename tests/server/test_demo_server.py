@@ -15,7 +15,7 @@ from sidelight.cli import demo_server
 def test_what_the_demo_prints_can_be_pasted(tmp_path):
     pytest.importorskip("uvicorn")
     (tmp_path / "survey.toml").write_text(
-        demo_server._FILE.replace("port = 8472", "port = 0").replace('"4 s"', '"3 s"')
+        demo_server._FILE.replace("port = 8472", "port = 0").replace('"4 s"', '"8 s"')
     )
     process = subprocess.Popen(
         [sys.executable, "-m", "sidelight.cli.demo_server", str(tmp_path)],

@@ -11,6 +11,7 @@ import sidelight as sl
 from analyst_server import write_people, write_survey
 from sidelight.errors import PlanError, StorageError
 from sidelight.server.config_file import read_config
+from sidelight.server.distinct_files import identities
 from sidelight.server.identity import IdentityStore
 
 
@@ -83,3 +84,18 @@ def test_a_store_of_tokens_is_not_made_in_a_ledger(tmp_path: Path) -> None:
     sl.Session(people, budget=sl.PureDP(1), ledger=tmp_path / "budget.db")
     with pytest.raises(StorageError, match="is a ledger"):
         IdentityStore(tmp_path / "budget.db")
+
+
+def test_spellings_of_one_server_are_one_source() -> None:
+    """Two spellings would be two budgets for the same people."""
+    here = [
+        "postgresql://localhost/db",
+        "postgresql://127.0.0.1:5432/db",
+        "postgresql://ann:secret@LOCALHOST/%64b",
+        "postgresql:///db?host=/var/run/postgresql",
+        "postgresql:///?dbname=db&port=5432",
+    ]
+    assert len({identities(each) for each in here}) == 1
+    assert identities("postgresql:///db?host=far") == identities("postgresql://Far./db")
+    others = ["postgresql://localhost/other", "postgresql://localhost:5433/db", "postgresql://far/db"]
+    assert len({identities(each) for each in (here[0], *others)}) == 4

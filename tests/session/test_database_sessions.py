@@ -373,3 +373,47 @@ def _prepared_as(unit: Any, kind: str, number: int, monkeypatch: pytest.MonkeyPa
         except SidelightError:
             return None
     return claims.with_unit(Row())
+
+
+def test_a_public_table_is_no_file_of_a_private_one(tmp_path: Any) -> None:
+    file, link = tmp_path / "people.csv", tmp_path / "link.csv"
+    file.write_text("who,job\n1,cook\n")
+    link.symlink_to(file)
+    private = sl.Table(file, schema=[sl.PersonId("who", max_rows=1), sl.Category("job", ["cook"])])
+    for path in (file, link):
+        public = sl.Table(path, schema=[sl.Key("job"), sl.Category("who", ["1"])], public=True)
+        with pytest.raises(SchemaError, match="'b' is read from the file of 'a'"):
+            sl.Database({"a": private, "b": public}, name="clinic")
+
+
+def test_a_reference_that_is_also_the_way_to_the_person_is_one_path() -> None:
+    parent = sl.Table(
+        {"who": ["a", "b"], "k1": [1, 2], "k2": [1, 1], "days": [3, 4]},
+        schema=[
+            sl.PersonId("who", max_rows=2),
+            sl.Key("k1", "k2"),
+            sl.Number("days", lower=0, upper=9, granularity=1),
+        ],
+    )
+    both = [sl.PersonVia("k1", "k2", to="stay", max_rows=3), sl.Reference("k1", "k2", to="stay"), COST]
+    child = sl.Table({"k1": [1, 2], "k2": [1, 1], "cost": [5, 6]}, schema=both)
+    database = sl.Database({"stay": parent, "bill": child}, name="clinic")
+    view = database.view("bill", columns=["days"])
+    assert view.lookups["days"].name == "stay.days"
+    assert database.view("stay", bills=sl.fold.count("bill", upper=3)).schema.number("bills").upper == 3
+    session = sl.Session(database, budget=sl.PureDP(300_000))
+    assert round(float(session.release(sl.Sum("days", epsilon=100_000), of="bill").value["sum"][0])) == 7
+
+
+def test_a_table_may_consist_of_the_person_alone() -> None:
+    members = sl.Table({"who": ["a", "b", "c"]}, schema=[sl.PersonId("who", max_rows=1)])
+    with pytest.raises(SchemaError, match="at least one Number or Category"):
+        sl.Session(members, budget=sl.PureDP(1)).release(sl.Count(epsilon=1))
+    with pytest.raises(SchemaError, match="at least one Number or Category"):
+        Schema([])
+    database = clinic(member=sl.Table({"who": ["a", "b", "c"]}, schema=[sl.PersonId("who", max_rows=1)]))
+    session = sl.Session(database, budget=sl.PureDP(300_000))
+    assert round(float(session.release(sl.Count(epsilon=100_000), of="member").value["count"][0])) == 3
+    people = sl.per_person(database, of="member", visits=sl.fold.count("visit", upper=9))
+    mean = session.release(sl.Mean("visits", epsilon=100_000), of=people).value["mean"][0]
+    assert float(mean) == pytest.approx(1, abs=0.01)

@@ -125,7 +125,7 @@ def test_releases_are_plotted_with_their_error() -> None:
 
 def test_without_matplotlib_a_plot_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
-    with pytest.raises(MissingPackageError, match="pip install matplotlib"):
+    with pytest.raises(MissingPackageError, match=r"pip install .sidelight\[plots\]"):
         sl.Quantiles([0.5], epsilon=1, granularity=1).release([30, 40, 50] * 100).plot()
 
 

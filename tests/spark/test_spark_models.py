@@ -28,11 +28,14 @@ SCHEMA: list[Any] = [
 ]
 PERSONS = [*SCHEMA, sl.PersonId("who", max_rows=2)]
 PRICE: dict[str, Any] = {"epsilon": 2, "delta": "1e-6", "passes": 4}
+CURVES: dict[str, Any] = {"epsilon": 2, "delta": "1e-6"}
 PUBLIC = [[40.0, 10.0], [55.0, 18.0], [61.0, 12.0], [20.0, 3.0], [33.0, 15.0]]
 QUERIES: dict[str, Any] = {
     "linear": ModelQuery(model=sl.LinearRegression(**PRICE), target="y", features=["x", "c"]),
     "logistic": ModelQuery(model=sl.LogisticRegression(**PRICE, classes=["a", "b"]), target="c", features=["x", "y"]),
     "ten classes": ModelQuery(model=sl.LogisticRegression(**PRICE), target="k", features=["x", "y", "c"]),
+    "curves": ModelQuery(model=sl.AdditiveRegressor(**CURVES), target="y", features=["x", "c"]),
+    "curves of ten classes": ModelQuery(model=sl.AdditiveClassifier(**CURVES), target="k", features=["x", "y"]),
     "gaussian": sl.GaussianFit(["x", "y"], prediction=PUBLIC, rho=1),
 }
 
@@ -71,7 +74,7 @@ def kept(spark: Any) -> set[int]:
 
 def bits(release: Any) -> list[str]:
     value = release.value
-    numbers = [value["mean"], value["covariance"]] if isinstance(value, dict) else [value]
+    numbers = [value[name] for name in sorted(value)] if isinstance(value, dict) else [value]
     return [float(each).hex() for part in numbers for each in np.asarray(part).ravel()]
 
 

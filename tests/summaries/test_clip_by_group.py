@@ -395,7 +395,6 @@ def test_nothing_about_rows_raises(price: dict[str, Any], person: bool, x: list[
     ("query", "said"),
     [
         (lambda: sl.Mean("x", epsilon=1, clip="by_group"), "there are none"),
-        (lambda: sl.Mean("x", by="job", epsilon=1, clip="by_group", per_cell_cap=1), "share an interval"),
         (lambda: sl.Summary("x", by="job", epsilon=1, clip="by_group"), "in a summary"),
         (lambda: sl.Proportion("x > 3", by="job", epsilon=1, clip="by_group"), "0..1"),
         (lambda: sl.Mean("x", by="job", epsilon=1, clip="by_groups"), "by_group"),

@@ -148,15 +148,6 @@ def test_predicted_shares_are_scaled_to_the_released_total() -> None:
     )
 
 
-def test_a_cap_bounds_what_a_prediction_moves() -> None:
-    wild = {"cook": 4000, "nurse": 0, "clerk": 1000, "pilot": 999, "judge": 500}
-    free, capped = (CountReading(prediction=read_prediction(wild, keys=["job"], names=["count"]), per_cell_cap=cap)
-                    for cap in (None, 0.5))  # fmt: skip
-    y, groups = np.array(ROWS), [(job,) for job in JOBS]
-    assert np.abs(capped.shrunk(y, groups, variance=100.0) - y).max() <= 5
-    assert free.shrunk(y, groups, variance=100.0).shape == (5,)
-
-
 @settings(max_examples=25, deadline=None)
 @given(
     st.dictionaries(st.sampled_from(JOBS), st.floats(-1e6, 1e6), min_size=1),
@@ -278,7 +269,6 @@ def test_nothing_there_is_a_table_too(where: str | None) -> None:
         (lambda: sl.Count(by="job", epsilon=1, noise="gaussian"), "needs a delta"),
         (lambda: sl.Count(by="job", epsilon=1, confidence=95), "between 0 and 1"),
         (lambda: sl.Count(by="job", epsilon="1e-40"), "between 1e-18 and 1e18"),
-        (lambda: sl.Count(by="job", epsilon=1, per_cell_cap=-1), "per_cell_cap"),
         (lambda: sl.Count(by="job", epsilon=1, prediction={"astronaut": 3}), "none of the 5 groups"),
         (lambda: sl.Count(by=["job", "sex"], epsilon=1, prediction={"cook": 3}), "tuples of 2 labels"),
         (

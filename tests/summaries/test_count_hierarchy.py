@@ -297,7 +297,6 @@ def test_sums_and_means_add_up_and_cover() -> None:
         (lambda: sl.Count(by=GEO, rho=1, caps={"town": 3}), "no level 'town'"),
         (lambda: sl.Count(by=GEO, rho=1, impossible='sex == "f"'), "is none of them"),
         (lambda: sl.Count(by=GEO, rho=1, known=["nu1"]), "known has no effect"),
-        (lambda: sl.Count(by=GEO, rho=1, prefer="count"), "prefer has no effect"),
         (lambda: sl.Mean("age", by=GEO, rho=1, pull=False), "pull has no effect"),
         (lambda: sl.Sum("age", by=GEO, rho=1, known=["nu1"]), "known has no effect"),
         (lambda: sl.Count(by=GEO, rho=1, public_totals={"state": {"n": 2**52, "s": 2**52}}), r"2\*\*53 or more"),

@@ -116,7 +116,6 @@ def test_several_predictions_change_no_guarantee_and_are_told() -> None:
     for query in (
         sl.Mean("pay", by="job", epsilon=1, prediction=[one, other]),
         sl.TopK("job", k=2, epsilon=1, route="peeling", prediction=[one, other]),
-        sl.Count(by="job", epsilon=1, per_cell_cap=1, prediction=[one, other]),
     ):
         with pytest.raises(RangeError, match="takes one prediction"):
             prepare_query(query, table.schema)

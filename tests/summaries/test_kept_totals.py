@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +11,19 @@ import numpy as np
 import pytest
 
 import sidelight as sl
-from sidelight.errors import ClaimError, RangeError, SchemaError
+from sidelight.aggregates.bounded import ContributionBounds
+from sidelight.aggregates.group_sums import group_counts
+from sidelight.audit import audit, audit_query
+from sidelight.audit.pairs import Pair
+from sidelight.errors import BudgetError, ClaimError, InProgressError, LedgerError, RangeError, SchemaError, ScopeError
+from sidelight.guarantees import Person
 from sidelight.guarantees.claims import NOT_PROTECTED
 from sidelight.guarantees.encoding import claim_from_json, claim_to_json
 from sidelight.guarantees.implications import implies
+from sidelight.ledger import Stored, open_ledger
 from sidelight.noise import Source
 from sidelight.report.words import promise, together
+from sidelight.session import pipeline
 from sidelight.session.query import prepare_query
 from sidelight.summaries.tree_measurement import LevelMargin, _scale
 from sidelight.testing import SeededEntropy, seeded_release
@@ -135,18 +143,204 @@ def test_what_implies_what() -> None:
     assert together(several[:1] * 2) == 2
 
 
-def test_no_session_ledger_or_budget_takes_it(tmp_path: Path) -> None:
+def opened(people: sl.Table = PEOPLE, **how: Any) -> sl.Session:
+    law = sl.Invariant("town", reason="Towns Act, s. 4", of=GEO)
+    return sl.Session(people, **{"budget": sl.ZCDP(1), "invariants": law, **how})
+
+
+def test_a_scope_of_adding_and_removing_refuses_it(tmp_path: Path) -> None:
     query = sl.Count(by=GEO, rho="0.001", invariants=LAW)
     session = sl.Session(PEOPLE, budget=sl.ZCDP(1))
     with pytest.raises(ClaimError, match="by itself"):
         session.release(query)
     assert session.remaining == sl.Session(PEOPLE, budget=sl.ZCDP(1)).remaining
-    kept = sl.Session(PEOPLE, budget=sl.ZCDP(1), ledger=tmp_path / "ledger.db", scope="people")
-    with pytest.raises(ClaimError, match="replace one by another"):
-        kept.release(query)
-    for budget in (sl.ZCDP(1, neighbours=KEPT), sl.ZCDP(1, neighbours=KEPT, kept="town: law")):
-        with pytest.raises(ClaimError, match="no budget counts"):
-            sl.Session(PEOPLE, budget=budget)
+    with open_ledger(tmp_path / "ledger.db") as ledger:
+        with pytest.raises(ClaimError, match="replace one by another"):
+            sl.Session(PEOPLE, budget=sl.ZCDP(1), ledger=ledger, scope="people").release(query)
+        with pytest.raises(ScopeError, match="exists with another"):
+            opened(ledger=ledger, scope="people")
+        assert ledger.verify().ok
+        assert not ledger.entries()
+    with pytest.raises(ClaimError, match="names them"):
+        sl.Session(PEOPLE, budget=sl.ZCDP(1, neighbours=KEPT))
+
+
+@pytest.mark.parametrize("kept_in", ["process", "ledger"])
+def test_a_scope_beside_exact_totals(tmp_path: Path, kept_in: str) -> None:
+    """Its budget counts kept claims as they are and others by two steps, and everything names the totals."""
+    with open_ledger(tmp_path / "ledger.db") as ledger:
+        session = opened(**({"ledger": ledger, "scope": "people"} if kept_in == "ledger" else {}))
+        first = session.release(
+            sl.Count(by=GEO, rho="0.1", invariants=LAW), **({"key": "a"} if kept_in == "ledger" else {})
+        )
+        assert float(session.spent.zcdp.total) == pytest.approx(0.1, abs=1e-9)  # type: ignore[union-attr]
+        session.release(sl.Count(by="sex", rho="0.1"))  # adding or removing, by two steps
+        assert float(session.spent.zcdp.total) == pytest.approx(0.5, abs=1e-9)  # type: ignore[union-attr]
+        said = session.statement()
+        assert "town: Towns Act, s. 4" in said
+        assert NOT_PROTECTED in said
+        assert "add or remove" not in said
+        other = sl.Invariant("all", reason="another law")
+        for law in (other, [LAW, other], sl.Invariant("town", reason="Towns Act, s. 5")):
+            with pytest.raises(ClaimError, match=r"Towns Act, s\. 4"):
+                session.release(sl.Count(by=GEO, rho="0.01", invariants=law))
+        with pytest.raises(BudgetError):
+            session.release(sl.Count(by="sex", rho="0.2"))  # 0.8 of the 0.5 that are left
+        if kept_in == "ledger":
+            assert session.release(sl.Count(by=GEO, rho="0.1", invariants=LAW), key="a") == first
+            assert [each.claims.neighbours for each in ledger.entries()] == [KEPT, KEPT]
+            assert all("Towns Act" in str(each.claims) for each in ledger.entries())
+            assert ledger.verify().ok
+            again = opened(ledger=ledger, scope="people")
+            assert again.remaining == session.remaining
+
+
+@pytest.mark.parametrize("kept_in", ["process", "ledger"])
+@pytest.mark.parametrize("together", [False, True])
+def test_exact_totals_are_computed_once(tmp_path: Path, kept_in: str, together: bool) -> None:
+    """Computed again from corrected rows they would publish the difference: that of one person."""
+    rows = {"leaf": ["a1"] * 40 + ["b1"] * 60, "sex": ["f", "m"] * 50}
+    queries = [sl.Count(by=by, rho="0.1", invariants=LAW) for by in ([GEO], [GEO, "sex"])]
+
+    def towns(outcome: Any) -> list[int]:
+        return list(outcome.value.level("town")["count"].tolist())
+
+    with open_ledger(tmp_path / "ledger.db") as ledger:
+        where: Any = {"ledger": ledger, "scope": "people"} if kept_in == "ledger" else {}
+        session = opened(sl.Table(rows, schema=SCHEMA), **where)
+        if together:
+            mixed = [*queries, sl.Count(by="sex", rho="0.01")]
+            found = [towns(each) for each in session.release_together(mixed, delta="1e-6")[:2]]  # type: ignore[arg-type]
+        else:
+            found = [towns(session.release(queries[0]))]
+        corrected = sl.Table({**rows, "leaf": ["a1"] * 39 + ["b1"] * 61}, schema=SCHEMA)
+        later = opened(corrected, **where)
+        if kept_in == "process":
+            later = session
+            later._data = corrected
+        found += [towns(later.release(each)) for each in queries]
+        assert set(map(tuple, found)) == {(40, 60, 0)}
+        assert towns(queries[0].release(corrected)) == [39, 61, 0]  # what a release by itself says of these rows
+
+
+def test_a_second_release_waits_for_the_first(tmp_path: Path) -> None:
+    """While one has no outcome, another would compute totals of its own; an abandoned one stands in nobody's way."""
+    query = sl.Count(by=GEO, rho="0.1", invariants=LAW)
+    with open_ledger(tmp_path / "ledger.db") as ledger:
+        session = opened(ledger=ledger, scope="people")
+        prepared = prepare_query(query, PEOPLE.schema)
+        ledger.scope("people").reserve(prepared.claims, request=prepared.request, key="dead")
+        for more in ({}, {"key": "other", "resume": True}):  # which gives up attempts of its own key alone
+            with pytest.raises(InProgressError, match="has begun"):
+                session.release(query, **more)
+        assert len(ledger.entries()) == 1  # nothing was charged
+        session.release(sl.Count(by="sex", rho="0.01"))  # without exact totals nobody waits
+        assert session.release(query, key="dead", resume=True).value.level("town")["count"].tolist() == [47, 93, 0]
+        assert session.release(query).value.level("town")["count"].tolist() == [47, 93, 0]
+        late = ledger.scope("people").reserve(prepared.claims, request=prepared.request)
+        assert not isinstance(late, Stored)
+        late.fail()
+        assert ledger.verify().ok
+
+
+def test_what_a_scope_beside_exact_totals_cannot_be(tmp_path: Path) -> None:
+    budget = sl.ZCDP(1, neighbours=KEPT, kept="town: law; tree 00")
+    with open_ledger(tmp_path / "ledger.db") as ledger:
+        ledger.open_scope("kept", budget=budget)
+        ledger.open_scope("plain", budget=sl.ZCDP(1))
+        for below, above in (("kept", sl.ZCDP(1)), ("plain", budget), ("kept", budget)):
+            with pytest.raises(ClaimError, match="no parent"):
+                ledger.open_scope("below", budget=above, parent=below)
+        for more in ({"partitioned_by": "town"}, {"sharing": "reserved", "routes": ["zcdp"]}):
+            with pytest.raises(ClaimError, match="shared or"):
+                ledger.open_scope("parts", budget=budget, **more)  # type: ignore[arg-type]
+        with pytest.raises(ClaimError, match="protects a row"):
+            ledger.open_scope("persons", budget=budget, unit=Person("id", 1))
+        with open_ledger(tmp_path / "other.db") as other:
+            other.open_scope("kept", budget=budget)
+            other.scope("kept").record_external(sl.Claims.of(sl.ZCDP("0.1", **budget.context)), note="a tool")
+            other.export(tmp_path / "other.jsonl")
+        with pytest.raises(LedgerError, match="of other rows"):
+            ledger.import_events(tmp_path / "other.jsonl")
+        local = sl.Claims.of(sl.PureDP(1, neighbours=sl.Neighbours.LOCAL))
+        with pytest.raises(ClaimError, match="no conversion"):
+            ledger.scope("kept").price(local)
+    people = sl.Table({"leaf": LEAVES, "id": LEAVES}, schema=[sl.PersonId("id", max_rows=1), SCHEMA[0]])
+    with pytest.raises(ClaimError, match="protects a row"):
+        opened(people)
+    with pytest.raises(RangeError, match="name their hierarchy"):
+        opened(invariants=LAW)
+
+
+PAIR = tuple(table([*[("a1", "f")] * 3, ("b1", "m"), (leaf, "f")]) for leaf in ("a1", "a2"))
+
+
+def attacked(prepared: Any, draws: int, seed: int) -> Any:
+    """Tell kept neighbours apart by the noisy counts of the two leaves between which the row was moved."""
+    (margin,) = prepared.measurement.margins  # the leaves alone: everything above is exact
+
+    def sampler(people: sl.Table, own: int) -> Callable[[int], list[Any]]:
+        source = Source(SeededEntropy(f"kept attack {own}"))
+        exact = prepared.shape.cells(np.asarray(group_counts(people, prepared.groups).value))[:2, 0]
+
+        def draws_of(count: int) -> list[Any]:
+            bounded = margin.bounded(np.tile(exact, (count, 1)), prepared.measurement.unit)
+            noisy = np.asarray(margin.noise.on(bounded).release(source))
+            steps = np.clip(2 * (noisy - [3.5, 0.5]), -1, 1)  # the loss of each count, in units of one over its scale
+            return list((steps[:, 0] - steps[:, 1]).tolist())
+
+        return draws_of
+
+    return audit(sampler(PAIR[0], seed), sampler(PAIR[1], seed + 1), draws=draws)
+
+
+def test_an_attack_on_kept_neighbours_stays_below_the_claim() -> None:
+    prepared: Any = prepare_query(sl.Count(by=GEO, epsilon=1, invariants=LAW), sl.Schema(SCHEMA))
+    assert attacked(prepared, 4000, 1).epsilon().value <= 1
+
+
+@pytest.mark.parametrize("by", [[GEO], [GEO, "sex"]])
+def test_the_auditor_attacks_kept_neighbours(by: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its pairs leave all totals as they are, and the claim stands."""
+    query, seen = sl.Count(by=by, epsilon=4, invariants=LAW), []
+
+    def noted(self: Pair, schema: Any) -> Any:
+        seen.append(before(self, schema))
+        return seen[-1]
+
+    before = Pair.tables
+    with monkeypatch.context() as patch:
+        patch.setattr(Pair, "tables", noted)
+        found = audit_query(query, SCHEMA, runs=40, tries=12, seed=3)
+    assert (found.neighbours, found.refuted) == ("kept", False)
+    prepared: Any = prepare_query(query, sl.Schema(SCHEMA))
+    (column, nodes), level = prepared.kept_nodes(), prepared.shape.cells
+    assert (column, nodes["a2"], nodes["b1"]) == ("leaf", "a", "b")
+    assert len(seen) > 10
+    for first, second in seen:
+        counts = [level(np.asarray(group_counts(each, prepared.groups).value)).sum(axis=1) for each in (first, second)]
+        totals = [[each[place : place + 2].sum() for place in (0, 2)] for each in counts]
+        assert totals[0] == totals[1]
+
+
+@pytest.mark.planted("exact totals beside the noise of adding or removing a row", of=("Count",))
+def test_the_attack_refutes_the_noise_of_adding_and_removing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The planted bug: norms of one row added, claimed for one row replaced: twice the claimed epsilon."""
+    monkeypatch.setattr(ContributionBounds, "times", 1)
+    prepared: Any = prepare_query(sl.Count(by=GEO, epsilon=1, invariants=LAW), sl.Schema(SCHEMA))
+    assert attacked(prepared, 4000, 3).epsilon().value > 1
+
+
+@pytest.mark.planted("exact totals computed again from corrected rows", of=("Count",))
+def test_totals_of_corrected_rows_show_the_corrected_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The planted bug: with every release computing its own, two of them tell where one row went, with certainty."""
+    monkeypatch.setattr(pipeline, "first_totals", lambda *_given, **_how: None)
+    query = sl.Count(by=GEO, rho="0.1", invariants=LAW)
+    session = opened(table([("a1", "f")] * 40 + [("b1", "m")] * 60))
+    before = session.release(query).value.level("town")["count"]
+    session._data = table([("a1", "f")] * 39 + [("b1", "m")] * 61)
+    after = session.release(query).value.level("town")["count"]
+    assert (np.asarray(after) - np.asarray(before)).tolist() == [-1, 1, 0]
 
 
 @pytest.mark.parametrize(

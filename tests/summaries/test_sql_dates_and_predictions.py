@@ -69,6 +69,15 @@ def test_a_statements_release_predicts_a_query() -> None:
         assert told["description"].startswith("a predicted table of 3 groups")
 
 
+def test_of_two_counts_the_one_under_the_same_condition_predicts() -> None:
+    statement = "SELECT job, COUNT(*) AS n, COUNT(*) FILTER (WHERE age >= 60) AS old FROM people GROUP BY job"
+    earlier = released(sl.SQL(statement, epsilon=9), "c")
+    for where, name in ((None, "n"), ("age >= 60", "old")):
+        query = sl.Count(by="job", of="rows", where=where, epsilon=1, prediction=earlier)
+        assert isinstance(query.prediction, sl.Release)
+        assert query.prediction.value["count"].tolist() == earlier.value[name].tolist()
+
+
 @pytest.mark.parametrize(
     "make",
     [

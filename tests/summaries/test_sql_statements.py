@@ -114,6 +114,8 @@ def test_conditions_become_expressions(sql: str, text: str) -> None:
         ("SELECT COUNT(*) FROM people WHERE age > CURRENT_DATE", "CURRENT_DATE", "tomorrow"),
         ("SELECT COUNT(*) FROM people WHERE job = Region", "one column", "GROUP BY"),
         ("SELECT COUNT(*)", "FROM", "SELECT"),
+        ("SELECT COUNT(*) FROM (SELECT age FROM people QUALIFY ROW_NUMBER() OVER () = 1) p", "QUALIFY", "HAVING"),
+        ("SELECT COUNT(*) FROM (SELECT age FROM people) AS p(a)", "COLUMNS", "SELECT"),
         ("SELECT", "", ""),
         ("", "nothing", "SELECT"),
         ("SELECT COUNT(* FROM people", "line 1", "SELECT"),
@@ -168,6 +170,12 @@ def test_no_text_in_a_condition_does_anything_else(text: str) -> None:
     except SidelightError:
         return
     assert found == "None" or parse_expression(found) is not None  # what holds for every row is left out
+
+
+@pytest.mark.parametrize("text", ["1 /", "age >", "-", "1 = 1 /", "a %", "1 / > 2"])
+def test_an_operator_with_one_side_is_refused_in_words(text: str) -> None:
+    with pytest.raises(SidelightError):
+        condition(text)
 
 
 @settings(max_examples=100, deadline=None)

@@ -405,7 +405,6 @@ SCHEMA = sl.Schema(
         (lambda: sl.Mean("x", epsilon=1, clip="wild"), RangeError, "clip"),
         (lambda: sl.Mean("free", epsilon=1, clip="declared"), SchemaError, "both bounds"),
         (lambda: sl.Mean("free", epsilon=1, centre="predicted"), RangeError, "prediction"),
-        (lambda: sl.Mean("free", epsilon=1, location_share=2), RangeError, "location_share"),
         (lambda: sl.Mean("free", epsilon="1e-30"), RangeError, "epsilon"),
         (lambda: sl.Proportion("x", epsilon=1), SchemaError, "condition"),
         (lambda: sl.Proportion("x >= 2", epsilon=1, prediction=sl.priors.Cauchy(0, 1)), RangeError, "prior"),
@@ -442,28 +441,6 @@ def test_a_prediction_that_is_far_off_is_no_warning(far):
             ):
                 value = seeded(query, table).value
                 assert all(np.isfinite(value[name]).all() for name in value.columns)
-
-
-def test_a_cap_defends_each_group():
-    """Nineteen groups are where they are predicted and one is far off: the cap bounds what drawing does to that one."""
-    names, n = labels(20), 40
-    values = dict.fromkeys(names, 30.0) | {"g0": 80.0}
-    table = sl.Table(
-        {"x": np.repeat(list(values.values()), n), "g": np.repeat(names, n)},
-        schema=[sl.Number("x", lower=0, upper=100), sl.Category("g", names, other=None)],
-    )
-    truth = np.array(list(values.values()))
-    errors = {}
-    for cap in (None, 1.0):
-        query = sl.Mean("x", by="g", epsilon="0.1", prediction=dict.fromkeys(names, 30.0), per_cell_cap=cap)
-        found = [seeded(query, table, seed).value for seed in range(60)]
-        for name in ("mean", "mean_plain"):
-            errors[cap, name] = np.sqrt(np.mean([(each[name] - truth) ** 2 for each in found], axis=0))
-    assert errors[1.0, "mean"][0] < 1.2 * math.sqrt(2) * errors[1.0, "mean_plain"][0]
-    assert errors[1.0, "mean"][1:].mean() < 0.8 * errors[1.0, "mean_plain"][1:].mean()
-    assert errors[None, "mean"][0] > errors[None, "mean_plain"][0]
-    with pytest.raises(RangeError, match="per_cell_cap"):
-        sl.Mean("x", epsilon=1, per_cell_cap=0)
 
 
 def test_an_interval_without_a_hint_wants_rows_and_says_so() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -154,11 +155,24 @@ def test_runs_of_leaves_change_no_estimate() -> None:
     tree = Hierarchy("leaf", {"top": 1}).tree(labels)
     model = TreeModel(tree=tree, cells=other_cells(()), kappas=(9.0, 4.0, 1.0), law="gaussian")
     wide = with_runs(model)
-    assert wide.tree.sizes == (1, 3, 5 + 1 + 2, 88)
-    assert (wide.tree.parents[2][wide.tree.parents[3]] == tree.parents[2]).all()  # no run lies in two families
+    sizes, extra = wide.tree.sizes, wide.tree.depth - tree.depth
+    assert (sizes[:2], sizes[-1]) == ((1, 3), 88)
+    assert sizes[2] == 4  # the largest family is halved first
+    assert all(1.5 < after / before < 2.5 for before, after in pairwise(sizes[3:-1]))
+    above = np.arange(88)
+    for level in range(wide.tree.depth, tree.depth - 1, -1):
+        above = wide.tree.parents[level][above]
+    assert (above == tree.parents[2]).all()  # no run lies in two families
     measured: list[Any] = [rng.normal(size=(size, 1)) for size in tree.sizes]
-    found, other = model.estimates(measured), wide.estimates([*measured[:2], None, measured[2]])
-    for mine, theirs in zip(found, [*other[:2], other[3]], strict=True):
+    found, other = model.estimates(measured), wide.estimates([*measured[:2], *[None] * extra, measured[2]])
+    for mine, theirs in zip(found, [*other[:2], other[-1]], strict=True):
         assert mine == pytest.approx(theirs, abs=1e-12)
-    assert other[2] == pytest.approx(wide.tree.up(other[3], 3), abs=1e-12)
-    assert with_runs(wide) is wide  # no family is large enough for two runs any more
+    for level in range(tree.depth, wide.tree.depth):
+        assert other[level] == pytest.approx(wide.tree.up(other[level + 1], level + 1), abs=1e-12)
+    pairs = TreeModel(
+        tree=Hierarchy("leaf", {"top": 1}).tree(["a1", "a2", "b1"]),
+        cells=other_cells(()),
+        kappas=(9.0, 4.0, 1.0),
+        law="gaussian",
+    )
+    assert with_runs(pairs) is pairs  # no family is large enough for two runs

@@ -125,6 +125,20 @@ def test_a_score_query_with_another_price_than_the_charged_one_gives_no_score() 
     assert isinstance(outcome, Refused)
 
 
+def test_a_score_query_that_brings_private_data_along_gives_no_score(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What `like` was priced for is this table: on a view the cap of its rows says nothing about other rows."""
+    brought = Count(epsilon="0.1", offset=7)
+    monkeypatch.setattr(PreparedProbe, "brings_private_data", property(lambda own: own.request["offset"] == "7"))
+    for asked, kind in ((brought, Refused), (Count(epsilon="0.1"), Release)):
+        score = PrivateScore(
+            ask=lambda answer, asked=asked: asked,
+            read=lambda m: 1.0,
+            like=Count(epsilon="0.1"),
+            description="other rows",
+        )
+        assert isinstance(seeded_release(search(score=score), PEOPLE, seed=3), kind)
+
+
 def test_idealized_candidates_make_an_idealized_selection() -> None:
     prepared = search(candidates=[Count(numerics="idealized")]).prepare(SCHEMA)
     assert prepared.numerics == "idealized"

@@ -5,7 +5,7 @@ from sidelight.accounting.charges import Charge, Route, Totals, amount_of, capac
 from sidelight.accounting.filters import Rule
 from sidelight.accounting.loss_distributions import to_dp_event, to_pld
 from sidelight.accounting.parallel import worst_case_branch
-from sidelight.accounting.prices import ROUTES, gaussian_noise_scale
+from sidelight.accounting.prices import ROUTES, gaussian_noise_scale, related
 from sidelight.accounting.remaining import (
     Remaining,
     Shortfall,
@@ -39,6 +39,7 @@ __all__ = [
     "gaussian_noise_scale",
     "granted_with_routes",
     "price_batch",
+    "related",
     "to_dp_event",
     "to_pld",
     "what_would_fit",

@@ -66,6 +66,7 @@ from sidelight.guarantees import (
     decimal_text,
 )
 from sidelight.guarantees import conversions as convert
+from sidelight.guarantees.claims import NOT_PROTECTED
 
 #: The routes that may stand beside the sum of epsilons.
 BESIDE: Final[tuple[Literal["gdp"], Literal["zcdp"]]] = ("gdp", "zcdp")
@@ -287,9 +288,13 @@ class Rule:
         >>> Rule.for_budget(PureDP(1)).statement()
         'Everything ever released under this budget is together PureDP(ε = 1): add or remove one row.'
         """
+        kept = self.budget.kept
         relation = f"{self.budget.neighbours} {self.budget.unit}"
-        plain = self.budget.under(neighbours=Neighbours.ADD_REMOVE, unit=Row(), numerics="exact")
-        return f"Everything ever released under this budget is together {plain}: {relation}."
+        if kept:
+            relation = f"replace one {self.budget.unit} by another with the same published totals. Exact: {kept}"
+        plain = self.budget.under(neighbours=Neighbours.ADD_REMOVE, kept="", unit=Row(), numerics="exact")
+        said = f"Everything ever released under this budget is together {plain}: {relation}."
+        return f"{said} {NOT_PROTECTED}" if kept else said
 
     def to_json(self) -> dict[str, Any]:
         """Write the rule with strings only; the capacities are stored, so that they never change under a scope."""

@@ -31,7 +31,8 @@ from sidelight.guarantees import (
     Claims,
     Neighbours,
     PureDP,
-    claims_to_replace,
+    Row,
+    claims_like,
     decimal_text,
     decimals_of,
     exact,
@@ -87,9 +88,10 @@ def check_budget(budget: Claim) -> None:
         raise ClaimError(f"a budget is PureDP, ApproxDP, ZCDP or GDP, got {type(budget).__name__}")
     if budget.audience != "everyone":
         raise ClaimError("a budget holds for everyone, not for observers only")
-    if budget.neighbours is Neighbours.KEPT:
+    if budget.neighbours is Neighbours.KEPT and (not budget.kept or budget.unit != Row()):
         raise ClaimError(
-            "no budget counts by totals that were published exactly: each release with invariants stands by itself"
+            "a budget beside totals that were published exactly names them, and protects a row; open it by "
+            "sl.Session(table, budget=..., invariants=sl.Invariant('state', reason='...', of=places))"
         )
     for name in ("epsilon", "delta", "rho", "mu"):
         amount = getattr(budget, name, None)
@@ -177,10 +179,17 @@ class RuleTerms(Protocol):
         """Whether what is declared is added up before anything is composed."""
 
 
-#: What to do with claims that no budget can count.
+#: What to do with claims that a budget cannot count.
 _WAY_OUT = {
-    Neighbours.KEPT: "exact totals tell whether a row was counted: release the query by itself, query.release(table)"
+    Neighbours.KEPT: "exact totals tell whether a row was counted: open a session with the same invariants, "
+    "sl.Session(..., invariants=...), or release the query by itself, query.release(table)"
 }
+
+
+def related(claims: Claims | Claim) -> str:
+    """Return the neighbours of claims in words, with the totals that they keep."""
+    kept = claims.context["kept"]
+    return f"{claims.neighbours} ({kept})" if kept else str(claims.neighbours)
 
 
 def fitting(terms: RuleTerms, claims: Claims) -> Claims:
@@ -190,12 +199,11 @@ def fitting(terms: RuleTerms, claims: Claims) -> Claims:
         raise ClaimError("a claim for observers only says nothing about everyone else; it cannot be charged")
     if claims.unit != budget.unit:
         raise ClaimError(f"the budget protects a {budget.unit}, the claims a {claims.unit}; convert them first")
-    if claims.neighbours is budget.neighbours:
-        return claims
-    if (claims.neighbours, budget.neighbours) == (Neighbours.ADD_REMOVE, Neighbours.REPLACE):
-        return claims_to_replace(claims)
+    found = claims_like(claims, budget)
+    if found is not None:
+        return found
     raise ClaimError(
-        f"claims about '{claims.neighbours}' cannot be charged to a budget about '{budget.neighbours}'; "
+        f"claims about '{related(claims)}' cannot be charged to a budget about '{related(budget)}'; "
         f"{_WAY_OUT.get(claims.neighbours, 'only add-or-remove claims convert into a replace budget')}"
     )
 

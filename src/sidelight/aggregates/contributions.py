@@ -13,8 +13,9 @@ large groups would win and small ones would be starved.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 
 #: An odd number, by which the bits of ids are spread before a slice is chosen: 2**64 over the golden ratio.
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)
+#: A table of persons and groups is made if it has at most so many cells, or two a row.
+_FEW_GROUPS = 1 << 16
 
 
 class Persons:
@@ -192,8 +195,11 @@ def places_that_count(
     """
     ids, person = persons
     everyone = np.arange(len(person))
-    if not cap.once and len(person):  # no limit touches a person who has no more rows than the least of them
-        few = (np.bincount(person) <= cap.least)[person]
+    groups = _groups_in(ranges, cap)
+    if cap.groups is not None and groups <= cap.groups:  # of so few groups nobody has more
+        cap = replace(cap, groups=None)
+    if not cap.once and len(person):
+        few = _is_within(person, codes, ranges, cap, groups)[person]
         safe, rest = everyone[few], everyone[~few]
     else:
         safe, rest = everyone[:0], everyone
@@ -205,6 +211,35 @@ def places_that_count(
     by_rows = packs and not (cap.once or cap.limits_groups or cap.limits_per_group)
     within = _places_of_rows if by_rows else _places_within
     return np.concatenate([safe, rest[within(ids.keys(person), person, few_codes, few_mixed, ranges, cap)]])
+
+
+def _groups_in(ranges: Sequence[tuple[int, int]], cap: UnitCap) -> int:
+    """Return how many groups there may be, by the ranges of their codes."""
+    return math.prod(last - first + 1 for first, last in ranges[: cap.group_codes])
+
+
+def _is_within(
+    person: NDArray[np.int64], codes: CodeArrays, ranges: Sequence[tuple[int, int]], cap: UnitCap, groups: int
+) -> NDArray[np.bool_]:
+    """Return for each person whether no limit touches the rows: of many groups, whether rows are as few as the least.
+
+    `groups` is how many groups there may be.
+    """
+    rows = np.bincount(person)
+    if not (cap.limits_groups or cap.limits_per_group):
+        return np.asarray(rows <= cap.rows)
+    if groups * len(rows) > 2 * len(person) + _FEW_GROUPS:
+        return np.asarray(rows <= cap.least)
+    cell = person
+    for code, (first, last) in zip(codes[: cap.group_codes], ranges, strict=False):
+        cell = cell * (last - first + 1) + (code - first)
+    counts = np.bincount(cell, minlength=groups * len(rows)).reshape(len(rows), groups)
+    within = rows <= cap.rows
+    if cap.limits_groups and cap.groups is not None:
+        within &= np.count_nonzero(counts, axis=1) <= cap.groups
+    if cap.limits_per_group and cap.per_group is not None:
+        within &= counts.max(axis=1) <= cap.per_group
+    return np.asarray(within)
 
 
 def _places_of_rows(
@@ -262,6 +297,10 @@ def _places_within(
         stays, nth = stays[kept], nth[kept]
     if not (cap.limits_per_group or cap.limits_rows):
         return stays
+    if cap.limits_per_group and cap.per_group is not None and len(codes) == cap.group_codes:
+        most = cap.groups if cap.limits_groups and cap.groups is not None else _groups_in(ranges, cap)
+        if most * cap.per_group <= cap.rows:  # rows of a group are equal: any of them may stay, and no more are taken
+            return stays[nth < cap.per_group]
     mix = mixed_keys(keys[stays], [code[stays] for code in mixed], ranges, nth)
     if cap.limits_per_group and cap.per_group is not None:
         groups = [code[stays] for code in codes[: cap.group_codes]]

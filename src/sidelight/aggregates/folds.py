@@ -15,8 +15,8 @@ import numpy as np
 
 from sidelight.aggregates.contributions import run_starts
 from sidelight.aggregates.expression_values import BatchScope, code_of, truth_of
+from sidelight.aggregates.key_numbers import NONE, Whole
 from sidelight.aggregates.mix import mixed_keys
-from sidelight.aggregates.owners import NONE, Whole
 from sidelight.grid import CODE_LIMIT
 from sidelight.records import Column, Date, Label, Number, Schema
 from sidelight.records.expression_shapes import LabelShape, StepShape
@@ -31,17 +31,16 @@ _WORD = 20
 
 @dataclass(frozen=True, eq=False, repr=False)
 class FoldedRows:
-    """The rows that a fold may look at: their cells, the group of each (-1: of none), and the owner of each group."""
+    """The rows that a fold may look at: their cells, the group of each (-1: of none), and how many groups there are.
+
+    `keys_of` returns the key of the owner of each of some groups.
+    """
 
     batch: Batch
     schema: Schema
     group: Whole
-    owners: Sequence[str]
-
-    @property
-    def groups(self) -> int:
-        """How many groups there are."""
-        return len(self.owners)
+    groups: int
+    keys_of: Callable[[Whole], Whole]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -110,6 +109,8 @@ def fold_columns(fold: Fold, rows: FoldedRows, declared: Sequence[Column]) -> tu
 
 def empty_value(fold: Fold, column: Column) -> float | str | None:
     """Return the value of a fold over no rows; None if it is missing."""
+    if fold.is_missing_sum:
+        return None
     if fold.empty is not None:
         if isinstance(column, Date):
             return float(column.calendar.of_constant(str(fold.empty), where="empty"))
@@ -250,9 +251,8 @@ def _truths(fold: Fold, rows: FoldedRows, scope: BatchScope, kept: Any) -> Folde
 
 
 def _mix(rows: FoldedRows, group: Whole, values: Sequence[_Values]) -> Whole:
-    keys = np.fromiter(map(person_key, rows.owners), np.int64, rows.groups)
     ranges = [each.range for each in values]
-    return mixed_keys(np.append(keys, 0)[group], [each.mixed for each in values], ranges, np.zeros_like(group))
+    return mixed_keys(rows.keys_of(group), [each.mixed for each in values], ranges, np.zeros_like(group))
 
 
 def _of_one_row(fold: Fold, rows: FoldedRows, group: Whole, values: Sequence[_Values]) -> tuple[FoldedColumn, ...]:

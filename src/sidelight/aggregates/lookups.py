@@ -4,94 +4,82 @@ A row of a private table is found only by rows of the same owner; a row that nam
 Where several rows of one owner have the key, the least is taken: by the codes of all declared columns of that table in
 the order of its schema (of a `Label` its text), then by the texts of its references; missing counts as least. That is a
 function of the owner's rows alone, the same for every query and every order of the rows. Rows equal in all of these are
-interchangeable.
+interchangeable. All columns are read only where there are such rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
+from numpy.typing import NDArray
 
 from sidelight.aggregates.contributions import run_starts
 from sidelight.aggregates.expression_values import BatchScope
-from sidelight.aggregates.owners import NONE, OpenDatabase, OpenTable, Whole
+from sidelight.aggregates.key_numbers import NONE, Whole
+from sidelight.aggregates.owners import OpenDatabase, OpenTable
 from sidelight.records import Label, Number, PersonId, Schema
-from sidelight.records.held_rows import HeldRows
+from sidelight.records.held_rows import HeldRows, IdCells, as_texts
 from sidelight.records.keys import Key
 from sidelight.records.linked_tables import Step
-from sidelight.records.rows import Batch, DistinctTexts
+from sidelight.records.rows import Batch, DistinctTexts, WholeIds
 
 
-class Lookups:
-    """Follow paths from rows of a table; what was found for the first parts of a path is remembered."""
+class PairIndex:
+    """Find the rows of a table by owner and key, by the key alone (public rows), or by the owner alone.
 
-    def __init__(self, database: OpenDatabase, base: str, owner: Whole, rows: Whole) -> None:
-        self._database, self._base = database, base
-        self._owner = owner
-        self._found: dict[tuple[Step, ...], Whole] = {(): rows}
-
-    def rows_of(self, steps: tuple[Step, ...]) -> tuple[OpenTable, Whole]:
-        """Return the table at the end of a path, and the row of it that each row finds, or -1."""
-        return self._database.table(steps[-1].to if steps else self._base), self._rows(steps)
-
-    def _rows(self, steps: tuple[Step, ...]) -> Whole:
-        if steps not in self._found:
-            self._found[steps] = self._step(steps[:-1], steps[-1])
-        return self._found[steps]
-
-    def _step(self, before: tuple[Step, ...], step: Step) -> Whole:
-        database = self._database
-        here = self._rows(before)
-        private = not database.tables.is_public(step.to)
-        if step.kind == "person":
-            owner = np.where(here == NONE, NONE, self._owner) if before else self._owner
-            return rows_found(database, step.to, owner, None)
-        source = database.table(before[-1].to if before else self._base)
-        named = np.append(source.keys[(step.to, step.columns)], NONE)[here]
-        return rows_found(database, step.to, self._owner if private else None, named)
-
-
-def rows_found(database: OpenDatabase, to: str, owner: Whole | None, named: Whole | None) -> Whole:
-    """Return the row of a table that each (owner, key) finds, -1 for none.
+    Rows with the same pair are one group. Where every key, or owner, has one row, that is found by its number;
+    otherwise by a sorted list of pairs.
 
     Args:
-        database: The tables.
-        to: The table.
-        owner: The owner of each row that looks; None for a public table.
-        named: The key that it names; None to look for the row of the person.
+        owner: The owner of each row; None for public rows.
+        key: The number of each row's key; None to find rows by the owner.
+        size: One more than the largest number of a key, or of an owner if there are no keys.
     """
-    table = database.table(to)
-    size = database.key_size(to) + 1 if named is not None else 1
-    theirs = _pairs(table.owner if owner is not None else None, _own_keys(database, to, table, named), size)
-    there = np.flatnonzero(theirs != NONE)
-    order = there[np.argsort(theirs[there], kind="stable")]
-    ordered = theirs[order]
-    if (ordered[1:] == ordered[:-1]).any():
-        order = least_rows(table, database.tables.schema(to), theirs)
-        ordered = theirs[order]
-    mine = _pairs(owner, named, size)
-    places = np.searchsorted(ordered, mine)
-    places[places == len(ordered)] = 0
-    if not len(ordered):
-        return np.full(len(mine), NONE)
-    return np.where((mine != NONE) & (ordered[places] == mine), order[places], NONE)
+
+    def __init__(self, owner: Whole | None, key: Whole | None, size: int) -> None:
+        self._owner, self._size = owner, size
+        number = key if key is not None else owner
+        assert number is not None
+        there = np.flatnonzero(number != NONE)
+        at = np.full(size + 1, NONE)
+        at[number[there]] = there
+        self._at: Whole | None = at
+        self.tied = False
+        self.group = np.where(number == NONE, NONE, np.arange(len(number)))
+        self.row: Whole = np.arange(len(number))
+        if np.array_equal(at[number[there]], there):
+            return
+        self._at = None
+        pairs = _pairs(owner, key, size)
+        there = np.flatnonzero(pairs != NONE)
+        self._pairs, first, group = np.unique(pairs[there], return_index=True, return_inverse=True)
+        self.tied = len(self._pairs) < len(there)
+        self.row = there[first]
+        self.group = np.full(len(pairs), NONE)
+        self.group[there] = group.reshape(-1)
+
+    @property
+    def groups(self) -> int:
+        """How many groups there are, some of which may have no row."""
+        return len(self.row)
+
+    def find(self, owner: Whole | None, key: Whole | None) -> Whole:
+        """Return the group of each pair, -1 where there is none."""
+        if self._at is not None:
+            number = key if key is not None else owner
+            assert number is not None
+            found = self._at[number]
+            if owner is None or key is None or not len(self.row):
+                return found
+            assert self._owner is not None
+            return np.where(_same_owner(self._owner[found], owner), found, NONE)
+        mine = _pairs(owner, key, self._size)
+        places = np.searchsorted(self._pairs, mine)
+        places[places == len(self._pairs)] = 0
+        return np.where((mine != NONE) & (self._pairs[places] == mine), places, NONE)
 
 
-def least_rows(table: OpenTable, schema: Schema, groups: Whole) -> Whole:
-    """Return the least row of each group (-1: of none), in the order of the groups."""
-    there = np.flatnonzero(groups != NONE)
-    ranks = [rank[there] for rank in reversed(_ranks(table.rows, schema))]
-    order = there[np.lexsort((*ranks, groups[there]))]
-    return order[run_starts([groups[order]])]
-
-
-def _own_keys(database: OpenDatabase, to: str, table: OpenTable, named: Whole | None) -> Whole | None:
-    if named is None:
-        return None
-    key = database.tables.schema(to).key
-    assert key is not None
-    return table.keys[(to, key.columns)]
+def _same_owner(theirs: Whole, mine: Whole) -> NDArray[np.bool_]:
+    return np.asarray(theirs == mine)
 
 
 def _pairs(owner: Whole | None, key: Whole | None, size: int) -> Whole:
@@ -101,7 +89,69 @@ def _pairs(owner: Whole | None, key: Whole | None, size: int) -> Whole:
         return key
     if key is None:
         return owner
-    return np.where((owner == NONE) | (key == NONE), NONE, owner * size + key)
+    return np.where((owner == NONE) | (key == NONE), NONE, owner * (size + 1) + key)
+
+
+#: A table, and the row of it that each row of a view finds; None: its own, one after the other.
+FoundRows = tuple[OpenTable, Whole | None]
+
+
+class Lookups:
+    """Follow paths from rows of a table; what was found for the first parts of a path is remembered."""
+
+    def __init__(self, database: OpenDatabase, base: OpenTable, owner: Whole, rows: Whole | None) -> None:
+        self._database, self._owner = database, owner
+        self._found: dict[tuple[Step, ...], FoundRows] = {(): (base, rows)}
+
+    def rows_of(self, steps: tuple[Step, ...]) -> FoundRows:
+        """Return the table at the end of a path, and the row of it that each row finds, or -1."""
+        if steps not in self._found:
+            self._found[steps] = self._step(steps[:-1], steps[-1])
+        return self._found[steps]
+
+    def _step(self, before: tuple[Step, ...], step: Step) -> FoundRows:
+        source, here = self.rows_of(before)
+        private = not self._database.tables.is_public(step.to)
+        if step.kind == "person":
+            owner = np.where(here == NONE, NONE, self._owner) if before else self._owner
+            table, index = self._indexed(step.to, by_key=False)
+            group = index.find(owner, None)
+        else:
+            table, index = self._indexed(step.to, by_key=True)
+            named = at(table.keys_named(source, step.columns), here, NONE)
+            group = index.find(self._owner if private else None, named)
+        if index.tied:
+            least = least_rows(table, self._database.tables.schema(step.to), index.group)
+            return table, at(least, group, NONE)
+        return table, at(index.row, group, NONE)
+
+    def _indexed(self, to: str, *, by_key: bool) -> tuple[OpenTable, PairIndex]:
+        """Return a table and its index; where pairs repeat, the table with all columns."""
+        table = self._database.table(to)
+        index = self._index(table, to, by_key=by_key)
+        if index.tied:
+            table = self._database.table(to, whole=True)
+            index = self._index(table, to, by_key=by_key)
+        return table, index
+
+    def _index(self, table: OpenTable, to: str, *, by_key: bool) -> PairIndex:
+        owner = None if self._database.tables.is_public(to) else table.owner
+        if not by_key:
+            return PairIndex(owner, None, self._database.owners.persons.size)
+        return PairIndex(owner, table.own_keys, table.numbers.size)
+
+
+def at(cells: NDArray[np.int64], rows: Whole | None, missing: int) -> Whole:
+    """Return the cell of each row, and something else for the row -1; None are all rows, one after the other."""
+    return cells if rows is None else np.append(cells, missing)[rows]
+
+
+def least_rows(table: OpenTable, schema: Schema, groups: Whole) -> Whole:
+    """Return the least row of each group (-1: of none), in the order of the groups."""
+    there = np.flatnonzero(groups != NONE)
+    ranks = [rank[there] for rank in reversed(_ranks(table.rows, schema))]
+    order = there[np.lexsort((*ranks, groups[there]))]
+    return order[run_starts([groups[order]])]
 
 
 def _ranks(rows: HeldRows, schema: Schema) -> list[Whole]:
@@ -120,16 +170,15 @@ def _ranks(rows: HeldRows, schema: Schema) -> list[Whole]:
         found.append(np.asarray(rank, np.int64) if known is None else np.where(known, rank, NONE))
     for link in schema.links:
         if not isinstance(link, Key):
-            found += [_by_bytes(rows.texts[name]) for name in link.columns]
+            found += [_by_bytes(rows.keys[name]) for name in link.columns]
     return found
 
 
-def _by_bytes(texts: DistinctTexts) -> Whole:
+def _by_bytes(ids: IdCells) -> Whole:
     """Number texts in the order of their bytes, -1 where one is missing."""
+    texts = as_texts(ids) if isinstance(ids, WholeIds) else ids
     there = sorted({text.encode("utf-8", "surrogatepass") for text in texts.cells if text is not None})
     place = {text: number for number, text in enumerate(there)}
-    cells: Sequence[int] = [
-        NONE if text is None else place[text.encode("utf-8", "surrogatepass")] for text in texts.cells
-    ]
+    cells = [NONE if text is None else place[text.encode("utf-8", "surrogatepass")] for text in texts.cells]
     numbers: Whole = np.array([*cells, NONE], np.int64)[texts.places]
     return numbers

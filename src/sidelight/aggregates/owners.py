@@ -6,157 +6,260 @@ union has the least of the least and the largest of the largest, and A(r) = {p} 
 row hands both ends down, so that a row below one is claimed by all of its claimants; without that a person who leaves
 would take rows from another (proof page persons-across-tables, Theorem 2).
 
-Persons and keys are numbered by their texts, letter for letter; no hash takes their place.
+Owned rows are held for a slice of the persons at a time. Everything that a view makes of them is a map of one person's
+rows, so slices change time and memory only.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sidelight.aggregates.key_numbers import NONE, KeyNumbers, Numbering, Whole
 from sidelight.records import Category, Label, Number
-from sidelight.records.held_rows import HeldRows, read_whole
-from sidelight.records.keys import Key
+from sidelight.records.held_rows import GrowingIds, GrowingRows, HeldRows
 from sidelight.records.linked_tables import LinkedTables
-from sidelight.records.rows import DistinctTexts, Wanted
+from sidelight.records.rows import Batch, Wanted, batches_with_keys
 
-Whole = NDArray[np.int64]
-#: The number of what is missing: an id, a key, a row.
-NONE = -1
-
-
-class Numbering:
-    """Number texts, or tuples of numbers, from 0 on; the same text has the same number in every table."""
-
-    def __init__(self) -> None:
-        self.places: dict[object, int] = {}
-
-    def of_texts(self, texts: DistinctTexts) -> Whole:
-        """Return the number of each cell, -1 where it is missing."""
-        known = [NONE if text is None else self._place(text) for text in texts.cells]
-        numbers: Whole = np.array([*known, NONE], np.int64)[texts.places]
-        return numbers
-
-    def of_parts(self, parts: Sequence[Whole]) -> Whole:
-        """Return the number of each tuple, -1 where a part is missing."""
-        rows, inverse = np.unique(np.stack(parts, axis=1), axis=0, return_inverse=True)
-        known = [NONE if NONE in row else self._place(tuple(row)) for row in rows.tolist()]
-        return np.array([*known, NONE], np.int64)[inverse.reshape(-1)]
-
-    def _place(self, thing: object) -> int:
-        return self.places.setdefault(thing, len(self.places))
+#: The most cells of one slice of the persons (512 MB, and about three times that while a view is made of them).
+MOST_CELLS = 1 << 26
+#: The most slices: beyond, one person's rows are most of those that are held.
+_MOST_SLICES = 1 << 12
+#: Rows to a batch: large enough that looking keys up is cheap.
+_ROWS = 1 << 17
+#: An odd number, by which the bits of a person's number are spread: 2**64 over the golden ratio.
+_SPREAD = np.uint64(0x9E3779B97F4A7C15)
 
 
-@dataclass(eq=False, repr=False)
+@dataclass
+class NeededColumns:
+    """What a view reads of a table: declared columns, and parts of keys."""
+
+    columns: set[str] = field(default_factory=set)
+    keys: set[str] = field(default_factory=set)
+
+
+@dataclass(frozen=True)
+class PersonSlice:
+    """The persons whose spread number begins with the bits of `place`, of `slices`, a power of two."""
+
+    place: int = 0
+    slices: int = 1
+
+    def has(self, persons: Whole) -> NDArray[np.bool_]:
+        """Return which persons are in the slice; -1, nobody, is in none."""
+        there = np.asarray(persons != NONE)
+        if self.slices == 1:
+            return there
+        high = persons.view(np.uint64) * _SPREAD >> np.uint64(32)
+        return np.asarray(there & (high * np.uint64(self.slices) >> np.uint64(32) == np.uint64(self.place)))
+
+    def halves(self) -> tuple[PersonSlice, PersonSlice]:
+        """Return the slice in two parts."""
+        return PersonSlice(2 * self.place, 2 * self.slices), PersonSlice(2 * self.place + 1, 2 * self.slices)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ClaimedKeys:
+    """The two ends of the claimants of each row, -1 where there are none."""
+
+    least: Whole
+    largest: Whole
+
+    @property
+    def owner(self) -> Whole:
+        """The one claimant of each row, -1 where there are none or several."""
+        return owner_of(self.least, self.largest)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
 class OpenTable:
-    """A table that was read: its cells, the number of each key, and the owner of each row (-1: nobody)."""
+    """The rows of a table that were read: their cells, the numbers of their keys, and the owner of each row.
+
+    A public table has no owners, and a private one no rows but owned ones.
+    """
 
     rows: HeldRows
-    keys: dict[tuple[str, tuple[str, ...]], Whole]
     owner: Whole
-    least: Whole = field(default_factory=lambda: np.empty(0, np.int64))
-    largest: Whole = field(default_factory=lambda: np.empty(0, np.int64))
+    key: tuple[str, ...]
+    wholes: tuple[bool, ...]
+
+    @cached_property
+    def numbers(self) -> KeyNumbers:
+        """How the keys of the rows are numbered."""
+        return KeyNumbers(self.wholes)
+
+    @cached_property
+    def own_keys(self) -> Whole:
+        """The number of each row's own key."""
+        return self.numbers.of([self.rows.keys[name] for name in self.key], grow=True)
+
+    def keys_named(self, other: OpenTable, columns: Sequence[str]) -> Whole:
+        """Return the number of the key that each row of another table names, -1 if no row here has it."""
+        _ = self.own_keys
+        return self.numbers.of([other.rows.keys[name] for name in columns], grow=False)
+
+
+class Owners:
+    """Who owns the rows of each table: what is known of all persons, whatever slice of them is looked at."""
+
+    def __init__(self, tables: LinkedTables) -> None:
+        self.tables = tables
+        self.persons = Numbering(whole=tables.persons_are_whole)
+        self._claimed: dict[str, tuple[KeyNumbers, ClaimedKeys]] = {}
+
+    def wanted_for(self, name: str) -> Wanted:
+        """Name the columns by which the claimants of a row are found."""
+        via, person = self.tables.schema(name).via, self.tables.own_person(name)
+        if via is not None:
+            return Wanted(keys=via.columns)
+        assert person is not None
+        # ids that are read in another way than letter for letter are read as those of a single table
+        return Wanted(keys=(person.name,)) if person.reading is None else Wanted(person=person.name)
+
+    def prepare(self, name: str) -> None:
+        """Settle who claims which key of the tables above a table, one pass over the keys of each."""
+        via = self.tables.schema(name).via
+        if via is not None and via.to not in self._claimed:
+            self._claimed[via.to] = self._claims_of_keys(via.to)
+
+    def claims(self, name: str, batch: Batch) -> ClaimedKeys:
+        """Return the claimants of the rows of a batch."""
+        via = self.tables.schema(name).via
+        if via is None:
+            ids = batch.person if batch.person is not None else batch.keys[self.tables.person_column(name).name]
+            person = self.persons.of(ids, grow=True)
+            return ClaimedKeys(person, person)
+        keys, by_key = self._claimed[via.to]
+        named = keys.of([batch.keys[column] for column in via.columns], grow=False)
+        least = by_key.least[named]
+        return ClaimedKeys(least, least if by_key.largest is by_key.least else by_key.largest[named])
+
+    def _claims_of_keys(self, name: str) -> tuple[KeyNumbers, ClaimedKeys]:
+        """Return the ends of the claimants of each key of a table; the last entry is what a missing key finds."""
+        self.prepare(name)
+        key = self.tables.schema(name).key
+        assert key is not None
+        own = self.wanted_for(name)
+        wanted = Wanted(person=own.person, keys=tuple(dict.fromkeys([*key.columns, *own.keys])))
+        parts = [GrowingIds() for _ in key.columns]
+        ends: list[tuple[Whole, Whole]] = []
+        for batch in batches_with_keys(self.tables.table(name).rows, wanted, size=_ROWS):
+            ends.append(claims_handed_down(self.claims(name, batch)))
+            for part, column in zip(parts, key.columns, strict=True):
+                part.add(batch.keys[column])
+        keys = KeyNumbers(self.tables.keys_are_whole(name))
+        numbers = keys.of([part.ids() for part in parts], grow=True)
+        del parts
+        none = np.empty(0, np.int64)
+        low = np.concatenate([none, *(end[0] for end in ends)])
+        high = low if all(one is other for one, other in ends) else np.concatenate([none, *(end[1] for end in ends)])
+        claimed = (numbers != NONE) & (low != NONE)
+        same = high is low
+        low = low[claimed]
+        return keys, _ends_by_key(numbers[claimed], low, low if same else high[claimed], keys.size)
+
+
+def _ends_by_key(numbers: Whole, low: Whole, high: Whole, size: int) -> ClaimedKeys:
+    """Return the least of the least and the largest of the largest of each key, one array where they are the same."""
+    largest = np.full(size + 1, NONE)
+    largest[numbers] = high
+    if high is low and np.array_equal(largest[numbers], high):  # no key is claimed by two
+        return ClaimedKeys(largest, largest)
+    np.maximum.at(largest, numbers, high)
+    least = np.full(size + 1, np.iinfo(np.int64).max)
+    np.minimum.at(least, numbers, low)
+    return ClaimedKeys(np.where(largest == NONE, NONE, least), largest)
+
+
+def owner_of(least: Whole, largest: Whole) -> Whole:
+    """Return the one claimant of each row, -1 where there are none or several."""
+    return least if least is largest else np.where(least == largest, least, NONE)
+
+
+def claims_handed_down(claims: ClaimedKeys) -> tuple[Whole, Whole]:
+    """Return the claims that rows below inherit: those of contested rows too, which keep them."""
+    return claims.least, claims.largest
 
 
 class OpenDatabase:
-    """The tables that a view reads, each read once in one pass: the state that its release is about."""
+    """The owned rows of some persons, of the tables that a view reads.
 
-    def __init__(self, tables: LinkedTables, columns: Mapping[str, Collection[str]]) -> None:
-        self.tables = tables
-        self._columns = columns
-        self.persons = Numbering()
-        self._keys: dict[str, tuple[list[Numbering], Numbering]] = {}
-        self._open: dict[str, OpenTable] = {}
+    A table may be read several times: for the claims on its keys, for its rows, and for all columns of its rows where
+    ties have to be broken. What was read is the state that a release is about; rows of two passes are never mixed.
+    """
 
-    def table(self, name: str) -> OpenTable:
-        """Return a table with those of its columns that are needed, and its keys.
+    def __init__(self, owners: Owners, needed: Mapping[str, NeededColumns], persons: PersonSlice) -> None:
+        self.tables, self.owners, self.slice = owners.tables, owners, persons
+        #: The slices that were left for later, because the rows of all persons did not fit.
+        self.left: list[PersonSlice] = []
+        self._needed = needed
+        self._open: dict[tuple[str, bool], OpenTable] = {}
+        self._cells = 0
 
-        It is read once: the order of rows may differ between two passes, and rows of two passes are never mixed.
-        """
-        if name not in self._open:
-            self._open[name] = self._read(name)
-        return self._open[name]
+    def table(self, name: str, *, whole: bool = False) -> OpenTable:
+        """Return the owned rows of a table with those of its columns that are needed, or, with `whole`, all of them."""
+        if (name, whole) not in self._open:
+            self._open[(name, whole)] = self._read(name, whole=whole)
+        return self._open[(name, whole)]
 
-    def key_size(self, name: str) -> int:
-        """Return how many different keys were seen for a table."""
-        return len(self._numbering(name)[1].places)
+    def close(self) -> None:
+        """Let the tables go."""
+        self._open.clear()
 
-    def owner_ids(self) -> list[str | None]:
-        """Return the id of each person, by number."""
-        return [str(text) for text in self.persons.places]
-
-    def _read(self, name: str) -> OpenTable:
+    def _read(self, name: str, *, whole: bool) -> OpenTable:
         table, schema = self.tables.table(name), self.tables.schema(name)
-        wanted = [each for each in schema.columns if each.name in self._columns.get(name, ())]
-        tied = [column for link in schema.links for column in link.columns]
-        labels = [each.name for each in wanted if isinstance(each, (Category, Label))]
-        person = None if schema.via is not None else schema.person
+        key = () if schema.key is None else schema.key.columns
+        wholes = self.tables.keys_are_whole(name) if key else ()
+        if table.is_public:
+            return OpenTable(self.tables.public_rows[name], np.empty(0, np.int64), key, wholes)
+        needed = self._needed.get(name, NeededColumns())
+        columns = [each for each in schema.columns if whole or each.name in needed.columns]
+        tied = [column for link in schema.links for column in link.columns if whole or column in needed.keys]
+        self.owners.prepare(name)
         asked = Wanted(
-            numbers=tuple(each.name for each in wanted if isinstance(each, Number)),
-            texts=tuple(dict.fromkeys([*labels, *tied])),
-            person=None if person is None else person.name,
+            numbers=tuple(each.name for each in columns if isinstance(each, Number)),
+            texts=tuple(each.name for each in columns if isinstance(each, (Category, Label))),
+            keys=tuple(dict.fromkeys(tied)),
         )
-        held = self.tables.public_rows[name] if table.is_public else read_whole(table.rows, asked)
-        keys = {}
-        for link in schema.links:
-            to = name if isinstance(link, Key) else link.to
-            parts, tuples = self._numbering(to)
-            numbers = [part.of_texts(held.texts[column]) for part, column in zip(parts, link.columns, strict=True)]
-            keys[(to, link.columns)] = tuples.of_parts(numbers) if len(parts) > 1 else _single(numbers[0], tuples)
-        found = OpenTable(held, keys, np.empty(0, np.int64))
-        if not table.is_public:
-            found.least, found.largest = self._claims(name, found)
-            found.owner = owner_of(found.least, found.largest)
-        return found
+        rows, owner = self._owned(name, asked)
+        return OpenTable(rows, owner, key, wholes)
 
-    def _claims(self, name: str, found: OpenTable) -> tuple[Whole, Whole]:
-        """Return the two ends of the claimants of each row, -1 where there are none."""
-        via = self.tables.schema(name).via
-        if via is None:
-            assert found.rows.person is not None
-            person = self.persons.of_texts(found.rows.person)
-            return person, person
-        parent = self.table(via.to)
-        key = self.tables.schema(via.to).key
-        assert key is not None
-        theirs, mine = parent.keys[(via.to, key.columns)], found.keys[(via.to, via.columns)]
-        size = self.key_size(via.to)
-        low, high = claims_handed_down(parent)
-        claimed = (theirs != NONE) & (low != NONE)
-        least = np.full(size + 1, np.iinfo(np.int64).max)
-        largest = np.full(size + 1, NONE)
-        np.minimum.at(least, theirs[claimed], low[claimed])
-        np.maximum.at(largest, theirs[claimed], high[claimed])
-        least = np.where(largest == NONE, NONE, least)
-        least[size] = NONE  # what a missing key finds
-        return least[mine], largest[mine]
-
-    def _numbering(self, name: str) -> tuple[list[Numbering], Numbering]:
-        if name not in self._keys:
-            key = self.tables.schema(name).key
-            assert key is not None
-            self._keys[name] = ([Numbering() for _ in key.columns], Numbering())
-        return self._keys[name]
+    def _owned(self, name: str, asked: Wanted) -> tuple[HeldRows, Whole]:
+        own = self.owners.wanted_for(name)
+        wanted = Wanted(
+            numbers=asked.numbers,
+            texts=asked.texts,
+            person=own.person,
+            keys=tuple(dict.fromkeys([*asked.keys, *own.keys])),
+        )
+        growing, owners = GrowingRows(asked), list[Whole]()
+        for batch in batches_with_keys(self.tables.table(name).rows, wanted, size=_ROWS):
+            owner = self.owners.claims(name, batch).owner
+            kept = self.slice.has(owner)
+            growing.add(batch, slice(None) if kept.all() else kept)
+            owners.append(owner[kept])
+            while self._cells + growing.cells > MOST_CELLS and self.slice.slices < _MOST_SLICES:
+                self.slice, later = self.slice.halves()
+                self.left.append(later)
+                still = [self.slice.has(part) for part in owners]
+                growing.drop(still)
+                owners = [part[each] for part, each in zip(owners, still, strict=True)]
+        self._cells += growing.cells
+        return growing.rows(), np.concatenate([np.empty(0, np.int64), *owners])
 
     def __repr__(self) -> str:
         return "OpenDatabase(private)"
 
 
-def owner_of(least: Whole, largest: Whole) -> Whole:
-    """Return the one claimant of each row, -1 where there are none or several."""
-    return np.where(least == largest, least, NONE)
-
-
-def claims_handed_down(parent: OpenTable) -> tuple[Whole, Whole]:
-    """Return the claims that rows below inherit: those of contested rows too, which keep them."""
-    return parent.least, parent.largest
-
-
-def _single(numbers: Whole, tuples: Numbering) -> Whole:
-    """Number keys of one part: the numbers of the part are those of the keys."""
-    for place in range(len(tuples.places), int(numbers.max(initial=NONE)) + 1):
-        tuples.places[place] = place
-    return numbers
+def slices(owners: Owners, needed: Mapping[str, NeededColumns]) -> Iterator[OpenDatabase]:
+    """Return the tables for one slice of the persons after the other; each is let go before the next is read."""
+    left = [PersonSlice()]
+    while left:
+        database = OpenDatabase(owners, needed, left.pop())
+        yield database
+        left += database.left

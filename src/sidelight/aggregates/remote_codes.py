@@ -15,8 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sidelight.aggregates.coding import CodeArrays, Coding, cells_of
-from sidelight.aggregates.collect import RowsThatCount, state_from_bytes, state_to_bytes
+from sidelight.aggregates.collect import RowsThatCount
 from sidelight.aggregates.ranks import OrderedCodes
+from sidelight.aggregates.state_bytes import state_from_bytes, state_to_bytes
 from sidelight.errors import SourceError
 from sidelight.records.rows import Batch, DistributedRows, Pinned
 

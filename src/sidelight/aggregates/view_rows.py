@@ -1,4 +1,4 @@
-"""The rows of a view, made from the tables of a database when they are first read, and held in memory.
+"""The rows of a view, made from the tables of a database when they are read, in slices of persons that fit into memory.
 
 The order of work, each step a map of one person's owned rows: owners; lookups and folds; then, in the query itself,
 `where`, rows that the schema drops, the caps, and the statistic. Caps come after every derived column.
@@ -6,6 +6,7 @@ The order of work, each step a map of one person's owned rows: owners; lookups a
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -13,13 +14,16 @@ import numpy as np
 
 from sidelight.aggregates.expression_values import BatchScope, truth_of
 from sidelight.aggregates.folds import FoldedColumn, FoldedRows, empty_value, fold_columns
-from sidelight.aggregates.lookups import Lookups, least_rows
-from sidelight.aggregates.owners import NONE, OpenDatabase, Whole
+from sidelight.aggregates.key_numbers import NONE, Whole
+from sidelight.aggregates.lookups import Lookups, PairIndex, at, least_rows
+from sidelight.aggregates.owners import NeededColumns, OpenDatabase, OpenTable, Owners, slices
 from sidelight.errors import SourceError
 from sidelight.records import Category, Label, Number, PersonId, Table, View
 from sidelight.records.fold import TRUTHS, Fold
 from sidelight.records.held_rows import HeldRows
+from sidelight.records.linked_tables import LinkedTables
 from sidelight.records.rows import BATCH_ROWS, Batch, ColumnType, DistinctTexts, NoExpressions, Wanted
+from sidelight.records.schema import person_key
 from sidelight.records.views import FOUND
 
 
@@ -40,7 +44,7 @@ class ViewRows(NoExpressions):
 
     @property
     def length(self) -> int:
-        """Return 0: views are held in memory, and a buffer that is too small grows. The number of rows is private."""
+        """Return 0: views come as arrays, and a buffer that is too small grows. The number of rows is private."""
         return 0
 
     @property
@@ -55,11 +59,25 @@ class ViewRows(NoExpressions):
 
     def batches(self, wanted: Wanted, *, rows: int = BATCH_ROWS) -> Iterator[Batch]:
         """Return all rows of the view, in batches."""
+        for part in self.by_persons(wanted, rows=rows):
+            yield from part
+
+    def by_persons(self, wanted: Wanted, *, rows: int = BATCH_ROWS) -> Iterator[Iterator[Batch]]:
+        """Return the rows of one slice of the persons after the other; what fits into one is made once."""
         names = frozenset(wanted.names)
-        if names not in self._made:
+        if names in self._made:
+            yield self._made[names].batches(wanted, rows=rows)
+            return
+        slices_of = made_by_persons(self._view, names)
+        while True:
             with np.errstate(all="ignore"):
-                self._made[names] = made_rows(self._view, names)
-        return self._made[names].batches(wanted, rows=rows)
+                made, only = next(slices_of, (None, False))
+            if made is None:
+                return
+            if only:
+                self._made[names] = made
+            yield made.batches(wanted, rows=rows)
+            del made  # before the next one is made
 
     def fault(self) -> str | None:
         """Return what is wrong with the files, if that is known: nothing here."""
@@ -77,6 +95,7 @@ class ViewTable(Table):
     def __init__(self, view: View) -> None:
         self.view = view
         self._schema, self._rows, self._path = view.schema, ViewRows(view), None
+        self._within = None
         self._name, self._public, self._database = f"{view.tables.name}.{view.base}", False, view.tables.name
 
     def is_file(self, path: str) -> bool:
@@ -109,25 +128,52 @@ def public_tables_read(view: View) -> tuple[str, ...]:
 
 
 def made_rows(view: View, names: frozenset[str] | None = None) -> HeldRows:
-    """Return the rows of a view with the named columns, or all of them."""
-    wanted = frozenset(view.schema.names) if names is None else names
-    columns: dict[str, set[str]] = {}
-    _add_columns(view, wanted, columns)
-    return _Making(view, OpenDatabase(view.tables, columns), wanted).made()
+    """Return the rows of a view of few persons with the named columns, or all of them."""
+    ((made, _),) = made_by_persons(view, frozenset(view.schema.names) if names is None else names)
+    return made
 
 
-def _add_columns(view: View, wanted: frozenset[str], columns: dict[str, set[str]]) -> None:
-    """Add the columns that a view needs of each table: of those in which ties may have to be broken, all."""
+def made_by_persons(view: View, wanted: frozenset[str]) -> Iterator[tuple[HeldRows, bool]]:
+    """Return the rows of a view with the named columns, of a slice of the persons at a time, and whether it is all."""
+    needed: dict[str, NeededColumns] = defaultdict(NeededColumns)
+    _add_columns(view, wanted, needed)
+    for database in slices(Owners(view.tables), needed):
+        yield _of_slice(view, database, wanted), database.slice.slices == 1
+
+
+def _of_slice(view: View, database: OpenDatabase, wanted: frozenset[str]) -> HeldRows:
+    making = ViewOfSlice(view, database, wanted)
+    made = making.made()
+    inside = database.slice.has(making.owner)  # tables that were read before a slice was halved have more persons
+    database.close()
+    return made if inside.all() else made.at(inside)
+
+
+def _add_columns(view: View, wanted: frozenset[str], needed: dict[str, NeededColumns]) -> None:
+    """Add what a view needs of each table; the path to the person is read anyway."""
     tables = view.tables
-    own = wanted if not view.grouped else tables.schema(view.base).names if view.keeps_base else ()
-    columns.setdefault(view.base, set()).update(own)
+    needed[view.base].columns |= wanted if view.keeps_base else set()
     for name, found in view.lookups.items():
+        source = view.base
         for step in found.steps if name in wanted else ():
-            columns.setdefault(step.to, set()).update(tables.schema(step.to).names)
+            if step.kind == "key":
+                needed[source].keys |= {*step.columns}
+                needed[step.to].keys |= {*_key(tables, step.to)}
+            source = step.to
+        needed[source].columns.add(found.column.name)
     for fold in _folds(view, wanted):
-        _add_columns(view.folded(fold), frozenset(fold.columns), columns)
+        if not view.grouped:
+            needed[fold.table].keys |= {*(view.fold_link(fold) or ())}
+            needed[view.base].keys |= {*_key(tables, view.base)}
+        _add_columns(view.folded(fold), frozenset(fold.columns), needed)
     if view.where is not None:
-        _add_columns(view.source, frozenset(view.where.columns), columns)
+        _add_columns(view.source, frozenset(view.where.columns), needed)
+
+
+def _key(tables: LinkedTables, name: str) -> tuple[str, ...]:
+    key = tables.schema(name).key
+    assert key is not None
+    return key.columns
 
 
 def _folds(view: View, wanted: frozenset[str]) -> Iterator[Fold]:
@@ -137,39 +183,47 @@ def _folds(view: View, wanted: frozenset[str]) -> Iterator[Fold]:
             yield fold
 
 
-class _Making:
-    """One view of an open database: which rows it has, and their cells."""
+class ViewOfSlice:
+    """A view of the rows of some persons: which rows it has, and their cells.
 
-    def __init__(self, view: View, database: OpenDatabase, wanted: frozenset[str]) -> None:
+    `rows` are those of the base, None for all of them, one after the other.
+    """
+
+    def __init__(
+        self, view: View, database: OpenDatabase, wanted: frozenset[str], base: OpenTable | None = None
+    ) -> None:
         self.view, self.database, self.wanted = view, database, wanted
         declared = view.tables.schema(view.base).columns if view.keeps_base else ()
         self.own = [each.name for each in declared if each.name in wanted and not isinstance(each, PersonId)]
-        self.rows = self._chosen()
-        self.owner = self._owners()
-        self.lookups = Lookups(database, view.base, self.owner, self.rows)
+        self.base = database.table(view.base) if base is None else base
+        self.rows = self._chosen() if view.grouped else None
+        self.owner = at(self.base.owner, self.rows, NONE)
+        self.lookups = Lookups(database, self.base, self.owner, self.rows)
 
     def _chosen(self) -> Whole:
-        """Return the rows of the base that the view has: all that are owned, or the least of each person's."""
-        if not self.view.grouped:
-            return np.flatnonzero(self.database.table(self.view.base).owner != NONE)
-        base = self.database.table(self.view.base)
-        group = base.owner
-        if self.view.where is not None:
-            source = _Making(self.view.source, self.database, frozenset(self.view.where.columns))
-            held = source.made()
-            condition = BatchScope(self.view.source.schema, Batch(held.length, held.numbers, held.texts))
-            passed = np.broadcast_to(np.asarray(truth_of(self.view.where, condition)[0], bool), (held.length,))
-            group = np.full(len(base.owner), NONE)
-            group[source.rows[passed]] = base.owner[source.rows[passed]]
-        if self.view.keeps_base:
-            return least_rows(base, self.view.tables.schema(self.view.base), group)
-        there = np.flatnonzero(group != NONE)
-        return there[np.unique(group[there], return_index=True)[1]]
+        """Return a row of each person's: the least, by all columns, where it matters which."""
+        owner = self._grouped_by()
+        there = np.flatnonzero(owner != NONE)
+        row = np.full(self.database.owners.persons.size, NONE)
+        row[owner[there]] = there
+        row = row[np.flatnonzero(row != NONE)]
+        if self.view.keeps_base and len(row) < len(there):
+            self.base = self.database.table(self.view.base, whole=True)
+            return least_rows(self.base, self.view.tables.schema(self.view.base), self._grouped_by())
+        return row
 
-    def _owners(self) -> Whole:
-        return self.database.table(self.view.base).owner[self.rows]
+    def _grouped_by(self) -> Whole:
+        """Return the owner of each row of the base that passes `where`, -1 of others."""
+        if self.view.where is None:
+            return self.base.owner
+        source = ViewOfSlice(self.view.source, self.database, frozenset(self.view.where.columns), self.base)
+        held = source.made()
+        condition = BatchScope(self.view.source.schema, Batch(held.length, held.numbers, held.texts))
+        passed = np.broadcast_to(np.asarray(truth_of(self.view.where, condition)[0], bool), (held.length,))
+        return np.where(passed, self.base.owner, NONE)
 
     def made(self) -> HeldRows:
+        """Return the rows with their cells."""
         numbers: dict[str, Any] = {}
         texts: dict[str, DistinctTexts] = {}
         cells: dict[str, Any] = {}
@@ -186,51 +240,49 @@ class _Making:
         for each in self.view.schema.columns:
             if each.name in self.wanted and not isinstance(each, PersonId):
                 if each.name not in cells:  # the constant column of a view that has no other
-                    cells[each.name] = DistinctTexts(["row"], np.zeros(len(self.rows), np.int64))
+                    cells[each.name] = DistinctTexts(["row"], np.zeros(len(self.owner), np.int64))
                 (numbers if isinstance(each, Number) else texts)[each.name] = cells[each.name]
-        person = None if self.view.grouped else DistinctTexts(self.database.owner_ids(), self.owner)
-        return HeldRows(len(self.rows), numbers, texts, person)
+        person = None if self.view.grouped else self.database.owners.persons.cells(self.owner)
+        return HeldRows(len(self.owner), numbers, texts, person)
 
     def _found(self, steps: Any, column: str, name: str) -> Any:
         """Return the cells of a column at the end of a path, missing where nothing was found."""
         table, rows = self.lookups.rows_of(steps)
         if column == FOUND:
-            return DistinctTexts(list(TRUTHS), (rows != NONE).astype(np.int64))
+            return DistinctTexts(list(TRUTHS), np.asarray(rows != NONE).astype(np.int64))
         declared = next(each for each in self.view.schema.columns if each.name == name)
         if isinstance(declared, Number):
-            return np.append(table.rows.numbers[column], np.nan)[rows]
+            cells = table.rows.numbers[column]
+            return cells if rows is None else np.append(cells, np.nan)[rows]
         texts = table.rows.texts[column]
-        return DistinctTexts([*texts.cells, None], np.append(texts.places, len(texts.cells))[rows])
+        return texts if rows is None else DistinctTexts([*texts.cells, None], at(texts.places, rows, len(texts.cells)))
 
     def _folded(self, fold: Fold, declared: Any) -> list[Any]:
         """Return the columns of a fold for each row of the view."""
         view = self.view.folded(fold)
-        making = _Making(view, self.database, frozenset(fold.columns))
+        making = ViewOfSlice(view, self.database, frozenset(fold.columns))
         held = making.made()
-        ids = self.database.owner_ids()
+        persons = self.database.owners.persons
         if self.view.grouped:
-            mine, theirs = self.owner, making.owner
+            index = PairIndex(self.owner, None, persons.size)
+            group = index.find(making.owner, None)
         else:
             link = self.view.fold_link(fold)
-            key = self.view.tables.schema(self.view.base).key
             assert link is not None
-            assert key is not None
-            own = self.database.table(self.view.base).keys[(self.view.base, key.columns)][self.rows]
-            named = self.database.table(fold.table).keys[(self.view.base, link)][making.rows]
-            size = self.database.key_size(self.view.base) + 1
-            mine = np.where(own == NONE, NONE, self.owner * size + own)
-            theirs = np.where(named == NONE, NONE, making.owner * size + named)
-        groups, first, at = np.unique(mine, return_index=True, return_inverse=True)
-        at = np.where(mine == NONE, NONE, at.reshape(-1))
-        places = np.searchsorted(groups, theirs)
-        places[places == len(groups)] = 0
-        group = np.full(len(theirs), NONE)
-        if len(groups):
-            group = np.where((theirs != NONE) & (groups[places] == theirs), places, NONE)
-        owners = [str(ids[number]) for number in self.owner[first].tolist()]
-        rows = FoldedRows(Batch(held.length, held.numbers, held.texts), view.schema, group, owners)
+            index = PairIndex(self.owner, self.base.own_keys, self.base.numbers.size)
+            group = index.find(making.owner, self.base.keys_named(making.base, link))
+
+        def keys_of(groups: Whole) -> Whole:
+            """Return the key of the owner of each group."""
+            owners, places = np.unique(self.owner[index.row][groups], return_inverse=True)
+            texts = persons.cells(owners).tolist()
+            return np.fromiter((person_key(str(text)) for text in texts), np.int64, len(owners))[places.reshape(-1)]
+
+        rows = FoldedRows(Batch(held.length, held.numbers, held.texts), view.schema, group, index.groups, keys_of)
         columns: tuple[FoldedColumn, ...] = fold_columns(fold, rows, declared)
-        return [column.cells(at, empty_value(fold, each)) for column, each in zip(columns, declared, strict=True)]
+        return [
+            column.cells(index.group, empty_value(fold, each)) for column, each in zip(columns, declared, strict=True)
+        ]
 
 
 def open_view(view: View) -> ViewTable:

@@ -8,7 +8,7 @@ pairs that are told apart best. No row of anybody is needed.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -111,10 +111,18 @@ class PairSearch:
         schema: The public declarations.
         neighbours: Whether a unit is added or replaced.
         source: Where the choices come from: seeded, so that a search can be repeated.
+        kept: Of totals that are published exactly: the column, and in which of them each label is counted.
     """
 
-    def __init__(self, schema: Schema, *, neighbours: Neighbours, source: Source) -> None:
-        if neighbours not in (Neighbours.ADD_REMOVE, Neighbours.REPLACE):
+    def __init__(
+        self,
+        schema: Schema,
+        *,
+        neighbours: Neighbours,
+        source: Source,
+        kept: tuple[str, Mapping[str, str]] | None = None,
+    ) -> None:
+        if neighbours not in (Neighbours.ADD_REMOVE, Neighbours.REPLACE) and kept is None:
             raise RangeError(
                 f"pairs of data sets are made for add_remove and replace, got {neighbours.value}: a claim about one "
                 "report is audited by sidelight.audit.audit, with a sampler for each input"
@@ -122,7 +130,12 @@ class PairSearch:
         self._cells = [cells_of(column) for column in schema.columns if not isinstance(column, PersonId)]
         self._most_rows = 1 if schema.person is None else schema.rows_per_unit
         self._persons = schema.person is not None
-        self._replace = neighbours is Neighbours.REPLACE
+        self._replace = neighbours is not Neighbours.ADD_REMOVE
+        self._kept: tuple[int, Mapping[str, str], str] | None = None
+        if kept is not None:
+            column = next(each for each in schema.columns if each.name == kept[0])
+            names = [each.name for each in schema.columns if not isinstance(each, PersonId)]
+            self._kept = names.index(kept[0]), kept[1], str(getattr(column, "other", None))
         self._source = source
 
     def starts(self) -> list[Pair]:
@@ -143,7 +156,8 @@ class PairSearch:
         for number in range(len(commons) * len(units)):  # 13 and 6 have no common factor: each with each, once
             unit = units[number % len(units)]
             instead = self._unit(lower if unit is upper else upper) if self._replace else None
-            found.append(Pair(common=commons[number * 5 % len(commons)], unit=self._unit(unit), instead=instead))
+            pair = Pair(common=commons[number * 5 % len(commons)], unit=self._unit(unit), instead=instead)
+            found.append(self._with_totals(pair))
         return found
 
     def best(self, score: Callable[[Pair], float], *, tries: int) -> tuple[list[Pair], int]:
@@ -155,7 +169,8 @@ class PairSearch:
         tried = len(known)
         while tried < tries:
             known.sort(key=lambda each: -each[0])
-            pair = self._changed(known[below(min(3, len(known)), self._source)][1])
+            changed = self._changed(known[below(min(3, len(known)), self._source)][1])
+            pair = self._with_totals(changed)
             known.append((score(pair), pair))
             tried += 1
         known.sort(key=lambda each: -each[0])
@@ -163,6 +178,22 @@ class PairSearch:
         for _, pair in known:
             sizes.setdefault(len(pair.common), pair)
         return list(sizes.values())[:FINALISTS], tried
+
+    def _with_totals(self, pair: Pair) -> Pair:
+        """Return the pair with a replacement that leaves all exact totals as they are: another label of the same."""
+        if self._kept is None or not pair.instead or not pair.unit:
+            return pair
+        place, nodes, other = self._kept
+
+        def node(cell: Any) -> str:
+            return nodes.get(cell, nodes[other])
+
+        mine, theirs = pair.unit[0], pair.instead[0]
+        if node(mine[place]) == node(theirs[place]):
+            return pair
+        same = [cell for cell in self._cells[place] if node(cell) == node(mine[place])]
+        label = next((cell for cell in same if cell != mine[place]), mine[place])
+        return replace(pair, instead=self._unit((*theirs[:place], label, *theirs[place + 1 :])))
 
     def _corner(self, number: int) -> Row:
         return tuple(cells[number % len(cells)] for cells in self._cells)

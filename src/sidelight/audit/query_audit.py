@@ -144,6 +144,7 @@ def audit_query(
         neighbours=neighbours,
         failure=failure,
         seed=seed,
+        kept=prepared.kept_nodes(),
     )
 
 
@@ -160,6 +161,7 @@ def audit_runs(
     neighbours: Neighbours | None = None,
     failure: float = 0.05,
     seed: int | str = 0,
+    kept: tuple[str, Mapping[str, str]] | None = None,
 ) -> QueryAudit:
     """Attack anything that releases something of a table: as `audit_query`, for what is no query.
 
@@ -175,6 +177,7 @@ def audit_runs(
         neighbours: Another relation.
         failure: One minus the confidence.
         seed: Of noise and search.
+        kept: Of totals that are published exactly: the column, and in which of them each label is counted.
     """
     if runs < 8 or runs % 4:
         raise RangeError(f"runs must be a multiple of 4 of at least 8, got {runs}; half of them choose the attack")
@@ -193,7 +196,7 @@ def audit_runs(
         return _distance(run, pair, schema, entropy)
 
     with Source(entropy.child("search")) as source:
-        search = PairSearch(schema, neighbours=relation, source=source)
+        search = PairSearch(schema, neighbours=relation, source=source, kept=kept)
         pairs, tried = search.best(
             score, tries=tries if seconds is None else _affordable(score, search, tries, seconds)
         )

@@ -22,12 +22,12 @@ def show_accuracy(path: Path, *, query: int, within: float, confidence: float) -
     """Print which price one query of a plan needs, and a small chart of the error at others."""
     plan = read_plan(path)
     asked = _chosen(plan.queries, query)
-    needed = epsilon_for(asked.query, plan.schema, within=within, confidence=confidence)
+    needed = epsilon_for(asked.query, asked.schema, within=within, confidence=confidence)
     tell(asked.title, style="bold")
     tell(f"{needed}.")
     tell(f"There it is {needed.expected}; {_basis(needed.expected)}.")
     tell("")
-    prices = _chart(asked, plan.schema, confidence=confidence, within=within)
+    prices = _chart(asked, asked.schema, confidence=confidence, within=within)
     note(
         title=asked.title,
         price=needed.name,
@@ -44,7 +44,7 @@ def show_sweep(path: Path, *, confidence: float) -> None:
     sweeps = []
     for planned in plan.queries:
         tell(planned.title, style="bold")
-        sweeps.append({"title": planned.title, "prices": _chart(planned, plan.schema, confidence=confidence)})
+        sweeps.append({"title": planned.title, "prices": _chart(planned, planned.schema, confidence=confidence)})
         tell("")
     note(title=plan.title, sweeps=sweeps)
 

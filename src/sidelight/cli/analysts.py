@@ -131,7 +131,7 @@ def new_analyst_token(
     """Print a token for an analyst; only its hash is kept."""
     config = read_config(path)
     if analyst is None or analyst not in config.analysts:
-        raise RangeError(f"name an analyst of the file; {nearest(str(analyst), config.analysts)}")
+        raise RangeError(f"name an analyst of the file; {nearest(str(analyst), sorted(config.analysts))}")
     unknown = next((each for each in tables if each not in config.tables), None)
     if unknown is not None:
         raise RangeError(f"there is no table {unknown!r}; {nearest(unknown, config.tables)}")

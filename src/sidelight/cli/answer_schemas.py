@@ -51,6 +51,22 @@ _PRICED = {
 }
 _ENTRIES = _list(at=_TEXT, what=_TEXT, guarantee=_TEXT, state=_TEXT, entry=_TEXT)
 
+_CHECKED = {
+    "rows": _COUNT,
+    "persons": _maybe(_COUNT),
+    "beyond_cap": _COUNT,
+    "broken_lines": _maybe(_COUNT),
+    "rows_by_pandas": _maybe(_COUNT),
+    "columns": _list(name=_TEXT, kind=_TEXT, missing=_COUNT, unreadable=_COUNT, clamped=_COUNT, unknown=_COUNT),
+    "problems": _TEXTS,
+    "proposals": _list(column=_TEXT, reads=_COUNT, declare=_TEXTS),
+}
+#: Of a table of a database: whose its rows are, and what their references find.
+_TIED = {
+    **dict.fromkeys(("contested", "dangling", "repeated_keys", "elsewhere"), _COUNT),
+    "references": _list(name=_TEXT, to=_TEXT, missing=_COUNT, dangling=_COUNT, of_others=_COUNT),
+}
+
 #: What each command adds to `command`, `version`, `ok` and `error`; one of several where it has several forms.
 ANSWERS: dict[str, tuple[dict[str, Any], ...]] = {
     "demo": (
@@ -62,17 +78,8 @@ ANSWERS: dict[str, tuple[dict[str, Any], ...]] = {
     ),
     "init": ({"plan": _TEXT, "declared": _TEXTS, "not_declared": _TEXTS, "from_rows": _TEXTS, "queries": _COUNT},),
     "check": (
-        {
-            "private": {"const": False},
-            "rows": _COUNT,
-            "persons": _maybe(_COUNT),
-            "beyond_cap": _COUNT,
-            "broken_lines": _maybe(_COUNT),
-            "rows_by_pandas": _maybe(_COUNT),
-            "columns": _list(name=_TEXT, kind=_TEXT, missing=_COUNT, unreadable=_COUNT, clamped=_COUNT, unknown=_COUNT),
-            "problems": _TEXTS,
-            "proposals": _list(column=_TEXT, reads=_COUNT, declare=_TEXTS),
-        },
+        {"private": {"const": False}, **_CHECKED},
+        {"private": {"const": False}, "tables": _list(table=_TEXT, **_CHECKED, **_TIED)},
     ),
     "dummy": ({"rows": _COUNT, "columns": _TEXTS, "generated": {"const": True}, "output": _TEXT},),
     "plan": (

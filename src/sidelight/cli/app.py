@@ -40,6 +40,7 @@ Place = Annotated[str, typer.Argument(metavar="LEDGER", help="A file such as bud
 ServicePlanFile = Annotated[Path, typer.Argument(metavar="PLAN", help="The service's file: survey.toml, experts.toml.")]
 Shell = Literal["bash", "zsh", "fish", "powershell"]
 OneScope = Annotated[str | None, typer.Option(help="Only this scope.")]
+Areas = Annotated[Path | None, typer.Option(help="CSV with `area` and the leaves: sums of a hierarchy, for nothing.")]
 
 
 def _version(value: bool) -> None:  # noqa: FBT001 - the parser calls it
@@ -71,7 +72,7 @@ def demo(
 
 
 @app.command()
-@answered("init", "sidelight.cli.init:write_plan")
+@answered("init", "sidelight.cli.init_database:write_first_plan")
 def init(
     data: Annotated[Path, typer.Argument(metavar="DATA", help="The file: CSV or Parquet. Its header is read.")],
     *,
@@ -260,6 +261,7 @@ def report(
     *,
     output: Output = Path("report.html"),
     title: Annotated[str, typer.Option(help="The heading, if the file has none.")] = "Private releases",
+    areas: Areas = None,
 ) -> None:
     """Make the HTML report from stored releases."""
 
@@ -275,10 +277,11 @@ def table(
     rows: Annotated[int | None, typer.Option(min=1, help="How many rows; as many as released if left out.")] = None,
     seed: Annotated[int, typer.Option(help="Another one gives other rows of the same release.")] = 0,
     within: Annotated[str, typer.Option(help="Numbers inside their bins: smooth, uniform, or middle.")] = "smooth",
-    title: Annotated[str | None, typer.Option(help="Which synthetic table, if the file has several.")] = None,
+    title: Annotated[str | None, typer.Option(help="Which table, if the file has several.")] = None,
+    areas: Areas = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a file that is there.")] = False,
 ) -> None:
-    """Write synthetic rows of a stored release. Nothing is charged, no data is opened."""
+    """Write synthetic rows of a stored release, or its table by group. Nothing is charged, no data is opened."""
 
 
 @app.command()

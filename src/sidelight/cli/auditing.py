@@ -35,16 +35,18 @@ def audit_plan(path: Path, *, output: Path, long: bool, seconds: float | None = 
     plan = read_plan(path)
     kept = output.with_suffix(".json")
     for place in (output, kept):
-        check_writable(place, inputs=inputs_of(path, plan.source, plan.ledger))
+        check_writable(place, inputs=inputs_of(path, plan.files, plan.ledger))
     total = seconds if seconds is not None else LONG_SECONDS if long else USUAL_SECONDS
     found = _earlier(kept, plan, long=long)
     resumed = len(found)
     with progress(total=len(plan.queries), done=resumed) as step:
         for position in range(resumed, len(plan.queries)):
             step(plan.queries[position].title)
-            query = plan.queries[position].query
+            asked = plan.queries[position]
             runs = LONG_RUNS if long else USUAL_RUNS
-            found.append(audit_query(query, plan.schema, runs=runs, seconds=total / len(plan.queries), seed=position))
+            found.append(
+                audit_query(asked.query, asked.schema, runs=runs, seconds=total / len(plan.queries), seed=position)
+            )
             write_text(kept, json.dumps(_state(plan, found, long=long), indent=1))
             step()
     if resumed:

@@ -124,9 +124,10 @@ def read_daily_plan(path: Path | str) -> DailyPlan:
     for key in ("query", "pricing"):
         if key in given:
             whole.refuse(f"{key} does not go with [sequence]; leave it out", key=key)
-    file, place = given["source"]["path"], whole.inside(whole.values["source"], "source")
+    place = given["source"]
+    file = place.values["path"]
     for key in ("table", "engine"):
-        if key in given["source"]:
+        if key in place.values:
             place.refuse(f"a sequence reads one file a day; leave {key} out", key=key)
     if "{day}" not in file:
         place.refuse(
@@ -134,7 +135,7 @@ def read_daily_plan(path: Path | str) -> DailyPlan:
             '"trips-{day}.csv"; the same file on several days would be released for the price of one',
             key="path",
         )
-    query, learner, days = read_sequence(given["sequence"], head["schema"])
+    query, learner, days = read_sequence(given["sequence"], head["data"].schema)
     return DailyPlan(
         source=str(folder / file),
         query=query,
@@ -169,7 +170,7 @@ def release_today(path: Path, *, day: str, features: str, resume: bool, output: 
     """Release a day and write its report; what can go wrong is looked for before anything is spent."""
     plan = read_daily_plan(path)
     date, numbers = read_day(day), read_features(features)
-    check_writable(output, inputs=inputs_of(path, plan.file_of(date), plan.ledger))
+    check_writable(output, inputs=inputs_of(path, [plan.file_of(date)], plan.ledger))
     with open_ledger(plan.ledger) as ledger:
         sequence = plan.open(ledger)
         check_writable(output, inputs=[sequence.state_file])

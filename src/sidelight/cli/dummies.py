@@ -21,19 +21,19 @@ def write_dummy(
 ) -> None:
     """Write rows of the declared shape; the source of the plan is not opened."""
     whole = read_file(path)
-    given, head = read_head(whole)
-    source = folder_of(whole) / given["source"]["path"]
+    _, head = read_head(whole)
+    schema = head["data"].schema
     if output.suffix.lower() != ".csv":
         raise RangeError(f"dummy data is written as CSV; name a file that ends in .csv, got {output.name!r}")
     for place in (output, *(() if plan is None else (plan,))):
-        check_writable(place, inputs=[path, source])
+        check_writable(place, inputs=[path, head["data"].path])
         if place.exists() and not overwrite:
             raise SourceError(f"{str(place)!r} is there already; choose another name, or say --overwrite to replace it")
     if plan is not None and plan.absolute().parent != folder_of(whole):
         raise RangeError(f"--plan must be a file next to {path.name}, whose paths it keeps, got {str(plan)!r}")
-    text = dummy_csv(head["schema"], rows, missing=missing, hostile=hostile)
+    text = dummy_csv(schema, rows, missing=missing, hostile=hostile)
     write_text(output, text)
-    note(rows=rows, columns=list(head["schema"].names), generated=True, output=str(output))
+    note(rows=rows, columns=list(schema.names), generated=True, output=str(output))
     tell(f"{rows:,} GENERATED rows, no real person: {output}")
     if plan is None:
         return

@@ -105,8 +105,8 @@ def write_plan(
     inputs = [data, *([] if metadata is None else [metadata])]
     check_writable(output, inputs=inputs)
     check_target(write_metadata, look=look, overwrite=overwrite, inputs=[*inputs, output])
-    types = _columns_of(data)
-    _declare(answers, types)
+    types = columns_of(data)
+    declare(answers, types)
     lacking = {} if metadata is None else declare_from(metadata, answers.declared, types)
     open_columns = [name for name in types if name not in answers.declared]
     if look:
@@ -145,7 +145,7 @@ def _example(name: str, found: ColumnType) -> str:
     return shlex.join([f"--{'category' if kind == 'skip' else kind}", f"{name}{spec}"])
 
 
-def _columns_of(data: Path) -> Mapping[str, ColumnType]:
+def columns_of(data: Path) -> Mapping[str, ColumnType]:
     """Read the header, or the footer."""
     types = open_rows(str(data), ()).types
     if any(_is_value(name) for name in types):
@@ -164,7 +164,7 @@ def _is_value(name: str) -> bool:
     return True
 
 
-def _declare(answers: InitOptions, types: Mapping[str, ColumnType]) -> None:
+def declare(answers: InitOptions, types: Mapping[str, ColumnType]) -> None:
     """Read the specifications of the command line."""
     if answers.person is not None:
         rows = MAX_ROWS if answers.max_rows is None else answers.max_rows
@@ -258,7 +258,7 @@ def _ask(answers: InitOptions, types: Mapping[str, ColumnType]) -> None:
             answers.label = [name]
         elif kind == "person":
             answers.person, answers.max_rows = name, typer.prompt("  rows of one person that count", MAX_ROWS, type=int)
-        _declare(answers, types)
+        declare(answers, types)
         answers.number = answers.date = answers.category = answers.label = answers.person = answers.max_rows = None
     answers.epsilon = typer.prompt("budget: epsilon", default=answers.epsilon)
     answers.delta = typer.prompt("budget: delta", default=answers.delta)
@@ -305,8 +305,8 @@ def plan_text(
 ) -> str:
     """Return a plan as TOML. Half of the budget is asked for, in equal parts, so that something is left to ask."""
     columns = [each.column for each in declared]
-    asked = list(_queries(columns))
-    price = _part(epsilon, len(asked))
+    asked = list(first_queries(columns))
+    budget, price = price_lines(epsilon, delta, len(asked))
     file = PurePath(source).name
     name = file.partition(".")[0]
     lines = [
@@ -324,11 +324,17 @@ def plan_text(
         lines += ["", "[[column]]", *toml_lines(write_column(each.column)), *looked]
     if skipped:
         lines += ["", f"# Not declared, and never read: {', '.join(map(toml_value, skipped))}"]
-    lines += ["", "[budget]", f"epsilon = {Decimal(epsilon):f}", *_delta(delta)]
+    lines += ["", *budget]
     lines += ["", "[ledger]", f"url = {toml_value(ledger)}"]
     for query in asked:
         lines += ["", "[[query]]", *toml_lines(query), f"epsilon = {price}"]
     return "\n".join([*lines, ""])
+
+
+def price_lines(epsilon: str, delta: str, parts: int) -> tuple[list[str], str]:
+    """Return the table of the budget, and the price of each of the queries."""
+    price = _part(epsilon, parts)
+    return ["[budget]", f"epsilon = {Decimal(epsilon):f}", *_delta(delta)], price
 
 
 def _part(epsilon: str, parts: int) -> str:
@@ -353,7 +359,7 @@ def _delta(delta: str) -> list[str]:
     return [f"delta = {found.normalize():E}"] if found else []
 
 
-def _queries(columns: Sequence[Column]) -> Iterator[dict[str, Any]]:
+def first_queries(columns: Sequence[Column]) -> Iterator[dict[str, Any]]:
     """Return how many there are, counts and means by group, and quartiles: few, so that each gets enough of the price.
 
     Means are of persons where they are declared: one row of each counts, and the noise is that of one row. A mean

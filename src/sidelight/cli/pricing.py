@@ -108,7 +108,7 @@ def show_quote(plan: Plan, *, label: str) -> None:
     """Print the price of a plan that was read."""
     priced = quote(plan, label=label)
     tell(plan.title, style="bold")
-    found = [expected(each.query, each.prepared, plan.schema, confidence=CONFIDENCE) for each in plan.queries]
+    found = [expected(each.query, each.fitted, each.schema, confidence=CONFIDENCE) for each in plan.queries]
     console().print(_query_table(priced, found))
     for sentence in (*_useless(plan, found), *_forecasts(plan)):
         tell(sentence)
@@ -158,8 +158,8 @@ def _query_table(priced: Quote, errors: Iterable[Expected]) -> RichTable:
 
 def _useless(plan: Plan, errors: Iterable[Expected]) -> Iterable[str]:
     """Name the queries whose forecast error is a large part of what the declared bounds allow anyway."""
-    numbers = {each.name: each for each in plan.schema.columns if isinstance(each, Number)}
     for planned, error in zip(plan.queries, errors, strict=True):
+        numbers = {each.name: each for each in planned.schema.columns if isinstance(each, Number)}
         column = numbers.get(str(planned.prepared.request.get("column")))
         if planned.prepared.request["kind"] not in _OF_UNIT or column is None:
             continue
@@ -179,7 +179,7 @@ def _forecasts(plan: Plan) -> Iterable[str]:
         asked = planned.query
         if hasattr(asked, "forecast"):
             try:
-                yield f"Forecast of {planned.title!r} on new rows: {asked.forecast(plan.schema)}."
+                yield f"Forecast of {planned.title!r} on new rows: {asked.forecast(planned.schema)}."
             except Exception as error:  # a forecast is not worth an error, whatever it fails by: no private row is near
                 why = f" ({error})" if isinstance(error, SidelightError) else ""
                 yield f"Forecast of {planned.title!r}: none{why}."
@@ -203,8 +203,9 @@ def _summary(plan: Plan, priced: Quote) -> Iterable[str]:
     yield f"What may be asked afterwards: {str(find_remaining(priced.rule, priced.after)).removeprefix('left: ')}"
     if plan.ledger is None:
         yield "Note: no [ledger] is named, so nothing will remember what was spent."
-    if plan.url is None and not plan.source.exists():
-        yield f"Note: the source {str(plan.source)!r} is not there yet; `sidelight run` will need it."
+    for each in plan.data.tables:
+        if each.url is None and not each.path.exists():
+            yield f"Note: the source {str(each.path)!r} is not there yet; `sidelight run` will need it."
 
 
 def _charges(plan: Plan) -> list[tuple[str, Claims, tuple[PlannedQuery, ...]]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -19,6 +20,7 @@ from sidelight.ledger import Ledger, open_ledger
 from sidelight.ledger.place import parse_place
 from sidelight.plans import Plan, read_plan
 from sidelight.progress import progress
+from sidelight.records import Database, Table, View
 from sidelight.registry import card_of
 from sidelight.release import Outcome, Release
 from sidelight.report import Account, Item, Report, Use, check_writable, write_report
@@ -38,8 +40,9 @@ def run_statement(
     from sidelight.summaries.sql_query import SQL, PreparedSQL
 
     plan = read_plan(path, ask=SQL(statement, **given))
-    prepared = cast(PreparedSQL, plan.queries[0].prepared)
-    prepared.check_name(plan.name)  # before anything is shown as if it would run
+    prepared = cast(PreparedSQL, plan.queries[0].fitted)
+    if plan.queries[0].of is None:
+        prepared.check_name(plan.name)  # before anything is shown as if it would run
     tell(prepared.translation)
     note(translation=str(prepared.translation))
     if dry_run:
@@ -54,17 +57,18 @@ def _run(
 ) -> None:
     _check_request(plan, label=label, resume=resume, json_output=json)
     for place in (output, *([json] if json not in (None, STANDARD_OUTPUT) else [])):
-        check_writable(place, inputs=inputs_of(path, plan.source, plan.ledger))
-    table = plan.open_table()
+        check_writable(place, inputs=inputs_of(path, plan.files, plan.ledger))
+    data = plan.data.open()
     priced = quote(plan, label=label, resume=resume)
     _check_price(priced)
-    table.check_records()
+    for table in [data] if isinstance(data, Table) else [data[name] for name in data.linked.private()]:
+        table.check_records()
     if priced.before == Totals.zero():
-        remind(path, plan.schema)
+        remind(path, plan)
     with ExitStack() as stack:
         ledger = None if plan.ledger is None else stack.enter_context(open_ledger(plan.ledger))
         session = Session(
-            table,
+            data,
             budget=plan.budget,
             ledger=ledger,
             scope=plan.scope,
@@ -74,16 +78,16 @@ def _run(
         )
         items: list[Item] = []
         try:
-            _release(plan, session, items, label=label if ledger is not None else None, resume=resume)
+            _release(plan, data, session, items, label=label if ledger is not None else None, resume=resume)
         finally:  # what was paid for is shown even if a later query failed
             if items:
                 write_outcomes(plan, session, ledger, items, output=output)
     _tell(priced, items, output=output, json_output=json, explain=explain)
 
 
-def inputs_of(plan_file: Path, source: object, ledger: str | None) -> list[Path | str | None]:
+def inputs_of(plan_file: Path, sources: Sequence[object], ledger: str | None) -> list[Path | str | None]:
     """Return the files that a plan reads and spends from, which no output may replace."""
-    return [plan_file, str(source), None if ledger is None else parse_place(ledger).path]
+    return [plan_file, *map(str, sources), None if ledger is None else parse_place(ledger).path]
 
 
 def _check_request(plan: Plan, *, label: str, resume: bool, json_output: Path | None) -> None:
@@ -120,7 +124,13 @@ def _check_price(priced: Quote) -> None:
         )
 
 
-def _release(plan: Plan, session: Session, items: list[Item], *, label: str | None, resume: bool) -> None:
+def _release(
+    plan: Plan, data: Table | Database, session: Session, items: list[Item], *, label: str | None, resume: bool
+) -> None:
+    def rows(view: View | None) -> View | None:
+        """Return a view of the plan as one of the open tables."""
+        return None if view is None or isinstance(data, Table) else replace(view, tables=data.linked)
+
     def key(position: int) -> str | None:
         return None if label is None else plan.key(position, label=label)
 
@@ -128,18 +138,19 @@ def _release(plan: Plan, session: Session, items: list[Item], *, label: str | No
         if plan.together_at is not None:
             step(f"{len(plan.queries)} queries together")
             queries = [each.query for each in plan.queries]
-            outcomes = session.release_together(queries, delta=plan.together_at, key=key(0), resume=resume)
+            of = rows(plan.queries[0].of)
+            outcomes = session.release_together(queries, delta=plan.together_at, of=of, key=key(0), resume=resume)
             titles = [each.title for each in plan.queries]
             shown = [
-                with_expected(each, asked.query, asked.prepared, plan.schema)
+                with_expected(each, asked.query, asked.fitted, asked.schema)
                 for each, asked in zip(outcomes, plan.queries, strict=True)
             ]
             items += [Item(title=title, outcome=each) for title, each in zip(titles, shown, strict=True)]
             return
         for position, each in enumerate(plan.queries):
             step(each.title)
-            outcome: Outcome = session.release(each.query, key=key(position), resume=resume)
-            items.append(Item(title=each.title, outcome=with_expected(outcome, each.query, each.prepared, plan.schema)))
+            outcome: Outcome = session.release(each.query, of=rows(each.of), key=key(position), resume=resume)
+            items.append(Item(title=each.title, outcome=with_expected(outcome, each.query, each.fitted, each.schema)))
             step()
 
 
@@ -169,6 +180,7 @@ def write_outcomes(plan: Any, session: Any, ledger: Ledger | None, items: Sequen
         epsilon=float(epsilon),
         delta=float(delta),
         unit=unit_word(plan.budget.unit),
+        kept=plan.budget.kept,
     )
     report = Report(title=plan.title, day=today(), items=tuple(items), account=account)
     write_report(report, output)

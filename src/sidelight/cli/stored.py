@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import csv
 import shlex
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 from sidelight.cli.answers import STANDARD_OUTPUT, note
 from sidelight.cli.terminal import tell, today
-from sidelight.errors import RangeError, SchemaError, SourceError, nearest
+from sidelight.errors import RangeError, SchemaError, SidelightError, SourceError, nearest
+from sidelight.group_table import GroupTable
 from sidelight.privacy_page.page import privacy_page
-from sidelight.release import Release, stored_text
+from sidelight.release import Outcome, Release, read_outcomes, stored_text
 from sidelight.report import Report, check_writable, report_from_json, whole_file, write_report, write_text
 from sidelight.report.words import counted
+from sidelight.summaries.tree_areas import areas as sums_of_areas
+from sidelight.summaries.tree_tables import HIERARCHY
 from sidelight.synthesis import Synthetic
 from sidelight.synthesis.axes import Within
 from sidelight.synthesis.released import stored_table
@@ -27,10 +34,16 @@ def read_stored(path: Path, *, title: str = "Private releases") -> Report:
         raise SourceError(f"{str(path)!r} is nested too deeply for releases; name a JSON file of releases") from None
 
 
-def write_stored(releases: Path, *, output: Path, title: str) -> None:
+def write_stored(releases: Path, *, output: Path, title: str, areas: Path | None) -> None:
     """Read stored releases and write their report."""
-    check_writable(output, inputs=[releases])
+    check_writable(output, inputs=[releases, areas])
     report = read_stored(releases, title=title)
+    if areas is not None:
+        column, leaves = read_areas(areas)
+        items = [replace(each, areas=_areas_of(each.outcome, column, leaves)) for each in report.items]
+        if all(each.areas is None for each in items):
+            raise RangeError(f"{str(releases)!r} holds no table of a hierarchy with the leaves {column!r}")
+        report = replace(report, items=tuple(items))
     write_report(report, output)
     tell(f"{counted(len(report.items), 'release')}. Report: {output}")
     note(releases=len(report.items), output=str(output))
@@ -59,13 +72,45 @@ def write_privacy_page(report: Path, *, output: Path) -> None:
     tell(f"Privacy page: {output} ({len(page.encode()) / 1000:.0f} kB; it needs no network and sends nothing)")
 
 
-# `sidelight table`: synthetic rows of a stored release as CSV or Parquet.
+def read_areas(file: Path) -> tuple[str, dict[str, list[str]]]:
+    """Read a CSV file with the columns `area` and one of leaves; return that column's name and the leaves by area."""
+    try:
+        with file.open(encoding="utf-8-sig", newline="") as lines:
+            head, *rows = csv.reader(lines, strict=True)
+    except (OSError, UnicodeDecodeError, csv.Error, ValueError):
+        raise SourceError(f"{str(file)!r} cannot be read as a CSV file with a head, in UTF-8") from None
+    if len(head) != 2 or head[0] != "area" or any(len(row) not in (0, 2) for row in rows):
+        raise RangeError(f"{str(file)!r} needs two columns: 'area', and that of the leaves under its own name")
+    found: dict[str, list[str]] = {}
+    for area, leaf in filter(None, rows):
+        found.setdefault(area, []).append(leaf)
+    return head[1], found
+
+
+def _areas_of(outcome: Outcome, column: str, leaves: dict[str, list[str]]) -> GroupTable | None:
+    """Return the sums of areas, of a table of a hierarchy with these leaves that is additive; None of all others."""
+    value = outcome.value if isinstance(outcome, Release) else None
+    if not isinstance(value, GroupTable) or "unbiased" not in value.columns:
+        return None
+    tree = value.notes.get(HIERARCHY)
+    return sums_of_areas(value, leaves) if isinstance(tree, Mapping) and tree["column"] == column else None
+
+
+# `sidelight table`: synthetic rows of a stored release, or its table by group, as CSV or Parquet.
 
 ENDINGS = (".csv", ".parquet")
 
 
 def write_table(
-    release: Path, *, output: Path, rows: int | None, seed: int, within: str, title: str | None, overwrite: bool
+    release: Path,
+    *,
+    output: Path,
+    rows: int | None,
+    seed: int,
+    within: str,
+    title: str | None,
+    areas: Path | None,
+    overwrite: bool,
 ) -> None:
     """Draw synthetic rows of a stored release and write them; an older file stays whole until the new one is."""
     if output.suffix.lower() not in ENDINGS:
@@ -75,6 +120,11 @@ def write_table(
     check_writable(output)
     if output.exists() and not overwrite:
         raise SourceError(f"{str(output)!r} is there already; choose another name, or say --overwrite to replace it")
+    if (grouped := _group_table(release, title)) is not None:
+        _write_groups(grouped, output, areas=areas)
+        return
+    if areas is not None:
+        raise RangeError(f"--areas are sums of a table of a hierarchy, and {str(release)!r} holds none")
     made = stored_table(release, title=title)
     if not made.release.private:
         tell("NOT PRIVATE: the release was made with seeded noise, for tests only; do not publish the table")
@@ -84,6 +134,33 @@ def write_table(
     count = round(made.rows) if rows is None else rows
     note(rows=count, columns=list(made.domain.columns), private=made.release.private, output=str(output))
     tell(f"{count:,} synthetic rows of {', '.join(made.domain.columns)}: {output}. Nothing was charged.")
+
+
+def _group_table(file: Path, title: str | None) -> Release[GroupTable] | None:
+    """Return the one table by group of a file without synthetic tables, or the one with a title; None if none is."""
+    found: list[tuple[str, Release[Any]]] = []
+    with suppress(SidelightError):  # `stored_table` says what is wrong with the file
+        read = [(name, each) for name, each in read_outcomes(file) if title in (None, name)]
+        found = [(name, each) for name, each in read if isinstance(each, Release)]
+    tables = [(name, each) for name, each in found if isinstance(each.value, GroupTable)]
+    if not tables or any(each.kind == "synthetic_table" for _, each in found):
+        return None
+    if len(tables) > 1:
+        known = ", ".join(repr(name) for name, _ in tables)
+        raise RangeError(f"{file.name!r} holds {len(tables)} tables; say which one by its title: {known}")
+    return tables[0][1]
+
+
+def _write_groups(release: Release[GroupTable], output: Path, *, areas: Path | None) -> None:
+    table = release.value if areas is None else _areas_of(release, *read_areas(areas))
+    if table is None:
+        raise RangeError(f"{str(areas)!r} names leaves of another column than the table of this file is by")
+    if not release.private:
+        tell("NOT PRIVATE: the release was made with seeded noise, for tests only; do not publish the table")
+    with whole_file(output) as place:
+        (table.to_parquet if output.suffix.lower() == ".parquet" else table.to_csv)(place)
+    note(rows=table.rows, columns=list(table), private=release.private, output=str(output))
+    tell(f"{counted(table.rows, 'row')} of {', '.join(table)}: {output}. Nothing was charged.")
 
 
 def summary_of(outcome: Release) -> str:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 import time
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 from functools import cached_property
 from typing import Any, Self
@@ -20,11 +21,12 @@ from sidelight.client.remote_answers import (
     Pending,
     RemotePrice,
     RemoteTable,
-    outcome_of,
+    outcomes_of,
     price_from_json,
     table_from_json,
 )
 from sidelight.errors import RangeError, ReleaseFailedError, ServiceError, SidelightWarning, nearest
+from sidelight.guarantees import Amount
 from sidelight.noise import OSEntropy
 from sidelight.progress import progress
 from sidelight.registry import load_query
@@ -78,17 +80,21 @@ class Remote:
         found = self._connection.get("/v1/tables")["tables"]
         return {str(table["name"]): dict(table["remaining"]) for table in found}
 
-    def price(self, query: Any, *, table: str | None = None, forecast: bool = True) -> RemotePrice:
+    def price(
+        self, query: Any, *, table: str | None = None, delta: Amount | None = None, forecast: bool = True
+    ) -> RemotePrice:
         """Return what a query would cost, what would be left, and the expected error. Free.
 
         Args:
-            query: A query, or a `[[query]]` section of a plan as a mapping.
+            query: A query, or a `[[query]]` section of a plan as a mapping; or a list of them, as `release_together`
+                takes, whose expected errors are asked for one by one.
             table: Which table, where there are several.
+            delta: Where a list is priced.
             forecast: Whether to find the expected error, which may take seconds.
         """
-        name, section, _ = self._checked(query, table)
+        name, body, _ = self._body(query, table, delta)
         return price_from_json(
-            self._connection.post(f"/v1/tables/{name}/price", _bytes({"query": section, "forecast": forecast}))
+            self._connection.post(f"/v1/tables/{name}/price", _bytes({**body, "forecast": forecast}))
         )
 
     def release(self, query: Any, *, table: str | None = None, key: str | None = None, wait: bool = True) -> Any:
@@ -108,12 +114,40 @@ class Remote:
             BudgetError: it does not fit what is left. Nothing was charged.
             ReleaseFailedError: it was charged and failed; the same key returns the same failure.
         """
-        name, section, request = self._checked(query, table)
+        return self._asked(*self._body(query, table, None), key=key, wait=wait)
+
+    def release_together(
+        self,
+        queries: Sequence[Any],
+        *,
+        delta: Amount,
+        table: str | None = None,
+        key: str | None = None,
+        wait: bool = True,
+    ) -> Any:
+        """Ask a fixed batch at one price, where the table says `together`; pay, and return the releases.
+
+        Args:
+            queries: All are fixed before the first runs; that is what makes the lower price valid.
+            delta: Where the batch is priced.
+            table, key, wait: As for `release`.
+
+        Returns:
+            The outcomes in the order of the queries; or a `Pending`.
+        """
+        return self._asked(*self._body(list(queries), table, delta), key=key, wait=wait)
+
+    def _asked(
+        self, name: str, body: Mapping[str, Any], requests: Sequence[Any], *, key: str | None, wait: bool
+    ) -> Any:
         key = OSEntropy().read(16).hex() if key is None else key
+        sent = _bytes(body)
+
+        def post() -> Mapping[str, Any]:
+            return self._connection.post(f"/v1/tables/{name}/releases", sent, headers={"Idempotency-Key": key})
+
         try:
-            state = self._connection.post(
-                f"/v1/tables/{name}/releases", _bytes({"query": section}), headers={"Idempotency-Key": key}
-            )
+            state = post()
         except ServiceError as error:
             if error.code == "unreachable":
                 raise ServiceError(
@@ -121,7 +155,7 @@ class Remote:
                     code=error.code,
                 ) from None
             raise
-        pending = self._pending(state, key=key, request=request)
+        pending = self._pending(state, key=key, requests=requests, again=post)
         return pending.result() if wait else pending
 
     def sql(self, statement: str, *, table: str | None = None, key: str | None = None, **options: Any) -> Any:
@@ -135,10 +169,13 @@ class Remote:
         """
         return self.release(load_query("sql")(statement, **options), table=table, key=key)
 
-    def fetch(self, id: str) -> Outcome:  # noqa: A002 - the server's word
-        """Return the outcome of an earlier request of this account, and wait for it if it is under way."""
+    def fetch(self, id: str) -> Outcome | list[Outcome]:  # noqa: A002 - the server's word
+        """Return the outcome of an earlier request of this account, and wait for it if it is under way.
+
+        A batch has several.
+        """
         state = self._connection.get(f"/v1/releases/{quote(id, safe='')}")
-        return self._pending(state, key="", request=None).result()
+        return self._pending(state, key="", requests=()).result()
 
     def releases(self, *, table: str | None = None) -> Iterator[Outcome]:
         """Yield the outcomes of earlier requests, oldest first; failed ones are left out."""
@@ -148,12 +185,8 @@ class Remote:
             if not isinstance(page, list) or not page:
                 return
             for state in page:
-                try:
-                    found = outcome_of(state, key="")
-                except ReleaseFailedError:
-                    continue
-                if found is not None:
-                    yield found
+                with suppress(ReleaseFailedError):
+                    yield from outcomes_of(state, key="") or ()
             after = f"&after={quote(str(page[-1]['id']), safe='')}"
 
     def close(self) -> None:
@@ -173,30 +206,54 @@ class Remote:
             raise RangeError(f"which table? {nearest(str(name), self.tables)}; write table='...'")
         return self.tables[name]
 
-    def _checked(self, query: Any, table: str | None) -> tuple[str, dict[str, Any], Mapping[str, Any] | None]:
-        """Return the table's name, the section that travels, and the canonical query as it is known here."""
+    def _body(
+        self, query: Any, table: str | None, delta: Amount | None
+    ) -> tuple[str, dict[str, Any], list[Mapping[str, Any] | None]]:
+        """Return the table's name, the body that travels, and the canonical queries as they are known here."""
         found = self._table(table)
-        if isinstance(query, Mapping):
-            return found.name, dict(query), None
-        request = prepare_query(query, found.schema).request
-        return found.name, write_wire_query(query), request
+        together = isinstance(query, list)
+        if together != (delta is not None):
+            raise RangeError("delta is where a list of queries is priced together; one query has its own price")
+        queries = query if together else [query]
+        requests = [
+            None if isinstance(each, Mapping) else prepare_query(each, found.schema).request for each in queries
+        ]
+        sections = [write_wire_query(each) for each in queries]
+        body = {"queries": sections, "delta": str(delta)} if together else {"query": sections[0]}
+        return found.name, body, requests
 
-    def _pending(self, state: Mapping[str, Any], *, key: str, request: Mapping[str, Any] | None) -> Pending:
+    def _pending(
+        self,
+        state: Mapping[str, Any],
+        *,
+        key: str,
+        requests: Sequence[Any],
+        again: Callable[[], Mapping[str, Any]] | None = None,
+    ) -> Pending:
         try:
             name, ready = str(state["id"]), datetime.fromisoformat(str(state["ready_at"]))
         except (KeyError, ValueError):
             raise ServiceError("the state of a request is not understood", code="unknown") from None
 
-        def fetch() -> Outcome:
-            outcome = outcome_of(state, key=key)
+        def fetch() -> Outcome | list[Outcome]:
+            now, found = state, outcomes_of(state, key=key)
             end = ready.timestamp() + self._connection.patience
             with progress(f"waiting until {ready.astimezone():%H:%M:%S}"):
-                while outcome is None:
+                while found is None:
                     if time.time() > end:
                         raise ServiceError(f"no answer yet; `remote.fetch({name!r})` asks again", code="waiting")
                     path = f"/v1/releases/{name}"
-                    outcome = outcome_of(self._connection.get(path, headers={"Prefer": "wait=20"}), key=key)
-            return _believed(outcome, request)
+                    try:
+                        now = self._connection.get(path, headers={"Prefer": "wait=20"})
+                    except ServiceError as error:
+                        if again is None or error.code != "not-found":
+                            raise
+                        now = again()  # another replica, or a new server, does not know what was not charged yet
+                    found = outcomes_of(now, key=key)
+            if requests and len(found) != len(requests):
+                raise ServiceError("the server answered another number of queries than were asked", code="unknown")
+            believed = [_believed(*each) for each in zip(found, requests or [None] * len(found), strict=True)]
+            return believed if "outcomes" in now else believed[0]
 
         return Pending(id=name, key=key, ready_at=ready, _fetch=fetch)
 

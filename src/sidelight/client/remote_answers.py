@@ -146,15 +146,15 @@ class Pending:
     id: str
     key: str
     ready_at: datetime
-    _fetch: Callable[[], Outcome] = field(repr=False, compare=False)
+    _fetch: Callable[[], Outcome | list[Outcome]] = field(repr=False, compare=False)
 
-    def result(self) -> Outcome:
-        """Wait for the answer and return it."""
+    def result(self) -> Outcome | list[Outcome]:
+        """Wait for the answer and return it: of a batch the answers, in the order of its queries."""
         return self._fetch()
 
 
-def outcome_of(state: Mapping[str, Any], *, key: str) -> Outcome | None:
-    """Return the outcome of a request's state; None while it is under way.
+def outcomes_of(state: Mapping[str, Any], *, key: str) -> list[Outcome] | None:
+    """Return the outcomes of a request's state, one unless it is a batch; None while it is under way.
 
     Raises:
         ReleaseFailedError: it was charged and failed; the same key returns the same failure.
@@ -170,6 +170,11 @@ def outcome_of(state: Mapping[str, Any], *, key: str) -> Outcome | None:
         )
     if found == "dropped":
         raise error_of(state.get("problem"))
-    if found not in ("released", "refused") or not isinstance(state.get("outcome"), dict):
+    outcomes = state.get("outcomes") or [state.get("outcome")]
+    if found not in ("released", "refused") or not isinstance(outcomes, list) or not all(map(_is_object, outcomes)):
         raise ServiceError("the state of a request is not understood; is the server newer?", code="unknown")
-    return outcome_from_json(json.dumps(state["outcome"]))
+    return [outcome_from_json(json.dumps(each)) for each in outcomes]
+
+
+def _is_object(value: object) -> bool:
+    return isinstance(value, dict)

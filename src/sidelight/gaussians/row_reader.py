@@ -21,9 +21,10 @@ from typing import Literal, TypeAlias, TypeVar
 import numpy as np
 
 from sidelight.aggregates.coding import Keep
-from sidelight.aggregates.collect import collect, state_from_bytes, state_to_bytes
+from sidelight.aggregates.collect import collect
 from sidelight.aggregates.mapped_vector import MappedVector, RowMap, clean, mapped_aggregate
 from sidelight.aggregates.moments import ClippedMoments, Moments, MomentState
+from sidelight.aggregates.state_bytes import state_from_bytes, state_to_bytes
 from sidelight.errors import SchemaError
 from sidelight.gaussians.exact_map import CleanRows, ExactMap, folded, together
 from sidelight.gaussians.point_cloud import Floats

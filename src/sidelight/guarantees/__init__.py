@@ -1,7 +1,15 @@
 """What is promised: exact amounts, neighbours and units, claims, their order and their conversions."""
 
 from sidelight.guarantees.amounts import Amount, decimal_text, decimals_of, exact, positive, short_text
-from sidelight.guarantees.claim_sets import Claims, claims_to_replace, for_person, for_unit, native_claims, per_person
+from sidelight.guarantees.claim_sets import (
+    Claims,
+    claims_like,
+    claims_to_replace,
+    for_person,
+    for_unit,
+    native_claims,
+    per_person,
+)
 from sidelight.guarantees.claims import (
     GDP,
     RDP,
@@ -64,6 +72,7 @@ __all__ = [
     "ZCDPCurve",
     "claim_from_json",
     "claim_to_json",
+    "claims_like",
     "claims_to_replace",
     "decimal_text",
     "decimals_of",

@@ -76,7 +76,9 @@ class Claims:
                     f"claims of one release agree on neighbours, unit, audience, numerics; got {claims[0]} and {claim}"
                 )
         kept = [c for i, c in enumerate(claims) if not _superseded(c, claims, i)]
-        return cls(tuple(sorted(kept, key=lambda c: (_ORDER.index(type(c)), str(c)))))
+        if len(kept) > 1:  # the text of a claim takes as long as all else here
+            kept.sort(key=lambda c: (_ORDER.index(type(c)), str(c)))
+        return cls(tuple(kept))
 
     def __iter__(self) -> Iterator[Claim]:
         return iter(self.claims)
@@ -209,6 +211,22 @@ def claims_to_replace(claims: Claims) -> Claims:
             found += [] if mu is None else [GDP(2 * mu, **context)]
             found += [] if rho is None else [ZCDP(4 * rho, **context)]
     return Claims.of(*found)
+
+
+def claims_like(claims: Claims, budget: Claim) -> Claims | None:
+    """Convert claims to the neighbours of a budget; None where nothing proves them for these.
+
+    Adding or removing becomes replacing by two steps. Whoever cannot tell any replacement apart cannot tell one with
+    which published totals stay: those claims hold as they are. Claims beside other totals speak of other pairs.
+    """
+    wanted, kept = budget.neighbours, budget.kept
+    if claims.neighbours is wanted and claims.context["kept"] == kept:
+        return claims
+    if wanted not in (Neighbours.REPLACE, Neighbours.KEPT):
+        return None
+    if claims.neighbours is Neighbours.ADD_REMOVE:
+        claims = claims_to_replace(claims)
+    return claims.under(neighbours=wanted, kept=kept) if claims.neighbours is Neighbours.REPLACE else None
 
 
 def for_person(claims: Claims, person: Person) -> Claims:

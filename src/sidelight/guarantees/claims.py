@@ -50,12 +50,10 @@ class Neighbours(Enum):
 
     @property
     def family(self) -> Literal["add_remove", "replace", "local"]:
-        """The relation without its local kind: what a ledger's scope is keyed by."""
-        if self is Neighbours.KEPT:
-            raise ClaimError("no scope of a ledger counts by totals that were published exactly")
+        """The relation without its local kind, or what it keeps: what a ledger's scope is keyed by."""
         if self is Neighbours.ADD_REMOVE:
             return "add_remove"
-        return "replace" if self is Neighbours.REPLACE else "local"
+        return "replace" if self in (Neighbours.REPLACE, Neighbours.KEPT) else "local"
 
     def __str__(self) -> str:
         return {

@@ -29,12 +29,22 @@ from sidelight.ledger.journal import SignedScopes, append, event_at, lock_head, 
 from sidelight.ledger.sharing import check_shares
 
 if TYPE_CHECKING:
-    from sidelight.ledger.schema import Transaction
+    from sidelight.ledger.schema import Question, Transaction
 
 #: Why an entry failed. A class name is written only for errors raised before the data was opened; after that the cause
 #: is a function of the data, and the entry says no more than "failed".
 FailReason = Literal["failed", "reaped", "SourceError", "SchemaError", "StrictError", "RangeError"]
 FAIL_REASONS: Final = get_args(FailReason)
+#: Under which name the request of a key holds the digest of the columns' declarations.
+DECLARED: Final = "declared"
+_ATTEMPTS: Final = (
+    "SELECT entry_id, attempt, state, reserve_seq, outcome_seq FROM entry"
+    " WHERE scope_id = :scope_id AND idem_key = :idem_key ORDER BY attempt DESC"
+)
+_RESERVED: Final = (
+    "SELECT entry.scope_id, entry.state, entry.outcome_seq, event.at_utc FROM entry"
+    " JOIN event ON event.seq = entry.reserve_seq WHERE entry.entry_id = :entry_id"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,6 +79,9 @@ class Request:
         the same if it was sent as the same text, or else if the scope that remembers the key is asked for the same.
         """
         mine, theirs = self.body(0), plain(body)
+        asked: Any = body["request"]
+        if DECLARED not in asked:  # written by a version that did not hold it
+            mine["request"] = {name: part for name, part in self.request.items() if name != DECLARED}
         if self.once or has_one_attempt(body):
             sent = self.sent is not None and self.sent == body.get("sent")
             return sent or _asked(mine, scope_id=self.scope_id) == _asked(theirs, scope_id=self.scope_id)
@@ -101,13 +114,9 @@ def reserve(
         KeyReusedError: the same key was used for another request.
     """
     names = [share.scope_id for share in request.shares] + [request.scope_id]
-    balances = lock(transaction, names, key=key, definitions=definitions)
-    attempts = transaction.rows(
-        "SELECT entry_id, attempt, state, reserve_seq, outcome_seq FROM entry"
-        " WHERE scope_id = :scope_id AND idem_key = :idem_key ORDER BY attempt DESC",
-        scope_id=request.scope_id,
-        idem_key=request.key,
-    )
+    same_key = {"scope_id": request.scope_id, "idem_key": request.key}
+    balances = lock(transaction, names, key=key, definitions=definitions, then=[(_ATTEMPTS, same_key)])
+    attempts = transaction.rows(_ATTEMPTS, **same_key)
     if any(entry_id == request.entry_id for entry_id, *_ in attempts):
         return None  # this very request was committed and its answer lost on the way
     if attempts:
@@ -127,7 +136,7 @@ def reserve(
         body=request.body(attempt),
         key=key,
     )
-    transaction.run(
+    transaction.later(
         "INSERT INTO entry (entry_id, scope_id, idem_key, attempt, reserve_seq, outcome_seq, state)"
         " VALUES (:entry_id, :scope_id, :idem_key, :attempt, :seq, NULL, 'reserved')",
         entry_id=request.entry_id,
@@ -151,12 +160,9 @@ def settle(
 
     The outcome repeats its reservation's time: how long a run took is a function of the data.
     """
-    scopes = signed_scopes(transaction, key=key)  # holds the head: the state does not change meanwhile
-    row = transaction.row(
-        "SELECT entry.scope_id, entry.state, entry.outcome_seq, event.at_utc FROM entry"
-        " JOIN event ON event.seq = entry.reserve_seq WHERE entry.entry_id = :entry_id",
-        entry_id=entry_id,
-    )
+    own = {"entry_id": entry_id}
+    scopes = signed_scopes(transaction, key=key, then=[(_RESERVED, own)])  # holds the head: no state changes meanwhile
+    row = transaction.row(_RESERVED, **own)
     if row is None:
         raise LedgerError(f"there is no entry {entry_id!r} in this ledger")
     scope_id, state, outcome_seq, at_utc = row
@@ -227,15 +233,16 @@ def lock(
     *,
     key: bytes | None,
     definitions: Mapping[str, ScopeDefinition] | None = None,
+    then: Sequence[Question] = (),
 ) -> dict[str, Balances]:
     """Lock the head; return the totals of some scopes, which the newest event signs.
 
     SQLite holds the whole file since BEGIN IMMEDIATE. In PostgreSQL whoever changes a scope holds the head, so the rows
     that are read after it are the newest. `definitions` are those that the caller charges by: they must be the signed
-    ones, too.
+    ones, too. `then` is what the caller asks next.
     """
     names = sorted(set(scope_ids))
-    scopes = signed_scopes(transaction, key=key, wanted=names)
+    scopes = signed_scopes(transaction, key=key, wanted=names, then=then)
     missing = [name for name in names if scopes.columns(name) is None]
     if missing:
         raise ScopeError(f"there is no scope {missing[0]!r} in this ledger; open it first")

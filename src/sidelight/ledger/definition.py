@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, TypeAlias, cast, get_args
 
-from sidelight.accounting import Charge, Route, Rule
+from sidelight.accounting import Charge, Route, Rule, related
 from sidelight.errors import ClaimError, LedgerDamagedError, LedgerError, ScopeError
 from sidelight.guarantees import (
     Amount,
@@ -27,7 +27,7 @@ from sidelight.guarantees import (
     Unit,
     claim_from_json,
     claim_to_json,
-    claims_to_replace,
+    claims_like,
     unit_from_text,
     unit_to_text,
 )
@@ -126,6 +126,7 @@ def define_scope(
         sharing=sharing if parent is None or sharing is not None else parent.sharing,
     )
     check_sharing(definition, parent)
+    check_kept(definition)
     if parent is not None:
         check_parent(definition, parent)
     return definition
@@ -154,6 +155,15 @@ def check_sharing(definition: ScopeDefinition, parent: ScopeDefinition | None) -
         raise ScopeError(
             f"scope {name!r} reserves shares, and {parent.scope_id!r} above it does not: what it reserves could be "
             "spent by others; open both with sharing='reserved'"
+        )
+
+
+def check_kept(definition: ScopeDefinition) -> None:
+    """Refuse parts and shares beside exact totals: those compose in parallel for adding and removing alone."""
+    if definition.neighbours is Neighbours.KEPT and (definition.partitioned_by or definition.sharing):
+        raise ClaimError(
+            f"scope {definition.scope_id!r} stands beside totals that were published exactly, and cannot be shared or "
+            "partitioned: parts of a data set compose in parallel for adding and removing only"
         )
 
 
@@ -200,6 +210,10 @@ def definition_from_row(row: Sequence[Any]) -> ScopeDefinition:
 def check_parent(child: ScopeDefinition, parent: ScopeDefinition) -> None:
     """Refuse a parent whose rule could not count the child's claims."""
     names = f"scope {child.scope_id!r} under {parent.scope_id!r}"
+    if Neighbours.KEPT in (child.neighbours, parent.neighbours):
+        raise ClaimError(
+            f"{names}: what is promised beside exact totals holds for one table and no other; give the scope no parent"
+        )
     if type(child.unit) is not type(parent.unit):
         raise ClaimError(f"{names}: a parent protects the same kind of unit, got {child.unit} and {parent.unit}")
     if child.neighbours is not parent.neighbours and not (
@@ -317,7 +331,7 @@ def adapted(claims: Claims, definition: ScopeDefinition, *, inherited: bool) -> 
 
     A scope charges claims for its own unit only. One level up the person is the same person under another column name:
     that is what declaring a parent says, so there the unit is restated. Add/remove claims enter a replace scope by
-    group privacy of two steps; the other direction has no proof.
+    group privacy of two steps, and a scope beside exact totals as well; the other direction has no proof.
     """
     name = definition.scope_id
     if claims.audience != "everyone":
@@ -329,12 +343,11 @@ def adapted(claims: Claims, definition: ScopeDefinition, *, inherited: bool) -> 
         if not (inherited and type(claims.unit) is type(definition.unit)):
             raise ClaimError(f"scope {name!r} protects one {definition.unit}, got claims for one {claims.unit}")
         claims = claims.with_unit(definition.unit)
-    if claims.neighbours is definition.neighbours:
-        return claims
-    if claims.neighbours is Neighbours.ADD_REMOVE and definition.neighbours is Neighbours.REPLACE:
-        return claims_to_replace(claims)
+    found = claims_like(claims, definition.budget)
+    if found is not None:
+        return found
     raise ClaimError(
-        f"scope {name!r} counts neighbours by '{definition.neighbours}', got claims for '{claims.neighbours}'; "
+        f"scope {name!r} counts neighbours by '{related(definition.budget)}', got claims for '{related(claims)}'; "
         "no conversion between these is known"
     )
 

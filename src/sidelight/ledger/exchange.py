@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from sidelight.accounting import amount_of
 from sidelight.errors import LedgerError
-from sidelight.guarantees import Claims
+from sidelight.guarantees import Claims, Neighbours
 from sidelight.ledger.balances import chosen_shares
 from sidelight.ledger.chain import LedgerEvent, check_key, event_from_line, identity_of, now_utc
 from sidelight.ledger.connections import identity_of_file
@@ -199,6 +199,11 @@ def _mapped(
     claims: dict[str, Claims] = {}
     for share in shares:
         target = into.get(share.scope_id)
+        if target is not None and definitions[target].neighbours is Neighbours.KEPT:
+            raise LedgerError(
+                f"the scope {target!r} publishes exact totals once, and those of another ledger may be of other rows; "
+                "what was spent there cannot be booked here"
+            )
         if target is None or event.seq <= seen.get((share.scope_id, target), -1):
             continue
         if share.part is None:

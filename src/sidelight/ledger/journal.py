@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sidelight.errors import LedgerDamagedError, LedgerError
 from sidelight.ledger.chain import Kind, LedgerEvent, canonical, chained, event_hash, read
-from sidelight.ledger.schema import FIRST_SIGNED, SCHEMA_VERSION, RememberedRows
+from sidelight.ledger.schema import FIRST_SIGNED, SCHEMA_VERSION, Question, RememberedRows
 
 if TYPE_CHECKING:
     from sidelight.ledger.definition import ScopeDefinition
@@ -29,6 +29,12 @@ _newest: dict[str, tuple[int, str]] = {}  # of each ledger, by its identity: the
 #: What never changes of a scope, as the table has it; `totals` and `head_seq` follow.
 DEFINITION_COLUMNS: Final = "scope_id, parent_id, unit, neighbours, budget, routes"
 _ROWS: Final = f"SELECT {DEFINITION_COLUMNS}, totals, head_seq FROM scope"
+_HEAD: Final[Mapping[str, str]] = {
+    "sqlite": "SELECT value FROM meta WHERE key = 'head'",
+    "postgresql": "SELECT value FROM meta WHERE key = 'head' FOR NO KEY UPDATE",
+}
+_IDENTITY: Final = "SELECT key, value FROM meta WHERE key IN ('schema', 'ledger_id')"
+_NEWEST: Final = f"SELECT {_COLUMNS} FROM event ORDER BY seq DESC LIMIT 1"
 _PREFIX: Final = b"sidelight-scopes\n"
 _NOT_SIGNED: Final = (
     "the totals or budgets in the ledger's tables are not those that its newest event signs: somebody changed them, or "
@@ -46,14 +52,11 @@ def lock_head(transaction: Transaction) -> tuple[int, str]:
     """
     if transaction.head is not None:
         return transaction.head[1:]
-    suffix = " FOR NO KEY UPDATE" if transaction.dialect == "postgresql" else ""
-    row = transaction.row(f"SELECT value FROM meta WHERE key = 'head'{suffix}")
+    row = transaction.row(_HEAD[transaction.dialect])
     head = None if row is None else read(row[0])
     if not isinstance(head, dict):
         raise LedgerDamagedError("the ledger has no head; it is damaged: run `sidelight ledger verify`")
-    identity: dict[str, str] = dict(
-        transaction.rows("SELECT key, value FROM meta WHERE key IN ('schema', 'ledger_id')")
-    )
+    identity: dict[str, str] = dict(transaction.rows(_IDENTITY))
     if identity.get("schema") != SCHEMA_VERSION:
         raise LedgerError(
             f"the ledger has no longer schema {SCHEMA_VERSION}: a newer version of sidelight has migrated it while it "
@@ -114,7 +117,7 @@ def append(
         key=key,
     )
     insert_event(transaction, event)
-    transaction.run(
+    transaction.later(
         "UPDATE meta SET value = :value WHERE key = 'head'",
         value=canonical({"hash": event.hash, "seq": str(event.seq)}),
     )
@@ -125,7 +128,7 @@ def append(
 
 def insert_event(transaction: Transaction, event: LedgerEvent) -> None:
     """Write the row of an event."""
-    transaction.run(
+    transaction.later(
         f"INSERT INTO event ({_COLUMNS})"
         " VALUES (:seq, :at_utc, :kind, :scope_id, :entry_id, :body, :prev_hash, :hash, :books)",
         **vars(event),
@@ -173,8 +176,11 @@ def _named(scope_ids: Iterable[str]) -> dict[str, str]:
     return {f"scope_{index}": name for index, name in enumerate(scope_ids)}
 
 
-def _or_among(names: Mapping[str, str]) -> str:
-    return f" OR scope_id IN ({', '.join(f':{name}' for name in names)})" if names else ""
+def _changed_since(known: RememberedRows | None, wanted: Sequence[str]) -> tuple[str, dict[str, object]]:
+    """Return the condition of rows that changed since what is remembered, or that are asked for, and its values."""
+    names = _named(wanted)
+    among = f" OR scope_id IN ({', '.join(f':{name}' for name in names)})" if names else ""
+    return f"head_seq > :since{among}", {"since": -1 if known is None else known.seq, **names}
 
 
 def _columns_of(row: Sequence[Any]) -> dict[str, str | None]:
@@ -194,7 +200,7 @@ def digest_of(digests: Mapping[str, str]) -> str:
     >>> digest_of({})[:16]
     'f2f34c4f5e272b23'
     """
-    joined = "".join(digests[name] for name in sorted(digests))
+    joined = "".join(map(digests.__getitem__, sorted(digests)))
     return hashlib.sha256(_PREFIX + joined.encode()).hexdigest()
 
 
@@ -224,8 +230,8 @@ class SignedScopes:
         self._totals: dict[str, str] = {}
         self._digests: dict[str, str] = {} if known is None else dict(known.digests)
         self._whole = None if known is None else known.whole  # the digest of all, while none of them changes
-        names = _named(wanted)
-        self._read(f"head_seq > :since{_or_among(names)}", since=-1 if known is None else known.seq, **names)
+        condition, given = _changed_since(known, wanted)
+        self._read(condition, **given)
 
     def load(self, scope_id: str) -> None:
         """Read the row of a scope that was not read yet, and compare it."""
@@ -270,7 +276,7 @@ class SignedScopes:
     def insert(self, definition: ScopeDefinition, *, totals: str, seq: int) -> None:
         """Write the row of a new scope, which event `seq` creates."""
         columns = definition.to_columns()
-        self._transaction.run(
+        self._transaction.later(
             f"INSERT INTO scope ({DEFINITION_COLUMNS}, totals, head_seq)"
             " VALUES (:scope_id, :parent_id, :unit, :neighbours, :budget, :routes, :totals, :seq)",
             **columns,
@@ -285,7 +291,7 @@ class SignedScopes:
         names = _named(after)
         texts = {f"totals_{index}": text for index, text in enumerate(after.values())}
         chosen = " ".join(f"WHEN :{name} THEN :{text}" for name, text in zip(names, texts, strict=True))
-        self._transaction.run(
+        self._transaction.later(
             f"UPDATE scope SET totals = CASE scope_id {chosen} END, head_seq = :seq"
             f" WHERE scope_id IN ({', '.join(f':{name}' for name in names)})",
             **names,
@@ -303,17 +309,24 @@ class SignedScopes:
             self._digests[name], self._whole = digest, None
 
 
-def signed_scopes(transaction: Transaction, *, key: bytes | None, wanted: Sequence[str] = ()) -> SignedScopes:
+def signed_scopes(
+    transaction: Transaction, *, key: bytes | None, wanted: Sequence[str] = (), then: Sequence[Question] = ()
+) -> SignedScopes:
     """Lock the head and return the scopes, or refuse if they are not what the newest event signs.
 
+    `wanted` are scopes that the caller asks for, and `then` what it asks next: all is sent together, the lock first.
     Once compared they stay in the transaction's memory: what somebody writes past the locks meanwhile is never signed.
     """
     if isinstance(transaction.scopes, SignedScopes):
         return transaction.scopes
-    seq, head = lock_head(transaction)
-    newest = transaction.rows(f"SELECT {_COLUMNS} FROM event WHERE seq >= :seq ORDER BY seq LIMIT 2", seq=seq)
-    event = event_from_row(newest[0]) if len(newest) == 1 else None  # none may follow the head
     known = transaction.known
+    if transaction.head is None:
+        condition, given = _changed_since(known, wanted)
+        first: list[Question] = [(_HEAD[transaction.dialect], {}), (_IDENTITY, {}), (_NEWEST, {})]
+        transaction.ask_ahead(*first, (f"{_ROWS} WHERE {condition}", given), *then)
+    seq, head = lock_head(transaction)
+    newest = transaction.row(_NEWEST)
+    event = None if newest is None else event_from_row(newest)
     scopes = SignedScopes(transaction, known=known, wanted=wanted)
     if known is not None and event is not None and event.books != scopes.digest():
         scopes = SignedScopes(transaction)

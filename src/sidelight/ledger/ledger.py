@@ -296,8 +296,9 @@ def migrate(store: Store, *, key: bytes | None) -> None:
 
 
 def _migrate(transaction: Transaction, place: Place, *, key: bytes | None) -> str | None:
-    if transaction.dialect == "postgresql":  # writers take these in the same order, so nobody is in the middle of one
-        transaction.define("LOCK TABLE scope, entry, event, meta IN ACCESS EXCLUSIVE MODE")
+    if transaction.dialect == "postgresql":
+        # in the order of writers and of whoever opens it, who would otherwise wait for each other
+        transaction.define("LOCK TABLE meta, event, scope, entry IN ACCESS EXCLUSIVE MODE")
     version = stored_version(transaction, place.shown)
     if version == _CURRENT:
         return None  # somebody else was faster

@@ -2,14 +2,36 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, NoReturn, Self
+from typing import TYPE_CHECKING, Literal, NoReturn, Self, TypedDict
 
 from sidelight.errors import LedgerError
+from sidelight.guarantees import Amount
 from sidelight.ledger import decide
 from sidelight.ledger.decide import FAIL_REASONS, FailReason
 
 if TYPE_CHECKING:
     from sidelight.ledger.store import Store
+
+
+class KeyOptions(TypedDict, total=False):
+    """How an attempt is remembered; `Scope.reserve` explains each."""
+
+    key: str | None
+    at_utc: str | None
+    resume: bool
+    once: bool
+
+
+class ChargeOptions(KeyOptions, total=False):
+    """What any charge may say besides its price and request."""
+
+    delta: Amount | None
+
+
+class ReserveOptions(ChargeOptions, total=False):
+    """What a charge to a scope may say, which recognises a request by the text that was sent, too."""
+
+    sent: str | None
 
 
 class Unique:

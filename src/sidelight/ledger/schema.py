@@ -84,6 +84,7 @@ _REFUSALS: Final = (
     ("meta", "INSERT", "EXISTS (SELECT 1 FROM meta WHERE key = NEW.key)", "the identity of a ledger never changes"),
 )
 Row = tuple[Any, ...]
+Question = tuple[str, Mapping[str, object]]  # the text of a statement and its values
 Result = TypeVar("Result")
 
 
@@ -175,6 +176,15 @@ class Transaction:
         self.head: tuple[str, int, str] | None = None  # identity, seq and hash, once the head is locked
         self.known = known
         self.scopes: ComparedScopes | None = None
+        self._waiting: list[Question] = []  # statements that are sent with the next question
+        self._ahead: dict[tuple[object, ...], list[Row]] = {}  # answers to questions that were sent ahead
+
+    def ask_ahead(self, *statements: Question) -> None:
+        """Name questions that follow, for a database that is far away; a file is asked when they come."""
+
+    def later(self, sql: str, **parameters: object) -> None:
+        """Execute a statement before the next question, at the latest before the commit."""
+        self.run(sql, **parameters)
 
     def rows(self, sql: str, **parameters: object) -> list[Row]:
         """Return all rows of a query."""

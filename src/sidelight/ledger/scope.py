@@ -8,7 +8,7 @@ objects refuse copies and pickles, and `clone` gets the identical object.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol, Unpack
 
 from sidelight.accounting import Charge, Remaining, Rule, Spent, Totals, find_spent
 from sidelight.guarantees import Amount, Claims
@@ -24,7 +24,7 @@ from sidelight.ledger.entries import (
     find_entry_by_id,
     list_page,
 )
-from sidelight.ledger.reservation import Reservation, Unique
+from sidelight.ledger.reservation import Reservation, ReserveOptions, Unique
 from sidelight.ledger.sharing import shares_fit
 
 if TYPE_CHECKING:
@@ -45,12 +45,7 @@ class KeepsScopes(Protocol):
         *,
         scope_id: str | None = None,
         request: Mapping[str, object],
-        key: str | None = None,
-        at_utc: str | None = None,
-        resume: bool = False,
-        once: bool = False,
-        sent: str | None = None,
-        delta: Amount | None = None,
+        **options: Unpack[ReserveOptions],
     ) -> Reservation | Stored:
         """Charge one request to several scopes at once."""
 
@@ -110,16 +105,7 @@ class Scope(Unique):
         return self.ledger.testing
 
     def reserve(
-        self,
-        claims: Claims,
-        *,
-        request: Mapping[str, object],
-        key: str | None = None,
-        at_utc: str | None = None,
-        resume: bool = False,
-        once: bool = False,
-        sent: str | None = None,
-        delta: Amount | None = None,
+        self, claims: Claims, *, request: Mapping[str, object], **options: Unpack[ReserveOptions]
     ) -> Reservation | Stored:
         """Charge before any data is opened, or raise and change nothing.
 
@@ -139,17 +125,7 @@ class Scope(Unique):
             BudgetError: it does not fit; has `requested`, `remaining`, `difference`.
             InProgressError: the same key is reserved and has no outcome yet.
         """
-        return self.ledger.reserve(
-            {self.scope_id: claims},
-            scope_id=self.scope_id,
-            request=request,
-            key=key,
-            at_utc=at_utc,
-            resume=resume,
-            once=once,
-            sent=sent,
-            delta=delta,
-        )
+        return self.ledger.reserve({self.scope_id: claims}, scope_id=self.scope_id, request=request, **options)
 
     def price(self, claims: Claims, *, delta: Amount | None = None) -> Charge:
         """Return what this scope would be charged for a request, whether it fits or not; nothing is charged.

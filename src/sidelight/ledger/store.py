@@ -91,10 +91,10 @@ class Store:
         with turn, engine.connect() as connection:
             with connection.begin():
                 _check_file(connection)  # the lock is held: nobody who respects it can move the log now
-                if self.place.dialect == "postgresql":
-                    _check_lasting(connection, self.place.shown)
-                transaction = Transaction(connection, self.place.dialect, ledger_id=self.ledger_id, known=self._known)
+                transaction = self._transaction(connection, ledger_id=self.ledger_id, known=self._known)
                 yield transaction
+                if self.place.dialect == "postgresql":
+                    _check_lasting(transaction, self.place.shown)
                 _check_file(connection)
                 _check_under_way(connection)
             remember_head(transaction)
@@ -110,17 +110,25 @@ class Store:
                 if not self.read_only:
                     _check_file(connection)
                 if self.place.dialect == "postgresql":
+                    _check_alive(connection)
                     connection.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
                 else:
                     connection.execution_options(sidelight_deferred=True)
                 with connection.begin():
-                    yield Transaction(connection, self.place.dialect)
+                    yield self._transaction(connection)
         except LedgerError:
             if lockless:
                 self._check_unwritten(before)  # half of a commit looks like damage
             raise
         if lockless:
             self._check_unwritten(before)
+
+    def _transaction(self, connection: sa.Connection, **known: Any) -> Transaction:
+        if self.place.dialect == "sqlite":
+            return Transaction(connection, "sqlite", **known)
+        from sidelight.ledger.pipelined import PipelinedTransaction  # with psycopg, which a file does not need
+
+        return PipelinedTransaction(connection, "postgresql", **known)
 
     def decide(self, work: Callable[[Transaction], Result]) -> Result:
         """Run `work` in a writing transaction, again if the database says so or the connection was lost.
@@ -223,15 +231,25 @@ def _check_under_way(connection: sa.Connection) -> None:
         )
 
 
-def _check_lasting(connection: sa.Connection, shown: str) -> None:
+def _check_lasting(transaction: Transaction, shown: str) -> None:
     """See in the deciding transaction that its commit will last: settings of a server may change while it is in use."""
     asked = "SELECT set_config('synchronous_commit', 'on', true), current_setting('fsync')"
-    _, fsync = connection.exec_driver_sql(asked).one()
+    ((_, fsync),) = transaction.rows(asked)
     if fsync != "on":
         raise LedgerError(
             f"the server {shown} now runs with fsync={fsync} and may forget a commit, that is, spending; nothing was "
             "granted. Set it on for this server"
         )
+
+
+def _check_alive(connection: sa.Connection) -> None:
+    """Connect anew if the server was restarted since the connection was used; `decide` begins again by itself."""
+    raw: Any = connection.connection.dbapi_connection
+    try:
+        connection.dialect.do_ping(raw)
+    except connection.dialect.loaded_dbapi.Error as error:
+        connection.invalidate(error)
+        connection.engine.dispose()  # the others of the pool are as old
 
 
 _abandoned: list[sa.Engine] = []  # engines of a parent process: closing their connections here would disturb it
@@ -328,7 +346,6 @@ def _postgresql_engine(place: Place, wait_seconds: float) -> sa.Engine:
         engine = sa.create_engine(
             place.address,
             isolation_level="READ COMMITTED",
-            pool_pre_ping=True,
             pool_timeout=wait_seconds,
             connect_args={"connect_timeout": max(1, int(wait_seconds))},
         )

@@ -18,6 +18,7 @@ from sidelight.ledger.decide import FAIL_REASONS, has_one_attempt
 from sidelight.ledger.definition import (
     ScopeDefinition,
     Share,
+    check_kept,
     check_parent,
     check_sharing,
     definition_from_body,
@@ -275,6 +276,7 @@ def _scope(result: Replay, event: LedgerEvent, body: Any) -> list[str]:
     if name in result.definitions:
         return [f"creates the scope {name!r} a second time"]
     definition = definition_from_body(name, body)
+    check_kept(definition)
     if definition.parent_id is not None and definition.parent_id not in result.definitions:
         return [f"creates the scope {name!r} under an unknown parent"]
     if definition.parent_id is not None:
@@ -345,7 +347,8 @@ def _share_problems(result: Replay, definition: ScopeDefinition, share: Share) -
     problems = []
     if not definition.rule.proves(share.charge, share.claims):
         problems.append(f"charges {share.scope_id!r} less than its claims cost")
-    if share.claims.neighbours is not definition.neighbours or share.claims.unit != definition.unit:
+    wanted = definition.budget.under(numerics=share.claims.numerics).context
+    if share.claims.context != wanted:
         problems.append(f"charges {share.scope_id!r} by claims for another unit or other neighbours")
     if share.part is not None:
         part = result.definitions.get(share.part)

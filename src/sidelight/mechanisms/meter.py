@@ -110,8 +110,10 @@ class Meter:
     def spending(self) -> tuple[dict[str, str], ...]:
         """What was drawn, in order of the first of each kind, with how many times."""
         lines: dict[tuple[tuple[str, str], ...], int] = {}
+        last, key = None, ()
         for each in (*self.drawn, *(() if self._later is None else self._later.drawn)):
-            key = tuple(each.line.items())
+            if last is None or last.part is not each.part or last.price != each.price:  # steps of a descent are alike
+                last, key = each, tuple(each.line.items())
             lines[key] = lines.get(key, 0) + 1
         return tuple({**dict(line), "times": str(times)} for line, times in lines.items())
 

@@ -22,8 +22,9 @@ from sidelight.plans.forms import (
     word,
 )
 from sidelight.plans.section import FolderResolver, Section
-from sidelight.plans.tables import TableForm, TaggedForm, table_of
+from sidelight.plans.tables import REQUIRED, PlanKey, TableForm, TaggedForm, table_of
 from sidelight.records import Category, Column, Date, Drop, Fill, Label, Number, PersonId, Schema
+from sidelight.records.keys import Key, Link, PersonVia, Reference
 
 
 def _day(place: KeyPlace, value: str | datetime.date) -> Any:
@@ -83,13 +84,51 @@ COLUMN_TABLE = TaggedForm(
 )
 
 
-def write_column(column: Column) -> dict[str, Any]:
+def _tie(made: type, **more: PlanKey) -> TableForm:
+    """Return the table of a key or a reference: `name` is its one column, `columns` are several."""
+    columns = {
+        "name": PlanKey("name", TEXT, None, "The column."),
+        "columns": PlanKey("columns", list_of(TEXT), None, "Several columns, where one does not suffice."),
+    }
+
+    def make(name: str | None = None, columns: Sequence[str] = (), **given: Any) -> Any:
+        return made(*(columns if name is None else (name,)), **given)
+
+    def check(section: Section) -> None:
+        if ("name" in section.values) == ("columns" in section.values):
+            section.refuse('a key names its column by name = "...", or several by columns = [...]')
+
+    def parts(tie: Any) -> dict[str, Any]:
+        own = {"name": tie.columns[0]} if len(tie.columns) == 1 else {"columns": tie.columns}
+        return own | {key: getattr(tie, key) for key in more}
+
+    make.__doc__ = made.__doc__
+    return TableForm(make=make, python=(made,), keys=columns | more, common={"kind": TEXT}, check=check, parts=parts)
+
+
+_TO = PlanKey("to", TEXT, REQUIRED, "The table of the database whose key is named.")
+_MAX_ROWS = PlanKey("max_rows", WHOLE, REQUIRED, "The most rows of one person that count in a statistic.")
+#: Of a table of a database: columns, and how its rows are tied to those of others.
+TIED_COLUMN_TABLE = TaggedForm(
+    tables={
+        **COLUMN_TABLE.tables,
+        "key": _tie(Key),
+        "reference": _tie(Reference, to=_TO),
+        "via": _tie(PersonVia, to=_TO, max_rows=_MAX_ROWS),
+    },
+    default="number",
+)
+
+
+def write_column(column: Column | Link) -> dict[str, Any]:
     """Write the table of a column, its name first."""
-    written = COLUMN_TABLE.write(column, FolderResolver())
-    return {"name": written.pop("name"), **written}
+    written = TIED_COLUMN_TABLE.write(column, FolderResolver())
+    return {**({"name": written.pop("name")} if "name" in written else {}), **written}
 
 
-def read_schema(whole: Section, sections: Sequence[Section], *, from_rows: bool = False) -> Schema:
+def read_schema(
+    whole: Section, sections: Sequence[Section], *, from_rows: bool = False, form: TaggedForm = COLUMN_TABLE
+) -> Schema:
     """Read all columns; refuse those that were read from private rows and not confirmed, unless `from_rows`."""
     unconfirmed = [section for section in sections if section.values.get("from_rows") is True]
     if unconfirmed and not from_rows:
@@ -101,10 +140,13 @@ def read_schema(whole: Section, sections: Sequence[Section], *, from_rows: bool 
             key="from_rows",
         )
     if not sections:
-        whole.refuse("the schema is empty; declare the columns that the queries use, each as a [[column]] table")
-    columns = [COLUMN_TABLE.read_section(section) for section in sections]
+        header = ".".join([*map(str, whole.path), "column"])
+        whole.refuse(f"the schema is empty; declare the columns that the queries use, each as a [[{header}]] table")
+    columns = [form.read_section(section) for section in sections]
     seen: dict[str, Section] = {}
     for column, section in zip(columns, sections, strict=True):
+        if isinstance(column, (Key, Reference, PersonVia)):
+            continue
         if column.name in seen:
             section.refuse(f"column {column.name!r} was declared before, at {seen[column.name].place()}", key="name")
         seen[column.name] = section

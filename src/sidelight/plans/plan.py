@@ -6,101 +6,164 @@ import hashlib
 import json
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from decimal import Decimal
-from fractions import Fraction
 from html import escape
 from pathlib import Path
 from typing import Any, Literal
 
-from sidelight.accounting import ROUTES, Route, price_batch
-from sidelight.errors import ClaimError, PlanError, SourceError
-from sidelight.guarantees import ApproxDP, Claim, Claims, Unit, decimal_text, parse_claim, short_text
+from sidelight.accounting import ROUTES, Route
+from sidelight.errors import PlanError, RangeError
+from sidelight.guarantees import (
+    Claim,
+    Neighbours,
+    Unit,
+    claims_like,
+    parse_claim,
+)
 from sidelight.plans.columns import COLUMN_TABLE, read_schema
-from sidelight.plans.forms import AMOUNT, FLAG, TEXT, KeyForm, choice, list_of
-from sidelight.plans.queries import query_table, read_query
+from sidelight.plans.forms import AMOUNT, FLAG, TEXT, KeyForm, KeyPlace, choice, list_of, map_of, take
+from sidelight.plans.pricing import PRICING, together_at
+from sidelight.plans.queries import query_table, read_query, title_of
 from sidelight.plans.section import FolderResolver, Section
-from sidelight.plans.tables import REQUIRED, PlanKey, TableForm, TaggedForm, section_of, table_of
+from sidelight.plans.sources import (
+    DATABASE,
+    DATABASE_TABLE,
+    SOURCE,
+    VIEW,
+    PlannedDatabase,
+    PlannedTable,
+    keys_of,
+    read_database,
+    read_source,
+)
+from sidelight.plans.tables import TaggedForm, section_of, table_of
 from sidelight.plans.toml_text import key_lines
-from sidelight.records import Schema, Table
-from sidelight.records.engines import check_local, is_postgres
+from sidelight.records import Schema, Table, View
 from sidelight.registry import BY_KIND, PLAN_KINDS
 from sidelight.session import Prepared, PublisherFacts, Query, request_key
 from sidelight.session.query import PublicSource, prepare_query
-
-
-def _table(*required: str, **optional: KeyForm) -> TableForm:
-    keys = {key: PlanKey(key, form, REQUIRED if key in required else None) for key, form in optional.items()}
-    return TableForm(keys=keys)
-
+from sidelight.session.restated_claims import names_in, prepared_for
 
 _PRICE = {"epsilon": AMOUNT, "delta": AMOUNT, "rho": AMOUNT, "mu": AMOUNT}
-SOURCE = _table("path", path=TEXT, name=TEXT, records=choice("standard", "lines"), table=TEXT, engine=choice("spark"))
-BUDGET = _table(**_PRICE, routes=list_of(choice(*ROUTES)))
-LEDGER = _table("url", url=TEXT, scope=TEXT)
+BUDGET = keys_of(**_PRICE, routes=list_of(choice(*ROUTES)))
+LEDGER = keys_of("url", url=TEXT, scope=TEXT)
 DISCLOSURE = table_of(PublisherFacts)
-PRICING = _table(queries=choice("each", "together"), delta=AMOUNT)
+
+
+def _check_data(whole: Section) -> None:
+    """Refuse a plan that names no data, or a table and a database."""
+    several = "database" in whole.values
+    if not several and "source" not in whole.values:
+        whole.refuse("'source' is missing; write [source] and its keys below, or [database] for several tables")
+    for key in ("source", "column") if several else ("table", "view"):
+        if key in whole.values:
+            whole.refuse(f"{key} {'does not go with' if several else 'belongs to'} [database]; leave it out", key=key)
+
+
 #: The whole file; `[[query]]` and `[sequence]` are read later.
-PLAN = _table(
-    *("source", "budget"),
-    title=TEXT,
-    strict=FLAG,
-    source=section_of(SOURCE.schema),
-    column=list_of(section_of(COLUMN_TABLE.schema)),
-    budget=section_of(BUDGET.schema),
-    ledger=section_of(LEDGER.schema),
-    pricing=section_of(PRICING.schema),
-    disclosure=section_of(DISCLOSURE.schema),
-    query=list_of(section_of()),
-    sequence=section_of(),
+PLAN = replace(
+    keys_of(
+        "budget",
+        title=TEXT,
+        strict=FLAG,
+        source=section_of(SOURCE.schema),
+        column=list_of(section_of(COLUMN_TABLE.schema)),
+        database=section_of(DATABASE.schema),
+        table=map_of(section_of(DATABASE_TABLE.schema)),
+        view=list_of(section_of(VIEW.schema)),
+        budget=section_of(BUDGET.schema),
+        ledger=section_of(LEDGER.schema),
+        pricing=section_of(PRICING.schema),
+        disclosure=section_of(DISCLOSURE.schema),
+        query=list_of(section_of()),
+        sequence=section_of(),
+    ),
+    check=_check_data,
 )
 
 
 @dataclass(frozen=True, kw_only=True)
 class PlannedQuery:
-    """A query of the plan, fitted to the plan's schema, and what the plan calls it."""
+    """A query of the plan, fitted to what it reads, and what the plan calls it.
+
+    `prepared` is what is charged. On a view of a database that is `fitted`, the query as the view's schema has it, with
+    its claims restated for a person.
+    """
 
     title: str
     query: Query
     prepared: Prepared
+    fitted: Prepared
+    schema: Schema
+    of: View | None = None
+    rows: str | None = None  # the table or view of a database that `from` names
 
 
 @dataclass(frozen=True, kw_only=True)
 class PlanHead:
-    """What all plans have: the name of the data, schema, budget and ledger."""
+    """What all plans have: the data, the budget and the ledger."""
 
     title: str
-    name: str
-    records: Literal["standard", "lines"]  # what a record of a CSV source is
-    schema: Schema
+    data: PlannedTable | PlannedDatabase
     budget: Claim
     routes: tuple[Route, ...] | None
     ledger: str | None
     scope: str
     strict: bool
 
+    @property
+    def name(self) -> str:
+        """The public name of the data."""
+        return self.data.name
+
+    @property
+    def one(self) -> PlannedTable:
+        """The one table of the plan.
+
+        Raises:
+            PlanError: it has a database.
+        """
+        if isinstance(self.data, PlannedDatabase):
+            raise PlanError(f"the plan is of the database {self.name!r}, and this takes a plan with one [source]")
+        return self.data
+
+    @property
+    def schema(self) -> Schema:
+        """What is declared of the one table."""
+        return self.one.schema
+
+    @property
+    def records(self) -> Literal["standard", "lines"]:
+        """What a record of the one CSV source is."""
+        return self.one.records
+
 
 @dataclass(frozen=True, kw_only=True)
 class Plan(PlanHead):
     """Source, schema, budget, ledger and queries; a function of the plan file alone."""
 
-    source: Path
-    table: str | None  # of a DuckDB file, or a PostgreSQL database
-    engine: Literal["spark"] | None  # what reads the source, where its path does not say
-    url: str | None = field(repr=False)  # of a PostgreSQL database, or a source that only Spark can open
     together_at: int | Decimal | str | None  # the delta at which all queries are one batch; None: each by itself
     queries: tuple[PlannedQuery, ...]
 
+    @property
+    def source(self) -> Path:
+        """Where the rows of the one table are."""
+        return self.one.path
+
+    @property
+    def table(self) -> str | None:
+        """The table or view of the one source, if it has several."""
+        return self.one.table
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """Every file that the plan reads rows from."""
+        return tuple(each.path for each in self.data.tables)
+
     def open_table(self) -> Table:
         """Open the source with its schema; reads no row."""
-        return Table(
-            self.source if self.url is None else self.url,
-            schema=self.schema,
-            name=self.name,
-            records=self.records,
-            table=self.table,
-            engine=self.engine,
-        )
+        return self.one.open()
 
     def _repr_html_(self) -> str:
         """Return the queries with their guarantees, for a notebook."""
@@ -112,15 +175,16 @@ class Plan(PlanHead):
     def digest(self) -> str:
         """A name for what is asked and what it costs: schema, queries and pricing; not titles, paths or the data."""
         content: dict[str, Any] = {
-            "schema": self.schema.to_json(),
+            "schema": self.data.declared(),
             "queries": [
                 {"request": dict(each.prepared.request), "claims": each.prepared.claims.to_json()}
                 for each in self.queries
             ],
             "together_at": None if self.together_at is None else str(self.together_at),
         }
-        if self.records != "standard":  # another unit is protected
-            content["records"] = self.records
+        odd = {each.name: each.records for each in self.data.tables if each.records != "standard"}
+        if odd:  # another unit is protected
+            content["records"] = odd if isinstance(self.data, PlannedDatabase) else self.records
         text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
         return hashlib.sha256(text.encode()).hexdigest()
 
@@ -140,30 +204,24 @@ def read_plan(path: Path | str, *, ask: Query | None = None, from_rows: bool = F
     whole = read_file(path)
     if "sequence" in whole.values:
         whole.refuse("this plan releases day by day; use `sidelight today PLAN --day ...`", key="sequence")
-    given, head = read_head(whole, from_rows=from_rows)
-    source, folder = given["source"], folder_of(whole)
-    file = folder / (source["table"] if is_postgres(source["path"]) else source["path"])  # it may hold a password
+    given, head = read_head(whole, from_rows=from_rows, several=True)
+    data: PlannedTable | PlannedDatabase = head["data"]
     if not given.get("query") and ask is None:
         whole.refuse("the plan asks nothing; add a [[query]] table")
     if ask is not None:
-        planned: tuple[PlannedQuery, ...] = (_planned(ask, head["schema"]),)
+        planned: tuple[PlannedQuery, ...] = (_planned(ask, data),)
     else:
-        resolver = FolderResolver(folder, file)
-        planned = tuple(_read_planned(section, head["schema"], resolver) for section in given["query"])
+        resolver = FolderResolver(folder_of(whole), tuple(each.path for each in data.tables if not each.public))
+        planned = tuple(_read_planned(section, data, resolver) for section in given["query"])
+    head["budget"] = _beside_totals(whole, head["budget"], planned)
     together = None
     if ask is None and "pricing" in given:
-        claims = [each.prepared.claims for each in planned]
-        together = _together_at(given["pricing"], budget=head["budget"], claims=claims)
-    remote = is_postgres(source["path"]) or (source.get("engine") == "spark" and "://" in source["path"])
-    return Plan(
-        source=file,
-        table=source.get("table"),
-        engine=source.get("engine"),
-        url=source["path"] if remote else None,
-        together_at=together,
-        queries=planned,
-        **head,
-    )
+        claims = [claims_like(each.prepared.claims, head["budget"]) or each.prepared.claims for each in planned]
+        together = together_at(given["pricing"], budget=head["budget"], claims=claims)
+        read = {each.rows for each in planned}
+        if together is not None and isinstance(data, PlannedDatabase) and (len(read) > 1 or None in read):
+            given["pricing"].refuse('queries = "together" are from one table or view; price these one by one')
+    return Plan(together_at=together, queries=planned, **head)
 
 
 def read_file(path: Path | str) -> Section:
@@ -187,28 +245,35 @@ def folder_of(whole: Section) -> Path:
     return whole.resolver.folder
 
 
-def read_head(whole: Section, *, from_rows: bool = False) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Read the keys of the file, other tables than `source` as sections, and the fields of a `PlanHead`."""
-    given = PLAN.read_values(whole)
-    source = SOURCE.read_values(given["source"])
-    try:
-        check_local(source["path"], table=source.get("table"), engine=source.get("engine"))
-    except SourceError as error:  # a URL, which would be looked for among the files of the folder
-        given["source"].refuse(str(error), key="path")
+def read_head(
+    whole: Section, *, from_rows: bool = False, several: bool = False
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Read the keys of the file, its tables as sections, and the fields of a `PlanHead`.
+
+    Args:
+        whole: The file.
+        from_rows: Whether declarations that were read from private rows may stand.
+        several: Whether the command takes a `[database]`.
+    """
+    given, folder = PLAN.read_values(whole), folder_of(whole)
+    data: PlannedTable | PlannedDatabase
+    if "database" in given:
+        if not several:
+            whole.refuse("this command takes a plan with one [source], and this one has a [database]", key="database")
+        data = read_database(whole, given, folder, from_rows=from_rows)
+    else:
+        source = read_source(given["source"], folder)
+        data = PlannedTable(schema=read_schema(whole, given.get("column", ()), from_rows=from_rows), **source)
     budget = BUDGET.read_values(given["budget"])
     routes = budget.pop("routes", None)
     ledger = LEDGER.read_values(given["ledger"]) if "ledger" in given else {}
-    schema = read_schema(whole, given.get("column", ()), from_rows=from_rows)
-    name = source.get("name", source.get("table", (folder_of(whole) / source["path"]).stem))
-    return given | {"source": source}, {
-        "title": given.get("title", name),
-        "name": name,
-        "records": source.get("records", "standard"),
-        "schema": schema,
-        "budget": _budget(given["budget"], budget, unit=schema.unit),
+    return given, {
+        "title": given.get("title", data.name),
+        "data": data,
+        "budget": _budget(given["budget"], budget, unit=data.unit),
         "routes": None if routes is None else tuple(routes),
-        "ledger": ledger_url(ledger["url"], folder=folder_of(whole)) if ledger else None,
-        "scope": ledger.get("scope", name),
+        "ledger": ledger_url(ledger["url"], folder=folder) if ledger else None,
+        "scope": ledger.get("scope", data.name),
         "strict": given.get("strict", False),
     }
 
@@ -221,38 +286,59 @@ def _budget(section: Section, amounts: Mapping[str, Any], *, unit: Unit) -> Clai
         return parse_claim(amounts).under(unit=unit)
 
 
-def _read_planned(section: Section, schema: Schema, resolver: FolderResolver) -> PlannedQuery:
-    section = replace(section, resolver=resolver)
+def _beside_totals(whole: Section, budget: Claim, planned: Sequence[PlannedQuery]) -> Claim:
+    """Return the budget for neighbours with the same exact totals, where queries of the plan publish some."""
+    kept = {each.prepared.claims.context["kept"]: each.title for each in planned}
+    kept.pop("", None)
+    if not kept:
+        return budget
+    if len(kept) > 1:
+        whole.refuse(
+            f"{' and '.join(map(repr, kept.values()))} publish different totals exactly, and no budget holds beside "
+            "both; give all queries with invariants the same levels, reasons and hierarchy, or write two plans"
+        )
+    return budget.under(neighbours=Neighbours.KEPT, kept=next(iter(kept)))
+
+
+def _read_planned(section: Section, data: PlannedTable | PlannedDatabase, resolver: FolderResolver) -> PlannedQuery:
+    values = dict(section.values)
+    rows = take(TEXT, KeyPlace(section, "from"), values.pop("from")) if "from" in values else None
+    section = replace(section, values=values, resolver=resolver)
     query = read_query(section)
     with section.naming():
-        return _planned(query, schema, title=section.values.get("title"))
+        return _planned(query, data, title=values.get("title"), rows=rows)
 
 
-def _planned(query: Query, schema: Schema, *, title: str | None = None) -> PlannedQuery:
-    """Prepare a query for the schema, and refuse one that no file can answer."""
+def _planned(
+    query: Query, data: PlannedTable | PlannedDatabase, *, title: str | None = None, rows: str | None = None
+) -> PlannedQuery:
+    """Prepare a query for what it reads, and refuse one that no file can answer."""
+    if isinstance(data, PlannedDatabase):
+        return _planned_on_view(query, data, title=title, rows=rows)
+    if rows is not None:
+        raise RangeError("from names a table or view of a [database], and the plan has one [source]; leave it out")
+    schema = data.schema
     prepared = prepare_query(query, schema)
     prepared.check_source(PublicSource(schema=schema, engine="file", in_memory=False))
-    return PlannedQuery(title=title or _title(prepared.request, schema), query=query, prepared=prepared)
+    title = title or title_of(prepared.request, schema)
+    return PlannedQuery(title=title, query=query, prepared=prepared, fitted=prepared, schema=schema)
 
 
-#: Statistics of which a title says whether persons or rows count, where persons are declared.
-_OF_ROWS = ("mean", "proportion", "variance", "standard_deviation", "histogram", "summary")
-
-
-def _title(request: Mapping[str, Any], schema: Schema) -> str:
-    """Return what a query is called: its kind, of what, by which groups, and whether persons or rows count."""
-    if "statement" in request:
-        return str(request["statement"])
-    kind, column, by = str(request["kind"]), request.get("column"), request.get("by")
-    column = ", ".join(map(str, column)) if isinstance(column, list) else column
-    title = kind.replace("_", " ").capitalize()
-    if column or (kind == "count" and "of" in request):
-        title += f" of {column or request['of']}"
-    title += f" by {', '.join(map(str, by))}" if isinstance(by, list) and by else ""
-    if schema.person is not None and kind in _OF_ROWS:
-        once = request.get("of") == "persons" or request.get("max_rows_per_group") == "1"
-        title += ", each person once" if once else ", of rows"
-    return title
+def _planned_on_view(query: Any, data: PlannedDatabase, *, title: str | None, rows: str | None) -> PlannedQuery:
+    if hasattr(query, "over"):  # a statement names its tables itself
+        if rows is not None:
+            raise RangeError("a statement names its tables after FROM; leave the key from out")
+        query, view = query.over(data.linked)
+    elif rows is None:
+        raise RangeError(f'which rows? Write from = "...", a table or a [[view]] of the database {data.name!r}')
+    else:
+        view = data.view(rows)
+    view = view.reading(names_in([query]))
+    fitted = prepare_query(query, view.schema)
+    prepared = prepared_for(fitted, view)
+    title = title or title_of(fitted.request, view.schema)
+    more: dict[str, Any] = {"schema": view.schema, "of": view, "rows": rows}
+    return PlannedQuery(title=title, query=query, prepared=prepared, fitted=fitted, **more)
 
 
 def ledger_url(url: str, *, folder: Path) -> str:
@@ -268,51 +354,18 @@ def ledger_url(url: str, *, folder: Path) -> str:
     return f"{prefix}{folder / file}"
 
 
-def _together_at(section: Section, *, budget: Claim, claims: Sequence[Claims]) -> int | Decimal | str | None:
-    """Return the delta at which queries with these claims are priced together; None where each has its own price."""
-    pricing = PRICING.read_values(section)
-    if pricing.get("queries", "each") == "each":
-        if "delta" in pricing:
-            section.refuse('delta is for queries = "together"; leave it out, or price them together', key="delta")
-        return None
-    if "delta" in pricing:
-        delta: int | Decimal | str = pricing["delta"]
-        return delta
-    if not isinstance(budget, ApproxDP):
-        section.refuse('queries = "together" prices them at a delta, and this budget has none to choose from; name one')
-    with section.naming():
-        return _fitting_delta(budget, claims)
-
-
-def _fitting_delta(budget: ApproxDP, claims: Sequence[Claims]) -> str:
-    """Return the delta at which a batch takes the smallest share of the scarcer of the budget's epsilon and delta.
-
-    It is one of a few round parts of the budget's delta, found without the data and without the ledger: the same plan
-    is always priced at the same delta.
-    """
-    shares: dict[Fraction, Fraction] = {}
-    for part in (2, 4, 10, 100):
-        delta = budget.delta / part
-        found = price_batch(claims, delta=delta).claims.approx_at(delta)
-        if found is not None:
-            shares[delta] = max(found.epsilon / budget.epsilon, Fraction(1, part))
-    if not shares:
-        raise ClaimError(
-            f"no part of the budget's delta {short_text(budget.delta)} gives these queries a price together"
-        )
-    return decimal_text(min(shares, key=lambda delta: shares[delta]))
-
-
 def plan_schema(sequence: KeyForm) -> dict[str, Any]:
     """Return the JSON schema of a plan file (draft 2020-12), for editors that complete and check TOML."""
     queries = TaggedForm(tables={kind: query_table(kind) for kind in PLAN_KINDS}).schema()
     for kind, each in zip(PLAN_KINDS, queries["oneOf"], strict=True):
         each["description"] = f"sl.{BY_KIND[kind].name}"
+        each["properties"]["from"] = TEXT.schema()
     found = PLAN.schema()
+    found["oneOf"] = [{"required": ["source"]}, {"required": ["database", "table"]}]
     found["properties"] |= {"query": {"type": "array", "items": queries}, "sequence": sequence.schema()}
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "A plan of sidelight",
-        "description": "What is released from one source under one budget; `sidelight plan` prices it.",
+        "description": "What is released from one source or database under one budget; `sidelight plan` prices it.",
         **found,
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -10,6 +11,7 @@ from sidelight.errors import PlanError
 from sidelight.plans.forms import TEXT, KeyForm
 from sidelight.plans.section import FolderResolver, Resolver, Section
 from sidelight.plans.tables import TableForm, TaggedForm, table_of
+from sidelight.records import Schema
 from sidelight.registry import BY_KIND, ENTRIES, PLAN_KINDS, load, load_query
 from sidelight.session import Query
 
@@ -62,3 +64,23 @@ def write_query(query: Any, *, resolver: Resolver | None = None, title: str | No
         raise PlanError(f"a plan has no section for {type(query).__name__}; it knows {', '.join(PLAN_KINDS)}")
     section = {"kind": kind, **({} if title is None else {"title": title})}
     return section | query_table(kind).write(query, resolver or FolderResolver())
+
+
+#: Statistics of which a title says whether persons or rows count, where persons are declared.
+_OF_ROWS = ("mean", "proportion", "variance", "standard_deviation", "histogram", "summary")
+
+
+def title_of(request: Mapping[str, Any], schema: Schema) -> str:
+    """Return what a query is called: its kind, of what, by which groups, and whether persons or rows count."""
+    if "statement" in request:
+        return str(request["statement"])
+    kind, column, by = str(request["kind"]), request.get("column"), request.get("by")
+    column = ", ".join(map(str, column)) if isinstance(column, list) else column
+    title = kind.replace("_", " ").capitalize()
+    if column or (kind == "count" and "of" in request):
+        title += f" of {column or request['of']}"
+    title += f" by {', '.join(map(str, by))}" if isinstance(by, list) and by else ""
+    if schema.person is not None and kind in _OF_ROWS:
+        once = request.get("of") == "persons" or request.get("max_rows_per_group") == "1"
+        title += ", each person once" if once else ", of rows"
+    return title

@@ -35,18 +35,18 @@ class Resolver(Protocol):
 
 @dataclass(frozen=True)
 class FolderResolver:
-    """Names are paths that start at the folder of the plan; the private source of the plan is refused."""
+    """Names are paths that start at the folder of the plan; the private sources of the plan are refused."""
 
     folder: Path = Path()
-    source: Path | None = None
+    sources: tuple[Path, ...] = ()
     _opened: dict[int, tuple[Any, str, str | None]] = field(default_factory=dict, repr=False, compare=False)
 
     def open(self, name: str, read: Callable[[Path], T], *, title: str | None = None) -> T:
         """Read the file, and remember what it was called."""
         file = self.folder / name
-        if self.source is not None:
-            private = [self.source] if self.source.exists() else [Path(each) for each in glob(str(self.source))]
-            if file == self.source or (file.exists() and any(file.samefile(each) for each in private if each.exists())):
+        for source in self.sources:
+            private = [source] if source.exists() else [Path(each) for each in glob(str(source))]
+            if file == source or (file.exists() and any(file.samefile(each) for each in private if each.exists())):
                 raise SourceError(
                     "the private source of this plan; a prediction from the private rows would void the guarantee"
                 )

@@ -22,7 +22,7 @@ def toml_lines(values: Mapping[str, Any]) -> list[str]:
     >>> toml_lines({"kind": "count", "by": ["a", "b"], "epsilon": Decimal("0.1"), "rollup": True})
     ['kind = "count"', 'by = ["a", "b"]', 'epsilon = 0.1', 'rollup = true']
     """
-    return [f"{_key_text(key)} = {toml_value(value)}" for key, value in values.items()]
+    return [f"{toml_key(key)} = {toml_value(value)}" for key, value in values.items()]
 
 
 def toml_value(value: Any) -> str:
@@ -40,7 +40,8 @@ def toml_value(value: Any) -> str:
     return str(value)
 
 
-def _key_text(key: str) -> str:
+def toml_key(key: str) -> str:
+    """Write a key, or a part of a header."""
     return key if re.fullmatch(_BARE, key) else toml_value(key)
 
 

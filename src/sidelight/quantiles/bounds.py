@@ -10,13 +10,11 @@ of that share, whatever records are around it (section 4.7).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from fractions import Fraction
-from itertools import pairwise
 
 from sidelight.errors import RangeError
-from sidelight.grid import CODE_LIMIT, FLOAT_CODE_LIMIT, FloatGrid, Grid, Outcomes, digits_of
+from sidelight.grid import CODE_LIMIT, FLOAT_CODE_LIMIT, FloatGrid, Grid, Outcomes
 from sidelight.guarantees.amounts import Amount, positive
 from sidelight.mechanisms.rings import Adaptation as Adaptation
 from sidelight.predictions import Mixture, Prior, ScaleFree
@@ -36,10 +34,9 @@ _CROWDED = 2.0**-10
 _ROUNDING = 1e-6
 #: The part of the failure probability that is kept for the noise of a released number of records.
 _OF_SIZE = 1 / 16
-#: Significant digits of a decimal that records without a step hardly ever have: one in 300,000 of the floats' codes.
-_SHORT = 9
-#: Records without a larger step have released values on one so rarely.
-_LEAST_STEP, _LEAST_VALUES = 5, 3
+#: Up to so many levels the likely error of a tree is this many times that of evenly spread records: what clusters need
+#: (`python -m benchmarks.likely_errors`). Of more levels the union over them leaves as much room.
+_FEW_LEVELS, _FEW_CALIBRATED = 3, 1.6
 
 
 def log_least_share(prior: Prior, grid: Outcomes) -> float:
@@ -82,24 +79,6 @@ def equal_at_one_index(equal: int, dither_bits: int) -> tuple[float, float]:
     while most + count * math.log(expected) - math.lgamma(count + 1) > 0:
         count += 1
     return float(count), 1 / math.log((count + 1) / expected)
-
-
-def shows_ties(values: Iterable[float], grid: Outcomes) -> bool:
-    """Return whether released values show undeclared ties: they coincide, or lie on a lattice.
-
-    On floats a short decimal is met by chance in one of 300,000 values, but whole numbers are expected by the prior:
-    only where all are whole do they say something. On declared steps all values may be multiples of a larger step.
-    """
-    found = sorted(values)
-    if isinstance(grid, Grid):
-        codes = {round(Fraction(value) / grid.resolution) for value in found}
-        return grid.snap == "nearest" and len(codes) >= _LEAST_VALUES and math.gcd(*codes) >= _LEAST_STEP
-    if any(low == high for low, high in pairwise(found)):
-        return True
-    whole = [value.is_integer() for value in found]
-    if all(whole) and len(found) >= _LEAST_VALUES:
-        return True
-    return any(not each and digits_of(value) <= _SHORT for value, each in zip(found, whole, strict=True))
 
 
 def gap_bound_single(
@@ -277,12 +256,7 @@ def expected_gap(
     """
     anywhere = gap_anywhere(tree, priors, grid, adaptation=adaptation, score=score, size=size, deviation=deviation)
     spread = _gap_of_spread(tree, priors, grid, adaptation=adaptation, score=score, size=size)
-    return anywhere.with_likely(spread)
-
-
-def as_released(error: TailBound, grid: Outcomes, *released: Iterable[float]) -> TailBound:
-    """Return a bound as it is stated after a release: without its likely error where released values show ties."""
-    return replace(error, likely=None) if any(shows_ties(each, grid) for each in released) else error
+    return anywhere.with_likely(spread, calibrated=_FEW_CALIBRATED if len(tree.levels) <= _FEW_LEVELS else 1.0)
 
 
 def gap_anywhere(

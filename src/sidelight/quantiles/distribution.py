@@ -18,13 +18,14 @@ from sidelight.guarantees.amounts import decimal_text, exact
 from sidelight.mechanisms.budget import Budget
 from sidelight.noise import Source
 from sidelight.predictions import CompiledPrior, Histogram, Prior, describe, guess, hedge, is_prior, own_prior, released
-from sidelight.quantiles.bounds import as_released, expected_gap
+from sidelight.quantiles.bounds import expected_gap
 from sidelight.quantiles.descend import descend
 from sidelight.quantiles.forms.rule import Decision, FormRule, codes_of
 from sidelight.quantiles.outcomes import check_reach, default_prior, grid_to_json, number_of, outcome_grid, rehearse
 from sidelight.quantiles.prepared import settle_form
 from sidelight.quantiles.query import Quantiles
 from sidelight.quantiles.tree import even_levels
+from sidelight.quantiles.undeclared_ties import as_released
 from sidelight.records import Number, Schema, Table
 from sidelight.release import Release, TailBound
 from sidelight.released_distribution import VENTILES, ReleasedDistribution

@@ -25,12 +25,14 @@ def nonprivate_gap(
     levels: Amount | Iterable[Amount],
     outputs: ArrayLike,
     *,
-    ties: Literal["aware", "paper"] = "aware",
+    ties: Literal["aware", "paper", "between"] = "aware",
 ) -> NDArray[np.float64]:
     """Return how many ranks each output is off. Not private.
 
     "aware": max(0, #{x < o} - q n, q n - #{x <= o}), which is 0 for every correct quantile, tied or not.
     "paper": |#{x < o} - floor(q n)| minus the smallest value that any output has on these records.
+    "between": the records strictly between the output and the nearest correct quantile, which is what a likely error
+    counts: ties with the quantile itself are not between.
 
     >>> nonprivate_gap([1, 2, 2, 2, 3], [0.5], [2.0])
     array([0.])
@@ -51,6 +53,12 @@ def nonprivate_gap(
             for q, lo, hi in zip(read, strictly_below, not_above, strict=True)
         ]
         return np.array([float(gap) for gap in gaps])
+    if ties == "between" and n:
+        first = ordered[[max(math.ceil(q * n) - 1, 0) for q in read]]
+        last = ordered[[min(math.floor(q * n), n - 1) for q in read]]
+        below = np.searchsorted(ordered, first, side="left") - not_above
+        above = strictly_below - np.searchsorted(ordered, last, side="right")
+        return np.asarray(np.maximum(np.maximum(below, above), 0), dtype=np.float64)
     ranks = reachable_ranks(ordered)
     targets = [math.floor(q * n) for q in read]
     best = [int(np.abs(ranks - target).min()) for target in targets]

@@ -23,10 +23,11 @@ from sidelight.mechanisms.additive import in_int64
 from sidelight.mechanisms.budget import Budget
 from sidelight.noise import Source
 from sidelight.predictions import CompiledPrior, Prior
-from sidelight.quantiles.bounds import Adaptation, as_released, expected_gap
+from sidelight.quantiles.bounds import Adaptation, expected_gap
 from sidelight.quantiles.descend import descend
 from sidelight.quantiles.forms.rule import Decision, FormResult, FormRule
 from sidelight.quantiles.tree import QuantileTree, Score
+from sidelight.quantiles.undeclared_ties import as_released
 from sidelight.records import Table
 from sidelight.release import TailBound
 from sidelight.session import Answer

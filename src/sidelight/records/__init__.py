@@ -6,6 +6,7 @@ from sidelight.records.database import Database, per_person
 from sidelight.records.dates import Date
 from sidelight.records.keys import Key, PersonVia, Reference
 from sidelight.records.missing import Drop, Fill
+from sidelight.records.omop_tables import omop
 from sidelight.records.schema import Schema
 from sidelight.records.table import Table
 from sidelight.records.views import View
@@ -27,5 +28,6 @@ __all__ = [
     "Table",
     "View",
     "fold",
+    "omop",
     "per_person",
 ]

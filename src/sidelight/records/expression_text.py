@@ -1,8 +1,9 @@
 """Expressions in plan files: `'age >= 18 and region in ["N", "S"]'`, read by Python's own parser and a strict list.
 
-Only what is named here is understood: columns, constants, comparisons, lists of constants, `is None`, `and`, `or`,
-`not`, `+ - * /`, and the words `col("odd name")`, `lookup(job, {"a": "b"}, default="c")`,
-`cut(age, [0, 18, 65], outside="drop")`, `fill_missing(job, "none")` and `date_part(day, "month")`. Nothing is run.
+Only what is named here is understood: columns, those of other tables by their path (`customer.segment`), constants,
+comparisons, lists of constants, `is None`, `and`, `or`, `not`, `+ - * /`, and the words `col("odd name")`,
+`lookup(job, {"a": "b"}, default="c")`, `cut(age, [0, 18, 65], outside="drop")`, `fill_missing(job, "none")` and
+`date_part(day, "month")`. Nothing is run.
 `str(expression)` writes what is read here.
 """
 
@@ -106,6 +107,12 @@ class _ExpressionReader:
     def _name(self, node: ast.Name, depth: int) -> Expression:
         return Named(node.id)
 
+    def _attribute(self, node: ast.Attribute, depth: int) -> Expression:
+        of = self.read(node.value, depth)
+        if not isinstance(of, Named) or not isinstance(node.value, (ast.Name, ast.Attribute)):
+            self._refuse(node, "a dot stands in the path of a column of another table: customer.segment")
+        return Named(f"{of.name}.{node.attr}")
+
     def _unary(self, node: ast.UnaryOp, depth: int) -> Expression:
         if isinstance(node.op, ast.Not):
             return Not(self.read(node.operand, depth))
@@ -208,6 +215,7 @@ class _ExpressionReader:
     _KNOWN: dict[type[ast.expr], Callable[..., Expression]] = {  # noqa: RUF012
         ast.Constant: _constant_node,
         ast.Name: _name,
+        ast.Attribute: _attribute,
         ast.UnaryOp: _unary,
         ast.BinOp: _binary,
         ast.BoolOp: _boolean,

@@ -25,6 +25,8 @@ FoldKind: TypeAlias = Literal[
 ]
 #: The labels of a yes/no result, by code.
 TRUTHS = ("false", "true")
+#: `empty=` of a sum that is missing over no known value, as in SQL.
+MISSING = "missing"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -61,6 +63,11 @@ class Fold:
             raise SchemaError(f"where must be a condition such as sl.col('x') >= 1, got {type(self.where).__name__}")
 
     @property
+    def is_missing_sum(self) -> bool:
+        """Whether it is a sum that is missing over no rows."""
+        return self.kind == "sum" and self.empty == MISSING
+
+    @property
     def columns(self) -> tuple[str, ...]:
         """The columns of the folded table's view that are named."""
         parts = self.of if self.where is None else (*self.of, self.where)
@@ -95,7 +102,7 @@ class Fold:
 
     def _with_empty(self, column: Column) -> Column:
         """Refuse a value for no rows that the result could not hold."""
-        if self.empty is None:
+        if self.empty is None or self.is_missing_sum:
             return column
         if isinstance(column, Number):
             value: Any = Fill(self.empty)
@@ -214,7 +221,10 @@ def sum(  # noqa: A001 - sl.fold.sum
     where: Expression | None = None,
     empty: Real | None = None,
 ) -> Fold:
-    """Describe the exact sum in steps of x, clamped to the bounds where there are any; 0 over no rows."""
+    """Describe the exact sum in steps of x, clamped to the bounds where there are any.
+
+    Over no known value it is 0, or `empty`: "missing" leaves it out.
+    """
     return Fold(kind="sum", table=table, of=_given(x), lower=lower, upper=upper, where=where, empty=empty)
 
 

@@ -16,6 +16,11 @@ from sidelight.records.table import Table
 
 #: What an id or a key may be: whole numbers, texts, or cells that are read one by one (CSV, lists).
 _KEY_KINDS = ("integer", "text", "any")
+#: Types whose values are whole numbers of 64 bits, as the engines call them.
+_WHOLE = frozenset(
+    ["tinyint", "smallint", "integer", "bigint", "utinyint", "usmallint", "uinteger"]
+    + [f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64) if (sign, bits) != ("u", 64)]
+)
 
 
 @dataclass(frozen=True)
@@ -58,12 +63,23 @@ class LinkedTables:
             self._check_path(each)
         self._check_persons()
         self._check_kinds()
+        self._check_files()
         self.public_rows = {each: self._copy(each) for each in self.tables if self.is_public(each)}
         self._digests = {each: rows.digest() for each, rows in self.public_rows.items()}
 
     def public_digest(self, name: str) -> str:
         """Return the SHA-256 of a public table as it was read when the database was made."""
         return self._digests[name]
+
+    def _check_files(self) -> None:
+        """Refuse a public table that is read from a file of a private one, before it is read."""
+        for public in filter(self.is_public, self.tables):
+            for private in self.private():
+                if self.tables[private].shares_file(self.tables[public]):
+                    raise SchemaError(
+                        f"the public table {public!r} is read from the file of {private!r}: what is private would be "
+                        "published without protection. Give a file that anyone may see"
+                    )
 
     def _copy(self, name: str) -> HeldRows:
         """Read a public table once; a key that repeats is an error that names it, for everyone may see it."""
@@ -72,7 +88,7 @@ class LinkedTables:
         tied = [column for link in schema.links for column in link.columns]
         numbers = tuple(each.name for each in schema.columns if isinstance(each, Number))
         texts = tuple(dict.fromkeys([*labels, *tied]))
-        rows = read_whole(self.tables[name].rows, Wanted(numbers=numbers, texts=texts))
+        rows = read_whole(self.tables[name].rows, Wanted(numbers=numbers, texts=texts, keys=tuple(dict.fromkeys(tied))))
         if schema.key is not None:
             seen = set()
             for key in zip(*(rows.texts[column].tolist() for column in schema.key.columns), strict=True):
@@ -98,6 +114,19 @@ class LinkedTables:
     def private(self) -> tuple[str, ...]:
         """Return the names of the private tables."""
         return tuple(name for name, table in self.tables.items() if not table.is_public)
+
+    @property
+    def persons_are_whole(self) -> bool:
+        """Whether all ids of persons are whole numbers of 64 bits, by the types of their columns."""
+        return all(self._is_whole(name, table.schema.person.name) for name, table in self._with_person_id())
+
+    def keys_are_whole(self, name: str) -> tuple[bool, ...]:
+        """Return whether the key of a table and all that name it are whole numbers of 64 bits, for each part."""
+        ways = [(name, self._key_of(name).columns), *self._leading_to(name)]
+        return tuple(all(self._is_whole(of, columns[part]) for of, columns in ways) for part in range(len(ways[0][1])))
+
+    def _is_whole(self, name: str, column: str) -> bool:
+        return self.tables[name].rows.types[column].native.lower() in _WHOLE
 
     def person_path(self, name: str) -> tuple[str, ...]:
         """Return the tables from a private one to that which names the person."""
@@ -142,15 +171,19 @@ class LinkedTables:
                 found[name] = " ".join(["person", _written((person.name,)), *read])
         return found
 
+    def links_of(self, name: str) -> tuple[tuple[tuple[str, ...], str], ...]:
+        """Return the columns by which rows of a table name rows of others, and the table, each once."""
+        links = (link for link in self.schema(name).links if isinstance(link, (Reference, PersonVia)))
+        return tuple(dict.fromkeys((link.columns, link.to) for link in links))
+
     # --- paths of lookups ---------------------------------------------------------------------------------------------
 
     def steps(self, name: str) -> Iterator[Step]:
         """Return the steps that lead from a table to rows of others: references, its own path, and the person."""
-        links = [link for link in self.schema(name).links if isinstance(link, (Reference, PersonVia))]
-        targets = [link.to for link in links]
-        for link in links:
-            by_table = targets.count(link.to) == 1
-            yield Step("key", link.columns, link.to, link.to if by_table else "+".join(link.columns))
+        links = self.links_of(name)
+        targets = [to for _, to in links]
+        for columns, to in links:
+            yield Step("key", columns, to, to if targets.count(to) == 1 else "+".join(columns))
         if self.is_public(name):
             return
         for other in self.private():
@@ -290,13 +323,16 @@ class LinkedTables:
         for name, table in self.tables.items():
             if table.schema.key is None:
                 continue
-            leading = [
-                (other, link.columns)
-                for other, each in self.tables.items()
-                for link in each.schema.links
-                if not isinstance(link, Key) and link.to == name
-            ]
-            self._check_one_kind(f"keys of {name!r}", [(name, table.schema.key.columns), *leading])
+            self._check_one_kind(f"keys of {name!r}", [(name, table.schema.key.columns), *self._leading_to(name)])
+
+    def _leading_to(self, name: str) -> list[tuple[str, tuple[str, ...]]]:
+        """Return the columns by which rows of other tables, or of the same, name the key of a table."""
+        return [
+            (other, link.columns)
+            for other, each in self.tables.items()
+            for link in each.schema.links
+            if not isinstance(link, Key) and link.to == name
+        ]
 
     def _check_one_kind(self, what: str, columns: Sequence[tuple[str, tuple[str, ...]]]) -> None:
         for place in range(len(columns[0][1])):

@@ -143,7 +143,7 @@ def nonprivate_check(table: Table) -> NonPrivateCheck:
     untyped = {name for name, found in table.rows.types.items() if found.kind in ("any", "text")}
     texts = [each for each in counting if isinstance(each.column, Number) and each.column.name in untyped]
     labelled = tuple(each.name for each in table.schema.columns if isinstance(each, (Category, Label)))
-    person = table.schema.person
+    person = None if table.schema.via is not None else table.schema.person
     wanted = Wanted(
         numbers=tuple(each.name for each in table.schema.columns if isinstance(each, Number)),
         texts=labelled,

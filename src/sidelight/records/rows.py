@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
@@ -46,16 +46,20 @@ class ColumnType:
 
 @dataclass(frozen=True, kw_only=True)
 class Wanted:
-    """The columns that a statistic reads, by the form in which it reads them."""
+    """The columns that a statistic reads, by the form in which it reads them.
+
+    `keys` are read as persons are, by `batches_with_keys` alone: whole numbers where the engine hands them over.
+    """
 
     numbers: tuple[str, ...] = ()
     texts: tuple[str, ...] = ()
     person: str | None = None
+    keys: tuple[str, ...] = ()
 
     @property
     def names(self) -> tuple[str, ...]:
         """All of them, each once."""
-        return tuple(dict.fromkeys([*self.numbers, *self.texts, *filter(None, [self.person])]))
+        return tuple(dict.fromkeys([*self.numbers, *self.texts, *filter(None, [self.person]), *self.keys]))
 
     def number_alias(self, name: str) -> str:
         """Name a number column inside a frame: user's names may be reserved words of the engine."""
@@ -64,6 +68,10 @@ class Wanted:
     def text_alias(self, name: str) -> str:
         """Name a text column inside a frame."""
         return f"t{self.texts.index(name)}"
+
+    def key_alias(self, name: str) -> str:
+        """Name a key inside a frame."""
+        return f"k{self.keys.index(name)}"
 
 
 class Codes(Protocol):
@@ -164,6 +172,7 @@ class Batch:
     texts: Mapping[str, TextCells] = field(default_factory=dict)
     person: TextCells | WholeIds | None = None
     times: NDArray[np.int64] | None = None
+    keys: Mapping[str, TextCells | WholeIds] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         return "Batch(private)"
@@ -228,6 +237,32 @@ class ReadsInParallel(Protocol):
 
     def in_parallel(self, wanted: Wanted, *, rows: int = BATCH_ROWS) -> Sequence[Iterator[Batch]]:
         """Return all rows as one stream per thread, in any order; a single stream if threads would not help."""
+
+
+@runtime_checkable
+class HandsKeys(Protocol):
+    """A source that reads the keys of `Wanted` itself."""
+
+    def hands_keys(self, wanted: Wanted) -> bool:
+        """Return, by public types, whether it does so for these columns."""
+
+
+def batches_with_keys(rows: Rows, wanted: Wanted, *, size: int = BATCH_ROWS) -> Iterator[Batch]:
+    """Return all rows with their keys, as texts where the source has nothing better."""
+    if isinstance(rows, HandsKeys) and rows.hands_keys(wanted):
+        yield from rows.batches(wanted, rows=size)
+        return
+    asked = replace(wanted, keys=(), texts=tuple(dict.fromkeys([*wanted.texts, *wanted.keys])))
+    for batch in rows.batches(asked, rows=size):
+        yield replace(batch, keys={name: batch.texts[name] for name in wanted.keys})
+
+
+@runtime_checkable
+class ComesByPersons(Protocol):
+    """A source that hands over all rows of some persons, then all rows of others."""
+
+    def by_persons(self, wanted: Wanted) -> Iterator[Iterator[Batch]]:
+        """Return the rows in parts; no person has rows in two of them."""
 
 
 class Pinned(Protocol):

@@ -76,7 +76,7 @@ class Schema:
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
             raise SchemaError(f"column {twice[0]!r} is declared twice")
-        if all(isinstance(column, PersonId) for column in given) and not links:
+        if not everything:
             raise SchemaError("a schema needs at least one Number or Category column")
         if sum(isinstance(column, PersonId) for column in given) > 1:
             raise SchemaError("a schema names one PersonId at most; the protected unit is one person")

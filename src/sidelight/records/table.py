@@ -63,7 +63,7 @@ class Table:
     Table('people', engine='numpy', columns=['age'])
     """
 
-    __slots__ = ("_database", "_name", "_path", "_public", "_rows", "_schema")
+    __slots__ = ("_database", "_name", "_path", "_public", "_rows", "_schema", "_within")
 
     def __init__(
         self,
@@ -86,6 +86,7 @@ class Table:
         wanted = self._schema.source_names
         self._rows = open_rows(source, wanted, records=records, table=table, engine=engine, dates=dates)
         self._path = fspath(source) if isinstance(source, (str, PathLike)) else None
+        self._within = table  # its name in a file of several tables
         self._name = name if name is not None else table if table is not None else _name_of(source)
         types = self._rows.types
         for column in columns:
@@ -160,6 +161,16 @@ class Table:
         if self._path is None:
             return False
         return same_files(self._path, path)
+
+    def shares_file(self, other: Table) -> bool:
+        """Return whether another table is read from a file of this one, or the same table of a file or server.
+
+        Looks at names and links; reads nothing.
+        """
+        if self._path is None or other._path is None:
+            return False
+        same = self._path == other._path or self.is_file(other._path)
+        return same and (self._within == other._within or None in (self._within, other._within))
 
     def check_records(self) -> None:
         """Refuse a CSV file that no standard writer wrote; for the owner, before a charge. Looks at each file once.

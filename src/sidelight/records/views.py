@@ -77,10 +77,10 @@ class View:
 
     def fold_link(self, fold: Fold) -> tuple[str, ...] | None:
         """Return the columns by which the folded rows name the base row; None if they do not."""
-        links = [each for each in self.tables.schema(fold.table).links if getattr(each, "to", None) == self.base]
+        links = [columns for columns, to in self.tables.links_of(fold.table) if to == self.base]
         if len(links) > 1:
             raise SchemaError(f"{fold.table!r} leads to {self.base!r} in two ways; fold it by the person instead")
-        return links[0].columns if links else None
+        return links[0] if links else None
 
     def folded(self, fold: Fold) -> View:
         """Return the view of a folded table, with the columns that the fold names."""

@@ -79,14 +79,9 @@ class ModelQuery:
         goal, encoding, query = self.model._query_of_columns(schema, target=self.target, features=self.features)
         classes = () if goal.classes is None else tuple(goal.classes.tolist())
         fit = query.prepare(schema)
-        more = {
-            "model": type(self.model).__name__,
-            "column": self.target,
-            "inputs": [column.name for column in encoding.columns],
-        }
         return PreparedModel(
             claims=fit.claims,
-            request={**fit.request, **more},
+            request={**fit.request, "model": type(self.model).__name__},
             labels=_labels((*encoding.names, "intercept"), classes if len(classes) > 2 else ("",)),
             prediction=fit.prediction,
             fit=fit,

@@ -24,7 +24,7 @@ from sidelight.guarantees.units import Person
 from sidelight.records.dates import date_text
 from sidelight.release.circumstances import SPENDING_KEYS, Circumstances
 from sidelight.release.prediction_use import PredictionUse, prediction_use
-from sidelight.release.shown import at_most, dated, entries_of, html_text, number_text, plot
+from sidelight.release.shown import at_most, dated, entries_of, html_text, number_text, plot, records_text
 from sidelight.release.statement_table import statement_table
 from sidelight.release.tail_bound import TailBound
 from sidelight.release.values import FORMAT, WANTED, decode_value, encode_value, stored_object
@@ -142,13 +142,13 @@ class Release(_PublicOutcome, Generic[Value]):
         Args:
             confidence: With which probability all entries keep to it, such as 0.95.
             assuming: "nothing" for a bound that holds wherever the records lie and tie, which is the default of
-                quantiles. "spread" for the likely error: an estimate for data without undeclared ties or heaps, mostly
+                quantiles. "spread" for the likely error: an estimate, measured and not proved, mostly
                 far smaller. Records count as they are declared: within the column's bounds, and on its steps (without
                 these, to 48 bits).
 
         >>> import numpy as np, sidelight as sl
         >>> release = sl.Quantiles(sl.quantiles.even_levels(99), epsilon=1).release(np.linspace(1, 9, 10_000))
-        >>> bool(release.error_bound(0.95, assuming="spread").max() < release.error_bound(0.95).max())
+        >>> bool(release.error_bound(0.95, assuming="spread").max() <= release.error_bound(0.95).max())
         True
         """
         if self.error is None:
@@ -185,7 +185,7 @@ class Release(_PublicOutcome, Generic[Value]):
         >>> import sidelight as sl
         >>> made = sl.Quantiles([0.5], epsilon=1, granularity=1).release([30, 40, 50] * 100).to_dict()
         >>> made["kind"], made["guarantee"].split(",")[0], list(made["values"][0])
-        ('quantiles', 'PureDP(ε = 1)', ['label', 'value', 'within_95', 'likely_95'])
+        ('quantiles', 'PureDP(ε = 1)', ['label', 'value', 'likely_95', 'within_95'])
         """
         said: dict[str, Any] = {"kind": self.kind, "guarantee": str(self.guarantee), "private": self.private}
         if self.error is not None:
@@ -224,7 +224,7 @@ class Release(_PublicOutcome, Generic[Value]):
     def _records(self) -> list[dict[str, Any]]:
         if isinstance(self.value, GroupTable):
             return list(self.shown.to_records())
-        stated = {"within_95": self.error, "likely_95": None if self.error is None else self.error.likely}
+        stated = {"likely_95": None if self.error is None else self.error.likely, "within_95": self.error}
         bounds = {name: np.ravel(error.at(0.95)).tolist() for name, error in stated.items() if error is not None}
         entries = entries_of(self.shown, self.labels)
         fitting = {name: bound for name, bound in bounds.items() if len(bound) == len(entries)}
@@ -245,7 +245,7 @@ class Release(_PublicOutcome, Generic[Value]):
         title = f"{'' if self.private else 'NOT PRIVATE: '}{self.kind} · {self.guarantee}"
         unit = "" if self.error is None else f"{self.error.basis}: off by {self._off_by(self.error)}"
         if self.error is not None and self.error.likely is not None:
-            unit += f"; likely by {self._off_by(self.error.likely)}"
+            unit = f"likely off by at most {self._off_by(self.error.likely)}; {unit}"
         return plot(self.shown, self.labels, title=title, unit=unit, axes=axes)
 
     @property
@@ -258,11 +258,11 @@ class Release(_PublicOutcome, Generic[Value]):
         said = [f"{error.basis}: off by {self._off_by(error)}, if {error.assumption}"]
         if (likely := error.likely) is None:
             return said
-        off = f"{self._off_by(likely)}, if {likely.assumption}"
-        return [*said, f"likely error at 95 %, of data without undeclared ties or heaps: {off}"]
+        return [f"likely error at 95 %, measured and not proved: {self._off_by(likely)}, if {likely.assumption}", *said]
 
     def _off_by(self, error: TailBound) -> str:
-        of = f" of about {self.records:,.0f}" if error.unit == "ranks" and self.records is not None else ""
+        about = records_text(self.details) if error.unit == "ranks" else None
+        of = "" if about is None else f" of about {about}"
         return f"{at_most(float(np.max(error.at(0.95))))} {error.unit}{of}"
 
     @classmethod

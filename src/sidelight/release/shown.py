@@ -7,12 +7,12 @@ import html
 import math
 import re
 from collections.abc import Mapping, Sequence
-from importlib import import_module
 from typing import Any
 
 import numpy as np
 
-from sidelight.errors import MissingPackageError, RangeError
+from sidelight.errors import RangeError
+from sidelight.extras import import_with_extras
 from sidelight.group_table import GroupTable
 from sidelight.records.dates import Calendar, date_text
 
@@ -70,6 +70,22 @@ def html_text(
         for label, entry in entries
     )
     return f"{branded}<table><caption>{html.escape(heading)}</caption>{rows}</table>{bars(entries)}{lines}"
+
+
+def records_text(details: Mapping[str, Any] | None) -> str | None:
+    """Return about how many records a release counted on its way, with its interval at 95 % unless that is narrow.
+
+    >>> records_text({"count": "340", "count_deviation": "141.4"}), records_text({"count": "98765"}), records_text({})
+    ('340 (40 to 640)', '98,800', None)
+    """
+    said = details or {}
+    count, deviation = float(said.get("count", 0)), float(said.get("count_deviation", 0))
+    if count <= 0:
+        return None
+    about = f"{float(f'{count:.3g}'):,.0f}"
+    # Laplace noise is within log(20)/√2 = 2.12 of its deviations at 95 %, Gaussian noise within 1.96; both are whole
+    reach = math.ceil(2.12 * deviation)
+    return f"{about} ({max(count - reach, 0):,.0f} to {count + reach:,.0f})" if reach > count / 20 else about
 
 
 def as_read(value: Any, *, digits: int = 10) -> str:
@@ -199,10 +215,7 @@ def plot(value: Any, labels: Sequence[str], *, title: str, unit: str, axes: Any)
     if not named:
         raise RangeError("a plot needs numbers with names, and this release has none; its parts are in release.value")
     if axes is None:
-        try:
-            axes = import_module("matplotlib.pyplot").subplots(layout="constrained")[1]
-        except ImportError:
-            raise MissingPackageError("matplotlib is not installed; pip install matplotlib, or use to_dict()") from None
+        axes = import_with_extras("matplotlib.pyplot").subplots(layout="constrained")[1]
     places, entries = np.arange(len(named)), [entry for _, entry in named]
     if isinstance(entries[0], datetime.date):  # a bar from the year 1970 would say nothing
         axes.plot(entries, places, "o")

@@ -94,12 +94,19 @@ class TailBound:
         """The bound for data without undeclared ties: this one, or the likely error that comes with it, if any."""
         return self.likely if self.assumes_nothing else self
 
-    def with_likely(self, likely: TailBound) -> TailBound:
+    def with_likely(self, likely: TailBound, *, calibrated: float = 1.0) -> TailBound:
         """Return it with a likely error: of each entry the smaller of both at 95 %.
 
         Args:
             likely: The bound for data without undeclared ties.
+            calibrated: What it is multiplied with, so that it was kept on measured laws that are unlike its assumption.
         """
+        likely = likely.changed(
+            lambda fixed, per_log: (
+                tuple(calibrated * each for each in fixed),
+                tuple(calibrated * each for each in per_log),
+            )
+        )
         nearer = likely.at(0.95) < self.at(0.95)
         return replace(
             self,

@@ -1,6 +1,6 @@
 """What a report shows of an additive model: the curve of each column over its noisy counts, and a sentence for each.
 
-All of it is read from the release, whose numbers are public. No confidence band is drawn: none is known to hold.
+All of it is read from the release, whose numbers are public. No confidence band is drawn: none that was measured holds.
 """
 
 from __future__ import annotations

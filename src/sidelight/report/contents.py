@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from sidelight.errors import RangeError
+from sidelight.group_table import GroupTable
 from sidelight.release import Outcome, outcome_from_json, titled_outcomes
 
 FORMAT = "1"
@@ -41,6 +42,7 @@ class Account:
     epsilon: float | None = None  # of the whole budget, where it has them, for the sentence at the top
     delta: float | None = None
     unit: str = "row"  # what is protected: a row, a person or a report
+    kept: str = ""  # totals that are published exactly, with the reason: they change what is protected
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,6 +79,7 @@ class Item:
 
     title: str
     outcome: Outcome
+    areas: GroupTable | None = None  # other areas than those of its hierarchy, computed from the release
 
 
 @dataclass(frozen=True, kw_only=True)

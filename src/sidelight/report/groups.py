@@ -33,6 +33,8 @@ _SUPPORTED = "supported"
 #: The label of what was not declared.
 OTHER = "other"
 
+#: Notes that pictures of a hierarchy show.
+_DRAWN = ("hierarchy", "shares", "caps", "prediction_used")
 #: Notes of a table in words.
 _SAID = {"of": "counted"}
 
@@ -47,9 +49,30 @@ class GroupRow:
     total: bool
 
 
-def groups_card(release: Release) -> Mapping[str, Any]:
-    """Return what the page shows of a table by group."""
+def groups_card(release: Release, *, areas: GroupTable | None = None) -> Mapping[str, Any]:
+    """Return what the page shows of a table by group, and of areas that were computed from it."""
     table = release.shown if "shown" in release.query else release.dated(_with_prediction(release))
+    hierarchy = None
+    if "hierarchy" in release.value.notes:  # loaded where there is one: most reports have none
+        from sidelight.report.hierarchies import hierarchy_pictures
+
+        hierarchy = hierarchy_pictures(release.value)
+    return {
+        **_listed(table),
+        "areas": None if areas is None else _listed(areas),
+        "confidence": _confidence(release.query),
+        "clipped": any("clip" in name for name in (*table.notes, *table.columns)),
+        "hierarchy": hierarchy,
+        "notes": sorted(
+            (_SAID.get(key, key.replace("_", " ")), _note(value))
+            for key, value in table.notes.items()
+            if key not in (ROWS_COUNTED, *(_DRAWN if hierarchy else ()))
+        ),
+    }
+
+
+def _listed(table: GroupTable) -> dict[str, Any]:
+    """Return the rows of a table with their bars and titles, and what is to be said below them."""
     statistics = statistics_of(table)
     first = leading_statistic(table)
     flags = [name for name in table.columns if name.endswith((POOLED, _SUPPORTED)) and _tells(name, table[name])]
@@ -82,15 +105,8 @@ def groups_card(release: Release) -> Mapping[str, Any]:
         "predicted": bars is not None and predicted is not None,
         "noise": _noise(table, first),
         "other": any(OTHER in group for group in table.groups),
-        "confidence": _confidence(release.query),
         "pooled": POOLED_WORDS if any(name.endswith(POOLED) for name in flags) else None,
         "unsupported": any(name.endswith(_SUPPORTED) for name in flags),
-        "clipped": any("clip" in name for name in (*table.notes, *table.columns)),
-        "notes": sorted(
-            (_SAID.get(key, key.replace("_", " ")), _note(value))
-            for key, value in table.notes.items()
-            if key != ROWS_COUNTED
-        ),
     }
 
 

@@ -15,10 +15,11 @@ from markupsafe import Markup
 from sidelight.errors import SidelightError, SourceError
 from sidelight.group_table import GroupTable
 from sidelight.guarantees import Claims, Neighbours, PureDP
+from sidelight.guarantees.claims import NOT_PROTECTED
 from sidelight.ledger.place import check_output
 from sidelight.registry import card_of
 from sidelight.release import Release, TailBound
-from sidelight.release.shown import as_read, at_most
+from sidelight.release.shown import as_read, at_most, records_text
 from sidelight.report.charts import MOST_BARS, MOST_COLUMNS, bar_chart, matrix_chart, quantile_chart, strip_chart
 from sidelight.report.contents import Item, Report
 from sidelight.report.groups import groups_card
@@ -58,6 +59,8 @@ def render(report: Report) -> str:
         report=report,
         cards=[_card(item, report) for item in report.items],
         headline=_headline(report, claims),
+        published=_published(report, claims),
+        not_protected=NOT_PROTECTED,
         private=all(item.outcome.private for item in report.items),
         strips=None if report.comparison is None else strip_chart(report.comparison),
     )
@@ -98,7 +101,8 @@ def _headline(report: Report, claims: list[Claims]) -> Headline | None:
     if account is not None:
         if account.epsilon is None:
             return None
-        return headline(account.epsilon, account.delta or 0.0, unit=account.unit, term=account.statement)
+        amounts, kept = (account.epsilon, account.delta or 0.0), account.kept
+        return headline(*amounts, unit=account.unit, term=account.statement, replaced=bool(kept), kept=kept)
     one = len({item.outcome.circumstances.dataset for item in report.items}) == 1
     total = together(claims) if claims and one and report.comparison is None else None
     if total is None or claims[0].neighbours is Neighbours.KEPT:  # its sentence is not that of any other row
@@ -108,6 +112,12 @@ def _headline(report: Report, claims: list[Claims]) -> Headline | None:
     like = next((each for each in claims if each.numerics == "idealized"), claims[0])  # one of them makes all so
     term = f"{PureDP(total, **like.context)}: {several}."
     return headline(float(total), 0.0, unit=unit_word(claims[0].unit), term=term, replaced=replaced)
+
+
+def _published(report: Report, claims: list[Claims]) -> list[str]:
+    """Return what is published exactly, with its reason, by the budget of a report and by its releases."""
+    found = [report.account.kept if report.account is not None else "", *(each.context["kept"] for each in claims)]
+    return list(dict.fromkeys(each for each in found if each))
 
 
 def _rows_of(report: Report, dataset: str) -> str | None:
@@ -122,14 +132,15 @@ def _rows_of(report: Report, dataset: str) -> str | None:
             of_rows = value.rows == 1 and "count" in value and value.notes.get("of") == "rows"  # ranks are not persons
             rows = float(value["count"].sum()) if of_rows else rows
         if isinstance(rows, int | float) and rows > 0:
-            return as_read(float(f"{rows:.3g}"))
+            noise = value["noise_sd"] if isinstance(value, GroupTable) and "noise_sd" in value else [0.0]
+            return records_text({"count": rows, "count_deviation": float(max(noise))})
     return None
 
 
 def _of_rows(release: Release, report: Report) -> str | None:
     """Return of about how many records a release is, where it says so itself, or another one of its data does."""
-    if release.records is not None:
-        return as_read(release.records)
+    if (counted := records_text(release.details)) is not None:
+        return counted
     return None if "where" in release.query else _rows_of(report, release.circumstances.dataset)
 
 
@@ -171,9 +182,10 @@ def _card(item: Item, report: Report) -> Mapping[str, Any]:
         if curves is not None:
             return {**card, "additive": curves, "prediction": _prediction(outcome)}
     if isinstance(outcome.value, GroupTable):
-        return {**card, "groups": groups_card(outcome), "prediction": _prediction(outcome)}
+        return {**card, "groups": groups_card(outcome, areas=item.areas), "prediction": _prediction(outcome)}
     errors = None if outcome.error is None else outcome.error.at(CONFIDENCE).tolist()
-    chart = _chart(outcome, errors)
+    likely = None if outcome.error is None or outcome.error.likely is None else outcome.error.likely
+    chart = _chart(outcome, errors if likely is None else likely.at(CONFIDENCE).tolist())
     bars = chart is not None and card_of(outcome.kind) != "quantiles" and vector_of(outcome) is not None
     listing = listing_of(outcome, errors, most=MOST_BESIDE_BARS if bars else MOST_ROWS)
     return {

@@ -16,7 +16,7 @@ from sidelight.release import Release
 from sidelight.release.shown import as_read, at_most
 from sidelight.report.words import supported
 
-Row = tuple[str, str, str | None]  # label, value, bound
+Row = tuple[str, str, tuple[str, ...]]  # label, value, and its errors under the headings of the listing
 
 #: More entries than this are counted instead of listed.
 _MOST_ENTRIES = 400
@@ -63,11 +63,12 @@ class Listing:
     folded: tuple[Group, ...]
     technical: tuple[tuple[str, tuple[str, ...]], ...]
     cautions: tuple[str, ...]
+    headings: tuple[str, ...] = ()  # of the errors: the likely one first, where there is one
 
     @property
     def bounded(self) -> bool:
         """Whether some row has a bound of its own."""
-        return any(row[2] is not None for group in (*self.shown, *self.folded) for row in group.rows)
+        return any(row[2] for group in (*self.shown, *self.folded) for row in group.rows)
 
     @property
     def folded_rows(self) -> int:
@@ -78,7 +79,8 @@ class Listing:
 def listing_of(release: Release, errors: Sequence[float] | None, *, most: int = MOST_ROWS) -> Listing:
     """Return what the page lists of a release; the groups that fit into `most` rows are in the open."""
     value, labels = release.shown, release.labels
-    bounds = [_bound(release, error) for error in errors] if errors and len(errors) == len(labels) else None
+    stated = {} if errors is None or len(errors) != len(labels) else _stated(release, errors)
+    bounds = list(zip(*stated.values(), strict=True)) if stated else None
     technical: list[tuple[str, tuple[str, ...]]] = []
     cautions: list[str] = []
     if isinstance(value, Mapping):
@@ -96,7 +98,11 @@ def listing_of(release: Release, errors: Sequence[float] | None, *, most: int = 
         open_rows += len(groups[place].rows)
         place += 1
     return Listing(
-        shown=tuple(groups[:place]), folded=tuple(groups[place:]), technical=tuple(technical), cautions=tuple(cautions)
+        shown=tuple(groups[:place]),
+        folded=tuple(groups[place:]),
+        technical=tuple(technical),
+        cautions=tuple(cautions),
+        headings=tuple(stated),
     )
 
 
@@ -126,7 +132,7 @@ def _off_of_entries(release: Release, errors: Sequence[float] | None) -> float:
 
 
 def _mapped(
-    value: Mapping[str, Any], labels: tuple[str, ...], bounds: Sequence[str] | None, *, off: float
+    value: Mapping[str, Any], labels: tuple[str, ...], bounds: Sequence[tuple[str, ...]] | None, *, off: float
 ) -> list[Group]:
     """Put single entries first, then vectors, then matrices; a value that comes back from JSON is in the same order."""
     found = [group for key in sorted(value) for group in _groups(str(key), value[key], labels, bounds, off=off)]
@@ -139,7 +145,7 @@ def _groups(
     name: str,
     value: Any,
     labels: tuple[str, ...],
-    bounds: Sequence[str] | None,
+    bounds: Sequence[tuple[str, ...]] | None,
     *,
     labelled: bool = False,
     off: float = 0.0,
@@ -154,15 +160,15 @@ def _groups(
     elif (
         fits and value.ndim == 1 and (whole or labelled or name == "mean")
     ):  # not weights, of which there may be as many
-        marks = bounds if whole and bounds is not None else [None] * len(labels)
+        marks = bounds if whole and bounds is not None else [()] * len(labels)
         written = [_short(entry) for entry in value.tolist()]
         # a vector that is the whole value needs no heading
         yield Group(heading=None if whole else name, rows=tuple(zip(labels, written, marks, strict=True)))
     elif fits and value.shape == (len(labels),) * 2 and np.array_equal(value, value.T, equal_nan=True):
         # a matrix of columns by columns is symmetric, so half of it is enough; as many means as columns are not
         entries = {(i, j): value[i, j].item() for i, j in _upper(len(labels))}
-        rows = [
-            (f"{labels[i]} × {labels[j]}", supported(entry, off) if off else _short(entry), None)
+        rows: list[Row] = [
+            (f"{labels[i]} × {labels[j]}", supported(entry, off) if off else _short(entry), ())
             for (i, j), entry in entries.items()
         ]
         yield Group(heading=None if whole else name, rows=tuple(rows))
@@ -170,7 +176,7 @@ def _groups(
         for place, each in enumerate(value):
             yield from _groups(name if len(value) == 1 else f"{name} {place + 1}", each, labels, None, labelled=True)
     else:
-        rows = [(label, line, None) for label, lines in _lines(name, value, ()) for line in lines]
+        rows = [(label, line, ()) for label, lines in _lines(name, value, ()) for line in lines]
         yield Group(heading=None, rows=tuple(rows))
 
 
@@ -217,6 +223,15 @@ def _joined(values: Sequence[Any] | np.ndarray) -> str:
 
 def _short(entry: Any) -> str:
     return as_read(entry, digits=_DIGITS)
+
+
+def _stated(release: Release, errors: Sequence[float]) -> dict[str, list[str]]:
+    """Return the errors of all entries under their headings, the likely ones first."""
+    error = release.error
+    assert error is not None
+    likely = {} if error.likely is None else {"Likely within": error.likely.at(0.95).tolist()}
+    found = likely | {"Worst case" if error.proved else "Within": errors}
+    return {heading: [_bound(release, each) for each in column] for heading, column in found.items()}
 
 
 def _bound(release: Release, error: float) -> str:

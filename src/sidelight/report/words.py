@@ -111,7 +111,7 @@ class Headline:
 _PROTECTS_LITTLE = 10.0
 
 
-def headline(epsilon: float, delta: float, *, unit: str, term: str, replaced: bool = False) -> Headline:
+def headline(epsilon: float, delta: float, *, unit: str, term: str, replaced: bool = False, kept: str = "") -> Headline:
     """Return the promise for one protected unit as a sentence.
 
     Args:
@@ -120,6 +120,7 @@ def headline(epsilon: float, delta: float, *, unit: str, term: str, replaced: bo
         unit: What is protected: "row", "person" or "report".
         term: The guarantee as experts write it.
         replaced: Whether neighbours differ by what stands in a row, and not by whether it is there.
+        kept: Totals that are published exactly.
 
     >>> headline(1.0, 0.0, unit="row", term="").plain.partition(" from all of this ")[2]
     'can change by at most a factor of 2.72, whether your row is in the data or not.'
@@ -128,6 +129,8 @@ def headline(epsilon: float, delta: float, *, unit: str, term: str, replaced: bo
     whether = "say what they say or anything else" if unit == "person" else "says what it says or anything else"
     if not replaced:
         whether = f"{'are' if unit == 'person' else 'is'} in the data or not"
+    elif kept:
+        whether += " with the same published totals"
     plain = (
         f"What anyone learns about you from all of this can change by at most a factor of "
         f"{_large_factor(epsilon)}, whether your {yours} {whether}"

@@ -15,6 +15,7 @@ from sidelight.plans.columns import write_column
 from sidelight.server.budgets import AccountQuote, ready_time, start_time, utc_text
 from sidelight.server.config import Pool, ServedTable, ServerConfig, rule_of
 from sidelight.server.slots import Accepted
+from sidelight.server.together import TOGETHER
 from sidelight.wire import CODES, LIMITS, ProblemError, problem_json, write_json
 
 _FAILED = "the release failed after it was charged; the charge stands, the cause is not shown, and a new key pays again"
@@ -58,6 +59,7 @@ def table_json(config: ServerConfig, table: ServedTable, account: Pool, remainin
         "largest": str(table.largest),
         "smallest": str(table.smallest),
         "strict": table.strict,
+        "together": table.together,
         "capacity": table.capacity,
         "durations": dict(table.durations),
         "renew": _renewal_json(account),
@@ -112,18 +114,25 @@ def accepted_json(accepted: Accepted) -> dict[str, Any]:
 def entry_json(entry: LedgerEntry, table: ServedTable, *, now: float) -> dict[str, Any]:
     """Return the state of a charged request; before the end of its slot every state looks like "running"."""
     ready = entry.state != "reserved" and now >= ready_time(entry)
+    outcomes = [json.loads(text) for text in outcome_texts(entry)] if ready else []
+    batch = entry.request.get("kind") == TOGETHER
     return {
         "id": entry.key,
         "table": table.name,
         "state": entry.state if ready else "running",
         "starts_at": utc_text(start_time(entry)),
         "ready_at": utc_text(ready_time(entry)),
-        "outcome": json.loads(outcome_text(entry)) if ready and entry.text is not None else None,
+        "outcome": outcomes[0] if outcomes and not batch else None,
+        **({"outcomes": outcomes or None} if batch else {}),
     } | ({"problem": {"title": _FAILED}} if ready and entry.state == "failed" else {})
 
 
-def outcome_text(entry: LedgerEntry) -> str:
-    """Return the outcome of an entry with its place in the ledger, as `Release.to_json` writes it."""
-    found = json.loads(entry.text or "{}")
-    found["circumstances"] |= {"entry_id": entry.entry_id, "ledger_head": entry.head}
-    return json.dumps(found, ensure_ascii=False, allow_nan=False)
+def outcome_texts(entry: LedgerEntry) -> list[str]:
+    """Return the outcomes of an entry with their place in the ledger, as `Release.to_json` writes them."""
+    if entry.text is None:
+        return []
+    texts = json.loads(entry.text) if entry.request.get("kind") == TOGETHER else [entry.text]
+    found = [json.loads(text) for text in texts]
+    for each in found:
+        each["circumstances"] |= {"entry_id": entry.entry_id, "ledger_head": entry.head}
+    return [json.dumps(each, ensure_ascii=False, allow_nan=False) for each in found]

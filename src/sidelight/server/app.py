@@ -16,7 +16,7 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
 from sidelight.errors import SidelightError
-from sidelight.server.answers import body, entry_json, outcome_text, price_json, refusal
+from sidelight.server.answers import body, entry_json, outcome_texts, price_json, refusal
 from sidelight.server.guard import Guarded, read_request
 from sidelight.server.openapi import description, query_schema
 from sidelight.server.page import PAGE, PAGE_POLICY
@@ -78,10 +78,10 @@ class AnalystRoutes:
     async def price(self, request: Request) -> Response:
         """Price a query: what it costs, what would be left, and the expected error."""
         asking = self._service.asking(request)
-        asked = await read_request(request, {"query", "forecast"})
+        asked = await read_request(request, {"query", "forecast"}, together=True)
         price = await self._service.priced(asking, asked["query"], forecast=bool(asked.get("forecast", True)))
         quote = await self._service.quote(asking, price)
-        return body(price_json(price, quote, seconds=asking.table.duration(price["kind"])))
+        return body(price_json(price, quote, seconds=asking.table.duration(asked["query"])))
 
     async def accuracy(self, request: Request) -> Response:
         """Find the price that an error needs."""
@@ -116,7 +116,7 @@ class AnalystRoutes:
         key = request.headers.get("idempotency-key", "")
         if not _KEY.fullmatch(key):
             raise ProblemError("key-required", "send an Idempotency-Key of 1 to 200 printable ASCII characters")
-        asked = await read_request(request, {"query"})
+        asked = await read_request(request, {"query"}, together=True)
         name = request_key(asking.holder.analyst, asking.table.name, key)
         digest = query_digest(asked["query"])
         async with self._service.turn(name):
@@ -169,7 +169,7 @@ class AnalystRoutes:
     async def report(self, request: Request) -> Response:
         """Show the report of a release."""
         asking, entry = await self._service.finished(request)
-        job = {"do": "report", "text": outcome_text(entry), "day": entry.at_utc[:10]}
+        job = {"do": "report", "texts": outcome_texts(entry), "day": entry.at_utc[:10]}
         found = await self._service.computed(asking.holder, job)
         policy = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'none'; sandbox"
         return HTMLResponse(found["html"], headers={"Content-Security-Policy": policy})

@@ -6,11 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from sidelight.accounting import Charge, Route, Rule
 from sidelight.guarantees import ApproxDP, Claim, Claims
 from sidelight.records import Schema, Table
+from sidelight.records.engines import is_postgres
+from sidelight.server.together import MOST_TOGETHER, parts_of
 
 Sharing = Literal["reserved", "first come"]
 Currency = Literal["epsilon", "epsilon and delta", "rho", "mu"]
@@ -105,14 +107,25 @@ class ServedTable:
     strict: bool
     durations: Mapping[str, float]
     accounts: tuple[Pool, ...]
+    together: bool = False
 
-    def duration(self, kind: str) -> float:
-        """Return the public duration of a kind, in seconds."""
-        return self.durations.get(kind, self.durations["default"])
+    def duration(self, query: Mapping[str, Any]) -> float:
+        """Return the public duration of a query in seconds: that of its kind, or of a batch the sum."""
+        kinds = (str(each.get("kind")) for each in parts_of(query))
+        return sum(self.durations.get(kind, self.durations["default"]) for kind in kinds)
+
+    @property
+    def longest(self) -> float:
+        """The longest duration of any request."""
+        return max(self.durations.values()) * (MOST_TOGETHER if self.together else 1)
 
     def account_of(self, analyst: str) -> Pool | None:
         """Return the budget that an analyst asks from; None if the table is not theirs."""
-        return next((each for each in self.accounts if analyst in each.members), None)
+        return self._account_of.get(analyst)
+
+    @cached_property
+    def _account_of(self) -> Mapping[str, Pool]:
+        return {name: each for each in self.accounts for name in each.members}
 
     def scope_of(self, account: Pool) -> str:
         """Return the name of an account's scope."""
@@ -149,17 +162,27 @@ class ServerConfig:
 
     @property
     def longest(self) -> float:
-        """The longest duration of any kind of any table."""
-        return max(max(table.durations.values()) for table in self.tables.values())
+        """The longest duration of any request of any table."""
+        return max(table.longest for table in self.tables.values())
+
+    @property
+    def libraries(self) -> tuple[str, ...]:
+        """What children of this server load on their first use, and its zygote once for all, where it is installed."""
+        ledger = ("psycopg", "sqlalchemy.dialects.postgresql.psycopg", "sidelight.ledger.pipelined")
+        batches = ("dp_accounting.pld.privacy_loss_distribution",)
+        return (
+            *(ledger if is_postgres(self.ledger) else ()),
+            *(batches if any(table.together for table in self.tables.values()) else ()),
+        )
 
     def tables_of(self, analyst: str) -> list[ServedTable]:
         """Return the tables that an analyst may ask."""
         return [table for table in self.tables.values() if table.account_of(analyst) is not None]
 
-    @property
-    def analysts(self) -> list[str]:
+    @cached_property
+    def analysts(self) -> frozenset[str]:
         """All names that may hold a token."""
-        return sorted({name for table in self.tables.values() for each in table.accounts for name in each.members})
+        return frozenset(name for table in self.tables.values() for each in table.accounts for name in each.members)
 
 
 def routes_of(budget: Claim) -> tuple[Route, ...] | None:

@@ -79,6 +79,7 @@ _TABLE = keys_of(
     largest=_AMOUNTS,
     smallest=_AMOUNTS,
     strict=FLAG,
+    together=FLAG,
     durations=map_of(TEXT),
     column=list_of(section_of(COLUMN_TABLE.schema)),
     analyst=list_of(section_of()),
@@ -193,6 +194,8 @@ def _table(section: Section, folder: Path, populations: Mapping[str, Pool]) -> S
         section.refuse("capacity is the number of rows that durations were calibrated for, at least 1", key="capacity")
     if isinstance(budget, ApproxDP) and budget.delta > Fraction(1, given["capacity"]):
         section.refuse("delta must be at most 1/capacity: a larger one could publish a whole record", key="budget")
+    if given.get("together", False) and not isinstance(budget, ApproxDP):
+        section.refuse('together = true needs currency = "epsilon and delta": that is how batches are priced')
     limits: dict[str, Any] = {
         key: Claims.of(_claim(section, key, given[key], currency)) for key in ("largest", "smallest")
     }
@@ -207,6 +210,7 @@ def _table(section: Section, folder: Path, populations: Mapping[str, Pool]) -> S
         sharing=sharing,
         kinds=tuple(dict.fromkeys(given["kinds"])),
         strict=given.get("strict", True),
+        together=given.get("together", False),
         durations=_durations(section, given["durations"]),
         accounts=tuple(_of_unit(each, schema.unit) for each in accounts),
         **limits,

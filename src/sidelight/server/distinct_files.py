@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TypeAlias
-from urllib.parse import urlsplit
+from urllib.parse import parse_qs, unquote, urlsplit
 
 from sidelight.ledger.place import BESIDE, parse_place
 from sidelight.plans.section import Section
@@ -19,19 +19,30 @@ from sidelight.records.engines import is_postgres
 from sidelight.server.config import ServedTable, ServerConfig
 
 Identities: TypeAlias = frozenset[tuple[str | int, ...]]
+_LOOPBACK = ("localhost", "::1", "0.0.0.0", "ip6-localhost", "localhost.localdomain")
 
 
 def identities(source: str | Path) -> Identities:
     """Return what a path, a folder, a pattern or an address stands for: two that share something meet."""
     text = str(source)
     if is_postgres(text):
-        parts = urlsplit(text)
-        return frozenset({("address", (parts.hostname or "").lower(), str(parts.port or 5432), parts.path)})
+        return frozenset({("address", *_postgres_parts(text))})
     if "://" in text:
         return frozenset({("address", text)})
     paths = [text] if os.path.exists(text) or not glob.has_magic(text) else glob.glob(text, recursive=True)
     found = {("path", os.path.realpath(text))}
     return frozenset(found | {each for path in paths for each in _inodes(path)})
+
+
+def _postgres_parts(address: str) -> tuple[str, str, str]:
+    """Return host, port and database, however an address spells them; names of this machine are one host."""
+    parts = urlsplit(address)
+    options = {name.lower(): given[-1] for name, given in parse_qs(parts.query).items()}
+    host = options.get("host", unquote(parts.hostname or "")) or options.get("hostaddr", "")
+    port = options.get("port", str(parts.port or ""))
+    database = options.get("dbname", unquote(parts.path).strip("/"))
+    here = not host or host.startswith(("/", "127.")) or host.lower() in _LOOPBACK
+    return "localhost" if here else host.lower().rstrip("."), port or "5432", database
 
 
 def _inodes(path: str) -> Iterator[tuple[str | int, ...]]:

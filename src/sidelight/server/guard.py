@@ -12,6 +12,7 @@ from starlette.requests import Request
 from sidelight.errors import RefusedError
 from sidelight.server.answers import refusal
 from sidelight.server.config import ServerConfig
+from sidelight.server.together import TOGETHER, read_together
 from sidelight.web.requests import read_body
 from sidelight.wire import ProblemError, read_json
 from sidelight.wire.json_text import MOST_BYTES
@@ -19,15 +20,18 @@ from sidelight.wire.json_text import MOST_BYTES
 _BODY_PROBLEMS = {"wrong_type": "wrong-type", "too_large": "too-large"}
 
 
-async def read_request(request: Request, members: set[str]) -> dict[str, Any]:
-    """Read the body of a request: an object with a query, and members from a closed list."""
+async def read_request(request: Request, members: set[str], *, together: bool = False) -> dict[str, Any]:
+    """Read the body of a request: an object with a query, or a batch, and members from a closed list."""
     try:
         found = read_json(await read_body(request, largest=MOST_BYTES))
     except ProblemError:
         raise
     except RefusedError as error:
         raise ProblemError(_BODY_PROBLEMS.get(error.code, "malformed"), str(error)) from None
-    if not isinstance(found.get("query"), dict) or not set(found) <= members:
+    if together and "queries" in found and set(found) <= members | {"queries", "delta"}:
+        return {**found, "query": read_together(found)}
+    query = found.get("query")
+    if not isinstance(query, dict) or not set(found) <= members or query.get("kind") == TOGETHER:
         raise ProblemError("malformed", f"a request has the members {', '.join(sorted(members))}; query is an object")
     return found
 

@@ -8,12 +8,14 @@ from typing import Any
 from sidelight.plans.queries import query_table
 from sidelight.plans.tables import TaggedForm
 from sidelight.server.config import ServerConfig
+from sidelight.server.together import MOST_TOGETHER
 from sidelight.version import VERSION
 from sidelight.wire import CODES
 
 _TEXT = {"type": "string"}
 _NUMBER = {"type": "number"}
 _AMOUNTS = {"type": "object", "additionalProperties": _TEXT}
+_FORECAST: dict[str, Any] = {"together": True, "forecast": {"type": "boolean"}}
 _STATES = ["queued", "running", "released", "refused", "failed", "dropped"]
 
 
@@ -51,7 +53,7 @@ def description(config: ServerConfig) -> dict[str, Any]:
                     "post": _operation(summary, answer, codes=_ASKED, at=["table"], body=_body(query, **more))
                 }
                 for name, summary, answer, more in (
-                    ("price", "The price of a query. Free.", _ref("Price"), {"forecast": {"type": "boolean"}}),
+                    ("price", "The price of a query. Free.", _ref("Price"), _FORECAST),
                     ("accuracy", "The price that an error needs. Free.", {"type": "object"}, {"within": _NUMBER}),
                     ("dry-run", "A release on generated rows, not private. Free.", {"type": "object"}, {}),
                 )
@@ -72,7 +74,7 @@ def description(config: ServerConfig) -> dict[str, Any]:
                     state,
                     codes=(*_ASKED, 503),
                     at=["table"],
-                    body=_body(query),
+                    body=_body(query, together=True),
                     more=(202,),
                     headers={"Idempotency-Key": {"type": "string", "pattern": "^[!-~]([ -~]{0,198}[!-~])?$"}},
                 )
@@ -156,13 +158,18 @@ def _object(**members: Any) -> dict[str, Any]:
     return {"type": "object", "properties": members, "required": list(members)}
 
 
-def _body(query: Mapping[str, Any], **more: Any) -> dict[str, Any]:
-    schema = {
-        "type": "object",
-        "properties": {"query": query, **more},
-        "required": ["query"],
-        "additionalProperties": False,
-    }
+def _body(query: Mapping[str, Any], *, together: bool = False, **more: Any) -> dict[str, Any]:
+    def members(**own: Any) -> dict[str, Any]:
+        return {
+            "type": "object",
+            "properties": {**own, **more},
+            "required": list(own),
+            "additionalProperties": False,
+        }
+
+    queries = {**_list(query), "minItems": 1, "maxItems": MOST_TOGETHER}
+    batch = members(queries=queries, delta={"type": ["string", "number"]})
+    schema = {"oneOf": [members(query=query), batch]} if together else members(query=query)
     return {"required": True, "content": {"application/json": {"schema": schema}}}
 
 

@@ -22,6 +22,7 @@ from typing import Any
 from sidelight.errors import PlanError, RangeError, SidelightError, SidelightWarning
 from sidelight.records import Table
 from sidelight.server.config import ServedTable, ServerConfig
+from sidelight.server.together import TOGETHER, parts_of, price_together
 from sidelight.server.worker import SCRATCH, pin_to_cores, virtual_bytes, write_releases
 from sidelight.server.zygote import Child, Zygote
 from sidelight.session.query import PublicSource, declared_delta, prepare_query
@@ -32,6 +33,7 @@ from sidelight.wire import (
     problem_of,
     read_json,
     read_wire_query,
+    write_json,
 )
 
 #: Seconds of processor time and bytes of one job, and jobs of one process.
@@ -100,7 +102,28 @@ def _asked(config: ServerConfig, job: Mapping[str, Any]) -> tuple[ServedTable, A
     return table, query, prepared, notes
 
 
+def _price_together(config: ServerConfig, job: Mapping[str, Any]) -> dict[str, Any]:
+    """Price a fixed batch; what is expected of its queries is asked for one by one."""
+    if not config.tables[job["table"]].together:
+        raise ProblemError("not-allowed", "this table does not price queries together")
+    whole = read_json(job["query"])
+    parts = [_asked(config, {**job, "query": write_json(each)}) for each in parts_of(whole)]
+    prepared = [each for _, _, each, _ in parts]
+    claims = price_together([each.claims for each in prepared], delta=whole["delta"])
+    return {
+        "claims": claims.to_json(),
+        "guarantee": str(claims),
+        "delta": whole["delta"],
+        "kind": TOGETHER,
+        "request": {"kind": TOGETHER, "delta": whole["delta"], "queries": [dict(each.request) for each in prepared]},
+        "notes": [note for *_, notes in parts for note in notes],
+        "expected": None,
+    }
+
+
 def _price(config: ServerConfig, job: Mapping[str, Any]) -> dict[str, Any]:
+    if job["kind"] == TOGETHER:
+        return _price_together(config, job)
     table, query, prepared, notes = _asked(config, job)
     delta = declared_delta(query)
     found = {
@@ -158,9 +181,9 @@ def _report(config: ServerConfig, job: Mapping[str, Any]) -> dict[str, Any]:
     from sidelight.release import outcome_from_json
     from sidelight.report import Item, Report, render
 
-    outcome = outcome_from_json(job["text"])
-    title = str(outcome.query.get("column") or outcome.query["kind"])
-    return {"html": render(Report(title=config.title, day=job["day"], items=(Item(title=title, outcome=outcome),)))}
+    outcomes = map(outcome_from_json, job["texts"])
+    items = tuple(Item(title=str(each.query.get("column") or each.query["kind"]), outcome=each) for each in outcomes)
+    return {"html": render(Report(title=config.title, day=job["day"], items=items))}
 
 
 _JOBS: Mapping[str, Callable[[ServerConfig, Mapping[str, Any]], dict[str, Any]]] = {

@@ -22,7 +22,7 @@ from starlette.requests import Request
 from sidelight.errors import ClaimError, SidelightError
 from sidelight.guarantees import Claims
 from sidelight.ledger import LedgerEntry
-from sidelight.server.answers import accepted_json, entry_json, outcome_text, table_json
+from sidelight.server.answers import accepted_json, entry_json, outcome_texts, table_json
 from sidelight.server.audit_log import AuditLog
 from sidelight.server.budgets import AccountQuote, Budgets, ready_time
 from sidelight.server.config import LEAD, Pool, ServedTable, ServerConfig
@@ -188,11 +188,12 @@ class AnalystService:
 
     def _own_releases(self, asking: Asking, ids: list[str]) -> dict[str, str]:
         """Return the releases of the account that are ready, by their ids; others are as unknown."""
-        found = {}
+        found: dict[str, str] = {}
         for name in ids:
             entry = self.budgets.entry(asking.table, asking.account, name)
             if entry is not None and entry.state == "released" and time.time() >= ready_time(entry):
-                found[name] = outcome_text(entry)
+                texts = outcome_texts(entry)
+                found |= {name: texts[0]} if len(texts) == 1 else {}  # of a batch nobody says which
         return found
 
     async def priced(self, asking: Asking, query: Mapping[str, Any], *, forecast: bool) -> dict[str, Any]:
@@ -281,7 +282,7 @@ class AnalystService:
         except ProblemError as problem:
             await asyncio.to_thread(self._write, "refused", {**facts, "code": problem.code})
             raise
-        seconds = table.duration(price["kind"])
+        seconds = table.duration(query)
         slot = self.schedule.place(table.scope_of(account), seconds, now=time.time() + LEAD)
         job = {
             **await self.job(asking, "release", query),

@@ -29,7 +29,8 @@ from sidelight.server.budgets import ASKED, Budgets, utc_text
 from sidelight.server.config import DONE, RECORD, Pool, ServedTable, ServerConfig
 from sidelight.server.identity import IdentityStore
 from sidelight.server.proxy_identity import BY_PROXY, is_still_named
-from sidelight.session.pipeline import release_through
+from sidelight.server.together import TOGETHER, declared, parts_of
+from sidelight.session.pipeline import release_batch_through, release_through
 from sidelight.wire import ProblemError, WireResolver, read_json, read_wire_query
 
 if TYPE_CHECKING:
@@ -74,21 +75,25 @@ def _release(
         {name: file for name, (file, _) in config.public.items()}, write_releases(job["releases"], folder)
     )
     try:
-        query = read_wire_query(read_json(job["query"]), kinds=table.kinds, resolver=resolver)
+        asked = read_json(job["query"])
+        queries = [read_wire_query(each, kinds=table.kinds, resolver=resolver) for each in parts_of(asked)]
         rows = table.open()
     except SidelightError:
         raise ProblemError("unavailable") from None
-    release_through(
-        query,
-        rows,
-        cast("ChargeAccount", paced),  # it wraps the reservation of the ledger
-        entropy=OSEntropy(),
-        key=job["id"],
-        once=True,
-        at_utc=utc_text(job["start"]),
-        strict=table.strict,
-        owner=False,
-    )
+    payer = cast("ChargeAccount", paced)  # it wraps the reservation of the ledger
+    settings: dict[str, Any] = {
+        "entropy": OSEntropy(),
+        "key": job["id"],
+        "once": True,
+        "at_utc": utc_text(job["start"]),
+        "strict": table.strict,
+        "owner": False,
+    }
+    if asked["kind"] == TOGETHER:
+        paced.together_at = asked["delta"]
+        release_batch_through(queries, rows, payer, delta=asked["delta"], **settings)
+    else:
+        release_through(queries[0], rows, payer, **settings)
 
 
 def write_releases(texts: Mapping[str, str], folder: Path) -> dict[str, Path]:
@@ -115,6 +120,7 @@ class PacedAccount:
     ) -> None:
         self._budgets, self._table, self._account, self._job = budgets, table, account, job
         self._connection, self._fill = connection, fill
+        self.together_at: Amount | None = None  # of a batch: where it is priced
 
     def reserve(
         self,
@@ -129,6 +135,8 @@ class PacedAccount:
     ) -> PacedReservation | Stored:
         """Charge, unless the analyst lost the right to ask since the request was accepted, or too much time is gone."""
         start, end = self._job["start"], self._job["end"]
+        if self.together_at is not None:
+            claims, delta = declared(claims, delta=self.together_at), self.together_at
         time.sleep(max(0.0, start - time.time()))
         self._check_right()
         latest = start + (end - start) * CHARGE_PART

@@ -154,7 +154,7 @@ def main(control: socket.socket) -> None:
     shared = pickle.loads(_exactly(control, size))  # from the process that started this one
     for name in PRELOADED:
         import_module(name)
-    for name in LIBRARIES:
+    for name in (*LIBRARIES, *getattr(shared, "libraries", ())):
         with contextlib.suppress(ImportError):
             import_module(name)
     threads = (

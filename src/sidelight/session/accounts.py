@@ -9,8 +9,8 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from threading import Lock
-from typing import Any, Protocol
+from threading import Lock, RLock
+from typing import Any, Protocol, Unpack
 
 from sidelight.accounting import (
     Remaining,
@@ -27,6 +27,8 @@ from sidelight.accounting import (
 from sidelight.errors import BudgetError, LedgerError
 from sidelight.guarantees import Amount, Claims
 from sidelight.ledger import Reservation, Stored
+from sidelight.ledger.reservation import ChargeOptions
+from sidelight.release import Release
 
 
 @dataclass(frozen=True)
@@ -49,15 +51,7 @@ class ChargeAccount(Protocol):
     """Decides whether a request fits, and writes the charge before any data is opened."""
 
     def reserve(
-        self,
-        claims: Claims,
-        *,
-        request: Mapping[str, Any],
-        key: str | None = None,
-        resume: bool = False,
-        once: bool = False,
-        at_utc: str | None = None,
-        delta: Amount | None = None,
+        self, claims: Claims, *, request: Mapping[str, Any], **options: Unpack[ChargeOptions]
     ) -> Reservation | UnrecordedReservation | Stored:
         """Charge, or raise `BudgetError` and change nothing, or return what the same key bought before."""
 
@@ -69,6 +63,8 @@ class InProcessAccount:
         self.rule = rule
         self._totals = Totals.zero()
         self._lock = Lock()
+        self.totals: Release | None = None  # what first published exact totals under this budget
+        self.one_at_a_time = RLock()  # held while exact totals are computed and published
         self._process = os.getpid()
 
     def reserve(

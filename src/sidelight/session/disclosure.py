@@ -17,6 +17,7 @@ from typing import Any
 
 from sidelight.errors import LedgerError
 from sidelight.guarantees import ZCDP, ApproxDP, Claim, Claims, Person, PersonOf, PureDP, Unit
+from sidelight.guarantees.claims import NOT_PROTECTED
 from sidelight.ledger import LedgerEntry, Scope
 from sidelight.records import Category, Column, Date, Label, Number, PersonId, Schema
 from sidelight.release import Outcome, Release, outcome_from_json
@@ -190,6 +191,9 @@ def _columns(schema: Schema | Mapping[str, Schema]) -> dict[str, Column]:
 
 def _unit_details(scope: Scope, unit: Unit) -> str:
     neighbours = f"Neighbours: {scope.definition.neighbours} {unit}."
+    if kept := scope.definition.budget.kept:
+        relation = f"Neighbours: replace one {unit} by another with the same published totals."
+        return _joined(relation, f"Exact: {kept}.", NOT_PROTECTED)
     if isinstance(unit, Person):
         said = (
             f"Two data sets are adjacent if one has, in addition, all rows of one person: rows with the same value of "

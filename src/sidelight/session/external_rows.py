@@ -63,6 +63,11 @@ class PreparedExternalRows(Prepared):
     reads_external_rows: ClassVar[bool] = True  # the session's own are not read, and need no check
 
     @property
+    def brings_private_data(self) -> bool:
+        """The rows are not those of the session's table."""
+        return True
+
+    @property
     def drawn_claims(self) -> Claims:
         """The claims for a row of X: that a unit of the session has no more of them was checked before."""
         return self.prepared.drawn_claims
@@ -90,10 +95,18 @@ def claims_for(schema: Schema, claims: Claims, *, external: Schema) -> Claims:
             f"X bounds the rows of each {own.column!r}, and the session protects each {unit.column!r}, who may be in "
             "several of them; declare the session's person column in X"
         )
-    if rows_of_unit(unit) > covered:
-        raise RangeError(
-            f"the noise is for {covered} row(s) of X, and a person of the session may have {rows_of_unit(unit)}; bring "
-            "a table that declares the persons, release the query from the session's own table, or bound persons to "
-            "one row"
-        )
+    check_rows_of_unit(schema, covered=covered)
     return claims.with_unit(unit)
+
+
+def check_rows_of_unit(schema: Schema, *, covered: int = 1) -> None:
+    """Refuse rows that a caller brings where a unit of the session may have more of them than the noise is for.
+
+    Nothing caps them: whose row it is stands in the session's table alone.
+    """
+    rows = rows_of_unit(schema.unit)
+    if rows > covered:
+        raise RangeError(
+            f"the noise is for {covered} row(s) of X, and a person of the session may have {rows}; bring a table that "
+            "declares the persons, or release the query from the session's own table (fit_table). Nothing was charged"
+        )

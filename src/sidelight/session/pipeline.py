@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import fields, is_dataclass
 from os import PathLike
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Unpack
 
 from sidelight.accounting import batch
 from sidelight.aggregates.view_rows import ViewTable
 from sidelight.errors import NoiseError, RangeError, ReleaseFailedError, SchemaError, SourceError, StrictError
-from sidelight.guarantees import Amount
+from sidelight.guarantees import Amount, Claims
 from sidelight.ledger import Reservation, Stored
+from sidelight.ledger.decide import DECLARED
+from sidelight.ledger.reservation import ChargeOptions, KeyOptions
 from sidelight.mechanisms.meter import Meter
 from sidelight.noise import Entropy, Source
 from sidelight.predictions import Origin
@@ -26,6 +28,13 @@ from sidelight.predictions.public_data import PublicData
 from sidelight.records import Table
 from sidelight.release import Circumstances, Outcome, Refused, Release, outcome_from_json
 from sidelight.session.accounts import ChargeAccount, UnrecordedReservation
+from sidelight.session.exact_totals import (
+    check_totals,
+    claims_beside,
+    first_totals,
+    remember_totals,
+    totals_in_turn,
+)
 from sidelight.session.query import Answer, Prepared, Query, Refusal, check_source, declared_delta, prepare_query
 from sidelight.session.restated_claims import on_view
 from sidelight.session.suppressed_output import suppress_output
@@ -89,12 +98,9 @@ def release_through(
     account: ChargeAccount,
     *,
     entropy: Entropy,
-    key: str | None = None,
-    resume: bool = False,
-    once: bool = False,
-    at_utc: str | None = None,
     strict: bool = False,
     owner: bool = True,
+    **options: Unpack[KeyOptions],
 ) -> Outcome:
     """Price the query, charge it, run it and record what came out.
 
@@ -103,16 +109,17 @@ def release_through(
     """
     prepared = _prepare(query, table, strict=strict, entropy=entropy, owner=owner)
     delta = declared_delta(query)
-    reservation = account.reserve(
-        prepared.claims, request=prepared.request, key=key, resume=resume, once=once, at_utc=at_utc, delta=delta
-    )
-    if isinstance(reservation, Stored):
-        return outcome_from_json(_stored_text(reservation)).at(
-            entry_id=reservation.entry_id, ledger_head=reservation.head
-        )
-    ((outcome, text),) = _run([prepared], table, reservation, entropy=entropy, owner=owner)
-    record = reservation.release if isinstance(outcome, Release) else reservation.refuse
-    return outcome.at(entry_id=reservation.entry_id, ledger_head=record(text))
+    request = _asked(prepared.request, table, options)
+    with _charged([prepared], prepared.claims, account, request, delta=delta, **options) as (reservation, totals):
+        if isinstance(reservation, Stored):
+            return outcome_from_json(_stored_text(reservation)).at(
+                entry_id=reservation.entry_id, ledger_head=reservation.head
+            )
+        ((outcome, text),) = _run([prepared], table, reservation, entropy=entropy, owner=owner, totals=totals)
+        record = reservation.release if isinstance(outcome, Release) else reservation.refuse
+        found = outcome.at(entry_id=reservation.entry_id, ledger_head=record(text))
+        remember_totals(account, [prepared], [found])
+        return found
 
 
 def release_batch_through(
@@ -122,12 +129,9 @@ def release_batch_through(
     *,
     delta: Amount,
     entropy: Entropy,
-    key: str | None = None,
-    resume: bool = False,
-    once: bool = False,
-    at_utc: str | None = None,
     strict: bool = False,
     owner: bool = True,
+    **options: Unpack[KeyOptions],
 ) -> list[Outcome]:
     """Charge a fixed batch once, priced together at `delta`, then run its queries in order.
 
@@ -139,15 +143,41 @@ def release_batch_through(
     if not queries:
         raise RangeError("a batch wants at least one query, got none; an empty release has no price")
     prepared = [_prepare(query, table, strict=strict, entropy=entropy, owner=owner) for query in queries]
-    price = batch([each.claims for each in prepared], delta=delta)
+    price = batch(claims_beside([each.claims for each in prepared], account), delta=delta)
     request = {"kind": "together", "delta": str(delta), "queries": [dict(each.request) for each in prepared]}
-    reservation = account.reserve(price, request=request, key=key, resume=resume, once=once, at_utc=at_utc)
-    if isinstance(reservation, Stored):
-        stored = [outcome_from_json(text) for text in json.loads(_stored_text(reservation))]
-        return [each.at(entry_id=reservation.entry_id, ledger_head=reservation.head) for each in stored]
-    outcomes = _run(prepared, table, reservation, entropy=entropy, owner=owner)
-    head = reservation.release(json.dumps([text for _, text in outcomes]))
-    return [outcome.at(entry_id=reservation.entry_id, ledger_head=head) for outcome, _ in outcomes]
+    with _charged(prepared, price, account, _asked(request, table, options), **options) as (reservation, totals):
+        if isinstance(reservation, Stored):
+            stored = [outcome_from_json(text) for text in json.loads(_stored_text(reservation))]
+            return [each.at(entry_id=reservation.entry_id, ledger_head=reservation.head) for each in stored]
+        outcomes = _run(prepared, table, reservation, entropy=entropy, owner=owner, totals=totals)
+        head = reservation.release(json.dumps([text for _, text in outcomes]))
+        found = [outcome.at(entry_id=reservation.entry_id, ledger_head=head) for outcome, _ in outcomes]
+        remember_totals(account, prepared, found)
+        return found
+
+
+@contextmanager
+def _charged(
+    prepared: Sequence[Prepared],
+    price: Claims,
+    account: ChargeAccount,
+    request: Mapping[str, Any],
+    **how: Unpack[ChargeOptions],
+) -> Iterator[tuple[Reservation | UnrecordedReservation | Stored, Release | None]]:
+    """Charge, and find the exact totals that must be repeated: before anything is paid, and again when it is."""
+    check_totals(prepared)
+    with totals_in_turn(account, prepared):
+        first_totals(prepared, account, resumed=how.get("key") if how.get("resume") else None)
+        reservation = account.reserve(price, request=request, **how)
+        if isinstance(reservation, Stored):
+            yield reservation, None
+        else:
+            yield reservation, first_totals(prepared, account, reservation)
+
+
+def _asked(request: Mapping[str, Any], table: Table, options: KeyOptions) -> dict[str, Any]:
+    """Return what a ledger holds of a request: one with a key is the same only if columns are declared the same."""
+    return dict(request) if options.get("key") is None else {**request, DECLARED: table.schema.digest()}
 
 
 def _stored_text(stored: Stored) -> str:
@@ -195,6 +225,7 @@ def _run(
     *,
     entropy: Entropy,
     owner: bool,
+    totals: Release | None,
 ) -> list[tuple[Outcome, str]]:
     """Open the data under a reservation; one noise source a query. Return outcomes with the text that is recorded.
 
@@ -207,7 +238,15 @@ def _run(
     failure: BaseException
     try:
         with suppress_output() if entropy.branding == "os" else nullcontext():
-            return [_run_one(each, table, entropy=entropy) for each in prepared]
+            outcomes: list[tuple[Outcome, str]] = []
+            for each in prepared:
+                if each.publishes_totals and totals is not None:
+                    each = each.with_totals_of(totals)
+                found = _run_one(each, table, entropy=entropy)
+                outcomes.append(found)
+                if each.publishes_totals and totals is None and isinstance(found[0], Release):
+                    totals = found[0]
+            return outcomes
     except _FIXED_TEXTS as error:
         failure = error if owner else ReleaseFailedError(_WITHHELD)
         failure.__cause__ = failure.__context__ = failure.__traceback__ = None

@@ -8,11 +8,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Protocol, Self, TypeVar
 
-from sidelight.errors import RangeError, SourceError
+from sidelight.errors import ClaimError, RangeError, SchemaError, SourceError
 from sidelight.guarantees import Amount, Claims, Numerics
 from sidelight.mechanisms.meter import Meter
 from sidelight.noise import Source
-from sidelight.records import Date, Number, Schema, Table
+from sidelight.records import Date, Number, PersonId, Schema, Table
 from sidelight.records.table import NAMELESS
 from sidelight.release import Release, TailBound, Value
 from sidelight.session.suppressed_output import suppress_output
@@ -90,6 +90,19 @@ class Prepared(ABC):
     def drawn_claims(self) -> Claims:
         """What the draws of `run` are compared with: `claims`, for the unit of the rows that are read."""
         return self.claims
+
+    @property
+    def publishes_totals(self) -> bool:
+        """Whether it publishes totals of the rows exactly, because a law says so."""
+        return False
+
+    def kept_nodes(self) -> tuple[str, Mapping[str, str]] | None:
+        """Return the column by which totals are published exactly, and in which of them each label is counted."""
+        return None
+
+    def with_totals_of(self, earlier: Release) -> Self:
+        """Return the query with the exact totals that an earlier release of the same kind published."""
+        raise ClaimError(f"{earlier.kind} publishes no totals that another release could repeat")
 
     @property
     def numerics(self) -> Numerics:
@@ -208,6 +221,10 @@ class _Prepares(Protocol[PreparedKind]):
 
 def prepare_query(query: _Prepares[PreparedKind], schema: Schema) -> PreparedKind:
     """Prepare a query; an error of arithmetic, which no row can cause here, becomes one about its public numbers."""
+    if all(isinstance(column, PersonId) for column in schema.columns) and not schema.links:
+        raise SchemaError(
+            "a schema needs at least one Number or Category column, unless it is of a table of a database"
+        )
     with public_numbers(getattr(query, "kind_name", type(query).__name__)):
         prepared: PreparedKind = _dated(query.prepare(schema), schema)
         return prepared

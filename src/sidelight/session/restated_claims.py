@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
-from sidelight.aggregates.view_rows import ViewTable, public_tables_read, tables_read
+from sidelight.aggregates.view_rows import ViewTable, open_view, public_tables_read, tables_read
 from sidelight.errors import ClaimError, RangeError, SidelightError
 from sidelight.guarantees import Claims, Neighbours, Person, PersonOf, Row
 from sidelight.noise import Source
@@ -78,6 +78,13 @@ def on_view(prepared: Prepared, table: ViewTable) -> PreparedOnView:
         error=prepared.error,
         prepared=prepared,
     )
+
+
+def prepared_for(prepared: Prepared, view: View) -> PreparedOnView:
+    """Restate a query that was prepared for a view, and refuse one that no view can answer; opens no data."""
+    table = open_view(view)
+    prepared.check_source(PublicSource.of(table))
+    return on_view(prepared, table)
 
 
 def restated(claims: Claims, view: View) -> Claims:

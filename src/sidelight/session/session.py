@@ -7,7 +7,7 @@ import html
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, fields
 from os import PathLike
-from typing import Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from sidelight.accounting import Remaining, Route, Rule, Spent
 from sidelight.aggregates.view_rows import open_view
@@ -34,6 +34,9 @@ from sidelight.session.query import (
 )
 from sidelight.session.restated_claims import names_in
 
+if TYPE_CHECKING:
+    from sidelight.records.invariants import Invariant
+
 
 class Session:
     """Release queries over one data set from one budget, adaptively, without ever overspending.
@@ -50,6 +53,9 @@ class Session:
         routes: Ways of adding up that stand side by side, of "basic", "gdp" and "zcdp". Left out, an (epsilon, delta)
             budget never refuses what the declared epsilons and deltas add up to, and grants more where it can.
         strict: Refuse idealized mechanisms.
+        invariants: Totals that a law publishes exactly, `sl.Invariant("state", reason="...", of=places)`. The budget is
+            then for neighbours with the same totals, and whether a row was counted is not protected. A query has all of
+            these totals or none, and they are computed once.
         one_run: Write the time of the first charge on all of them: the time between two charges of a fixed plan is the
             running time of a release, which depends on the data.
 
@@ -70,6 +76,7 @@ class Session:
         scope: str | None = None,
         routes: Sequence[Route] | None = None,
         strict: bool = False,
+        invariants: Invariant | Sequence[Invariant] | None = None,
         one_run: bool = False,
     ) -> None:
         if not isinstance(table, (Table, Database)):
@@ -87,6 +94,13 @@ class Session:
         self._data = table
         unit = table.unit if isinstance(table, Database) else table.schema.unit
         self.budget = budget_for(budget, unit)
+        if invariants:
+            from sidelight.records.invariants import kept_totals, read_invariants
+
+            if isinstance(table, Database):
+                raise SchemaError("totals are published exactly of one table, and the session is of a database")
+            kept = kept_totals(read_invariants(invariants), table.schema)
+            self.budget = self.budget.under(neighbours=Neighbours.KEPT, kept=kept)
         self.strict = strict
         self._entropy: Entropy = OSEntropy()
         self._at_utc = now_utc() if one_run else None
@@ -99,7 +113,7 @@ class Session:
                 scope or table.name,
                 budget=self.budget,
                 unit=unit,
-                neighbours=Neighbours.ADD_REMOVE,
+                neighbours=Neighbours.KEPT if self.budget.kept else Neighbours.ADD_REMOVE,
                 routes=routes,
             )
         self._payer: ChargeAccount = self._account
@@ -272,7 +286,7 @@ class Session:
             table = self._rows_for([query], of)
             prepared = prepare_query(query, table.schema)
             check_source(prepared, table)
-            return prepared.translation
+            return prepared.translation if of is None else prepared.translation.over(of)
         return self.release(query, of=of, key=key, resume=resume)
 
     def disclosure(self, *, name: str | None = None, **facts: Any) -> Disclosure:

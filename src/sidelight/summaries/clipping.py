@@ -20,13 +20,13 @@ import math
 import sys
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Literal
+from typing import Literal
 
 from sidelight.aggregates.collect_ranks import GroupRows
 from sidelight.aggregates.groups import Groups
 from sidelight.aggregates.ranks import Ranks
 from sidelight.errors import RangeError, SchemaError
-from sidelight.guarantees import Claims, Context, Row, Unit, exact
+from sidelight.guarantees import Claims, Context, Row, Unit
 from sidelight.mechanisms.budget import Budget
 from sidelight.mechanisms.rank_selection import SMALLEST_EPSILON, rows_near, select_radius
 from sidelight.noise import Source
@@ -192,7 +192,6 @@ def clipping_of(
     values: Prior | None = None,
     centre: Centre = "auto",
     expected_rows: float | None = None,
-    location_share: Any = None,
     around_zero: bool = False,
 ) -> Clipping:
     """Plan where to clip. Reads no row.
@@ -207,7 +206,6 @@ def clipping_of(
         values: A prediction of the values: its middle, and how far they spread.
         centre: "predicted" takes the predicted centre as it is; "auto" does so where few rows are expected.
         expected_rows: How many rows are expected, a public guess.
-        location_share: The share of the price for step A; more helps where rows are few.
         around_zero: For sums, whose sensitivity is the farther end: the centre is 0.
     """
     for bound in (subject.lower, subject.upper):
@@ -235,11 +233,6 @@ def clipping_of(
         "centre" if trusted else "values" if values is not None else "nothing"
     )
     given = clip_shares(budget.kind, known=known)
-    if location_share is not None and not trusted:
-        part = exact(location_share, name="location_share")
-        if not 0 < part < 1 - given.radius:
-            raise RangeError(f"location_share must lie between 0 and {1 - given.radius}, got {location_share}")
-        given = ClipShares(centre=part, radius=given.radius, measure=1 - part - given.radius)
     side = _side(subject, around_zero=around_zero)
     location, scale = (None, None) if values is None else middle_and_spread(values)
     start = {"around": None, "up": subject.lower, "down": subject.upper, "zero": Fraction(0)}[side]

@@ -17,6 +17,7 @@ from sidelight.mechanisms.additive import in_int64
 from sidelight.noise import Source
 from sidelight.records import Schema, Table
 from sidelight.records.expressions import Expression
+from sidelight.records.invariants import read_invariants
 from sidelight.session.query import Answer, SurePrepared
 from sidelight.summaries.count_centred import PreparedCentred, centred_noise, everybody_of, plain_noise
 from sidelight.summaries.count_hierarchy import parsed_condition, prepare_hierarchy
@@ -30,8 +31,7 @@ from sidelight.summaries.count_tables import (
 )
 from sidelight.summaries.grouped import Counted, Grouped, group_labels
 from sidelight.summaries.intervals import around
-from sidelight.summaries.invariants import read_invariants
-from sidelight.summaries.label_tables import Prefer, prepare_labels
+from sidelight.summaries.label_tables import prepare_labels
 from sidelight.summaries.noise_choice import IntegerNoise, check_noise, choose_noise, noise_bound
 from sidelight.summaries.predicted import read_prediction
 
@@ -75,9 +75,6 @@ class Count(Grouped):
             gives cells less noise and totals more.
         population: Whether intervals are for the expected count of the population that rows are a sample of: wider by
             a Poisson error.
-        prefer: Which noise a price with delta buys where a person has three undeclared labels or more: "labels"
-            takes the noise with the lower threshold, "count" the one with the smaller noise in each count.
-        per_cell_cap: The most that the prediction moves a cell, in standard deviations, to defend each cell by itself.
         caps: Of a hierarchy: the largest half-width by level, `{"county": 25}`: of the worst cell, at the confidence,
             each cell by itself. Met by the way the price is shared, or refused with the price that would meet it.
         impossible: Of a hierarchy: a condition on columns of `by` that no row can meet. Such cells are 0 and have no
@@ -103,10 +100,8 @@ class Count(Grouped):
     of: Counted | None = None
     rollup: bool = False
     known: Any = field(default=None, compare=False, repr=False)
-    prefer: Prefer = "labels"
     leaf_weight: float | None = None
     population: bool = False
-    per_cell_cap: float | None = None
     caps: Mapping[str, float] | None = field(default=None, compare=False)
     impossible: Expression | str | None = field(default=None, compare=False)
     public_totals: Any = field(default=None, compare=False, repr=False)
@@ -144,18 +139,7 @@ class Count(Grouped):
             weight = self.leaf_weight
             return prepare_rollup(self, groups, reading, kind=self.kind_name, counted=counted, leaf_weight=weight)
         if groups.label is not None:
-            return prepare_labels(
-                self,
-                schema,
-                groups,
-                reading,
-                kind=self.kind_name,
-                counted=counted,
-                known=self.known,
-                prefer=self.prefer,
-            )
-        if self.prefer != "labels":
-            raise SchemaError("prefer= is for undeclared labels; by names declared ones; leave it out")
+            return prepare_labels(self, schema, groups, reading, kind=self.kind_name, counted=counted, known=self.known)
         if self.known is not None:
             raise SchemaError("known= is for undeclared labels; by names declared ones, which all are known")
         return prepare_counts(self, groups, reading, kind=self.kind_name, counted=counted)
@@ -178,7 +162,6 @@ class Count(Grouped):
         predicted = read_prediction(self.prediction, keys=self.keys, names=COUNT_NAMES)
         return CountReading(
             prediction=predicted,
-            per_cell_cap=self.per_cell_cap,
             confidence=self.confidence,
             population=self.population,
         )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from itertools import product
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from sidelight.aggregates.group_sums import group_counts
 from sidelight.aggregates.groups import Groups, groups_of
-from sidelight.errors import RangeError, SchemaError, nearest
+from sidelight.errors import RangeError, SchemaError
 from sidelight.group_table import ALL, GroupTable
 from sidelight.guarantees.claims import NOT_PROTECTED
 from sidelight.noise import Source
@@ -26,10 +26,12 @@ from sidelight.records.columns import Category
 from sidelight.records.expression_text import parse_expression
 from sidelight.records.expressions import Expression
 from sidelight.records.hierarchy import LabelTree
-from sidelight.release import TailBound
+from sidelight.records.invariants import kept_level
+from sidelight.release import Release, TailBound
 from sidelight.session.query import Answer, SurePrepared
 from sidelight.summaries.count_tables import CountReading, bounded_words
-from sidelight.summaries.invariants import kept_groups, kept_level
+from sidelight.summaries.kept_groups import kept_groups
+from sidelight.summaries.public_totals import public_levels
 from sidelight.summaries.tree_least_squares import tree_estimates, tree_variances
 from sidelight.summaries.tree_measurement import TreeMeasurement, TreeWishes, measure_tree
 from sidelight.summaries.tree_model import TreeModel, half_widths, quantile
@@ -45,9 +47,7 @@ Whole: TypeAlias = NDArray[np.int64]
 #: A measured total so many standard deviations from a public one is counted in the notes.
 _FAR = 4.0
 #: Parameters of tables without a hierarchy: accepted, they would not even make another request.
-_WITHOUT_EFFECT = ("pull", "centre", "location_share", "expected_rows", "known", "prefer")
-#: Totals are floats in estimates; below this they are exact.
-_LARGEST_TOTAL = 2**53
+_WITHOUT_EFFECT = ("pull", "centre", "expected_rows", "known")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -98,6 +98,30 @@ class PreparedHierarchy(SurePrepared):
     caps: Mapping[str, float]
     counted: str
     kept: tuple[int, str] | None = None
+    published: tuple[Whole, ...] | None = None
+
+    @property
+    def publishes_totals(self) -> bool:
+        """Whether totals of the rows are published exactly."""
+        return self.kept is not None
+
+    def kept_nodes(self) -> tuple[str, Mapping[str, str]] | None:
+        """Return the column of the leaves, and the node of the exact level that each of them lies in."""
+        if self.kept is None:
+            return None
+        tree, above = self.shape.tree, np.arange(self.shape.tree.sizes[-1])
+        for level in range(tree.depth, self.kept[0], -1):
+            above = tree.parents[level][above]
+        nodes = (tree.ids[self.kept[0]][place] for place in above.tolist())
+        return tree.names[-1], dict(zip(tree.ids[-1], nodes, strict=True))
+
+    def with_totals_of(self, earlier: Release) -> PreparedHierarchy:
+        """Return the query with the totals that an earlier release published, whatever became of the rows."""
+        assert self.kept is not None
+        name = self.shape.tree.names[self.kept[0]]
+        level = earlier.value.level(name)
+        totals = dict(zip(level["id"], (int(each) for each in level["count"]), strict=True))
+        return replace(self, published=public_levels({name: totals}, self.shape.tree))
 
     @property
     def is_additive(self) -> bool:
@@ -115,6 +139,8 @@ class PreparedHierarchy(SurePrepared):
         (pooled,) = self.measurement.pooled([finest], source)
         if self.kept is None:
             return Answer(value=self.table_of(pooled, source))
+        if self.published is not None:
+            return Answer(value=self.table_of(pooled, source, totals=self.published))
         # published as they are: the claims are for neighbours with which they stay (Theorem 8)
         totals = [finest.sum(axis=1)]
         for level in range(self.shape.tree.depth, 0, -1):
@@ -132,7 +158,7 @@ class PreparedHierarchy(SurePrepared):
         believed, used = unbiased, None
         if self.reading.prediction is not None:
             expected = predicted_cells(self.reading.prediction, self.groups.keys, self.shape.cells)
-            believed, used = with_prediction(model, pooled, unbiased, sds, expected, source)
+            believed, used = with_prediction(model, pooled, unbiased, sds, expected, source, totals=totals)
         counts = whole_tree(tree, believed, sds, model.possible, source=source, totals=totals)
         columns: dict[str, list[Any]] = {"count": [], "unbiased": [], "noise_sd": [], "low": [], "high": []}
         confidence = self.reading.confidence
@@ -220,8 +246,6 @@ def prepare_hierarchy(
     measurement = measure_tree(shape.tree, shape.labels, groups, wishes, price=query.price, noise=query.noise)
     if reading.prediction is not None:
         reading.prediction.check(tuple(product(*groups.keys)))
-    if reading.per_cell_cap is not None:
-        raise RangeError("per_cell_cap is for tables without a hierarchy, where each cell stands by itself")
     digest = f"{' > '.join(shape.tree.names)} {shape.tree.digest}"
     return PreparedHierarchy(
         claims=measurement.claims if kept is None else measurement.claims.under(kept=kept[1]),
@@ -302,68 +326,6 @@ def without_impossible(
     )
     same = bool((possible == possible[0]).all())
     return (possible[0] if same else possible), left
-
-
-def public_levels(given: Any, tree: LabelTree) -> tuple[Whole, ...]:
-    """Return the exact totals of every level down to the finest that was given; () where none were.
-
-    Args:
-        given: {level: {id: total}}, or a frame with the columns level, id and value.
-        tree: The tree.
-    """
-    if given is None:
-        return ()
-    by_level = _by_level(given)
-    found: dict[int, Whole] = {}
-    for name, totals in by_level.items():
-        level = tree.level(name)
-        ids = tree.ids[level]
-        missing = [label for label in ids if label not in totals]
-        extra = [label for label in totals if label not in set(ids)]
-        if missing or extra:
-            words = f"lack {missing[0]!r}" if missing else f"name {extra[0]!r}, which is none of its nodes"
-            raise RangeError(f"public totals of level {name!r} {words}; a level has all of its nodes, or none")
-        values = [totals[label] for label in ids]
-        if not all(isinstance(each, (int, np.integer)) and not isinstance(each, bool) and each >= 0 for each in values):
-            raise RangeError(f"public totals of level {name!r} are whole numbers of at least 0")
-        if sum(int(each) for each in values) >= _LARGEST_TOTAL:
-            raise RangeError(f"public totals of level {name!r} add up to 2**53 or more; no table has so many rows")
-        found[level] = np.array(values, np.int64)
-    finest = max(found)
-    every = [found[finest]]
-    for level in range(finest, 0, -1):
-        every.insert(0, tree.up(every[0], level))
-        if level - 1 in found and not np.array_equal(found[level - 1], every[0]):
-            raise RangeError(
-                f"public totals of level {tree.names[finest]!r} do not add up to those of {tree.names[level - 1]!r}"
-            )
-    return tuple(every)
-
-
-def _by_level(given: Any) -> dict[str, dict[str, Any]]:
-    if isinstance(given, Mapping) and all(isinstance(each, Mapping) for each in given.values()) and given:
-        return {str(name): {str(label): value for label, value in each.items()} for name, each in given.items()}
-    columns = given if isinstance(given, Mapping) else None
-    if columns is None:
-        import narwhals.stable.v2 as nw
-
-        try:
-            frame = nw.from_native(given, eager_only=True)
-        except TypeError:
-            raise RangeError(
-                "public_totals are {level: {id: total}} or a frame with the columns level, id and value, got "
-                f"{type(given).__name__}"
-            ) from None
-        columns = {name: frame[name].to_list() for name in frame.columns}
-    for name in ("level", "id", "value"):
-        if name not in columns:
-            raise RangeError(f"public_totals need a column {name!r}; {nearest(name, list(columns))}")
-    found: dict[str, dict[str, Any]] = {}
-    for level, label, value in zip(columns["level"], columns["id"], columns["value"], strict=True):
-        found.setdefault(str(level), {})[str(label)] = value
-    if not found:
-        raise RangeError("public_totals have no rows; leave them out where nothing is known")
-    return found
 
 
 def level_error(model: TreeModel, *, unit: str, assumption: str, each: float = 1.0) -> TailBound:

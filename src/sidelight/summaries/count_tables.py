@@ -22,8 +22,8 @@ from sidelight.release import TailBound
 from sidelight.session.query import Answer, SurePrepared
 from sidelight.summaries.intervals import around, population_ends
 from sidelight.summaries.noise_choice import IntegerNoise, noise_bound
-from sidelight.summaries.predicted import Floats, Group, PredictedTable, check_single
-from sidelight.summaries.shrink import best_of, shrink_counts, shrink_each
+from sidelight.summaries.predicted import Floats, Group, PredictedTable
+from sidelight.summaries.shrink import best_of, shrink_counts
 
 Whole = NDArray[np.int64]
 #: Remainders are compared in these parts of 1.
@@ -32,18 +32,11 @@ _REMAINDERS = 2.0**30
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class CountReading:
-    """The public settings by which noisy counts become a table: prediction, cap, confidence, population."""
+    """The public settings by which noisy counts become a table: prediction, confidence, population."""
 
     prediction: PredictedTable | None = None
-    per_cell_cap: float | None = None
     confidence: float = 0.95
     population: bool = False
-
-    def __post_init__(self) -> None:
-        if self.per_cell_cap is not None and not (math.isfinite(self.per_cell_cap) and self.per_cell_cap > 0):
-            raise RangeError(f"per_cell_cap must be a number above 0, got {self.per_cell_cap}; 1 is usual")
-        if self.per_cell_cap is not None:
-            check_single(self.prediction, what="per_cell_cap")
 
     @property
     def described(self) -> dict[str, Any] | None:
@@ -56,7 +49,7 @@ class CountReading:
         found = {} if self.prediction is None else {"prediction": str(self.prediction.description["sha256"])}
         if self.population:
             found["population"] = "yes"
-        return found if self.per_cell_cap is None else {**found, "per_cell_cap": str(self.per_cell_cap)}
+        return found
 
     def shrunk(
         self,
@@ -70,15 +63,11 @@ class CountReading:
 
         Accuracy: total squared error is not larger than without it: a theorem for Gaussian noise and a prediction that
         does not depend on it, measured for Laplace noise, for shares of the released total, and for the choice among
-        several predictions, of which the one with the lowest estimated error is taken (Theorem 8). With
-        `per_cell_cap` no cell's error grows by more than √(1 + cap²), whatever the noise (Theorem 9).
+        several predictions, of which the one with the lowest estimated error is taken (Theorem 8).
         """
         noisy = np.asarray(values, np.float64)
         if self.prediction is None:
             return noisy
-        if self.per_cell_cap is not None:
-            matched = self.prediction.on(groups).scaled_to(noisy)
-            return shrink_each(noisy, matched.values, variance=variance, cap=self.per_cell_cap)
         candidates = []
         for each in (self.prediction, *self.prediction.others):
             matched = each.on(groups).scaled_to(noisy)

@@ -33,7 +33,6 @@ _FLAGS = ("pull", "population", "rollup", "persons")
 _CHOICES: dict[str, tuple[Any, ...]] = {
     "noise": ("auto", "laplace", "gaussian"),
     "of": (None, "persons", "rows"),
-    "prefer": ("labels", "count"),
     "outside": ("keep", "drop"),
     "route": ("auto", "histogram", "peeling"),
     "per": ("auto", "row", "person"),
@@ -95,7 +94,8 @@ class Grouped:
             )
         Budget.of(**self.price)  # a price that is not one is found now
         kind = str(getattr(self, "kind_name", getattr(self, "kind", "")))
-        found = of_statement(self.prediction, kind=kind, by=self.keys, column=getattr(self, "column", None))
+        subject = {"column": getattr(self, "column", None), "where": self.where}
+        found = of_statement(self.prediction, kind=kind, by=self.keys, **subject)
         object.__setattr__(self, "prediction", found or self.prediction)
         for name, choices in _CHOICES.items():
             if getattr(self, name, choices[0]) not in choices:
@@ -273,16 +273,21 @@ def check_compatible(prediction: Any, asked: Mapping[str, Any]) -> None:
             check_compatible(each, {**asked, "column": str(column)})
 
 
-def of_statement(prediction: Any, *, kind: str, by: Sequence[str], column: Any) -> Any:
-    """Return the number of an earlier SQL release that a query asks, as its own release; None if it has none."""
+def of_statement(prediction: Any, *, kind: str, by: Sequence[str], column: Any, where: Any) -> Any:
+    """Return the number of an earlier SQL release that a query asks, as its own release; None if it has none.
+
+    One under the same condition comes first: a statement may count all rows and some of them.
+    """
     if isinstance(prediction, Predicted):
-        found = of_statement(prediction.table, kind=kind, by=by, column=column)
+        found = of_statement(prediction.table, kind=kind, by=by, column=column, where=where)
         return None if found is None else replace(prediction, table=found)
     if not isinstance(prediction, Release) or prediction.kind != "sql" or not isinstance(prediction.value, GroupTable):
         return None
     wanted, table = _NUMBERS.get(kind), prediction.value
-    for name, part, number in prediction.query.get("numbers", ()):
-        asked = prediction.query["queries"][int(part)]
+    queries = prediction.query["queries"]
+    numbers = prediction.query.get("numbers", ())
+    for name, part, number in sorted(numbers, key=lambda each: str(queries[int(each[1])].get("where")) != str(where)):
+        asked = queries[int(part)]
         same = number == wanted and {*_listed(asked.get("by"))} == {*by}
         if same and (column is None or str(column) == str(asked.get("column"))):
             value = GroupTable(keys=table.keys_of_groups, groups=table.groups, columns={number: table[name]})

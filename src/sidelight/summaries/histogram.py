@@ -59,13 +59,13 @@ class Histogram(Count):
         outside: What becomes of numbers beyond the first and last edge: "keep" has two end bins for them, "drop" has
             none. Bins of equal width reach from bound to bound and need neither.
         by: Further columns or derived labels: a histogram for each of their cells.
-        where, epsilon, delta, rho, mu, noise, confidence, of, population, per_cell_cap: As for `Count`.
+        where, epsilon, delta, rho, mu, noise, confidence, of, population: As for `Count`.
         max_groups: In how many bins a person counts at most.
         max_rows_per_group: How many rows of a person count in one bin at most; only for rows.
         prediction: What the counts are expected to be: a release, a frame or a mapping by bin, or `sl.Predicted`; or a
             list of several.
         rollup: Stays False: add up `unbiased` counts of bins.
-        known, prefer, leaf_weight, caps, impossible, public_totals, invariants: Stay as they are: bins are public.
+        known, leaf_weight, caps, impossible, public_totals, invariants: Stay as they are: bins are public.
 
     >>> import sidelight as sl
     >>> people = sl.Table(
@@ -88,8 +88,8 @@ class Histogram(Count):
                 "a histogram is asked of a column: sl.Histogram('age', bins=[0, 18, 65], epsilon=1); the prior of "
                 "this name is sl.priors.Histogram(edges, weights)"
             )
-        if self.rollup or self.known is not None or self.prefer != "labels":
-            raise RangeError("a histogram has public bins and no totals: leave known, prefer and rollup out")
+        if self.rollup or self.known is not None:
+            raise RangeError("a histogram has public bins and no totals: leave known and rollup out")
         given: Any = (self.bins, _USUAL_BINS) if is_prior(self.bins) else self.bins
         named = isinstance(given, str) and given == "private"
         if not named and (isinstance(given, (str, bool)) or not isinstance(given, (int, Iterable))):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -47,9 +47,6 @@ from sidelight.summaries.noise_choice import (
 )
 from sidelight.summaries.predicted import Group
 
-#: Where a unit has three labels or more: prefer the noise with the lower threshold, or with the smaller variance.
-Prefer = Literal["labels", "count"]
-
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class LabelNoise:
@@ -73,9 +70,7 @@ class LabelNoise:
         return float(self.law.cutoff) if isinstance(self.law, TruncatedLaplace) else 10 * float(self.law.scale)
 
 
-def label_noise(
-    query: Grouped, persons: Groups, counts: Groups, *, has_known: bool, prefer: Prefer = "labels"
-) -> LabelNoise:
+def label_noise(query: Grouped, persons: Groups, counts: Groups, *, has_known: bool) -> LabelNoise:
     """Share the price between finding labels and counting in them; public numbers only.
 
     Args:
@@ -83,7 +78,6 @@ def label_noise(
         persons: The groups with each person once in each: what the threshold is on.
         counts: The groups as they are counted.
         has_known: Whether there are known labels: a price without delta counts these alone.
-        prefer: "labels" takes the law with the lower threshold, "count" the one with the smaller noise.
     """
     assert persons.label is not None
     norms, most = counts.norms, persons.norms.l0
@@ -100,10 +94,7 @@ def label_noise(
         )
     separate = norms.linf > 1  # several rows of a person count in a group, and the threshold is on persons
     share = SELECTION_SHARE if separate else Fraction(1)
-    if prefer == "count":
-        gaussian = choose_noise(norms, **query.price, noise=query.noise).kind == "gaussian"
-    else:
-        gaussian = query.noise == "gaussian" or (query.noise == "auto" and most >= FIRST_GAUSSIAN)
+    gaussian = query.noise == "gaussian" or (query.noise == "auto" and most >= FIRST_GAUSSIAN)
     law = threshold_law(query, most, share=share, law="gaussian" if gaussian else "laplace")
     if isinstance(law, GaussianThreshold):
         mu = law.after_mu if separate else norms.l2 / law.scale
@@ -177,12 +168,11 @@ def prepare_labels(
     kind: str,
     counted: str,
     known: Any,
-    prefer: Prefer = "labels",
 ) -> PreparedLabels:
     """Fix thresholds, noise and claims of counts by undeclared labels."""
     selection = selection_of(query, schema, groups, known=known)
     cells, persons = selection.known, selection.persons
-    plan = label_noise(query, persons, groups, has_known=bool(cells), prefer=prefer)
+    plan = label_noise(query, persons, groups, has_known=bool(cells))
     if reading.population and plan.law is not None and not plan.separate:
         raise RangeError(
             "intervals of a population are not known for counts that had to pass a threshold; leave population out, or "
@@ -192,13 +182,12 @@ def prepare_labels(
         if not cells:
             raise RangeError("a prediction moves the counts of known labels only; name them with known=[...]")
         reading.prediction.check(cells)
-    preferred = {} if prefer == "labels" else {"prefer": prefer}
     error = None
     if plan.law is None:
         error = count_error(plan.noise, len(cells), unit=counted, assumption="rows are counted as bounded")
     return PreparedLabels(
         claims=plan.claims,
-        request=query.request(kind, of=counted, known=known_digest(selection), **reading.request, **preferred),
+        request=query.request(kind, of=counted, known=known_digest(selection), **reading.request),
         labels=group_labels(cells, "count"),
         prediction=known_described(known, reading.described),
         error=error,

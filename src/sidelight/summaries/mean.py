@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field, replace
 from fractions import Fraction
 from typing import Any, ClassVar, Literal
 
@@ -13,6 +13,8 @@ import numpy as np
 from sidelight.aggregates.groups import Groups
 from sidelight.aggregates.values import value_of
 from sidelight.errors import RangeError, SchemaError
+from sidelight.group_table import GroupTable
+from sidelight.guarantees.units import rows_of_unit
 from sidelight.mechanisms.budget import together
 from sidelight.noise import Source
 from sidelight.predictions import is_prior
@@ -74,15 +76,18 @@ class Mean(OfNumber):
         centre: "predicted" takes the centre of the predicted values as it is; "private" measures it; "auto" decides.
         expected_rows: How many rows are expected, a public guess: with few of them "auto" trusts the predicted centre.
             With `clip="by_group"`: in each group.
-        location_share: The share of the price that finds the centre; 1/4 helps where rows are few.
         pull: Whether group means are shrunk to the prediction or the overall mean.
         population: Whether intervals are for the population that rows are a sample of: wider by the sampling error.
         known: Of groups by a `sl.Label`: labels that are public, or an earlier release that published them. Others
             need epsilon with delta, and appear above a threshold on persons that takes a third of the price.
-        per_cell_cap: The most that a group's sum is shrunk, in standard deviations of its noise, to defend each group
-            by itself: no group's error then grows by more than √(1 + cap²).
         of: "persons" counts each person once in a group, with one of their rows, which a fixed public rule chooses:
             the mean age of members, not of loans. "rows", the default, counts every row up to the caps.
+        sizes: How many rows of each group have the number, where its owner declares that this is public: a mapping of
+            groups, or a number without `by`; never a release, whose numbers have noise. Nothing is spent on counting,
+            which makes the noise of a mean √2 to 2 times smaller; counts in the table are those declared. The guarantee
+            is the same whatever is declared, and hides nothing that the declared sizes say; wrong ones make means
+            wrong, towards the middle of the bounds or away from it. For epsilon alone, one column, persons of one row,
+            and groups that are declared.
 
     >>> import sidelight as sl
     >>> people = sl.Table(
@@ -98,8 +103,8 @@ class Mean(OfNumber):
     _: KW_ONLY
     pull: bool = True
     population: bool = False
-    per_cell_cap: float | None = None
     of: Counted | None = None
+    sizes: Any = field(default=None, compare=False, repr=False)
     kind: ClassVar[str] = "mean"
     takes_hierarchy: ClassVar[bool] = True
 
@@ -109,10 +114,13 @@ class Mean(OfNumber):
             raise RangeError("max_rows_per_group is for means of rows: a person counts once in a group; leave it out")
         if isinstance(self.column, tuple) and isinstance(self.clip, (tuple, list)):
             raise RangeError("one interval does not fit several columns; declare bounds, or ask for each by itself")
-        if self.per_cell_cap is not None and self.clip == "by_group":
-            raise RangeError("per_cell_cap holds where all groups share an interval; leave it out, or clip='private'")
-        if self.per_cell_cap is not None and not 0 < self.per_cell_cap < math.inf:
-            raise RangeError(f"per_cell_cap must be a number above 0, got {self.per_cell_cap}; 1 is usual")
+        if self.sizes is not None and (
+            isinstance(self.column, tuple) or self.clip == "by_group" or self.population or self.hierarchy is not None
+        ):
+            raise RangeError(
+                "sizes are for the mean of one column with one interval for all groups, without population and "
+                "hierarchies; leave sizes out, or these"
+            )
 
     def table_columns(self, kind: str) -> tuple[str, ...]:
         """Return the columns that the table may have; of several numbers each has its own, and one count is of all."""
@@ -148,20 +156,52 @@ class Mean(OfNumber):
         plan = self._plan(schema, of, spread=self.population)
         if self.hierarchy is not None:
             interval = public_interval(plan.clipping.interval)
-            if self.population or self.per_cell_cap is not None:
-                raise RangeError("population and per_cell_cap are for means without a hierarchy; leave them out")
+            if self.population:
+                raise RangeError("population is for means without a hierarchy; leave it out")
             value = value_of(schema, of, lower=interval.lower, upper=interval.upper)
             return prepare_tree_number(self, plan.groups, value, name=self.kind, of=str(of), interval=interval)
+        if self.sizes is not None:
+            plan = replace(plan, sizes=self._sizes(plan))
+        more: dict[str, Any] = {} if plan.sizes is None else {"sizes": list(plan.sizes)}
         table = self._predicted(plan, self.prediction, (f"{self.kind}_plain", self.kind))
         return PreparedMean(
             claims=plan.claims,
-            request=self.asked(plan, table, **self._more),
+            request=self.asked(plan, table, **(self._more | more)),
             labels=group_labels(plan.known, self.kind),
             prediction=self._described(table),
             keys=self.keys,
             plan=plan,
             reading=self._reading(plan, table),
         )
+
+    def _sizes(self, plan: Measurement) -> tuple[int, ...]:
+        """Return the declared size of each group, in the order of the groups."""
+        if not plan.budget.is_pure or plan.labels is not None:
+            raise RangeError(
+                "sizes need a price of epsilon alone and declared groups: Gaussian noise measures the count almost for "
+                "nothing; leave sizes out, or ask with epsilon"
+            )
+        if rows_of_unit(plan.groups.unit) > 1:
+            raise RangeError(
+                "sizes are of rows, and rows of a person beyond the caps are left out of the sum, so that means would "
+                "come out too near the middle of the bounds; leave sizes out, or bound persons to one row"
+            )
+        one = isinstance(self.sizes, (int, np.integer)) and not isinstance(self.sizes, bool)
+        given = {(): int(self.sizes)} if one else self.sizes
+        if not isinstance(given, Mapping) or isinstance(given, GroupTable):
+            raise RangeError(
+                "sizes are declared as a whole number, or as a mapping {group: number} of plain numbers that are "
+                f"public, got {type(self.sizes).__name__}; a release has noise, and its numbers are no sizes"
+            )
+        table = read_prediction(given, keys=self.keys, names=("size", "count"))
+        check_prediction(table, plan)
+        assert table is not None
+        sizes = table.on(plan.known).values
+        good = (sizes >= 1) & (sizes <= 2**53) & (sizes == np.floor(sizes))  # NaN, of a group without one, is not
+        if not good.all():
+            group = ", ".join(plan.known[int(np.argmin(good))]) or "all rows"
+            raise RangeError(f"sizes must be a whole number of at least 1 for every group, and that of {group} is not")
+        return tuple(int(size) for size in sizes)
 
     def _several(self, schema: Schema, columns: tuple[str | Expression, ...]) -> PreparedMeans:
         """Plan the means of several columns: an equal part of the price each, and one reading of all."""
@@ -206,8 +246,7 @@ class Mean(OfNumber):
 
     @property
     def _more(self) -> dict[str, Any]:
-        asked = {"pull": self.pull, "population": self.population, "per_cell_cap": self.per_cell_cap}
-        return asked | {"of": self.of}
+        return {"pull": self.pull, "population": self.population, "of": self.of}
 
     def _predicted(
         self, plan: Measurement, prediction: Any, names: tuple[str, ...], *, noise_name: str = "noise_sd"
@@ -233,7 +272,6 @@ class Mean(OfNumber):
             table=table,
             pull=self.pull,
             population=self.population,
-            per_cell_cap=self.per_cell_cap,
             confidence=self.confidence,
             finds=plan.finds,
         )
@@ -259,7 +297,7 @@ class PreparedMean(SurePrepared):
             rows: Of the whole table, a public guess.
             confidence: With which each group's mean, as measured, is within the bound.
         """
-        if self.plan.finds or self.reading.population:
+        if self.plan.finds or self.reading.population or self.plan.sizes is not None:
             return None
         each = rows / max(len(self.plan.known), 1)
         found = mean_error(self.plan, each, confidence=confidence)
@@ -327,8 +365,8 @@ class Proportion(Mean):
         column: The condition, or its text: `sl.col("smoker") == "yes"`.
         by, where, epsilon, delta, rho, mu, max_groups, max_rows_per_group, noise, confidence: As for `Mean`.
         prediction: A predicted proportion for each group: a release, a frame, a mapping, `sl.Predicted`.
-        clip, centre, expected_rows, location_share: Idle: a proportion lies in 0..1.
-        known, pull, population, per_cell_cap, of: As for `Mean`.
+        clip, centre, expected_rows: Idle: a proportion lies in 0..1.
+        known, pull, population, of, sizes: As for `Mean`.
 
     >>> import sidelight as sl
     >>> people = sl.Table({"age": list(range(20, 80)) * 50}, schema=[sl.Number("age", granularity=1)])

@@ -28,7 +28,7 @@ from sidelight.group_table import POOLED
 from sidelight.summaries.clip_subject import ClipInterval
 from sidelight.summaries.moments import SUPPORT, Floats, MeasuredGroups, NoisyMoments, Pulled, pull_means
 from sidelight.summaries.predicted import PredictedTable
-from sidelight.summaries.shrink import noisy_prediction, of_the_others, outside_weights, shrink_each
+from sidelight.summaries.shrink import noisy_prediction
 
 #: With fewer groups means are not shrunk to one another.
 LEAST_GROUPS = 3
@@ -49,7 +49,6 @@ class MeanReading:
     table: PredictedTable | None
     pull: bool = True
     population: bool = False
-    per_cell_cap: float | None = None
     confidence: float = 0.95
     finds: bool = False  # whether undeclared groups may have been found
 
@@ -119,18 +118,16 @@ class MeanReading:
                     doubt = self._doubt(measured, matched.relative * np.abs(matched.values), known)
                 elif self.table.sd is not None:
                     doubt = self._doubt(measured, np.full(len(groups), self.table.sd), known)
-                elif np.isfinite(matched.sds).any() and self.per_cell_cap is None:
+                elif np.isfinite(matched.sds).any():
                     noise = self._doubt(measured, np.where(np.isfinite(matched.sds), matched.sds, 0.0), known)
                     predicted, doubt = self._denoised(measured, predicted, np.where(known, noise, 0.0))
-                elif self.per_cell_cap is None and len(groups) >= LEAST_GROUPS:
+                elif len(groups) >= LEAST_GROUPS:
                     predicted, doubt = prior_estimates(measured.moments, predicted, overall=measured.overall)
             prediction = np.where(known, predicted, prediction)
         elif len(groups) < LEAST_GROUPS:
             return measured.moments.means if self.finds else None
         if not groups:
             return measured.moments.means
-        if self.per_cell_cap is not None:
-            return self._shrunk_each(measured, None if self.table is None else prediction, self.per_cell_cap)
         if len(groups) < LEAST_GROUPS:
             doubt = np.where(np.isnan(doubt), _NO_IDEA**2, doubt)  # not predicted: as measured
         return self._pulled(measured, prediction, doubt=doubt).means
@@ -157,18 +154,6 @@ class MeanReading:
         prediction = np.clip(prediction, *measured.within)
         r, v = measured.moments.residuals(prediction)
         return pull_means(r, v, measured.moments.count, prediction, lower=-1.0, upper=1.0, **more)
-
-    def _shrunk_each(self, measured: MeasuredGroups, prediction: Floats | None, cap: float) -> Floats:
-        """Return means of t, each shrunk by a weight and to a mean without its own noise (Theorem 9)."""
-        moments = measured.moments
-        others = np.clip(of_the_others(moments.total) / np.maximum(of_the_others(moments.count), 1.0), -1.0, 1.0)
-        if prediction is not None and self.table is not None:
-            known = np.isfinite(self.table.on(measured.names).values)
-            others = np.where(known, prediction, others)
-        r, v = moments.residuals(others)
-        weights = outside_weights(r, v, moments.count, width=2.0)
-        shrunk = shrink_each(r, 0.0, variance=v, cap=cap, weights=weights)
-        return np.clip(others + shrunk / np.maximum(moments.count, 1.0), -1.0, 1.0)
 
 
 def prior_estimates(moments: NoisyMoments, predicted: ArrayLike, *, overall: float) -> tuple[Floats, Floats]:

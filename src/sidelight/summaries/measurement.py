@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from sidelight.aggregates.bounded import ContributionBounds, Norm
+from sidelight.aggregates.bounded import Bounded, ContributionBounds, Norm
 from sidelight.aggregates.collect_ranks import GroupRows, level_value, ranks_by_group, rows_by_group
 from sidelight.aggregates.group_sums import GroupStatistics, Kind, group_statistics
 from sidelight.aggregates.groups import Groups
@@ -35,7 +35,7 @@ from sidelight.summaries.clipping import Clipping
 from sidelight.summaries.grouped import Grouped, group_labels
 from sidelight.summaries.intervals import count_and_sum_error, pair_error
 from sidelight.summaries.label_selection import LabelPrice, label_price, least_shown
-from sidelight.summaries.moments import MeasuredGroups, from_count_and_sums, from_pair, from_triple
+from sidelight.summaries.moments import MeasuredGroups, from_count_and_sums, from_pair, from_sizes, from_triple
 from sidelight.summaries.noise_choice import (
     check_noise,
     choose_noise,
@@ -55,6 +55,7 @@ class Measurement:
     clipping: Clipping  # its `measure` pays for the measurement
     spread: bool = False  # whether the second moment is wanted; Gaussian measurements always have it
     labels: LabelPrice | None = None  # how undeclared groups are found, and what all of it proves together
+    sizes: tuple[int, ...] | None = None  # public numbers of rows of the groups, where the owner declares them
 
     @property
     def budget(self) -> Budget:
@@ -167,6 +168,8 @@ def measure_together(
             for plan, each in zip(plans, shared, strict=True)
         ]
         clipped, found = shared, first.statistics(table, names, values, kind=kind, norm=norm)
+    if first.sizes is not None:
+        return [_sized(found.values[0], values[0], clipped[0], budget, source, sizes=first.sizes, names=names)]
     if budget.is_pure:
         each_budget = budget.part(Fraction(1, len(plans)))
         return _laplace(found, values, clipped, each_budget, source, spread=first.spread, names=names)
@@ -202,6 +205,38 @@ def _laplace(
             step = 1 / value.levels
         measured.append(replace(each, laplace=float(noise.scale) * step, step=step))
     return measured
+
+
+def _sized(
+    pair: Bounded,
+    value: Value,
+    interval: ClipInterval | GroupIntervals,
+    budget: Budget,
+    source: Source,
+    *,
+    sizes: tuple[int, ...],
+    names: tuple[Group, ...],
+) -> MeasuredGroups:
+    """Add Laplace noise to the difference of each pair, Σ(2c-M), and divide by public sizes.
+
+    Guarantee: that of the pair, whatever the sizes are: |ΔA - ΔB| <= |ΔA| + |ΔB| (summaries proof page, Theorem 3).
+    """
+    first, second = np.asarray(pair.value).reshape(2, len(names))
+    noise = budget.on(replace(pair, value=first - second))
+    noisy = np.asarray(noise.release(source)).reshape(len(names))
+    moments = from_sizes(noisy, sizes, levels=value.levels, variance=laplace_variance(noise.scale))
+    lower, upper = interval.ends(value)
+    scale, step = float(noise.scale) / value.levels, 1 / value.levels
+    return MeasuredGroups(
+        moments=moments,
+        interval=interval,
+        lower=lower,
+        upper=upper,
+        laplace=scale,
+        step=step,
+        sized=True,
+        names=names,
+    )
 
 
 def _gaussian(

@@ -153,6 +153,17 @@ def from_count_and_sums(
     )
 
 
+def from_sizes(difference: ArrayLike, sizes: ArrayLike, *, levels: int, variance: float) -> NoisyMoments:
+    """Read Σ(2c-M) = M·Σt of groups whose sizes are public, with noise of this variance.
+
+    >>> sized = from_sizes([20.0], [4], levels=10, variance=2.0)
+    >>> sized.means.tolist(), sized.count_variance
+    ([0.5], 0.0)
+    """
+    total, n = _floats(difference) / levels, _floats(sizes)
+    return NoisyMoments(count=n, total=total, squares=None, count_variance=0.0, total_variance=variance / levels**2)
+
+
 def _floats(values: ArrayLike) -> Floats:
     return np.atleast_1d(np.asarray(values, dtype=np.float64))
 
@@ -169,6 +180,7 @@ class MeasuredGroups:
     scales: tuple[float, float] = (0.0, 0.0)  # otherwise the noise scales of the count and of Σt
     laplace: float = 0.0  # the noise scale of each part of a pair or triple, in rows; 0 for Gaussian noise
     step: float = 0.0  # of the noise of Σt and Σt²
+    sized: bool = False  # whether counts are public sizes, so that Σt alone has noise
     names: tuple[Group, ...] = ()
     within: tuple[Any, Any] = (-1.0, 1.0)  # where the values of each group can lie, in units of t
 
@@ -303,6 +315,8 @@ class MeasuredGroups:
 
     def _reach(self, count: Any, total: Any, squares: Any, *, confidence: float) -> Floats:
         """Return how far noise moves count·n + total·Σt + squares·Σt² at most; a step more, because it is whole."""
+        if self.sized:
+            return np.asarray(np.abs(total) * (self.laplace * math.log(1 / (1 - confidence)) + self.step))
         if self.laplace:
             parts = [count + total + squares, count - total + squares]
             if self.moments.squares is not None:

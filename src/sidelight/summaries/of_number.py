@@ -9,7 +9,6 @@ from typing import Any, ClassVar
 
 from sidelight.aggregates.groups import Groups
 from sidelight.errors import RangeError, SchemaError
-from sidelight.guarantees import Amount
 from sidelight.mechanisms.budget import Budget
 from sidelight.predictions import Prior, describe, is_prior, own_prior
 from sidelight.records import Schema
@@ -30,7 +29,6 @@ class OfNumber(Grouped):
     clip: Clip = "auto"
     centre: Centre = "auto"
     expected_rows: float | None = None
-    location_share: Amount | None = None
     known: Any = field(default=None, compare=False, repr=False)
     kind: ClassVar[str] = ""
 
@@ -74,7 +72,6 @@ class OfNumber(Grouped):
             values=_prior_of(prediction),
             centre=self.centre,
             expected_rows=self.expected_rows,
-            location_share=self.location_share,
             around_zero=around_zero,
         )
 
@@ -89,7 +86,6 @@ class OfNumber(Grouped):
             clip=clip,
             centre=self.centre,
             expected_rows=self.expected_rows,
-            location_share=self.location_share,
             law=plan.law,
             prediction=self._digest(table, self.prediction) if names is None else None,
             known=None if plan.labels is None else known_digest(plan.labels.selection),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from sidelight.plans.forms import (
 from sidelight.plans.predictions import PRIOR
 from sidelight.plans.tables import OneOfForm, table_of
 from sidelight.records.hierarchy import Hierarchy
+from sidelight.records.invariants import Invariant
 from sidelight.release import Release, read_outcomes
 from sidelight.summaries.predicted import Predicted
 
@@ -47,13 +49,14 @@ def _public_table(file: Path, _: str | None) -> dict[str, list[Any]]:
     return {name: [row[place] or None for row in filled] for place, name in enumerate(head)}
 
 
-def _public_totals(file: Path, _: str | None) -> dict[str, list[Any]]:
-    """Read a CSV or Parquet file with the columns level, id and value; values are whole numbers."""
+def _public_totals(file: Path, _: str | None, *, of: type[int] | type[float] = int) -> dict[str, list[Any]]:
+    """Read a CSV or Parquet file with the columns level, id and value; values are whole numbers, or of sums any."""
     found = _public_table(file, None)
     try:
-        return {**found, "value": [int(each) for each in found["value"]]}
+        return {**found, "value": [of(each) for each in found["value"]]}
     except (KeyError, TypeError, ValueError):
-        raise RangeError(f"{file.name!r} needs a column 'value' of whole numbers, with 'level' and 'id'") from None
+        words = "whole numbers" if of is int else "numbers"
+        raise RangeError(f"{file.name!r} needs a column 'value' of {words}, with 'level' and 'id'") from None
 
 
 def _parquet(file: Path) -> dict[str, list[Any]]:
@@ -140,7 +143,11 @@ _AXIS = either(COLUMN, _HIERARCHY)
 #: Columns, derived labels, and a hierarchy among them.
 BY = either(COLUMN, _HIERARCHY, list_of(_AXIS))
 CAPS = map_of(REAL)
+#: Levels whose totals a law publishes exactly, each with its reason.
+INVARIANTS = list_of(table_of(Invariant, without=("of",)))
 #: Of all sums of a statement, or of each by its name.
 PERSON_TOTAL = either(AMOUNT, map_of(AMOUNT))
+#: Sums by level and id, or a file with the columns level, id and value.
+PUBLIC_SUMS = either(map_of(map_of(REAL)), file_of(partial(_public_totals, of=float)))
 #: Totals by level and id, or a file with the columns level, id and value.
 PUBLIC_TOTALS = either(map_of(map_of(WHOLE)), file_of(_public_totals))

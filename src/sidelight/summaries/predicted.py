@@ -168,7 +168,10 @@ class PredictedTable:
     @property
     def description(self) -> dict[str, Any]:
         """The description for a release: words, origin, the numbers of each group, and their digest."""
-        written = json.dumps(sorted([*group, repr(value), repr(sd)] for group, (value, sd) in self.entries.items()))
+        told = sorted([*group, repr(value), repr(sd)] for group, (value, sd) in self.entries.items())
+        if self.relative is not None or self.sd is not None or self.shares:  # they change what is made of the entries
+            told.append([repr(self.relative), repr(self.sd), str(self.shares)])
+        written = json.dumps(told)
         doubt = self.relative if self.relative is not None else self.sd
         kind = "doubt" if self.relative is not None else "sd"
         what = "predicted shares" if self.shares else "a predicted table"

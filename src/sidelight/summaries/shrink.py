@@ -152,52 +152,6 @@ def best_of(candidates: Sequence[Shrunk], values: ArrayLike) -> Shrunk:
     return best
 
 
-def shrink_each(
-    values: ArrayLike,
-    prediction: ArrayLike,
-    *,
-    variance: ArrayLike,
-    cap: float = 1.0,
-    weights: ArrayLike | None = None,
-) -> Floats:
-    """Shrink each value by at most `cap` standard deviations of its noise, by a weight of the other values alone.
-
-    Accuracy: no value's expected squared error exceeds (1 + cap²) times its variance, whatever the truth, the
-    prediction and the law of the independent noise (Theorem 9).
-
-    Args:
-        values: y, unbiased.
-        prediction: p; NaN where there is none.
-        variance: Of each value, or one for all.
-        cap: M.
-        weights: Public or made from other values only; left out, min(1, v / mean of the others' squared deviations).
-            A single value needs them.
-
-    >>> shrink_each([10.0, 11.0], [10.0, 0.0], variance=4.0, cap=1.0).tolist()
-    [10.0, 9.0]
-    """
-    y = np.asarray(values, dtype=np.float64)
-    p, v = (np.broadcast_to(np.asarray(each, dtype=np.float64), y.shape) for each in (prediction, variance))
-    absent = ~np.isfinite(p)
-    r = np.where(absent, 0.0, y - np.where(absent, 0.0, p))
-    if weights is None:
-        w = _leave_one_out(r, v, absent)
-    else:
-        w = np.clip(np.broadcast_to(np.asarray(weights, dtype=np.float64), y.shape), 0.0, 1.0)
-    reach = cap * np.sqrt(v)
-    return np.asarray(y - np.where(absent, 0.0, np.clip(w * r, -reach, reach)))
-
-
-def _leave_one_out(r: Floats, v: Floats, absent: NDArray[np.bool_]) -> Floats:
-    """Return min(1, 1 / mean over the other predicted values of r²/v), 0/0 = 1; without another one 0."""
-    others = np.count_nonzero(~absent) - 1
-    if others < 1:
-        return np.zeros_like(r)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        ratio = np.where(absent | (v <= 0), 0.0, r * r / v)
-    return np.asarray(np.minimum(1.0, others / np.maximum(of_the_others(ratio), 1e-300)))
-
-
 def noisy_prediction(
     prediction: ArrayLike, noise: ArrayLike, *, drift: float, overall: float, scatter: float
 ) -> tuple[Floats, Floats]:
@@ -226,37 +180,3 @@ def noisy_prediction(
     share = np.where(known, np.where(scatter + variance > 0, scatter / both, 1.0), 0.0)
     means = overall + share * (np.where(known, p, overall) - overall)
     return means, np.asarray(np.where(known, share * variance, scatter))
-
-
-def outside_weights(
-    residuals: ArrayLike, variances: ArrayLike, counts: ArrayLike, *, width: float, sizes: ArrayLike | None = None
-) -> Floats:
-    """Return w_g = V_g/(V_g + γ̂·n⁰_g²) with nothing of group g's own noise in it, for `shrink_each` on residual sums.
-
-    `shrink_each(residuals, 0, variance=variances, cap=M, weights=...)` then bounds each group's error by √(1+M²) times
-    that of its plain residual (Theorem 9), if the predictions behind the residuals leave the own group out, too.
-
-    Args:
-        residuals: R_g, noisy sums of x - p_g.
-        variances: Their noise variances.
-        counts: Noisy counts n̂.
-        width: Of the interval of values.
-        sizes: Predicted sizes n⁰; left out, the mean of the other groups' n̂.
-    """
-    r, v, n = (np.asarray(each, dtype=np.float64) for each in (residuals, variances, counts))
-    if r.size < 2:
-        return np.zeros_like(r)
-    n = np.maximum(n, 0.0)
-    squares = n * n
-    omega = squares / (squares + max(float(np.median(v)) / width**2, 1e-300))
-    above, below = of_the_others(omega * (r * r - v)), of_the_others(omega * squares)
-    spread = np.where(below > 0, np.maximum(above, 0.0) / np.maximum(below, 1e-300), 0.0)
-    expected = of_the_others(n) / (r.size - 1) if sizes is None else np.asarray(sizes, dtype=np.float64)
-    return np.asarray(v / np.maximum(v + spread * expected**2, 1e-300))
-
-
-def of_the_others(terms: Floats) -> Floats:
-    """Return for each place the sum over all others, added up from both ends so that the own term never enters."""
-    before = np.concatenate([[0.0], np.cumsum(terms)[:-1]])
-    after = np.concatenate([np.cumsum(terms[::-1])[::-1][1:], [0.0]])
-    return np.asarray(before + after)

@@ -38,7 +38,7 @@ class Variance(OfNumber):
         column: The column, a derived number, or its text.
         by, where, epsilon, delta, rho, mu, max_groups, max_rows_per_group, noise, confidence: As for `Mean`.
         prediction: Of the values: `sl.priors.Cauchy(40_000, 15_000)`, centre and spread, which helps to clip.
-        clip, centre, expected_rows, location_share, known: As for `Mean`.
+        clip, centre, expected_rows, known: As for `Mean`.
         ddof: 1 divides by n - 1, 0 by n.
 
     >>> import sidelight as sl
@@ -126,7 +126,7 @@ class StandardDeviation(Variance):
     Accuracy: as for `Variance`.
 
     Args:
-        column, prediction, clip, centre, expected_rows, location_share, known: As for `Variance`.
+        column, prediction, clip, centre, expected_rows, known: As for `Variance`.
         by, where, epsilon, delta, rho, mu, max_groups, max_rows_per_group, noise, confidence: As for `Variance`.
         ddof: 1 divides by n - 1, 0 by n.
 

@@ -20,7 +20,7 @@ from sidelight.records.linked_tables import LinkedTables, Step
 from sidelight.records.views import FOUND
 from sidelight.summaries.sql_expressions import ExpressionReader
 from sidelight.summaries.sql_people import people_over
-from sidelight.summaries.sql_subselects import BY_KEY, folded
+from sidelight.summaries.sql_subselects import BY_KEY, clamp_counts, folded
 from sidelight.summaries.sql_tree import only, parsed_statement, plain, refuse, sql_text, statement_tree
 
 _KEYS_ONLY = "tables are joined by declared keys alone: declare sl.Reference(...), or make the code list public"
@@ -236,6 +236,8 @@ class JoinReader:
     def source_of(self, node: Any) -> tuple[str, str] | None:
         """Return the alias of a column's table and its name as declared; None if no table here has it."""
         qualifier = node.text("table").casefold()
+        if node.text("db").casefold() not in ("", self.tables.name.casefold()):
+            raise SchemaError(f"{sql_text(node)} names {node.text('db')!r}; the database is {self.tables.name!r}")
         found = []
         for alias, source in self._sources.items():
             if qualifier and qualifier != alias:
@@ -271,6 +273,7 @@ class JoinReader:
             if tree.args.get(key) is not None:
                 tree.set(key, folded(self, tree.args[key]).transform(self.written))
         tree.set("expressions", [folded(self, each).transform(self.written) for each in tree.expressions])
+        clamp_counts(tree, self.features, self.tables)
         name = f"{self.tables.name}.{self.base}"
         tree.args["from_"].set("this", exp.Table(this=exp.to_identifier(name, quoted=True)))
 

@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from sidelight.errors import RangeError
 from sidelight.records import View
+from sidelight.records.expressions import Expression
 from sidelight.records.fold import Fold
 from sidelight.records.linked_tables import LinkedTables
-from sidelight.summaries.sql_subselects import SelectReader, aggregate_fold, only_rows, row_condition
+from sidelight.summaries.sql_subselects import (
+    SelectReader,
+    aggregate_fold,
+    clamp_counts,
+    counts_rows,
+    only_rows,
+    row_condition,
+)
 from sidelight.summaries.sql_tree import has_aggregate, only, plain, sql_text
+
+#: What is NULL if all of its columns are.
+_STRICT = ("column", "identifier", "literal", "distinct", "paren", "add", "sub", "mul", "div", "neg")
 
 
 def people_over(tree: Any, tables: LinkedTables, read: Callable[[Any], SelectReader]) -> tuple[View, Any] | None:
@@ -41,34 +53,89 @@ def people_over(tree: Any, tables: LinkedTables, read: Callable[[Any], SelectRea
     for alias in (each.args.get("alias") for each in (source, *named)):
         if alias is not None:
             only(alias, "this")
-    counted = reader if other is None else _joined(other, reader, tables, read)
+    readers = (reader,) if other is None else (reader, _joined(other, reader, tables, read))
+    for each in inner.find_all(exp.Column) if len(readers) > 1 else ():
+        if _resolved(each, readers)[0] and each.find_ancestor(exp.Where) is not None:
+            raise RangeError(f"WHERE after a LEFT JOIN names columns of the first table, and {sql_text(each)} is none")
     where = row_condition(reader, reader.conditions())
     features: dict[str, Fold] = {}
+    names: set[str] = set()
+    own = {each.casefold() for each in View(tables=tables, base=reader.base, grouped=True).schema.names}
     for each in inner.expressions:
         node = plain(each.unalias())
-        if node.key == "column" and node.name == by.name:
+        name = str(each.alias_or_name)
+        if name.casefold() in names:
+            raise RangeError(f"the sub-select names {name!r} twice; give each its own name with AS")
+        names.add(name.casefold())
+        if node.key == "column" and reader.source_of(node) == found:
             continue
         if not has_aggregate(node):
             raise RangeError(f"{sql_text(node)} is neither the person nor an aggregate of the person's rows")
-        of = node.this
-        if other is not None and node.key == "count" and of is not None and of.key == "column":
-            node = exp.Count(this=exp.Star())  # of a row that is there, the key is
-        made = aggregate_fold(counted, node, where if other is None else None)
-        if made is None or not each.alias or (other is not None and of is not None and of.key == "star"):
+        made = aggregate_fold(reader, node, where) if len(readers) == 1 else _of_join(node, readers, where)
+        if made is None or not each.alias:
             raise RangeError(
                 f"{sql_text(each)} of a person's rows is not understood; write COUNT, MIN, MAX or SUM, AS ..."
             )
-        features[each.alias] = made
-    view = View(
-        tables=tables,
-        base=reader.base,
-        grouped=True,
-        where=where,
-        features=features,
-    )
+        if name.casefold() in own:
+            raise RangeError(f"{name!r} is a column of {reader.base!r}, too; call the aggregate otherwise with AS")
+        features[name] = made
     tree.set("with_", None)
     tree.args["from_"].set("this", exp.Table(this=exp.to_identifier(f"{tables.name}.{reader.base}", quoted=True)))
+    _check_columns(tree, source.alias_or_name, features, own)
+    clamp_counts(tree, features, tables)
+    view = View(tables=tables, base=reader.base, grouped=True, where=where, features=features)
     return view, tree.transform(_without_table)
+
+
+def _check_columns(tree: Any, alias: str, features: dict[str, Fold], taken: set[str]) -> None:
+    """Refuse columns that the sub-select does not have, though its base has: those are `taken`."""
+    from sqlglot import exp
+
+    known = {each.casefold() for each in features}
+    own = {each.alias.casefold() for each in tree.expressions if each.key == "alias"} - taken
+    for each in tree.find_all(exp.Column):
+        odd = each.text("db") or each.text("table").casefold() not in ("", alias.casefold())
+        if odd or each.name.casefold() not in (known if each.text("table") else known | own):
+            raise RangeError(
+                f"{sql_text(each)} is not a column of the sub-select {alias!r} that is understood here: "
+                f"{', '.join(features) or 'it has none'}"
+            )
+
+
+def _of_join(node: Any, readers: Sequence[SelectReader], where: Expression | None) -> Fold | None:
+    """Return an aggregate of the rows of a LEFT JOIN from a table with one row a person."""
+    from sqlglot import exp
+
+    reader, other = readers
+    of: Any = None if node.this is None else plain(node.this)
+    sides = {_resolved(each, readers)[0] for each in node.find_all(exp.Column)}
+    is_person = of is not None and of.key == "column" and _resolved(of, readers) == _person(readers, 0)
+    if counts_rows(node) or (node.key == "count" and is_person):
+        only(node, "this", "big_int")
+        made = aggregate_fold(other, exp.Count(this=exp.Star()), None)
+        return None if made is None else replace(made, empty=1)  # a person without rows there has a row of NULLs
+    if sides == {0} and (node.key in ("min", "max") or (node.key == "count" and of.key == "distinct")):
+        return aggregate_fold(reader, node, where)  # rows that are repeated change nothing
+    # of a row of NULLs the argument must be NULL
+    strict = of is not None and all(each.key in _STRICT for each in of.walk())
+    return aggregate_fold(other, node, None) if sides == {1} and strict else None
+
+
+def _resolved(node: Any, readers: Sequence[SelectReader]) -> tuple[int, str]:
+    """Return whether a column is of the first table, 0, or of the joined one, 1, and its name there."""
+    found = [(side, each) for side, reader in enumerate(readers) if (each := reader.source_of(node)) is not None]
+    if len(found) != 1:
+        raise RangeError(
+            f"{sql_text(node)} is a column of {'both tables' if found else 'no table'} of the LEFT JOIN; write the "
+            "name of its table with it"
+        )
+    ((side, (alias, name)),) = found
+    return side, "" if readers[side].paths[alias] else name
+
+
+def _person(readers: Sequence[SelectReader], side: int) -> tuple[int, str] | None:
+    person = readers[side].tables.own_person(readers[side].base)
+    return None if person is None else (side, person.name)
 
 
 def _inner_select(tree: Any) -> Any:
@@ -102,11 +169,14 @@ def _joined(join: Any, reader: SelectReader, tables: LinkedTables, read: Callabl
     from sqlglot import exp
 
     other = read(exp.select("*").from_(join.this.copy()))
-    on = join.args.get("on")
-    sides = [] if on is None or plain(on).key != "eq" else [plain(plain(on).this), plain(plain(on).expression)]
-    persons = [tables.own_person(each.base) for each in (reader, other)]
-    names = [None if each is None else each.name for each in persons]
-    if sorted(each.name for each in sides) != sorted(map(str, names)) or tables.max_rows(reader.base) != 1:
+    if set(reader.paths) & set(other.paths):
+        raise RangeError(f"FROM names {join.this.alias_or_name!r} twice; give each its own name with AS")
+    readers, on = (reader, other), join.args.get("on")
+    on = None if on is None else plain(on)
+    sides = [] if on is None or on.key != "eq" else [plain(on.this), plain(on.expression)]
+    equal = {_resolved(each, readers) for each in sides if each.key == "column"}
+    alone = len(other.paths) == 1 and not join.args.get("method") and str(join.kind or "").upper() in ("", "OUTER")
+    if equal != {_person(readers, 0), _person(readers, 1)} or not alone or tables.max_rows(reader.base) != 1:
         raise RangeError(
             "ON of a LEFT JOIN under GROUP BY person says that both persons are the same, and nothing else"
         )

@@ -214,7 +214,7 @@ class SQL:
         for each in asked:
             by = [str(key) for key in each.options.get("by", ())]
             column = each.subject[0] if each.subject else None
-            predicted = of_statement(earlier, kind=each.kind, by=by, column=column)
+            predicted = of_statement(earlier, kind=each.kind, by=by, column=column, where=each.options.get("where"))
             found.append({} if predicted is None else {"prediction": predicted})
         if not any(found):
             raise RangeError(

@@ -58,6 +58,8 @@ class ScalarReader:
             raise RangeError(TOO_LARGE)
         if max(depth, self._depth) > DEEPEST:
             raise RangeError(f"the statement is nested more than {DEEPEST} deep; split it")
+        if node is None:  # the parser takes "1 /" for a division
+            raise RangeError("an operator of the statement has one side only; write both")
         self._depth += 1
         try:
             return self._read(plain(node), depth)

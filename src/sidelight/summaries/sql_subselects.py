@@ -6,14 +6,19 @@ nothing.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Protocol
 
 from sidelight.errors import RangeError
-from sidelight.records import View, fold
-from sidelight.records.expressions import Expression
-from sidelight.records.fold import Fold
+from sidelight.records import Label, View, fold
+from sidelight.records.columns import MAX_ROWS_LIMIT
+from sidelight.records.expression_shapes import LabelShape
+from sidelight.records.expression_text import conjoin
+from sidelight.records.expressions import Expression, IsMissing, Named, Not
+from sidelight.records.fold import MISSING, Fold
 from sidelight.records.linked_tables import LinkedTables, Step
 from sidelight.summaries.sql_expressions import ExpressionReader
+from sidelight.summaries.sql_groups import CONDITIONS
 from sidelight.summaries.sql_tree import has_aggregate, only, plain, refuse, sql_text
 
 BY_KEY = (
@@ -32,6 +37,9 @@ class SelectReader(Protocol):
     names: dict[str, str]
     grouped: bool | None
     correlated: list[tuple[str, str]]
+
+    def view(self) -> View:
+        """Return the view of the base with the columns that were named."""
 
     def within(self, select: Any) -> SelectReader:
         """Return the reader of a sub-select of this SELECT."""
@@ -57,7 +65,8 @@ def folded(outer: SelectReader, node: Any) -> Any:
     from sqlglot import exp
 
     def put(each: Any) -> Any:
-        if each.key == "not" and any(one.args.get("query") is not None for one in each.find_all(exp.In)):
+        negates = each.key in ("not", "is", "eq", "neq")  # (x IN (...)) = FALSE, too
+        if negates and any(one.args.get("query") is not None for one in each.find_all(exp.In)):
             raise RangeError("NOT IN (SELECT ...) is empty for everybody if one key is missing; write NOT EXISTS")
         if each.key == "exists":
             return _exists(outer, each.this, None)
@@ -75,6 +84,11 @@ def _exists(outer: SelectReader, select: Any, column: Any) -> Any:
     if any(map(has_aggregate, select.expressions)):  # which has a row whatever is there
         raise RangeError(f"{sql_text(select)} always has a row; compare its aggregate, or write EXISTS (SELECT * ...)")
     inner, where = _inner(outer, select, column)
+    for each in select.expressions:
+        node = plain(each.unalias())
+        found = node.key != "column" or node.is_star or inner.source_of(node) or outer.source_of(node)
+        if node.key not in ("star", "literal", "column", "null", "boolean") or not found:
+            raise RangeError(f"{sql_text(node)} in EXISTS is not understood; write EXISTS (SELECT * ...)")
     return exp.GTE(
         this=_feature(outer, f"exists {select.sql(dialect='duckdb')}", fold.count(inner.base, where=where, upper=1)),
         expression=exp.Literal.number(1),
@@ -96,24 +110,124 @@ def _scalar(outer: SelectReader, select: Any) -> Any:
 
 
 def aggregate_fold(inner: SelectReader, node: Any, where: Expression | None) -> Fold | None:
-    """Return an aggregate over the rows of a base as a fold; None where it is none that is understood."""
-    most = inner.tables.max_rows(inner.base)
+    """Return an aggregate over the rows of a base as a fold; None where it is none that is understood.
+
+    Counts have no clamp yet: `clamp_counts` puts it on those whose value is released.
+    """
+    if node.key not in ("count", "min", "max", "sum"):
+        return None
+    only(node, "this", "big_int")
     of: Any = None if node.this is None else plain(node.this)
-    if node.key == "count" and (of is None or of.key == "star"):
-        return fold.count(inner.base, where=where, upper=most)
-    if node.key == "count" and of.key == "distinct" and len(of.expressions) == 1:
-        return fold.distinct(inner.base, _named(inner, of.expressions[0]), where=where, upper=most)
-    if node.key in ("min", "max"):
-        return (fold.min if node.key == "min" else fold.max)(inner.base, _named(inner, of), where=where)
-    if node.key == "sum":
-        return fold.sum(inner.base, _named(inner, of), where=where)
-    return None
+    if counts_rows(node):
+        if of is not None:
+            only(of, "this", "is_string")  # COUNT(* EXCLUDE ...) is none
+        return fold.count(inner.base, where=where, upper=MAX_ROWS_LIMIT)
+    if node.key == "count" and of.key == "distinct":
+        only(of, "expressions")
+        if len(of.expressions) != 1:
+            return None
+        return fold.distinct(inner.base, _named(inner, of.expressions[0]), where=where, upper=MAX_ROWS_LIMIT)
+    if node.key == "count":
+        return fold.count(inner.base, where=_where_known(inner, of, where), upper=MAX_ROWS_LIMIT)
+    if node.key == "sum":  # SQL's is NULL over no known value
+        return fold.sum(inner.base, _named(inner, of), where=where, empty=MISSING)
+    made = (fold.min if node.key == "min" else fold.max)(inner.base, _named(inner, of), where=where)
+    _check_order(inner, made, node)
+    return made
+
+
+def counts_rows(node: Any) -> bool:
+    """Return whether a node is COUNT(*), or the same as COUNT(1)."""
+    return node.key == "count" and (node.this is None or plain(node.this).key in ("star", "literal"))
+
+
+def _where_known(inner: SelectReader, of: Any, where: Expression | None) -> Expression | None:
+    """Return the condition of the rows in which COUNT(of) finds a value: in keys and persons it always does."""
+    found = inner.source_of(of) if of.key == "column" else None
+    if found is not None and not inner.paths[found[0]]:
+        schema, person = inner.tables.schema(inner.base), inner.tables.own_person(inner.base)
+        known = [each for link in (schema.key, schema.via) if link is not None for each in link.columns]
+        known += [own for own, _ in inner.correlated] + ([] if person is None else [person.name])
+        if found[1] in known:
+            return where
+    named = _named(inner, of)
+    there = Not(IsMissing(Named(named) if isinstance(named, str) else named))
+    return there if where is None else conjoin("and", [where, there])
 
 
 def _named(inner: SelectReader, node: Any) -> str | Expression:
-    """Return a column by its path, or a derived number."""
+    """Return a column by its path, or a derived number; all of its columns are of the sub-select's own tables."""
+    from sqlglot import exp
+
+    for each in node.find_all(exp.Column):
+        if inner.source_of(each) is None:
+            raise RangeError(
+                f"{sql_text(each)} in an aggregate is not a column of the sub-select's own tables; name one of "
+                f"{inner.base!r}"
+            )
     written = plain(node.copy().transform(inner.written))
     return str(written.name) if written.key == "column" else inner.reader().number(written)
+
+
+def _check_order(inner: SelectReader, made: Fold, node: Any) -> None:
+    """Refuse MIN and MAX of declared labels in another order than that of their texts, which is SQL's."""
+    schema = inner.view().reading(made.columns).schema
+    if any(isinstance(each, Label) and each.name in made.columns for each in schema.columns):
+        return  # undeclared labels are compared as texts
+    shape = made.of[0].check(schema)
+    if not isinstance(shape, LabelShape):
+        return
+    labels = list(shape.labels)
+    whole = all(each.lstrip("-").isdecimal() for each in labels)
+    if labels != sorted(labels) or (whole and labels != sorted(labels, key=int)):
+        raise RangeError(
+            f"{sql_text(node)} would go by the order in which the labels are declared, and SQL goes by their texts; "
+            "declare the labels in that order, or compare with EXISTS (SELECT * ... AND column = 'label')"
+        )
+
+
+# --- counts -----------------------------------------------------------------------------------------------------------
+
+
+def clamp_counts(tree: Any, features: dict[str, Fold], tables: LinkedTables) -> None:
+    """Clamp the counts of a statement whose values are added up, averaged or grouped by to max_rows.
+
+    A count that is compared is not clamped: a condition costs nothing whatever it compares. Where both are asked, the
+    comparisons read a column of their own.
+    """
+    from sqlglot import exp
+
+    for name, made in list(features.items()):
+        most = tables.max_rows(made.table)
+        if made.kind not in ("count", "distinct") or made.upper != MAX_ROWS_LIMIT or most == MAX_ROWS_LIMIT:
+            continue
+        uses = [(each, *_use(each)) for each in tree.find_all(exp.Column) if each.name.casefold() == name.casefold()]
+        of_groups = [compared for _, compared, in_group in uses if in_group]
+        apart = [each for each, compared, in_group in uses if compared and (not in_group or all(of_groups))]
+        if len(apart) == len(uses):
+            continue
+        features[name] = replace(made, upper=most)
+        if apart:
+            features[f"{name} of all rows"] = made
+        for each in apart:
+            each.replace(exp.column(exp.to_identifier(f"{name} of all rows", quoted=True)))
+
+
+def _use(column: Any) -> tuple[bool, bool]:
+    """Return whether a column is compared with something, and whether it stands outside of aggregates and WHERE.
+
+    What stands there is a group, and must mean the same wherever it is written.
+    """
+    from sqlglot import exp
+
+    compared, node = False, column
+    while node.parent is not None and node.key not in ("where", "select"):
+        if isinstance(node, exp.AggFunc):
+            return compared, False
+        compared = compared or (node.parent.key == "case" and node.arg_key == "this")
+        node = node.parent
+        compared = compared or node.key in CONDITIONS
+    return compared, node.key != "where"
 
 
 def _feature(outer: SelectReader, text: str, made: Fold) -> Any:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any, TypeAlias
 
 from sidelight.guarantees import Claims, exact, short_text
 from sidelight.quantiles.prepared import level_name
-from sidelight.records import Schema
+from sidelight.records import Schema, View
 from sidelight.records.expression_text import conjoin
 from sidelight.records.expressions import Expression, IsMissing, Named, Not
 from sidelight.registry import load_query
@@ -75,9 +75,19 @@ class Translation:
 
     queries: tuple[AskedQuery, ...]
     claims: Claims
+    notes: tuple[str, ...] = ()
+
+    def over(self, view: View) -> Translation:
+        """Return it with what was clamped in the columns of a database's view."""
+        notes = [
+            f"{name}: at most {each.upper} rows count, the max_rows of {each.table!r}; comparisons count all of them"
+            for name, each in view.features.items()
+            if each.kind in ("count", "distinct") and each.upper == view.tables.max_rows(each.table) != 1
+        ]
+        return replace(self, notes=tuple(notes))
 
     def __str__(self) -> str:
-        return "\n".join([*map(str, self.queries), f"price: {self.claims.strongest}"])
+        return "\n".join([*map(str, self.queries), *self.notes, f"price: {self.claims.strongest}"])
 
     __repr__ = __str__
 

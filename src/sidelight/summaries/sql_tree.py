@@ -212,6 +212,8 @@ class _Merger:
         of = source.this
         if of.key == "subquery":
             only(of, "this", "alias")
+            if of.args.get("alias") is not None:
+                only(of.args["alias"], "this")
             return self._merged(tree, self.flat(of.this, named), of.alias)
         if of.key == "table" and not of.text("db") and of.name.casefold() in named:
             only(of, "this", "alias")
@@ -219,6 +221,7 @@ class _Merger:
         return tree
 
     def _merged(self, outer: Any, inner: Any, alias: str) -> Any:
+        only(inner, "expressions", "from_", "joins", "where", "group", "having", "order", "limit", "offset", "distinct")
         self._resolve(inner)
         has_all = any(each.key == "star" for each in inner.expressions)
         named = {each.alias_or_name.casefold(): each.unalias() for each in inner.expressions if each.key != "star"}

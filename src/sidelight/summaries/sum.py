@@ -77,7 +77,6 @@ class Sum(OfNumber):
             around 0, "by_group" one in each group; "declared" insists on bounds; (lower, upper) is a public interval,
             of totals for persons.
         centre, expected_rows: As for `Mean`: how far a predicted spread is trusted.
-        location_share: The share of the price that finds how large values are.
         known: Of groups by a `sl.Label`: labels that are public, as for `Mean`.
         per: "row" or "person"; "auto" takes persons where a `PersonId` is declared.
         step: The unit to which rows are rounded before they are added up to totals; the granularity if left out.
@@ -85,6 +84,8 @@ class Sum(OfNumber):
             with more loses it in groups that depend on nobody else. "private" finds it, as does leaving it out by
             groups without `max_groups`. With `max_groups` and a public `clip` too, what has less noise is taken.
         caps: Of an `sl.Hierarchy` in `by`: the largest half-width by level, in the unit of the sums, as for `Count`.
+        public_totals: Of an `sl.Hierarchy`: sums of a level that are known from elsewhere, as for `Count`. Intervals
+            hold if they are the totals of the values that count: clipped, and of at most the capped rows.
 
     >>> import sidelight as sl
     >>> table = sl.Table({"spend": [10.0] * 1000}, schema=[sl.Number("spend", lower=0, upper=50)])
@@ -98,6 +99,7 @@ class Sum(OfNumber):
     step: Amount | None = None
     person_total: Amount | Literal["private"] | None = None
     caps: Mapping[str, float] | None = field(default=None, compare=False)
+    public_totals: Any = field(default=None, compare=False, repr=False)
     kind: ClassVar[str] = "sum"
     takes_hierarchy: ClassVar[bool] = True
 
@@ -110,8 +112,8 @@ class Sum(OfNumber):
         groups = self.groups(schema, totals="vector" if vector else totals)
         if self.hierarchy is not None:
             return self._by_hierarchy(schema, of, groups)
-        if self.caps is not None:
-            raise RangeError("caps are for sums of an sl.Hierarchy in by; leave them out")
+        if self.caps is not None or self.public_totals is not None:
+            raise RangeError("caps and public_totals are for sums of an sl.Hierarchy in by; leave them out")
         labels, budget = labels_and_budget(self, schema, groups, self.known)
         clipping = self._clipping(schema, of, groups, budget)
         table = None

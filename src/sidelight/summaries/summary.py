@@ -86,7 +86,7 @@ class Summary(OfNumber):
         by, where, epsilon, delta, rho, mu, max_groups, max_rows_per_group, noise, confidence: As for `Mean`.
         prediction: Of the values: `sl.priors.Cauchy(40_000, 15_000)`, centre and spread.
         clip: "auto" clips at declared bounds if there are two; "private" finds an interval; "declared" insists.
-        centre, expected_rows, location_share: Idle: the quartiles are the centre.
+        centre, expected_rows: Idle: the quartiles are the centre.
         known: Of groups by a `sl.Label`: labels that are public, as for `Mean`.
 
     >>> import sidelight as sl
@@ -107,8 +107,8 @@ class Summary(OfNumber):
             )
         if self.clip not in ("auto", "declared", "private"):
             raise RangeError(f"clip must be 'auto', 'declared' or 'private' in a summary, got {self.clip!r}")
-        if (self.centre, self.expected_rows, self.location_share) != ("auto", None, None):
-            raise RangeError("centre, expected_rows and location_share are for means; a summary has its quartiles")
+        if (self.centre, self.expected_rows) != ("auto", None):
+            raise RangeError("centre and expected_rows are for means; a summary has its quartiles")
 
     def prepare(self, schema: Schema) -> PreparedSummary:
         """Check the query against the schema, share the price, and say what it costs. Opens no data."""

@@ -48,7 +48,7 @@ class TopK(Count):
         k: How many labels.
         route: "histogram" sorts noisy counts, "peeling" draws; "auto" takes what finds more of the right ones.
         by: Stays empty: the list is one for all rows.
-        where, epsilon, delta, rho, mu, noise, confidence, prefer, population, per_cell_cap: As for `Count`.
+        where, epsilon, delta, rho, mu, noise, confidence, population: As for `Count`.
         max_groups: How many labels of a person count at most; without it labels are drawn.
         max_rows_per_group: How many rows of a person count for one label at most; only for rows.
         prediction: How frequent labels are expected to be: a release, a frame or a mapping by label, or `sl.Predicted`.

@@ -7,8 +7,9 @@ are not made to (hierarchies proof page, section 8).
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
+from itertools import product
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -19,6 +20,7 @@ from sidelight.aggregates.groups import Groups
 from sidelight.aggregates.values import Value
 from sidelight.errors import RangeError, SchemaError
 from sidelight.noise import Source
+from sidelight.predictions import is_prior
 from sidelight.records import Table
 from sidelight.session.query import Answer, SurePrepared
 from sidelight.summaries.clip_subject import ClipInterval
@@ -26,8 +28,11 @@ from sidelight.summaries.count_hierarchy import TreeShape, level_error, read_cap
 from sidelight.summaries.count_tables import bounded_words
 from sidelight.summaries.intervals import fieller
 from sidelight.summaries.moments import SUPPORT
+from sidelight.summaries.predicted import PredictedTable, read_prediction
+from sidelight.summaries.public_totals import public_sums
 from sidelight.summaries.tree_measurement import TreeMeasurement, TreeWishes, measure_tree
 from sidelight.summaries.tree_model import half_widths
+from sidelight.summaries.tree_prior import predicted_cells, with_prediction
 from sidelight.summaries.tree_tables import HIERARCHY, long_table, written_model
 from sidelight.summaries.tree_whole import nonnegative_tree
 
@@ -44,6 +49,8 @@ class PreparedTreeNumber(SurePrepared):
     value: Value
     name: str
     confidence: float
+    table: PredictedTable | None = None
+    totals: tuple[Floats, ...] = ()
 
     @property
     def is_additive(self) -> bool:
@@ -61,8 +68,12 @@ class PreparedTreeNumber(SurePrepared):
         parts = [exact] if of_sum else [exact[0], exact[1]]
         pooled = self.measurement.pooled([self.shape.cells(each) for each in parts], source)
         model = self.measurement.model
-        estimates = [model.estimates(each) for each in pooled]
-        columns = self._sums(estimates[0]) if of_sum else self._means(*estimates)
+        estimates = [model.estimates(each, self.totals) for each in pooled]
+        used: list[int] | None = None
+        if of_sum:
+            columns, used = self._sums(estimates[0], pooled[0], source)
+        else:
+            columns = self._means(*estimates)
         unit = float(self.value.whole_step if of_sum else self.value.code_step)
         written = written_model(
             model,
@@ -74,21 +85,31 @@ class PreparedTreeNumber(SurePrepared):
         notes = {
             HIERARCHY: written,
             "shares": [str(share) for share in self.measurement.shares],
+            **({} if used is None else {"prediction_used": used}),
             "clip_lower": float(self.value.lower),
             "clip_upper": float(self.value.upper),
             **self.groups.notes,
         }
         return Answer(value=long_table(model, self.shape.others, columns, **notes))
 
-    def _sums(self, unbiased: list[Floats]) -> dict[str, list[Floats]]:
-        """Return the columns of sums: where no value is below 0, or none above, neither is a sum."""
+    def _sums(
+        self, unbiased: list[Floats], pooled: list[Floats | None], source: Source
+    ) -> tuple[dict[str, list[Floats]], list[int] | None]:
+        """Return the columns of sums, and which prediction each cell uses.
+
+        Where no value is below 0, or none above, neither is a sum.
+        """
         model, tree = self.measurement.model, self.shape.tree
         unit, value = float(self.value.whole_step), self.value
         sds = [model.cell_sds(level) for level in range(tree.depth + 1)]
-        sign = 1.0 if value.first >= 0 else -1.0 if value.last <= 0 else 0.0
-        read = unbiased
+        sign = _sign(value)
+        read, used = unbiased, None
         if sign:
-            found = nonnegative_tree(tree, [sign * each for each in unbiased], sds, model.possible)
+            found = [sign * each for each in unbiased]
+            if self.table is not None:
+                found, used = self._predicted(self.table, found, pooled, sds, source)
+            totals = [sign * each for each in self.totals]
+            found = nonnegative_tree(tree, found, sds, model.possible, totals=totals)
             read = [sign * each for each in found]
         columns: dict[str, list[Floats]] = {name: [] for name in ("sum", "unbiased", "noise_sd", "low", "high")}
         lowest = 0.0 if sign > 0 else -math.inf
@@ -101,7 +122,41 @@ class PreparedTreeNumber(SurePrepared):
             columns["noise_sd"].append(sd * unit)
             columns["low"].append(np.clip((values - reach) * unit, lowest, highest))
             columns["high"].append(np.clip((values + reach) * unit, lowest, highest))
-        return columns
+        return columns, used
+
+    def _predicted(
+        self,
+        table: PredictedTable,
+        unbiased: list[Floats],
+        pooled: list[Floats | None],
+        sds: list[Floats],
+        source: Source,
+    ) -> tuple[list[Floats], list[int]]:
+        """Return the sums, without their sign, with predictions where they help.
+
+        Doubt is learned as for counts, in units of what one record adds at most: such a sum is at most that count.
+        """
+        model, width = self.measurement.model, float(self.value.farthest)
+        scale = _sign(self.value) / (float(self.value.whole_step) * width)
+        expected = [
+            replace(
+                each,
+                cells=each.cells * scale,
+                sd=None if each.sd is None else each.sd * abs(scale),
+            )
+            for each in predicted_cells(table, self.groups.keys, self.shape.cells)
+        ]
+        sign = _sign(self.value)
+        found, used = with_prediction(
+            replace(model, kappas=tuple(kappa / width**2 for kappa in model.kappas)),
+            [None if each is None else sign * each / width for each in pooled],
+            [each / width for each in unbiased],
+            [each / width for each in sds],
+            expected,
+            source,
+            totals=[sign * each / width for each in self.totals],
+        )
+        return [each * width for each in found], used
 
     def _means(self, above: list[Floats], below: list[Floats]) -> dict[str, list[Any]]:
         """Return the columns of means: a node whose count is within its noise has its parent's mean."""
@@ -151,18 +206,31 @@ def prepare_tree_number(
         of: The column, for the request.
         interval: The public interval of the values.
     """
-    if query.prediction is not None:
-        raise RangeError("predictions of a hierarchy are for counts; leave prediction out")
+    if query.prediction is not None and (name != "sum" or is_prior(query.prediction)):
+        raise RangeError("predictions of a hierarchy are of counts or sums by group; leave prediction out")
     shape = tree_shape(query, groups)
     of_sum = name == "sum"
     unit = float(value.whole_step if of_sum else value.code_step)
+    table = read_prediction(query.prediction, keys=query.keys, names=("unbiased", "sum")) if of_sum else None
+    if table is not None:
+        if not _sign(value):
+            raise RangeError(
+                "predictions are of shares of a sum, and values below and above 0 have none; declare lower=0, or leave "
+                "prediction out"
+            )
+        table.check(tuple(product(*groups.keys)))
+    totals = tuple(each / unit for each in public_sums(getattr(query, "public_totals", None), shape.tree))
+    if totals and _sign(value) and min(float((each * _sign(value)).min()) for each in totals) < 0:
+        raise RangeError("public_totals have a sign that no value within the declared bounds has")
+    if len(totals) > shape.tree.depth and not shape.others:
+        raise RangeError("public_totals of the leaves leave nothing to measure; name a level above them")
     caps = getattr(query, "caps", None)
     in_units = {level: cap / unit for level, cap in read_caps(caps, shape.tree).items()}
     measurement = measure_tree(
         shape.tree,
         shape.labels,
         groups,
-        TreeWishes(caps=in_units, confidence=query.confidence),
+        TreeWishes(caps=in_units, confidence=query.confidence, exact_level=len(totals) - 1 if totals else None),
         price=query.price,
         noise=query.noise,
         width=Fraction(value.farthest if of_sum else value.levels),
@@ -181,8 +249,11 @@ def prepare_tree_number(
             per=("person" if groups.totals else "row") if of_sum else None,
             step=getattr(query, "step", None),
             of=getattr(query, "of", None),
+            public_totals=None if not totals else [repr(each) for each in (totals[-1] * unit).tolist()],
+            prediction=None if table is None else str(table.description["sha256"]),
         ),
         labels=(),
+        prediction=None if table is None else table.description,
         error=error,
         groups=groups,
         shape=shape,
@@ -190,7 +261,14 @@ def prepare_tree_number(
         value=value,
         name=name,
         confidence=query.confidence,
+        table=table,
+        totals=totals,
     )
+
+
+def _sign(value: Value) -> float:
+    """Return 1 or -1 where all values have one sign, else 0."""
+    return 1.0 if value.first >= 0 else -1.0 if value.last <= 0 else 0.0
 
 
 def public_interval(interval: ClipInterval | None) -> ClipInterval:

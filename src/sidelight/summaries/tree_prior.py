@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 
 from sidelight.noise import Source
 from sidelight.summaries.predicted import PredictedTable
-from sidelight.summaries.tree_least_squares import tree_estimates
 from sidelight.summaries.tree_model import TreeModel
 from sidelight.summaries.tree_runs import with_runs
 from sidelight.summaries.tree_whole import nonnegative_tree
@@ -73,6 +72,8 @@ def with_prediction(
     sds: Sequence[Floats],
     expected: Sequence[ExpectedTree],
     source: Source,
+    *,
+    totals: Sequence[NDArray[Any]] = (),
 ) -> tuple[list[Floats], list[int]]:
     """Return estimates that use predictions where they seem better, and which one each cell uses: 0 for none.
 
@@ -83,24 +84,24 @@ def with_prediction(
         sds: Of the cells of each level.
         expected: The predictions.
         source: Of the perturbations by which errors are estimated.
+        totals: Exact totals of each node, of the first levels: they do not move with the noise.
     """
     tree = model.tree
     first = next((level for level, size in enumerate(tree.sizes) if size >= _LEARNED), None)
     if first is None or first == 0:
         return list(unbiased), [0] * model.cells.size
     wide = with_runs(model)
-    depth = wide.tree.depth
-
-    def widened(levels: Sequence[Any], of_runs: Any) -> list[Any]:
-        return list(levels) if wide is model else [*levels[:-1], of_runs, levels[-1]]
+    runs = wide.tree.depth - tree.depth
 
     def summed(levels: Sequence[Floats]) -> list[Floats]:
-        return widened(levels, wide.tree.up(levels[-1], depth))
+        found = [levels[-1]]
+        for level in range(wide.tree.depth, tree.depth, -1):
+            found.insert(0, wide.tree.up(found[0], level))
+        return [*levels[:-1], *found]
 
     # trust is fitted once: fitted again to noisier numbers it would take their noise for errors of the prediction
     plain = summed(unbiased)
-    starts = [first] if wide is model else [first, depth]
-    candidates = [(place, _Pass(wide, at, each, plain)) for place, each in enumerate(expected, 1) for at in starts]
+    candidates = [_Pass(wide, first, each, plain) for each in expected]
     unit = _units(model)
     noises = [_noise(model, unit, source) for _ in range(_DRAWS)]
     size = np.array([(each * unit).sum(axis=0) for each in wide.variances.pooled])
@@ -108,46 +109,50 @@ def with_prediction(
     def outcome(way: _Pass | None, measured: Sequence[Floats | None], estimates: Sequence[Floats]) -> list[Floats]:
         if way is None:
             return list(estimates)
-        found = way.run(widened(measured, None), summed(estimates))
+        found = way.run([*measured[:-1], *[None] * runs, measured[-1]], summed(estimates))
         return [*found[: tree.depth], found[-1]]
 
     errors: list[Floats] = []
     outcomes: list[list[Floats]] = []
-    for way in (None, *(way for _, way in candidates)):
+    for way in (None, *candidates):
         found = outcome(way, pooled, unbiased)
         published = nonnegative_tree(tree, found, sds, model.possible)
         off = summed([e - x for e, x in zip(published, unbiased, strict=True)])
         error = np.array([(each**2).sum(axis=0) for each in off])
         for noise in noises:
             moved = [None if y is None or h is None else y + h / 2 for y, h in zip(pooled, noise, strict=True)]
-            told = outcome(way, moved, tree_estimates(tree, moved, model.variances))
+            told = outcome(way, moved, model.estimates(moved, totals))
             after = nonnegative_tree(tree, told, sds, model.possible)
-            gained = summed(tree_estimates(tree, noise, model.variances))
+            gained = summed(model.estimates(noise, [0 * each for each in totals]))
             change = summed([a - e for a, e in zip(after, published, strict=True)])
             error += 2 / _DRAWS * np.array([(g * c).sum(axis=0) / 0.5 for g, c in zip(gained, change, strict=True)])
         errors.append(error / np.maximum(size, 1e-300) - 1)
         outcomes.append(found)
-    chosen = _chosen(errors, runs=wide is not model)
+    chosen = _chosen(errors, runs=runs)
     final = [
         np.stack([outcomes[pick][level][:, cell] for cell, pick in enumerate(chosen)], axis=1)
         for level in range(tree.depth + 1)
     ]
-    return final, [0 if pick == 0 else candidates[pick - 1][0] for pick in chosen]
+    return final, chosen
 
 
-def _chosen(errors: Sequence[Floats], *, runs: bool) -> list[int]:
-    """Return for each cell the candidate with the lowest error at the leaves that passes, or 0 for none.
+def _chosen(errors: Sequence[Floats], *, runs: int) -> list[int]:
+    """Return for each cell the candidate with the lowest error of leaves and their runs that passes, or 0 for none.
 
-    It must be better by a margin there, no worse over all levels together, and no worse in runs of neighbours.
+    It must be better by a margin, at the leaves as well, no worse over all levels together, and no worse in runs.
     """
-    none = errors[0]
+    none, finest, between = errors[0], slice(-1 - runs, None), slice(-1 - runs, -1)
+
+    def wanted(level: float) -> float:
+        return float(level - _MARGIN * abs(level))
+
     found = []
     for cell in range(none.shape[1]):
-        best, at = 0, none[-1, cell] - _MARGIN * abs(none[-1, cell])
+        best, at, leaves = 0, wanted(none[finest, cell].mean()), wanted(none[-1, cell])
         for place, error in enumerate(errors[1:], start=1):
-            worse_in_runs = runs and error[-2, cell] > none[-2, cell]
-            if error[-1, cell] < at and not worse_in_runs and error[1:, cell].sum() <= none[1:, cell].sum():
-                best, at = place, float(error[-1, cell])
+            worse = any(error[part, cell].sum() > none[part, cell].sum() for part in (between, slice(1, None)))
+            if error[finest, cell].mean() < at and error[-1, cell] <= leaves and not worse:
+                best, at = place, float(error[finest, cell].mean())
         found.append(best)
     return found
 

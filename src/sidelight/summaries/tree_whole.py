@@ -8,7 +8,7 @@ have equal remainders as a rule, and an order by place would favour the first. P
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +29,12 @@ _DYKSTRA_ROUNDS = 200
 
 
 def nonnegative_tree(
-    tree: LabelTree, estimates: Sequence[Floats], sds: Sequence[Floats], possible: Sequence[Mask]
+    tree: LabelTree,
+    estimates: Sequence[Floats],
+    sds: Sequence[Floats],
+    possible: Sequence[Mask],
+    *,
+    totals: Sequence[Floats] = (),
 ) -> list[Floats]:
     """Return numbers of at least 0 that add up, before they are rounded.
 
@@ -38,9 +43,17 @@ def nonnegative_tree(
         estimates: By level, a row for each node and a column for each cell.
         sds: The standard deviation of the cells of each level.
         possible: Which cells of each level can hold rows.
+        totals: The exact totals over the cells of each node, of the first levels, where all cells are possible.
     """
     found = [np.where(possible[0], np.maximum(estimates[0], 0.0), 0.0)]
+    if totals:
+        found = [onto_simplex(estimates[0][0], float(totals[0][0]))[None, :]]
     for level in range(1, tree.depth + 1):
+        if level < len(totals):
+            rows, cells = (np.split(each, tree.starts[level][1:]) for each in (totals[level], estimates[level]))
+            parts = zip(cells, rows, found[-1], strict=True)
+            found.append(np.concatenate([two_way(*each) for each in parts]))
+            continue
         found.append(_family(tree, level, estimates[level], found[-1], STAYS * sds[level], possible[level]))
     return found
 
@@ -173,7 +186,7 @@ def _two_way_level(
     return out
 
 
-def two_way(values: Floats, rows: Whole, columns: Whole) -> Floats:
+def two_way(values: Floats, rows: NDArray[Any], columns: NDArray[Any]) -> Floats:
     """Return a table of at least 0 with these sums of rows and columns, which agree, near some values.
 
     Alternating projections come near; then what is above its sum is scaled down, and the product of what is missing in

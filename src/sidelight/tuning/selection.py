@@ -198,7 +198,8 @@ class PreparedSelection(Prepared):
             return float(self.score.function(answer))
         assert self.scored is not None
         asked = self.score.ask(answer).prepare(self.schema)
-        if asked.claims != self.scored.claims:  # not what was charged: the candidate gets no score
+        # not what was charged, or not about this table's rows: the candidate gets no score
+        if asked.claims != self.scored.claims or asked.brings_private_data > self.scored.brings_private_data:
             return None
         measured = metered(asked, table, source)
         return None if isinstance(measured, Refusal) else float(self.score.read(measured))

@@ -18,6 +18,7 @@ MOST_BYTES, DEEPEST, LONGEST, DIGITS, EXPONENT = 256 * 1024, 32, 10_000, 40, 300
 #: Possessive throughout: a text that is no number is refused in one pass, however long it is.
 _NUMBER = re.compile(r"\s*+[+-]?[0-9_]*+(?:\.[0-9_]*+)?(?:[eE][+-]?([0-9_]++))?(?:\s*+/\s*+[+-]?[0-9_]++)?\s*+")
 _EXACT = Context(prec=2 * DIGITS)
+_PLAIN = json.JSONEncoder(allow_nan=False, sort_keys=True, separators=(",", ":"))
 
 
 def read_json(body: bytes | str) -> dict[str, Any]:
@@ -109,10 +110,17 @@ def write_json(value: Any) -> str:
     >>> write_json({"b": [1, True, None], "a": Decimal("0.10")})
     '{"a":0.1,"b":[1,true,null]}'
     """
+    try:  # most have no decimals, and the encoder of the library is ten times as quick
+        return _PLAIN.encode(value)
+    except TypeError:
+        return _written(value)
+
+
+def _written(value: Any) -> str:
     if isinstance(value, dict):
-        return "{" + ",".join(f"{json.dumps(key)}:{write_json(value[key])}" for key in sorted(value)) + "}"
+        return "{" + ",".join(f"{json.dumps(key)}:{_written(value[key])}" for key in sorted(value)) + "}"
     if isinstance(value, list | tuple):
-        return "[" + ",".join(write_json(each) for each in value) + "]"
+        return "[" + ",".join(map(_written, value)) + "]"
     if isinstance(value, Decimal):
         whole = value == value.to_integral_value() and abs(value.adjusted()) <= DIGITS
         return str(int(value)) if whole else str(_EXACT.normalize(value))

@@ -61,7 +61,7 @@ def test_it_learns_where_each_class_lies() -> None:
     middle = curve.values[:, model.classes_.tolist().index("middle")]
     assert min(middle[0], middle[-1]) > middle[len(middle) // 2] + 1
     assert all(f"{name}: " in curve.sentence() for name in CLASSES)
-    assert len(model.plot(noise=True).axes) >= 5
+    assert len(model.plot().axes) >= 5
     row = {"age": 50.0, "plan": "free"}
     assert len(model.plot_row(row).axes) == 1
     assert model.explain(row).sentence().startswith("output (high, low, middle)")

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from sidelight.errors import RangeError
+from sidelight.extras import import_with_extras
 from sidelight.gaussians.mixture.partition import (
     Ball,
     Floats,
@@ -120,12 +121,12 @@ def _scale(projected: Floats) -> float:
 def _mixture(projected: Floats, components: int) -> Any:
     import warnings
 
-    from sklearn.exceptions import ConvergenceWarning
-    from sklearn.mixture import GaussianMixture
-
-    model = GaussianMixture(components, n_init=_STARTS, random_state=0, reg_covar=1e-6)
+    convergence = import_with_extras("sklearn.exceptions").ConvergenceWarning
+    model = import_with_extras("sklearn.mixture").GaussianMixture(
+        components, n_init=_STARTS, random_state=0, reg_covar=1e-6
+    )
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # the separation check says whether the fit is of use
+        warnings.simplefilter("ignore", convergence)  # the separation check says whether the fit is of use
         return model.fit(projected)
 
 

@@ -21,6 +21,7 @@ from sidelight.quantiles.forms.cell_selection import cell_tree
 from sidelight.quantiles.forms.cells import POINTS_BEYOND, CellsRelease, first_beyond
 from sidelight.quantiles.forms.cells_plan import CellsPlan
 from sidelight.quantiles.forms.count_noise import (
+    CALIBRATED,
     DESIGNED,
     STEP,
     NoiseTerms,
@@ -54,6 +55,10 @@ _CROWD = 0.5
 _SMOOTH = 3.0
 #: From one half of the largest unevenness on, records of a part may lie anywhere in it.
 _SURELY = 2.0
+#: Counts that contradict the curve at this share of the levels show clusters.
+_CLUSTERED = 0.9
+#: At other levels that they contradict, the likely error is so many times that of the curve.
+_CONTRADICTED = 3.0
 #: Ranks from the outer end, times the epsilon of a tail, that a selection there cannot tell from none.
 _AT_RISK = 30.0
 
@@ -146,8 +151,18 @@ class _Ends:
 
 
 def cells_bound(release: CellsRelease) -> TailBound:
-    """Bound the gaps of what `cells` released wherever records lie; and the likely error, as interpolated."""
-    return _bound(release, "anywhere").with_likely(_bound(release, "as interpolated"))
+    """Bound the gaps of what `cells` released wherever records lie; and the likely error, as interpolated.
+
+    Where released counts contradict the curve, as beside a spike, the likely error of a level is larger; where they do
+    so at nearly all levels, as in clusters, there is none.
+    """
+    stated, likely = _bound(release, "anywhere"), _bound(release, "as interpolated")
+    ends = _Ends.of(release, np.array([float(level) for level in release.levels]))
+    if np.mean(ends.off_curve > 0) >= _CLUSTERED:
+        return stated
+    factors = np.where((ends.off_curve > 0) & ~ends.unknown, _CONTRADICTED, CALIBRATED)
+    fixed, per_log = (tuple((factors * each).tolist()) for each in (likely.fixed, likely.per_log))
+    return stated.with_likely(likely.changed(lambda *_: (fixed, per_log)))
 
 
 def _bound(release: CellsRelease, inside: Inside) -> TailBound:

@@ -249,6 +249,9 @@ _UNEVEN = 4.0
 DESIGNED = 0.05
 #: What a released value's own step, and a rank's fraction, may add.
 STEP = 1.0
+#: The likely error of counted forms is this many times that of smooth records: what rounded columns need, where an
+#: error is the records between a value and its quantile (`python -m benchmarks.likely_errors`).
+CALIBRATED = 1.3
 
 
 @dataclass(frozen=True, eq=False)

@@ -31,6 +31,7 @@ from sidelight.quantiles.forms.cell_selection import (
 )
 from sidelight.quantiles.forms.cells_plan import QUARTILES, SHARE_STEP, rate_of
 from sidelight.quantiles.forms.count_noise import (
+    CALIBRATED,
     STEP,
     NoiseTerms,
     PlacedLevels,
@@ -164,4 +165,4 @@ def select_bound(plan: SelectPlan, released: SelectedCells, levels: Sequence[Fra
     )
     anywhere = counted_bound(released.noisy, variance, owners, levels, gaussian=False)
     stated = anywhere.changed(lambda found, per_log: (tuple(each + STEP for each in found), per_log))
-    return stated.with_likely(likely)
+    return stated.with_likely(likely, calibrated=CALIBRATED)

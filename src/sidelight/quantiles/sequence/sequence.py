@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from sidelight.accounting import (
     ROUTES,
@@ -27,9 +27,10 @@ from sidelight.accounting import (
     worst_case_branch,
 )
 from sidelight.errors import BudgetError, LedgerError, RangeError, SchemaError
-from sidelight.guarantees import Amount, ApproxDP, Claim, Claims, Neighbours, Unit
+from sidelight.guarantees import ApproxDP, Claim, Claims, Neighbours, Unit
 from sidelight.ledger import Ledger, Reservation, Scope, Stored, open_ledger
 from sidelight.ledger.place import check_output
+from sidelight.ledger.reservation import ChargeOptions
 from sidelight.mechanisms.prefix_sums import PrefixSumRun
 from sidelight.noise import Entropy, OSEntropy
 from sidelight.predictions import Origin, Prior, guess, released
@@ -59,19 +60,10 @@ class DayAccount:
     times: int
 
     def reserve(
-        self,
-        claims: Claims,
-        *,
-        request: Mapping[str, Any],
-        key: str | None = None,
-        resume: bool = False,
-        once: bool = False,
-        at_utc: str | None = None,
-        delta: Amount | None = None,
+        self, claims: Claims, *, request: Mapping[str, Any], **options: Unpack[ChargeOptions]
     ) -> Reservation | Stored:
         """Charge, or raise `BudgetError` and change nothing, or give back what the same key bought before."""
-        price = for_days(claims, self.times)
-        return self.scope.reserve(price, request=request, key=key, resume=resume, once=once, at_utc=at_utc, delta=delta)
+        return self.scope.reserve(for_days(claims, self.times), request=request, **options)
 
 
 def for_days(claims: Claims, times: int) -> Claims:

@@ -100,16 +100,22 @@ class ArrayRows(NoExpressions):
     def length(self) -> int:
         return next((column.shape[0] for column in self.cells.values()), 0)
 
+    def hands_keys(self, wanted: Wanted) -> bool:
+        """Return True: arrays of whole numbers are handed over as they are."""
+        return True
+
     def batches(self, wanted: Wanted, *, rows: int = BATCH_ROWS) -> Iterator[Batch]:
         """Return all rows in slices; float64 columns are views, others are converted by the slice."""
         ids = None if wanted.person is None else _ids(self.cells[wanted.person])
+        keys = {name: _ids(self.cells[name]) for name in wanted.keys}
         for start in range(0, self.length, rows):
             stop = min(start + rows, self.length)
             yield Batch(
                 stop - start,
                 {name: self._numbers(name, slice(start, stop)) for name in wanted.numbers},
                 {name: as_distinct(self.cells[name][start:stop]) for name in wanted.texts},
-                None if ids is None else ids[start:stop] if isinstance(ids, WholeIds) else as_distinct(ids[start:stop]),
+                None if ids is None else _sliced(ids, slice(start, stop)),
+                keys={name: _sliced(cells, slice(start, stop)) for name, cells in keys.items()},
             )
 
     def _numbers(self, name: str, rows: slice) -> NDArray[np.float64]:
@@ -246,6 +252,10 @@ def _ids(cells: TextCells) -> TextCells | WholeIds:
     if cells.dtype == np.uint64:
         return as_distinct(cells)
     return WholeIds(np.ascontiguousarray(cells).astype(np.int64, copy=False))
+
+
+def _sliced(ids: TextCells | WholeIds, rows: slice) -> TextCells | WholeIds:
+    return ids[rows] if isinstance(ids, WholeIds) else as_distinct(ids[rows])
 
 
 def as_texts(values: NDArray[Any]) -> NDArray[Any]:

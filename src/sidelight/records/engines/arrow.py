@@ -91,6 +91,10 @@ class StreamRows(RowsByDuckDB):
     def types(self) -> Mapping[str, ColumnType]:
         return types_by_name((field.name, ColumnType(kind_of(field.type), str(field.type))) for field in self._schema)
 
+    def hands_keys(self, wanted: Wanted) -> bool:
+        """Return True: Arrow says which columns are whole numbers."""
+        return True
+
     def batches(self, wanted: Wanted, *, rows: int = BATCH_ROWS) -> Iterator[Batch]:
         places = {name: self._schema.get_field_index(name) for name in wanted.names}
         known = {name: KnownTexts() for name in wanted.texts}

@@ -22,6 +22,32 @@ def numbers_of_arrow(column: Any, calendar: Calendar | None = None) -> NDArray[n
         return _dates_of_arrow(column, calendar)
     if pa.types.is_dictionary(column.type):
         column = pc.cast(column, column.type.value_type)
+    if pa.types.is_decimal128(column.type) and 0 <= column.type.scale <= 22:
+        chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
+        return np.concatenate([np.empty(0), *map(_floats_of_decimals, chunks)])
+    return _floats_of_cells(column)
+
+
+def _floats_of_decimals(column: Any) -> NDArray[np.float64]:
+    """Return decimals as the nearest floats.
+
+    Where the digits are a whole number up to 2**53, that number and the power of ten are floats, and their quotient is
+    rounded once; other cells are read by their digits.
+    """
+    if not len(column):
+        return np.empty(0)
+    words = np.frombuffer(column.buffers()[1], "<i8").reshape(-1, 2)[column.offset : column.offset + len(column)]
+    low, high = words[:, 0], words[:, 1]
+    floats = low / float(10**column.type.scale)
+    missing = np.asarray(column.is_null().to_numpy(zero_copy_only=False))
+    floats[missing] = np.nan
+    large = np.flatnonzero(~missing & ((high != low >> 63) | (low > 2**53) | (low < -(2**53))))
+    if len(large):
+        floats[large] = _floats_of_cells(column.take(pa.array(large)))
+    return floats
+
+
+def _floats_of_cells(column: Any) -> NDArray[np.float64]:
     if pa.types.is_decimal(column.type):  # as the nearest float, by its digits: the cast itself is off by some units
         column = hide_engine_errors(lambda: pc.cast(column, pa.string()))
     # safe=False: the safe cast raises for an integer beyond 2**53, an error that a value decides.
@@ -123,6 +149,7 @@ def batch_of_arrow(
         {name: numbers_of_arrow(columns[name], dates.get(name)) for name in wanted.numbers},
         {name: distinct_of_arrow(columns[name], known.get(name)) for name in wanted.texts},
         None if wanted.person is None else ids_of_arrow(columns[wanted.person]),
+        keys={name: ids_of_arrow(columns[name]) for name in wanted.keys},
     )
 
 

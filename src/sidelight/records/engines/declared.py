@@ -25,6 +25,7 @@ from sidelight.records.rows import (
     DistinctTexts,
     DistributedRows,
     FitsInMemory,
+    HandsKeys,
     Pinned,
     ReadsInParallel,
     Rows,
@@ -147,6 +148,10 @@ class DeclaredRows:
         names = [name for name in wanted.numbers if name in self._objects]
         objects = {name: self.source.objects(name) for name in names}  # type: ignore[attr-defined]
         return declared(self.source.batches(declared.asked, rows=rows), objects)
+
+    def hands_keys(self, wanted: Wanted) -> bool:
+        """Return what the source says: keys are compared letter for letter, and declare no reading."""
+        return isinstance(self.source, HandsKeys) and self.source.hands_keys(self._declared(wanted).asked)
 
     def in_parallel(self, wanted: Wanted, *, rows: int = BATCH_ROWS) -> Sequence[Iterator[Batch]]:
         """Return a stream for each thread, where the source has several."""

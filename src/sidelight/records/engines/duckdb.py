@@ -16,10 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sidelight.records.dates import ISO_PATTERN, OFFSET_PATTERN, Calendar
-from sidelight.records.engines.arrow_cells import distinct_of_arrow
+from sidelight.records.engines.arrow_cells import distinct_of_arrow, ids_of_arrow
 from sidelight.records.rows import BATCH_ROWS, Batch, ColumnType, TypeKind, Wanted, hide_engine_errors, types_by_name
 
 _INTEGERS = [f"{sign}{size}" for sign in ("", "U") for size in ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT")]
+_INTEGERS_OF_64_BITS = [name for name in _INTEGERS if "HUGE" not in name and name != "UBIGINT"]
 #: Rows to an Arrow batch: large enough that the hand-over is cheap.
 _STREAM_ROWS = 1 << 17
 
@@ -92,8 +93,13 @@ class RelationRows(RowsByDuckDB):
         if wanted.person is not None:
             text = self._text(wanted.person)
             parts += [f"{text} AS person", f"CAST('0x' || substr(md5({text}), 1, 15) AS BIGINT) AS person_key"]
+        parts += [f"{self._key(name)} AS {wanted.key_alias(name)}" for name in wanted.keys]
         frame: nw.LazyFrame[Any] = nw.from_native(self._relation.project(", ".join(parts)))
         return frame
+
+    def hands_keys(self, wanted: Wanted) -> bool:
+        """Return True: whole numbers stay what they are."""
+        return True
 
     def batches(self, wanted: Wanted, *, rows: int = BATCH_ROWS) -> Iterator[Batch]:
         """Stream the typed projection as Arrow batches; what is missing is decided by NumPy, not by DuckDB."""
@@ -103,6 +109,7 @@ class RelationRows(RowsByDuckDB):
                 {name: _numbers(batch.column(wanted.number_alias(name))) for name in wanted.numbers},
                 {name: distinct_of_arrow(batch.column(wanted.text_alias(name))) for name in wanted.texts},
                 None if wanted.person is None else distinct_of_arrow(batch.column("person")),
+                keys={name: ids_of_arrow(batch.column(wanted.key_alias(name))) for name in wanted.keys},
             )
 
     def _number(self, name: str) -> str:
@@ -122,6 +129,12 @@ class RelationRows(RowsByDuckDB):
         if own == "text" or self._untyped:
             return _of_text(self._text(name), self._dates[name])
         return "CAST(NULL AS DOUBLE)"
+
+    def _key(self, name: str) -> str:
+        """Read a cell as a key: whole numbers of 64 bits as they are, others as texts."""
+        whole = not self._untyped and name in self._columns and self.types[name].native in _INTEGERS_OF_64_BITS
+        as_whole = whole and (self._kinds is None or self._kinds[name] == "integer")
+        return f"CAST({quoted(self._columns[name])} AS BIGINT)" if as_whole else self._text(name)
 
     def _text(self, name: str) -> str:
         """Read a cell as a label or an id; null if it is missing."""

@@ -82,6 +82,10 @@ class SourceRows(RowsByDuckDB):
     def types(self) -> Mapping[str, ColumnType]:
         return self._types
 
+    def hands_keys(self, wanted: Wanted) -> bool:
+        """Return True: batches come as a stream of Arrow."""
+        return True
+
     def relation(self, wanted: Wanted) -> StreamRows:
         if hide_engine_errors(lambda: _columns_of(self._relation)) != self._columns:
             raise SourceError(

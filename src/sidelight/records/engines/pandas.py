@@ -136,7 +136,7 @@ def distinct_of_series(column: pd.Series[Any]) -> TextCells:
     if _held_by_arrow(column):
         return distinct_of_arrow(column.array.__arrow_array__())
     if isinstance(column.dtype, np.dtype) and column.dtype.kind in "iub":
-        places, distinct = pd.factorize(column.to_numpy())
+        places, distinct = pd.factorize(column.to_numpy(column.dtype.newbyteorder("=")))  # it takes no other order
         return DistinctTexts(texts_of(distinct.tolist()).tolist(), places)
     return texts_of(cells_of_series(column))
 

@@ -79,7 +79,7 @@ class ParquetRows(RowsByDuckDB):
         by_number = wanted.person is not None and all(
             wanted.person in footer.places and footer.types[wanted.person].native in _WHOLE for footer in self._footers
         )
-        if by_number and all(_is_plain(footer, names, self.types) for footer in self._footers):
+        if by_number and all(_is_plain(footer, wanted, self.types) for footer in self._footers):
             return max(1, -(-rows * (1 + len(names)) // _FEW_CELLS))
         return 1 if rows <= _FEW_ROWS else 0
 
@@ -96,10 +96,14 @@ class ParquetRows(RowsByDuckDB):
         """Return what is wrong with the first changed file, from its metadata."""
         return next(filter(None, (footer.fault() for footer in self._footers)), None)
 
+    def hands_keys(self, wanted: Wanted) -> bool:
+        """Return whether no folder is named after a key."""
+        return not any(name in footer.member.cells for footer in self._footers for name in wanted.keys)
+
     def batches(self, wanted: Wanted, *, rows: int = BATCH_ROWS) -> Iterator[Batch]:
         """Stream the records, those of files with the same types together; plain columns are read by Arrow alone."""
         names = wanted.names
-        if all(_is_plain(footer, names, self.types) for footer in self._footers):
+        if all(_is_plain(footer, wanted, self.types) for footer in self._footers):
             yield from self._plain_batches(wanted, names, rows)
             return
         for part in hide_engine_errors(lambda: self._parts(wanted), rows=self):
@@ -109,7 +113,7 @@ class ParquetRows(RowsByDuckDB):
         """Let each thread take the next part of a file when it has finished one."""
         names = wanted.names
         parts = [(footer, group) for footer in self._footers for group in range(footer.groups)]
-        if len(parts) < 2 or not all(_is_plain(footer, names, self.types) for footer in self._footers):
+        if len(parts) < 2 or not all(_is_plain(footer, wanted, self.types) for footer in self._footers):
             return (self.batches(wanted, rows=rows),)
         left, one_at_a_time = iter(parts), Lock()
 
@@ -243,6 +247,7 @@ def _converted(
         numbers=tuple(name for name in wanted.numbers if name not in cells),
         texts=tuple(name for name in wanted.texts if name not in cells),
         person=None if wanted.person in cells else wanted.person,
+        keys=wanted.keys,
     )
     for batch in batches:
         found, first = batch_of_arrow(batch, own, places, dates=dates, known=known), np.zeros(batch.num_rows, np.int64)
@@ -251,6 +256,7 @@ def _converted(
             {**found.numbers, **{name: np.full(len(first), numbers[name]) for name in wanted.numbers if name in cells}},
             {**found.texts, **{name: texts[name].at(first) for name in wanted.texts if name in cells}},
             texts[wanted.person].at(first) if wanted.person in texts else found.person,
+            keys=found.keys,
         )
 
 
@@ -264,6 +270,7 @@ def _pieces(batches: Iterator[Batch], rows: int) -> Iterator[Batch]:
                 {name: column[piece] for name, column in batch.numbers.items()},
                 {name: column[piece] for name, column in batch.texts.items()},
                 None if batch.person is None else batch.person[piece],
+                keys={name: column[piece] for name, column in batch.keys.items()},
             )
 
 
@@ -276,9 +283,17 @@ def _ahead(batches: Iterator[Batch]) -> Iterator[Batch]:
             yield batch
 
 
-def _is_plain(footer: Footer, names: Sequence[str], types: Mapping[str, ColumnType]) -> bool:
+def _is_plain(footer: Footer, wanted: Wanted, types: Mapping[str, ColumnType]) -> bool:
     """Return, by public types, whether Arrow alone can read the columns."""
-    own = [name for name in names if name not in footer.member.cells]
-    return all(footer.types[name].native in _PLAIN and footer.types[name] == types[name] for name in own) and (
-        footer.unique and footer.places.keys() >= set(own)
+    own = [name for name in wanted.names if name not in footer.member.cells]
+    labels = {*wanted.texts, *wanted.keys, wanted.person}
+    # decimals as numbers are floats before DuckDB gets them (`handed_to_duckdb`)
+    return (
+        footer.unique
+        and footer.places.keys() >= set(own)
+        and all(
+            footer.types[name] == types[name]
+            and (types[name].native in _PLAIN or (types[name].native.startswith("DECIMAL") and name not in labels))
+            for name in own
+        )
     )

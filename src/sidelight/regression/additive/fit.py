@@ -99,10 +99,6 @@ class FittedCurves:
             start += len(weights)
         return found
 
-    def cell_deviations(self) -> Floats:
-        """Return the posterior deviation of what the steps added, on the cells of all columns."""
-        return np.asarray(of_outputs([np.concatenate(state.cell_deviations()) for state in self.states]))
-
     def tables(self) -> list[Floats]:
         """Return the whole curve of each column on its fine codes."""
         return [
@@ -364,7 +360,6 @@ def fitted_value(plan: AdditivePlan, found: FittedCurves, *, monotone: Mapping[s
         "cell_of": np.concatenate([cells.cell_of for cells in found.place.cells]),
         "counts": np.concatenate([cells.counts for cells in found.place.cells]),
         "fine": np.concatenate([cells.fine for cells in found.place.cells]),
-        "deviations": found.cell_deviations() * unit,
         "kappa": of_outputs([state.kappa for state in found.states]),
         "widths": np.array([len(weights) for weights in found.place.weights]),
         "z": np.concatenate(

@@ -99,8 +99,9 @@ class CurveCandidate:
     def digest(self) -> str:
         """What a ledger holds of it."""
         constant = np.asarray(self.offset.constant).tolist()
-        told = hashlib.sha256(repr((constant, self.scale)).encode())
-        for part in (*self.offset.tables, *self.known.variances):
+        stated = (constant, self.scale, self.known.mean, np.asarray(self.known.intercept).tolist())
+        told = hashlib.sha256(repr(stated).encode())
+        for part in (*self.offset.tables, *self.known.variances, *self.known.bases):
             told.update(np.ascontiguousarray(part, np.float64).tobytes())
         return told.hexdigest()
 

@@ -231,16 +231,6 @@ class SmoothingState:
             return self.variances
         return np.diag(np.append(self.intercept, self.kappa[self.place.owner] * self.spread))
 
-    def cell_deviations(self) -> list[Floats]:
-        """Return the posterior deviation of what the steps added, on the cells of each column."""
-        found, start = [], 1
-        for basis, weights in zip(self.place.bases, self.place.weights, strict=True):
-            z = basis.values * np.sqrt(weights)
-            part = self.covariance[start : start + len(weights), start : start + len(weights)]
-            found.append(np.sqrt(np.maximum(np.einsum("im,mn,in->i", z, part, z), 0.0)))
-            start += len(weights)
-        return found
-
     def after(self, gradient: Floats, noise: float) -> SmoothingState:
         """Return the state after one more noisy gradient, whose entries have this noise variance."""
         seen = (*self.seen, (self.theta, gradient, noise))

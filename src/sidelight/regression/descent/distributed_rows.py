@@ -19,7 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sidelight.aggregates.coding import CodeArrays
-from sidelight.aggregates.collect import RowsThatCount, state_from_bytes, state_to_bytes
+from sidelight.aggregates.collect import RowsThatCount
+from sidelight.aggregates.state_bytes import state_from_bytes, state_to_bytes
 from sidelight.progress import progress
 from sidelight.records.rows import KEPT_BLOCK_BYTES, Batch, DistributedRows, Pinned
 from sidelight.regression.descent.geometry import Floats

@@ -21,6 +21,7 @@ from sidelight.regression.descent.targets import Targets
 from sidelight.regression.estimators.fitted_privacy import StepwisePrivacy
 from sidelight.regression.estimators.table_encoding import refuse_rows_of_table
 from sidelight.session import Answer
+from sidelight.session.external_rows import check_rows_of_unit
 from sidelight.session.query import SurePrepared
 
 
@@ -45,6 +46,8 @@ class AdditiveFit:
 
     def prepare(self, schema: Schema) -> PreparedAdditive:
         """Plan and price everything that is released, for the schema's protected unit. Reads no private row."""
+        if self.examples.own is not None:
+            check_rows_of_unit(schema)
         plan = plan_additive(
             columns=self.examples.columns,
             targets=self.targets,
@@ -60,7 +63,8 @@ class AdditiveFit:
         described["inputs"] = [column.name for column in self.examples.columns]
         described["column"] = self.examples.target.name
         described["on_missing"] = "cell" if self.examples.keep_missing else "drop"
-        described["missing"] = {column.name: str(column.missing) for column in self.examples.columns}
+        read = (*self.examples.columns, self.examples.target)
+        described["missing"] = {column.name: str(column.missing) for column in read}
         if self.monotone:
             described["monotone"] = {
                 name: "increasing" if way > 0 else "decreasing" for name, way in self.monotone.items()

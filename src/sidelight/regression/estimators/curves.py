@@ -24,8 +24,6 @@ class ColumnCurve:
         edges: Of a number the ends of its cells, one more than there are; empty for a category.
         labels: Of a category the labels; empty for a number.
         values: What each cell, or each label, adds; the mean over the rows is 0. Of several classes (cells, classes).
-        deviations: The noise of this release as the model reckons it; real errors are larger where columns are
-            correlated, so this is no confidence interval.
         predicted: What the prediction that was used says of each, None where none was.
         counts: The noisy number of rows of each.
         missing: What a missing number adds, None where that has no cell.
@@ -39,7 +37,6 @@ class ColumnCurve:
     edges: Floats
     labels: tuple[str, ...]
     values: Floats
-    deviations: Floats
     predicted: Floats | None
     counts: Floats
     missing: float | Floats | None
@@ -97,8 +94,7 @@ def curves_of(
     """
     sizes = [fine_size(column) for column in columns]
     tables, places = split_by(value["tables"], sizes), split_by(value["cell_of"], sizes)
-    counts, deviations = split_by(value["counts"], value["cells"]), split_by(value["deviations"], value["cells"])
-    fine = split_by(value["fine"], sizes)
+    counts, fine = split_by(value["counts"], value["cells"]), split_by(value["fine"], sizes)
     began = split_by(np.asarray(value["offset"]) * unit, sizes) if int(value["chosen"]) >= 0 else [None] * len(columns)
     masses = [each / max(float(each.sum()), 1e-300) for each in fine]
     varied = [float(np.sum(mass @ table**2)) for mass, table in zip(masses, tables, strict=True)]
@@ -118,7 +114,6 @@ def curves_of(
                 edges=np.empty(0),
                 labels=tuple(column.labels),
                 values=table,
-                deviations=deviations[at][cell_of],
                 predicted=stated,
                 counts=fine[at],
                 missing=None,
@@ -137,7 +132,6 @@ def curves_of(
             edges=low + (high - low) * starts / FINE_CELLS,
             labels=(),
             values=_means(table[:FINE_CELLS], weight, starts),
-            deviations=deviations[at][:cells],
             predicted=None if stated is None else _means(stated[:FINE_CELLS], weight, starts),
             counts=counts[at][:cells],
             missing=table[FINE_CELLS] if cell_of[FINE_CELLS] >= 0 else None,

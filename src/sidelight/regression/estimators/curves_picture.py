@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sidelight.extras import import_with_extras
 from sidelight.regression.estimators.curves import ColumnCurve, RowContributions
 
 if TYPE_CHECKING:
@@ -15,32 +16,27 @@ if TYPE_CHECKING:
 _WIDE = 3
 _TITLE = "Curves given the other columns; no proof of a cause"
 _PREDICTED = "dashed: the prediction that was used"
-_NOISE = (
-    "thin lines: noise of this release as the model reckons it; real errors are larger where columns are correlated; "
-    "no confidence interval"
-)
 
 
-def draw_curves(curves: Mapping[str, ColumnCurve], *, columns: Sequence[str] | None, noise: bool) -> Figure:
+def draw_curves(curves: Mapping[str, ColumnCurve], *, columns: Sequence[str] | None) -> Figure:
     """Return a figure: shares of the columns, then a panel each, the largest share first."""
-    from matplotlib.figure import Figure
-
+    figure_of = import_with_extras("matplotlib.figure").Figure
     shown = sorted(
         (curve for name, curve in curves.items() if columns is None or name in columns), key=lambda each: -each.share
     )
     deep = -(-(len(shown) + 1) // _WIDE)
-    figure = Figure(figsize=(4 * _WIDE, 2.8 * deep), layout="constrained")
+    figure: Figure = figure_of(figsize=(4 * _WIDE, 2.8 * deep), layout="constrained")
     predicted = any(each.predicted is not None for each in shown)
-    figure.suptitle("\n".join([_TITLE, *[_PREDICTED] * predicted, *[_NOISE] * noise]), fontsize=9)
+    figure.suptitle("\n".join([_TITLE, *[_PREDICTED] * predicted]), fontsize=9)
     panels = figure.subplots(deep, _WIDE, squeeze=False).ravel()
     panels[0].barh([each.column for each in reversed(shown)], [each.share for each in reversed(shown)], color="0.4")
     panels[0].set_title("share of the variance of all curves", fontsize=8)
-    drawn = [line for each in shown for line in _heights(each, noise=noise)]
+    drawn = [line for each in shown for line in _heights(each)]
     low, high = min((line.min() for line in drawn), default=0.0), max((line.max() for line in drawn), default=0.0)
     room = 0.05 * (high - low) or 1.0
     for panel, curve in zip(panels[1:], shown, strict=False):
         for at, color in enumerate(_colors(curve)):
-            (_draw_labels if curve.labels else _draw_number)(panel, curve, at, color, noise=noise)
+            (_draw_labels if curve.labels else _draw_number)(panel, curve, at, color)
         _counts_below(panel, curve)
         if curve.classes:
             panel.legend(curve.classes, fontsize=6)
@@ -53,11 +49,10 @@ def draw_curves(curves: Mapping[str, ColumnCurve], *, columns: Sequence[str] | N
 
 def draw_row(row: RowContributions) -> Figure:
     """Return a figure of bars: what each column adds to the output of one row, the largest at the top."""
-    from matplotlib.figure import Figure
-
+    figure_of = import_with_extras("matplotlib.figure").Figure
     order = np.argsort(np.abs(row.values).max(axis=1) if row.classes else np.abs(row.values), kind="stable")
     outputs = row.values.shape[1] if row.classes else 1
-    figure = Figure(figsize=(6, 1.2 + 0.3 * len(order) * outputs), layout="constrained")
+    figure: Figure = figure_of(figsize=(6, 1.2 + 0.3 * len(order) * outputs), layout="constrained")
     panel = figure.subplots()
     for at in range(outputs):
         values = row.values[order, at] if row.classes else row.values[order]
@@ -82,10 +77,8 @@ def _colors(curve: ColumnCurve) -> list[str]:
     return [f"C{at}" for at in range(max(1, len(curve.classes)))]
 
 
-def _heights(curve: ColumnCurve, *, noise: bool) -> list[Any]:
-    beyond = curve.deviations if noise else 0.0
-    stated = [] if curve.predicted is None else [curve.predicted]
-    return [curve.values - beyond, curve.values + beyond, *stated]
+def _heights(curve: ColumnCurve) -> list[Any]:
+    return [curve.values, *([] if curve.predicted is None else [curve.predicted])]
 
 
 def _of(values: Any, at: int) -> Any:
@@ -107,14 +100,10 @@ def _counts_below(panel: Any, curve: ColumnCurve) -> None:
     below.set_ylim(0, 4 * max(float(curve.counts.max()), 1.0))
 
 
-def _draw_number(panel: Any, curve: ColumnCurve, at: int, color: str, *, noise: bool) -> None:
+def _draw_number(panel: Any, curve: ColumnCurve, at: int, color: str) -> None:
     panel.stairs(_of(curve.values, at), curve.edges, color=color, baseline=None)
     if curve.predicted is not None:
         panel.stairs(_of(curve.predicted, at), curve.edges, color=color, ls="--", lw=0.9, baseline=None, label="_")
-    if noise:
-        for sign in (-1, 1):
-            line = _of(curve.values + sign * curve.deviations, at)
-            panel.stairs(line, curve.edges, color=color, lw=0.5, baseline=None, label="_")
 
 
 def _order(curve: ColumnCurve) -> Any:
@@ -122,14 +111,11 @@ def _order(curve: ColumnCurve) -> Any:
     return np.argsort(_of(curve.values, 0), kind="stable")
 
 
-def _draw_labels(panel: Any, curve: ColumnCurve, at: int, color: str, *, noise: bool) -> None:
+def _draw_labels(panel: Any, curve: ColumnCurve, at: int, color: str) -> None:
     order = _order(curve)
     places = np.arange(len(order))
     panel.plot(places, _of(curve.values, at)[order], "o", color=color)
     if curve.predicted is not None:
         low, high = places - 0.35, places + 0.35
         panel.hlines(_of(curve.predicted, at)[order], low, high, color=color, ls="--", lw=0.9, label="_")
-    if noise:
-        low, high = (_of(curve.values + sign * curve.deviations, at)[order] for sign in (-1, 1))
-        panel.vlines(places, low, high, color=color, lw=0.5, label="_")
     panel.set_xticks(places, [curve.labels[place] for place in order], rotation=45, ha="right", fontsize=6)

@@ -45,6 +45,7 @@ from sidelight.regression.rows import BoundedRows, RowPolicy
 from sidelight.release import Outcome
 from sidelight.session import Answer, Session
 from sidelight.session.accounts import OneOffAccount
+from sidelight.session.external_rows import check_rows_of_unit
 from sidelight.session.pipeline import release_through
 from sidelight.session.query import Query, SurePrepared
 
@@ -93,10 +94,15 @@ class FitQuery:
 
     def prepare(self, schema: Schema) -> PreparedFit:
         """Plan and price everything that is released, for the schema's protected unit. Reads no private row."""
+        columns: dict[str, Any] = {}
+        if isinstance(self.examples, TableExamples):
+            columns = self.examples.request
+        else:
+            check_rows_of_unit(schema)
         plans = self.plans(schema.unit)
         for text in plans[0].cautions():
             warnings.warn(text, SidelightWarning, stacklevel=7)
-        described = plans[0].request() | self.predictions.request
+        described = plans[0].request() | self.predictions.request | columns
         if len(plans) > 1:
             described |= {"kind": "linear_models", "label": "each class", "fits": str(len(plans))}
         return PreparedFit(

@@ -61,22 +61,21 @@ class FittedCurvesMixin:
             raise SchemaError(f"the model has no column {column!r}; {nearest(str(column), list(self.curves_))}")
         return self.curves_[column]
 
-    def plot(self, columns: Sequence[str] | None = None, *, noise: bool = False) -> Any:
+    def plot(self, columns: Sequence[str] | None = None) -> Any:
         """Return a Matplotlib figure: shares, then a panel per column with its curve and the noisy counts under it.
 
         Where a prediction was used it is dashed. Cells whose counts are mostly noise are hatched. No confidence band is
-        drawn: none is known to hold. In words: `curve(name).sentence()`.
+        drawn: those that were measured do not hold. In words: `curve(name).sentence()`.
 
         Args:
             columns: Some columns only.
-            noise: Whether the noise of the release, as the model reckons it, is drawn as thin lines.
         """
         from sidelight.regression.estimators.curves_picture import draw_curves
 
         for name in columns or ():
             self.curve(name)
         check_is_fitted(self)
-        return draw_curves(self.curves_, columns=columns, noise=noise)
+        return draw_curves(self.curves_, columns=columns)
 
     def explain(self, row: Any) -> RowContributions:
         """Return what each column adds to the output of one row, with a sentence that says it. Free.

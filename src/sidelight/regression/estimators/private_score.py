@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -104,12 +105,23 @@ class ScoreQuery:
                 "kind": "model_score",
                 "epsilon": decimal_text(positive(self.epsilon, name="epsilon")),
                 "model": type(self.model).__name__,
+                "model_sha256": self._model_digest(),
+                **(self.examples.request if isinstance(self.examples, TableExamples) else {}),
                 "features": str(self.examples.features),
                 "unit": unit_to_text(unit),
             },
             query=self,
             unit=unit,
         )
+
+    def _model_digest(self) -> str:
+        """Return the SHA-256 of all that decides which class the model gives a row."""
+        model = self.model
+        settings = (model.classes_.tolist(), str(model.data_norm), model.on_violation)
+        told = hashlib.sha256(repr(settings).encode())
+        for part in (model.coef_, model.intercept_):
+            told.update(np.ascontiguousarray(part, np.float64).tobytes())
+        return told.hexdigest()
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

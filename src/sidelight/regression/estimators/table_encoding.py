@@ -249,6 +249,15 @@ class TableExamples:
         """Not for the choice of a solver: rows of a table are dense where that is worth it."""
         return False
 
+    @property
+    def request(self) -> dict[str, Any]:
+        """What a ledger holds of them: a fit of other columns is another question."""
+        told: dict[str, Any] = {"column": self.target.name}
+        told["inputs"] = [column.name for column in self.encoding.columns]
+        if self.labels is not None:
+            told["labels"] = [None if each is None else str(each) for each in self.labels]
+        return told if self.encoding.hats is None else told | {"hats": str(self.encoding.hats)}
+
     def bounded(self, table: Table, policy: RowPolicy) -> StreamedRows:
         """Return the bounded records, read again in every pass unless they fit into memory."""
         return StreamedRows(lambda: self.batches(table), policy=policy)

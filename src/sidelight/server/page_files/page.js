@@ -66,7 +66,7 @@ async function refresh() {
   at("past").replaceChildren(...past.releases.map((each) => {
     const line = document.createElement("li"), button = document.createElement("button");
     line.textContent = each.state + " " + each.starts_at + " " + (each.outcome ? JSON.stringify(each.outcome.query) : "") + " ";
-    button.textContent = "use as prediction"; button.type = "button"; button.disabled = each.state !== "released";
+    button.textContent = "use as prediction"; button.type = "button"; button.disabled = !each.outcome || each.state !== "released";
     button.onclick = () => tried(async () => {
       at("query").value = JSON.stringify({ ...query(), prediction: { release: each.id } }, null, 1);
       price();

@@ -45,15 +45,15 @@ from sidelight.stability.pate.proposals import (
 class NoisyLabels:
     """Release the noisy winner of every query's vote.
 
-    Guarantee: for adding or removing one record, because every record taught one teacher only; for a person with k rows
-    at the price of a group of k teachers, unless `teachers_per_unit` says that they taught fewer. Without a `proposal`
+    Guarantee: for adding or removing one record, because every record taught one teacher only; for a person
+    whose rows taught up to `teachers_per_unit`, at the price of a group of so many. Without a `proposal`
     GDP(√(2T)/noise_scale) for T queries, exact. With one, ApproxDP of `proposal.price`, by a private test (stability
     proof page, Theorems 2 and 8), or a refusal. All noise is exact.
 
     Accuracy: the true winner, up to noise of `noise_scale` votes on each count.
 
     Arguments: `teachers_per_unit` is your word for how many teachers the rows of one protected unit taught at most: 1
-    where all rows of a person went to one teacher. Left out, it is the number of rows that a unit may have.
+    where all rows of a person went to one teacher. Sessions of persons with several rows want it.
 
     >>> votes = [[190, 7, 3], [4, 2, 194]] * 10
     >>> NoisyLabels(votes=votes, noise_scale=20).release().value[:2].tolist()
@@ -78,7 +78,12 @@ class NoisyLabels:
         """Price the labels. Looks at the shape of the votes only."""
         votes = np.asarray(self.votes)
         for_one = label_claims(len(votes), self.noise_scale, self.proposal)
-        teachers = self.teachers_per_unit or schema.rows_per_unit
+        if self.teachers_per_unit is None and schema.rows_per_unit > 1:
+            raise RangeError(
+                "how many teachers did the rows of one person teach at most? Votes do not say, and max_rows caps the "
+                "rows of the session's table alone; write teachers_per_unit=..."
+            )
+        teachers = self.teachers_per_unit or 1
         noise_scale = positive(self.noise_scale, name="noise_scale")
         queries, classes = votes.shape
         return PreparedNoisyLabels(

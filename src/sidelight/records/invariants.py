@@ -1,4 +1,4 @@
-"""`Invariant`: totals of a level that are published exactly because a law says so, and what is protected beside them.
+"""`Invariant`: totals of a level that are published exactly because a law says so, and what claims call them.
 
 No claim for adding or removing a unit holds for a release with exact totals: they tell the two apart. What holds is a
 claim for replacing one unit by another with which all of these totals stay (hierarchies proof page, Theorem 8).
@@ -7,15 +7,12 @@ claim for replacing one unit by another with which all of these totals stay (hie
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
-from sidelight.aggregates.groups import Groups
-from sidelight.errors import RangeError, SchemaError
-from sidelight.guarantees import Neighbours, Row
-from sidelight.records import Schema
-from sidelight.records.columns import Category
-from sidelight.records.hierarchy import LabelTree
+from sidelight.errors import RangeError
+from sidelight.records.hierarchy import Hierarchy, LabelTree
+from sidelight.records.schema import Schema
 
 _LONGEST_REASON = 200
 
@@ -30,6 +27,7 @@ class Invariant:
     Args:
         level: The name of the level: "state". Levels above it are sums of it and exact as well.
         reason: The law or rule that demands it.
+        of: The hierarchy of the level, for `sl.Session(..., invariants=...)`; a query takes that of its `by`.
 
     >>> import sidelight as sl
     >>> people = sl.Table({"block": ["11", "12", "21"] * 200}, schema=[sl.Category("block", ["11", "12", "21"])])
@@ -38,11 +36,19 @@ class Invariant:
     >>> table = sl.Count(by=blocks, rho="0.1", invariants=law).release(people).value
     >>> table.level("town")["count"].tolist()
     [400, 200, 0]
+
+    Several releases, with exact totals or without, share a budget that was opened for them:
+
+    >>> kept = sl.Invariant("town", reason="Towns Act, s. 4", of=blocks)
+    >>> session = sl.Session(people, budget=sl.ZCDP(1), invariants=kept)
+    >>> session.release(sl.Count(by=blocks, rho="0.1", invariants=law)).guarantee.neighbours
+    <Neighbours.KEPT: 'kept'>
     """
 
     level: str
     _: KW_ONLY
     reason: str
+    of: Hierarchy | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.level, str) or not self.level:
@@ -52,6 +58,8 @@ class Invariant:
                 f"an invariant needs its reason, a text of at most {_LONGEST_REASON} characters: the law that demands "
                 "exact totals"
             )
+        if self.of is not None and not isinstance(self.of, Hierarchy):
+            raise RangeError(f"of is the sl.Hierarchy that has the level, got {type(self.of).__name__}")
 
 
 def read_invariants(given: Any) -> tuple[Invariant, ...]:
@@ -66,36 +74,20 @@ def read_invariants(given: Any) -> tuple[Invariant, ...]:
 
 def kept_level(invariants: Sequence[Invariant], tree: LabelTree) -> tuple[int, str]:
     """Return the finest level of some invariants, and the words by which claims name what is kept."""
+    for each in invariants:
+        if each.of is not None and each.of.names != tree.names:
+            raise RangeError(f"the invariant {each.level!r} is of {each.of!r}, and the table is of another hierarchy")
     levels = {tree.level(each.level): each for each in invariants}
     finest = max(levels)
     reasons = "; ".join(f"{tree.names[level]}: {levels[level].reason}" for level in sorted(levels))
     return finest, f"{reasons}; tree {tree.digest[:16]}"
 
 
-def kept_groups(query: Any, schema: Schema, groups: Groups, tree: LabelTree, level: int) -> Groups:
-    """Return the groups with the bounds of kept neighbours, where exact totals are those of what is measured.
-
-    Refused is whatever could leave a row out: the exact total would be that of other rows than the noisy counts, and a
-    row that is left out could stand for one that is not.
-    """
-    if groups.unit != Row():
-        raise SchemaError(
-            "invariants are for tables in which the row is protected: rows of a person are bounded, and totals of "
-            "bounded rows are not the totals that a law asks for"
-        )
-    for name in ("public_totals", "impossible", "condition"):
-        if getattr(query, name) is not None:
-            shown = "where" if name == "condition" else name
-            raise SchemaError(f"invariants are totals of all rows; leave {shown} out")
-    for key in query.keys:
-        column = next((each for each in schema.columns if each.name == key), None)
-        if not isinstance(column, Category) or column.unknown_code is None or column.missing_code is None:
-            raise SchemaError(
-                f"invariants are totals of all rows, and {key!r} can leave rows out; declare it as a Category with a "
-                "label for what is not listed, other='other'"
-            )
-    if level == tree.depth and len(query.keys) == 1:
-        raise RangeError(
-            f"exact totals of {tree.names[level]!r} leave nothing to measure; name a level above the leaves"
-        )
-    return replace(groups, norms=replace(groups.norms, neighbours=Neighbours.KEPT))
+def kept_totals(invariants: Sequence[Invariant], schema: Schema) -> str:
+    """Return the words by which claims name what is kept, of invariants that say their hierarchy."""
+    if any(each.of is None for each in invariants):
+        raise RangeError("invariants of a session name their hierarchy: sl.Invariant('state', reason='...', of=places)")
+    trees = [each.of.of(schema) for each in invariants if each.of is not None]
+    if len({tree.digest for tree in trees}) != 1:
+        raise RangeError("all invariants of a session are levels of one hierarchy; a table of another needs its own")
+    return kept_level(invariants, trees[0])[1]

@@ -1,0 +1,280 @@
+"""Does a statement with sub-selects by person or key mean what it means in DuckDB? Generated ones, without noise.
+
+Statements aggregate a person's rows in FROM, in WITH, behind a LEFT JOIN or in WHERE, and the rows that name a row's
+key; some name columns of the wrong table, or arguments that are not NULL in the row of NULLs that a LEFT JOIN adds.
+Tables have missing cells, people without rows, and people with more rows than max_rows. Compared are counts of rows.
+One difference is meant: a number of rows that is grouped by is clamped to max_rows, and DuckDB is asked for the clamped
+one. A statement that DuckDB refuses must be refused here, and every refusal must leave the budget as it was.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+import sidelight as sl
+from benchmarks.measuring import AbsentError, sized
+from sidelight.errors import SidelightError
+
+STATEMENTS = sized(600, 20)
+#: Fewer than some people have, so that a clamp in the wrong place shows.
+MAX_ROWS = 3
+_WHOLE: dict[str, Any] = {"lower": -20, "upper": 20, "granularity": 1}
+_SCHEMAS: dict[str, list[Any]] = {
+    "patient": [
+        sl.PersonId("pid", max_rows=1),
+        sl.Category("sex", ["F", "M"], other=None),
+        sl.Number("days", **_WHOLE),
+        sl.Number("age", **_WHOLE),
+    ],
+    "visit": [
+        sl.PersonId("pid", max_rows=MAX_ROWS),
+        sl.Key("vid"),
+        sl.Category("kind", ["a", "b", "c"], other=None),
+        sl.Category("ward", ["west", "east"], other=None),
+        sl.Number("days", **_WHOLE),
+        sl.Number("cost", **_WHOLE),
+    ],
+    "test": [sl.PersonId("pid", max_rows=9), sl.Key("tid"), sl.Number("days", **_WHOLE)],
+    "drug": [
+        sl.PersonVia("tid", to="test", max_rows=MAX_ROWS),
+        sl.Number("dose", **_WHOLE),
+        sl.Number("cost", **_WHOLE),
+    ],
+}
+#: Aggregates of the rows of `visit v`, and of those of `drug d`.
+_OF_VISITS = (
+    "COUNT(*)", "COUNT(1)", "COUNT(v.vid)", "COUNT(v.pid)", "COUNT(v.cost)", "COUNT(cost)", "COUNT(v.kind)",
+    "COUNT(v.days + v.cost)", "COUNT(DISTINCT v.days)", "COUNT(DISTINCT v.cost)", "COUNT(DISTINCT kind)", "MIN(v.days)",
+    "MAX(v.days)", "MAX(v.cost)", "MIN(cost)", "MIN(v.days - v.cost)", "SUM(v.days)", "SUM(v.cost)",
+    "SUM(2 * v.days - v.cost)", "MAX(v.ward)", "MIN(v.ward)", "MAX(zz.days)", "MAX(v.days, 2)", "SUM(v.age)",
+    "COUNT(CASE WHEN v.days > 2 THEN 1 END)", "MAX(COALESCE(v.cost, 0))", "SUM(COALESCE(v.days, 1))",
+    "SUM(1)", "MAX(3)",
+)  # fmt: skip
+_OF_PATIENTS = (
+    "COUNT(p.pid)", "MAX(p.age)", "MIN(p.days)", "COUNT(DISTINCT p.sex)", "COUNT(DISTINCT p.age)", "SUM(p.age)",
+    "COUNT(p.age)", "MAX(days)", "MAX(p.age + v.days)", "MAX(age)", "MAX(COALESCE(p.age, 0))",
+)  # fmt: skip
+_OF_DRUGS = (
+    "COUNT(*)", "COUNT(d.tid)", "COUNT(d.dose)", "COUNT(DISTINCT d.dose)", "MIN(d.dose)", "MAX(dose)", "MAX(d.cost)",
+    "MAX(t.days)", "MAX(d.dose - d.cost)", "MIN(kind)",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Pair:
+    """One statement as it is asked here, and of DuckDB."""
+
+    ours: str
+    theirs: str
+
+
+class PersonWriter:
+    """Writes statements of counts over sub-selects."""
+
+    def __init__(self, random: Random) -> None:
+        self._random = random
+
+    def pair(self) -> Pair:
+        """Write one statement."""
+        return self._random.choice(
+            [self._grouped, self._grouped, self._joined, self._joined, self._scalar, self._key]
+        )()
+
+    def _condition(self, *names: str) -> str:
+        """Write a condition of numbers, which may be missing."""
+        random, name = self._random, self._random.choice(names)
+        number, other = random.randint(-2, 6), random.choice(names)
+        simple = f"{name} {random.choice(['=', '<>', '<', '<=', '>', '>='])} {number}"
+        return random.choice(
+            [
+                simple,
+                simple,
+                f"NOT {simple}",
+                f"{name} IS NULL",
+                f"{name} IS NOT NULL",
+                f"{name} BETWEEN {number} AND {number + 2}",
+                f"{name} IN ({number}, {number + 1}, 4)",
+                f"COALESCE({name}, 0) <= {number}",
+                f"({simple} OR {other} > {number + 1})",
+                f"({simple} AND {other} <= {number + 3})",
+                f"{name} + {other} > {number}",
+            ]
+        )
+
+    def _where(self, chance: float, *names: str, word: str = "WHERE") -> str:
+        return f" {word} {self._condition(*names)}" if self._random.random() < chance else ""
+
+    def _around(self, source: str, features: Sequence[str]) -> Pair:
+        """Write what is asked of the persons: one count, or one by group."""
+        random = self._random
+        names = [f"k{at}" for at in range(len(features))]
+        qualified = [f"{random.choice(['', '', 't.'])}{name}" for name in names]
+        if random.random() < 0.03:
+            qualified = [random.choice(["v.k0", "nosuch.k0", "age", "t.days"])]
+        counts = [name for name, each in zip(names, features, strict=True) if each.startswith("COUNT(")]
+        condition = self._condition(*qualified)
+        texts = [
+            f"SELECT COUNT(*) AS n FROM {source} WHERE {condition}",
+            f"SELECT COUNT(*) FILTER (WHERE {condition}) AS n FROM {source}",
+            f"SELECT SUM(CASE WHEN {qualified[0]} > 2 THEN 1 ELSE 0 END) AS n FROM {source}",
+            f"SELECT {qualified[0]} >= 2 AS g, COUNT(*) AS n FROM {source}{self._where(0.5, *qualified)} GROUP BY 1",
+        ]
+        chosen = random.randrange(len(texts) + bool(counts))
+        if chosen < len(texts):
+            return Pair(texts[chosen], texts[chosen])
+        where = self._where(0.6, *qualified)
+        text = "SELECT {} AS g, COUNT(*) AS n FROM {}{} GROUP BY {}"
+        return Pair(
+            text.format(counts[0], source, where, counts[0]),
+            text.format(f"LEAST({counts[0]}, {MAX_ROWS})", source, where, "1"),
+        )
+
+    def _features(self, choices: Sequence[str]) -> list[str]:
+        return [self._random.choice(choices) for _ in range(self._random.choice([1, 1, 2, 3]))]
+
+    def _derived(self, person: str, features: Sequence[str], rows: str) -> Pair:
+        listed = ", ".join([person, *(f"{each} AS k{at}" for at, each in enumerate(features))])
+        select = f"SELECT {listed} FROM {rows} GROUP BY {person}"
+        if self._random.random() < 0.3:
+            pair = self._around("t", features)
+            return Pair(f"WITH t AS ({select}) {pair.ours}", f"WITH t AS ({select}) {pair.theirs}")
+        return self._around(f"({select}) t", features)
+
+    def _grouped(self) -> Pair:
+        where = self._where(0.4, "v.days", "cost")
+        return self._derived(self._random.choice(["v.pid", "pid"]), self._features(_OF_VISITS), f"visit v{where}")
+
+    def _joined(self) -> Pair:
+        on = self._random.choice(["p.pid = v.pid"] * 6 + ["v.pid = p.pid"] * 3 + ["p.pid = p.pid", "pid = v.pid"])
+        rows = f"patient p LEFT JOIN visit v ON {on}{self._where(0.3, 'p.age', 'p.days')}"
+        return self._derived("p.pid", self._features([*_OF_VISITS, *_OF_PATIENTS, *_OF_PATIENTS]), rows)
+
+    def _scalar(self) -> Pair:
+        more = self._where(0.4, "v.days", "v.cost", word="AND")
+        of = self._random.choice([*_OF_VISITS, "MAX(p.days)", "MAX(age)"])
+        condition = self._condition(f"(SELECT {of} FROM visit v WHERE v.pid = p.pid{more})", "p.age")
+        text = f"SELECT sex AS g, COUNT(*) AS n FROM patient p WHERE {condition} GROUP BY sex"
+        return Pair(text, text)
+
+    def _key(self) -> Pair:
+        more = self._where(0.4, "d.dose", "d.cost", word="AND")
+        of = self._random.choice(_OF_DRUGS)
+        condition = self._condition(f"(SELECT {of} FROM drug d WHERE d.tid = t.tid{more})")
+        text = f"SELECT COUNT(*) AS n FROM test t WHERE {condition}"
+        return Pair(text, text)
+
+
+def made_tables(random: Random) -> tuple[dict[str, dict[str, list[Any]]], sl.Database]:
+    """Generate the tables and the database of them."""
+    import pyarrow as pa
+
+    def cells(count: int, choices: Sequence[Any], missing: float = 0.2) -> list[Any]:
+        return [None if random.random() < missing else random.choice(choices) for _ in range(count)]
+
+    people, small = 12, range(-2, 7)
+    visits = [pid for pid in range(1, people + 3) for _ in range(random.choice([0, 0, 1, 1, 2, 3, 5]))]
+    random.shuffle(visits)
+    tests = [pid for pid in range(1, people) for _ in range(random.choice([0, 1, 2, 5]))]
+    drugs = [tid for tid in range(len(tests)) for _ in range(random.choice([0, 1, 1, 2, 5]))]
+    tables: dict[str, dict[str, list[Any]]] = {
+        "patient": {
+            "pid": [*range(1, people + 1)],
+            "sex": cells(people, "FM", 0),
+            "days": cells(people, small),
+            "age": cells(people, small),
+        },
+        "visit": {
+            "pid": visits,
+            "vid": [*range(len(visits))],
+            "kind": cells(len(visits), "abc"),
+            "ward": cells(len(visits), ["west", "east"]),
+            "days": cells(len(visits), small),
+            "cost": cells(len(visits), small, 0.5),
+        },
+        "test": {"pid": tests, "tid": [*range(len(tests))], "days": cells(len(tests), small)},
+        "drug": {"tid": drugs, "dose": cells(len(drugs), small), "cost": cells(len(drugs), small, 0.5)},
+    }
+    made = {name: sl.Table(pa.table(tables[name]), schema=schema) for name, schema in _SCHEMAS.items()}
+    return tables, sl.Database(made, name="clinic")
+
+
+def _shown(session: sl.Session, statement: str) -> dict[str, float]:
+    from benchmarks.tpch import no_noise
+
+    with no_noise():
+        shown = session.sql(statement, epsilon=1000).shown
+    keys = shown.keys_of_groups
+    found = {" ".join(str(shown[key][at]) for key in keys): float(shown["n"][at]) for at in range(len(shown["n"]))}
+    return {key: count for key, count in found.items() if count or not key}
+
+
+def compared(count: int, *, seed: int) -> Iterator[tuple[str, str, str]]:
+    """Yield statements, how they differ, and why one was refused, until `count` were compared."""
+    import duckdb
+
+    random = Random(seed)
+    writer = PersonWriter(random)
+    done = 0
+    while done < count:
+        tables, database = made_tables(random)
+        with warnings.catch_warnings(), duckdb.connect() as connection:
+            warnings.simplefilter("ignore")
+            session = sl.Session(database, budget=sl.PureDP(10**6))
+            for name, schema in _SCHEMAS.items():
+                labels = [each.name for each in schema if isinstance(each, sl.Category)]
+                typed = ", ".join(f"{c} {'VARCHAR' if c in labels else 'INTEGER'}" for c in tables[name])
+                connection.execute(f"CREATE TABLE {name} ({typed})")
+                rows = list(zip(*tables[name].values(), strict=True))
+                connection.executemany(f"INSERT INTO {name} VALUES ({', '.join('?' * len(tables[name]))})", rows)
+            for _ in range(25):
+                pair, before = writer.pair(), str(session.remaining)
+                try:
+                    ours = _shown(session, pair.ours)
+                except SidelightError as error:
+                    yield pair.ours, "" if str(session.remaining) == before else "refused after the charge", str(error)
+                    continue
+                done += 1
+                yield pair.ours, _difference(ours, pair, connection), ""
+
+
+def _difference(ours: dict[str, float], pair: Pair, connection: Any) -> str:
+    """Return how an answer differs from DuckDB's; "" where it is the same."""
+    import duckdb
+
+    try:
+        rows = connection.execute(pair.theirs).fetchall()
+    except duckdb.Error as error:
+        return f"{ours} for {str(error)[:90]!r}"
+    there = [row for row in rows if len(row) == 1 or row[0] is not None]  # a NULL key has no group here
+    names = [str(row[0]).lower() if isinstance(row[0], bool) else str(row[0]) for row in there]
+    theirs = {"" if len(row) == 1 else name: float(row[-1] or 0) for name, row in zip(names, there, strict=True)}
+    return "" if ours == theirs else f"{ours} for {theirs}"
+
+
+def measure(count: int = STATEMENTS, seed: int = 36) -> dict[str, float]:
+    """Return how many of the statements that are understood differ, and how many were refused."""
+    try:
+        import duckdb  # noqa: F401
+        import pyarrow  # noqa: F401
+    except ImportError:
+        raise AbsentError("duckdb or pyarrow is not installed; pip install duckdb pyarrow") from None
+    differing, refused, total = 0, Counter[str](), 0
+    for statement, found, why in compared(count, seed=seed):
+        refused[why[-70:]] += bool(why)
+        total += not why
+        if found:
+            differing += 1
+            print(f"{statement}\n    {found} {why}", file=sys.stderr)
+    for why, times in refused.most_common(8):
+        print(f"refused {times} times: ...{why}", file=sys.stderr)
+    return {"differs": differing, "compared": total, "refused": sum(refused.values())}
+
+
+if __name__ == "__main__":
+    print(measure(*map(int, sys.argv[1:2])))

@@ -1,0 +1,204 @@
+"""What a plan reads: one `[source]`, or a `[database]` with its `[table.NAME]` and `[[view]]` tables.
+
+Reading a plan opens no private table: its declarations suffice to find views, and to price queries on them. Public
+tables are read, as other public files of a plan are.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from sidelight.errors import RangeError, SourceError, nearest
+from sidelight.guarantees import PersonOf, Unit
+from sidelight.plans.columns import TIED_COLUMN_TABLE, read_schema
+from sidelight.plans.forms import CONDITION, FLAG, TEXT, TEXTS, KeyForm, KeyPlace, choice, list_of, map_of
+from sidelight.plans.section import Section
+from sidelight.plans.tables import REQUIRED, PlanKey, TableForm, section_of
+from sidelight.records import Database, Schema, Table, View
+from sidelight.records.engines import check_local, is_postgres, same_files
+from sidelight.records.fold import Fold
+from sidelight.records.fold_text import fold_text, parse_fold
+from sidelight.records.linked_tables import LinkedTables
+
+
+def keys_of(*required: str, **forms: KeyForm) -> TableForm:
+    """Return a table of a plan by the forms of its keys."""
+    keys = {key: PlanKey(key, form, REQUIRED if key in required else None) for key, form in forms.items()}
+    return TableForm(keys=keys)
+
+
+_READ = {"path": TEXT, "records": choice("standard", "lines"), "table": TEXT, "engine": choice("spark")}
+SOURCE = keys_of("path", **_READ, name=TEXT)
+DATABASE = keys_of("name", name=TEXT)
+DATABASE_TABLE = keys_of("path", **_READ, public=FLAG, column=list_of(section_of(TIED_COLUMN_TABLE.schema)))
+
+
+def _fold(place: KeyPlace, value: str) -> Fold:
+    with place.section.naming(place.key):
+        return parse_fold(value)
+
+
+_FOLD = KeyForm(
+    "a fold in quotes", (str,), {"type": "string"}, _fold, lambda value, _: fold_text(value), python=(Fold,)
+)
+VIEW = keys_of(
+    *("name", "of"), name=TEXT, of=TEXT, per_person=FLAG, where=CONDITION, columns=TEXTS, features=map_of(_FOLD)
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlannedTable:
+    """Where the rows of one table are, and what is declared of them."""
+
+    name: str
+    path: Path
+    schema: Schema
+    table: str | None = None  # of a DuckDB file, or a PostgreSQL database
+    engine: Literal["spark"] | None = None  # what reads the source, where its path does not say
+    url: str | None = field(default=None, repr=False)  # of a PostgreSQL database, or what only Spark can open
+    records: Literal["standard", "lines"] = "standard"
+    public: bool = False
+
+    @property
+    def unit(self) -> Unit:
+        """What is protected: a row, or a person with their rows."""
+        return self.schema.unit
+
+    @property
+    def tables(self) -> tuple[PlannedTable, ...]:
+        """This one."""
+        return (self,)
+
+    def declared(self) -> Any:
+        """Return what is declared, as JSON values."""
+        return self.schema.to_json()
+
+    def digest(self) -> str:
+        """Return a name for the declarations."""
+        return self.schema.digest()
+
+    def open(self) -> Table:
+        """Open the source with its schema; reads no row."""
+        return Table(
+            self.path if self.url is None else self.url,
+            schema=self.schema,
+            name=self.name,
+            records=self.records,
+            table=self.table,
+            engine=self.engine,
+            public=self.public,
+        )
+
+    def unopened(self) -> Table:
+        """Return the declarations with no row: whoever prices a plan need not have the private files."""
+        return Table({name: [] for name in self.schema.source_names}, schema=self.schema, name=self.name)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlannedDatabase:
+    """Several tables about the same people, and the views that the plan names."""
+
+    name: str
+    tables: tuple[PlannedTable, ...]
+    linked: LinkedTables = field(repr=False)
+    views: Mapping[str, View] = field(default_factory=dict)
+
+    @property
+    def unit(self) -> Unit:
+        """What is protected: a person with all their rows."""
+        return PersonOf(self.name)
+
+    def declared(self) -> Any:
+        """Return what is declared of each table, as JSON values."""
+        return {each.name: each.schema.to_json() | ({"public": "true"} if each.public else {}) for each in self.tables}
+
+    def digest(self) -> str:
+        """Return a name for the declarations of all tables."""
+        return hashlib.sha256(json.dumps(self.declared(), sort_keys=True).encode()).hexdigest()
+
+    def open(self) -> Database:
+        """Open all tables; public ones are read, and no row of the others."""
+        return Database({each.name: each.open() for each in self.tables}, name=self.name)
+
+    def view(self, name: str) -> View:
+        """Return a view by its name, or all rows of a table by its."""
+        if name in self.views:
+            return self.views[name]
+        known = [*self.views, *self.linked.private()]
+        if name not in known:
+            raise RangeError(
+                f"the database {self.name!r} has no view or private table {name!r}; {nearest(name, known)}"
+            )
+        return View(tables=self.linked, base=name)
+
+
+def read_source(section: Section, folder: Path) -> dict[str, Any]:
+    """Read `[source]`: the fields of a `PlannedTable` without its schema."""
+    values = SOURCE.read_values(section)
+    return _placed(section, values, folder, name=values.pop("name", None))
+
+
+def _placed(section: Section, values: dict[str, Any], folder: Path, *, name: str | None) -> dict[str, Any]:
+    path, table = values.pop("path"), values.get("table")
+    try:
+        check_local(path, table=table, engine=values.get("engine"))
+    except SourceError as error:  # a URL, which would be looked for among the files of the folder
+        section.refuse(str(error), key="path")
+    remote = is_postgres(path) or (values.get("engine") == "spark" and "://" in path)
+    file = folder / (str(table) if is_postgres(path) else path)  # an address may hold a password
+    return {
+        "name": name or (table if table is not None else (folder / path).stem),
+        "path": file,
+        "url": path if remote else None,
+        **values,
+    }
+
+
+def read_database(whole: Section, given: Mapping[str, Any], folder: Path, *, from_rows: bool) -> PlannedDatabase:
+    """Read `[database]`, its tables and its views."""
+    database = given["database"]
+    name = DATABASE.read_values(database)["name"]
+    if not given.get("table"):
+        whole.refuse("the database has no table; write [table.NAME] with its path, and [[table.NAME.column]] tables")
+    tables = []
+    for each, section in given["table"].items():
+        values = DATABASE_TABLE.read_values(section)
+        schema = read_schema(section, values.pop("column", ()), from_rows=from_rows, form=TIED_COLUMN_TABLE)
+        tables.append(PlannedTable(schema=schema, **_placed(section, values, folder, name=each)))
+    for planned in tables:  # before a public one is read
+        same = [each.name for each in tables if planned.public and not each.public and _is_one_source(planned, each)]
+        if same:
+            given["table"][planned.name].refuse(f"it is the source of {same[0]!r}, which is private", key="path")
+    opened = {}
+    for planned in tables:
+        with given["table"][planned.name].naming():
+            opened[planned.name] = planned.open() if planned.public else planned.unopened()
+    with database.naming():
+        linked = LinkedTables(opened, name=PersonOf(name).database)
+    made = PlannedDatabase(name=name, tables=tuple(tables), linked=linked)
+    views: dict[str, View] = {}
+    for section in given.get("view", ()):
+        called, view = _read_view(section, linked)
+        if called in views or called in linked.tables:
+            section.refuse(f"{called!r} is the name of a table or view of this plan already", key="name")
+        views[called] = view
+    return replace(made, views=views)
+
+
+def _is_one_source(one: PlannedTable, other: PlannedTable) -> bool:
+    """Return whether two tables are read from one file, or one table of it or of a server."""
+    same = one.url == other.url if one.url is not None else same_files(str(one.path), str(other.path))
+    return same and (one.table == other.table or None in (one.table, other.table))
+
+
+def _read_view(section: Section, linked: LinkedTables) -> tuple[str, View]:
+    values = VIEW.read_values(section)
+    name, base = values.pop("name"), values.pop("of")
+    columns = tuple(values.pop("columns", ()))
+    with section.naming():
+        return name, View(tables=linked, base=base, grouped=values.pop("per_person", False), columns=columns, **values)

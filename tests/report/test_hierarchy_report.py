@@ -1,0 +1,107 @@
+"""What a report shows of a table of a hierarchy: pictures with words, the bias of small cells, and other areas."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import sidelight as sl
+from sidelight.cli.app import app
+from sidelight.report.contents import Item, Report
+from sidelight.report.hierarchies import count_biases, hierarchy_pictures, level_steps
+from sidelight.report.render import render
+from sidelight.summaries.tree_tables import TreeNotes
+from sidelight.testing import seeded_release
+
+LEAVES = [f"{top}{town}{leaf:02}" for top in "xy" for town in "12" for leaf in range(20)]
+GEO = sl.Hierarchy("leaf", {"state": 1, "town": 2})
+SCHEMA = [sl.Category("leaf", LEAVES, other=None)]
+_RNG = np.random.default_rng(38)
+_WEIGHTS = _RNG.gamma(0.3, 1.0, len(LEAVES))
+ROWS = _RNG.choice(LEAVES, 4000, p=_WEIGHTS / _WEIGHTS.sum()).tolist()
+PEOPLE = sl.Table({"leaf": ROWS}, schema=SCHEMA)
+QUERY = sl.Count(by=GEO, rho="0.02", caps={"town": 40})
+
+
+@pytest.fixture(scope="module")
+def release() -> Any:
+    return seeded_release(QUERY, PEOPLE, seed="report of a hierarchy")
+
+
+def test_every_picture_says_in_words_what_it_shows(release: Any) -> None:
+    page = render(Report(title="t", day="2026-11-17", items=(Item(title="towns", outcome=release),)))
+    told = re.findall(r'aria-label="([^"]*)"', page)
+    ladder = next(each for each in told if each.startswith("Levels from the top"))
+    steps = level_steps(release.value, TreeNotes.of(release.value))
+    assert [step.name for step in steps] == ["all", "state", "town", "leaf"]
+    assert [step.nodes for step in steps] == [1, 2, 4, 80]
+    assert all(step.name in ladder for step in steps)
+    assert ", cap 40" in ladder
+    assert steps[2].half <= 40
+    widest = (np.asarray(release.value["high"]) - np.asarray(release.value["unbiased"]))[-80:].max()
+    assert steps[3].half == pytest.approx(widest, rel=1e-9)  # what the table prints
+    price = next(each for each in told if each.startswith("Where the price went"))
+    assert sum(map(float, re.findall(r"([\d.]+) %", price))) == pytest.approx(100, abs=0.5)
+    assert "What small cells look like" in page
+    assert "an empty cell: +" in page
+    assert "sha256" not in page  # the note from which areas are computed is for programs
+
+
+def test_other_tables_have_no_pictures() -> None:
+    plain = seeded_release(sl.Count(by="leaf", rho="0.02"), PEOPLE, seed=1)
+    assert hierarchy_pictures(plain.value) is None
+
+
+def test_the_stated_bias_is_that_of_releases(release: Any) -> None:
+    """Empty cells are as much too high as 60 releases are on average; large ones are hardly off."""
+    stated = count_biases(release.value, TreeNotes.of(release.value))
+    assert stated is not None
+    true = Counter(ROWS)
+    empty = [place for place, leaf in enumerate(LEAVES) if true[leaf] == 0]
+    large = [place for place, leaf in enumerate(LEAVES) if true[leaf] > 60]
+    assert min(len(empty), len(large)) > 5
+    off: list[list[float]] = [[], []]
+    for run in range(60):
+        counts = seeded_release(QUERY, PEOPLE, seed=f"bias {run}").value.level("leaf")["count"]
+        exact = np.array([true[leaf] for leaf in LEAVES])
+        for found, places in zip(off, (empty, large), strict=True):
+            found.append(float((counts[:80] - exact)[places].mean()))
+    assert stated[0][1] == pytest.approx(np.mean(off[0]), rel=0.35)
+    assert abs(np.mean(off[1]) - stated[2][1]) < 0.5 * stated[0][1]
+
+
+def test_areas_in_the_report_and_as_a_table(release: Any, tmp_path: Path) -> None:
+    stored, areas = tmp_path / "releases.json", tmp_path / "areas.csv"
+    stored.write_text(release.to_json(), encoding="utf-8")
+    lines = [("lake", "x100"), ("lake", "x201"), ("hill", "y100")]
+    areas.write_text("area,leaf\n" + "".join(f"{a},{leaf}\n" for a, leaf in lines), encoding="utf-8")
+
+    def run(*words: Any) -> Any:
+        return CliRunner().invoke(app, list(map(str, words)))
+
+    page, table = tmp_path / "report.html", tmp_path / "areas_out.csv"
+    assert run("report", stored, "--areas", areas, "-o", page).exit_code == 0
+    text = page.read_text(encoding="utf-8")
+    assert "Other areas" in text
+    assert "lake" in text
+    assert run("table", stored, "--areas", areas, "-o", table).exit_code == 0
+    with table.open(encoding="utf-8") as file:
+        found = {row["area"]: row for row in csv.DictReader(file)}
+    wanted = sl.areas(release, {"lake": ["x100", "x201"], "hill": ["y100"]})
+    assert [float(found[name]["unbiased"]) for name in ("lake", "hill")] == wanted["unbiased"].tolist()
+    for ending in ("csv", "parquet"):
+        whole = tmp_path / f"whole.{ending}"
+        assert run("table", stored, "-o", whole).exit_code == 0
+        assert whole.stat().st_size > 500
+    areas.write_text("area,street\nlake,x100\n", encoding="utf-8")
+    assert run("report", stored, "--areas", areas, "-o", page).exit_code != 0
+    assert run("table", stored, "--areas", areas, "-o", table, "--overwrite").exit_code != 0
+    areas.write_text("area,leaf\nlake,nowhere\n", encoding="utf-8")
+    assert run("report", stored, "--areas", areas, "-o", page).exit_code != 0
