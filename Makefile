@@ -60,7 +60,7 @@ fuzz: $(STAMP)            ## random inputs for ten minutes; guided by coverage w
 bench: $(STAMP)           ## the speed table
 	$(BIN)/python -m benchmarks
 
-bench-peers: $(STAMP)     ## OpenDP, diffprivlib, SmartNoise, PyDP, Tumult, InterpretML and us asked the same, and the page in the docs (a quarter of an hour)
+bench-peers: $(STAMP)     ## OpenDP, diffprivlib, SmartNoise, PyDP, Tumult, InterpretML and us asked the same, and the page in the docs (about an hour; slow ones are given ten minutes each)
 	$(BIN)/python -m benchmarks.peers.page $(if $(ONLY),--only "$(ONLY)")
 
 bench-nist: $(STAMP)      ## synthetic tables of NIST's excerpts, and the page in the docs (a quarter of an hour; SIDELIGHT_PATIENT=1 runs AIM, too)

@@ -43,6 +43,9 @@ LEVELS: tuple[Any, ...] = (
 COUNTS = (1, 2, 3, 1000, 10**6, 10**12, 10**18, 2**63, 10**30)
 SHARES = ("1e-300", "1e-12", "0.1", "0.5", "0.999999999999")
 
+#: Under a hierarchy; no row is left out of it, so that totals may be exact.
+LEAVES = sl.Category("g", list("xyz"), other="z")
+
 Made = tuple[list[Any], Any]
 
 
@@ -116,7 +119,6 @@ def _quantiles(dice: Dice) -> Made:
         form=lambda: dice.one("tree", "select", "cells", "codes"),
         resolution=dice.size,
         prediction=lambda: sl.priors.Cauchy(dice.one(0, dice.size()), dice.size()),
-        budget_power=lambda: dice.one(1, "1e-300", "7.99"),
     )
     if not grouped:
         more |= dice.some(size=lambda: dice.one(*COUNTS))
@@ -210,9 +212,32 @@ def _of_groups(name: str) -> Callable[[Dice], Made]:
     def made(dice: Dice) -> Made:
         more = dice.grouped() | dice.spread() | (dice.some(step=dice.size) if name == "Sum" else {})
         column: Any = sl.col("c") == "x" if name == "Proportion" else "a"
+        if name == "Sum" and dice.random.random() < 0.3:
+            return [dice.number("a", must=True), LEAVES], sl.Sum("a", **_by_halves(dice, dice.size))
         return [dice.number("a", must=name != "Mean"), dice.label("c")], getattr(sl, name)(column, **more)
 
     return made
+
+
+def _by_halves(dice: Dice, total: Callable[[], Any]) -> dict[str, Any]:
+    """Draw what sums and counts of a hierarchy take."""
+    return {
+        "by": [sl.Hierarchy("g", {"g": ["x", "y", "z"], "half": ["p", "p", "q"]}, levels=["half"])],
+        **dice.price("epsilon", "delta", "rho", "mu"),
+        **dice.some(
+            caps=lambda: {"half": dice.size()},
+            public_totals=lambda: {"half": {"p": total(), "q": dice.one(0, total())}},
+            prediction=lambda: {"x": dice.size(), "y": dice.one(0, -1, dice.size())},
+        ),
+    }
+
+
+def _count(dice: Dice) -> Made:
+    if dice.random.random() < 0.4:
+        exact = dice.some(invariants=lambda: sl.Invariant("half", reason="a law"))
+        return [LEAVES], sl.Count(**_by_halves(dice, lambda: dice.one(*COUNTS)), **exact)
+    more = dice.some(rollup=lambda: True)
+    return [dice.label("c")], sl.Count(**dice.grouped(), **more)
 
 
 def _covariance(dice: Dice) -> Made:
@@ -257,7 +282,7 @@ def _synthetic(dice: Dice) -> Made:
         trust=lambda: dice.one(1e-300, 0.5, 1.0),
         rows=lambda: dice.one(*COUNTS),
         rounds=lambda: dice.one(1, 5),
-        engine=lambda: dice.one("marginals", "mwem", "graphical"),
+        engine=lambda: dice.one("marginals", "mwem", "loglinear"),
     )
     query = sl.SyntheticTable(sl.marginals(1), bins={"a": dice.one(1, 2, 7)}, **dice.price("rho", "delta"), **more)
     return [dice.number("a", must=True), dice.label("c")], query
@@ -315,10 +340,7 @@ MAKERS: dict[str, Callable[[Dice], Made]] = {
     "distribution": _distribution,
     "learned_quantiles": _learned,
     "counted_quantiles": _counted,
-    "count": lambda dice: (
-        [dice.label("c")],
-        sl.Count(**dice.grouped(), **dice.some(rollup=lambda: True, leaf_weight=lambda: dice.one(1e-12, 0.5))),
-    ),
+    "count": _count,
     "histogram": _histogram,
     "count_distinct": lambda dice: (
         [dice.label("c")],
@@ -369,6 +391,8 @@ def _run(made: Made, *, rows: int, seed: str) -> str:
     table = _table(schema, rows)
     if isinstance(query, tuple):
         return _run_days(query, table, seed=seed)
+    if getattr(query, "invariants", None):
+        return _run_alone(query, table, seed=seed)
     session = SeededSession(table, budget=sl.ApproxDP(10**6, "0.9"), seed=seed)
     before = str(session.spent)
     try:
@@ -381,8 +405,14 @@ def _run(made: Made, *, rows: int, seed: str) -> str:
         return _failure("after the charge" if str(session.spent) != before else "before the charge", error)
     else:
         return "released"
-    try:  # a price beyond every budget, as a release without a session has it
-        _run_one(prepare_query(query, table.schema), table, entropy=SeededEntropy(seed))
+    return _run_alone(query, table, seed=seed)  # a price beyond every budget
+
+
+def _run_alone(query: Any, table: sl.Table, *, seed: str) -> str:
+    """Run a query as a release without a session does."""
+    prepared = prepare_query(query, table.schema)
+    try:
+        _run_one(prepared, table, entropy=SeededEntropy(seed))
     except Exception as error:
         return _failure("after the charge", error)
     return "released"

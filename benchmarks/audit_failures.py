@@ -49,6 +49,7 @@ LABEL = sl.Label("f")
 FIT: dict[str, Any] = {"features": ["a"], "target": "b", "feature_norm": 10, "epsilon": 2, "delta": "1e-6"}
 PRICE: dict[str, Any] = {"epsilon": 2, "delta": "1e-6"}
 MANY = sl.quantiles.even_levels(12)
+HALVES = sl.Hierarchy("e", {"e": ["x", "y", "z"], "half": ["p", "p", "q"]}, levels=["half"])
 
 
 def _published() -> sl.PublicData:
@@ -69,10 +70,6 @@ def queries() -> dict[str, Any]:
     models: dict[str, Any] = {
         "LogisticRegression": (sl.LogisticRegression(**PRICE, classes=["x", "y"]), "c"),
         "LogisticRegression, softmax": (sl.LogisticRegression(**PRICE, classes=["x", "y", "z"]), "e"),
-        "LogisticRegression, one against the rest": (
-            sl.LogisticRegression(**PRICE, classes=["x", "y", "z"], multi_class="one_vs_rest", solver="objective"),
-            "e",
-        ),
         "LogisticRegression, objective": (
             sl.LogisticRegression(**PRICE, classes=["x", "y"], solver="objective"),
             "c",
@@ -193,6 +190,16 @@ def by_group() -> dict[str, Any]:
         "Quantiles by group, many": sl.Quantiles(MANY, epsilon=1, column="b", by="e"),
         "Quantiles by group": sl.Quantiles([0.25, 0.5], epsilon=1, column="b", by="e"),
         "Quantiles by group, borrowed": sl.Quantiles([0.5], epsilon=1, column="b", by="e", borrow="total"),
+        "Count, hierarchy": sl.Count(
+            by=[HALVES, "c"], rho="0.1", caps={"half": 1000}, impossible='e == "z" and c == "y"'
+        ),
+        "Count, exact totals": sl.Count(by=[HALVES], epsilon=1, invariants=sl.Invariant("half", reason="a law")),
+        "Count, public totals": sl.Count(by=[HALVES, "c"], epsilon=1, public_totals={"half": {"p": 400, "q": 100}}),
+        "Sum, public totals": sl.Sum("b", by=[HALVES, "c"], epsilon=1, public_totals={"half": {"p": 9.5, "q": -1}}),
+        "Sum, hierarchy, predicted": sl.Sum(
+            "b", by=[HALVES], clip=(0, 10), rho="0.1", public_totals={"all": {"all": 60}}, prediction={"x": 50, "y": 9}
+        ),
+        "Mean, hierarchy": sl.Mean("b", by=[HALVES, "c"], epsilon=1),
         "SQL": sl.SQL("SELECT c, COUNT(*), AVG(b), MEDIAN(a) FROM rows GROUP BY c", epsilon=1),
     }
 

@@ -49,6 +49,13 @@ def labels(count: int, name: str = "c") -> Any:
     return sl.Category(name, [str(place) for place in range(count)], other=None)
 
 
+def tens(leaves: int) -> sl.Hierarchy:
+    """Put ten labels under each node, and a thousand of these under each node above."""
+    every = [str(place) for place in range(leaves)]
+    nodes = {f"by {size}": [str(place // size) for place in range(leaves)] for size in (10_000, 10)}
+    return sl.Hierarchy("c", {"c": every, **nodes}, levels=list(nodes))
+
+
 def grouped(name: str, groups: int, **more: Any) -> Plan:
     """Ask for a statistic of a number in this many groups."""
     column: Any = sl.col("c") == "1" if name == "Proportion" else "x0"
@@ -99,7 +106,10 @@ PLANS: dict[str, Sequence[Plan]] = {
         lambda: (sl.Quantiles([0.5], column="x0", by="c", epsilon=1), [*numbers(1), labels(MOST_RELEASED)]),
     ],
     "distribution": [lambda: (sl.Distribution("x0", epsilon=1, size=10**12), numbers(1))],
-    "count": [lambda: (sl.Count(by="c", epsilon=1, rollup=True), [labels(MOST_GROUPS - 1)])],
+    "count": [
+        lambda: (sl.Count(by="c", epsilon=1, rollup=True), [labels(MOST_GROUPS - 1)]),
+        lambda: (sl.Count(by=tens(MOST_GROUPS), rho=1, prediction={"0": 1}), [labels(MOST_GROUPS)]),
+    ],
     "histogram": [lambda: (sl.Histogram("x0", bins=10**5, by="c", epsilon=1), [*numbers(1), labels(10)])],
     "count_distinct": [
         lambda: (sl.CountDistinct("c", by="d", epsilon=1), [labels(MAX_CELLS // 4096), labels(4096, "d")])
@@ -164,7 +174,13 @@ PLANS: dict[str, Sequence[Plan]] = {
     "sql": [
         lambda: (sl.SQL("SELECT c, COUNT(*), AVG(x0) FROM rows GROUP BY c", epsilon=1), [*numbers(1), labels(10**5)])
     ],
-    "sum": [grouped("Sum", MOST_GROUPS // 4)],
+    "sum": [
+        grouped("Sum", MOST_GROUPS // 4),
+        lambda: (
+            sl.Sum("x0", by=tens(MOST_GROUPS), clip=(0, 1), rho=1, public_totals={"all": {"all": 9}}),
+            [*numbers(1), labels(MOST_GROUPS)],
+        ),
+    ],
     "variance": [grouped("Variance", MOST_GROUPS // 4)],
     "standard_deviation": [grouped("StandardDeviation", MOST_GROUPS // 4)],
     "summary": [grouped("Summary", _MOST_TREES)],

@@ -28,6 +28,8 @@ _STANDS_FOR = {
     "SeparatedMixture": "SeparatedMixture, public-cluster",
     "Count": "Count, predicted",
 }
+#: Further queries of `audit_failures.queries` whose claims or noise are made in another way than their kind's.
+_MORE = ("Count, exact totals", "Count, public totals", "Sum, public totals", "Sum, hierarchy, predicted")
 #: Public names that are attacked by a test of their own, or whose release is post-processing of another's.
 ELSEWHERE = {
     "PrivateHistograms": "quantiles/sequence/test_sequence_private.py",
@@ -57,7 +59,7 @@ def cases() -> dict[str, tuple[Any, list[Any]]]:
         key = _STANDS_FOR.get(name, name)
         if key in known:
             found[name] = (known[key], schema_of(known[key]))
-    return found
+    return found | {key: (known[key], schema_of(known[key])) for key in _MORE}
 
 
 def attacked(*, seconds: float = SECONDS) -> Iterator[tuple[str, QueryAudit]]:

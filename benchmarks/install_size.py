@@ -73,7 +73,7 @@ def measure() -> Mapping[str, float]:
     """Measure the megabytes of an install without extras, ours included."""
     declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     own = sum(file.stat().st_size for file in (ROOT / "src").rglob("*") if file.is_file()) / 1e6
-    optional = {"matplotlib", "sklearn", "joblib", "pandas", "polars", "mbi", "psycopg", "starlette", "httpx"}
+    optional = {"matplotlib", "sklearn", "joblib", "pandas", "polars", "psycopg", "starlette", "httpx"}
     return {
         "megabytes": own + sum(closure(declared["dependencies"]).values()),
         "failed": float(len(first_section(optional))),

@@ -20,11 +20,12 @@ import numpy as np
 import sidelight as sl
 from benchmarks import real_data
 from benchmarks.baselines.nonprivate_online import nonprivate_online
+from benchmarks.baselines.public_quantiles import public_quantiles
 from benchmarks.daily_sequences import Days, calendar
 from benchmarks.measuring import print_figures, sized
 from sidelight.errors import HedgeWarning
 from sidelight.predictions import Prior, guess
-from sidelight.quantiles import fit_public, nonprivate_gap, public_quantiles
+from sidelight.quantiles import fit_public, nonprivate_gap
 from sidelight.quantiles.sequence.day import query_of_day
 from sidelight.quantiles.sequence.plan import SequencePlan
 from sidelight.testing import seeded_release

@@ -36,6 +36,7 @@ _SCHEMAS: dict[str, list[Any]] = {
         sl.PersonId("pid", max_rows=MAX_ROWS),
         sl.Key("vid"),
         sl.Category("kind", ["a", "b", "c"], other=None),
+        sl.Category("meant", ["a", "b", "c"], other=None),
         sl.Category("ward", ["west", "east"], other=None),
         sl.Number("days", **_WHOLE),
         sl.Number("cost", **_WHOLE),
@@ -62,6 +63,7 @@ _OF_PATIENTS = (
 )  # fmt: skip
 _OF_DRUGS = (
     "COUNT(*)", "COUNT(d.tid)", "COUNT(d.dose)", "COUNT(DISTINCT d.dose)", "MIN(d.dose)", "MAX(dose)", "MAX(d.cost)",
+    "SUM(d.dose)", "SUM(d.dose - d.cost)", "COALESCE(SUM(d.cost), 0)",
     "MAX(t.days)", "MAX(d.dose - d.cost)", "MIN(kind)",
 )  # fmt: skip
 
@@ -83,7 +85,16 @@ class PersonWriter:
     def pair(self) -> Pair:
         """Write one statement."""
         return self._random.choice(
-            [self._grouped, self._grouped, self._joined, self._joined, self._scalar, self._key]
+            [
+                self._grouped,
+                self._grouped,
+                self._joined,
+                self._joined,
+                self._scalar,
+                self._key,
+                self._average,
+                self._labels,
+            ]
         )()
 
     def _condition(self, *names: str) -> str:
@@ -157,9 +168,46 @@ class PersonWriter:
 
     def _scalar(self) -> Pair:
         more = self._where(0.4, "v.days", "v.cost", word="AND")
-        of = self._random.choice([*_OF_VISITS, "MAX(p.days)", "MAX(age)"])
+        of = self._random.choice(
+            [*_OF_VISITS, "MAX(p.days)", "MAX(age)", "COALESCE(SUM(v.days), 0)", "COALESCE(SUM(cost), 7)"]
+        )
         condition = self._condition(f"(SELECT {of} FROM visit v WHERE v.pid = p.pid{more})", "p.age")
         text = f"SELECT sex AS g, COUNT(*) AS n FROM patient p WHERE {condition} GROUP BY sex"
+        return Pair(text, text)
+
+    def _average(self) -> Pair:
+        """Write a comparison of an average, which is one of whole numbers here."""
+        random = self._random
+        of = random.choice(["v.days", "v.cost", "cost", "v.days - v.cost", "2 * v.days", "v.ward", "p.age"])
+        select = (
+            f"(SELECT AVG({of}) FROM visit v WHERE v.pid = p.pid{self._where(0.4, 'v.days', 'v.cost', word='AND')})"
+        )
+        number = random.choice([-1, 0, 1, 2, 2.5, 3])
+        compared = random.choice(
+            [
+                *(f"{select} {sign} {number}" for sign in ("<", "<=", ">", ">=", "=", "<>")),
+                f"{select} BETWEEN {number} AND {number + 2}",
+                f"{select} IN ({number}, 2, -{abs(number)})",
+                f"{select} IS NULL",
+                f"{number} < {select}",
+                f"{select} > p.age",
+                f"{select} + 1 > {number}",
+            ]
+        )
+        word = random.choice(["", "NOT "])
+        text = f"SELECT sex AS g, COUNT(*) AS n FROM patient p WHERE {word}{compared} GROUP BY sex"
+        return Pair(text, text)
+
+    def _labels(self) -> Pair:
+        """Write a comparison of two columns of labels, of rows and of a person's rows."""
+        random = self._random
+        condition = random.choice(
+            ["v.kind = v.meant", "kind <> meant", "v.meant = kind", "v.kind = v.ward", "kind < meant"]
+        )
+        condition = random.choice(["", "NOT "]) + condition + self._where(0.3, "v.days", word="AND")
+        rows = f"FROM visit v WHERE v.pid = p.pid AND {condition}"
+        number = random.choice([f"EXISTS (SELECT * {rows})", f"(SELECT SUM(days) {rows}) > 2"])
+        text = f"SELECT COUNT(*) AS n FROM patient p WHERE {number}"
         return Pair(text, text)
 
     def _key(self) -> Pair:
@@ -193,6 +241,7 @@ def made_tables(random: Random) -> tuple[dict[str, dict[str, list[Any]]], sl.Dat
             "pid": visits,
             "vid": [*range(len(visits))],
             "kind": cells(len(visits), "abc"),
+            "meant": cells(len(visits), "abc"),
             "ward": cells(len(visits), ["west", "east"]),
             "days": cells(len(visits), small),
             "cost": cells(len(visits), small, 0.5),

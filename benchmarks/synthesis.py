@@ -47,7 +47,6 @@ def printed_error(case: Case, *, epsilon: str = "1", runs: int = PRINTED_RUNS) -
         with Source(OSEntropy()) as source:
             counts = PrivateMarginals.from_codes(plan.domain, case.private, protection=plan.protection)
             fitted = release_by_single_queries(counts, plan, source=source)
-            assert fitted.weights is not None
             mass = Mass.of(plan.domain, fitted.weights, size=fitted.rows)
             found.append(case.error(sample_codes(mass, len(case.private), source)))
     return float(np.mean(found))

@@ -31,6 +31,11 @@ from sidelight.aggregates.view_rows import open_view
 CAP = 100
 _TABLES = "customer,orders,lineitem"
 _LINES = "'{folder}/lineitem.parquet' JOIN '{folder}/orders.parquet' ON l_orderkey = o_orderkey"
+_KEYS = {
+    "customer": ("c_custkey",),
+    "orders": ("o_custkey", "o_orderkey"),
+    "lineitem": ("l_orderkey",),
+}
 #: DuckDB's own statement for each release.
 THEIRS = {
     "folds by a key": "SELECT AVG(LEAST(x, 5000)) FROM (SELECT o_custkey, SUM(l_quantity) AS x FROM "
@@ -164,6 +169,23 @@ def memory() -> Mapping[str, float]:
         shutil.rmtree(folder)
 
 
+@cache
+def memory_of_texts() -> Mapping[str, float]:
+    """Return the peak at scale factor 1 with ids and keys that are texts and spell no whole numbers."""
+    folder = tpch.made(sized("1", "0.01"), tables=_TABLES)
+    try:
+        with duckdb.connect(config={"threads": 1}) as connection:
+            for table, keys in _KEYS.items():
+                texts = ", ".join(f"'k' || {key} AS {key}" for key in keys)
+                path = folder / f"{table}.parquet"
+                given = f"SELECT * REPLACE ({texts}) FROM '{path}'"
+                connection.execute(f"COPY ({given}) TO '{path}.new' (FORMAT parquet)")
+                Path(f"{path}.new").replace(path)
+        return {"gib": _peak(folder)}
+    finally:
+        shutil.rmtree(folder)
+
+
 def _peak(folder: Path) -> float:
     program = [sys.executable, "-m", "benchmarks.tables_cost", "--peak", str(folder)]
     return float(subprocess.run(program, check=True, capture_output=True, text=True).stdout.split()[-1])
@@ -180,7 +202,7 @@ def main() -> None:
         return
     given = [Path(each) for each in sys.argv[1:]]
     if not given:
-        print(dict(cost()), dict(memory()))
+        print(dict(cost()), dict(memory()), dict(memory_of_texts()))
         return
     for name, (ours, theirs) in costs_of(given[0]).items():
         print(f"{name}: {ours:.2f} s, DuckDB {theirs:.2f} s, {ours / theirs:.2f}", flush=True)

@@ -56,6 +56,7 @@ LONG = {
     "linear_regression_accuracy",
     "linear_speed",
     "server_kills",
+    "server_prober",
     "additive_models",
     "additive_bands",
     "additive_pairs",

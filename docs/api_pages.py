@@ -56,7 +56,7 @@ PAGES = {
         "Category",
         "Label",
         "PersonId",
-        *("Database", "Key", "Reference", "PersonVia", "per_person", "fold", "omop"),
+        *("Database", "Key", "Reference", "PersonVia", "Window", "per_person", "fold", "omop"),
         "Hierarchy",
         "Invariant",
         "Drop",
@@ -110,7 +110,7 @@ SEAMS = {
         "mu_squared",
         "total",
     ),
-    *("needs_hedge", "log_mass", "inverse_in", "piecewise_cdfs", "compile", "cells", "share_of_cells", "rank_cost"),
+    *("needs_hedge", "log_mass", "inverse_in", "piecewise_cdfs", "compile", "cells", "rank_cost"),
     *("start", "begin", "read"),
     *(
         "Release.at",

@@ -23,7 +23,7 @@ import pytest
 
 FILE = Path(__file__).with_name("seconds.json")
 #: Seconds that all cases of a test may take together, that one may take which is the only one, and one of several.
-TOGETHER, ONLY, ONE = 0.4, 1.0, 4.0
+TOGETHER, ONLY, ONE = 0.2, 0.5, 2.0
 #: Below this, all cases of a test are not worth a line of the file.
 _WORTH = 0.3
 

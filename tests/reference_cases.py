@@ -128,7 +128,6 @@ def _quantile_cases() -> Iterator[Case]:
         "in rho": {"epsilon": None, "rho": "1/8"},
         "cells in rho": {"epsilon": None, "rho": 1, "form": "cells"},
         "with delta": {"delta": "1e-6"},
-        "four ways": {"branching": 4, "budget_power": 1},
     }
     for name, form in forms.items():
         yield (
@@ -154,6 +153,8 @@ def _summary_cases() -> Iterator[Case]:
     trades = sl.Hierarchy("job", jobs, levels=["trade"])
     yield "count, hierarchy", sl.Count(by=[trades, "yes"], rho="1/8"), people
     yield "sum, hierarchy", sl.Sum("age", by=trades, rho="1/8"), people
+    elsewhere: dict[str, Any] = {"prediction": {"cook": 4e4, "nurse": 5e4}, "public_totals": {"all": {"all": 120_000}}}
+    yield "sum, hierarchy with totals", sl.Sum("age", by=trades, rho="1/8", **elsewhere), people
     yield "mean, hierarchy", sl.Mean("age", by=[trades, "yes"], **tenth), people
     yield "count, centred", sl.Count(by="place", max_groups=10, rho="1/8"), persons
     yield "count, persons", sl.Count(by="place", max_groups=2, **tenth), persons
@@ -287,9 +288,6 @@ def _other_cases() -> Iterator[Case]:
 MODELS: dict[str, Callable[[SeededSession], Any]] = {
     "logistic regression": lambda paid: sl.LogisticRegression(**FIT, classes=[0, 1], session=paid),
     "logistic regression, three": lambda paid: sl.LogisticRegression(**FIT, classes=[0, 1, 2], session=paid),
-    "logistic regression, one against": lambda paid: sl.LogisticRegression(
-        **FIT, classes=[0, 1, 2], multi_class="one_vs_rest", solver="objective", session=paid
-    ),
     "logistic regression, objective": lambda paid: sl.LogisticRegression(
         **FIT, classes=[0, 1], solver="objective", session=paid
     ),
@@ -417,7 +415,9 @@ def _on_views(ledger: Ledger) -> Done:
     session = SeededSession(clinic, **given)
     people = sl.per_person(clinic, of="visit", visits=sl.fold.count("visit", upper=3))
     rows = session.release(sl.Count(by="ward", epsilon=1, max_groups=2), of="visit")
-    return _done(ledger, "views", [rows, session.release(sl.Mean("visits", epsilon=1), of=people)])
+    pairs = clinic.pairs("visit", "visit", where=sl.col("left.days") >= 3, max_rows=2)
+    mean = session.release(sl.Mean("visits", epsilon=1), of=people)
+    return _done(ledger, "views", [rows, mean, session.release(sl.Count(of="rows", epsilon=1), of=pairs)])
 
 
 def _days(ledger: Ledger, name: str, learner: Any, *, levels: Any = tuple(QUARTILES), budget: Any = None) -> Done:

@@ -95,7 +95,7 @@ def test_a_child_opens_a_snapshot_that_a_thread_of_its_parent_is_opening(monkeyp
     monkeypatch.setattr(postgres, "_described", lambda *given: None)
     monkeypatch.setattr(postgres, "_connected", connected)
     snapshot = postgres.Snapshot("an address", "SELECT 1")
-    other = threading.Thread(target=snapshot._moment)
+    other = threading.Thread(target=snapshot._moment.number)
     other.start()
     try:
         assert opening.wait(10)
@@ -103,7 +103,7 @@ def test_a_child_opens_a_snapshot_that_a_thread_of_its_parent_is_opening(monkeyp
         if child == 0:
             signal.signal(signal.SIGALRM, signal.SIG_DFL)
             signal.alarm(10)  # ends it if it waits
-            snapshot._moment()
+            snapshot._moment.number()
             os._exit(0)
         assert os.waitpid(child, 0)[1] == 0
     finally:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import re
 import subprocess
 import sys
@@ -16,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import sidelight as sl
-from sidelight.errors import RangeError, nearest
+from sidelight.errors import REMOVED, RangeError, nearest
 from sidelight.grid import Grid
 
 HEAVY = [
@@ -52,6 +53,14 @@ def test_every_public_name_is_there() -> None:
 def test_an_unknown_name_is_answered_with_the_nearest() -> None:
     with pytest.raises(AttributeError, match="Quantiles"):
         sl.Quantile  # noqa: B018
+
+
+@pytest.mark.parametrize(("owner", "name"), [(owner, name) for owner, names in REMOVED.items() for name in names])
+def test_a_parameter_of_earlier_versions_says_what_to_do(owner: str, name: str) -> None:
+    made = getattr(sl, owner)
+    with pytest.raises(TypeError, match=f"{owner} no longer has the parameter '{name}'; leave it out"):
+        made(**{name: 2})
+    assert name not in inspect.signature(made).parameters
 
 
 def test_a_library_of_an_extra_that_is_absent_is_named_with_the_extra() -> None:

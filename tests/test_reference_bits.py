@@ -46,6 +46,8 @@ from sidelight.testing import SeededEntropy
 from what_stays import changes, snapshot
 
 FILE = Path(__file__).with_name("reference_bits.json")
+#: Parts of a request that are digests: of the schema, of what teachers are asked, and of a known covariance.
+DIGESTS = (DECLARED, "question", "covariance_sha256")
 #: Kinds of requests whose claims and charges begin with a float: a calibrated scale, a composition on a grid.
 FLOAT_CLAIMS = {
     "additive_model",
@@ -80,7 +82,7 @@ def bits_of(done: Done) -> dict[str, Any]:
 def _booked(entry: Any, record: dict[str, Any]) -> dict[str, Any]:
     """Return what the ledger has of a charge; request and claims only where the outcome says something else."""
     found = {"charge": entry.charge.to_json(), "state": entry.state}
-    asked = {name: part for name, part in entry.request.items() if name != DECLARED}  # a digest of the schema
+    asked = {name: part for name, part in entry.request.items() if name not in DIGESTS}
     said = {"request": asked, "claims": _short(entry.claims.to_json())}
     return found | {name: part for name, part in said.items() if record.get(name) != part}
 
@@ -96,7 +98,7 @@ def _outcome(written: dict[str, Any], outcome: Any) -> dict[str, Any]:
     exact = written["circumstances"]["numerics"] == "exact"
     found = {
         "type": written["type"],
-        "request": written["query"],
+        "request": {name: part for name, part in written["query"].items() if name not in DIGESTS},
         "claims": _short(written["guarantee"]),
         "numerics": written["circumstances"]["numerics"],
     }

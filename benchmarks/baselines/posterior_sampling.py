@@ -165,14 +165,7 @@ class _Isotropic(_Worst):
 
 
 def _start(query: BalancedOPS | OutputPerturbation, schema: Schema) -> tuple[LeastSquaresCodes, RowBudget]:
-    codes = least_squares_codes(
-        schema,
-        features=query.features,
-        target=query.target,
-        feature_norm=query.feature_norm,
-        intercept=query.intercept,
-    )
-    return codes, row_budget(query.epsilon, query.delta, unit=schema.unit)
+    return least_squares_codes(schema, query), row_budget(query.epsilon, query.delta, unit=schema.unit)
 
 
 def _chosen(noise: Callable[[float], _Noise | None], penalty: Amount | None) -> _Noise:

@@ -6,19 +6,21 @@ Its floats and its generator would leak (Mironov 2012), so every name says `simu
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from fractions import Fraction
+from typing import Literal, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sidelight.errors import RangeError
-from sidelight.guarantees.amounts import Amount
-from sidelight.predictions import Prior, is_prior
+from sidelight.guarantees.amounts import Amount, exact
+from sidelight.predictions import Prior, is_prior, own_prior
 from sidelight.quantiles.bounds import Adaptation
-from sidelight.quantiles.evaluate import gaps_of_ranks, sorted_values
-from sidelight.quantiles.tree import Pick, QuantileTree, Score, quantile_tree
+from sidelight.quantiles.evaluate import sorted_values
+from sidelight.quantiles.tree import Pick, QuantileTree, Score, exact_levels, quantile_tree
 
 Method = Literal["inverse", "gumbel"]
 
@@ -168,3 +170,46 @@ def _flat(rng: np.random.Generator, low: float, high: float) -> float:
     if np.isinf(low) or np.isinf(high):
         return low if np.isfinite(low) else high if np.isfinite(high) else 0.0
     return float(low + (high - low) * rng.random())
+
+
+def nonprivate_quality(
+    values: ArrayLike,
+    levels: Amount | Iterable[Amount],
+    priors: Prior | Sequence[Prior],
+    *,
+    epsilon: Amount | None = None,
+    score: Score = "exact",
+) -> NDArray[np.float64]:
+    """Return the quality Psi of a prior for each level: 1 is perfect, and -log Psi enters the error. Not private.
+
+    Without epsilon: the prior mass of the outputs with the smallest gap. With it: sum over the intervals I_k between
+    records of exp(-epsilon gap_k / (2 Delta)) times the mass of I_k, which is what the mechanism feels.
+    """
+    read = exact_levels(levels)
+    ordered = sorted_values(values)
+    given = [priors] * len(read) if is_prior(priors) else list(cast(Sequence[Prior], priors))
+    several = [own_prior(prior) for prior in given]
+    if len(several) != len(read):
+        raise RangeError(f"one prior is needed for each of the {len(read)} levels, got {len(several)}")
+    budget = None if epsilon is None else float(exact(epsilon, name="epsilon"))
+    edges = np.concatenate(([-np.inf], ordered, [np.inf]))
+    reachable = edges[:-1] < edges[1:]
+    ranks = np.arange(len(ordered) + 1)[reachable]
+    qualities = []
+    for q, prior in zip(read, several, strict=True):
+        masses = np.exp(prior.log_mass(edges[:-1][reachable], edges[1:][reachable]))
+        gaps = gaps_of_ranks(ranks, q, len(ordered), score=score)
+        if budget is None:
+            qualities.append(math.fsum(masses[gaps == gaps.min()]))
+        else:
+            spread = float(2 * max(q, 1 - q)) if score == "exact" else 2.0
+            qualities.append(math.fsum(np.exp(-budget * gaps / spread) * masses))
+    return np.array(qualities)
+
+
+def gaps_of_ranks(ranks: NDArray[np.int64], level: Fraction, size: int, *, score: Score) -> NDArray[np.float64]:
+    """Return |rank - q n|, or |rank - floor(q n)|, computed from exact products."""
+    if score == "floor":
+        return np.abs(ranks - (level.numerator * size) // level.denominator).astype(np.float64)
+    whole, part = divmod(level.numerator * size, level.denominator)
+    return np.asarray(np.abs((ranks - whole) - part / level.denominator), dtype=np.float64)

@@ -9,13 +9,14 @@ from __future__ import annotations
 import numpy as np
 
 import sidelight as sl
+from benchmarks.baselines.public_quantiles import public_cauchy, public_quantiles
 from benchmarks.figures.command import Figure, Size
 from benchmarks.figures.panel import Curve, Panel, Trend
 from benchmarks.figures.releases import Records
 from benchmarks.learning import DECILES, ROWS, Column, columns
 from benchmarks.measuring import sized
 from sidelight.predictions import Prior
-from sidelight.quantiles import fit_public, nonprivate_gap, public_cauchy, public_quantiles, quantile_tree
+from sidelight.quantiles import fit_public, nonprivate_gap, quantile_tree
 
 #: Guesses of location and scale (the paper's).
 GUESS = {"age": (40, 5), "hours": (40, 2)}

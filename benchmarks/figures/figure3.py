@@ -16,12 +16,13 @@ import numpy as np
 
 import sidelight as sl
 from benchmarks import real_data
+from benchmarks.baselines.public_quantiles import public_quantiles
 from benchmarks.figures.command import Figure, Size
 from benchmarks.figures.figure2 import predictions
 from benchmarks.figures.panel import Curve, Panel, Trend
 from benchmarks.figures.releases import Records
 from benchmarks.learning import DECILES, ROWS
-from sidelight.quantiles import nonprivate_gap, public_quantiles, quantile_tree
+from sidelight.quantiles import nonprivate_gap, quantile_tree
 
 COMICS = re.compile(
     "viz|marvel|dc comics|vertigo|tokyopop|dark horse|manga|image comics|wildstorm|fantagraphics|oni press"

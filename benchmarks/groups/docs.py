@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from benchmarks import source_size
+from benchmarks.peers import behind
 from benchmarks.target import Target
 
 #: `make test` takes longer than a group may: it is timed where somebody asks for it.
@@ -17,5 +18,7 @@ TARGETS = [
     Target("files-of-a-fit", source_size.measure, "files of a fit", "<=", 42),
     Target("parameters-of-the-largest-query", source_size.measure, "parameters of the largest query", "<=", 14),
     Target("test-minutes", source_size.measure_minutes, "minutes", "<=", 10, skipped=_ASKED),
+    Target("behind-in-accuracy", behind.measure, "accuracy", "<=", 0),
+    Target("behind-in-time", behind.measure, "time", "<=", 2),
     Target("reference-bits-changed", source_size.measure_bits, "changed", "<=", 0),
 ]

@@ -1,12 +1,13 @@
 """The analyst server: what kills of workers change, answers before their time, neighbouring tables, and its cost.
 
 `cpu-vs-library` is the processor time of a worker over that of the library on the same file and ledger; up to 80 ms
-more count as kept. `benchmarks/server_kills.py` prints the number of requests and kills, and takes the seconds.
+more count as kept. `prober-sigmas` is how far latencies of prices tell a long release from a short one, beyond chance.
+`benchmarks/server_kills.py` prints the number of requests and kills, and takes the seconds.
 """
 
 from __future__ import annotations
 
-from benchmarks import analyst_server, server_kills, server_ledger
+from benchmarks import analyst_server, server_kills, server_ledger, server_prober
 from benchmarks.target import Target
 
 TARGETS = [
@@ -19,5 +20,6 @@ TARGETS = [
     Target("prices-a-second", analyst_server.prices, "prices_a_second", ">=", 150),
     Target("charges-a-second-200-scopes", server_ledger.measure, "postgresql_charges_few_scopes", ">=", 100),
     Target("charges-a-second-2000-scopes", server_ledger.measure, "postgresql_charges_many_scopes", ">=", 60),
+    Target("prober-sigmas", server_prober.measure, "filled_sigmas", "<=", 5),
     Target("not-our-exception", analyst_server.fuzz, "not_ours", "<=", 0),
 ]

@@ -7,6 +7,7 @@ import numpy as np
 from benchmarks import additive_sets
 from benchmarks.additive_sets import Columned
 from benchmarks.peers.cases import DELTA, PUBLIC_SHARE, Case, Data, Floats
+from benchmarks.peers.ratios import LEAST_TRIALS
 
 SETS = {"adult": "incomes of Adult", "bike": "hourly rentals of bicycles", "wine": "marks of wines"}
 
@@ -45,5 +46,5 @@ def _case(data: Columned) -> Case:
         error=error,
         delta=DELTA,
         public={"bounds": data.bounds, "labels": data.labels, "target_range": data.target_range},
-        trials=5,
+        trials=LEAST_TRIALS,
     )

@@ -4,7 +4,8 @@ The budget of a question is epsilon for one row added or removed. A method that 
 takes the number of rows as public and protects replacing a row, is given twice the epsilon: ours at epsilon promises
 twice epsilon for replacing, so both promise the same there, and ours hides the number of rows besides. By group there
 are two ways to read that: a row that is replaced may leave a group and enter another one, and both answer it, or it may
-not; both are on the page.
+not; both are on the page. A method that is told more (the sizes of the groups, that a model has no constant) is
+compared with ours told the same.
 """
 
 from __future__ import annotations
@@ -16,15 +17,24 @@ from typing import Any
 
 from benchmarks.peers.cases import PUBLIC_SHARE, Case
 from benchmarks.peers.environments import OURS
-from benchmarks.peers.ratios import LEAST_TRIALS
 from sidelight.guarantees.conversions import zcdp_within
 
 ADD_OR_REMOVE = "one row added or removed"
 REPLACE = "one row replaced, the number of rows public"
 WITHIN = "one row replaced within its group, the sizes of the groups public"
 MOVED = "one row replaced within its group, twice that where it changes its group, the sizes of the groups public"
-#: Seconds after which no further release is begun.
-SECONDS = 15.0
+KEYS = "one row added or removed, which groups have rows public"
+DECLARED = "one row added or removed, and nothing about the declared sizes"
+EBM = "one row added or removed, the number of rows and the labels that occur public"
+EBM_NUMBERS = f"{EBM}; not proved where a prediction leaves the target's range"
+#: Seconds after which no further release is begun, once there are enough for a verdict; after which all is stopped.
+SECONDS, PATIENCE = 15.0, 240.0
+#: What ours is told besides, by the ending of its method: how the page calls it, and what it promises then.
+TOLD = {
+    "predicted": ("told a public sample", ADD_OR_REMOVE),
+    "with_sizes": ("`sizes=`: told the sizes of the groups", DECLARED),
+    "without_constant": ("`fit_intercept=False`: told that there is no constant", ADD_OR_REMOVE),
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,8 +54,11 @@ class Entrant:
     only: tuple[str, ...] = ()
     settings: dict[str, Any] = field(default_factory=dict)
     seconds: float = SECONDS
-    patience: float | None = None
-    trials: int | None = None
+    patience: float = PATIENCE
+    #: What ours is told besides where it is compared with this one, a name of `TOLD`.
+    against: str | None = None
+    #: Whether ten releases take minutes: left out where only a few minutes are to be had.
+    slow: bool = False
 
     @property
     def name(self) -> str:
@@ -75,29 +88,34 @@ class Entrant:
 #: What the solver of the objective perturbation gets beside its default: what its users turn.
 _TURNED = {"C": 0.01, "fit_intercept": False}
 #: Spark takes a minute to begin, and seconds for each release.
-_SPARK: dict[str, Any] = {"peer": "tumult", "seconds": 80, "patience": 240, "trials": LEAST_TRIALS}
+_SPARK: dict[str, Any] = {"peer": "tumult", "seconds": 60, "patience": 420, "slow": True}
 #: Its models know replaced rows only, and take no delta.
 _MODELS: dict[str, Any] = {"peer": "diffprivlib", "neighbours": REPLACE, "factor": 2, "delta": "none"}
-#: Each query of a context is compiled for a second.
-_SLOW = 30.0
 #: By task, in the order of the page.
 ENTRANTS: dict[str, list[Entrant]] = {
     "counts": [
         Entrant(
-            peer="opendp", method="counts", call="`Context` over Polars, `group_by(...).agg(dp.len())`", seconds=_SLOW
+            peer="opendp", method="counts", call="`Context` over Polars, `group_by(...).agg(dp.len()).with_keys(...)`"
         ),
         Entrant(peer="diffprivlib", method="counts", call="`tools.histogram`, a bin a group"),
-        Entrant(peer="smartnoise-sql", method="counts", call="`SELECT g, COUNT(*) ... GROUP BY g`"),
+        Entrant(peer="smartnoise-sql", method="counts", call="`SELECT g, COUNT(*) ... GROUP BY g`", neighbours=KEYS),
         Entrant(peer="python-dp", method="counts", call="`Count` of each group"),
         Entrant(method="counts", call="`groupby(keys).count()`", only=("counts at epsilon 1",), **_SPARK),
     ],
     "means": [
         Entrant(
-            peer="opendp", method="means", call="`Context` over Polars, `.dp.mean(bounds)` by group", seconds=_SLOW
+            peer="opendp", method="means", call="`Context` over Polars, `.dp.mean(bounds)` by group, `with_keys(...)`"
         ),
         Entrant(peer="diffprivlib", method="means", call="`tools.mean` of each group", neighbours=MOVED),
-        Entrant(peer="diffprivlib", method="means", call="`tools.mean` of each group", neighbours=WITHIN, factor=2),
-        Entrant(peer="smartnoise-sql", method="means", call="`SELECT g, AVG(x) ... GROUP BY g`"),
+        Entrant(
+            peer="diffprivlib",
+            method="means",
+            call="`tools.mean` of each group",
+            neighbours=WITHIN,
+            factor=2,
+            against="with_sizes",
+        ),
+        Entrant(peer="smartnoise-sql", method="means", call="`SELECT g, AVG(x) ... GROUP BY g`", neighbours=KEYS),
         Entrant(peer="python-dp", method="means", call="`BoundedMean` of each group"),
         Entrant(method="means", call="`groupby(keys).average(...)`", only=("means",), **_SPARK),
     ],
@@ -126,7 +144,7 @@ ENTRANTS: dict[str, list[Entrant]] = {
             only=("linear regression on 1 column",),
         ),
         Entrant(method="linear", call="`models.LinearRegression` (the functional mechanism)", **_MODELS),
-        Entrant(peer="interpret", method="linear", call="`DPExplainableBoostingRegressor`", seconds=20),
+        Entrant(peer="interpret", method="linear", call="`DPExplainableBoostingRegressor`", neighbours=EBM_NUMBERS),
     ],
     "logistic": [
         Entrant(method="logistic", call="`models.LogisticRegression`, its defaults", **_MODELS),
@@ -134,14 +152,26 @@ ENTRANTS: dict[str, list[Entrant]] = {
             method="logistic",
             call="`models.LogisticRegression(C=0.01, fit_intercept=False)`, turned by hand",
             settings=_TURNED,
+            against="without_constant",
             **_MODELS,
         ),
-        Entrant(peer="interpret", method="logistic", call="`DPExplainableBoostingClassifier`", seconds=20),
+        Entrant(peer="interpret", method="logistic", call="`DPExplainableBoostingClassifier`", neighbours=EBM),
     ],
     "additive": [
         Entrant(
-            peer="interpret", method="additive", call="`DPExplainableBoosting…`, ranges and types given", seconds=60
-        )
+            peer="interpret",
+            method="additive",
+            call="`DPExplainableBoostingClassifier`, ranges and types given",
+            neighbours=EBM,
+            only=("additive model of adult",),
+        ),
+        Entrant(
+            peer="interpret",
+            method="additive",
+            call="`DPExplainableBoostingRegressor`, ranges and types given",
+            neighbours=EBM_NUMBERS,
+            only=("additive model of bike", "additive model of wine"),
+        ),
     ],
     "marginals": [
         Entrant(
@@ -149,8 +179,8 @@ ENTRANTS: dict[str, list[Entrant]] = {
             method="marginals",
             call="`Context` over Polars, a count a pair, a share each",
             delta="none",
-            seconds=150,
-            patience=300,
+            patience=600,
+            slow=True,
         ),
         Entrant(peer="diffprivlib", method="marginals", call="`tools.histogram2d` a pair, a share each", delta="none"),
         Entrant(
@@ -158,34 +188,36 @@ ENTRANTS: dict[str, list[Entrant]] = {
             method="marginals",
             call="`SELECT a, b, COUNT(*)` a pair, a share each",
             delta="none",
-            seconds=60,
+            neighbours=KEYS,
+            slow=True,
         ),
-        Entrant(
-            peer="smartnoise-synth", method="marginals_of_mwem", call="`mwem`, 12 rounds", delta="none", seconds=60
-        ),
+        Entrant(peer="smartnoise-synth", method="marginals_of_mwem", call="`mwem`, 12 rounds", delta="none", slow=True),
         Entrant(
             peer="opendp",
             method="marginals_of_mst",
             call="`mbi.MST`, which measures a tree of five pairs",
             delta="needed",
-            seconds=150,
-            patience=300,
-            trials=LEAST_TRIALS,
+            patience=600,
+            slow=True,
         ),
         Entrant(
             peer="smartnoise-synth",
             method="marginals_of_mst",
             call="`mst`, which measures a tree of five pairs",
             delta="needed",
-            seconds=60,
+            patience=600,
+            slow=True,
         ),
     ],
 }
 
 
-def ours(case: Case, *, predicted: bool = False) -> Entrant:
-    """Return our own entrant."""
-    return Entrant(peer=OURS, method=f"{case.task}{'_predicted' if predicted else ''}", call="", seconds=60)
+def ours(case: Case, *, told: str | None = None) -> Entrant:
+    """Return our own entrant, as it comes or told something besides, a name of `TOLD`."""
+    if told is None:
+        return Entrant(peer=OURS, method=case.task, call="as it comes", seconds=60)
+    call, neighbours = TOLD[told]
+    return Entrant(peer=OURS, method=f"{case.task}_{told}", call=call, neighbours=neighbours, seconds=60)
 
 
 def entrants_of(case: Case) -> Iterable[Entrant]:

@@ -78,7 +78,14 @@ PEERS: dict[str, Peer] = {
         needs=("java", "Java 11 or 17"),
         note="On Spark, on one machine: its seconds are Spark's for the most part, and it is made for many.",
     ),
-    "interpret": Peer(title="InterpretML", program="with_interpret", install=[["interpret-core", "scikit-learn"]]),
+    "interpret": Peer(
+        title="InterpretML",
+        program="with_interpret",
+        install=[["interpret-core", "scikit-learn"]],
+        note="DP-EBM's claim leaves out: the exact number of rows sets the threshold at which its bins are merged; "
+        "labels of categories are read off the rows; its regressor clips targets, not residuals, and its noise is for "
+        "residuals within the range of the target.",
+    ),
 }
 #: What should be compared and is no package, and why.
 NO_PACKAGES = {

@@ -5,7 +5,7 @@
     python -m benchmarks.peers.page --render                 write the page from the last numbers
 
 The page is a function of `docs/compared-with-others.json`, which the same command measured, and of the lists in `cases`
-and `entrants`. Two programs run at a time; what is compared is the processor time of each.
+and `entrants`. One program runs at a time; what is compared is the processor time of each.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ import re
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,7 @@ from benchmarks.peers.cases import Case, generated
 from benchmarks.peers.entrants import ENTRANTS, Entrant, entrants_of, ours
 from benchmarks.peers.environments import PEERS, ROOT, Outcome, PeersError, prepare, run, save_data
 from benchmarks.peers.page_text import render
-from benchmarks.peers.ratios import ratio_of_medians
+from benchmarks.peers.ratios import LEAST_TRIALS, ratio_of_medians
 from benchmarks.peers.real_cases import real
 from benchmarks.trust_page import read_numbers, write_numbers
 from sidelight.version import VERSION
@@ -40,7 +41,9 @@ from sidelight.version import VERSION
 TINY_ARGUMENTS = ("--render",)
 NUMBERS, PAGE = (written(ROOT / "docs" / f"compared-with-others.{ending}") for ending in ("json", "md"))
 #: Programs that run at a time.
-AT_A_TIME = 2
+AT_A_TIME = 1
+#: Seconds that a quick run waits for one program.
+QUICK_PATIENCE = 60.0
 
 
 def cases() -> list[Case]:
@@ -55,6 +58,7 @@ def judged(case: Case, entrant: Entrant, outcome: Outcome, data: Sequence[Any]) 
     told: dict[str, Any] = {
         "peer": entrant.peer,
         "call": entrant.call,
+        "against": entrant.against,
         "promise": entrant.promise(case),
         "errors": [error if np.isfinite(error) else None for error in errors],
         "processor": outcome.processor,
@@ -65,7 +69,7 @@ def judged(case: Case, entrant: Entrant, outcome: Outcome, data: Sequence[Any]) 
 
 
 def with_ratios(alone: Mapping[str, Any], predicted: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an entrant with our errors and seconds over its own."""
+    """Return an entrant with our errors and seconds over its own; ours as it comes, or told what the other is told."""
     theirs = [np.inf if error is None else error for error in other["errors"]]
     told = dict(other)
     for name, mine in (("ratio", alone["errors"]), ("predicted ratio", predicted["errors"])):
@@ -76,9 +80,26 @@ def with_ratios(alone: Mapping[str, Any], predicted: Mapping[str, Any], other: M
     return told
 
 
-def ask(case: Case, pool: ThreadPoolExecutor, missing: Mapping[str, str]) -> dict[str, Any]:
-    """Ask everybody one question; a library that is missing, fails or is too slow is said to be, and stops nobody."""
-    data = case.data()
+def ask(
+    case: Case,
+    pool: ThreadPoolExecutor,
+    missing: Mapping[str, str],
+    *,
+    quick: bool = False,
+    first: int = 0,
+    calls: Collection[tuple[str, str]] | None = None,
+) -> dict[str, Any]:
+    """Ask everybody one question; a library that is missing, fails or is too slow is said to be, and stops nobody.
+
+    Args:
+        case: The question.
+        pool: Where programs run.
+        missing: Peers that are not here.
+        quick: Whether to leave out those whose releases take minutes, and to wait a minute at most for the others.
+        first: The number of the first trial: another one draws other data.
+        calls: Calls and promises of those who are asked; all if left out.
+    """
+    data = [case.draw(first + trial) for trial in range(case.trials)]
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         save_data(folder, [{name: each[name] for name in each if not name.startswith("tru")} for each in data])
@@ -91,26 +112,36 @@ def ask(case: Case, pool: ThreadPoolExecutor, missing: Mapping[str, str]) -> dic
                 entrant.peer,
                 entrant.method,
                 data=folder,
-                trials=min(case.trials, entrant.trials or case.trials),
-                seconds=entrant.seconds,
-                patience=entrant.patience,
+                trials=case.trials,
+                seconds=0 if quick else entrant.seconds,  # then as few as a verdict needs
+                patience=min(entrant.patience, QUICK_PATIENCE) if quick else entrant.patience,
+                least=LEAST_TRIALS,
                 **entrant.public(case),
             )
             said = f"{len(outcome.answers)} answers in {time.monotonic() - start:.0f} s"
             print(f"{case.name}: {entrant.name}: {said}; {outcome.failure or 'whole'}", file=sys.stderr, flush=True)
             return judged(case, entrant, outcome, data)
 
-        everybody = [ours(case), ours(case, predicted=True), *entrants_of(case)]
-        slowest_first = sorted(everybody, key=lambda entrant: -entrant.seconds)
+        others = [entrant for entrant in entrants_of(case) if not (quick and entrant.slow)]
+        others = [each for each in others if calls is None or (each.call, each.promise(case)) in calls]
+        told: list[str | None] = [None, "predicted", *dict.fromkeys(each.against for each in others if each.against)]
+        mine = {name: ours(case, told=name) for name in told}
+        slowest_first = sorted([*mine.values(), *others], key=lambda entrant: -entrant.slow)
         waiting = {entrant.name: pool.submit(one, entrant) for entrant in slowest_first}
-        alone, predicted, *others = [waiting[entrant.name].result() for entrant in everybody]
-    return {"alone": alone, "predicted": predicted, "others": [with_ratios(alone, predicted, each) for each in others]}
+        found = {name: waiting[entrant.name].result() for name, entrant in mine.items()}
+        answers = [(each, waiting[each.name].result()) for each in others]
+    return {
+        "alone": found[None],
+        "predicted": found["predicted"],
+        "told": {name: each for name, each in found.items() if name not in (None, "predicted")},
+        "others": [with_ratios(found[each.against], found["predicted"], answer) for each, answer in answers],
+    }
 
 
-def missing_peers(asked: Sequence[Case]) -> dict[str, str]:
+def missing_peers(asked: Sequence[Case], *, quick: bool = False) -> dict[str, str]:
     """Return why peers of these cases are not here, by name; makes the environments that are not there yet."""
     found = {}
-    wanted = {entrant.peer for case in asked for entrant in entrants_of(case)}
+    wanted = {entrant.peer for case in asked for entrant in entrants_of(case) if not (quick and entrant.slow)}
     for peer in (each for each in PEERS if each in wanted):
         try:
             prepare(peer)
@@ -133,14 +164,22 @@ def measure_into(place: Path, asked: Sequence[Case], *, keep: bool) -> None:
         for case in asked:
             start = time.monotonic()
             words = {name: getattr(case, name) for name in ("title", "rows", "measure", "epsilon", "delta")}
-            known[case.name] = words | ask(case, pool, missing) | {"seconds": round(time.monotonic() - start)}
+            found = words | ask(case, pool, missing) | {"date": date.today().isoformat()}
+            known[case.name] = found | {"seconds": round(time.monotonic() - start)}
             known = dict(sorted(known.items(), key=lambda item: order.get(item[0], len(order))))
             versions = sorted({case["alone"]["version"] or VERSION for case in known.values()})
-            numbers = {"version": " and ".join(versions), "machine": machine(), "missing": missing, "cases": known}
+            numbers: dict[str, Any] = {"version": " and ".join(versions), "date": _dates(known), "machine": machine()}
+            numbers |= {"note": before["note"]} if "note" in before else {}
+            numbers |= {"missing": missing, "cases": known}
             write_numbers(place, numbers)
             lists_in_one_line(place)
     minutes = [(end - start) / 60 for start, end in ((begun, prepared), (prepared, time.monotonic()))]
     print(f"prepared in {minutes[0]:.1f} minutes, measured in {minutes[1]:.1f}", file=sys.stderr)
+
+
+def _dates(known: Mapping[str, Any]) -> str:
+    """Return the days on which cases were measured."""
+    return " and ".join(sorted({case.get("date", "an earlier day") for case in known.values()}))
 
 
 def lists_in_one_line(place: Path) -> None:
@@ -151,9 +190,10 @@ def lists_in_one_line(place: Path) -> None:
 
 
 def machine() -> str:
-    """Return the kind of machine."""
+    """Return the kind of machine, and how busy it was: slow libraries make fewer trials on a busy one."""
     python = ".".join(platform.python_version_tuple()[:2])
-    return f"{platform.system()}, {platform.machine()}, {os.cpu_count()} cores, Python {python}, NumPy {np.__version__}"
+    kind = f"{platform.system()}, {platform.machine()}, {os.cpu_count()} cores, Python {python}, NumPy {np.__version__}"
+    return f"{kind}, load average {os.getloadavg()[2]:.0f}" if hasattr(os, "getloadavg") else kind
 
 
 def main() -> None:

@@ -14,7 +14,9 @@ _TOP = """# Measured against other libraries
 
 The same data, the same budget and the same judge for everybody. This page is written by `make bench-peers`, which makes
 an environment for each library (in `build/peers`), asks all of them and writes what came
-(`docs/compared-with-others.json`); no number here was typed in. sidelight {version}; {machine}.
+(`docs/compared-with-others.json`); no number here was typed in.
+
+sidelight {version}, measured on {date}; {machine}.{note}
 
 {standing}
 
@@ -32,14 +34,17 @@ an environment for each library (in `build/peers`), asks all of them and writes 
   a group, only rows that stay in their group are promised anything. Where the question has a δ and a library offers
   pure ε only, its promise is the stronger one. What each promises stands in its row.
 * **Ours** is without any side information in the first row and in *error, ours / theirs*. *With a prediction*: ours
-  told a public sample besides, of a tenth as many rows, which no other library here can use.
+  told a public sample besides, of a tenth as many rows, which no other library here can use. Who is told more than the
+  others (the sizes of the groups, that a model has no constant) is compared with ours told the same, and its row says
+  so.
 * **Error** is the median over the trials, with the quartiles in brackets; less is better.
 * **Ratios** are of medians, ours over theirs: below 1 we are ahead. In brackets the bootstrap interval of
   {confidence:.0f} % (2000 resamples of the trials of each). *Ahead* and **behind** are said where the interval leaves 1
   out, else *level*; of fewer than {least} trials nothing is said. Everybody has a share of the time, and slow ones make
   fewer trials.
 * **CPU** is the median processor time of one release, all threads, from arrays in memory to the answer, without
-  imports; for Tumult with what Spark's processes took. Two programs ran at a time.
+  imports; for Tumult with what Spark's processes took. `make bench-peers` runs one program at a time; the load
+  average above says how much else ran on the machine. Seconds until a program is stopped are those of the clock.
 """
 
 
@@ -48,7 +53,9 @@ def render(numbers: Mapping[str, Any]) -> str:
     cases: Mapping[str, Any] = numbers.get("cases", {})
     top = _TOP.format(
         version=numbers.get("version", "(not measured)"),
+        date=numbers.get("date", "an earlier day"),
         machine=numbers.get("machine", ""),
+        note=f" {numbers['note']}" if "note" in numbers else "",  # of a run that was not the usual one
         standing=standing(cases),
         confidence=100 * CONFIDENCE,
         least=LEAST_TRIALS,
@@ -65,6 +72,10 @@ little about another; run it on yours. OpenDP's AIM, which is made for all pairs
 [how good private linear models are](explanation/linear-models.md). The same tasks in the words of both libraries:
 [coming from](coming-from.md).
 """
+
+
+#: Ours, told something besides.
+_WITH = {"with_sizes": "with declared sizes", "without_constant": "without a constant"}
 
 
 def ratio_in(entrant: Mapping[str, Any], name: str = "ratio") -> Ratio | None:
@@ -149,21 +160,16 @@ def section(name: str, case: Mapping[str, Any]) -> str:
         "with a prediction",
         "CPU, ours / theirs",
     )
-    alone, predicted = case["alone"], case["predicted"]
+    named = {"": case["alone"], ", with a prediction": case["predicted"]}
+    named |= {f", {_WITH[name]}": each for name, each in case.get("told", {}).items()}
     rows: list[tuple[Any, ...]] = [
-        ("**sidelight**", "as it comes", alone["promise"], *_amounts(alone), "", "", ""),
-        (
-            "**sidelight**, with a prediction",
-            "told a public sample",
-            predicted["promise"],
-            *_amounts(predicted),
-            "",
-            "",
-            "",
-        ),
+        (f"**sidelight**{words}", each["call"], each["promise"], *_amounts(each), "", "", "")
+        for words, each in named.items()
     ]
     for other in case["others"]:
-        row = (title_of(other["peer"]), other["call"], other["promise"], *_amounts(other))
+        against = other.get("against")
+        call = other["call"] if against is None else f"{other['call']}; compared with ours {_WITH[against]}"
+        row = (title_of(other["peer"]), call, other["promise"], *_amounts(other))
         found = [ratio_in(other, key) for key in ("ratio", "predicted ratio", "processor ratio")]
         rows.append((*row, _told(found[0], verdict=True), *(_told(each) for each in found[1:])))
     return f"## {case['title']}\n\n{words}\n\n" + table(heads, rows)

@@ -10,7 +10,7 @@ import numpy as np
 
 RESAMPLES, CONFIDENCE = 2000, 0.95
 #: With fewer trials than this on either side nobody is said to be ahead.
-LEAST_TRIALS = 5
+LEAST_TRIALS = 10
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ from benchmarks.peers.cases import (
     means_error,
     row_facts,
 )
+from benchmarks.peers.ratios import LEAST_TRIALS
 
 
 def real() -> list[Case]:
@@ -146,5 +147,5 @@ def adult_income() -> Case:
         error=error,
         delta=DELTA,
         public={"data_norm": 1.0, "row_bounds": row_facts(columns)["row_bounds"]},
-        trials=8,
+        trials=LEAST_TRIALS,
     )

@@ -13,9 +13,10 @@ import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import sidelight as sl
-from benchmarks.peers.environments import run, save_data
+from benchmarks.peers.environments import Outcome, run, save_data
 from benchmarks.synthesis import mean_error
 from benchmarks.synthesis_data import Case, adult
 from sidelight.guarantees.conversions import zcdp_within
@@ -29,16 +30,21 @@ PEERS = {"mwem": "smartnoise-synth", "aim": "opendp"}
 
 def peer_error(case: Case, method: str, *, patience: float) -> float:
     """Return the error of a peer's table; NaN if it was not made in time."""
-    rho = float(zcdp_within(Fraction(EPSILON), Fraction(DELTA)))
-    told = {"sizes": list(case.sizes), "epsilon": float(EPSILON), "rho": rho}
-    with tempfile.TemporaryDirectory() as folder:
-        save_data(Path(folder), [{"rows": case.private}])
-        found = run(PEERS[method], method, data=Path(folder), trials=1, seconds=patience, patience=patience, **told)
+    found = peer_rows(case, method, peer=PEERS[method], patience=patience)
     if not found.answers:
         print(f"{method}: {found.failure}", file=sys.stderr)
         return float("nan")
     print(f"{method}: {found.seconds[0]:.0f} s", file=sys.stderr)
     return case.error(found.answers[0])
+
+
+def peer_rows(case: Case, method: str, *, peer: str, patience: float, trials: int = 1, **more: Any) -> Outcome:
+    """Return the tables that a peer made in time, at the price of all peers here."""
+    rho = float(zcdp_within(Fraction(EPSILON), Fraction(DELTA)))
+    told = {"sizes": list(case.sizes), "epsilon": float(EPSILON), "rho": rho, **more}
+    with tempfile.TemporaryDirectory() as folder:
+        save_data(Path(folder), [{"rows": case.private}])
+        return run(peer, method, data=Path(folder), trials=trials, seconds=patience, patience=patience, **told)
 
 
 def measure(*, patient: bool = False) -> dict[str, float]:

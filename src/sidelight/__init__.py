@@ -68,6 +68,7 @@ if TYPE_CHECKING:
     from sidelight.records import Reference as Reference
     from sidelight.records import Schema as Schema
     from sidelight.records import Table as Table
+    from sidelight.records import Window as Window
     from sidelight.records import fold as fold
     from sidelight.records import omop as omop
     from sidelight.records import per_person as per_person
@@ -135,7 +136,7 @@ _HOME = {
     "sidelight.quantiles": ("Sequence",),
     "sidelight.records": (
         *("Category", "Database", "Date", "Drop", "Fill", "Key", "Label", "Number", "PersonId", "PersonVia"),
-        *("Reference", "Schema", "Table", "fold", "omop", "per_person"),
+        *("Reference", "Schema", "Table", "Window", "fold", "omop", "per_person"),
     ),
     "sidelight.records.expressions": ("col",),
     "sidelight.records.nonprivate_check": ("nonprivate_check",),

@@ -6,8 +6,12 @@ count, nothing that two neighbouring data sets would print differently.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
+from functools import wraps
+from typing import Any, TypeVar
+
+_Class = TypeVar("_Class", bound=type)
 
 
 class SidelightError(Exception):
@@ -237,6 +241,34 @@ _MEANT: dict[str, tuple[str, ...]] = {
     "cdp": ("zcdp",),
     "f_dp": ("gdp",),
 }
+
+
+#: Parameters that released versions had, by class, and what to do without them; in plans as in calls.
+REMOVED: Mapping[str, Mapping[str, str]] = {
+    "Quantiles": dict.fromkeys(
+        ("branching", "budget_power", "adaptation", "score"),
+        "leave it out, form='auto' chooses; sl.quantiles.quantile_tree builds the trees of the paper",
+    ),
+    "LogisticRegression": {"multi_class": "leave it out, several classes are one softmax"},
+    "Covariance": {"choice_share": "leave it out, a tenth of the price is for the choice"},
+    "Proportion": dict.fromkeys(("clip", "centre", "expected_rows"), "leave it out, a proportion lies in 0..1"),
+    "Summary": dict.fromkeys(("centre", "expected_rows"), "leave it out, the quartiles are the centre"),
+}
+
+
+def explains_removed(cls: _Class) -> _Class:
+    """Let a class say of a parameter that it no longer has what to do instead."""
+    made: Any = cls.__init__  # type: ignore[misc]
+
+    @wraps(made)
+    def init(self: Any, *given: Any, **options: Any) -> None:
+        for name, instead in REMOVED[cls.__name__].items():
+            if name in options:
+                raise TypeError(f"{cls.__name__} no longer has the parameter {name!r}; {instead}")
+        made(self, *given, **options)
+
+    cls.__init__ = init  # type: ignore[misc]
+    return cls
 
 
 #: Of longer lists of names only the first are listed.

@@ -9,7 +9,7 @@ from types import ModuleType
 from sidelight.errors import MissingPackageError
 
 #: The extra that installs a library, by the name that it is imported by.
-EXTRAS: Mapping[str, str] = {"sklearn": "models", "matplotlib": "plots"}
+EXTRAS: Mapping[str, str] = {"sklearn": "models", "matplotlib": "plots", "psycopg": "postgres"}
 
 
 def import_with_extras(module: str) -> ModuleType:

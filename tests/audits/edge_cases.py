@@ -80,7 +80,7 @@ QUERIES: dict[str, tuple[Callable[..., Any], dict[str, Any], tuple[str, ...]]] =
     "Quantiles": (
         priced(lambda level, **rest: sl.Quantiles([level], column="age", **rest)),
         {"level": 0.5, "epsilon": 1},
-        ("level", "epsilon", "resolution", "branching", "budget_power"),
+        ("level", "epsilon", "resolution"),
     ),
     "Sequence that learns privately": (
         learning,

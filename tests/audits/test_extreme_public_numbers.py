@@ -15,7 +15,7 @@ import pytest
 from at_the_seam import compare
 
 import sidelight as sl
-from sidelight.aggregates.mapped_vector import mapped_moments
+from mapped_moments import mapped_moments
 from sidelight.covariance import Choice
 from sidelight.errors import SidelightError
 from sidelight.published.eigenvector_covariance import _distances, _steps_apart, difference, on_integers

@@ -37,25 +37,11 @@ settled = settings(max_examples=40, deadline=None)
     levels=levels,
     bounds=st.tuples(st.integers(-50, 50), st.integers(1, 100)),
     step=st.sampled_from(["1", "0.1", "0.25", "3", "1/7"]),
-    adaptation=st.sampled_from(["conditional", "edge"]),
-    score=st.sampled_from(["exact", "floor"]),
-    branching=st.sampled_from([2, 3, 4]),
     seed=st.integers(0, 10**6),
 )
-def test_values_are_sorted_inside_the_bounds_and_on_the_grid(
-    data, levels, bounds, step, adaptation, score, branching, seed
-):
+def test_values_are_sorted_inside_the_bounds_and_on_the_grid(data, levels, bounds, step, seed):
     lower, upper = bounds[0], bounds[0] + bounds[1] + 3
-    query = sl.Quantiles(
-        levels,
-        epsilon=1,
-        lower=lower,
-        upper=upper,
-        granularity=Fraction(step),
-        adaptation=adaptation,
-        score=score,
-        branching=branching,
-    )
+    query = sl.Quantiles(levels, epsilon=1, lower=lower, upper=upper, granularity=Fraction(step))
     data = [*data, 1.5]  # a list of nothing but texts is refused where numbers are declared
     value = seeded_release(query, data, seed=seed).value
     assert value.shape == (len(levels),)

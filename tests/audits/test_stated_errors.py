@@ -52,7 +52,7 @@ def test_every_query_that_states_an_error_is_tried() -> None:
     for name, (query, schema) in cases().items():
         release: Any = seeded_release(query, sl.Table(columns, schema=schema), seed=1)
         if isinstance(release, sl.Release) and (release.error is not None or _has_intervals(release.value)):
-            stating.add(name)
+            stating.add(name.split(",")[0])
     assert {"Count", "LinearRegression", "Covariance", "SQL"} <= stating
     assert stating <= tried_names | set(ELSEWHERE)
 

@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 from whole_law import Selections, datasets, explored, plain_grid, prior_of, ranks_of, with_one_more
 
+from ranks_of_codes import ranks_of_codes
 from scripted_source import SCRIPTED
-from sidelight.aggregates import ranks_of_codes
 from sidelight.audit import exact_epsilon, exact_mu, exact_rho
 from sidelight.grid import FloatGrid, Grid, float_code
 from sidelight.guarantees import Person

@@ -45,7 +45,6 @@ ALLOWED = {
     "summaries/tree_prior.py:_Pass._fitted": "released numbers",
     "tuning/scores.py:rows_of": "to find copies of private rows, before the charge; nothing of it is released",
     "tuning/reachable_tables.py:ReachableTable.columns": "to find copies of private rows, before the charge",
-    "synthesis/graphical.py:GraphicalModel._estimate": "noisy counts",
     "synthesis/answers.py:MeasuredMarginal.to_value": "released numbers",
 }
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from sidelight.aggregates import ranks_of_codes
+from ranks_of_codes import ranks_of_codes
 from sidelight.grid import Grid
 from sidelight.mechanisms import rank_selection
 from sidelight.predictions.compiled import CompiledPrior, FlooredLine

@@ -4,14 +4,25 @@ from __future__ import annotations
 
 import json
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from benchmarks.peers import environments, page
+from benchmarks.peers import behind, environments, page
 from benchmarks.peers.cases import Case, counts_error, generated, linear_error, pair_error
-from benchmarks.peers.entrants import ADD_OR_REMOVE, ENTRANTS, MOVED, REPLACE, WITHIN, Entrant, entrants_of, ours
+from benchmarks.peers.entrants import (
+    ADD_OR_REMOVE,
+    ENTRANTS,
+    MOVED,
+    REPLACE,
+    TOLD,
+    WITHIN,
+    Entrant,
+    entrants_of,
+    ours,
+)
 from benchmarks.peers.environments import OURS, PEERS, Outcome, Peer, PeersError, prepare, run, save_data
 from benchmarks.peers.page import NUMBERS, PAGE, ask, lists_in_one_line, with_ratios
 from benchmarks.peers.page_text import render, standing
@@ -42,7 +53,9 @@ def test_ratios_are_those_of_the_errors() -> None:
         for other in case["others"]:
             if "ratio" in other:
                 theirs = [np.inf if error is None else error for error in other["errors"]]
-                expected = np.median(case["alone"]["errors"]) / np.median(theirs)
+                against = other["against"]
+                mine = case["alone"] if against is None else case["told"][against]
+                expected = np.median(mine["errors"]) / np.median(theirs)
                 assert other["ratio"]["value"] == pytest.approx(expected, rel=1e-2)
                 assert other["ratio"]["lower"] <= other["ratio"]["value"] <= other["ratio"]["upper"]
 
@@ -54,11 +67,11 @@ def test_a_ratio_of_medians_has_an_interval_and_a_verdict() -> None:
     assert ratio_of_medians(list(large), list(small)).verdict == "behind"
     assert ratio_of_medians(list(small), list(small)).verdict == "level"
     assert ratio_of_medians([1.0] * 30, [9.0] * (LEAST_TRIALS - 1)).verdict == "too few trials"
-    found = ratio_of_medians([2.0] * 9, [np.inf] * 9)  # never an answer
+    found = ratio_of_medians([2.0] * LEAST_TRIALS, [np.inf] * LEAST_TRIALS)  # never an answer
     assert (found.value, found.verdict) == (0.0, "ahead")
-    assert ratio_of_medians([0.0] * 9, [0.0] * 9).verdict == "level"
-    assert ratio_of_medians([0.0] * 9, [1.0] * 9).verdict == "ahead"
-    assert ratio_of_medians([1.0] * 9, [0.0] * 9).verdict == "behind"
+    assert ratio_of_medians([0.0] * LEAST_TRIALS, [0.0] * LEAST_TRIALS).verdict == "level"
+    assert ratio_of_medians([0.0] * LEAST_TRIALS, [1.0] * LEAST_TRIALS).verdict == "ahead"
+    assert ratio_of_medians([1.0] * LEAST_TRIALS, [0.0] * LEAST_TRIALS).verdict == "behind"
 
 
 def test_where_we_are_behind_the_page_says_so() -> None:
@@ -75,8 +88,8 @@ def test_who_protects_replacing_gets_twice_epsilon_and_nobody_else() -> None:
     everybody = [entrant for entrants in ENTRANTS.values() for entrant in entrants]
     assert {entrant.factor for entrant in everybody if entrant.neighbours in (REPLACE, WITHIN)} == {2}
     assert {entrant.factor for entrant in everybody if entrant.neighbours in (ADD_OR_REMOVE, MOVED)} == {1}
-    for entrants in ENTRANTS.values():  # each has a name of its own
-        assert len({entrant.name for entrant in entrants}) == len(entrants)
+    for entrants in ENTRANTS.values():  # each has a name of its own, in the cases that it answers
+        assert len({(entrant.name, entrant.only) for entrant in entrants}) == len(entrants)
     case = next(case for case in generated() if case.task == "logistic")
     (diffprivlib, *_), mine = list(entrants_of(case)), ours(case)
     assert diffprivlib.public(case)["epsilon"] == 2 * mine.public(case)["epsilon"] == 2
@@ -126,6 +139,12 @@ def test_a_slow_program_ends_after_its_seconds_with_one_answer_at_least(tmp_path
     assert len(json.loads((tmp_path / "result.json").read_text())["seconds"]) == 1
 
 
+def test_a_slow_program_makes_enough_trials_for_a_verdict(tmp_path: Path) -> None:
+    _job(tmp_path, seconds=0, trials=5, least=3)
+    trial.run(tmp_path, "numpy", {"size": lambda job: lambda data: [0]}, processor_seconds=lambda: 0.0)
+    assert len(json.loads((tmp_path / "result.json").read_text())["seconds"]) == 3
+
+
 def test_what_fails_hangs_or_is_not_there_is_an_outcome(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     save_data(tmp_path, [{"x": np.arange(3.0)}])
     failed = run(OURS, "no such method", data=tmp_path, trials=1, seconds=1, program="quantile_tree")
@@ -173,6 +192,52 @@ def test_one_that_fails_stops_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
     )
     assert "failed: OSError: broken" in told
     assert "| Tumult Analytics | not measured | `benchmarks/peers/programs/with_tumult.py` | no Java." in told
+
+
+def test_who_is_told_more_is_compared_with_ours_told_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    (case,) = [case for case in generated() if case.name == "means"]
+    small = replace(case, trials=1)
+    more = Entrant(peer="diffprivlib", method="means", call="`m`", against="with_sizes")
+    slow = Entrant(peer="tumult", method="means", call="`t`", slow=True)
+    monkeypatch.setattr(page, "entrants_of", lambda case: [more, slow])
+    truth = small.draw(7)["true_means"]
+    off = {"means": 4, "means_predicted": 3, "means_with_sizes": 1}
+
+    def fake(peer: str, method: str, **told: Any) -> Outcome:
+        answer = truth + (off[method] if peer == OURS else 2)
+        return Outcome(answers=[answer], seconds=[1], processor=[1], version="1")
+
+    monkeypatch.setattr(page, "run", fake)
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        found = ask(small, pool, {}, quick=True, first=7)
+        assert ask(small, pool, {}, calls=[(slow.call, slow.promise(small))])["others"][0]["call"] == "`t`"
+    (other,) = found["others"]  # without the slow one
+    assert (other["ratio"]["value"], other["predicted ratio"]["value"]) == pytest.approx((0.5, 1.5))
+    words = {name: getattr(small, name) for name in ("title", "rows", "measure", "epsilon", "delta")}
+    told = render({"cases": {small.name: words | found}})
+    assert "`m`; compared with ours with declared sizes" in told
+    assert f"| **sidelight**, with declared sizes | {TOLD['with_sizes'][0]} | ε = 1, {TOLD['with_sizes'][1]} |" in told
+
+
+def test_behind_counts_only_who_is_behind_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    worse, level = ({"value": 2.0, "lower": low, "upper": 3.0, "trials": 20} for low in (1.5, 0.5))
+    named = {"peer": "opendp", "promise": "ε = 1"}
+    twice = {"call": "a", "ratio": worse, "processor ratio": worse, **named}
+    once = [{"call": "b", "ratio": first, "processor ratio": level, **named} for first in (worse, level)]
+    asked = []
+
+    def fake(case: Case, *rest: Any, quick: bool, first: int = 0, calls: Any = None) -> dict[str, Any]:
+        asked.append((case.trials, quick, first, calls))
+        return {"others": [twice, once[bool(first)]]}
+
+    monkeypatch.setattr(behind, "ask", fake)
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        assert behind.behind(generated()[0], pool) == ["accuracy", "time"]
+    again = {(each, "ε = 1") for each in "ab"}
+    assert asked == [(behind.TRIALS, True, 0, None), (behind.TRIALS, True, behind.AGAIN, again)]
+    monkeypatch.setattr(behind, "missing_peers", lambda asked, quick: {"opendp": "no index"})
+    with pytest.raises(PeersError, match="opendp: no index"):
+        behind.measure()
 
 
 def test_lists_are_written_in_one_line(tmp_path: Path) -> None:

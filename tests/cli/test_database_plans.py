@@ -360,6 +360,46 @@ def test_the_example_of_the_page_is_priced(sidelight: Run, tmp_path: Path, monke
         assert re.search(rf'`"?{key}[" =`]', page), key
 
 
+PAIRS = """
+[[view]]
+name = "doses"
+of = "visit"
+pairs_with = "drug"
+on = "visit"
+where = "days < dose"
+max_rows = 6
+
+[[query]]
+kind = "count"
+from = "doses"
+of = "rows"
+where = "ward.floor == '1'"
+epsilon = 2
+"""
+
+
+def test_pairs_are_a_view_of_a_plan(sidelight: Run, clinic: Path) -> None:
+    (clinic / "plan.toml").write_text(PLAN + PAIRS, encoding="utf-8")
+    assert sidelight("plan", "plan.toml").status == 0
+    result = sidelight("run", "plan.toml", "--json", "out.json")
+    assert result.status == 0, result.err
+    view = json.loads((clinic / "out.json").read_text())["items"][-1]["outcome"]["query"]["view"]
+    assert (view["of"], view["pairs_with"], view["on"], view["max_rows"]) == ("visit", "drug", "visit", "6")
+    for old, new, message in (
+        ("max_rows = 6\n", "", "pairs need max_rows"),
+        ('on = "visit"', 'on = "ward"', "no reference leads"),
+        ('on = "visit"', "per_person = true", "views without pairs_with"),
+        ('pairs_with = "drug"\n', "", "pairs, with pairs_with"),
+    ):
+        with pytest.raises(PlanError, match=message):
+            read_plan_of(clinic, PLAN + PAIRS.replace(old, new))
+
+
+def read_plan_of(folder: Path, text: str) -> Any:
+    (folder / "plan.toml").write_text(text, encoding="utf-8")
+    return read_plan(folder / "plan.toml")
+
+
 def test_init_proposes_a_database_and_assumes_no_tie(sidelight: Run, clinic: Path) -> None:
     (clinic / "plan.toml").unlink()
     for old, new in (("visit", "visit_id"), ("id", "visit_id")):

@@ -120,8 +120,8 @@ def plan(tmp_path: Path) -> Callable[..., Path]:
             sl.Count(by=["sex", sl.col("age").cut([30])], rollup=True, epsilon=1),
         ),
         (
-            'kind = "count"\nby = "sex"\nrollup = true\nleaf_weight = 2\npopulation = true\nepsilon = 1',
-            sl.Count(by="sex", rollup=True, leaf_weight=2.0, population=True, epsilon=1),
+            'kind = "count"\nby = "sex"\nrollup = true\npopulation = true\nepsilon = 1',
+            sl.Count(by="sex", rollup=True, population=True, epsilon=1),
         ),
         (f'kind = "sql"\nselect = "{SELECT}"\nepsilon = 1', sl.SQL(SELECT, epsilon=1)),
     ],

@@ -202,11 +202,18 @@ def test_a_day_of_a_sequence(sidelight: Run, folder: Path) -> None:
     assert answer(sidelight, "today", *asked)["again"] is True
 
 
-def test_an_analyst_server_is_looked_after(sidelight: Run, folder: Path) -> None:
+def test_an_analyst_server_is_looked_after(sidelight: Run, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from sidelight.cli.demo_server import write_demo
+    from sidelight.server import calibrate
 
     write_demo(folder / "demo")
     file = str(folder / "demo" / "survey.toml")
+    measured = [calibrate.fitted("count", {1: (0.5, 10)}), calibrate.CalibratedKind(kind="sql", problem="none")]
+    monkeypatch.setattr(calibrate, "calibrate", lambda *given, **more: measured)
+    (proposed,) = answer(sidelight, "server calibrate", file, "--table", "people")["tables"]
+    assert proposed["durations"] == {"count": 2.5}
+    assert 'count = "2.5 s"' in proposed["lines"]
+    assert sidelight("server", "calibrate", file, "--table", "peple").status == 2
     assert answer(sidelight, "server check", file)["tables"][0]["requests"] == 3000
     assert answer(sidelight, "server pause", file, "people", "--analyst", "bob")["paused"]
     accounts = answer(sidelight, "server status", file)["accounts"]

@@ -48,7 +48,7 @@ def test_the_page_of_keys_is_made_of_the_definitions(monkeypatch: pytest.MonkeyP
     monkeypatch.syspath_prepend(str(PAGES.parent))
     text = import_module("plan_keys").page()
     assert '### `kind = "quantiles"`' in text
-    assert "| `branching` | a whole number | `2` | Of a tree: the children of a node. |" in text
+    assert "| `max_groups` | a whole number |" in text
     assert "| `max_rows` | a whole number | must be given |" in text
 
 

@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from sidelight.aggregates import mapped_moments
+from mapped_moments import mapped_moments
 from sidelight.errors import RangeError, StrictError
 from sidelight.guarantees.claims import Neighbours
 from sidelight.mechanisms.budget import Budget

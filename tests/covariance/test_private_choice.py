@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from sidelight.aggregates import mapped_moments
+from mapped_moments import mapped_moments
 from sidelight.audit import audit
 from sidelight.covariance import Choice
 from sidelight.errors import RangeError, StrictError

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from sidelight.aggregates import Bounded, mapped_moments
+from mapped_moments import mapped_moments
+from sidelight.aggregates import Bounded
 from sidelight.errors import RangeError, StrictError
 from sidelight.guarantees.claims import Neighbours
 from sidelight.mechanisms.budget import Budget

@@ -15,7 +15,6 @@ from sidelight.experts import (
     adabatch_bound,
     ftpl_bound,
     meta_bound,
-    noisy_account,
 )
 
 
@@ -56,21 +55,6 @@ def test_an_account_of_true_gains():
     assert found.regret_against([0.4, 2.0]) == 1.0
     with pytest.raises(RangeError):
         account([[0.0, 1.0]], [0, 1])
-
-
-def test_a_noisy_account_is_unbiased_and_its_bound_holds():
-    rng, eta, rounds, n = np.random.default_rng(2), 0.5, 50, 6
-    true = np.linspace(0.2, 0.6, n)
-    gains, covered = [], 0
-    for _ in range(2000):
-        reports = true + eta * rng.standard_normal((rounds, n))
-        sums = reports.sum(axis=0) + eta * rng.standard_normal(n)
-        found = noisy_account(sums, played_gain=reports[:, 2].sum(), rounds=rounds, noise_scale=eta)
-        gains.append(found.gain)
-        covered += found.best_action_at_least <= rounds * true.max()
-    assert np.mean(gains) == pytest.approx(rounds * true[2], abs=5 * found.standard_error / math.sqrt(2000))
-    assert np.std(gains) == pytest.approx(found.standard_error, rel=0.1)
-    assert covered / 2000 > 0.96
 
 
 def test_intervals_are_wider_for_more_cells():

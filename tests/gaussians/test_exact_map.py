@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 import sidelight as sl
 from away_rows import away_table
-from sidelight.aggregates.mapped_vector import RowMap, mapped_moments
+from mapped_moments import mapped_moments
+from sidelight.aggregates.mapped_vector import RowMap
 from sidelight.gaussians.exact_map import ExactMap, rounded
 from sidelight.gaussians.row_reader import RowReader, sample_rows_of
 from sidelight.guarantees import Neighbours

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import sidelight as sl
 from sidelight.errors import RangeError
-from sidelight.gaussians import estimate_cells, estimate_gaussian
+from sidelight.gaussians import estimate_cells
 from sidelight.gaussians.step_arithmetic import Constants, mapped_back, preconditioned, recentred
 from sidelight.noise import Source
 from sidelight.testing import SeededEntropy, seeded_release
@@ -264,7 +264,8 @@ def test_private_rows_are_not_written_to() -> None:
     world = World.of(3, 6)
     private, known = world.draw(500), world.draw(5)
     before = private.copy()
-    estimate_gaussian(private, prediction=known, rho=1, source=source(0))
+    query = sl.GaussianFit(prediction=known, rho=1)
+    seeded_release(query, query.table(private), seed=0)
     np.testing.assert_array_equal(private, before)
 
 

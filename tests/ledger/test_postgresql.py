@@ -206,3 +206,26 @@ def test_a_statement_that_is_refused_later_rolls_back(there: Ledger) -> None:
         there.store.decide(work)
     with there.store.read() as transaction:
         assert transaction.row("SELECT value FROM meta WHERE key = 'first'") is None
+
+
+def test_a_connection_that_is_stuck_in_the_middle_is_lost_and_the_charge_begins_again(
+    there: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original = psycopg.Connection.pipeline
+    stuck: list[Any] = []
+
+    def pipeline(connection: Any) -> Any:
+        if not stuck:
+            stuck.append(connection)
+            connection.pgconn.enter_pipeline_mode()
+            connection.pgconn.send_query_params(b"SELECT 1", None)
+            raise psycopg.OperationalError("sending query failed: cannot exit pipeline mode while busy")
+        return original(connection)
+
+    scope = there.scope("people")
+    scope.totals()
+    monkeypatch.setattr(psycopg.Connection, "pipeline", pipeline)
+    assert isinstance(there.store.decide(lambda transaction: transaction.rows("SELECT 1")), list)
+    assert stuck[0].closed
+    assert isinstance(scope.reserve(CLAIMS, request=REQUEST), Reservation)
+    assert scope.totals().epsilon == 3 * 10**29

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from sidelight.aggregates import mapped_moments
+from mapped_moments import mapped_moments
 from sidelight.aggregates.mapped_vector import RowMap, as_table, mapped_aggregate
 from sidelight.errors import RangeError, StrictError
 from sidelight.guarantees.claims import Neighbours

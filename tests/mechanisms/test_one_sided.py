@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chisquare
 
-from sidelight.aggregates.ranks import ranks_of_codes
+from ranks_of_codes import ranks_of_codes
 from sidelight.errors import RangeError
 from sidelight.grid import FloatGrid, Grid
 from sidelight.mechanisms import rank_selection as one_sided

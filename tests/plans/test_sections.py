@@ -54,9 +54,6 @@ levels = [0.5]
 column = "age"
 epsilon = 1
 form = "tree"
-branching = 3
-budget_power = 1
-score = "floor"
 [[query]]
 kind = "distribution"
 column = "age"
@@ -71,7 +68,6 @@ of = "rows"
 noise = "laplace"
 confidence = 0.9
 rollup = true
-leaf_weight = 2
 [[query]]
 kind = "count"
 by = ["job", "sex"]
@@ -364,6 +360,7 @@ def test_columns_are_written() -> None:
         ('kind = "count"\nepsilon = 1\nnoise = "normal"', "noise = 'normal' is not an option; did you mean 'gaussian'"),
         ('kind = "top_k"\ncolumn = "job"\nk = 1.5\nepsilon = 1', "k must be a whole number, got the number 1.5"),
         ("epsilon = 1", "'kind' is missing"),
+        ('kind = "quantiles"\nlevels = [0.5]\nepsilon = 1\nbranching = 2', "the key 'branching' is gone; leave it out"),
     ],
 )
 def test_mistakes_are_named(text: str, message: str) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import sidelight as sl
-from sidelight.aggregates.ranks import ranks_of_codes
+from ranks_of_codes import ranks_of_codes
 from sidelight.covariance.predicted import PredictedMatrix
 from sidelight.errors import RangeError
 from sidelight.mechanisms.rank_selection import select_rank
@@ -17,7 +17,6 @@ from sidelight.noise import Source
 from sidelight.predictions import Cauchy, Histogram, Laplace, Mixture, PowerLaw, own_prior, prior_from_json
 from sidelight.predictions.mixture import LAWS
 from sidelight.predictions.origin import Origin
-from sidelight.quantiles.evaluate import nonprivate_quality
 from sidelight.testing import SeededEntropy, seeded_release
 
 SEEN: list[object] = []
@@ -125,7 +124,6 @@ PLACES = {
     "fit to public data": lambda spy: sl.quantiles.fit_public(
         sl.PublicData(np.arange(50.0), "numbers"), levels=[0.5], size=10, fallback=spy
     ),
-    "quality": lambda spy: nonprivate_quality([1.0, 2.0], [0.4, 0.5], [Cauchy(1, 1), spy]),
 }
 
 

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chi2
 
+from ranks_of_codes import ranks_of_codes
 from scripted_source import SCRIPTED
-from sidelight.aggregates.ranks import ranks_of_codes
 from sidelight.errors import RangeError
 from sidelight.grid import Grid
 from sidelight.noise import Source

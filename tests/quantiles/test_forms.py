@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import sidelight as sl
+from ranks_of_codes import ranks_of_codes
 from sidelight.aggregates.collect_ranks import encoding_of
-from sidelight.aggregates.ranks import ranks_of_codes
 from sidelight.errors import HedgeWarning, RangeError
 from sidelight.guarantees import Row
 from sidelight.mechanisms.budget import Budget
@@ -289,7 +289,6 @@ def test_cells_from_a_right_prediction_help_where_rows_are_few():
     ("options", "words"),
     [
         ({"epsilon": 1, "form": "wide"}, "form must be one of"),
-        ({"epsilon": 1, "form": "cells", "branching": 4}, "branching belong"),
         ({"rho": 1, "form": "select"}, "pure price"),
         ({"epsilon": 1, "rho": 1}, "exactly one"),
         ({}, "exactly one"),
@@ -297,7 +296,6 @@ def test_cells_from_a_right_prediction_help_where_rows_are_few():
         ({"epsilon": 1, "size": 0}, "size must be"),
         ({"epsilon": 1, "size": 2.5}, "size must be"),
         ({"epsilon": Fraction(1, 2**41), "form": "cells"}, "2\\*\\*-40"),
-        ({"epsilon": 1, "branching": "wide"}, "branching must be"),
         ({"epsilon": 1, "cells": "predicted"}, "wants form"),
         ({"epsilon": 1, "cells": "none"}, "cells must be"),
     ],

@@ -6,12 +6,13 @@ import warnings
 
 import numpy as np
 import pytest
+from benchmarks.baselines.public_quantiles import public_cauchy, public_quantiles
 from benchmarks.baselines.quantile_simulation import simulate_quantiles
 
 import sidelight as sl
 from sidelight.errors import HedgeWarning, RangeError
 from sidelight.predictions import Laplace, Mixture, Prior
-from sidelight.quantiles import fit_public, nonprivate_gap, public_cauchy, public_quantiles, quantile_tree
+from sidelight.quantiles import fit_public, nonprivate_gap, quantile_tree
 from sidelight.testing import seeded_release
 
 LEVELS = [0.25, 0.5, 0.75]

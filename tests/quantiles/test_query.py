@@ -42,9 +42,6 @@ DECILES = [i / 10 for i in range(1, 10)]
         (lambda: sl.Quantiles([0.5], epsilon=float("nan")), "epsilon"),
         (lambda: sl.Quantiles([0.5], epsilon=True), "epsilon"),
         (lambda: sl.Quantiles([0.5], epsilon="much"), "epsilon"),
-        (lambda: sl.Quantiles([0.5], epsilon=1, branching=1), "branching"),
-        (lambda: sl.Quantiles([0.5], epsilon=1, adaptation="other"), "adaptation"),
-        (lambda: sl.Quantiles([0.5], epsilon=1, score="other"), "score"),
         (lambda: sl.Quantiles([0.5], epsilon=1, prediction=3.0), "prior"),
         (lambda: sl.Quantiles([0.5], epsilon=1, prediction=[sl.priors.Cauchy(0, 1)] * 2), "each of the 1 levels"),
         (lambda: sl.Quantiles([0.5], epsilon=1, granularity=0).release([1]), "granularity"),
@@ -187,17 +184,6 @@ def test_seeded_releases_are_branded_reproducible_and_stay_branded() -> None:
 def test_thin_tails_are_warned_about() -> None:
     with pytest.warns(HedgeWarning, match="hedge"):
         sl.Quantiles([0.5], epsilon=1, prediction=sl.priors.Laplace(0, 1)).release([1.0])
-
-
-def test_the_options_of_a_tree_run() -> None:
-    data = np.random.default_rng(1).normal(size=2000)
-    for options in (
-        {"branching": 4, "budget_power": 1},
-        {"score": "floor"},
-        {"adaptation": "edge"},
-    ):
-        values = seeded_release(sl.Quantiles(DECILES, epsilon=5, **options), data, seed=1).value
-        assert nonprivate_gap(data, DECILES, values).max() < 200
 
 
 def test_a_query_is_frozen_and_hashable_by_what_it_says() -> None:

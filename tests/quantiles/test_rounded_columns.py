@@ -17,8 +17,8 @@ from sidelight.predictions import Prior
 from sidelight.quantiles.bounds import equal_at_one_index, expected_gap, log_least_share
 from sidelight.quantiles.evaluate import nonprivate_gap
 from sidelight.quantiles.outcomes import default_prior, outcome_grid
+from sidelight.quantiles.prepared import as_released, shows_ties
 from sidelight.quantiles.tree import even_levels, quantile_tree
-from sidelight.quantiles.undeclared_ties import as_released, shows_ties
 from sidelight.records import Number
 from sidelight.testing import seeded_release
 
@@ -57,8 +57,6 @@ def test_the_error_of_a_tree_holds_beside_a_narrow_spike() -> None:
             quantile_tree(TWENTY.levels, epsilon="0.98"),
             [default_prior(Number("x"))] * 20,
             FloatGrid(),
-            adaptation="conditional",
-            score="exact",
         ).likely
         assert likely is not None
         unlikely += bool((nonprivate_gap(values, TWENTY.levels, release.value) > likely.at(0.95)).any())
@@ -197,7 +195,7 @@ def test_what_was_released_takes_the_likely_error_away() -> None:
     assert not shows_ties([1.5, 1.5, 2.01, 7.5], steps)
     assert not shows_ties([], floats)
     tree = quantile_tree([0.5], epsilon=1)
-    bound = expected_gap(tree, [default_prior(Number("x"))], floats, adaptation="conditional", score="exact")
+    bound = expected_gap(tree, [default_prior(Number("x"))], floats)
     assert bound.likely is not None
     assert as_released(bound, floats, [4.25]).likely is None
     assert as_released(bound, floats, [4.1234567890123]) is bound
@@ -215,7 +213,7 @@ def test_a_released_number_of_records_limits_the_error_of_a_tree() -> None:
     assert release.details["form"] == "tree"
     count, deviation = (float(release.details[key]) for key in ("count", "count_deviation"))
     assert release.error_bound(0.95).max() <= count + 1 + 8 * deviation
-    for price in ({"epsilon": 1}, {"rho": "0.1"}, {"epsilon": 1, "branching": 4}, {"epsilon": 1, "score": "floor"}):
+    for price in ({"epsilon": 1}, {"rho": "0.1"}):
         query = sl.Quantiles(even_levels(15), form="tree", **price)  # type: ignore[arg-type]
         asked = seeded_release(query, values, seed=2)
         assert (nonprivate_gap(values, even_levels(15), asked.value) <= asked.error_bound(0.95)).all()

@@ -6,17 +6,22 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from benchmarks.baselines.quantile_simulation import node_cells, simulate_quantile, simulate_quantiles
+from benchmarks.baselines.quantile_simulation import (
+    node_cells,
+    nonprivate_quality,
+    simulate_quantile,
+    simulate_quantiles,
+)
 from scipy.stats import chisquare, ks_2samp, kstest, laplace
 
-from sidelight.aggregates.ranks import ranks_of_codes
+from ranks_of_codes import ranks_of_codes
 from sidelight.errors import RangeError
 from sidelight.grid import Grid
 from sidelight.noise import Source
 from sidelight.predictions import Cauchy, Gaussian, HalfCauchy, Histogram, Laplace, Mixture, Uniform
 from sidelight.quantiles.bounds import gap_bounds_tree
 from sidelight.quantiles.descend import descend
-from sidelight.quantiles.evaluate import nonprivate_gap, nonprivate_quality
+from sidelight.quantiles.evaluate import nonprivate_gap
 from sidelight.quantiles.tree import balanced_branching, even_levels, quantile_tree
 from sidelight.testing import SeededEntropy
 

@@ -79,10 +79,3 @@ def test_releases_keep_it_at_the_stated_confidence() -> None:
         likely = release.error_bound(0.8, assuming="spread")
         kept += bool((nonprivate_gap(rows, [0.25, 0.5, 0.75], release.value) <= likely).all())
     assert kept >= 96
-
-
-def test_k_ary_trees_and_edges_keep_the_older_bound() -> None:
-    column = sl.Schema([sl.Number("a", lower=0, upper=10)])
-    for rest in ({"branching": 4}, {"adaptation": "edge"}, {"score": "floor"}):
-        bound = sl.Quantiles(DECILES, column="a", epsilon=1, **rest).prepare(column).error
-        assert "16,777,216" in bound.likely.assumption

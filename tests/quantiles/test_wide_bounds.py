@@ -15,7 +15,7 @@ from sidelight.predictions import Mixture, ScaleFree, Uniform
 from sidelight.predictions.compiled import UNIT
 from sidelight.predictions.knots import WHOLE_OCTAVES, WholeNumbers
 from sidelight.quantiles import nonprivate_gap
-from sidelight.quantiles.bounds import ASSUMED_RECORDS, expected_gap
+from sidelight.quantiles.bounds import expected_gap
 from sidelight.quantiles.outcomes import default_prior
 from sidelight.quantiles.tree import quantile_tree
 from sidelight.testing import seeded_release
@@ -216,14 +216,12 @@ def test_whole_numbers_have_their_atoms_and_nothing_else_has(both_signs, dither_
 def test_the_bound_holds_the_grids_share_and_a_declared_size():
     tree = quantile_tree([0.5], epsilon=1)
     floats, steps = (
-        expected_gap(tree, [sl.priors.Cauchy(0, 1)], grid, adaptation="conditional", score="exact")
+        expected_gap(tree, [sl.priors.Cauchy(0, 1)], grid)
         for grid in (FloatGrid(), Grid(resolution=Fraction(1), snap="nearest"))
     )
     calibrated = 1.6  # of trees with few levels
     assert floats.likely.at(0.9)[0] == pytest.approx(steps.likely.at(0.9)[0] + calibrated)
-    many = expected_gap(
-        tree, [sl.priors.Cauchy(0, 1)], FloatGrid(), adaptation="conditional", score="exact", size=ASSUMED_RECORDS * 4
-    )
+    many = expected_gap(tree, [sl.priors.Cauchy(0, 1)], FloatGrid(), size=2**26)
     assert many.likely.at(0.9)[0] == pytest.approx(
         floats.likely.at(0.9)[0]
     )  # evenly spread records need no number of them

@@ -12,7 +12,7 @@ from sidelight.mechanisms.objective_perturbation import grid_exponent
 from sidelight.noise import Source
 from sidelight.regression import fit_core, solver
 from sidelight.regression.double_double import DoubleDouble
-from sidelight.regression.fit_core import certified_minimum, certified_point, fit_linear, fit_plan
+from sidelight.regression.fit_core import certified_minimum, certified_point, fit_plan
 from sidelight.regression.losses import HuberLoss, LogCoshLoss, LogisticLoss, SmoothedHingeLoss, SoftmaxLoss
 from sidelight.regression.objective import Objective, _evaluate, certify, error_bound, fine_gradient
 from sidelight.regression.plan import plan_linear
@@ -163,8 +163,9 @@ def test_when_nothing_can_be_certified_nothing_is_released(monkeypatch, broken):
     lost = DoubleDouble.of(np.full((4, 1), broken))
     monkeypatch.setattr(fit_core, "refine", lambda *_, **__: lost)
     rows, labels = np.random.default_rng(0).normal(size=(50, 3)), np.arange(50) % 2
+    plan = plan_linear(loss=LogisticLoss(classes=(0, 1)), features=3, epsilon=1, delta="1e-6", data_norm=1)
     with Source(SeededEntropy(0)) as source, pytest.raises(NotCertifiedError) as caught:
-        fit_linear(rows, labels, loss=LogisticLoss(classes=(0, 1)), epsilon=1, delta="1e-6", data_norm=1, source=source)
+        fit_plan(plan, BoundedArrays(rows, labels, policy=plan.policy), source=source)
     assert len(draws) == 1
     assert isinstance(caught.value, ReleaseFailedError)
     assert not any(character.isdigit() for character in str(caught.value))

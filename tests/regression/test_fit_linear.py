@@ -8,8 +8,8 @@ import scipy.sparse
 
 from sidelight.errors import RangeError
 from sidelight.guarantees import Person
-from sidelight.noise import OSEntropy, Source
-from sidelight.regression.fit_core import fit_linear, fit_plan
+from sidelight.noise import Source
+from sidelight.regression.fit_core import fit_plan
 from sidelight.regression.losses import (
     ClippedSquaredLoss,
     HuberLoss,
@@ -35,9 +35,9 @@ def people(n=3000, d=8, seed=0):
 
 def fitted(rows, labels, loss, seed=1, **more):
     with Source(SeededEntropy(seed)) as source:
-        return fit_linear(
-            rows, labels, loss=loss, **({"epsilon": 1, "delta": "1e-6", "data_norm": 1} | more), source=source
-        )
+        settings = {"epsilon": 1, "delta": "1e-6", "data_norm": 1} | more
+        plan = plan_linear(features=rows.shape[1], loss=loss, **settings)
+        return fit_plan(plan, BoundedArrays(rows, labels, policy=plan.policy), source=source)
 
 
 @pytest.mark.parametrize(
@@ -199,8 +199,6 @@ def test_wrong_shapes_are_refused():
         BoundedArrays(np.zeros((4, 2)), np.zeros(4), policy=plan.policy)
     with pytest.raises(RangeError, match="same length"):
         BoundedArrays(np.zeros((4, 3)), np.zeros(5), policy=plan.policy)
-    with Source(OSEntropy()) as source, pytest.raises(RangeError):
-        fit_linear(np.zeros(4), np.zeros(4), loss=BINARY, epsilon=1, delta="1e-6", data_norm=1, source=source)
 
 
 def test_representations_show_no_count():

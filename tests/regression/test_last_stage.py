@@ -16,7 +16,6 @@ from sidelight.regression.losses import (
     HuberLoss,
     LogCoshLoss,
     LogisticLoss,
-    OneVsRestLoss,
     PoissonLoss,
     SmoothedHingeLoss,
     SoftmaxLoss,
@@ -32,7 +31,6 @@ LOSSES = [
     ClippedSquaredLoss(),
     PoissonLoss(largest_count=1000, clip=300),
     LogisticLoss(classes=(0, 1), class_weights=(1, 30)),
-    OneVsRestLoss(classes=(0, 1), label=1),
     SmoothedHingeLoss(classes=(0, 1), width="0.01"),
     SoftmaxLoss(classes=(0, 1, 2)),
 ]

@@ -251,15 +251,6 @@ def test_the_report_of_a_person_includes_the_choice():
     assert report["guarantee"]["epsilon"] == 1
 
 
-def test_one_against_the_rest_takes_no_prediction():
-    X, y = three(200, 1)
-    model = sl.LogisticRegression(
-        **PRICE, classes=[0, 1, 2], solver="objective", multi_class="one_vs_rest", prediction=pair(*three(60, 2))
-    )
-    with pytest.raises(RangeError, match="softmax"):
-        model.fit(X, y)
-
-
 # --- the choice -----------------------------------------------------------------------------------------------------
 
 LOSSES = [

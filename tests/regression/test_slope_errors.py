@@ -12,7 +12,6 @@ from sidelight.regression.losses import (
     HuberLoss,
     LogCoshLoss,
     LogisticLoss,
-    OneVsRestLoss,
     PoissonLoss,
     SmoothedHingeLoss,
     SoftmaxLoss,
@@ -45,7 +44,6 @@ def clip(value, edge):
 
 IDEAL = {
     "logistic": logistic,
-    "logistic_one_vs_rest": logistic,
     "softmax": softmax,
     "log_cosh": lambda loss, u, y, norm: [precise(loss.scale) * mpmath.tanh((u[0] - y) / precise(loss.scale))],
     "huber": lambda loss, u, y, norm: clip(u[0] - y, precise(loss.threshold)),
@@ -57,7 +55,6 @@ IDEAL = {
 }
 LOSSES = [
     LogisticLoss(classes=(0, 1), class_weights=("0.1", "7.3")),
-    OneVsRestLoss(classes=(0, 1, 2), label=1),
     SoftmaxLoss(classes=(0, 1, 2)),
     SoftmaxLoss(classes=tuple(range(12)), class_weights=("0.7",) * 11 + ("3.1",)),
     LogCoshLoss(scale="0.3"),

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import shutil
 import socket
 import ssl
 import subprocess
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 import pytest
@@ -14,9 +16,10 @@ from benchmarks.temporary_postgres import NoServerError, empty_database, tempora
 
 import sidelight as sl
 from analyst_server import serving, tokens_of, write_survey
-from sidelight.errors import ReleaseFailedError, ServiceError
+from sidelight.errors import ProblemError, ReleaseFailedError, ServiceError, StorageError
 from sidelight.server.budgets import Budgets
 from sidelight.server.config_file import read_config
+from sidelight.server.identity import _TABLES, DAY, IdentityStore
 
 httpx = pytest.importorskip("httpx")
 QUERY = sl.Count(by="job", epsilon="0.05")
@@ -91,7 +94,6 @@ def test_two_replicas_charge_a_key_once(tmp_path, trusted):
         with temporary_server() as server, empty_database(server.address) as ledger:
             first, second = (replica(tmp_path / name, ledger, tmp_path / "head") for name in ("one", "two"))
             tokens = tokens_of(first)
-            shutil.copy(first.parent / "identity.db", second.parent / "identity.db")
             with serving(first) as (one, _), serving(second) as (two, _), nginx(tmp_path, [one, two]) as url:
                 with sl.connect(url, token=tokens["ada"], verify=trusted) as remote:
                     found = {key: asked(remote, key) for key in ("a", "b", "c")}
@@ -104,6 +106,16 @@ def test_two_replicas_charge_a_key_once(tmp_path, trusted):
                 ]
                 assert pages[0] == pages[1]  # whoever is asked, the ledger answers
                 assert len(pages[0]) == 3
+                store = IdentityStore(read_config(first).store)
+                try:
+                    store.pause("people", "ada", now=time.time())
+                    for each in (one, two):
+                        assert httpx.get(f"{each}/v1/tables/people", headers=headers, timeout=60).json()["paused"]
+                    store.revoke("ada")
+                finally:
+                    store.close()
+                for each in (one, two):  # at once, and on all of them
+                    assert httpx.get(f"{each}/v1/me", headers=headers, timeout=60).status_code == 401
             texts = [[each and each.to_json() for each in answers.values()] for answers in (found, again)]
             assert texts[0] == texts[1]
             assert any(texts[0])
@@ -121,9 +133,80 @@ def test_two_replicas_charge_a_key_once(tmp_path, trusted):
 def replica(folder, ledger, head):
     file = write_survey(folder)
     text = file.read_text().replace('url = "budget.db"', f'url = "{ledger}"').replace('"4 s"', '"12 s"')
-    text = text.replace('"elsewhere/ledger.head"', f'"{head}"')
+    text = text.replace('"elsewhere/ledger.head"', f'"{head}"').replace('store = "identity.db"', f'store = "{ledger}"')
     file.write_text(text.replace("port = 0\n", 'port = 0\nbehind_proxy = ["127.0.0.1/32"]\n'))
     return file
+
+
+@pytest.mark.slow
+@pytest.mark.postgres
+def test_a_store_of_tokens_is_shared_and_outlives_its_connections():
+    try:
+        with temporary_server() as server, empty_database(server.address) as database:
+            with pytest.raises(StorageError, match="there is no store of tokens in this database"):
+                IdentityStore(database, create=False)
+            with ThreadPoolExecutor(4) as threads:  # replicas that start at once
+                stores = list(threads.map(IdentityStore, [database] * 4))
+            one, other = stores[:2]
+            now = time.time()
+            token = one.issue("ada", now=now, days=1, note="?")
+            assert other.holder(f"Bearer {token}", now=now).analyst == "ada"
+            assert [each["note"] for each in other.tokens()] == ["?"]
+            server.crash()
+            server.start()
+            with pytest.raises(StorageError, match="nothing was done"):
+                other.holder(f"Bearer {token}", now=now)
+            assert other.holder(f"Bearer {token}", now=now).analyst == "ada"
+            with pytest.raises(StorageError):
+                one.revoke("ada")
+            assert one.revoke("ada") == 1
+            with pytest.raises(ProblemError):
+                other.holder(f"Bearer {token}", now=now)
+            assert not other.is_live(token.split("_")[1], now=now)
+            one.pause("people", "ada", now=now)
+            assert other.is_paused("people", "ada")
+            one.latest(now + 2 * DAY)
+            assert other.latest(now) == now + 2 * DAY  # a clock that one has seen no other sets back
+            one.latest(now)
+            assert other.latest(now) == now + 2 * DAY
+            for each in stores:
+                each.close()
+    except NoServerError as reason:
+        pytest.skip(f"no PostgreSQL: {reason}")
+
+
+@pytest.mark.slow
+@pytest.mark.postgres
+def test_tables_of_the_same_name_elsewhere_hold_no_tokens(monkeypatch):
+    """A pooler may drop the options of a connection, and others may make tables where names alone are looked up."""
+    psycopg = pytest.importorskip("psycopg")
+    planted = "sl_aa_planted"
+    connect = psycopg.connect
+    try:
+        with temporary_server() as server, empty_database(server.address) as database:
+            with connect(database) as other:
+                for statement in _TABLES:
+                    other.execute(statement.replace("main.", "public."))
+                values = ("aa", "ada", hashlib.sha256(planted.encode()).hexdigest(), "[]", '["ask"]', 1e12, "")
+                other.execute("INSERT INTO public.token VALUES (%s, %s, %s, %s, %s, %s, %s)", values)
+            with monkeypatch.context() as patched:
+                patched.setattr(psycopg, "connect", lambda address, options, **how: connect(address, **how))
+                store = IdentityStore(database)
+            try:
+                assert store.tokens() == []
+                with pytest.raises(ProblemError):
+                    store.holder(f"Bearer {planted}", now=time.time())
+                store.pause("people", now=time.time())
+                token = store.issue("ada", now=time.time())
+                assert store.holder(f"Bearer {token}", now=time.time()).analyst == "ada"
+            finally:
+                store.close()
+            with connect(database) as other:
+                assert other.execute(
+                    "SELECT (SELECT COUNT(*) FROM public.token), (SELECT COUNT(*) FROM public.pause)"
+                ).fetchone() == (1, 0)
+    except NoServerError as reason:
+        pytest.skip(f"no PostgreSQL: {reason}")
 
 
 @pytest.mark.slow

@@ -44,10 +44,23 @@ def test_an_analyst_asks_on_the_page(live, the_browser):  # noqa: F811
     page.click("#release")
     until(page, lambda: "released" in page.inner_text("#wait"))
     assert page.inner_text("#band") == ""
-    assert '"ledger_head"' in page.inner_text("#outcome")
+    assert '"ledger_head"' in page.text_content("#outcome")
+    assert "PureDP (epsilon 0.05)" in page.inner_text("#guarantee")
+    until(page, lambda: page.is_visible("#chart"))
+    until(page, lambda: page.evaluate("document.getElementById('chart').naturalWidth") == 720)  # it was drawn
+    assert "table below" in page.get_attribute("#chart", "alt")
+    lines = page.inner_text("#numbers").splitlines()
+    assert lines[1].split("\t")[:4] == ["job", "count", "low", "high"]
+    assert [line.split("\t")[0] for line in lines[2:]] == ["cook", "nurse", "clerk", "other"]
+    with page.expect_download() as saved:
+        page.click("#save-numbers")
+    assert Path(saved.value.path()).read_text().startswith("job,count,")
+    with page.expect_download() as saved:
+        page.click("#save-report")
+    assert "<html" in Path(saved.value.path()).read_text()
     until(page, lambda: "released" in page.inner_text("#past"))
     assert errors == []
-    assert all(each.startswith(live.url) for each in seen)
+    assert all(each.startswith((live.url, "data:image/svg+xml,", "blob:")) for each in seen)
     assert not any("sl_" in each for each in seen)
     assert page.evaluate("[document.cookie, localStorage.length, sessionStorage.length].join()") == ",0,0"
     if target := os.environ.get("SIDELIGHT_SCREENSHOT"):

@@ -67,7 +67,7 @@ def test_a_paid_request_is_answered_once_and_never_early(live):
         asked = time.time()
         answer = live.ada.get(f"/v1/releases/{state['id']}")
         history = live.ada.get("/v1/releases?table=people").json()["releases"]
-        report = live.ada.get(f"/v1/releases/{state['id']}/report").status_code
+        report = min(live.ada.get(f"/v1/releases/{state['id']}/{name}").status_code for name in ("report", "chart.svg"))
         last = answer.status_code
         answered = time.time()
         if answered < ready:
@@ -86,7 +86,11 @@ def test_a_paid_request_is_answered_once_and_never_early(live):
     assert left(live.ada) == "0.95"
     reused = ask(live.ada, "mean age, first try", {"query": {**COUNT["query"], "epsilon": "0.06"}})
     assert (reused.status_code, reused.json()["type"]) == (422, "urn:sidelight:problem:key-reused")
-    assert live.ada.get(f"/v1/releases/{state['id']}/report").status_code == 200
+    for name, kind in (("report", "text/html"), ("chart.svg", "image/svg+xml")):
+        file = live.ada.get(f"/v1/releases/{state['id']}/{name}")
+        assert (file.status_code, file.headers["content-type"].partition(";")[0]) == (200, kind)
+        assert "sandbox" in file.headers["content-security-policy"]
+        assert file.headers["content-disposition"].startswith("attachment")
     proof = live.ada.get(f"/v1/releases/{state['id']}/proof").json()
     assert proof["chain_intact"]
     assert proof["ledger_head"] == release.circumstances.ledger_head

@@ -27,7 +27,8 @@ LIMITS = settings(
 TABLE = "/v1/tables/{table}"
 FREE = [
     *("/health/live", "/health/ready", "/v1/query-schema", "/v1/me", "/v1/tables", TABLE, f"{TABLE}/dummy"),
-    *("/v1/releases", "/v1/releases/{id}", "/v1/releases/{id}/report", "/v1/releases/{id}/proof"),
+    *("/v1/releases", "/v1/releases/{id}"),
+    *(f"/v1/releases/{{id}}/{name}" for name in ("report", "chart.svg", "proof")),
 ]
 POSTED = [f"{TABLE}/{name}" for name in ("price", "accuracy", "dry-run", "releases")]
 OPERATIONS = [*((path, "GET") for path in FREE), *((path, "POST") for path in POSTED)]

@@ -26,18 +26,21 @@ def _session(max_rows):
     return SeededSession(table, budget=ZCDP(1, unit=Person("id", max_rows)), seed=3)
 
 
+@pytest.mark.parametrize("max_rows", [1, 5])
 @pytest.mark.parametrize("place", range(3))
-def test_rows_of_persons_with_several_rows_are_refused_before_any_charge(place):
-    session = _session(5)
-    with pytest.raises(RangeError, match="may have 5"):
+def test_rows_without_persons_are_refused_before_any_charge(place, max_rows):
+    """A cap of one row caps the session's table: in an array a person may have thousands."""
+    session = _session(max_rows)
+    with pytest.raises(RangeError, match="bring a table that declares the persons"):
         list(_models(session))[place].fit(_X)
     assert "Σρ 0 of" in str(session.spent)
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize("place", range(2))
-def test_persons_with_one_row_are_taken(place):
-    model = list(_models(_session(1)))[place].fit(_X)
+def test_a_table_of_persons_with_one_row_is_taken(place):
+    session = _session(1)
+    model = list(_models(session))[place].fit(session.table)
     assert model.guarantee_.unit == Person("id", 1)
 
 

@@ -17,7 +17,7 @@ from sidelight.noise import OSEntropy, Source, standard_normal
 from sidelight.records import Schema, Table
 from sidelight.session import Answer, Refusal
 from sidelight.session.accounts import OneOffAccount, UnrecordedReservation
-from sidelight.session.pipeline import release_through
+from sidelight.session.pipeline import release_batch_through, release_through
 from sidelight.session.query import Prepared
 from sidelight.testing import SeededEntropy, SeededSession
 
@@ -89,6 +89,18 @@ def test_a_refusal_is_a_paid_result() -> None:
     assert diary.lines == ["reserved", "refused"]
     assert sl.outcome_from_json(outcome.to_json()) == outcome
     assert "the test said no" in str(outcome)
+
+
+@pytest.mark.parametrize(("answers", "recorded"), [((False, False), "refused"), ((False, True), "released")])
+def test_a_batch_without_an_answer_is_recorded_as_refused(answers: tuple[bool, ...], recorded: str) -> None:
+    diary = Diary()
+    queries = [
+        Probe(lambda table, source, told=told: Answer(value=1) if told else Refusal(reason="the test said no"))
+        for told in answers
+    ]
+    outcomes = release_batch_through(queries, TABLE, diary, delta="1e-9", entropy=OSEntropy())
+    assert diary.lines == ["reserved", recorded]
+    assert [isinstance(each, sl.Release) for each in outcomes] == list(answers)
 
 
 def test_a_failure_keeps_the_charge_and_hides_its_cause() -> None:

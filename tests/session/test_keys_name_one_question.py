@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import sidelight as sl
@@ -109,3 +110,27 @@ def test_how_far_a_prediction_is_doubted() -> None:
         return sl.Count(by="c", epsilon=1, prediction=predicted).prepare(PEOPLE.schema).request
 
     assert request(0.01) != request(100)
+
+
+def test_a_fit_or_score_of_other_columns_of_a_frame(session: sl.Session) -> None:
+    frame = pd.DataFrame(ROWS)
+    labels = frame["c"].rename("label")
+
+    def fit(*features: str, target: Any = labels) -> Any:
+        model = sl.LogisticRegression(epsilon=1, delta="1e-6", data_norm=2, classes=["a", "b"], session=session)
+        return model.fit(frame[list(features)], target, key="k")
+
+    model = fit("x", "z")
+    refused(session, lambda: fit("x", "w"))
+    refused(session, lambda: fit("x", "z", target=frame["d"]))
+    assert fit("x", "z").release_.to_json() == model.release_.to_json()
+    model.dp_score(frame[["x", "z"]], labels, epsilon="0.1", session=session, key="q")
+    refused(session, lambda: model.dp_score(frame[["z", "x"]], labels, epsilon="0.1", session=session, key="q"))
+
+
+def test_another_known_covariance() -> None:
+    def request(variance: float) -> Any:
+        known = sl.GaussianMean(["x", "y"], covariance=variance * np.eye(2), mean_bound=1, rho=1)
+        return known.prepare(PEOPLE.schema).request
+
+    assert request(1) != request(1.01)

@@ -107,8 +107,10 @@ def test_a_proposal_that_covers_everything_is_sent_back() -> None:
 def test_a_person_with_several_rows_may_have_taught_several_teachers() -> None:
     persons = sl.Schema([sl.PersonId("who", max_rows=3), sl.Number("row")])
     one = NoisyLabels(votes=votes(0.9), noise_scale=40).prepare(sl.Schema([sl.Number("row")])).claims.gdp()
-    with pytest.raises(RangeError, match="write teachers_per_unit="):  # max_rows caps the session's table, and no vote
-        NoisyLabels(votes=votes(0.9), noise_scale=40).prepare(persons)
+    for most in (1, 3):
+        capped = sl.Schema([sl.PersonId("who", max_rows=most), sl.Number("row")])
+        with pytest.raises(RangeError, match="write teachers_per_unit="):  # max_rows caps the table, and no vote
+            NoisyLabels(votes=votes(0.9), noise_scale=40).prepare(capped)
     group = NoisyLabels(votes=votes(0.9), noise_scale=40, teachers_per_unit=3).prepare(persons).claims
     declared = NoisyLabels(votes=votes(0.9), noise_scale=40, teachers_per_unit=1).prepare(persons).claims
     assert group.gdp().mu == 3 * one.mu

@@ -14,7 +14,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import NearestCentroid
 
 import sidelight as sl
-from sidelight.errors import BudgetError, RangeError, SchemaError, TeacherError
+from sidelight.errors import BudgetError, KeyReusedError, RangeError, SchemaError, TeacherError
 from sidelight.stability.pate import ClearVotes
 from sidelight.testing import SeededSession
 
@@ -148,6 +148,15 @@ def test_a_ledger_key_returns_the_same_labels_for_nothing(tmp_path: object) -> N
     spent = session.spent
     again = fit(pate(session=session), key="animals, first vote")
     assert again.release_.to_json() == first.release_.to_json()
+    others: list[tuple[dict[str, object], dict[str, object]]] = [
+        ({}, {"queries": QUERIES[::-1].copy()}),
+        ({"classes": ["owl", "cat", "fox"]}, {}),
+        ({"teacher": NearestCentroid(shrink_threshold=0.5)}, {}),
+        ({"teachers": 61}, {}),
+    ]
+    for model, asked in others:  # labels of other queries, classes or teachers are not those that were paid for
+        with pytest.raises(KeyReusedError, match="another request"):
+            fit(pate(session=session, **model), key="animals, first vote", **asked)
     assert session.spent == spent
 
 

@@ -396,7 +396,6 @@ def test_nothing_about_rows_raises(price: dict[str, Any], person: bool, x: list[
     [
         (lambda: sl.Mean("x", epsilon=1, clip="by_group"), "there are none"),
         (lambda: sl.Summary("x", by="job", epsilon=1, clip="by_group"), "in a summary"),
-        (lambda: sl.Proportion("x > 3", by="job", epsilon=1, clip="by_group"), "0..1"),
         (lambda: sl.Mean("x", by="job", epsilon=1, clip="by_groups"), "by_group"),
         (lambda: sl.Mean("x", by="clip_lower", epsilon=1, clip="by_group"), "clip_lower"),
     ],

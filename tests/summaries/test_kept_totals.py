@@ -15,7 +15,16 @@ from sidelight.aggregates.bounded import ContributionBounds
 from sidelight.aggregates.group_sums import group_counts
 from sidelight.audit import audit, audit_query
 from sidelight.audit.pairs import Pair
-from sidelight.errors import BudgetError, ClaimError, InProgressError, LedgerError, RangeError, SchemaError, ScopeError
+from sidelight.errors import (
+    BudgetError,
+    ClaimError,
+    InProgressError,
+    KeyReusedError,
+    LedgerError,
+    RangeError,
+    SchemaError,
+    ScopeError,
+)
 from sidelight.guarantees import Person
 from sidelight.guarantees.claims import NOT_PROTECTED
 from sidelight.guarantees.encoding import claim_from_json, claim_to_json
@@ -221,6 +230,22 @@ def test_exact_totals_are_computed_once(tmp_path: Path, kept_in: str, together: 
         found += [towns(later.release(each)) for each in queries]
         assert set(map(tuple, found)) == {(40, 60, 0)}
         assert towns(queries[0].release(corrected)) == [39, 61, 0]  # what a release by itself says of these rows
+
+
+def test_what_a_key_has_bought_waits_for_nobody(tmp_path: Path) -> None:
+    query = sl.Count(by=GEO, rho="0.1", invariants=LAW)
+    with open_ledger(tmp_path / "ledger.db") as ledger:
+        session = opened(ledger=ledger, scope="people")
+        prepared = prepare_query(query, PEOPLE.schema)
+        first = session.release(query, key="first")
+        refused = ledger.scope("people").reserve(prepared.claims, request=prepared.request, key="failed")
+        assert not isinstance(refused, Stored)
+        refused.fail()
+        ledger.scope("people").reserve(prepared.claims, request=prepared.request, key="under way")
+        assert session.release(query, key="first").to_json() == first.to_json()
+        with pytest.raises(KeyReusedError):
+            session.release(sl.Count(by=GEO, rho="0.2", invariants=LAW), key="first")
+        assert len(ledger.entries()) == 3  # nothing more was charged
 
 
 def test_a_second_release_waits_for_the_first(tmp_path: Path) -> None:

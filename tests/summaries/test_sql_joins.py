@@ -155,7 +155,7 @@ REFUSED = {
     "SELECT COUNT(*) FROM visit v WHERE EXISTS (SELECT COUNT(*) FROM drug d WHERE d.vid = v.vid)": "always",
     "SELECT COUNT(*) FROM visit WHERE days > (SELECT MAX(dose) FROM drug)": "all rows",
     "SELECT COUNT(*) FROM visit v WHERE EXISTS (SELECT * FROM drug d WHERE d.vid = v.vid LIMIT 1)": "LIMIT",
-    "SELECT COUNT(*) FROM visit v WHERE (SELECT SUM(dose) FROM drug d WHERE d.vid = v.vid) > 3": "sub-select",
+    "SELECT COUNT(*) FROM visit v WHERE (SELECT AVG(dose) FROM drug d WHERE d.vid = v.vid) + 1 > 3": "sub-select",
     "SELECT vid, COUNT(*) FROM drug GROUP BY vid": "is a key",
     "SELECT pid, COUNT(*) FROM visit GROUP BY pid": "person|pid",
     "SELECT ward, COUNT(*) FROM visit JOIN ward USING (ward) GROUP BY ward": "may mean",

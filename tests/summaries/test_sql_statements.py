@@ -112,7 +112,7 @@ def test_conditions_become_expressions(sql: str, text: str) -> None:
         ("SELECT COUNT(*) + 'x' FROM people", "numbers", "text"),
         ("SELECT job, COUNT(*) FROM people GROUP BY job HAVING COUNT(*)", "HAVING", "compare"),
         ("SELECT COUNT(*) FROM people WHERE age > CURRENT_DATE", "CURRENT_DATE", "tomorrow"),
-        ("SELECT COUNT(*) FROM people WHERE job = Region", "one column", "GROUP BY"),
+        ("SELECT COUNT(*) FROM people WHERE job = Region", "same labels", "same order"),
         ("SELECT COUNT(*)", "FROM", "SELECT"),
         ("SELECT COUNT(*) FROM (SELECT age FROM people QUALIFY ROW_NUMBER() OVER () = 1) p", "QUALIFY", "HAVING"),
         ("SELECT COUNT(*) FROM (SELECT age FROM people) AS p(a)", "COLUMNS", "SELECT"),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ import pytest
 import sidelight as sl
 from sidelight.noise import Source
 from sidelight.session.query import prepare_query
+from sidelight.summaries import tree_measurement
 from sidelight.summaries.tree_measurement import LevelMargin, _scale
 from sidelight.testing import SeededEntropy
 
@@ -24,6 +26,12 @@ GEO = sl.Hierarchy("leaf", {"town": 1})
 LEAF, SEX = sl.Category("leaf", LEAVES, other=None), sl.Category("sex", SEXES, other=None)
 PERSON = sl.PersonId("id", max_rows=3)
 Row = dict[str, Any]
+
+
+def all_levels(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give every level a share of the price: of so few leaves the default measures the leaves alone."""
+    shares = (Fraction(1, 4), Fraction(1, 4), Fraction(1, 2))
+    monkeypatch.setattr(tree_measurement, "default_shares", lambda search: (shares, 0.0))
 
 
 def persons_of(cells: list[Row], most: int) -> Iterator[tuple[Row, ...]]:
@@ -82,21 +90,24 @@ def test_rows_of_a_person_move_every_level_within_its_norms(
     price: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Persons with three rows anywhere; norms of the leaves used for all levels are the planted bug, and are caught."""
-    query = sl.Count(by=[GEO, "sex"], of="rows", max_groups=3, max_rows_per_group=1, leaf_weight=0.1, **price)
+    all_levels(monkeypatch)
+    query = sl.Count(by=[GEO, "sex"], of="rows", max_groups=3, max_rows_per_group=1, **price)
     used, short = losses(query, [PERSON, LEAF, SEX], CELLS, 3, monkeypatch)
     assert used > 0.99 if "epsilon" in price else used > 0.7  # the worst of one margin is not that of another
     assert (short > 0) == ("rho" in price)  # in l1 all levels move by as much
 
 
 def test_bounding_holds_where_a_person_has_more_rows_than_count(monkeypatch: pytest.MonkeyPatch) -> None:
-    query = sl.Count(by=GEO, of="rows", max_groups=1, max_rows_per_group=2, leaf_weight=0.1, rho="0.5")
+    all_levels(monkeypatch)
+    query = sl.Count(by=GEO, of="rows", max_groups=1, max_rows_per_group=2, rho="0.5")
     used, _ = losses(query, [PERSON, LEAF], CELLS[::2], 4, monkeypatch)
     assert used > 0.99
 
 
 def test_impossible_cells_and_public_totals_do_not_widen_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    all_levels(monkeypatch)
     by: dict[str, Any] = {"by": [GEO, "sex"], "of": "rows", "max_groups": 2, "max_rows_per_group": 1}
-    by |= {"leaf_weight": 0.1, "rho": "0.5"}
+    by |= {"rho": "0.5"}
     schema = [PERSON, LEAF, SEX]
     for more in (
         {"impossible": 'sex == "m"'},

@@ -39,7 +39,6 @@ def release(
     counts = PrivateMarginals.from_cells(plan.domain, x, protection=plan.protection)
     with Source(SeededEntropy(seed), declared="exact") as source:
         fitted = refit_again(release_distribution(counts, plan, source=source))
-    assert fitted.weights is not None
     mass = Mass.of(plan.domain, fitted.weights, size=fitted.rows)
     return mass, fitted, certified(change(fitted), mass, plan)
 
@@ -118,7 +117,6 @@ def test_bounds_hold_on_a_support() -> None:
         with Source(SeededEntropy(seed), declared="exact") as source:
             fitted = release_distribution(counts, plan, prior=prior, space=space, source=source)
         fitted = refit_again(fitted, calibrated(fitted, prior.codes))
-        assert fitted.weights is not None
         mass = Mass.of(DOMAIN, fitted.weights, size=fitted.rows, support=fitted.support)
         bounds = certified(fitted, mass, plan)
         assert bounds.marginals
@@ -132,7 +130,7 @@ def test_the_final_distribution_is_the_one_in_the_release() -> None:
     x = np.full(24, 50)
     _, fitted, before = release(x, plan, seed=0)
     drawn = np.zeros(24)
-    drawn[:3] = 1.0  # rows drawn for a graphical model, at their very worst
+    drawn[:3] = 1.0  # rows drawn from the weights, at their very worst
     mass = Mass.of(DOMAIN, drawn, size=fitted.rows)
     assert broken(x, mass, fitted.rows, before)
     assert not broken(x, mass, fitted.rows, certified(fitted, mass, plan))

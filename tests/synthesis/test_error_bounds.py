@@ -13,7 +13,6 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import sidelight as sl
-from sidelight.noise import Source
 from sidelight.synthesis import linear_queries, prefixes, ranges
 from sidelight.synthesis.answer_bounds import (
     NoiseTail,
@@ -25,12 +24,12 @@ from sidelight.synthesis.answer_bounds import (
 )
 from sidelight.synthesis.answers import ErrorBounds, kind_of
 from sidelight.synthesis.certify import average_of_sums, bound_rows
-from sidelight.synthesis.domain import Domain, Mass
-from sidelight.synthesis.measurement import MarginalMeasurement, NoisyRows, PrivateMarginals
+from sidelight.synthesis.domain import Domain
+from sidelight.synthesis.measurement import MarginalMeasurement, NoisyRows
 from sidelight.synthesis.query_blocks import CellQueries, MatrixQueries
 from sidelight.synthesis.selection import MarginalRound, RoundRecords
 from sidelight.synthesis.workload import Marginal
-from sidelight.testing import SeededEntropy, seeded_release
+from sidelight.testing import seeded_release
 
 DOMAIN = Domain(("a", "b"), (2, 2))
 A, B, AB = Marginal(("a",)), Marginal(("b",)), Marginal(("a", "b"))
@@ -381,27 +380,3 @@ def test_matrices_are_recognised_dense_or_sparse() -> None:
     assert (
         len({kind_of(b) for w in (prefixes("a"), ranges("a"), sl.marginals(1, ["a"])) for b in w.blocks(DOMAIN)}) == 3
     )
-
-
-def test_a_graphical_model_is_bounded_by_the_rows_that_stand_for_it() -> None:
-    """The engine's rounds with a model that draws rows: mbi itself runs in test_graphical_model, where it is there."""
-    prepared = sl.SyntheticTable(bins=BINS, rho=1, rounds=2).prepare(sl.Schema(SCHEMA))
-    codes = cells(2000)
-    private = PrivateMarginals.from_codes(prepared.domain, codes)
-    with Source(SeededEntropy(2), declared="exact") as source:
-        fitted = prepared.fit(private, source)
-
-    class Drawing:
-        def draw_rows(self, count: int) -> np.ndarray:
-            law = np.asarray(fitted.weights)
-            few = np.random.default_rng(0).choice(len(law), 2000, p=law)  # with an error of their own
-            return prepared.domain.unravel(np.resize(few, count))
-
-    value = prepared.value(replace(fitted, weights=None, space=None, graphical=Drawing()))
-    held, bounds = Mass.from_value(value["distribution"], prepared.domain), ErrorBounds.from_value(value["bounds"])
-    dense = ErrorBounds.from_value(prepared.value(fitted)["bounds"])
-    assert held.support is not None
-    for each, bound in bounds.marginals.items():
-        apart = private.exact(each.columns) - fitted.rows * held.marginal(each.columns)
-        assert np.abs(apart).sum() <= bound
-        assert bound > dense.marginals[each]  # the draw of rows adds its own error, and the bound knows

@@ -10,12 +10,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import sidelight as sl
 from sidelight.errors import NoiseError, RangeError
 from sidelight.mechanisms.budget import Budget
 from sidelight.noise import Source
-from sidelight.synthesis.domain import Domain
+from sidelight.synthesis.domain import Domain, distinct_rows
 from sidelight.synthesis.engine_plan import nominal_claims
 from sidelight.synthesis.loglinear import POINTS_WEIGHT, LogLinearPlan, fit_weights
 from sidelight.synthesis.measurement import MarginalMeasurement, PrivateMarginals, Protection, measure
@@ -299,3 +301,14 @@ def test_public_rows_help_and_wrong_ones_cost_little() -> None:
     alone, good, bad = error(None), error(rows_of(4000, 9)), error(wrong)
     assert good < 0.8 * alone
     assert bad < 1.25 * alone
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.sampled_from([(2, 3), (1,), (5, 1, 4), (1 << 40, 1 << 40, 3), (1 << 61, 2, 2)]))
+def test_distinct_rows_are_those_of_numpy(seed: int, sizes: tuple[int, ...]) -> None:
+    rng = np.random.default_rng(seed)
+    codes = np.stack([rng.choice(rng.integers(0, size, 3), 40) for size in sizes], axis=1)
+    points, times = distinct_rows(codes, sizes)
+    expected, counted = np.unique(codes, axis=0, return_counts=True)
+    assert points.tolist() == expected.tolist()
+    assert times.tolist() == counted.tolist()

@@ -132,7 +132,6 @@ def release(
     counts = PrivateMarginals.from_cells(DOMAIN, x, protection=protection)
     with Source(SeededEntropy(seed), declared="exact") as source:
         fitted = release_by_single_queries(counts, plan, source=source)
-    assert fitted.weights is not None
     mass = Mass.of(DOMAIN, fitted.weights, size=fitted.rows)
     return plan, mass, fitted.rows, certified(fitted, mass, plan)
 

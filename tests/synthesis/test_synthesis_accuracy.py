@@ -67,7 +67,6 @@ def mean_error(price: Budget, prior_of: PriorOf | None = None, *, runs: int = 20
                 fitted = release_distribution(
                     counts, MarginalPlan(price=price, rounds=6, **COMMON), prior=prior, source=source
                 )
-        assert fitted.weights is not None
         found.append(error(x, fitted.weights))
     return float(np.mean(found))
 

@@ -12,7 +12,7 @@ from scipy import stats
 from sidelight.errors import RangeError
 from sidelight.noise import Source
 from sidelight.testing import SeededEntropy
-from sidelight.tuning import Poisson, Runs, TruncatedNegativeBinomial, geometric, logarithmic, runs_from_json
+from sidelight.tuning import Poisson, Runs, TruncatedNegativeBinomial, geometric, logarithmic
 
 LAWS: list[Runs] = [
     geometric(15),
@@ -131,11 +131,6 @@ def test_reference_means() -> None:
     assert geometric(15).mean().upper == 15
 
 
-@pytest.mark.parametrize("law", LAWS, ids=str)
-def test_a_law_is_read_back(law: Runs) -> None:
-    assert runs_from_json(law.to_json()) == law
-
-
 def test_mistakes_are_named() -> None:
     for wrong in [
         lambda: TruncatedNegativeBinomial(-1, gamma="0.5"),
@@ -150,5 +145,3 @@ def test_mistakes_are_named() -> None:
         geometric(1)
     with pytest.raises(RangeError, match="mean"):
         Poisson(0)
-    with pytest.raises(RangeError, match="unknown law"):
-        runs_from_json({"law": "fixed"})

@@ -35,7 +35,7 @@ def main(package: str, methods: Mapping[str, Method], *, processor_seconds: Call
 
 
 def run(folder: Path, package: str, methods: Mapping[str, Method], *, processor_seconds: Callable[[], float]) -> None:
-    """Release as often as the job says, or until its seconds are over, and at least once."""
+    """Release as often as the job says, or until its seconds are over and the least number of trials is reached."""
     job: Job = json.loads((folder / "job.json").read_text(encoding="utf-8"))
     begun = time.monotonic()
     release = methods[job["method"]](job)
@@ -43,7 +43,8 @@ def run(folder: Path, package: str, methods: Mapping[str, Method], *, processor_
     seconds: list[float] = []
     processor: list[float] = []
     warm = False
-    while len(seconds) < job["trials"] and (not seconds or time.monotonic() - begun < job["seconds"]):
+    least = max(1, min(job.get("least", 1), job["trials"]))
+    while len(seconds) < job["trials"] and (len(seconds) < least or time.monotonic() - begun < job["seconds"]):
         with np.load(files[len(seconds) % len(files)]) as arrays:
             data = dict(arrays)
         start, start_processor = time.perf_counter(), processor_seconds()

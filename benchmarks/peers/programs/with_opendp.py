@@ -1,4 +1,8 @@
-"""OpenDP: a context over Polars for counts, means and marginals, constructors for quantiles, its scikit-learn part."""
+"""OpenDP: a context over Polars for counts, means and marginals, constructors for quantiles, its scikit-learn part.
+
+The labels of groups are joined (`with_keys`): the other way to say that they are public, `invariant="keys"`, gives
+away which groups have no rows.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +23,8 @@ def counts(job: Job) -> Callable[[Data], Any]:
 
     def release(data: Data) -> np.ndarray:
         context = _context({"group": data["group"].astype(np.int64)}, job, by={("group",): job["groups"]})
-        found = context.query().group_by("group").agg(dp.len().alias("value")).release().collect()
+        query = context.query().group_by("group").agg(dp.len().alias("value"))
+        found = query.with_keys(_keys(group=job["groups"])).release().collect()
         return _in_order(found, job["groups"], missing=0.0)
 
     dp.enable_features("contrib")
@@ -37,7 +42,8 @@ def means(job: Job) -> Callable[[Data], Any]:
         columns = {"group": data["group"].astype(np.int64), "x": data["x"]}
         context = _context(columns, job, by={("group",): job["groups"]})
         mean = pl.col("x").fill_nan(0.0).fill_null(0.0).dp.mean((lower, upper)).alias("value")
-        found = context.query().group_by("group").agg(mean).release().collect()
+        query = context.query().group_by("group").agg(mean)
+        found = query.with_keys(_keys(group=job["groups"])).release().collect()
         return np.clip(_in_order(found, job["groups"], missing=(lower + upper) / 2), lower, upper)
 
     dp.enable_features("contrib")
@@ -57,11 +63,19 @@ def _context(columns: dict[str, np.ndarray], job: Job, *, by: dict[tuple[str, ..
         margins=[
             dp.polars.Margin(max_length=job["rows_at_most"]),
             *(
-                dp.polars.Margin(by=list(keys), invariant="keys", max_length=job["rows_at_most"], max_groups=groups)
+                dp.polars.Margin(by=list(keys), max_length=job["rows_at_most"], max_groups=groups)
                 for keys, groups in by.items()
             ),
         ],
     )
+
+
+def _keys(**sizes: int) -> Any:
+    """Return all labels of columns, numbered from 0, in a frame."""
+    import polars as pl
+
+    found = np.indices(tuple(sizes.values())).reshape(len(sizes), -1)
+    return pl.LazyFrame(dict(zip(sizes, found, strict=True)))
 
 
 def _in_order(found: Any, groups: int, *, missing: float) -> np.ndarray:
@@ -137,7 +151,9 @@ def marginals(job: Job) -> Callable[[Data], Any]:
         context = _context(columns, job, by=by)
         tables = []
         for (first, second), keys in zip(pairs_of(sizes), by, strict=True):
-            found = context.query().group_by(*keys).agg(dp.len().alias("value")).release().collect()
+            query = context.query().group_by(*keys).agg(dp.len().alias("value"))
+            labels = _keys(**dict(zip(keys, (sizes[first], sizes[second]), strict=True)))
+            found = query.with_keys(labels).release().collect()
             table = np.zeros((sizes[first], sizes[second]))
             table[found[keys[0]].to_numpy(), found[keys[1]].to_numpy()] = found["value"].to_numpy()
             tables.append(np.maximum(table.ravel(), 0))
@@ -147,10 +163,51 @@ def marginals(job: Job) -> Callable[[Data], Any]:
 
 
 def aim(job: Job) -> Callable[[Data], Any]:
-    """Rows of AIM with its defaults, all pairs its workload; rows with a value that it invented are left out."""
+    """Rows of AIM with its defaults, all pairs its workload; rows with a value that it invented are left out.
+
+    A job may limit the size of its model, in megabytes: AIM's own setting, 80 if left out.
+    """
     import opendp.prelude as dp
 
-    return _synthetic(job, lambda: dp.mbi.AIM(queries=2))
+    _project_without_compiling()
+    return _synthetic(job, lambda: dp.mbi.AIM(queries=2, max_size=float(job.get("megabytes", 80))))
+
+
+def _project_without_compiling() -> None:
+    """Let mbi eliminate variables in NumPy: the same numbers, without compiling for each of 45 pairs in each round."""
+    import jax.numpy as jnp  # type: ignore[import-not-found]
+    from mbi import Factor, junction_tree, marginal_oracles  # type: ignore[import-not-found]
+
+    def eliminated(potentials: Any, clique: tuple[str, ...], total: float = 1, *_: Any) -> Any:
+        domain = potentials.active_domain
+        factors = [(each.domain.attributes, np.asarray(each.values, float)) for each in potentials.arrays.values()]
+        cliques = [*(names for names, _ in factors), clique]
+        order, _ = junction_tree.greedy_order(domain, cliques, elim=domain.invert(clique))
+        for name in order:
+            names, values = _added([each for each in factors if name in each[0]])
+            axis = names.index(name)
+            most = values.max(axis=axis, keepdims=True)
+            values = np.log(np.exp(values - most).sum(axis=axis)) + most.squeeze(axis)
+            factors = [each for each in factors if name not in each[0]]
+            factors.append((names[:axis] + names[axis + 1 :], values))
+        wanted = potentials.domain.project(clique)
+        none = (wanted.attributes, np.zeros(wanted.shape))
+        names, values = _added([none, *factors])
+        mass = np.exp(values - values.max())
+        return Factor(wanted, jnp.asarray(mass * (float(total) / mass.sum())))
+
+    marginal_oracles.variable_elimination = eliminated
+
+
+def _added(factors: list[tuple[tuple[str, ...], np.ndarray]]) -> tuple[tuple[str, ...], np.ndarray]:
+    """Return the sum of arrays with named axes, over all of their axes in order of appearance."""
+    names = tuple(dict.fromkeys(name for each, _ in factors for name in each))
+    whole = 0.0
+    for each, values in factors:
+        inner = values.transpose([each.index(name) for name in names if name in each])
+        shape = iter(inner.shape)
+        whole = whole + inner.reshape([next(shape) if name in each else 1 for name in names])
+    return names, np.asarray(whole)
 
 
 def mst(job: Job) -> Callable[[Data], Any]:

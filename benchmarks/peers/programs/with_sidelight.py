@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -34,8 +35,8 @@ def counts(job: Job, *, predicted: bool = False) -> Callable[[Data], Any]:
     return release
 
 
-def means(job: Job, *, predicted: bool = False) -> Callable[[Data], Any]:
-    """Means by group; predicted: those of a public sample with their standard errors."""
+def means(job: Job, *, predicted: bool = False, sized: bool = False) -> Callable[[Data], Any]:
+    """Means by group; predicted: those of a public sample with their standard errors; sized: sizes are declared."""
     import sidelight as sl
 
     lower, upper = job["bounds"]
@@ -48,7 +49,10 @@ def means(job: Job, *, predicted: bool = False) -> Callable[[Data], Any]:
             each = known.groupby("group")["x"].agg(["mean", "count"])
             each["noise_sd"] = known["x"].std() / np.sqrt(each.pop("count"))
             prediction = sl.Predicted(each.reset_index(), origin=ORIGIN)
-        query = sl.Mean("x", by="group", epsilon=job["epsilon"], prediction=prediction)
+        # a size is at least 1; the mean of a group without rows is not judged
+        counted = np.maximum(np.bincount(data["group"], minlength=job["groups"]), 1).tolist()
+        sizes = dict(enumerate(counted)) if sized else None
+        query = sl.Mean("x", by="group", epsilon=job["epsilon"], prediction=prediction, sizes=sizes)
         table = sl.Table({"group": data["group"], "x": data["x"]}, schema=schema)
         return np.asarray(query.release(table).value["mean"])
 
@@ -113,8 +117,8 @@ def linear(job: Job, *, predicted: bool = False) -> Callable[[Data], Any]:
     return release
 
 
-def logistic(job: Job, *, predicted: bool = False) -> Callable[[Data], Any]:
-    """Labels for the test rows; predicted: a public sample of rows with their labels."""
+def logistic(job: Job, *, predicted: bool = False, constant: bool = True) -> Callable[[Data], Any]:
+    """Labels for the test rows; predicted: a public sample of rows with their labels; with or without a constant."""
     import sidelight as sl
 
     def release(data: Data) -> np.ndarray:
@@ -123,6 +127,7 @@ def logistic(job: Job, *, predicted: bool = False) -> Callable[[Data], Any]:
             delta=job["delta"],
             data_norm=job["data_norm"],
             classes=[0, 1],
+            fit_intercept=constant,
             prediction=_public_rows(data) if predicted else None,
         )
         return np.asarray(model.fit(data["rows"], data["target"]).predict(data["test_rows"]))
@@ -189,11 +194,12 @@ def marginals(job: Job, *, predicted: bool = False) -> Callable[[Data], Any]:
     return release
 
 
-def _predicted(method: Callable[..., Any]) -> Callable[[Job], Any]:
-    return lambda job: method(job, predicted=True)
-
-
 if __name__ == "__main__":
     alone = (counts, means, quantiles, covariance, linear, logistic, additive, marginals)
     methods: dict[str, Any] = {method.__name__: method for method in alone}
-    main("sidelight", methods | {f"{name}_predicted": _predicted(method) for name, method in methods.items()})
+    methods |= {f"{name}_predicted": partial(method, predicted=True) for name, method in methods.items()}
+    methods |= {
+        "means_with_sizes": partial(means, sized=True),
+        "logistic_without_constant": partial(logistic, constant=False),
+    }
+    main("sidelight", methods)

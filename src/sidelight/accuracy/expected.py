@@ -36,10 +36,8 @@ DRAWS = 19
 #: Of queries that take a second: the largest of these few is stretched by an exponential tail.
 SLOW_DRAWS = 5
 _SLOW = ("synthetic_table", "gaussian_mixture")
-#: One linear model, or one per class.
-_MODELS = ("linear_model", "linear_models")
 #: The reference answer is released at this multiple of the price: its own error is a hundredth, or a tenth where that
-#: price is beyond what the query can prove (several models, one per class).
+#: price is beyond what the query can prove.
 _NEARLY_EXACT = (100, 10)
 
 
@@ -141,7 +139,7 @@ def _measured(query: Any, prepared: Prepared, schema: Schema, *, confidence: flo
     kind = str(prepared.request["kind"])
     first = seeded_release(query, table, seed="expected 0")
     # its bound depends on how many rows there are; a model's is about the mean row, and is not a measurement
-    if isinstance(first, Release) and first.error is not None and kind not in _MODELS:
+    if isinstance(first, Release) and first.error is not None and kind != "linear_model":
         bound = _of_bound(first.error, confidence)
         return replace(bound, basis="measured", condition=f"{bound.condition}; for {rows:,} rows", rows=rows)
     draws = SLOW_DRAWS if kind in _SLOW else DRAWS
@@ -210,7 +208,7 @@ Distance = Callable[[Any], float]
 
 def _distance(query: Any, kind: str, target: Release, columns: dict[str, Any], schema: Schema) -> tuple[Distance, str]:
     value = target.value
-    if kind in _MODELS:
+    if kind == "linear_model":
         linked, unit = _linked(query, target)
         cells = as_cells(columns, schema)
         known = linked(query.scores(value, cells, schema))

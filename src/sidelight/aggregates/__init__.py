@@ -3,9 +3,9 @@
 from sidelight.aggregates.bounded import Bounded, Norm
 from sidelight.aggregates.collect_ranks import collect_ranks
 from sidelight.aggregates.counts import cell_counts, grid_counts, row_count
-from sidelight.aggregates.mapped_vector import CellRule, RowMap, mapped_moments, moments_by_cell
+from sidelight.aggregates.mapped_vector import CellRule, RowMap, moments_by_cell
 from sidelight.aggregates.moments import Moments, clipped_moments
-from sidelight.aggregates.ranks import Ranks, ranks_of_codes
+from sidelight.aggregates.ranks import Ranks
 from sidelight.aggregates.sums import clipped_sum
 
 __all__ = [
@@ -20,8 +20,6 @@ __all__ = [
     "clipped_sum",
     "collect_ranks",
     "grid_counts",
-    "mapped_moments",
     "moments_by_cell",
-    "ranks_of_codes",
     "row_count",
 ]

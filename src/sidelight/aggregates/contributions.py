@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +34,13 @@ if TYPE_CHECKING:
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)
 #: A table of persons and groups is made if it has at most so many cells, or two a row.
 _FEW_GROUPS = 1 << 16
+
+
+class PersonKeys(Protocol):
+    """Persons by their numbers, of whom a cap asks for the key alone."""
+
+    def keys(self, numbers: NDArray[np.int64], /) -> NDArray[np.int64]:
+        """Return the key of each row's person."""
 
 
 class Persons:
@@ -182,7 +189,7 @@ def cap_arrays(
 
 
 def places_that_count(
-    persons: tuple[Persons, NDArray[np.int64]],
+    persons: tuple[PersonKeys, NDArray[np.int64]],
     codes: CodeArrays,
     mixed: CodeArrays,
     ranges: Sequence[tuple[int, int]],

@@ -7,15 +7,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from sidelight.aggregates.coding import CategoryCoding, Coding, NumberCoding, both
-from sidelight.aggregates.fixed_point import FixedPoint, is_missing
+from sidelight.aggregates.fixed_point import FixedPoint
+from sidelight.aggregates.real_column import RealColumn, Value
 from sidelight.grid import Grid
 from sidelight.records import Category, Number, Schema
 from sidelight.records.expression_shapes import (
@@ -47,45 +46,7 @@ from sidelight.records.numbers import LARGEST_FLOAT, nearest_float
 from sidelight.records.rows import Batch, Wanted
 
 if TYPE_CHECKING:
-    import narwhals.stable.v2 as nw
-
     from sidelight.aggregates.coding import Frame
-
-#: Codes or floats, and which of them are known (None: all): arrays, or expressions of an engine.
-Value: TypeAlias = tuple[Any, Any]
-
-
-@dataclass(frozen=True)
-class RealColumn:
-    """A number column as clamped floats."""
-
-    number: Number
-
-    @cached_property
-    def ends(self) -> tuple[float, float]:
-        """The bounds, or the ends of the floats."""
-        low, high = self.number.lower, self.number.upper
-        return (
-            -LARGEST_FLOAT if low is None else nearest_float(low),
-            LARGEST_FLOAT if high is None else nearest_float(high),
-        )
-
-    def kernel(self, batch: Batch) -> Value:
-        values = batch.numbers[self.number.name]
-        with np.errstate(all="ignore"):
-            missing = np.isnan(values)
-            stand_in = 0.0 if self.number.fill is None else self.number.fill
-            clamped = np.clip(np.where(missing, stand_in, values), *self.ends)
-        return clamped, None if self.number.fill is not None else ~missing
-
-    def lower(self, frame: Frame, wanted: Wanted, name: str) -> tuple[Frame, nw.Expr | None]:
-        import narwhals.stable.v2 as nw
-
-        column = nw.col(wanted.number_alias(self.number.name))
-        stand_in = nw.lit(0.0 if self.number.fill is None else self.number.fill)
-        clamped = nw.when(is_missing(column)).then(stand_in).otherwise(column).clip(*self.ends)
-        known = None if self.number.fill is not None else ~is_missing(column)
-        return frame.with_columns(clamped.alias(name)), known
 
 
 class ColumnScope:
@@ -126,13 +87,13 @@ class ColumnScope:
 class BatchScope(ColumnScope):
     def __init__(self, schema: Schema, batch: Batch) -> None:
         super().__init__(schema)
-        self._batch = batch
+        self.batch = batch
 
     def _find(self, name: str) -> Value:
         leaf = self._leaf(name)
         if isinstance(leaf, RealColumn):
-            return leaf.kernel(self._batch)
-        (codes,), kept = leaf.kernel(self._batch)
+            return leaf.kernel(self.batch)
+        (codes,), kept = leaf.kernel(self.batch)
         return codes, kept
 
     def choose(self, value: Any, thresholds: Sequence[Any], results: Sequence[int]) -> Any:
@@ -361,6 +322,8 @@ def _compared(whole: Compare, scope: ColumnScope) -> Truth:
     if isinstance(left, Literally):
         left, right, operator = right, left, _MIRRORED.get(operator, operator)
     if not isinstance(right, Literally):
+        if isinstance(left.shape(scope.schema), LabelShape):
+            return _same_labels(left, right, operator, scope)
         left, right = Arithmetic("-", left, right), Literally(Fraction(0))
     found = left.shape(scope.schema)
     value, known = code_of(left, scope)
@@ -374,6 +337,19 @@ def _compared(whole: Compare, scope: ColumnScope) -> Truth:
     threshold = (_up if operator in (">=", "<") else _behind)(bound, found)
     reached = value >= threshold if math.isfinite(threshold) else value != value
     return _split(reached if operator in (">=", ">") else ~reached, known)
+
+
+def _same_labels(left: Expression, right: Expression, operator: Comparison, scope: ColumnScope) -> Truth:
+    """Return where two labels are the same. Whether two that nobody declared, both "other", are is not known."""
+    (one, known), (two, also) = code_of(left, scope), code_of(right, scope)
+    one, known = scope.kept(one), both(known, also)
+    equal = scope.kept(one == two)
+    columns = {each.name: each for each in scope.schema.columns if isinstance(each, Category)}
+    declared = [columns[side.name] for side in (left, right) if isinstance(side, Named)]
+    others = {each.labels.index(each.other) for each in declared if each.other is not None}
+    for code in others if len(declared) == 2 else ():
+        known = both(known, ~(equal & (one == code)))
+    return _split(equal if operator == "==" else ~equal, known)
 
 
 def _member(whole: IsIn, scope: ColumnScope) -> Truth:

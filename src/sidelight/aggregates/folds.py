@@ -7,24 +7,24 @@ number of rows makes one wrap, and the clamp comes last.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
 from sidelight.aggregates.contributions import run_starts
-from sidelight.aggregates.expression_values import BatchScope, code_of, truth_of
+from sidelight.aggregates.expression_values import BatchScope, truth_of
 from sidelight.aggregates.key_numbers import NONE, Whole
 from sidelight.aggregates.mix import mixed_keys
+from sidelight.aggregates.row_codes import ColumnCodes, codes_read, for_rows
 from sidelight.grid import CODE_LIMIT
-from sidelight.records import Column, Date, Label, Number, Schema
-from sidelight.records.expression_shapes import LabelShape, StepShape
+from sidelight.records import Column, Date, Number, Schema
+from sidelight.records.expression_shapes import StepShape
 from sidelight.records.expressions import Expression, Named
 from sidelight.records.fold import TRUTHS, Fold
 from sidelight.records.numbers import exact_number, nearest_float
 from sidelight.records.rows import Batch, DistinctTexts
-from sidelight.records.schema import person_key
 
 _WORD = 20
 
@@ -72,10 +72,10 @@ def fold_columns(fold: Fold, rows: FoldedRows, declared: Sequence[Column]) -> tu
     scope = BatchScope(rows.schema, rows.batch)
     kept = rows.group != NONE
     if fold.where is not None:
-        kept = kept & _filled(truth_of(fold.where, scope)[0], rows)
+        kept = kept & for_rows(truth_of(fold.where, scope)[0], rows.batch)
     if fold.kind in ("any", "all"):
         return (_truths(fold, rows, scope, kept),)
-    values = [_codes(each, rows, scope) for each in (*fold.of, *([] if fold.order is None else [Named(fold.order)]))]
+    values = [codes_read(each, scope) for each in (*fold.of, *([] if fold.order is None else [Named(fold.order)]))]
     for each in values:
         kept = kept & each.known
     values = [each.at(kept) for each in values]
@@ -125,61 +125,6 @@ def empty_value(fold: Fold, column: Column) -> float | str | None:
         zero = Fraction(0) if low is None else max(Fraction(0), low)
         return nearest_float(zero if high is None else min(zero, high))
     return TRUTHS[0] if fold.kind == "any" else None
-
-
-def _filled(mask: Any, rows: FoldedRows) -> Any:
-    return np.broadcast_to(np.asarray(mask, bool), (rows.batch.length,))
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class _Values:
-    """A value of each row: its code, whether it is known, what enters the mix, and what a code stands for.
-
-    Undeclared labels are mixed by a hash of their text: their codes are places among everybody's labels, and a choice
-    among one person's rows that followed them would depend on the others. How two of them compare does not.
-    """
-
-    codes: Whole
-    known: Any
-    mixed: Whole
-    range: tuple[int, int]
-    worth: Callable[[int], float | str]
-    is_text: bool
-
-    def at(self, kept: Any) -> _Values:
-        return replace(self, codes=self.codes[kept], known=self.known[kept], mixed=self.mixed[kept])
-
-
-def _codes(of: Expression, rows: FoldedRows, scope: BatchScope) -> _Values:
-    """Return the values of a column or derived number."""
-    column = next((each for each in rows.schema.columns if isinstance(of, Named) and each.name == of.name), None)
-    if isinstance(column, Label):
-        return _label_codes(column, rows)
-    shape = of.check(rows.schema)
-    codes, known = code_of(of, scope)
-    found = np.broadcast_to(np.asarray(codes, np.int64), (rows.batch.length,))
-    there = np.ones(rows.batch.length, bool) if known is None else _filled(known, rows)
-    if isinstance(shape, LabelShape):
-        labels = shape.labels
-        return _Values(found, there, found, (0, len(labels) - 1), labels.__getitem__, is_text=True)
-    assert isinstance(shape, StepShape)
-    step = shape.step
-    return _Values(
-        found, there, found, (shape.first, shape.last), lambda code: nearest_float(code * step), is_text=False
-    )
-
-
-def _label_codes(column: Label, rows: FoldedRows) -> _Values:
-    """Number undeclared labels in the order of their bytes."""
-    texts = rows.batch.texts[column.name]
-    assert isinstance(texts, DistinctTexts)
-    labels = [column.label_of(cell) for cell in texts.cells]
-    there = sorted({label for label in labels if label is not None}, key=lambda text: text.encode())
-    place = {label: number for number, label in enumerate(there)}
-    cells = [NONE if label is None else place[label] for label in labels]
-    codes = np.array([*cells, NONE], np.int64)[texts.places]
-    hashes = np.array([*(0 if label is None else person_key(label) for label in labels), 0], np.int64)[texts.places]
-    return _Values(codes, codes != NONE, hashes, (0, (1 << 60) - 1), there.__getitem__, is_text=True)
 
 
 def _step(of: Expression, schema: Schema) -> Fraction:
@@ -243,19 +188,19 @@ def _gaps(fold: Fold, rows: FoldedRows, group: Whole, x: Whole, worth: Any) -> F
 
 
 def _truths(fold: Fold, rows: FoldedRows, scope: BatchScope, kept: Any) -> FoldedColumn:
-    true = _filled(truth_of(fold.of[0], scope)[0], rows) & kept
+    true = for_rows(truth_of(fold.of[0], scope)[0], rows.batch) & kept
     count = np.bincount(rows.group[kept], minlength=rows.groups)
     trues = np.bincount(rows.group[true], minlength=rows.groups)
     codes = (trues > 0) if fold.kind == "any" else (trues == count)
     return FoldedColumn(codes.astype(np.int64), count > 0, TRUTHS.__getitem__, is_text=True)
 
 
-def _mix(rows: FoldedRows, group: Whole, values: Sequence[_Values]) -> Whole:
+def _mix(rows: FoldedRows, group: Whole, values: Sequence[ColumnCodes]) -> Whole:
     ranges = [each.range for each in values]
     return mixed_keys(rows.keys_of(group), [each.mixed for each in values], ranges, np.zeros_like(group))
 
 
-def _of_one_row(fold: Fold, rows: FoldedRows, group: Whole, values: Sequence[_Values]) -> tuple[FoldedColumn, ...]:
+def _of_one_row(fold: Fold, rows: FoldedRows, group: Whole, values: Sequence[ColumnCodes]) -> tuple[FoldedColumn, ...]:
     """Choose the row of least (largest) order, then of least mix, then of least codes."""
     codes = [each.codes for each in values]
     time = codes[-1] if fold.kind == "first" else -codes[-1]
@@ -271,7 +216,7 @@ def _of_one_row(fold: Fold, rows: FoldedRows, group: Whole, values: Sequence[_Va
     return tuple(found)
 
 
-def _mode(rows: FoldedRows, group: Whole, values: _Values) -> FoldedColumn:
+def _mode(rows: FoldedRows, group: Whole, values: ColumnCodes) -> FoldedColumn:
     x = values.codes
     order = np.lexsort((x, group))
     starts = np.flatnonzero(run_starts([group[order], x[order]]))

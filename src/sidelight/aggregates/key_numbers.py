@@ -1,6 +1,7 @@
 """Number persons and keys from 0 on: whole numbers by their value, texts letter for letter; no hash takes their place.
 
-Which of the two a column is was decided by the types of all columns that are compared with it, which are public.
+Which of the two a column is was decided by the types of all columns that are compared with it, which are public. A text
+that is the one spelling of a whole number ("7", not "007") is numbered as that number, without the text being held.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from sidelight.records.held_rows import IdCells, as_texts
+from sidelight.records.held_rows import IdCells, as_wholes, whole_number
 from sidelight.records.rows import DistinctTexts, TextCells, WholeIds
 
 Whole = NDArray[np.int64]
@@ -26,7 +27,7 @@ class Numbering:
     """Number whole numbers or texts; the same one has the same number in every table.
 
     Whole numbers within a window are numbered by their distance from its start, so that nothing is looked up; others
-    follow in the order in which they came.
+    follow in the order in which they came. Among texts, whole numbers have the even numbers, and other texts the odd.
     """
 
     def __init__(self, *, whole: bool) -> None:
@@ -38,33 +39,49 @@ class Numbering:
     @property
     def size(self) -> int:
         """One more than the largest number."""
-        return self._window + len(self._others) if self._whole else len(self._texts)
+        wholes = self._window + len(self._others)
+        return wholes if self._whole else 2 * max(wholes, len(self._texts))
 
     def of(self, cells: TextCells | WholeIds, *, grow: bool) -> Whole:
         """Return the number of each cell, -1 where it is missing, or, unless they `grow`, was not there."""
         if self._whole:
-            return self._of_wholes(cells if isinstance(cells, WholeIds) else _parsed(cells), grow=grow)
-        return self.of_texts(as_texts(cells) if isinstance(cells, WholeIds) else cells, grow=grow)
+            return self._of_wholes(cells if isinstance(cells, WholeIds) else as_wholes(cells)[0], grow=grow)
+        if isinstance(cells, WholeIds):
+            return _even(self._of_wholes(cells, grow=grow))
+        return self.of_texts(cells, grow=grow)
 
     def of_texts(self, texts: TextCells, *, grow: bool) -> Whole:
         """Number texts; an empty one is missing."""
         cells = texts.cells if isinstance(texts, DistinctTexts) else texts.tolist()
-        there = self._texts
-        known = [
-            NONE if not text else there.setdefault(text, len(there)) if grow else there.get(text, NONE)
-            for text in cells
-        ]
-        numbers: Whole = np.array([*known, NONE], np.int64)
+        values = [whole_number(text) for text in cells]
+        named = np.array([*(value is not None for value in values), False], bool)
+        wholes = WholeIds(np.array([*(value or 0 for value in values), 0], np.int64), named)
+        numbers, there = _even(self._of_wholes(wholes, grow=grow)), self._texts
+        for place in np.flatnonzero(~named[:-1]).tolist():
+            if text := cells[place]:
+                found = there.setdefault(text, len(there)) if grow else there.get(text, NONE)
+                numbers[place] = NONE if found == NONE else 2 * found + 1
         return numbers[texts.places] if isinstance(texts, DistinctTexts) else numbers[:-1]
 
     def cells(self, numbers: Whole) -> IdCells:
         """Return what was numbered."""
-        if not self._whole:
-            return DistinctTexts([*self._texts], numbers)
+        if self._whole:
+            return WholeIds(self._values(numbers))
+        if not self._texts:
+            return WholeIds(self._values(numbers >> 1))
+        distinct, places = np.unique(numbers, return_inverse=True)
+        names, values = list(self._texts), self._values(np.where(distinct & 1, 0, distinct >> 1)).tolist()
+        spelled = (
+            names[number >> 1] if number & 1 else str(value)
+            for number, value in zip(distinct.tolist(), values, strict=True)
+        )
+        return DistinctTexts(list(spelled), places.reshape(-1))
+
+    def _values(self, numbers: Whole) -> Whole:
         if not len(self._others):
-            return WholeIds(numbers + self._low)
+            return numbers + self._low
         later = numbers >= self._window
-        return WholeIds(np.where(later, self._others[np.where(later, numbers - self._window, 0)], numbers + self._low))
+        return np.where(later, self._others[np.where(later, numbers - self._window, 0)], numbers + self._low)
 
     def _of_wholes(self, ids: WholeIds, *, grow: bool) -> Whole:
         values, named = ids.values, ids.named
@@ -86,7 +103,8 @@ class Numbering:
             return
         low = self._low if self._window else int(values.min())
         width = int(values.max()) - low + 1
-        if self._window < width <= min(max(4 * self._seen, _WINDOW), 2**_BITS - 1):
+        most = 2 ** (_BITS if self._whole else _BITS - 1) - 1
+        if self._window < width <= min(max(4 * self._seen, _WINDOW), most):
             self._low, self._window = low, width
 
     def _later(self, values: Whole, *, grow: bool) -> Whole:
@@ -105,6 +123,10 @@ class Numbering:
 
     def __repr__(self) -> str:
         return "Numbering(private)"
+
+
+def _even(numbers: Whole) -> Whole:
+    return np.where(numbers == NONE, NONE, 2 * numbers)
 
 
 class KeyNumbers:
@@ -127,26 +149,3 @@ class KeyNumbers:
             both = (numbers << _BITS) + other
             numbers = pair.of(WholeIds(both, (numbers != NONE) & (other != NONE)), grow=grow)
         return numbers
-
-
-def _parsed(cells: TextCells) -> WholeIds:
-    """Read texts of a column of whole numbers back."""
-    texts = cells.cells if isinstance(cells, DistinctTexts) else cells.tolist()
-    named = np.array([bool(text) for text in [*texts, None]], bool)
-    try:
-        values = np.array([*map(int, (text or 0 for text in texts)), 0], np.int64)
-    except (ValueError, OverflowError):  # the source holds another type than it said
-        known = [_number(text) for text in [*texts, None]]
-        named = np.array([value is not None for value in known], bool)
-        values = np.array([value or 0 for value in known], np.int64)
-    if isinstance(cells, DistinctTexts):
-        return WholeIds(values[cells.places], named[cells.places])
-    return WholeIds(values[:-1], named[:-1])
-
-
-def _number(text: str | None) -> int | None:
-    try:
-        value = int(text or "")
-    except ValueError:
-        return None
-    return value if -(1 << 63) <= value < 1 << 63 else None

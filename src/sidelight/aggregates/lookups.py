@@ -163,18 +163,18 @@ def _ranks(rows: HeldRows, schema: Schema) -> list[Whole]:
             continue
         if isinstance(column, Label):
             labels = [column.label_of(cell) for cell in rows.texts[column.name].cells]
-            found.append(_by_bytes(DistinctTexts(labels, rows.texts[column.name].places)))
+            found.append(by_bytes(DistinctTexts(labels, rows.texts[column.name].places)))
             continue
         value, known = scope.column(column.name)
         rank = np.unique(value, return_inverse=True)[1] if isinstance(column, Number) else value
         found.append(np.asarray(rank, np.int64) if known is None else np.where(known, rank, NONE))
     for link in schema.links:
         if not isinstance(link, Key):
-            found += [_by_bytes(rows.keys[name]) for name in link.columns]
+            found += [by_bytes(rows.keys[name]) for name in link.columns]
     return found
 
 
-def _by_bytes(ids: IdCells) -> Whole:
+def by_bytes(ids: IdCells) -> Whole:
     """Number texts in the order of their bytes, -1 where one is missing."""
     texts = as_texts(ids) if isinstance(ids, WholeIds) else ids
     there = sorted({text.encode("utf-8", "surrogatepass") for text in texts.cells if text is not None})

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sidelight.aggregates.clipped_vector import clipped_codes, limits, lower_clipped
 from sidelight.aggregates.coding import CodeArrays, Coding, Keep
-from sidelight.aggregates.collect import Lowering, collect
+from sidelight.aggregates.collect import collect
 from sidelight.aggregates.fixed_point import is_missing
 from sidelight.aggregates.moments import ClippedMoments, Moments, MomentState
 from sidelight.errors import RangeError, SourceError
@@ -200,48 +200,6 @@ def clean(columns: Sequence[Number], batch: Batch) -> tuple[list[Floats], Keep]:
     return cleaned, usable
 
 
-def mapped_moments(
-    rows: Table | NDArray[Any],
-    columns: Sequence[str] | None = None,
-    *,
-    radius: Real,
-    centre: ArrayLike | None = None,
-    matrix: ArrayLike | None = None,
-    levels: int = 1 << 14,
-    unusable: Unusable = "zero",
-    neighbours: Neighbours = Neighbours.ADD_REMOVE,
-    lowering: Lowering = "auto",
-) -> Moments:
-    """Return count, sum and second moment of clip(A(x - c), radius), for a public centre c and matrix A.
-
-    Guarantee: that of `clipped_moments`, exactly. Rows with a number that is missing or infinite become zero vectors,
-    or are left out with unusable="drop"; a column's bounds and fill value come first. Nothing about the values raises.
-
-    Args:
-        rows: A table, or an array with one row per record (its unit is the row).
-        columns: The number columns; all of them by default.
-        radius: The length that mapped rows are clipped to, in `levels` integer steps.
-        centre: Is subtracted first; 0 by default.
-        matrix: A, of any number of rows; the identity by default.
-
-    >>> mapped_moments(np.array([[3.0, 4.0], [np.nan, 1.0]]), radius=5, matrix=[[0, 1]], levels=10).total.value.tolist()
-    [8]
-    """
-    table = as_table(rows)
-    return collect(
-        table,
-        mapped_aggregate(
-            table,
-            columns,
-            row_map=RowMap.of(len(_chosen(table, columns)), centre=centre, matrix=matrix, radius=radius),
-            levels=levels,
-            unusable=unusable,
-            neighbours=neighbours,
-        ),
-        lowering=lowering,
-    )
-
-
 def mapped_aggregate(
     table: Table,
     columns: Sequence[str] | None,
@@ -251,7 +209,7 @@ def mapped_aggregate(
     unusable: Unusable = "zero",
     neighbours: Neighbours = Neighbours.ADD_REMOVE,
 ) -> ClippedMoments:
-    """Return the aggregate that `mapped_moments` runs; `finish(empty())` tells sensitivities without any row."""
+    """Return the aggregate of moments of mapped rows; `finish(empty())` tells sensitivities without any row."""
     coding = MappedVector(columns=_chosen(table, columns), row_map=row_map, levels=levels, unusable=unusable)
     schema = table.schema
     return ClippedMoments(coding=coding, rows_per_unit=schema.rows_per_unit, unit=schema.unit, neighbours=neighbours)

@@ -38,8 +38,8 @@ class NonPrivateTies:
         table: The name of the table.
         rows: How many rows it has.
         persons: How many people own one.
-        contested: Rows that several people claim.
-        dangling: Rows that nobody claims: their key or id is missing, or names no row.
+        contested: Rows that several people claim, or, with a window, several periods.
+        dangling: Rows that nobody claims: their key, id or date is missing, or names no row.
         beyond_cap: Owned rows that are left out because their person has more than `max_rows`.
         repeated_keys: Keys that several rows have.
         elsewhere: People who own a row of another table and none of this one.
@@ -63,7 +63,7 @@ class NonPrivateTies:
 
     def _sentences(self) -> Iterator[str]:
         if self.contested:
-            yield f"{_of(self.contested, self.rows)} contested, in no statistic: several people claim them"
+            yield f"{_of(self.contested, self.rows)} contested, in no statistic: several people, or periods, claim them"
         if self.dangling:
             yield f"{_of(self.dangling, self.rows)} dangling, in no statistic: nobody claims them"
         if self.beyond_cap:
@@ -127,17 +127,21 @@ _NONE = -1
 
 @dataclass(eq=False, repr=False)
 class _TiedRows:
-    """The keys of one table's rows, and the two ends of their claimants: PRIVATE."""
+    """The keys of one table's rows, and the two ends of their claimants: PRIVATE.
+
+    Claimants are persons, or, of dated rows, pairs of a person and a period: person * periods + period.
+    """
 
     named: dict[tuple[str, ...], list[tuple[str, ...] | None]]
     by_key: dict[tuple[str, ...], list[int]]
     least: NDArray[np.int64]
     largest: NDArray[np.int64]
+    periods: int = 1
 
     @property
     def owner(self) -> NDArray[np.int64]:
-        """The one claimant of each row, -1 where there are none or several."""
-        return np.where(self.least == self.largest, self.least, _NONE)
+        """The person who owns each row, -1 where there are no claimants or several."""
+        return np.where(self.least == self.largest, self.least // self.periods, _NONE)
 
 
 def _way(linked: LinkedTables, name: str) -> tuple[str, ...]:
@@ -154,14 +158,23 @@ def _read(linked: LinkedTables, name: str, above: Mapping[str, _TiedRows], perso
     named: dict[tuple[str, ...], list[tuple[str, ...] | None]] = {link.columns: [] for link in schema.links}
     own: list[int] = []
     length = 0
-    for batch in linked.table(name).rows.batches(Wanted(texts=tied, person=None if person is None else person.name)):
+    date, window = linked.date_of(name), linked.window
+    periods = 1 if date is None or window is None else len(window.names)
+    numbers = () if date is None or person is None else (date.name,)
+    wanted = Wanted(numbers=numbers, texts=tied, person=None if person is None else person.name)
+    for batch in linked.table(name).rows.batches(wanted):
         length += batch.length
         for columns, keys in named.items():
             parts = zip(*(batch.texts[column].tolist() for column in columns), strict=True)
             keys += [None if None in key else key for key in parts]
         if person is not None and batch.person is not None:
             ids = batch.person.tolist()
-            own += [_NONE if each is None else persons.setdefault(str(each), len(persons)) for each in ids]
+            when = [0] * batch.length
+            if date is not None and window is not None:
+                when = window.numbers_of(batch.numbers[date.name], date).tolist()
+            for each, period in zip(ids, when, strict=True):
+                number = _NONE if each is None else persons.setdefault(str(each), len(persons))
+                own.append(_NONE if _NONE in (number, period) else number * periods + period)
     by_key: dict[tuple[str, ...], list[int]] = {}
     for place, key in enumerate(named[schema.key.columns] if schema.key is not None else ()):
         if key is not None:
@@ -173,7 +186,7 @@ def _read(linked: LinkedTables, name: str, above: Mapping[str, _TiedRows], perso
             rows = [each for each in parent.by_key.get(key or (), ()) if parent.least[each] != _NONE]
             if rows:
                 least[place], largest[place] = parent.least[rows].min(), parent.largest[rows].max()
-    return _TiedRows(named, by_key, least, largest)
+    return _TiedRows(named, by_key, least, largest, periods)
 
 
 def _references(linked: LinkedTables, tables: Mapping[str, _TiedRows], name: str) -> Iterator[NonPrivateReference]:

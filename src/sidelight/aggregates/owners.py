@@ -6,6 +6,9 @@ union has the least of the least and the largest of the largest, and A(r) = {p} 
 row hands both ends down, so that a row below one is claimed by all of its claimants; without that a person who leaves
 would take rows from another (proof page persons-across-tables, Theorem 2).
 
+With a window the claimants of dated rows are pairs of a person and a period, numbered person * periods + period, and
+all of this holds for pairs: a line whose order occurs in two months is contested.
+
 Owned rows are held for a slice of the persons at a time. Everything that a view makes of them is a map of one person's
 rows, so slices change time and memory only.
 """
@@ -13,7 +16,7 @@ rows, so slices change time and memory only.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -107,8 +110,8 @@ class OpenTable:
 class Owners:
     """Who owns the rows of each table: what is known of all persons, whatever slice of them is looked at."""
 
-    def __init__(self, tables: LinkedTables) -> None:
-        self.tables = tables
+    def __init__(self, tables: LinkedTables, *, periods: tuple[int, int] | None = None) -> None:
+        self.tables, self._periods = tables, periods
         self.persons = Numbering(whole=tables.persons_are_whole)
         self._claimed: dict[str, tuple[KeyNumbers, ClaimedKeys]] = {}
 
@@ -118,8 +121,12 @@ class Owners:
         if via is not None:
             return Wanted(keys=via.columns)
         assert person is not None
+        date = self.tables.date_of(name)
+        numbers = () if date is None else (date.name,)
         # ids that are read in another way than letter for letter are read as those of a single table
-        return Wanted(keys=(person.name,)) if person.reading is None else Wanted(person=person.name)
+        if person.reading is None:
+            return Wanted(numbers=numbers, keys=(person.name,))
+        return Wanted(numbers=numbers, person=person.name)
 
     def prepare(self, name: str) -> None:
         """Settle who claims which key of the tables above a table, one pass over the keys of each."""
@@ -133,11 +140,25 @@ class Owners:
         if via is None:
             ids = batch.person if batch.person is not None else batch.keys[self.tables.person_column(name).name]
             person = self.persons.of(ids, grow=True)
+            date, window = self.tables.date_of(name), self.tables.window
+            if date is not None and window is not None:
+                period = window.numbers_of(batch.numbers[date.name], date)
+                nobody = (person == NONE) | (period == NONE)
+                person = np.where(nobody, NONE, person * len(window.names) + period)
             return ClaimedKeys(person, person)
         keys, by_key = self._claimed[via.to]
         named = keys.of([batch.keys[column] for column in via.columns], grow=False)
         least = by_key.least[named]
         return ClaimedKeys(least, least if by_key.largest is by_key.least else by_key.largest[named])
+
+    def owner(self, name: str, batch: Batch) -> Whole:
+        """Return the person who owns each row, -1 of rows that nobody owns or that lie in other periods than asked."""
+        owner, window = self.claims(name, batch).owner, self.tables.window
+        if window is None or self.tables.date_of(name) is None:
+            return owner
+        person, period = np.divmod(owner, len(window.names))
+        first, last = (0, len(window.names)) if self._periods is None else self._periods
+        return np.where((owner == NONE) | (period < first) | (period > last), NONE, person)
 
     def _claims_of_keys(self, name: str) -> tuple[KeyNumbers, ClaimedKeys]:
         """Return the ends of the claimants of each key of a table; the last entry is what a missing key finds."""
@@ -145,7 +166,7 @@ class Owners:
         key = self.tables.schema(name).key
         assert key is not None
         own = self.wanted_for(name)
-        wanted = Wanted(person=own.person, keys=tuple(dict.fromkeys([*key.columns, *own.keys])))
+        wanted = replace(own, keys=tuple(dict.fromkeys([*key.columns, *own.keys])))
         parts = [GrowingIds() for _ in key.columns]
         ends: list[tuple[Whole, Whole]] = []
         for batch in batches_with_keys(self.tables.table(name).rows, wanted, size=_ROWS):
@@ -232,14 +253,14 @@ class OpenDatabase:
     def _owned(self, name: str, asked: Wanted) -> tuple[HeldRows, Whole]:
         own = self.owners.wanted_for(name)
         wanted = Wanted(
-            numbers=asked.numbers,
+            numbers=tuple(dict.fromkeys([*asked.numbers, *own.numbers])),
             texts=asked.texts,
             person=own.person,
             keys=tuple(dict.fromkeys([*asked.keys, *own.keys])),
         )
         growing, owners = GrowingRows(asked), list[Whole]()
         for batch in batches_with_keys(self.tables.table(name).rows, wanted, size=_ROWS):
-            owner = self.owners.claims(name, batch).owner
+            owner = self.owners.owner(name, batch)
             kept = self.slice.has(owner)
             growing.add(batch, slice(None) if kept.all() else kept)
             owners.append(owner[kept])

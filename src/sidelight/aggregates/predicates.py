@@ -17,7 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sidelight.aggregates.coding import CodeArrays, Coding, CombinedCoding, EveryRow, Keep, both
-from sidelight.aggregates.expression_values import BatchScope, ColumnScope, FrameScope, Value, code_of, truth_of
+from sidelight.aggregates.expression_values import BatchScope, ColumnScope, FrameScope, code_of, truth_of
+from sidelight.aggregates.real_column import Value
 from sidelight.errors import SchemaError
 from sidelight.records import Category, Number, Schema
 from sidelight.records.expression_shapes import LabelShape, RealShape, StepShape, TruthShape

@@ -13,7 +13,6 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from sidelight.errors import RangeError
 from sidelight.grid import DROPPED_BITS, FloatGrid, Outcomes, least_double
 from sidelight.noise import Source, integers_below
 
@@ -327,25 +326,6 @@ class DitheredRanks:
 
     def __repr__(self) -> str:
         return f"Ranks(private, {self._grid})"
-
-
-def ranks_of_codes(sorted_codes: NDArray[np.int64], grid: Outcomes, source: Source | None) -> DitheredRanks:
-    """Take sorted coarse codes within the grid as ranks.
-
-    Without a source nothing is dithered: every record sits at the first fine index of its code (for tests and for grids
-    without dither bits).
-
-    >>> from sidelight.grid import Grid
-    >>> ranks = ranks_of_codes(np.array([3, 3, 8]), Grid(resolution=1, dither_bits=0), None)
-    >>> ranks.below(8), ranks.order(3)
-    (2, 8)
-    """
-    codes = np.asarray(sorted_codes)
-    if codes.dtype != np.int64 or codes.ndim != 1:
-        raise RangeError(
-            f"sorted_codes must be a one-dimensional int64 array, got {codes.ndim} dimension(s) of {codes.dtype}"
-        )
-    return DitheredRanks(SortedCodes(codes), grid, source)
 
 
 def order_codes(codes: NDArray[np.int64]) -> OrderedCodes:

@@ -14,11 +14,12 @@ import numpy as np
 
 from sidelight.aggregates.expression_values import BatchScope, truth_of
 from sidelight.aggregates.folds import FoldedColumn, FoldedRows, empty_value, fold_columns
-from sidelight.aggregates.key_numbers import NONE, Whole
+from sidelight.aggregates.key_numbers import NONE, KeyNumbers, Numbering, Whole
 from sidelight.aggregates.lookups import Lookups, PairIndex, at, least_rows
 from sidelight.aggregates.owners import NeededColumns, OpenDatabase, OpenTable, Owners, slices
+from sidelight.aggregates.pairs import MatchedRows, PairSide
 from sidelight.errors import SourceError
-from sidelight.records import Category, Label, Number, PersonId, Table, View
+from sidelight.records import Category, Label, Number, PairedView, PersonId, Table, View
 from sidelight.records.fold import TRUTHS, Fold
 from sidelight.records.held_rows import HeldRows
 from sidelight.records.linked_tables import LinkedTables
@@ -33,7 +34,7 @@ class ViewRows(NoExpressions):
     name = "view"
     streams = True
 
-    def __init__(self, view: View) -> None:
+    def __init__(self, view: View | PairedView) -> None:
         self._view = view
         self._made: dict[frozenset[str], HeldRows] = {}
 
@@ -92,7 +93,7 @@ class ViewTable(Table):
 
     __slots__ = ("view",)
 
-    def __init__(self, view: View) -> None:
+    def __init__(self, view: View | PairedView) -> None:
         self.view = view
         self._schema, self._rows, self._path = view.schema, ViewRows(view), None
         self._within = None
@@ -103,8 +104,10 @@ class ViewTable(Table):
         return any(self.view.tables.table(name).is_file(path) for name in self.view.tables.private())
 
 
-def tables_read(view: View) -> tuple[str, ...]:
+def tables_read(view: View | PairedView) -> tuple[str, ...]:
     """Return the tables that a view may read, public ones not counted: those were read before."""
+    if isinstance(view, PairedView):
+        return tuple(dict.fromkeys(name for side in view.sides for name in tables_read(side)))
     tables = view.tables
     found = [*tables.person_path(view.base)]
     for each in view.lookups.values():
@@ -116,8 +119,10 @@ def tables_read(view: View) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def public_tables_read(view: View) -> tuple[str, ...]:
+def public_tables_read(view: View | PairedView) -> tuple[str, ...]:
     """Return the public tables that the lookups of a view, and of what it folds, lead to."""
+    if isinstance(view, PairedView):
+        return tuple(dict.fromkeys(name for side in view.sides for name in public_tables_read(side)))
     found = [step.to for each in view.lookups.values() for step in each.steps if view.tables.is_public(step.to)]
     for other in (
         *(view.folded(fold) for fold in view.features.values()),
@@ -127,17 +132,25 @@ def public_tables_read(view: View) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def made_rows(view: View, names: frozenset[str] | None = None) -> HeldRows:
+def made_rows(view: View | PairedView, names: frozenset[str] | None = None) -> HeldRows:
     """Return the rows of a view of few persons with the named columns, or all of them."""
     ((made, _),) = made_by_persons(view, frozenset(view.schema.names) if names is None else names)
     return made
 
 
-def made_by_persons(view: View, wanted: frozenset[str]) -> Iterator[tuple[HeldRows, bool]]:
+def made_by_persons(view: View | PairedView, wanted: frozenset[str]) -> Iterator[tuple[HeldRows, bool]]:
     """Return the rows of a view with the named columns, of a slice of the persons at a time, and whether it is all."""
     needed: dict[str, NeededColumns] = defaultdict(NeededColumns)
+    if isinstance(view, PairedView):
+        named = wanted if view.where is None else wanted | {*view.where.columns}
+        for place, side in enumerate(view.sides):
+            _add_columns(side, _inner(view, place, named), needed)
+            needed[side.base].keys |= {*(() if view.links is None else view.links[place])}
+        for database in slices(Owners(view.tables, periods=view.periods), needed):
+            yield from _pairs_of_slice(view, database, named)
+        return
     _add_columns(view, wanted, needed)
-    for database in slices(Owners(view.tables), needed):
+    for database in slices(Owners(view.tables, periods=view.periods), needed):
         yield _of_slice(view, database, wanted), database.slice.slices == 1
 
 
@@ -147,6 +160,52 @@ def _of_slice(view: View, database: OpenDatabase, wanted: frozenset[str]) -> Hel
     inside = database.slice.has(making.owner)  # tables that were read before a slice was halved have more persons
     database.close()
     return made if inside.all() else made.at(inside)
+
+
+def _inner(view: PairedView, side: int, names: frozenset[str]) -> frozenset[str]:
+    """Return the columns of a side of pairs by their names there."""
+    return frozenset(view.named[name][1] for name in names if view.named.get(name, (None,))[0] == side)
+
+
+def _pairs_of_slice(view: PairedView, database: OpenDatabase, names: frozenset[str]) -> Iterator[tuple[HeldRows, bool]]:
+    """Return the pairs of the persons of a slice in parts, and whether there is one alone."""
+    made = [ViewOfSlice(side, database, _inner(view, place, names)) for place, side in enumerate(view.sides)]
+    held = [each.made() for each in made]
+    keys = None if view.links is None else KeyNumbers(view.tables.keys_are_whole(view.linked_table))
+    persons, conditions = database.owners.persons, view.conditions()
+    sides = []
+    for place, (making, rows) in enumerate(zip(made, held, strict=True)):
+        texts = [] if view.links is None else [making.base.rows.keys[column] for column in view.links[place]]
+        cells = {name: view.named[name][1] for name in names if view.named.get(name, (None,))[0] == place}
+        numbers = {name: rows.numbers[inner] for name, inner in cells.items() if inner in rows.numbers}
+        labels = {name: rows.texts[inner] for name, inner in cells.items() if inner in rows.texts}
+        owner = np.where(database.slice.has(making.owner), making.owner, NONE)
+        # all keys are numbered: were a row left out because nobody else names its key, others would decide about it
+        key = None if keys is None else keys.of(texts, grow=True)
+        side = PairSide(HeldRows(rows.length, numbers, labels), owner, key, texts, view.read_of(place, names))
+        most = view.tables.max_rows(making.view.base)
+        sides.append(side.cut(view.schema, conditions[place], _PersonKeys(persons), most))
+    database.close()
+    paired = MatchedRows(sides[0], sides[1], (persons.size, 0 if keys is None else keys.size))
+    parts = paired.parts()
+    for part in parts:
+        yield (
+            paired.made(part, view.schema, conditions[2], persons.cells),
+            len(parts) == 1 and database.slice.slices == 1,
+        )
+
+
+class _PersonKeys:
+    """The keys of persons, by which a choice among their rows is spread."""
+
+    def __init__(self, persons: Numbering) -> None:
+        self._persons = persons
+
+    def keys(self, numbers: Whole) -> Whole:
+        """Return the key of each of some persons."""
+        distinct, places = np.unique(numbers, return_inverse=True)
+        texts = self._persons.cells(distinct).tolist()
+        return np.fromiter((person_key(str(text)) for text in texts), np.int64, len(distinct))[places.reshape(-1)]
 
 
 def _add_columns(view: View, wanted: frozenset[str], needed: dict[str, NeededColumns]) -> None:
@@ -274,9 +333,7 @@ class ViewOfSlice:
 
         def keys_of(groups: Whole) -> Whole:
             """Return the key of the owner of each group."""
-            owners, places = np.unique(self.owner[index.row][groups], return_inverse=True)
-            texts = persons.cells(owners).tolist()
-            return np.fromiter((person_key(str(text)) for text in texts), np.int64, len(owners))[places.reshape(-1)]
+            return _PersonKeys(persons).keys(self.owner[index.row][groups])
 
         rows = FoldedRows(Batch(held.length, held.numbers, held.texts), view.schema, group, index.groups, keys_of)
         columns: tuple[FoldedColumn, ...] = fold_columns(fold, rows, declared)
@@ -285,12 +342,12 @@ class ViewOfSlice:
         ]
 
 
-def open_view(view: View) -> ViewTable:
+def open_view(view: View | PairedView) -> ViewTable:
     """Return a view as a table for one release. Reads no row.
 
     Raises:
         SourceError: the view is none.
     """
-    if not isinstance(view, View):
+    if not isinstance(view, (View, PairedView)):
         raise SourceError(f"a view of a database was wanted, got {type(view).__name__}")
     return ViewTable(view)

@@ -59,6 +59,29 @@ def check_survey(path: Path) -> None:
     note(tables=promises)
 
 
+def calibrate_survey(path: Path, *, table: str | None, runs: int) -> None:
+    """Time every kind on generated rows; no source is opened, and nothing is written."""
+    from sidelight.server.calibrate import calibrate, proposal
+
+    config = read_config(path)
+    if table is not None and table not in config.tables:
+        raise RangeError(f"there is no table {table!r}; {nearest(table, config.tables)}")
+    found = []
+    for each in config.tables.values():
+        if table in (None, each.name):
+            kinds = calibrate(config, each, runs=runs, said=tell)
+            lines = proposal(kinds)
+            for kind in kinds:
+                if kind.problem:
+                    tell(f"{each.name}: {kind.kind} was not measured, choose its duration yourself: {kind.problem}")
+            tell(f"For {each.capacity:,} generated rows of {each.name}, on this machine as loaded as it is now:")
+            if not prints_json():
+                typer.echo(lines)
+            measured = {kind.kind: kind.duration for kind in kinds if kind.duration is not None}
+            found.append({"table": each.name, "lines": lines, "durations": measured})
+    note(tables=found)
+
+
 def _requests(config: ServerConfig, name: str) -> int:
     """Return how many requests of the smallest price fit a table: bounds the ledger and the disk."""
     table = config.tables[name]

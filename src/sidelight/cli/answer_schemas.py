@@ -41,11 +41,13 @@ _REPORT = {
     "account": _maybe({"type": "object"}),
     "comparison": _maybe({"type": "object"}),
 }
+#: Of a database: the base table, looked-up columns, folds, and how many rows of a person are there and count.
+_READS = _thing(base=_TEXT, rows_a_person=_COUNT, counted_a_person=_COUNT, lookups=_TEXTS, folds={"type": "object"})
 _PRICED = {
     "title": _TEXT,
     "fits": _FLAG,
-    "queries": _list(title=_TEXT, guarantee=_TEXT, expected=_EXPECTED),
-    "charges": _list(title=_TEXT, guarantee=_TEXT, status=_TEXT),
+    "queries": _list(title=_TEXT, guarantee=_TEXT, expected=_EXPECTED, reads=_maybe(_READS)),
+    "charges": _list(title=_TEXT, guarantee=_TEXT, status=_TEXT, periods=_maybe(_TEXT)),
     "promised": _TEXT,
     "left": _TEXT,
 }
@@ -115,6 +117,7 @@ ANSWERS: dict[str, tuple[dict[str, Any], ...]] = {
     "token revoke": ({"client": _TEXT},),
     "token list": ({"clients": _list(client=_TEXT, token=_maybe(_TEXT))},),
     "server check": ({"tables": _list(table=_TEXT, promise=_TEXT, requests=_COUNT)},),
+    "server calibrate": ({"tables": _list(table=_TEXT, lines=_TEXT, durations={"type": "object"})},),
     "server status": ({"accounts": _list(table=_TEXT, account=_TEXT, remaining={"type": "object"}, paused=_FLAG)},),
     "server pause": ({"table": _TEXT, "paused": _FLAG},),
     "server resume": ({"table": _maybe(_TEXT), "paused": _FLAG},),

@@ -22,14 +22,17 @@ from sidelight.accounting import (
 )
 from sidelight.accuracy.expected import Expected, expected
 from sidelight.cli.answers import note
+from sidelight.cli.database_quotes import QuotedPeriods, amount, charged_to_periods, reading_sentence, reads
 from sidelight.cli.terminal import console, plain, routes_of, table, tell
 from sidelight.errors import FailedError, LedgerError, SidelightError
 from sidelight.guarantees import Claim, Claims, short_text
 from sidelight.ledger import LedgerEntry, open_ledger
+from sidelight.ledger.balances import Balances
 from sidelight.ledger.definition import BUDGETS_ADD_UP
 from sidelight.plans import Plan, PlannedQuery, read_plan
 from sidelight.records import Number
 from sidelight.release.shown import at_most
+from sidelight.session.periods import PeriodCharge
 from sidelight.session.query import declared_delta
 
 CONFIDENCE = 0.95
@@ -52,6 +55,8 @@ class PricedCharge:
     charge: Charge
     before: Totals
     planned: tuple[PlannedQuery, ...]
+    period: PeriodCharge | None = None  # what it costs the periods of a window
+    short: tuple[Rule, Totals, Charge] | None = None  # what refuses it
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,6 +67,7 @@ class Quote:
     before: Totals
     after: Totals
     lines: tuple[PricedCharge, ...]
+    periods: QuotedPeriods
     advice: str = ""  # what to write another time, where the plan does not fit
 
     @property
@@ -73,26 +79,41 @@ class Quote:
 def quote(plan: Plan, *, label: str, resume: bool = False) -> Quote:
     """Price every charge of the plan in order, as the ledger would decide it now; resumed attempts pay again."""
     rule, before, entries = account(plan.ledger, plan.scope, budget=plan.budget, routes=plan.routes)
+    periods = QuotedPeriods(plan, _balances_of_periods(plan))
     live = {entry.key: entry for entry in entries if entry.state != "failed"}
     after, lines = before, []
     for position, (title, claims, planned) in enumerate(_charges(plan)):
         found = live.get(plan.key(position, label=label))
         delta = declared_delta(planned[0].query) if plan.together_at is None else None
         charge, stood = rule.charge(claims, totals=after, delta=delta), after
-        status: Status
+        period = periods.charge(planned, claims)
+        status: Status = "new"
+        short: tuple[Rule, Totals, Charge] | None = None
         if found is not None and not (resume and found.state == "reserved"):
             status = "unfinished" if found.state == "reserved" else "stored"
-        elif rule.grants(after, charge):
-            status, after = "new", after.plus(charge)
+        elif not rule.grants(after, charge):
+            status, short = "too much", (rule, after, charge)
+        elif period is not None and not periods.grants(period):
+            status, short = "too much", periods.short(period)
         else:
-            status = "too much"
+            after = after.plus(charge)
+            periods.book(period)
         lines.append(
-            PricedCharge(title=title, claims=claims, status=status, charge=charge, before=stood, planned=planned)
+            PricedCharge(
+                title=title,
+                claims=claims,
+                status=status,
+                charge=charge,
+                before=stood,
+                planned=planned,
+                period=period,
+                short=short,
+            )
         )
     asked = [line.claims for line in lines if line.status in ("new", "too much")]
-    short = any(line.status == "too much" for line in lines)
-    advice = f". {advice_on_routes()}" if short and granted_with_routes(rule, before, *asked) else ""
-    return Quote(rule=rule, before=before, after=after, lines=tuple(lines), advice=advice)
+    refused = any(line.status == "too much" for line in lines)
+    advice = f". {advice_on_routes()}" if refused and granted_with_routes(rule, before, *asked) else ""
+    return Quote(rule=rule, before=before, after=after, lines=tuple(lines), periods=periods, advice=advice)
 
 
 #: Kinds whose error is in the unit of their column; beyond this share of its range an answer says nothing.
@@ -110,7 +131,7 @@ def show_quote(plan: Plan, *, label: str) -> None:
     tell(plan.title, style="bold")
     found = [expected(each.query, each.fitted, each.schema, confidence=CONFIDENCE) for each in plan.queries]
     console().print(_query_table(priced, found))
-    for sentence in (*_useless(plan, found), *_forecasts(plan)):
+    for sentence in (*_reading(plan, priced), *_useless(plan, found), *_forecasts(plan)):
         tell(sentence)
     tell("")
     tell("What is charged: bookkeeping, not a guarantee", style="bold")
@@ -126,11 +147,17 @@ def show_quote(plan: Plan, *, label: str) -> None:
                 "title": each.title,
                 "guarantee": str(each.prepared.claims.strongest),
                 "expected": error.to_json(),
+                "reads": reads(each),
             }
             for each, error in zip(plan.queries, found, strict=True)
         ],
         charges=[
-            {"title": line.title, "guarantee": str(line.claims.strongest), "status": line.status}
+            {
+                "title": line.title,
+                "guarantee": str(line.claims.strongest),
+                "status": line.status,
+                "periods": charged_to_periods(line.period),
+            }
             for line in priced.lines
         ],
         promised=priced.rule.statement(),
@@ -142,6 +169,16 @@ def show_quote(plan: Plan, *, label: str) -> None:
             f"the plan does not fit its budget: {names}. Nothing was spent; lower epsilon, ask less, or price the "
             f'queries together ([pricing] queries = "together"){priced.advice}'
         )
+
+
+def _reading(plan: Plan, priced: Quote) -> Iterable[str]:
+    """Return sentences on which tables each query reads, and on what each charge costs the periods of a window."""
+    for each in plan.queries:
+        if (found := reads(each)) is not None:
+            yield reading_sentence(each.title, found)
+    for line in priced.lines:
+        if (said := charged_to_periods(line.period)) is not None:
+            yield f"{line.title!r} is charged {amount(line.claims)} to the whole life, and {said}."
 
 
 def _query_table(priced: Quote, errors: Iterable[Expected]) -> RichTable:
@@ -201,6 +238,7 @@ def route_table(rule: Rule, before: Totals, after: Totals) -> RichTable:
 def _summary(plan: Plan, priced: Quote) -> Iterable[str]:
     yield f"What is promised: {priced.rule.statement()}"
     yield f"What may be asked afterwards: {str(find_remaining(priced.rule, priced.after)).removeprefix('left: ')}"
+    yield from priced.periods.sentences()
     if plan.ledger is None:
         yield "Note: no [ledger] is named, so nothing will remember what was spent."
     for each in plan.data.tables:
@@ -235,6 +273,15 @@ def account(
                 f"a scope never changes, and {BUDGETS_ADD_UP}"
             )
         return scope.rule, scope.totals(), scope.entries()
+
+
+def _balances_of_periods(plan: Plan) -> Balances:
+    """Return what the periods of a plan's window are charged, without making a ledger or a scope."""
+    if plan.window_budget is None or plan.ledger is None or _not_there(plan.ledger):
+        return Balances()
+    with open_ledger(plan.ledger, create=False) as ledger:
+        found = (scope for scope in ledger.scopes() if scope.scope_id == f"{plan.scope}:periods")
+        return next((scope.balances() for scope in found), Balances())
 
 
 def _not_there(url: str) -> bool:

@@ -20,7 +20,7 @@ from sidelight.ledger import Ledger, open_ledger
 from sidelight.ledger.place import parse_place
 from sidelight.plans import Plan, read_plan
 from sidelight.progress import progress
-from sidelight.records import Database, Table, View
+from sidelight.records import Database, PairedView, Table, View
 from sidelight.registry import card_of
 from sidelight.release import Outcome, Release
 from sidelight.report import Account, Item, Report, Use, check_writable, write_report
@@ -75,6 +75,7 @@ def _run(
             routes=plan.routes,
             strict=plan.strict,
             one_run=True,
+            window_budget=plan.window_budget,
         )
         items: list[Item] = []
         try:
@@ -108,9 +109,11 @@ def _check_request(plan: Plan, *, label: str, resume: bool, json_output: Path | 
 def _check_price(priced: Quote) -> None:
     if priced.refused:
         first = priced.refused[0]
-        requested, remaining, difference = find_shortfall(priced.rule, first.before, first.charge)
+        short = first.short or (priced.rule, first.before, first.charge)
+        requested, remaining, difference = find_shortfall(*short)
+        budget = "the budget" if short[0] is priced.rule else "the budget of its periods"
         raise BudgetError(
-            f"{first.title!r} does not fit the budget after what stands before it: requested {requested}, remaining "
+            f"{first.title!r} does not fit {budget} after what stands before it: requested {requested}, remaining "
             f"{remaining}, short of {difference}. Nothing of the plan was run and nothing was spent{priced.advice}",
             requested=requested,
             remaining=remaining,
@@ -127,7 +130,7 @@ def _check_price(priced: Quote) -> None:
 def _release(
     plan: Plan, data: Table | Database, session: Session, items: list[Item], *, label: str | None, resume: bool
 ) -> None:
-    def rows(view: View | None) -> View | None:
+    def rows(view: View | PairedView | None) -> View | PairedView | None:
         """Return a view of the plan as one of the open tables."""
         return None if view is None or isinstance(data, Table) else replace(view, tables=data.linked)
 

@@ -24,6 +24,18 @@ def check_server(path: SurveyFile) -> None:
 
 
 @server_app.command()
+@answered("server calibrate")
+def calibrate(
+    path: SurveyFile,
+    *,
+    table: Annotated[str | None, typer.Option(help="Only this table.")] = None,
+    runs: Annotated[int, typer.Option(min=1, max=1000, help="Runs of each query on each generated table.")] = 50,
+) -> None:
+    """Time every allowed kind on generated rows of the declared capacity, and propose durations and costs."""
+    import_module("sidelight.cli.analysts").calibrate_survey(path, table=table, runs=runs)
+
+
+@server_app.command()
 @answered("server status", "sidelight.cli.analysts:show_status")
 def status(path: SurveyFile) -> None:
     """List what each account has left, and pauses."""

@@ -11,7 +11,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import cached_property
 from typing import Any, Self
 from urllib.parse import quote
@@ -34,6 +34,9 @@ from sidelight.release import Outcome
 from sidelight.session.query import prepare_query
 from sidelight.version import VERSION
 from sidelight.wire import write_json, write_wire_query
+
+#: Seconds by which the slot of a request that is made again may be later than its first one, and between such requests.
+_LATEST_SLOT, _LONGEST_PAUSE = 600.0, 2.0
 
 
 def connect(url: str, *, token: str, patience: float = 60.0, verify: Any = True, transport: Any = None) -> Remote:
@@ -230,17 +233,13 @@ class Remote:
         requests: Sequence[Any],
         again: Callable[[], Mapping[str, Any]] | None = None,
     ) -> Pending:
-        try:
-            name, ready = str(state["id"]), datetime.fromisoformat(str(state["ready_at"]))
-        except (KeyError, ValueError):
-            raise ServiceError("the state of a request is not understood", code="unknown") from None
+        name, ready = str(state.get("id")), _ready_at(state)
 
         def fetch() -> Outcome | list[Outcome]:
-            now, found = state, outcomes_of(state, key=key)
-            end = ready.timestamp() + self._connection.patience
+            now, found, end, pause = state, outcomes_of(state, key=key), ready, 0.2
             with progress(f"waiting until {ready.astimezone():%H:%M:%S}"):
                 while found is None:
-                    if time.time() > end:
+                    if time.time() > end.timestamp() + self._connection.patience:
                         raise ServiceError(f"no answer yet; `remote.fetch({name!r})` asks again", code="waiting")
                     path = f"/v1/releases/{name}"
                     try:
@@ -248,7 +247,10 @@ class Remote:
                     except ServiceError as error:
                         if again is None or error.code != "not-found":
                             raise
-                        now = again()  # another replica, or a new server, does not know what was not charged yet
+                        time.sleep(pause)
+                        # another replica, or a new server, does not know what was not charged yet: it has a later slot
+                        now, pause = again(), min(2 * pause, _LONGEST_PAUSE)
+                        end = min(_ready_at(now), ready + timedelta(seconds=_LATEST_SLOT))
                     found = outcomes_of(now, key=key)
             if requests and len(found) != len(requests):
                 raise ServiceError("the server answered another number of queries than were asked", code="unknown")
@@ -256,6 +258,14 @@ class Remote:
             return believed if "outcomes" in now else believed[0]
 
         return Pending(id=name, key=key, ready_at=ready, _fetch=fetch)
+
+
+def _ready_at(state: Mapping[str, Any]) -> datetime:
+    """Return when the answer of a request may be seen; it changes when the request is made again."""
+    try:
+        return datetime.fromisoformat(str(state["ready_at"]))
+    except (KeyError, ValueError):
+        raise ServiceError("the state of a request is not understood", code="unknown") from None
 
 
 def _believed(outcome: Outcome, request: Mapping[str, Any] | None) -> Outcome:

@@ -41,7 +41,7 @@ class PCA(PaidEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         centre: "mean" releases a mean and subtracts it; None and a public vector cost nothing; "pairs" uses differences
             of pairs, and leaves `mean_` at 0.
         prediction, method, noise, rows: As for `sl.Covariance`.
-        session: The budget to charge; X must be rows of what it protects, one for each unit.
+        session: The budget to charge; X must be rows of what it protects. One of persons wants a table of them.
 
     >>> X = np.random.default_rng(0).normal(size=(20_000, 3)) * [0.1, 0.5, 0.2]
     >>> model = PCA(1, radius=1, rho="0.5").fit(X)
@@ -87,18 +87,7 @@ class PCA(PaidEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         wanted = self.n_components
         if isinstance(wanted, int | np.integer) and not isinstance(wanted, bool) and not 1 <= wanted <= width:
             raise RangeError(f"n_components must be from 1 to the number of columns ({width}), got {wanted}")
-        query = Covariance(
-            radius=self.radius,
-            rho=self.rho,
-            epsilon=self.epsilon,
-            delta=self.delta,
-            prediction=self.prediction,
-            method=self.method,
-            noise=self.noise,
-            centre=self.centre,
-            rows=self.rows,
-        )
-        prepared = prepare_query(query, table.schema)
+        prepared = prepare_query(Covariance(**self._settings_of_query("n_components")), table.schema)
         validate_data(self, X, skip_check_array=True)  # n_features_in_ and feature_names_in_
         outcome = ExternalRows(prepared=prepared, rows=table).release(self.session)
         assert isinstance(outcome, Release)  # no private test that could refuse

@@ -128,6 +128,10 @@ class Choice:
             raise RangeError("the threshold form compares one prediction with 0; use form='exponential'")
 
 
+#: The share of the budget for a private choice between predictions and none.
+_CHOICE_SHARE = Fraction(1, 10)
+
+
 @dataclass(frozen=True, kw_only=True)
 class CovariancePlan:
     """Everything about a covariance release that is a function of public parameters."""
@@ -146,7 +150,6 @@ class CovariancePlan:
     mean_share: Fraction
     value_share: Fraction
     choice: Choice | None
-    choice_share: Fraction
 
     @property
     def neighbours(self) -> Neighbours:
@@ -158,7 +161,7 @@ class CovariancePlan:
         """The budget's parts: "count", "mean", "choice" and "matrix", those that are needed."""
         count = self.count_share if self.rows is None else Fraction(0)
         mean = self.mean_share if self.centre == "mean" else Fraction(0)
-        choice = self.choice_share if self.choice is not None else Fraction(0)
+        choice = _CHOICE_SHARE if self.choice is not None else Fraction(0)
         shares = {"count": count, "mean": mean, "choice": choice, "matrix": 1 - count - mean - choice}
         return {name: share for name, share in shares.items() if share}
 

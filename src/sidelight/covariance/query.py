@@ -16,7 +16,7 @@ from sidelight.aggregates.moments import Moments, MomentState
 from sidelight.covariance.plan import Choice, CovariancePlan, Method, pair_moments
 from sidelight.covariance.predicted import PredictedMatrix, Prediction, as_predictions, described, predict_matrix
 from sidelight.covariance.released import is_possible, nearest_covariance
-from sidelight.errors import RangeError, SchemaError, nearest
+from sidelight.errors import RangeError, SchemaError, explains_removed, nearest
 from sidelight.guarantees import Amount, positive
 from sidelight.mechanisms.budget import Budget, share_of
 from sidelight.mechanisms.denoise import Denoised, Floats, denoise, eigenvalues
@@ -216,6 +216,7 @@ Center = Literal["mean", "pairs"]
 MOST_ROWS = 10**10
 
 
+@explains_removed
 @dataclass(frozen=True)
 class Covariance:
     """Release the second-moment or covariance matrix of some columns, better where a prediction is good.
@@ -250,8 +251,7 @@ class Covariance:
         count_share: The share of the budget for the noisy number of rows; none is needed with `rows`.
         mean_share: The share for the mean, with centre="mean".
         value_share: The share for the eigenvalues, with method="separate".
-        choice: How "separate" and "ies" choose privately between the predictions and none.
-        choice_share: The share for that choice.
+        choice: How "separate" and "ies" choose privately between the predictions and none, for a tenth of the price.
 
     >>> data = np.random.default_rng(0).normal(size=(20_000, 2)) * [0.4, 0.1]
     >>> release = Covariance(radius=1, rho="0.5").release(data)
@@ -275,7 +275,6 @@ class Covariance:
     mean_share: Amount = field(default="0.1", kw_only=True)
     value_share: Amount = field(default="1/2", kw_only=True)
     choice: Choice | None = field(default=None, kw_only=True)
-    choice_share: Amount = field(default="0.1", kw_only=True)
 
     def __post_init__(self) -> None:
         if isinstance(self.columns, str):
@@ -291,7 +290,7 @@ class Covariance:
         allowed = self.budget.laws("goe", "wishart", "laplace")
         if self.noise is not None and self.noise not in allowed:
             raise RangeError(f"noise must be {' or '.join(map(repr, allowed))} for this price, got {self.noise!r}")
-        for name in ("count_share", "mean_share", "value_share", "choice_share"):
+        for name in ("count_share", "mean_share", "value_share"):
             share_of(getattr(self, name), name=name)
         if self.rows is not None and (
             isinstance(self.rows, bool) or not 1 <= self.rows <= MOST_ROWS or int(self.rows) != self.rows
@@ -381,7 +380,6 @@ class Covariance:
             mean_share=share_of(self.mean_share, name="mean_share"),
             value_share=share_of(self.value_share, name="value_share"),
             choice=self.choice,
-            choice_share=share_of(self.choice_share, name="choice_share"),
         )
         return PreparedCovariance.of(plan)
 

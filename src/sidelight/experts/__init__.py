@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from sidelight.experts.adabatch import adabatch_bound as adabatch_bound
     from sidelight.experts.follow_leader import RWFTPL as RWFTPL
     from sidelight.experts.follow_leader import ftpl_bound as ftpl_bound
-    from sidelight.experts.follow_leader import noisy_account as noisy_account
     from sidelight.experts.learners import FilterLearner as FilterLearner
     from sidelight.experts.learners import LeaderLearner as LeaderLearner
     from sidelight.experts.learners import Learner as Learner
@@ -60,7 +59,7 @@ _HOME = {
         "worst_over",
     ),
     "adabatch": ("DelayRule", "RWAdaBatch", "adabatch_bound"),
-    "follow_leader": ("RWFTPL", "ftpl_bound", "noisy_account"),
+    "follow_leader": ("RWFTPL", "ftpl_bound"),
     "learners": (
         "FilterLearner",
         "LeaderLearner",

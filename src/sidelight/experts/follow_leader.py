@@ -6,7 +6,6 @@ With it: what theory promises of its regret, and what a deployment may say of it
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -132,31 +131,3 @@ def ftpl_bound(
     constant = (0.5 if sharp else 2.0) * gain_range**2
     largest, smallest = float(np.max(noise_scale)), float(np.min(noise_scale))
     return (largest + constant / smallest) * math.sqrt(2 * rounds * math.log(actions))
-
-
-@dataclass(frozen=True, kw_only=True)
-class NoisyAccount:
-    """What a deployment knows of its gain from noisy reports alone.
-
-    `gain` is unbiased with standard error `standard_error`. The best fixed action's gain is overestimated by the
-    largest noisy sum; `best_action_at_least` is a lower confidence bound, at level 1 - p for all actions together.
-    """
-
-    gain: float
-    standard_error: float
-    best_action_at_least: float
-
-
-def noisy_account(
-    sums: ArrayLike, *, played_gain: float, rounds: int, noise_scale: float, failure: float = 0.025
-) -> NoisyAccount:
-    """Account for a deployment: `sums` are G with their initial draw, `played_gain` the sum of played entries."""
-    from scipy.special import ndtri
-
-    totals: Floats = np.asarray(sums, dtype=np.float64)
-    z = -float(ndtri(failure / totals.size))
-    return NoisyAccount(
-        gain=played_gain,
-        standard_error=noise_scale * math.sqrt(rounds),
-        best_action_at_least=float(totals.max()) - z * noise_scale * math.sqrt(rounds + 1),
-    )

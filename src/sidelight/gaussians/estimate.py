@@ -14,7 +14,7 @@ from sidelight.errors import RangeError, SchemaError
 from sidelight.gaussians.gaussian_steps import GaussianEstimate, gaussian_steps
 from sidelight.gaussians.point_cloud import as_point_cloud
 from sidelight.gaussians.row_reader import run_plan, sample_rows_of
-from sidelight.gaussians.step_arithmetic import BudgetSplit, Constants, Version, possible_starts
+from sidelight.gaussians.step_arithmetic import BudgetSplit, Constants, possible_starts
 from sidelight.guarantees import Amount, Neighbours, positive, short_text
 from sidelight.mechanisms.budget import Budget
 from sidelight.noise import Source
@@ -26,52 +26,18 @@ _LEAST_PRICE, _LARGEST_PRICE = Fraction(1, 10**9), Fraction(10**9)
 
 
 def estimate_gaussian(
-    rows: Table | NDArray[Any],
-    columns: Sequence[str] | None = None,
-    *,
-    prediction: Any,
-    rho: Amount | None = None,
-    epsilon: Amount | None = None,
-    delta: Amount | None = None,
-    condition: Amount = CONDITION,
-    scale: Amount | None = None,
-    public_rows: int | None = None,
-    noise: Literal["laplace"] | None = None,
-    constants: Version = "practical",
-    source: Source,
+    table: Table, columns: Sequence[str], *, prediction: Any, rho: Amount, condition: Amount, source: Source
 ) -> GaussianEstimate:
-    """Estimate mean and covariance of Gaussian rows with a few public ones; the function under `sl.GaussianFit`.
+    """Estimate mean and covariance of Gaussian rows, as `sl.GaussianFit` does, for a mixture of one component.
 
-    Guarantee: zCDP of at most `rho` or PureDP(epsilon) for adding or removing a unit, whatever the rows and the public
-    rows are; with `public_rows`, the public number of private rows, for replacing one. Rows that miss a number are left
-    out. Nothing about the values raises.
-
-    Args:
-        rows: A table, or an array with one row a record.
-        columns: Number columns of a table; all of them if left out.
-        prediction: Public rows, an array with the same columns; two or more, or one with a `scale`.
-        rho, epsilon, delta: The price: rho, or epsilon (pure), or epsilon with delta (Gaussian noise).
-        condition: The largest ratio of variances in any two directions, for starts from less than d + 1 public rows.
-        scale: An upper guess of √tr Σ; needed with a single public row.
-        public_rows: The public number of private rows; private and noisy if left out.
-        noise: "laplace" for exact pure noise, which is larger.
-        constants: "practical", or "proven" for those of the theorem (d + 1 public rows).
-        source: Where noise comes from.
+    Guarantee: zCDP of at most `rho` for adding or removing a unit, whatever the rows and the public rows are. Rows that
+    miss a number are left out. Nothing about the values raises.
     """
-    table = as_table(rows)
-    chosen = number_columns(table.schema, columns)
-    points = as_point_cloud(prediction, chosen).for_columns(len(chosen))
-    rules = Constants(constants)
-    first = possible_starts(points, rules, condition=ratio(condition), scale=length(scale))
-    split = budget_split(
-        table.schema,
-        chosen,
-        budget=Budget.of(rho=rho, epsilon=epsilon, delta=delta),
-        noise=noise,
-        public_rows=public_rows,
-    )
+    points, rules = as_point_cloud(prediction, columns).for_columns(len(columns)), Constants()
+    first = possible_starts(points, rules, condition=ratio(condition), scale=None)
+    split = budget_split(table.schema, columns, budget=Budget.of(rho=rho))
     plan = gaussian_steps(points, first, split, source, rules, sample_rows=sample_rows_of(table))
-    return run_plan(plan, table, chosen, neighbours=split.neighbours, source=source)
+    return run_plan(plan, table, columns, neighbours=split.neighbours, source=source)
 
 
 def estimate_cells(
@@ -80,21 +46,23 @@ def estimate_cells(
     *,
     rule: CellRule,
     predictions: Sequence[Any],
-    rho: Amount | None = None,
-    epsilon: Amount | None = None,
+    rho: Amount,
     condition: Amount = CONDITION,
     scales: Sequence[Amount | None] | None = None,
-    noise: Literal["laplace"] | None = None,
     source: Source,
 ) -> tuple[GaussianEstimate, ...]:
     """Estimate a Gaussian in every cell of a partition, in the same passes, all for the price of one.
 
     Guarantee: the price, for all cells together, under adding or removing a unit: a row is in one cell, and the number
     of rows of a cell is only ever used with noise (Gaussians proof page, Theorem 2). Under replacing a row the same run
-    costs 4 rho (2 epsilon). `rule` must depend on public rows and earlier releases only.
+    costs 4 rho. `rule` must depend on public rows and earlier releases only.
 
     Args:
-        rows, columns, rho, epsilon, condition, noise, source: As for `estimate_gaussian`.
+        rows: A table, or an array with one row a record.
+        columns: Number columns of a table; all of them if left out.
+        rho: The price.
+        condition: The largest ratio of variances in any two directions, for starts from less than d + 1 public rows.
+        source: Where noise comes from.
         rule: Which cell a row is in, by that row alone.
         predictions: Public rows of each cell.
         scales: For each cell, an upper guess of √tr Σ; needed for cells with a single public row.
@@ -108,7 +76,7 @@ def estimate_cells(
             "each"
         )
     rules = Constants()
-    split = budget_split(table.schema, chosen, budget=Budget.of(rho=rho, epsilon=epsilon), noise=noise)
+    split = budget_split(table.schema, chosen, budget=Budget.of(rho=rho))
     points = [as_point_cloud(each).for_columns(len(chosen)) for each in predictions]
     firsts = [
         possible_starts(each, rules, condition=ratio(condition), scale=length(one))

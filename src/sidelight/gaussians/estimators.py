@@ -40,7 +40,7 @@ class GaussianModel(PaidEstimator, DensityMixin, BaseEstimator):  # type: ignore
     Args:
         prediction, rho, epsilon, delta, condition, scale, gap: As for `sl.GaussianFit`.
         mean_bound, variance_bound, steps, rows, noise, constants: As for `sl.GaussianFit`.
-        session: The budget to charge; X must be rows of what it protects, one for each unit.
+        session: The budget to charge; X must be rows of what it protects. One of persons wants a table of them.
 
     Attributes: `mean_`, `covariance_`, `n_rows_` (noisy), `weak_`, `gaussian_`, `release_`, `guarantee_`.
 
@@ -89,8 +89,7 @@ class GaussianModel(PaidEstimator, DensityMixin, BaseEstimator):  # type: ignore
         del y
         self._check_session()
         table = bare_rows(X, taker="GaussianModel")
-        parameters = {name: value for name, value in self.get_params(deep=False).items() if name != "session"}
-        query = GaussianFit(**parameters)
+        query = GaussianFit(**self._settings_of_query())
         prepared = prepare_query(query, table.schema)  # before names are kept: a refused fit leaves the model as it was
         if isinstance(X, Table):
             self.n_features_in_ = len(prepared.labels)
@@ -195,7 +194,7 @@ class GaussianMixture(PaidEstimator, DensityMixin, BaseEstimator):  # type: igno
         least_weight: The smallest weight of a component; 1/(2k) if left out.
         condition: The largest ratio of variances in one component.
         on_failure: "refuse" or "single".
-        session: The budget to charge; X must be rows of what it protects, one for each unit.
+        session: The budget to charge; X must be rows of what it protects. One of persons wants a table of them.
 
     Attributes: `means_`, `covariances_`, `weights_`, `n_components_`, `certified_`, `warnings_`, `mixture_` (a
     `FittedMixture`), `outcome_`, `release_`, `guarantee_`.
@@ -241,26 +240,14 @@ class GaussianMixture(PaidEstimator, DensityMixin, BaseEstimator):  # type: igno
         del y
         self._check_session()
         table = bare_rows(X, taker="GaussianMixture")
-        prepared = prepare_query(self._query(), table.schema)
+        query = SeparatedMixture(components=self.n_components, **self._settings_of_query("n_components"))
+        prepared = prepare_query(query, table.schema)
         check_source(prepared, table)  # before names are kept: a refused fit leaves the model as it was
         if isinstance(X, Table):
             self.n_features_in_ = len(prepared.labels)
         else:
             validate_data(self, X, skip_check_array=True)  # n_features_in_ and feature_names_in_
         return self._take(ExternalRows(prepared=prepared, rows=table).release(self.session))
-
-    def _query(self) -> SeparatedMixture:
-        return SeparatedMixture(
-            components=self.n_components,
-            prediction=self.prediction,
-            rho=self.rho,
-            epsilon=self.epsilon,
-            delta=self.delta,
-            method=self.method,
-            least_weight=self.least_weight,
-            condition=self.condition,
-            on_failure=self.on_failure,
-        )
 
     @classmethod
     def from_release(cls, release: Release) -> Self:

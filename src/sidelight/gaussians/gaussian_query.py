@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import log, sqrt
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -174,16 +174,12 @@ class PreparedGaussian(SurePrepared):
     make_plan: PlanMaker
     limits: DeclaredLimits
     pairs: bool = False
+    instead: ClassVar[str] = "with public rows of the same population (prediction=..., no gap) every step adds rows up"
 
     @property
     def is_additive(self) -> bool:
         """Whether every step is a sum over rows: pairs are no such thing."""
         return not self.pairs
-
-    @property
-    def instead(self) -> str:
-        """The method without pairs."""
-        return "with public rows of the same population (prediction=..., no gap) every step adds rows up"
 
     def run(self, table: Table, source: Source) -> Answer:
         """Read the rows in a few passes; their number depends on public and released numbers only."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -177,6 +178,11 @@ class GaussianMean(GaussianQuery):
                 "kind": "gaussian_mean",
                 "columns": list(columns),
                 "covariance": "identity" if self.covariance is None else "known",
+                **(
+                    {}
+                    if self.covariance is None
+                    else {"covariance_sha256": hashlib.sha256(self.covariance.tobytes()).hexdigest()}
+                ),
                 "mean_bound": amount_text(self.mean_bound),
                 "steps": "chosen" if self.steps is None else str(self.steps),
                 "chance": decimal_text(exact(self.chance, name="chance")),

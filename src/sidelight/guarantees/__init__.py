@@ -37,7 +37,17 @@ from sidelight.guarantees.derived_curves import HalfNormalCurve, HingedGaussians
 from sidelight.guarantees.encoding import claim_from_json, claim_to_json, parse_claim
 from sidelight.guarantees.envelope_curve import EnvelopeCurve
 from sidelight.guarantees.implications import for_group, implies, to_replace
-from sidelight.guarantees.units import Event, Person, PersonOf, Row, Unit, rows_of_unit, unit_from_text, unit_to_text
+from sidelight.guarantees.units import (
+    Event,
+    Person,
+    PersonOf,
+    PersonPeriod,
+    Row,
+    Unit,
+    rows_of_unit,
+    unit_from_text,
+    unit_to_text,
+)
 
 __all__ = [
     "GDP",
@@ -62,6 +72,7 @@ __all__ = [
     "Numerics",
     "Person",
     "PersonOf",
+    "PersonPeriod",
     "Profile",
     "ProfileCurve",
     "PureDP",

@@ -15,7 +15,7 @@ from sidelight.errors import ClaimError, RangeError
 from sidelight.guarantees.amounts import Amount, bound_text, decimal_text, exact, positive, short_text
 from sidelight.guarantees.curves import ProfileCurve, RenyiOrders
 from sidelight.guarantees.intervals import Interval, round_up
-from sidelight.guarantees.units import Event, Person, PersonOf, Row, Unit
+from sidelight.guarantees.units import Event, Person, PersonOf, PersonPeriod, Row, Unit
 
 #: Who sees the output that a claim speaks of. The ledger never charges by a claim for observers only.
 Audience: TypeAlias = Literal["everyone", "observers_only"]
@@ -106,9 +106,9 @@ class _Promise:
         if not isinstance(values["kept"], str) or (values["kept"] and values["neighbours"] is not Neighbours.KEPT):
             raise ClaimError("kept is a text, of claims for neighbours with the same published totals only")
         if not isinstance(values["neighbours"], Neighbours) or not isinstance(
-            values["unit"], Row | Person | PersonOf | Event
+            values["unit"], Row | Person | PersonOf | PersonPeriod | Event
         ):
-            raise ClaimError("neighbours must be a Neighbours and unit a Row, Person, PersonOf or Event")
+            raise ClaimError("neighbours must be a Neighbours and unit a Row, Person, PersonOf, PersonPeriod or Event")
         if values["audience"] not in ("everyone", "observers_only") or values["numerics"] not in ("exact", "idealized"):
             raise ClaimError("audience is 'everyone' or 'observers_only', numerics is 'exact' or 'idealized'")
         for name, value in (values | amounts).items():

@@ -7,7 +7,7 @@ taking one row for a unit that is not known would sell noise for one row as nois
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Literal, TypeAlias, cast, get_args
 
 from sidelight.errors import ClaimError, RangeError
 
@@ -55,6 +55,30 @@ class PersonOf:
         return f"person of {self.database}, with all their rows in all tables"
 
 
+#: How long a period of a window is.
+PeriodLength: TypeAlias = Literal["day", "week", "month", "quarter", "year"]
+
+
+@dataclass(frozen=True)
+class PersonPeriod:
+    """One person's dated rows of one period, such as a month, in all tables of a database.
+
+    Rows without a period of their own, such as sex and birth year, are no part of it: the promise for a month covers
+    what was done in it. As `PersonOf` it has no cap, and queries never see it.
+    """
+
+    database: str
+    length: PeriodLength
+
+    def __post_init__(self) -> None:
+        PersonOf(self.database)
+        if self.length not in get_args(PeriodLength):
+            raise RangeError(f"a period is one of {', '.join(get_args(PeriodLength))}, got {self.length!r}")
+
+    def __str__(self) -> str:
+        return f"{self.length} of a person of {self.database}, with all their rows dated in it"
+
+
 @dataclass(frozen=True)
 class Event:
     """One report of one person in one round. A claim for the person needs `max_rounds_per_person`."""
@@ -63,7 +87,7 @@ class Event:
         return "event"
 
 
-Unit: TypeAlias = Row | Person | PersonOf | Event
+Unit: TypeAlias = Row | Person | PersonOf | PersonPeriod | Event
 
 
 def rows_of_unit(unit: Unit) -> int:
@@ -98,9 +122,11 @@ def unit_to_text(unit: Unit) -> str:
             return f"person:{unit.max_rows}:{unit.column}"
         case PersonOf():
             return f"persons:{unit.database}"
+        case PersonPeriod():
+            return f"person-period:{unit.length}:{unit.database}"
         case Event():
             return "event"
-    raise ClaimError(f"a unit is a Row, Person, PersonOf or Event, got {type(unit).__name__}")
+    raise ClaimError(f"a unit is a Row, Person, PersonOf, PersonPeriod or Event, got {type(unit).__name__}")
 
 
 def unit_from_text(text: str) -> Unit:
@@ -117,6 +143,11 @@ def unit_from_text(text: str) -> Unit:
     if kind == "persons" and rest:
         return PersonOf(rest)
     cap, _, column = rest.partition(":")
+    if kind == "person-period" and cap in get_args(PeriodLength) and column:
+        return PersonPeriod(column, cast("PeriodLength", cap))
     if kind == "person" and cap.isascii() and cap.isdigit() and column:
         return Person(column, int(cap))
-    raise ClaimError(f"a unit is 'row', 'event', 'person:<max_rows>:<column>' or 'persons:<database>', got {text!r}")
+    raise ClaimError(
+        "a unit is 'row', 'event', 'person:<max_rows>:<column>', 'persons:<database>' or "
+        f"'person-period:<length>:<database>', got {text!r}"
+    )

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Final, Literal, TypeAlias, cast, get_args
 
 from sidelight.accounting import Charge, Route, Rule, related
@@ -72,6 +73,10 @@ class ScopeDefinition:
 
     def to_columns(self) -> dict[str, str | None]:
         """Return the columns of the scope's row that never change."""
+        return dict(self._columns)
+
+    @cached_property
+    def _columns(self) -> Mapping[str, str | None]:  # every charge compares them with the row
         body = self.to_body()
         return {
             "scope_id": self.scope_id,

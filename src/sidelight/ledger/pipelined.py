@@ -95,7 +95,7 @@ def _together(connection: sa.Connection, statements: Sequence[Question]) -> list
             cursors = [raw.execute(_driver_text(sql), parameters) for sql, parameters in statements]
         return [(cursor.fetchall() if cursor.description else [], cursor.rowcount) for cursor in cursors]
     except psycopg.Error as error:
-        lost = bool(raw.closed)
+        lost = bool(raw.closed or raw.pgconn.pipeline_status)  # in the middle of a pipeline it is of no use any more
         if lost:
             connection.invalidate(error)
         raise DBAPIError.instance(

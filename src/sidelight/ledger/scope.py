@@ -105,9 +105,16 @@ class Scope(Unique):
         return self.ledger.testing
 
     def reserve(
-        self, claims: Claims, *, request: Mapping[str, object], **options: Unpack[ReserveOptions]
+        self,
+        claims: Claims,
+        *,
+        request: Mapping[str, object],
+        beside: Mapping[str, Claims] | None = None,
+        **options: Unpack[ReserveOptions],
     ) -> Reservation | Stored:
         """Charge before any data is opened, or raise and change nothing.
+
+        `beside` are the claims for other scopes that are charged in the same transaction, all or none.
 
         With a `key` the answer is remembered: the same key with the same request returns it as `Stored` for nothing.
         `at_utc` is the time of the plan's first reservation, if there is a plan. `delta` is the one that the price was
@@ -125,7 +132,8 @@ class Scope(Unique):
             BudgetError: it does not fit; has `requested`, `remaining`, `difference`.
             InProgressError: the same key is reserved and has no outcome yet.
         """
-        return self.ledger.reserve({self.scope_id: claims}, scope_id=self.scope_id, request=request, **options)
+        shares = {self.scope_id: claims, **(beside or {})}
+        return self.ledger.reserve(shares, scope_id=self.scope_id, request=request, **options)
 
     def price(self, claims: Claims, *, delta: Amount | None = None) -> Charge:
         """Return what this scope would be charged for a request, whether it fits or not; nothing is charged.

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 from math import sqrt
-from typing import Any, Literal, Protocol
+from typing import Any, ClassVar, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -78,14 +78,11 @@ class LaplaceNoise:
 
     bounded: Bounded
     epsilon: Amount
+    law: ClassVar[Law] = "laplace"
+    numerics: ClassVar[Numerics] = "exact"
 
     def __post_init__(self) -> None:
         _ = self.scale
-
-    @property
-    def law(self) -> Law:
-        """The law of the noise."""
-        return "laplace"
 
     @cached_property
     def scale(self) -> Fraction:
@@ -102,11 +99,6 @@ class LaplaceNoise:
         """What `release` proves."""
         claim = PureDP(self.epsilon, neighbours=self.bounded.neighbours, unit=self.bounded.unit)
         return native_claims(claim, mechanism="discrete_laplace")
-
-    @property
-    def numerics(self) -> Numerics:
-        """Exact: integers throughout."""
-        return "exact"
 
     def release(self, source: Source) -> NDArray[Any] | int:
         """Return the statistic with fresh noise."""
@@ -131,14 +123,11 @@ class GaussianNoise:
     bounded: Bounded
     mu: Amount | None = None
     rho: Amount | None = None
+    law: ClassVar[Law] = "gaussian"
+    numerics: ClassVar[Numerics] = "exact"
 
     def __post_init__(self) -> None:
         _ = self.scale
-
-    @property
-    def law(self) -> Law:
-        """The law of the noise."""
-        return "gaussian"
 
     @cached_property
     def scale(self) -> Fraction:
@@ -162,11 +151,6 @@ class GaussianNoise:
         claim = GDP(ratio, neighbours=self.bounded.neighbours, unit=self.bounded.unit)
         return native_claims(claim, mechanism="rounded_gaussian")
 
-    @property
-    def numerics(self) -> Numerics:
-        """Exact: a rounding of the real-number mechanism."""
-        return "exact"
-
     def release(self, source: Source) -> NDArray[Any] | int:
         """Return the statistic with fresh noise."""
         with source.paying(gaussian_price(self.bounded, self.scale)):
@@ -188,16 +172,13 @@ class SymmetricGaussianNoise(GaussianNoise):
         mu, rho: The cost, as one of the two.
     """
 
+    law: ClassVar[Law] = "goe"
+
     def __post_init__(self) -> None:
         shape = self.bounded.shape
         if len(shape) != 2 or shape[0] != shape[1] or self.bounded.norm != "l2":
             raise RangeError(f"symmetric noise wants a square matrix with a sensitivity in l2, got shape {shape}")
         super().__post_init__()
-
-    @property
-    def law(self) -> Law:
-        """The law of the noise: that of the Gaussian orthogonal ensemble."""
-        return "goe"
 
     def release(self, source: Source) -> NDArray[Any]:
         """Return the matrix with fresh noise."""
@@ -224,6 +205,7 @@ def root_half_up(scale: Fraction) -> Fraction:
     return _root_up(scale * scale / 2)
 
 
+@lru_cache(maxsize=256)  # of public numbers: every step of a descent has the same noise
 def _root_up(square: Fraction) -> Fraction:
     """Return √square, rounded up to a noise scale: the integer root is above it by at most 2**-255."""
     return scale_up(root_above(square, bits=_ROOT_BITS))

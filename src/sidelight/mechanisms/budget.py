@@ -30,6 +30,7 @@ from sidelight.guarantees import (
     exact,
     native_claims,
     positive,
+    short_text,
 )
 from sidelight.guarantees.claims import Claim, Context
 from sidelight.guarantees.conversions import gdp_within, pure_within_gdp
@@ -215,3 +216,10 @@ def together(parts: Sequence[tuple[int, Claims]]) -> Claims:
     if len(rhos) == len(parts) and (not found or rho < squares / 2):  # a selection's zCDP is less than its GDP proves
         found.append(ZCDP(rho, **context))
     return Claims.of(*found)
+
+
+def price_cautions(epsilon: Fraction, delta: Fraction) -> tuple[str, ...]:
+    """Return public warnings about a price that protects little, for people."""
+    large = f"epsilon {short_text(epsilon)} is above 10: hardly any privacy"
+    likely = f"delta {short_text(delta)} is 1e-3 or more: that share of people may be revealed"
+    return (*([large] if epsilon > 10 else []), *([likely] if delta >= Fraction(1, 1000) else []))

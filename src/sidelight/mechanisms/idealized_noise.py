@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from math import sqrt
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,6 +38,7 @@ class IdealizedNoise:
 
     bounded: Bounded
     epsilon: Amount
+    numerics: ClassVar[Numerics] = "idealized"
 
     def __post_init__(self) -> None:
         _ = self.scale
@@ -52,11 +54,6 @@ class IdealizedNoise:
     def deviation(self) -> float:
         """The standard deviation √(d+1)·Δ/ε of an entry; of a matrix, on the diagonal."""
         return sqrt(self.bounded.shape[0] + 1) * float(self.scale)
-
-    @property
-    def numerics(self) -> Numerics:
-        """Idealized: floats throughout."""
-        return "idealized"
 
     def _claim(self) -> PureDP:
         given = self.bounded
@@ -77,6 +74,8 @@ class SphericalNoise(IdealizedNoise):
         epsilon: The cost.
     """
 
+    law: ClassVar[Law] = "spherical"
+
     def __post_init__(self) -> None:
         if len(self.bounded.shape) != 1 or self.bounded.norm != "l2":
             raise RangeError(
@@ -84,11 +83,6 @@ class SphericalNoise(IdealizedNoise):
                 f"{self.bounded.norm}"
             )
         super().__post_init__()
-
-    @property
-    def law(self) -> Law:
-        """The law of the noise."""
-        return "spherical"
 
     @property
     def claims(self) -> Claims:
@@ -120,6 +114,8 @@ class WishartNoise(IdealizedNoise):
         epsilon: The cost.
     """
 
+    law: ClassVar[Law] = "wishart"
+
     def __post_init__(self) -> None:
         shape = self.bounded.shape
         if len(shape) != 2 or shape[0] != shape[1] or self.bounded.norm != "trace":
@@ -128,11 +124,6 @@ class WishartNoise(IdealizedNoise):
                 f"{self.bounded.norm}; `Moments.second_in_trace` is one"
             )
         super().__post_init__()
-
-    @property
-    def law(self) -> Law:
-        """The law of the noise."""
-        return "wishart"
 
     @property
     def claims(self) -> Claims:

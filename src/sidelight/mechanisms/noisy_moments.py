@@ -1,6 +1,6 @@
 """The noise of the three private primitives on clipped rows: count, vector sum, second moment.
 
-They take the `Moments` of one pass (`clipped_moments`, `mapped_moments`, `moments_by_cell`) and a `Budget`, and return
+They take the `Moments` of one pass (`clipped_moments`, `mapped_aggregate`, `moments_by_cell`) and a `Budget`, and give
 a noise in the user's units. Law, claims and deviation are known before any data (`aggregate.finish(aggregate.empty())`
 has the public parts); `release(source)` gives floats. Several releases of the same moments add their costs up.
 

@@ -48,12 +48,12 @@ def select_rank(
     depends on the data (number of rings and trials) and is not protected.
 
     >>> import numpy as np
-    >>> from sidelight.aggregates.ranks import ranks_of_codes
+    >>> from sidelight.aggregates.ranks import DitheredRanks, SortedCodes
     >>> from sidelight.grid import Grid
     >>> from sidelight.noise import OSEntropy
     >>> from sidelight.predictions import Cauchy
     >>> grid = Grid(resolution=Fraction(1), dither_bits=0)
-    >>> prior, ranks = Cauchy(0, 10).compile(grid), ranks_of_codes(np.arange(1000), grid, None)
+    >>> prior, ranks = Cauchy(0, 10).compile(grid), DitheredRanks(SortedCodes(np.arange(1000)), grid, None)
     >>> with Source(OSEntropy()) as source:
     ...     j = select_rank(ranks, Fraction(1, 2), Fraction(20), prior, prior.first, prior.last, source)
     >>> 450 < j < 550

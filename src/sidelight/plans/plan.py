@@ -12,25 +12,22 @@ from html import escape
 from pathlib import Path
 from typing import Any, Literal
 
-from sidelight.accounting import ROUTES, Route
+from sidelight.accounting import Route
 from sidelight.errors import PlanError, RangeError
-from sidelight.guarantees import (
-    Claim,
-    Neighbours,
-    Unit,
-    claims_like,
-    parse_claim,
-)
+from sidelight.guarantees import Claim, Neighbours, PersonPeriod, Unit, claims_like, parse_claim
 from sidelight.plans.columns import COLUMN_TABLE, read_schema
-from sidelight.plans.forms import AMOUNT, FLAG, TEXT, KeyForm, KeyPlace, choice, list_of, map_of, take
-from sidelight.plans.pricing import PRICING, together_at
-from sidelight.plans.queries import query_table, read_query, title_of
+from sidelight.plans.forms import FLAG, TEXT, KeyForm, KeyPlace, list_of, map_of, take
+from sidelight.plans.queries import PRICING, query_table, read_query, title_of, together_at
 from sidelight.plans.section import FolderResolver, Section
 from sidelight.plans.sources import (
+    BUDGET,
     DATABASE,
     DATABASE_TABLE,
     SOURCE,
     VIEW,
+    WINDOW,
+    WINDOW_BUDGET,
+    WITHIN,
     PlannedDatabase,
     PlannedTable,
     keys_of,
@@ -39,14 +36,13 @@ from sidelight.plans.sources import (
 )
 from sidelight.plans.tables import TaggedForm, section_of, table_of
 from sidelight.plans.toml_text import key_lines
-from sidelight.records import Schema, Table, View
+from sidelight.records import PairedView, Schema, Table, View
 from sidelight.registry import BY_KIND, PLAN_KINDS
 from sidelight.session import Prepared, PublisherFacts, Query, request_key
+from sidelight.session.periods import check_window_budget
 from sidelight.session.query import PublicSource, prepare_query
 from sidelight.session.restated_claims import names_in, prepared_for
 
-_PRICE = {"epsilon": AMOUNT, "delta": AMOUNT, "rho": AMOUNT, "mu": AMOUNT}
-BUDGET = keys_of(**_PRICE, routes=list_of(choice(*ROUTES)))
 LEDGER = keys_of("url", url=TEXT, scope=TEXT)
 DISCLOSURE = table_of(PublisherFacts)
 
@@ -56,7 +52,7 @@ def _check_data(whole: Section) -> None:
     several = "database" in whole.values
     if not several and "source" not in whole.values:
         whole.refuse("'source' is missing; write [source] and its keys below, or [database] for several tables")
-    for key in ("source", "column") if several else ("table", "view"):
+    for key in ("source", "column") if several else ("table", "view", "window"):
         if key in whole.values:
             whole.refuse(f"{key} {'does not go with' if several else 'belongs to'} [database]; leave it out", key=key)
 
@@ -72,6 +68,7 @@ PLAN = replace(
         database=section_of(DATABASE.schema),
         table=map_of(section_of(DATABASE_TABLE.schema)),
         view=list_of(section_of(VIEW.schema)),
+        window=section_of(WINDOW.schema),
         budget=section_of(BUDGET.schema),
         ledger=section_of(LEDGER.schema),
         pricing=section_of(PRICING.schema),
@@ -96,7 +93,7 @@ class PlannedQuery:
     prepared: Prepared
     fitted: Prepared
     schema: Schema
-    of: View | None = None
+    of: View | PairedView | None = None
     rows: str | None = None  # the table or view of a database that `from` names
 
 
@@ -111,6 +108,7 @@ class PlanHead:
     ledger: str | None
     scope: str
     strict: bool
+    window_budget: Claim | None = None
 
     @property
     def name(self) -> str:
@@ -218,8 +216,12 @@ def read_plan(path: Path | str, *, ask: Query | None = None, from_rows: bool = F
     if ask is None and "pricing" in given:
         claims = [claims_like(each.prepared.claims, head["budget"]) or each.prepared.claims for each in planned]
         together = together_at(given["pricing"], budget=head["budget"], claims=claims)
-        read = {each.rows for each in planned}
-        if together is not None and isinstance(data, PlannedDatabase) and (len(read) > 1 or None in read):
+        read = {(each.rows, None if each.of is None else each.of.periods) for each in planned}
+        if (
+            together is not None
+            and isinstance(data, PlannedDatabase)
+            and (len(read) > 1 or None in {each.rows for each in planned})
+        ):
             given["pricing"].refuse('queries = "together" are from one table or view; price these one by one')
     return Plan(together_at=together, queries=planned, **head)
 
@@ -267,7 +269,17 @@ def read_head(
     budget = BUDGET.read_values(given["budget"])
     routes = budget.pop("routes", None)
     ledger = LEDGER.read_values(given["ledger"]) if "ledger" in given else {}
+    window_budget = None
+    if "window" in given and isinstance(data, PlannedDatabase):
+        section, window = WINDOW.read_values(given["window"])["budget"], data.linked.window
+        assert window is not None
+        unit = PersonPeriod(data.name, window.length)
+        window_budget = _budget(section, WINDOW_BUDGET.read_values(section), unit=unit)
+        life = _budget(given["budget"], budget, unit=data.unit)
+        with given["window"].naming():
+            check_window_budget(window, life, window_budget, name=data.name, ledger=bool(ledger))
     return given, {
+        "window_budget": window_budget,
         "title": given.get("title", data.name),
         "data": data,
         "budget": _budget(given["budget"], budget, unit=data.unit),
@@ -303,20 +315,27 @@ def _beside_totals(whole: Section, budget: Claim, planned: Sequence[PlannedQuery
 def _read_planned(section: Section, data: PlannedTable | PlannedDatabase, resolver: FolderResolver) -> PlannedQuery:
     values = dict(section.values)
     rows = take(TEXT, KeyPlace(section, "from"), values.pop("from")) if "from" in values else None
+    within = take(WITHIN, KeyPlace(section, "within"), values.pop("within")) if "within" in values else None
     section = replace(section, values=values, resolver=resolver)
     query = read_query(section)
     with section.naming():
-        return _planned(query, data, title=values.get("title"), rows=rows)
+        return _planned(query, data, title=values.get("title"), rows=rows, within=within)
 
 
 def _planned(
-    query: Query, data: PlannedTable | PlannedDatabase, *, title: str | None = None, rows: str | None = None
+    query: Query,
+    data: PlannedTable | PlannedDatabase,
+    *,
+    title: str | None = None,
+    rows: str | None = None,
+    within: Sequence[str] | None = None,
 ) -> PlannedQuery:
     """Prepare a query for what it reads, and refuse one that no file can answer."""
     if isinstance(data, PlannedDatabase):
-        return _planned_on_view(query, data, title=title, rows=rows)
-    if rows is not None:
-        raise RangeError("from names a table or view of a [database], and the plan has one [source]; leave it out")
+        return _planned_on_view(query, data, title=title, rows=rows, within=within)
+    if rows is not None or within is not None:
+        key = "from names a table or view" if rows is not None else "within names periods"
+        raise RangeError(f"{key} of a [database], and the plan has one [source]; leave it out")
     schema = data.schema
     prepared = prepare_query(query, schema)
     prepared.check_source(PublicSource(schema=schema, engine="file", in_memory=False))
@@ -324,7 +343,9 @@ def _planned(
     return PlannedQuery(title=title, query=query, prepared=prepared, fitted=prepared, schema=schema)
 
 
-def _planned_on_view(query: Any, data: PlannedDatabase, *, title: str | None, rows: str | None) -> PlannedQuery:
+def _planned_on_view(
+    query: Any, data: PlannedDatabase, *, title: str | None, rows: str | None, within: Sequence[str] | None
+) -> PlannedQuery:
     if hasattr(query, "over"):  # a statement names its tables itself
         if rows is not None:
             raise RangeError("a statement names its tables after FROM; leave the key from out")
@@ -333,6 +354,7 @@ def _planned_on_view(query: Any, data: PlannedDatabase, *, title: str | None, ro
         raise RangeError(f'which rows? Write from = "...", a table or a [[view]] of the database {data.name!r}')
     else:
         view = data.view(rows)
+    view = view if within is None else view.within(*within)
     view = view.reading(names_in([query]))
     fitted = prepare_query(query, view.schema)
     prepared = prepared_for(fitted, view)
@@ -359,7 +381,7 @@ def plan_schema(sequence: KeyForm) -> dict[str, Any]:
     queries = TaggedForm(tables={kind: query_table(kind) for kind in PLAN_KINDS}).schema()
     for kind, each in zip(PLAN_KINDS, queries["oneOf"], strict=True):
         each["description"] = f"sl.{BY_KIND[kind].name}"
-        each["properties"]["from"] = TEXT.schema()
+        each["properties"] |= {"from": TEXT.schema(), "within": WITHIN.schema()}
     found = PLAN.schema()
     found["oneOf"] = [{"required": ["source"]}, {"required": ["database", "table"]}]
     found["properties"] |= {"query": {"type": "array", "items": queries}, "sequence": sequence.schema()}

@@ -11,19 +11,36 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
+from sidelight.accounting import ROUTES
 from sidelight.errors import RangeError, SourceError, nearest
 from sidelight.guarantees import PersonOf, Unit
+from sidelight.guarantees.units import PeriodLength
 from sidelight.plans.columns import TIED_COLUMN_TABLE, read_schema
-from sidelight.plans.forms import CONDITION, FLAG, TEXT, TEXTS, KeyForm, KeyPlace, choice, list_of, map_of
+from sidelight.plans.forms import (
+    AMOUNT,
+    CONDITION,
+    FLAG,
+    TEXT,
+    TEXTS,
+    WHOLE,
+    KeyForm,
+    KeyPlace,
+    choice,
+    either,
+    list_of,
+    map_of,
+)
 from sidelight.plans.section import Section
 from sidelight.plans.tables import REQUIRED, PlanKey, TableForm, section_of
-from sidelight.records import Database, Schema, Table, View
+from sidelight.records import Database, PairedView, Schema, Table, View
 from sidelight.records.engines import check_local, is_postgres, same_files
 from sidelight.records.fold import Fold
 from sidelight.records.fold_text import fold_text, parse_fold
 from sidelight.records.linked_tables import LinkedTables
+from sidelight.records.paired_views import PERSON
+from sidelight.records.windows import Window
 
 
 def keys_of(*required: str, **forms: KeyForm) -> TableForm:
@@ -46,9 +63,31 @@ def _fold(place: KeyPlace, value: str) -> Fold:
 _FOLD = KeyForm(
     "a fold in quotes", (str,), {"type": "string"}, _fold, lambda value, _: fold_text(value), python=(Fold,)
 )
-VIEW = keys_of(
-    *("name", "of"), name=TEXT, of=TEXT, per_person=FLAG, where=CONDITION, columns=TEXTS, features=map_of(_FOLD)
+_PRICE = {"epsilon": AMOUNT, "delta": AMOUNT, "rho": AMOUNT, "mu": AMOUNT}
+BUDGET = keys_of(**_PRICE, routes=list_of(choice(*ROUTES)))
+WINDOW_BUDGET = keys_of(**_PRICE)
+WINDOW = keys_of(
+    *("length", "start", "end", "dates", "budget"),
+    length=choice(*get_args(PeriodLength)),
+    start=TEXT,
+    end=TEXT,
+    dates=map_of(TEXT),
+    budget=section_of(WINDOW_BUDGET.schema),
 )
+_OF_ONE = {"per_person": FLAG, "features": map_of(_FOLD)}
+_OF_PAIRS = {"pairs_with": TEXT, "on": either(TEXT, TEXTS), "max_rows": WHOLE}
+VIEW = keys_of(*("name", "of"), name=TEXT, of=TEXT, where=CONDITION, columns=TEXTS, **_OF_ONE, **_OF_PAIRS)
+
+
+def _ends(place: KeyPlace, value: Any) -> tuple[str, ...]:
+    ends = (value,) if isinstance(value, str) else tuple(value)
+    if not 1 <= len(ends) <= 2 or not all(isinstance(each, str) for each in ends):
+        place.section.refuse('within is one period, "2024-03", or the first and the last of several', key=place.key)
+    return ends
+
+
+_PERIODS = {"type": "array", "items": {"type": "string"}}
+WITHIN = KeyForm("a period in quotes, or two", (str, list), {"anyOf": [{"type": "string"}, _PERIODS]}, _ends)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,7 +145,7 @@ class PlannedDatabase:
     name: str
     tables: tuple[PlannedTable, ...]
     linked: LinkedTables = field(repr=False)
-    views: Mapping[str, View] = field(default_factory=dict)
+    views: Mapping[str, View | PairedView] = field(default_factory=dict)
 
     @property
     def unit(self) -> Unit:
@@ -123,9 +162,9 @@ class PlannedDatabase:
 
     def open(self) -> Database:
         """Open all tables; public ones are read, and no row of the others."""
-        return Database({each.name: each.open() for each in self.tables}, name=self.name)
+        return Database({each.name: each.open() for each in self.tables}, name=self.name, window=self.linked.window)
 
-    def view(self, name: str) -> View:
+    def view(self, name: str) -> View | PairedView:
         """Return a view by its name, or all rows of a table by its."""
         if name in self.views:
             return self.views[name]
@@ -178,10 +217,13 @@ def read_database(whole: Section, given: Mapping[str, Any], folder: Path, *, fro
     for planned in tables:
         with given["table"][planned.name].naming():
             opened[planned.name] = planned.open() if planned.public else planned.unopened()
-    with database.naming():
-        linked = LinkedTables(opened, name=PersonOf(name).database)
+    window = _read_window(given["window"]) if "window" in given else None
+    with (database if window is None else given["window"]).naming():
+        linked = LinkedTables(opened, name=PersonOf(name).database, window=window)
+        if window is not None:  # private tables are not open
+            window.check_sources({each.name: each for each in tables}, linked.dates(), _is_one_source)
     made = PlannedDatabase(name=name, tables=tuple(tables), linked=linked)
-    views: dict[str, View] = {}
+    views: dict[str, View | PairedView] = {}
     for section in given.get("view", ()):
         called, view = _read_view(section, linked)
         if called in views or called in linked.tables:
@@ -190,15 +232,34 @@ def read_database(whole: Section, given: Mapping[str, Any], folder: Path, *, fro
     return replace(made, views=views)
 
 
+def _read_window(section: Section) -> Window:
+    values = WINDOW.read_values(section)
+    del values["budget"]
+    with section.naming():
+        return Window(values.pop("length"), **values)
+
+
 def _is_one_source(one: PlannedTable, other: PlannedTable) -> bool:
     """Return whether two tables are read from one file, or one table of it or of a server."""
     same = one.url == other.url if one.url is not None else same_files(str(one.path), str(other.path))
     return same and (one.table == other.table or None in (one.table, other.table))
 
 
-def _read_view(section: Section, linked: LinkedTables) -> tuple[str, View]:
+def _read_view(section: Section, linked: LinkedTables) -> tuple[str, View | PairedView]:
     values = VIEW.read_values(section)
     name, base = values.pop("name"), values.pop("of")
     columns = tuple(values.pop("columns", ()))
+    paired = "pairs_with" in values
+    for key in _OF_ONE if paired else _OF_PAIRS:
+        if values.get(key):
+            section.refuse(f"it is for {'views without' if paired else 'pairs, with'} pairs_with", key=key)
     with section.naming():
-        return name, View(tables=linked, base=base, grouped=values.pop("per_person", False), columns=columns, **values)
+        if not paired:
+            return name, View(
+                tables=linked, base=base, grouped=values.pop("per_person", False), columns=columns, **values
+            )
+        if "max_rows" not in values:
+            section.refuse("pairs need max_rows, the most pairs of one person that count", key="max_rows")
+        on = values.pop("on", PERSON)
+        values |= {"on": on if isinstance(on, str) else tuple(on), "right": values.pop("pairs_with")}
+        return name, PairedView(tables=linked, left=base, columns=columns, **values)

@@ -55,7 +55,7 @@ class TableForm(KeyForm):
 
     `common` are keys that are read elsewhere, such as `kind`; `hidden` are parameters that no key sets, with their
     defaults. `check` refuses what the keys together cannot mean, and `parts` returns the parameters of an object that
-    does not keep them as attributes.
+    does not keep them as attributes. `removed` are keys of earlier versions, and what to do without them.
     """
 
     words: str = "a table"
@@ -67,6 +67,7 @@ class TableForm(KeyForm):
     hidden: Mapping[str, Any] = field(default_factory=dict)
     check: Callable[[Section], None] | None = None
     parts: Callable[[Any], Mapping[str, Any]] | None = None
+    removed: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def known(self) -> list[str]:
@@ -86,6 +87,8 @@ class TableForm(KeyForm):
     def read_values(self, section: Section) -> dict[str, Any]:
         """Check all keys and return the arguments, without making the object."""
         for key in section.values:
+            if key in self.removed:
+                section.refuse(f"the key {key!r} is gone; {self.removed[key]}", key=key)
             if key not in self.known:
                 section.refuse(f"unknown key {key!r}; {nearest(key, self.known)}", key=key)
         if self.check is not None:

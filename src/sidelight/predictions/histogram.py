@@ -249,10 +249,6 @@ class ScaleFree(PriorLaw):
         low, high = exact_position(grid, grid.fine_first) / half, exact_position(grid, grid.fine_last + 1) / half
         return max(1, sum(left < high and right > low for left, right in pairwise(ends)))
 
-    def share_of_cells(self, grid: Outcomes) -> float:
-        """Return how much of the mass is spread over the cells: all of it, but on a grid of floats."""
-        return 1.0 if isinstance(grid, Grid) else 1.0 - 2.0**-EVERYWHERE_BITS - 2.0**-_WHOLE_BITS
-
     def rank_cost(self, *, level: float, epsilon: float, grid: Outcomes | None = None) -> float:
         """Return how many ranks not knowing the scale costs at most: (2 max(q, 1-q) / ε) log(cells)."""
         return 2 * max(level, 1 - level) / epsilon * math.log(self.cells(grid))

@@ -107,13 +107,7 @@ class AdaOPS(ProposingQuery):
 
     def prepare(self, schema: Schema) -> PreparedAdaOPS:
         """Check the query against the schema and price it. Opens no data."""
-        codes = least_squares_codes(
-            schema,
-            features=self.features,
-            target=self.target,
-            feature_norm=self.feature_norm,
-            intercept=self.intercept,
-        )
+        codes = least_squares_codes(schema, self)
         row = row_budget(self.epsilon, self.delta, unit=schema.unit)
         eigenvalue_share, norm_share = (
             exact(share, name="share") for share in (self.eigenvalue_share, self.norm_share)

@@ -127,13 +127,7 @@ class AdaSSP:
 
     def prepare(self, schema: Schema) -> PreparedAdaSSP:
         """Check the query against the schema and price it. Opens no data."""
-        codes = least_squares_codes(
-            schema,
-            features=self.features,
-            target=self.target,
-            feature_norm=self.feature_norm,
-            intercept=self.intercept,
-        )
+        codes = least_squares_codes(schema, self)
         statistics = codes.statistics
         share = exact(self.gram_share, name="gram_share")
         gram_scale = _scale(statistics.gram_sensitivity, share * self.mu_squared)

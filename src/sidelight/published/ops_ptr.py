@@ -120,13 +120,7 @@ class OPSPTR(ProposingQuery):
 
     def prepare(self, schema: Schema) -> PreparedOPSPTR:
         """Check the query against the schema and price it. Opens no data."""
-        codes = least_squares_codes(
-            schema,
-            features=self.features,
-            target=self.target,
-            feature_norm=self.feature_norm,
-            intercept=self.intercept,
-        )
+        codes = least_squares_codes(schema, self)
         row = row_budget(self.epsilon, self.delta, unit=schema.unit)
         price = selection_price(row.epsilon, row.delta, self.runs)
         if self.penalties is None:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from math import isqrt
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,6 +47,7 @@ from sidelight.regression.plan import LinearPlan, plan_linear
 from sidelight.regression.rows import Block, BoundedArrays
 from sidelight.release import Release
 from sidelight.session import Answer
+from sidelight.session.external_rows import check_rows_of_unit
 from sidelight.session.query import SurePrepared
 
 Preset = Literal["free", "gradient", "thesis"]
@@ -237,6 +238,7 @@ class PaidFit:
         """Plan and price it for the schema's protected unit. Reads no row."""
         if np.shape(self.X)[0] != np.shape(self.y)[0]:
             raise SchemaError("X and y must have the same length: row i of X belongs to entry i of y")
+        check_rows_of_unit(schema)
         plan = plan_paid(
             loss=self.loss,
             features=int(np.shape(self.X)[1]),
@@ -260,16 +262,12 @@ class PreparedPaidFit(SurePrepared):
     plan: PaidPlan
     X: Any
     y: Any
+    brings_private_data: ClassVar[bool] = True  # the rows X and their labels
 
     @classmethod
     def of(cls, plan: PaidPlan, X: Any, y: Any) -> Self:  # noqa: N803 - the names of scikit-learn
         """Price everything together."""
         return cls(claims=plan.claims, request=plan.request(), plan=plan, X=X, y=y)
-
-    @property
-    def brings_private_data(self) -> bool:
-        """The rows X and their labels."""
-        return True
 
     def run(self, table: Table, source: Source) -> Answer:
         """Fit, then add noise to gradient and Hessian."""

@@ -35,7 +35,7 @@ from sidelight.published.histogram_loss import (
 )
 from sidelight.published.released_learners import FirstGuess, Floats, check_guesses
 from sidelight.quantiles.prepared import PreparedQuantiles
-from sidelight.quantiles.tree import QuantileTree, Score
+from sidelight.quantiles.tree import QuantileTree
 from sidelight.records import Schema
 
 #: Public points of a bin whose ranks are looked at.
@@ -164,7 +164,6 @@ class PrivateHistograms:
             learner=self,
             tree=bare.tree,
             grid=bare.grid,
-            score=bare.score,
             unit=schema.unit,
             rows_per_unit=schema.rows_per_unit,
             days_per_person=days_per_person,
@@ -220,7 +219,6 @@ class GradientPlan:
     learner: PrivateHistograms
     tree: QuantileTree
     grid: Outcomes
-    score: Score
     unit: Unit
     rows_per_unit: int
     days_per_person: int | None
@@ -270,9 +268,7 @@ class GradientPlan:
     def gradient(self, ranks: Ranks, masses: Floats) -> Floats:
         """Return the exact gradient at these masses. Private: it comes from records."""
         below = np.array([[ranks.below(index) for index in row] for row in self.points], dtype=np.int64)
-        weights = bin_weights(
-            below, size=ranks.size, levels=self.tree.levels, epsilons=self._epsilons, score=self.score
-        )
+        weights = bin_weights(below, size=ranks.size, levels=self.tree.levels, epsilons=self._epsilons)
         return histogram_loss(weights, masses)[1]
 
     def step(self, learned: LearnedHistograms, run: PrefixSumRun | None) -> DayStep:

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from math import ceil, sqrt
-from typing import TYPE_CHECKING
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,10 +52,6 @@ from sidelight.mechanisms.budget import Budget
 from sidelight.noise import Source
 from sidelight.records import Table
 from sidelight.records.rows import Batch
-
-if TYPE_CHECKING:
-    pass
-
 
 #: The shell around a candidate reaches at least to this multiple of its radius.
 LEAST_RATIO = 1.5
@@ -133,16 +129,12 @@ class ShellRow(RuleCoding):
 
     tree: SplitTree
     nodes: tuple[NodeCandidates, ...]
+    drops: ClassVar[bool] = True  # rows of no node are left out
 
     @property
     def ranges(self) -> tuple[tuple[int, int], ...]:
         """The nodes, and a place for each candidate."""
         return ((-1, len(self.nodes) - 1), *(((0, 2),) * MOST_CANDIDATES))
-
-    @property
-    def drops(self) -> bool:
-        """Rows of no node are left out."""
-        return True
 
     def kernel(self, batch: Batch) -> tuple[CodeArrays, Keep]:
         """Place the rows of a batch."""

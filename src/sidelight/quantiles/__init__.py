@@ -4,16 +4,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from sidelight.quantiles.bounds import (
-    consistent_bound,
     gap_bound_single,
     gap_bounds_tree,
-    psi_cauchy,
-    psi_uniform,
-    robust_bound,
 )
-from sidelight.quantiles.evaluate import nonprivate_gap, nonprivate_quality
+from sidelight.quantiles.evaluate import nonprivate_gap
 from sidelight.quantiles.forms.cells_plan import GapForecast, gap_forecast
-from sidelight.quantiles.public import fit_public, public_cauchy, public_quantiles
+from sidelight.quantiles.public import fit_public
 from sidelight.quantiles.query import Quantiles
 from sidelight.quantiles.tree import balanced_branching, even_levels, quantile_tree
 
@@ -30,21 +26,14 @@ __all__ = [
     "Quantiles",
     "Sequence",
     "balanced_branching",
-    "consistent_bound",
     "even_levels",
     "fit_public",
     "gap_bound_single",
     "gap_bounds_tree",
     "gap_forecast",
     "nonprivate_gap",
-    "nonprivate_quality",
     "prior_of",
-    "psi_cauchy",
-    "psi_uniform",
-    "public_cauchy",
-    "public_quantiles",
     "quantile_tree",
-    "robust_bound",
 ]
 
 

@@ -133,61 +133,12 @@ def gap_coefficients(
     return _recursion(tree, stretch=1.0, best=0.0, adaptation=adaptation, score=score)
 
 
-def robust_bound(
-    *,
-    epsilon: Amount,
-    beta: float,
-    psi: float,
-    weight: float,
-    level: Amount = Fraction(1, 2),
-    score: Score = "exact",
-) -> float:
-    """Bound the gap of a hedged prediction when the prediction is worthless: psi is the trusted prior's mass.
-
-    The hedge keeps `weight` (lambda) of the trusted prior, so being wrong costs at most
-    (2 Delta / epsilon) log(1/lambda) more ranks than the trusted prior alone.
-    """
-    mass = _probability(weight, name="weight") * _mass(psi)
-    return gap_bound_single(epsilon=epsilon, beta=beta, psi=mass, level=level, score=score)
-
-
-def consistent_bound(
-    *,
-    epsilon: Amount,
-    beta: float,
-    weight: float,
-    psi: float = 1.0,
-    level: Amount = Fraction(1, 2),
-    score: Score = "exact",
-) -> float:
-    """Bound the gap of a hedged prediction when the prediction is right: psi is its mass, 1 when it is perfect."""
-    mass = (1 - _probability(weight, name="weight")) * _mass(psi)
-    return gap_bound_single(epsilon=epsilon, beta=beta, psi=mass, level=level, score=score)
-
-
-def psi_uniform(width: float, *, lower: float, upper: float) -> float:
-    """Return the mass that Uniform(lower, upper) gives an interval of this width inside its bounds."""
-    return _mass(_width(width) / _extent(lower, upper))
-
-
-def psi_cauchy(width: float, *, lower: float, upper: float, radius: float) -> float:
-    """Bound from below the Cauchy mass of an interval of this width that lies within `radius` of the centre.
-
-    The Cauchy prior stands for bounds [lower, upper] that are a guess: location (lower + upper) / 2, scale half their
-    distance. The mass falls like 1 / radius**2, so bounds that are wrong by a factor cost its logarithm.
-    """
-    extent = _extent(lower, upper)
-    if not radius > 0 or math.isinf(radius):
-        raise RangeError(f"radius must be positive and finite, got {radius}; it says how wrong the bounds may be")
-    return _mass(2 * extent * _width(width) / (math.pi * (extent**2 + 4 * radius**2)))
-
-
 def _recursion(
     tree: QuantileTree, *, stretch: float, best: float, adaptation: Adaptation, score: Score, ties: float = 0.0
 ) -> tuple[float, ...]:
     """Add up the gaps of every path; `ties` records at one outcome make the best gap larger by a share of them.
 
-    The share is max(q, 1-q), q being relative where the node's own records are scored against its own range.
+    The share is max(q, 1-q), q being relative: the node's own records are scored against its own range.
     """
     inherited = 1.0 if adaptation == "conditional" else 2.0
     bounds = [0.0] * len(tree.levels)
@@ -197,8 +148,7 @@ def _recursion(
         worst = 0.0
         for pick in node.picks:
             q = float(pick.relative_level)
-            share = max(q, 1 - q) if adaptation == "conditional" else 1.0
-            own = float(2 * pick.sensitivity(score) / pick.epsilon) * stretch + best + ties * share
+            own = float(2 * pick.sensitivity(score) / pick.epsilon) * stretch + best + ties * max(q, 1 - q)
             worst = max(worst, own + inherited * ((1 - q) * below + q * above))
         for pick in node.picks:  # sorting may swap siblings
             bounds[pick.position] = worst
@@ -213,27 +163,11 @@ def _probability(value: float, *, name: str = "beta") -> float:
 
 def _mass(value: float) -> float:
     if not 0 < value <= 1:
-        raise RangeError(f"psi is a prior mass and must lie in (0, 1], got {value}; see psi_uniform and psi_cauchy")
+        raise RangeError(f"psi is a prior mass and must lie in (0, 1], got {value}")
     return value
-
-
-def _width(value: float) -> float:
-    if not value > 0 or math.isinf(value):
-        raise RangeError(f"width must be positive and finite, got {value}; the data's granularity is a good choice")
-    return value
-
-
-def _extent(lower: float, upper: float) -> float:
-    if not lower < upper or math.isinf(upper - lower):
-        raise RangeError(f"lower must be below upper and both finite, got lower={lower}, upper={upper}")
-    return upper - lower
 
 
 # The error that a release of quantiles states about itself: a bound in ranks under one public assumption.
-
-#: The share of the prior that the gap around a quantile is assumed to hold: that of one gap among so many records. It
-#: is an assumption about how close records lie, and must never be their number, which is private.
-ASSUMED_RECORDS = 2**24
 
 #: What a grid of floats adds, in ranks: a record that shares a code with the released value. Under the assumption two
 #: different ones never do (a code is 2**-48 of a power of two), so it is one at most.
@@ -245,8 +179,6 @@ def expected_gap(
     priors: Sequence[Prior],
     grid: Outcomes,
     *,
-    adaptation: Adaptation,
-    score: Score,
     size: int | None = None,
     deviation: float | None = None,
 ) -> TailBound:
@@ -254,8 +186,12 @@ def expected_gap(
 
     `size` is a public number of records, declared or released, never the true one; `deviation` that of its noise.
     """
-    anywhere = gap_anywhere(tree, priors, grid, adaptation=adaptation, score=score, size=size, deviation=deviation)
-    spread = _gap_of_spread(tree, priors, grid, adaptation=adaptation, score=score, size=size)
+    anywhere = gap_anywhere(tree, priors, grid, size=size, deviation=deviation)
+    # where records are spread out: the likely error
+    share = FLOAT_SHARE if isinstance(grid, FloatGrid) else 0.0
+    even, slopes = spread_bounds(tree)
+    shared = tuple(each + share for each in even)
+    spread = TailBound(unit="ranks", assumption=_evenly(grid), fixed=shared, per_log=slopes)
     return anywhere.with_likely(spread, calibrated=_FEW_CALIBRATED if len(tree.levels) <= _FEW_LEVELS else 1.0)
 
 
@@ -264,8 +200,6 @@ def gap_anywhere(
     priors: Sequence[Prior],
     grid: Outcomes,
     *,
-    adaptation: Adaptation,
-    score: Score,
     size: int | None = None,
     deviation: float | None = None,
 ) -> TailBound:
@@ -280,10 +214,9 @@ def gap_anywhere(
     largest = max(shares)
     stretch = largest + math.log(math.fsum(math.exp(each - largest) for each in shares)) - math.log(1 - 1e-3 - _OF_SIZE)
     crowd, more = equal_at_one_index(equal, grid.dither_bits)
-    floors = 0.0 if score == "exact" else 2.0 if adaptation == "conditional" else 4.0
     share = FLOAT_SHARE if isinstance(grid, FloatGrid) else 0.0
-    fixed = _recursion(tree, stretch=stretch, best=floors, adaptation=adaptation, score=score, ties=crowd)
-    per_log = _recursion(tree, stretch=1.0, best=0.0, adaptation=adaptation, score=score, ties=more)
+    fixed = _recursion(tree, stretch=stretch, best=0.0, adaptation="conditional", score="exact", ties=crowd)
+    per_log = _recursion(tree, stretch=1.0, best=0.0, adaptation="conditional", score="exact", ties=more)
     lines = [(start + share, slope) for start, slope in zip(fixed, per_log, strict=True)]
     if size is not None and deviation is not None:
         # Laplace and Gaussian noise exceed 1 + deviation (1 + log(1/beta)) with probability beta at most
@@ -305,42 +238,6 @@ def _at_95(line: tuple[float, float]) -> float:
     return line[0] + line[1] * math.log(20)
 
 
-def _gap_of_spread(
-    tree: QuantileTree,
-    priors: Sequence[Prior],
-    grid: Outcomes,
-    *,
-    adaptation: Adaptation,
-    score: Score,
-    size: int | None,
-) -> TailBound:
-    """Bound the error where records are spread out: the likely error.
-
-    Accuracy: `spread_bounds` for binary trees with the conditional adaptation and the exact score, else
-    `gap_bounds_tree` with psi from the stated assumption; and the grid's own share.
-    """
-    share = FLOAT_SHARE if isinstance(grid, FloatGrid) else 0.0
-    if adaptation == "conditional" and score == "exact" and tree.branching == 2:
-        even, slopes = spread_bounds(tree)
-        shared = tuple(each + share for each in even)
-        return TailBound(unit="ranks", assumption=_evenly(grid), fixed=shared, per_log=slopes)
-    records = max(ASSUMED_RECORDS, 2 * (size or 0))
-    masses = [1 / (records * _cells(prior, grid)) for prior in priors]
-    per_log = gap_coefficients(tree, adaptation=adaptation, score=score)
-    at_half = gap_bounds_tree(tree, beta=0.5, psi=masses, adaptation=adaptation, score=score)
-    fixed = tuple(bound - slope * math.log(2) + share for bound, slope in zip(at_half, per_log, strict=True))
-    return TailBound(unit="ranks", assumption=_assumption(priors, grid, records), fixed=fixed, per_log=per_log)
-
-
-def _cells(prior: Prior, grid: Outcomes) -> float:
-    """Return how many powers of two a prior that knows nothing spreads its mass over; 1 for a prediction."""
-    if isinstance(prior, ScaleFree):
-        return prior.cells(grid) / prior.share_of_cells(grid)
-    if isinstance(prior, Mixture) and prior.conditioned == "parts":
-        return max(_cells(part, grid) / weight for part, weight in zip(prior.priors, prior.weights, strict=True))
-    return 1.0
-
-
 def _evenly(grid: Outcomes) -> str:
     text = (
         f"records{_cut(grid)} are about evenly spread around each quantile: k times as many ranks hold at most "
@@ -355,17 +252,3 @@ def _cut(grid: Outcomes) -> str:
     if not isinstance(grid, FloatGrid) and (grid.first == -CODE_LIMIT or grid.last == CODE_LIMIT):
         return f", below {float(CODE_LIMIT * grid.resolution):.2g} in size,"  # beyond 2**61 steps records are clamped
     return ""
-
-
-def _assumption(priors: Sequence[Prior], grid: Outcomes, records: int) -> str:
-    blind = any(_cells(prior, grid) > 1 for prior in priors)
-    if blind and isinstance(grid, FloatGrid):
-        return (
-            f"records near each quantile, below 2^41 in size, lie as far apart as {records:,} spread over a factor of "
-            "two (or over a millionth around zero) would, or are whole numbers below that"
-        )
-    spread = "spread over a factor of two" if blind else "spread as predicted"
-    text = f"records near each quantile{_cut(grid)} lie as far apart as {records:,} {spread} would"
-    if isinstance(grid, FloatGrid):
-        return text + " and do not repeat"
-    return text if grid.snap == "nearest" else text + "; values are rounded down to the step"

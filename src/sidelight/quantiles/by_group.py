@@ -304,8 +304,6 @@ def by_group(query: Any, prepared: PreparedQuantiles, groups: Groups) -> Prepare
         grid=prepared.grid,
         priors=prepared.priors,
         compiled=prepared.compiled,
-        adaptation=prepared.adaptation,
-        score=prepared.score,
         rule=prepared.rule,
         groups=groups,
         keys=keys,

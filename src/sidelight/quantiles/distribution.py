@@ -22,10 +22,9 @@ from sidelight.quantiles.bounds import expected_gap
 from sidelight.quantiles.descend import descend
 from sidelight.quantiles.forms.rule import Decision, FormRule, codes_of
 from sidelight.quantiles.outcomes import check_reach, default_prior, grid_to_json, number_of, outcome_grid, rehearse
-from sidelight.quantiles.prepared import settle_form
+from sidelight.quantiles.prepared import as_released, settle_form
 from sidelight.quantiles.query import Quantiles
 from sidelight.quantiles.tree import even_levels
-from sidelight.quantiles.undeclared_ties import as_released
 from sidelight.records import Number, Schema, Table
 from sidelight.release import Release, TailBound
 from sidelight.released_distribution import VENTILES, ReleasedDistribution
@@ -292,9 +291,7 @@ class PreparedDistribution(SurePrepared):
         indices = descend(tree, ranks, priors=self.compiled, source=source)
         values = np.array([self.grid.value(index) for index in indices])
         priors = [self.prior] * len(FEW)
-        error = expected_gap(
-            tree, priors, self.grid, adaptation="conditional", score="exact", size=size, deviation=deviation
-        )
+        error = expected_gap(tree, priors, self.grid, size=size, deviation=deviation)
         error = as_released(error, self.grid, values.tolist())
         return self._read_off(values, FEW, float(size), error, details, least=least)
 

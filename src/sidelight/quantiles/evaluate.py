@@ -1,23 +1,22 @@
 """Diagnostics of quantiles that look at the private data itself: for tests, benchmarks and public data only.
 
-Every name says `nonprivate`: a gap or a prior's quality computed from the records must never be released, and must
-never choose between mechanisms or priors. Bounds that may be published are in `bounds`.
+A gap computed from the records must never be released, and must never choose between mechanisms or priors. Bounds that
+may be published are in `bounds`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from fractions import Fraction
-from typing import Literal, cast
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sidelight.errors import RangeError
-from sidelight.guarantees.amounts import Amount, exact
-from sidelight.predictions import Prior, is_prior, own_prior
-from sidelight.quantiles.tree import Score, exact_levels
+from sidelight.guarantees.amounts import Amount
+from sidelight.quantiles.tree import exact_levels
 
 
 def nonprivate_gap(
@@ -65,49 +64,6 @@ def nonprivate_gap(
     return np.array(
         [float(abs(int(lo) - t) - b) for lo, t, b in zip(strictly_below, targets, best, strict=True)], dtype=np.float64
     )
-
-
-def nonprivate_quality(
-    values: ArrayLike,
-    levels: Amount | Iterable[Amount],
-    priors: Prior | Sequence[Prior],
-    *,
-    epsilon: Amount | None = None,
-    score: Score = "exact",
-) -> NDArray[np.float64]:
-    """Return the quality Psi of a prior for each level: 1 is perfect, and -log Psi enters the error. Not private.
-
-    Without epsilon: the prior mass of the outputs with the smallest gap. With it: sum over the intervals I_k between
-    records of exp(-epsilon gap_k / (2 Delta)) times the mass of I_k, which is what the mechanism feels.
-    """
-    read = exact_levels(levels)
-    ordered = sorted_values(values)
-    given = [priors] * len(read) if is_prior(priors) else list(cast(Sequence[Prior], priors))
-    several = [own_prior(prior) for prior in given]
-    if len(several) != len(read):
-        raise RangeError(f"one prior is needed for each of the {len(read)} levels, got {len(several)}")
-    budget = None if epsilon is None else float(exact(epsilon, name="epsilon"))
-    edges = np.concatenate(([-np.inf], ordered, [np.inf]))
-    reachable = edges[:-1] < edges[1:]
-    ranks = np.arange(len(ordered) + 1)[reachable]
-    qualities = []
-    for q, prior in zip(read, several, strict=True):
-        masses = np.exp(prior.log_mass(edges[:-1][reachable], edges[1:][reachable]))
-        gaps = gaps_of_ranks(ranks, q, len(ordered), score=score)
-        if budget is None:
-            qualities.append(math.fsum(masses[gaps == gaps.min()]))
-        else:
-            spread = float(2 * max(q, 1 - q)) if score == "exact" else 2.0
-            qualities.append(math.fsum(np.exp(-budget * gaps / spread) * masses))
-    return np.array(qualities)
-
-
-def gaps_of_ranks(ranks: NDArray[np.int64], level: Fraction, size: int, *, score: Score) -> NDArray[np.float64]:
-    """Return |rank - q n|, or |rank - floor(q n)|, computed from exact products."""
-    if score == "floor":
-        return np.abs(ranks - (level.numerator * size) // level.denominator).astype(np.float64)
-    whole, part = divmod(level.numerator * size, level.denominator)
-    return np.asarray(np.abs((ranks - whole) - part / level.denominator), dtype=np.float64)
 
 
 def reachable_ranks(ordered: NDArray[np.float64]) -> NDArray[np.int64]:

@@ -13,14 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sidelight.aggregates.groups import Groups
-from sidelight.errors import HedgeWarning, RangeError, SchemaError
+from sidelight.errors import HedgeWarning, RangeError, SchemaError, explains_removed
 from sidelight.group_table import GroupTable
 from sidelight.guarantees import Row, Unit
 from sidelight.guarantees.amounts import decimal_text, exact, positive
 from sidelight.guarantees.units import rows_of_unit
 from sidelight.mechanisms.budget import Budget
 from sidelight.predictions import Prior, PublicData, describe, is_prior, own_prior, warn_if_unhedged
-from sidelight.quantiles.bounds import Adaptation, expected_gap
+from sidelight.quantiles.bounds import expected_gap
 from sidelight.quantiles.by_group import (
     PreparedCellPriors,
     by_group,
@@ -35,7 +35,7 @@ from sidelight.quantiles.prepared import (
     SIZES_SHARE,
     PreparedQuantiles,
 )
-from sidelight.quantiles.tree import LevelLike, QuantileTree, Score, exact_levels, quantile_tree
+from sidelight.quantiles.tree import LevelLike, QuantileTree, exact_levels, quantile_tree
 from sidelight.records import Number, Schema
 from sidelight.records.expression_text import parse_expression
 from sidelight.records.expressions import Expression
@@ -68,15 +68,12 @@ class QuantileOptions(TypedDict, total=False):
     form: Form
     size: int | None
     cells: Literal["selected", "predicted"]
-    branching: int
-    budget_power: LevelLike
-    adaptation: Adaptation
-    score: Score
     max_groups: int | None
     max_rows_per_group: int | None
     borrow: Literal["total"] | None
 
 
+@explains_removed
 @dataclass(frozen=True)
 class Quantiles(Generic[QuantileValues]):
     """Release many quantiles of one column with one budget, of all rows or by group.
@@ -111,11 +108,6 @@ class Quantiles(Generic[QuantileValues]):
         cells: Of form="cells": "selected" finds its first cells in the data; "predicted" takes them from `prediction`
             and spends nothing on them. A fifth to a third more accurate while epsilon times the number of rows is below
             2000 and the prediction is right; beyond that a wrong one costs many times what it could gain.
-        branching: Of a tree: the children of a node.
-        budget_power: Of a tree: p in the share (l + 1)^-p of the budget for depth l.
-        adaptation: Of a tree: what becomes of a prior inside a node: "conditional" restricts it, "edge" moves what lies
-            outside to the ends.
-        score: Of a tree: "exact"; "floor" only to reproduce the paper: it has twice the error.
         by: Columns or derived labels whose cells are the groups; a table with a row for each then comes out.
         where: A condition on declared columns that rows must pass, or its text; a table comes out, too.
         max_groups: In how many groups a person counts at most.
@@ -141,10 +133,6 @@ class Quantiles(Generic[QuantileValues]):
     form: Form = field(default="auto", kw_only=True)
     size: int | None = field(default=None, kw_only=True)
     cells: Literal["selected", "predicted"] = field(default="selected", kw_only=True)
-    branching: int = field(default=2, kw_only=True)
-    budget_power: LevelLike = field(default=0, kw_only=True)
-    adaptation: Adaptation = field(default="conditional", kw_only=True)
-    score: Score = field(default="exact", kw_only=True)
     by: str | Expression | Sequence[str | Expression] = field(default=(), kw_only=True, compare=False)
     where: Expression | str | None = field(default=None, kw_only=True, compare=False)
     max_groups: int | None = field(default=None, kw_only=True)
@@ -201,12 +189,6 @@ class Quantiles(Generic[QuantileValues]):
         return bool(self.by) or self.where is not None
 
     @property
-    def _of_a_tree(self) -> tuple[str, ...]:
-        """The options that only a tree has, as far as they were given."""
-        usual = {"branching": 2, "budget_power": 0, "adaptation": "conditional", "score": "exact"}
-        return tuple(name for name, value in usual.items() if getattr(self, name) != value)
-
-    @property
     def _budget(self) -> Budget:
         """The price in epsilon or in rho; that of an (epsilon, delta) is its epsilon."""
         if self.delta is not None and self.epsilon is not None:
@@ -226,7 +208,7 @@ class Quantiles(Generic[QuantileValues]):
         if groups is not None and not budget.is_pure:
             budget = budget.part(Fraction(1, groups.norms.l2_squared))
         return FormRule(
-            form="tree" if self._of_a_tree else self.form,
+            form=self.form,
             levels=levels,
             codes=codes,
             budget=budget,
@@ -247,8 +229,7 @@ class Quantiles(Generic[QuantileValues]):
             if in_rho and rule.settled is not None
             else {"epsilon" if rule.budget.is_pure else "rho": rule.budget.amount}
         )
-        power = exact(self.budget_power, name="budget_power")
-        return _known_tree(levels, branching=self.branching, budget_power=power, unit=unit, **price)
+        return _known_tree(levels, unit=unit, **price)
 
     def declare(self) -> Number:
         """Return the declaration of a bare array: its granularity and bounds as written in the query."""
@@ -303,23 +284,19 @@ class Quantiles(Generic[QuantileValues]):
                 **({} if self.size is None else {"size": str(self.size)}),
                 "branching": str(tree.branching),
                 "budget_power": decimal_text(tree.budget_power),
-                "adaptation": self.adaptation,
-                "score": self.score,
+                "adaptation": "conditional",
+                "score": "exact",
                 "grid": grid_to_json(grid),
                 "priors": [prior.to_json() for prior in distinct],
             },
             labels=tuple(f"{float(100 * level):.10g} %" for level in tree.levels),
             prediction=_described(distinct) if self._given else None,
-            error=expected_gap(tree, priors, grid, adaptation=self.adaptation, score=self.score, size=self.size)
-            if as_tree
-            else None,
+            error=expected_gap(tree, priors, grid, size=self.size) if as_tree else None,
             column=number.name,
             tree=tree,
             grid=grid,
             priors=priors,
             compiled=tuple(compiled[prior] for prior in priors),
-            adaptation=self.adaptation,
-            score=self.score,
             rule=rule,
         )
         return prepared if groups is None else by_group(self, prepared, groups)
@@ -337,7 +314,6 @@ class Quantiles(Generic[QuantileValues]):
 
 #: What is computed after a release, of each level beside each other, must fit into memory.
 MOST_LEVELS = 5000
-_CHOICES = {"adaptation": ("conditional", "edge"), "score": ("exact", "floor"), "cells": ("selected", "predicted")}
 
 
 def check_parameters(query: Any, *, levels: int) -> None:
@@ -349,15 +325,8 @@ def check_parameters(query: Any, *, levels: int) -> None:
         )
     if not query.by and (query.max_groups is not None or query.max_rows_per_group is not None) and query.where is None:
         raise RangeError("max_groups and max_rows_per_group are for quantiles by group; give by=, or leave them out")
-    for name, (first, second) in _CHOICES.items():
-        if getattr(query, name) not in (first, second):
-            raise RangeError(f'{name} must be "{first}" or "{second}", got {getattr(query, name)!r}')
-    if isinstance(query.branching, bool) or not (isinstance(query.branching, int) and query.branching >= 2):
-        raise RangeError(f"branching must be a whole number of at least 2, got {query.branching!r}")
-    if query._of_a_tree and query.form not in ("auto", "tree"):
-        raise RangeError(
-            f'{" and ".join(query._of_a_tree)} belong to form="tree", got form={query.form!r}; leave them out'
-        )
+    if query.cells not in ("selected", "predicted"):
+        raise RangeError(f'cells must be "selected" or "predicted", got {query.cells!r}')
     if query.cells == "predicted" and (query.form != "cells" or query.prediction is None):
         raise RangeError('cells="predicted" wants form="cells" and a prediction; give both, or leave it out')
     if query.size is not None and (isinstance(query.size, bool) or not isinstance(query.size, int) or query.size < 1):

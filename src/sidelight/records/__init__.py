@@ -7,9 +7,11 @@ from sidelight.records.dates import Date
 from sidelight.records.keys import Key, PersonVia, Reference
 from sidelight.records.missing import Drop, Fill
 from sidelight.records.omop_tables import omop
+from sidelight.records.paired_views import PairedView
 from sidelight.records.schema import Schema
 from sidelight.records.table import Table
 from sidelight.records.views import View
+from sidelight.records.windows import Window
 
 __all__ = [
     "Category",
@@ -21,12 +23,14 @@ __all__ = [
     "Key",
     "Label",
     "Number",
+    "PairedView",
     "PersonId",
     "PersonVia",
     "Reference",
     "Schema",
     "Table",
     "View",
+    "Window",
     "fold",
     "omop",
     "per_person",

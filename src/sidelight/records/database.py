@@ -9,8 +9,11 @@ from sidelight.guarantees.units import PersonOf
 from sidelight.records.expressions import Expression
 from sidelight.records.fold import Fold
 from sidelight.records.linked_tables import LinkedTables
+from sidelight.records.paired_views import PERSON, PairedView
+from sidelight.records.rows import Rows, SharesMoment
 from sidelight.records.table import Table
 from sidelight.records.views import View
+from sidelight.records.windows import Window
 
 
 class Database:
@@ -22,6 +25,7 @@ class Database:
     Args:
         tables: The tables by name. A private one declares `PersonId` or `PersonVia`; the others are `public=True`.
         name: A public name for ledgers and reports.
+        window: The periods of dated rows, where what a person did in one has a budget of its own.
 
     >>> import sidelight as sl
     >>> shop = Database(
@@ -43,15 +47,23 @@ class Database:
 
     __slots__ = ("_linked",)
 
-    def __init__(self, tables: Mapping[str, Table], *, name: str) -> None:
+    def __init__(self, tables: Mapping[str, Table], *, name: str, window: Window | None = None) -> None:
         if not isinstance(tables, Mapping) or not tables:
             raise SchemaError(
                 "a database wants its tables by name: sl.Database({'visit': sl.Table(...)}, name='clinic')"
             )
+        if window is not None and not isinstance(window, Window):
+            raise SchemaError(
+                f"window is sl.Window('month', start=..., end=..., dates=...), got {type(window).__name__}"
+            )
         unit = PersonOf(name)
-        self._linked = LinkedTables(tables, name=unit.database)
+        self._linked = LinkedTables(tables, name=unit.database, window=window)
+        private: list[Rows] = []
         for table in self._linked.tables.values():
             table.join_database(unit.database)
+            if isinstance(table.rows, SharesMoment) and not table.is_public:
+                table.rows.read_at_moment_of(private)
+                private.append(table.rows)
 
     @property
     def name(self) -> str:
@@ -86,6 +98,38 @@ class Database:
             The view, for `of=` of `session.release`. No row is read.
         """
         return View(tables=self._linked, base=base, features=features, columns=tuple(columns))
+
+    def pairs(
+        self,
+        left: str,
+        right: str,
+        *,
+        on: str | tuple[str, str] = PERSON,
+        where: Expression | None = None,
+        max_rows: int,
+        columns: Iterable[str] = (),
+    ) -> PairedView:
+        """Describe the pairs of a row of one table and a row of another that the same person owns.
+
+        Guarantee: a person adds at most `max_rows` pairs, whatever their rows (docs: proofs, persons across tables,
+        Theorem 4). Each side is cut to the `max_rows` of its table first.
+
+        Args:
+            left: The name of one table.
+            right: The name of the other, or the same: a row then meets itself, and each pair comes in both orders.
+            on: "person", or the table that both rows must refer to by the same key; a reference may be written by its
+                columns, and two of them where the sides differ.
+            where: Which pairs there are, by "left table.column" and "right table.column" ("left." and "right." of a
+                table with itself).
+            max_rows: The most pairs of one person that count, 1 to 2^20.
+            columns: Looked-up columns by their path; those that a query names are added anyway.
+
+        Returns:
+            The view, for `of=` of `session.release`. No row is read.
+        """
+        return PairedView(
+            tables=self._linked, left=left, right=right, on=on, where=where, max_rows=max_rows, columns=tuple(columns)
+        )
 
     def __repr__(self) -> str:
         return f"Database({self.name!r}, tables={list(self._linked.tables)})"

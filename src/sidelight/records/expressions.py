@@ -17,7 +17,7 @@ import unicodedata
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
-from typing import Literal
+from typing import ClassVar, Literal
 
 from sidelight.errors import RangeError, SchemaError, nearest
 from sidelight.grid import CODE_LIMIT
@@ -104,10 +104,7 @@ class Literally(Expression):
     """A public constant."""
 
     value: Constant
-
-    @property
-    def is_constant(self) -> bool:
-        return True
+    is_constant: ClassVar[bool] = True
 
     def text(self, level: int = 0) -> str:
         """Write the constant; a fraction beside an operator that binds as strongly stands in parentheses."""
@@ -251,7 +248,7 @@ class CutExpression(Expression):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Compare(Expression):
-    """A comparison of two numbers, or of a label column with a label."""
+    """A comparison of two numbers, of a label column with a label, or of two with the same labels."""
 
     operator: Comparison
     left: Expression
@@ -277,7 +274,12 @@ class Compare(Expression):
             code_table(found, [second.value], where=str(self))
             return TruthShape()
         if isinstance(found, LabelShape):
-            raise SchemaError(f"{self}: a label column is compared with labels, not with another expression")
+            if found != second.shape(schema) or self.operator not in ("==", "!="):
+                raise SchemaError(
+                    f"{self}: a label column is compared with labels, or by == and != with another that declares the "
+                    "same labels in the same order"
+                )
+            return TruthShape()
         Arithmetic("-", first, second).shape(schema)
         return TruthShape()
 

@@ -23,6 +23,8 @@ from sidelight.records.rows import (
     batches_with_keys,
 )
 
+#: How many cells of 8 bytes a distinct text counts for, beyond the first few.
+_CELLS_OF_TEXT, _FEW_TEXTS = 16, 1 << 16
 #: Ids and keys: whole numbers, or texts.
 IdCells = DistinctTexts | WholeIds
 
@@ -52,9 +54,9 @@ class HeldRows(NoExpressions):
             )
 
     def at(self, kept: NDArray[Any]) -> HeldRows:
-        """Return some of the rows, without their keys."""
+        """Return some of the rows, by their places or a condition, without their keys."""
         return HeldRows(
-            int(np.count_nonzero(kept)),
+            int(np.count_nonzero(kept)) if kept.dtype == bool else len(kept),
             {name: cells[kept] for name, cells in self.numbers.items()},
             {name: cells[kept] for name, cells in self.texts.items()},
             None if self.person is None else self.person[kept],
@@ -76,11 +78,13 @@ class HeldRows(NoExpressions):
         return "HeldRows(private)"
 
 
-def read_whole(rows: Rows, wanted: Wanted) -> HeldRows:
-    """Read all rows of a source in one pass. A text that is empty is missing."""
+def read_whole(rows: Rows, wanted: Wanted, *, most_cells: int) -> HeldRows | None:
+    """Read all rows of a source in one pass; None if they are more than may be held. An empty text is missing."""
     growing = GrowingRows(wanted)
     for batch in batches_with_keys(rows, wanted):
         growing.add(batch, slice(None))
+        if growing.cells > most_cells:
+            return None
     return growing.rows()
 
 
@@ -108,15 +112,16 @@ class GrowingRows:
         self._lengths = [int(np.count_nonzero(each)) for each in kept]
         for numbers in self._numbers.values():
             numbers[:] = [part[each] for part, each in zip(numbers, kept, strict=True)]
-        for texts in self._texts.values():
-            texts.parts[:] = [part[each] for part, each in zip(texts.parts, kept, strict=True)]
+        self._texts = {name: texts.at(kept) for name, texts in self._texts.items()}
         for ids in self._keys.values():
             ids.drop(kept)
 
     @property
     def cells(self) -> int:
-        """How many cells are held: PRIVATE."""
-        return sum(self._lengths) * (1 + len(self._numbers) + len(self._texts) + len(self._keys))
+        """How many cells are held, a distinct text as so many: PRIVATE."""
+        texts = sum(map(len, self._texts.values())) + sum(map(len, self._keys.values()))
+        columns = 1 + len(self._numbers) + len(self._texts) + len(self._keys)
+        return sum(self._lengths) * columns + _CELLS_OF_TEXT * max(texts - _FEW_TEXTS, 0)
 
     def rows(self) -> HeldRows:
         """Return all rows that were kept; what was collected is let go column by column."""
@@ -140,6 +145,33 @@ def as_texts(ids: WholeIds) -> DistinctTexts:
     return DistinctTexts(cells, places)
 
 
+def as_wholes(cells: TextCells) -> tuple[WholeIds, bool]:
+    """Return texts as the whole numbers of which each is the one spelling, missing otherwise; and whether all are."""
+    texts = cells.cells if isinstance(cells, DistinctTexts) else cells.tolist()
+    found = [whole_number(text) for text in texts]
+    every = not any(value is None and text for value, text in zip(found, texts, strict=True))
+    values = np.array([*(value or 0 for value in found), 0], np.int64)
+    named = np.array([*(value is not None for value in found), False], bool)
+    if isinstance(cells, DistinctTexts):
+        return WholeIds(values[cells.places], named[cells.places]), every
+    return WholeIds(values[:-1], named[:-1]), every
+
+
+def whole_number(text: str | None) -> int | None:
+    """Return the whole number of 64 bits whose one spelling a text is: "7" and "-7", not "007", "+7" or "-0".
+
+    >>> [whole_number(text) for text in ("7", "-12", "007", "-0", "1e3", "", None)]
+    [7, -12, None, None, None, None, None]
+    """
+    if not text or len(text) > 20 or not (text.isdecimal() or text[0] == "-"):
+        return None
+    try:
+        value = int(text)
+    except ValueError:
+        return None
+    return value if str(value) == text and -(1 << 63) <= value < 1 << 63 else None
+
+
 class GrowingTexts:
     """Collect the texts of batches, each distinct one once; they are told apart by their letters."""
 
@@ -154,10 +186,29 @@ class GrowingTexts:
 
     def add(self, cells: TextCells) -> None:
         """Add the cells of a batch."""
-        if isinstance(cells, DistinctTexts):
+        if isinstance(cells, DistinctTexts) and len(cells) >= len(cells.cells):
             self.parts.append(cells.codes(self, lambda: self, 0))
+        elif isinstance(cells, DistinctTexts):  # of many texts those alone that occur
+            used, places = np.unique(cells.places, return_inverse=True)
+            numbers = np.array([self.get(cells.cells[place], 0) for place in used.tolist()], np.int64)
+            self.parts.append(numbers[places.reshape(-1)])
         else:
             self.parts.append(np.fromiter((self.get(cell, 0) for cell in cells.tolist()), np.int64, len(cells)))
+
+    def at(self, kept: Sequence[NDArray[np.bool_]]) -> GrowingTexts:
+        """Return some of the cells, by the batches in which they came, without the texts that no other cell has.
+
+        A new object: batches remember the numbers of their texts by the one that gave them.
+        """
+        found, names = GrowingTexts(), list(self._numbers)
+        for part, each in zip(self.parts, kept, strict=True):
+            used, places = np.unique(part[each], return_inverse=True)
+            numbers = np.array([found.get(names[place], 0) for place in used.tolist()], np.int64)
+            found.parts.append(numbers[places.reshape(-1)])
+        return found
+
+    def __len__(self) -> int:
+        return len(self._numbers)
 
     def texts(self) -> DistinctTexts:
         """Return all cells."""
@@ -165,7 +216,7 @@ class GrowingTexts:
 
 
 class GrowingIds:
-    """Collect ids or keys of batches: whole numbers as long as the source hands over nothing else, then texts."""
+    """Collect ids or keys of batches: whole numbers as long as nothing else comes, spelled or not, then texts."""
 
     def __init__(self) -> None:
         self._wholes: list[WholeIds] = []
@@ -173,9 +224,11 @@ class GrowingIds:
 
     def add(self, cells: TextCells | WholeIds) -> None:
         """Add the cells of a batch."""
-        if isinstance(cells, WholeIds) and self._texts is None:
-            self._wholes.append(cells)
-            return
+        if self._texts is None:
+            wholes, every = (cells, True) if isinstance(cells, WholeIds) else as_wholes(cells)
+            if every:
+                self._wholes.append(wholes)
+                return
         if self._texts is None:
             self._texts = GrowingTexts()
             for each in self._wholes:
@@ -187,7 +240,10 @@ class GrowingIds:
         if self._texts is None:
             self._wholes = [ids[each] for ids, each in zip(self._wholes, kept, strict=True)]
         else:
-            self._texts.parts[:] = [part[each] for part, each in zip(self._texts.parts, kept, strict=True)]
+            self._texts = self._texts.at(kept)
+
+    def __len__(self) -> int:
+        return 0 if self._texts is None else len(self._texts)
 
     def ids(self) -> IdCells:
         """Return all cells."""

@@ -5,10 +5,15 @@ These declarations are public metadata. They name columns and tables; nothing is
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from sidelight.errors import SchemaError
 from sidelight.records.columns import check_limit
+from sidelight.records.rows import ColumnType
+
+#: What an id or a key may be: whole numbers, texts, or cells that are read one by one (CSV, lists).
+_KEY_KINDS = ("integer", "text", "any")
 
 
 @dataclass(frozen=True, init=False)
@@ -95,3 +100,23 @@ def _table(name: object, kind: str) -> str:
     if not isinstance(name, str) or not name:
         raise SchemaError(f"{kind} leads to a table of the database by its name, got to={name!r}")
     return str.__str__(name)
+
+
+def check_one_kind(what: str, columns: Mapping[str, ColumnType]) -> None:
+    """Refuse columns of ids or keys that are compared with each other and have no one spelling.
+
+    Raises:
+        SchemaError: one is neither whole numbers nor texts, or two are of two kinds.
+    """
+    kinds: dict[str, str] = {}
+    for name, found in columns.items():
+        shown = f"{name} ({found.native})"
+        if found.kind not in _KEY_KINDS:
+            raise SchemaError(
+                f"the {what} are whole numbers or texts, and {shown} is neither; floats, decimals, dates and "
+                "yes/no have no one spelling. Convert the column (of pandas, to Int64 or texts)"
+            )
+        if found.kind != "any":
+            kinds.setdefault(found.kind, shown)
+    if len(kinds) > 1:
+        raise SchemaError(f"the {what} are of two kinds, {' and '.join(kinds.values())}: convert one of the columns")

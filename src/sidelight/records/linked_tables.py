@@ -6,19 +6,23 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import numpy as np
+
 from sidelight.errors import SchemaError, nearest
 from sidelight.records.columns import Category, Column, Label, Number, PersonId
+from sidelight.records.dates import Date
 from sidelight.records.held_rows import HeldRows, read_whole
-from sidelight.records.keys import Key, PersonVia, Reference
-from sidelight.records.rows import Wanted
+from sidelight.records.keys import Key, PersonVia, Reference, check_one_kind
+from sidelight.records.rows import BringsRows, Wanted
 from sidelight.records.schema import Schema
 from sidelight.records.table import Table
+from sidelight.records.windows import Window
 
-#: What an id or a key may be: whole numbers, texts, or cells that are read one by one (CSV, lists).
-_KEY_KINDS = ("integer", "text", "any")
+#: The most cells of a public table, of which a copy is held (512 MB).
+MOST_PUBLIC_CELLS = 1 << 26
 #: Types whose values are whole numbers of 64 bits, as the engines call them.
 _WHOLE = frozenset(
-    ["tinyint", "smallint", "integer", "bigint", "utinyint", "usmallint", "uinteger"]
+    ["tinyint", "smallint", "int", "integer", "bigint", "utinyint", "usmallint", "uinteger"]
     + [f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64) if (sign, bits) != ("u", 64)]
 )
 
@@ -52,10 +56,11 @@ class LinkedTables:
     Args:
         tables: Private tables, each with a way to its person, and public ones.
         name: The public name of the database: whose people are protected.
+        window: The periods of dated rows, if each has a budget.
     """
 
-    def __init__(self, tables: Mapping[str, Table], *, name: str) -> None:
-        self.name = name
+    def __init__(self, tables: Mapping[str, Table], *, name: str, window: Window | None = None) -> None:
+        self.name, self.window = name, window
         self.tables = dict(tables)
         for each, table in self.tables.items():
             self._check_table(each, table)
@@ -63,6 +68,8 @@ class LinkedTables:
             self._check_path(each)
         self._check_persons()
         self._check_kinds()
+        if window is not None:
+            window.check_dates(self._declared())
         self._check_files()
         self.public_rows = {each: self._copy(each) for each in self.tables if self.is_public(each)}
         self._digests = {each: rows.digest() for each, rows in self.public_rows.items()}
@@ -72,7 +79,7 @@ class LinkedTables:
         return self._digests[name]
 
     def _check_files(self) -> None:
-        """Refuse a public table that is read from a file of a private one, before it is read."""
+        """Refuse rows that are private and public, or dated and timeless, by their files; before any is read."""
         for public in filter(self.is_public, self.tables):
             for private in self.private():
                 if self.tables[private].shares_file(self.tables[public]):
@@ -80,6 +87,8 @@ class LinkedTables:
                         f"the public table {public!r} is read from the file of {private!r}: what is private would be "
                         "published without protection. Give a file that anyone may see"
                     )
+        if self.window is not None:
+            self.window.check_sources(self.tables, self.dates(), lambda one, two: one is two or one.shares_file(two))
 
     def _copy(self, name: str) -> HeldRows:
         """Read a public table once; a key that repeats is an error that names it, for everyone may see it."""
@@ -88,13 +97,24 @@ class LinkedTables:
         tied = [column for link in schema.links for column in link.columns]
         numbers = tuple(each.name for each in schema.columns if isinstance(each, Number))
         texts = tuple(dict.fromkeys([*labels, *tied]))
-        rows = read_whole(self.tables[name].rows, Wanted(numbers=numbers, texts=texts, keys=tuple(dict.fromkeys(tied))))
+        wanted = Wanted(numbers=numbers, texts=texts, keys=tuple(dict.fromkeys(tied)))
+        rows = read_whole(self.tables[name].rows, wanted, most_cells=MOST_PUBLIC_CELLS)
+        if rows is None:
+            raise SchemaError(
+                f"the public table {name!r} has more than {MOST_PUBLIC_CELLS} cells (a distinct text is 16), and "
+                "its copy is held in memory; give the columns and rows that queries need, with whole numbers as keys"
+            )
         if schema.key is not None:
-            seen = set()
-            for key in zip(*(rows.texts[column].tolist() for column in schema.key.columns), strict=True):
-                if None not in key and key in seen:
-                    raise SchemaError(f"the public table {name!r} has the key {key!r} twice; a key names one row")
-                seen.add(key)
+            parts = [rows.texts[column] for column in schema.key.columns]
+            order = np.lexsort([part.places for part in parts])
+            same = np.ones(max(len(order) - 1, 0), bool)
+            for part in parts:
+                there = np.array([cell is not None for cell in part.cells], bool)[part.places[order]]
+                same &= (part.places[order][1:] == part.places[order][:-1]) & there[1:]
+            if same.any():
+                first = order[int(np.flatnonzero(same)[0])]
+                key = tuple(part.cells[part.places[first]] for part in parts)
+                raise SchemaError(f"the public table {name!r} has the key {key!r} twice; a key names one row")
         return rows
 
     def table(self, name: str) -> Table:
@@ -176,6 +196,25 @@ class LinkedTables:
         links = (link for link in self.schema(name).links if isinstance(link, (Reference, PersonVia)))
         return tuple(dict.fromkeys((link.columns, link.to) for link in links))
 
+    def date_of(self, name: str) -> Date | None:
+        """Return the column that dates the rows of a table, or those that its path to the person ends at."""
+        if self.window is None or self.is_public(name):
+            return None
+        end = self.person_path(name)[-1]
+        column = self.window.dates.get(end)
+        return next((each for each in self.schema(end).columns if each.name == column and isinstance(each, Date)), None)
+
+    def dates(self) -> dict[str, Date | None]:
+        """Return the column that dates the rows of each private table."""
+        return {name: self.date_of(name) for name in self.private()}
+
+    def window_text(self) -> str | None:
+        """Return the periods in words for the ledger; None if there are none."""
+        return None if self.window is None else self.window.described(self._declared())
+
+    def _declared(self) -> dict[str, Schema | None]:
+        return {name: None if table.is_public else table.schema for name, table in self.tables.items()}
+
     # --- paths of lookups ---------------------------------------------------------------------------------------------
 
     def steps(self, name: str) -> Iterator[Step]:
@@ -250,7 +289,7 @@ class LinkedTables:
             raise SchemaError(f"a table of a database has a name without a dot, got {name!r}")
         if not isinstance(table, Table):
             raise SchemaError(f"a database holds sl.Table(...), got {type(table).__name__} as {name!r}")
-        if not table.hands_rows_over:
+        if not (table.hands_rows_over or isinstance(table.rows, BringsRows)):
             raise SchemaError(
                 f"the table {name!r} is read by {table.engine}, which only adds rows up where they are; owners and "
                 "lookups are found here: write the table to Parquet and give the folder"
@@ -336,21 +375,8 @@ class LinkedTables:
 
     def _check_one_kind(self, what: str, columns: Sequence[tuple[str, tuple[str, ...]]]) -> None:
         for place in range(len(columns[0][1])):
-            kinds: dict[str, str] = {}
-            for name, names in columns:
-                found = self.tables[name].rows.types[names[place]]
-                shown = f"{name}.{names[place]} ({found.native})"
-                if found.kind not in _KEY_KINDS:
-                    raise SchemaError(
-                        f"the {what} are whole numbers or texts, and {shown} is neither; floats, decimals, dates and "
-                        "yes/no have no one spelling. Convert the column (of pandas, to Int64 or texts)"
-                    )
-                if found.kind != "any":
-                    kinds.setdefault(found.kind, shown)
-            if len(kinds) > 1:
-                raise SchemaError(
-                    f"the {what} are of two kinds, {' and '.join(kinds.values())}: convert one of the columns"
-                )
+            names = [(table, named[place]) for table, named in columns]
+            check_one_kind(what, {f"{one}.{two}": self.tables[one].rows.types[two] for one, two in names})
 
     def _with_person_id(self) -> Iterator[tuple[str, Any]]:
         for name in self.private():

@@ -12,6 +12,7 @@ from sidelight.records.columns import Column, PersonId
 from sidelight.records.database import Database
 from sidelight.records.keys import Key, Link, Reference
 from sidelight.records.table import Table
+from sidelight.records.windows import Window
 
 #: The private tables with the part before `_concept_id` of their main code, and whether their rows name a visit.
 _PRIVATE: Mapping[str, tuple[str | None, bool]] = {
@@ -43,6 +44,7 @@ def omop(
     max_rows: Mapping[str, int],
     columns: Mapping[str, Sequence[Column | Link]] | None = None,
     name: str = "omop",
+    window: Window | None = None,
 ) -> Database:
     """Describe tables of the OMOP common data model as a database: persons, keys, visits and codes are declared.
 
@@ -57,6 +59,8 @@ def omop(
             one. There is no default: it is a choice of accuracy.
         columns: Further declarations by table: what is publicly known of the columns that queries use.
         name: A public name for ledgers and reports.
+        window: Periods with a budget of their own; its date columns are among `columns`, such as
+            `sl.Date("visit_start_date", ...)`.
 
     Returns:
         The database. Public tables are read; of the others no row is.
@@ -93,7 +97,7 @@ def omop(
                 declared.append(Reference("vocabulary_id", to="vocabulary"))
         schema = [*declared, *more.get(each, ())]
         opened[each] = Table(_source_of(source, each), schema=schema, name=each, public=each in _PUBLIC)
-    return Database(opened, name=name)
+    return Database(opened, name=name, window=window)
 
 
 def _cap(table: str, max_rows: Mapping[str, int]) -> int:

@@ -247,8 +247,27 @@ class HandsKeys(Protocol):
         """Return, by public types, whether it does so for these columns."""
 
 
+@runtime_checkable
+class SharesMoment(Protocol):
+    """A source on a server that can read the same moment as other tables there."""
+
+    def read_at_moment_of(self, others: Sequence[Rows]) -> None:
+        """Read the moment of the first of these that is on the same server, if nothing was read yet."""
+
+
+@runtime_checkable
+class BringsRows(Protocol):
+    """A distributed source that hands rows over for views of a database alone, a part at a time."""
+
+    def brought(self, wanted: Wanted) -> Iterator[Batch]:
+        """Return all rows with their keys, in batches of the source's own size."""
+
+
 def batches_with_keys(rows: Rows, wanted: Wanted, *, size: int = BATCH_ROWS) -> Iterator[Batch]:
     """Return all rows with their keys, as texts where the source has nothing better."""
+    if isinstance(rows, BringsRows):
+        yield from rows.brought(wanted)
+        return
     if isinstance(rows, HandsKeys) and rows.hands_keys(wanted):
         yield from rows.batches(wanted, rows=size)
         return

@@ -35,6 +35,7 @@ class View:
         where: Of a grouped view, which rows of the base count.
         features: The folds, by the name of their column.
         columns: The looked-up columns, as they are written: "customer.segment".
+        periods: Places of the first and the last period of the database's window whose dated rows count; None for all.
     """
 
     tables: LinkedTables
@@ -43,6 +44,7 @@ class View:
     where: Expression | None = None
     features: Mapping[str, Fold] = field(default_factory=dict)
     columns: tuple[str, ...] = ()
+    periods: tuple[int, int] | None = None
 
     def __post_init__(self) -> None:
         if self.tables.is_public(self.base):
@@ -63,6 +65,11 @@ class View:
             if not isinstance(self.where.check(self.source.schema), TruthShape):
                 raise SchemaError(f"where must be a condition, and {self.where} is none")
         _ = self.schema  # every mistake is found here
+
+    @property
+    def max_rows(self) -> int:
+        """How many rows of one person count."""
+        return 1 if self.grouped else self.tables.max_rows(self.base)
 
     @property
     def keeps_base(self) -> bool:
@@ -116,14 +123,14 @@ class View:
         """The declarations of the view: the owner, the base's columns, folds, and looked-up columns."""
         columns: list[Any] = []
         if not self.grouped:
-            columns.append(PersonId(self.tables.owner_name(self.base), max_rows=self.tables.max_rows(self.base)))
+            columns.append(PersonId(self.tables.owner_name(self.base), max_rows=self.max_rows))
         if self.keeps_base:
             columns += [each for each in self.tables.schema(self.base).columns if not isinstance(each, PersonId)]
         for name, fold in self.features.items():
             columns += fold.declared(name, self.folded(fold).schema)
         columns += [_looked_up(name, found) for name, found in self.lookups.items()]
         if all(isinstance(each, PersonId) for each in columns):
-            columns.append(Category(_ROW, ["row"]))
+            columns.append(Category(ROW, ["row"]))
         return Schema(columns)
 
     def reading(self, names: Iterable[str]) -> View:
@@ -132,23 +139,38 @@ class View:
         more = [name for name in dict.fromkeys(names) if name not in there and self.find(name) is not None]
         return replace(self, columns=(*self.columns, *more)) if more else self
 
+    def within(self, first: str, last: str | None = None) -> View:
+        """Return the view of the dated rows of some periods, in every table that it reads; timeless rows all stay.
+
+        Args:
+            first: A period of the database's window, such as "2024-03".
+            last: The last one, if there are several.
+
+        Returns:
+            The view. A release of it is charged to these periods, and to the whole life.
+        """
+        return replace(self, periods=places_within(self, first, last))
+
     def to_json(self) -> dict[str, Any]:
         """Return the public description for the request that a ledger stores, as JSON of strings."""
         found: dict[str, Any] = {"database": self.tables.name, "of": self.base}
         found |= {"per_person": "true"} if self.grouped else {}
         found |= {"where": str(self.where)} if self.where is not None else {}
+        if self.periods is not None and self.tables.window is not None:
+            found["within"] = [self.tables.window.names[place] for place in self.periods]
         found |= {"features": {name: fold.to_json() for name, fold in self.features.items()}} if self.features else {}
         return found | ({"lookups": {name: each.name for name, each in self.lookups.items()}} if self.lookups else {})
 
     def __repr__(self) -> str:
         kind = "per_person" if self.grouped else "view"
-        return f"{kind}({self.tables.name!r}, of={self.base!r}, columns={list(self.schema.names)})"
+        within = f", within={self.to_json()['within']}" if self.periods is not None else ""
+        return f"{kind}({self.tables.name!r}, of={self.base!r}, columns={list(self.schema.names)}{within})"
 
 
 #: What follows the path of a row in the name of the yes/no column that says whether a row finds it.
 FOUND = " is found"
 #: A constant column of a view that has no other: a query must be able to count its rows.
-_ROW = "row of the view"
+ROW = "row of the view"
 
 
 def _looked_up(name: str, found: FoundColumn) -> Column:
@@ -157,8 +179,24 @@ def _looked_up(name: str, found: FoundColumn) -> Column:
     A table of one row a person that is looked up by the person in the first step gives all rows of a person the same
     cells, so that a person is in one group; statistics enforce it.
     """
-    column = copy.copy(found.column)
-    object.__setattr__(column, "name", name)
+    column = called(name, found.column)
     if isinstance(column, (Category, Label)) and found.steps[0].kind == "person":
         object.__setattr__(column, "per_person", 1)
     return column
+
+
+def places_within(view: Any, first: str, last: str | None) -> tuple[int, int]:
+    """Return the places of the periods that a view is narrowed to, which happens once."""
+    window = view.tables.window
+    if window is None or view.periods is not None:
+        why = "within some periods already" if window is not None else "of a database without window=sl.Window(...)"
+        raise SchemaError(f"within names periods of a window once, and {view!r} is {why}")
+    places: tuple[int, int] = window.places_of(first, last)
+    return places
+
+
+def called(name: str, column: Column) -> Column:
+    """Return a declaration under another name."""
+    renamed = copy.copy(column)
+    object.__setattr__(renamed, "name", name)
+    return renamed

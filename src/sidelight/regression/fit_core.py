@@ -28,9 +28,9 @@ from sidelight.regression.curator import PrivateFit, remember
 from sidelight.regression.double_double import DoubleDouble
 from sidelight.regression.losses import Floats
 from sidelight.regression.objective import Objective, certify, error_bound
-from sidelight.regression.plan import LinearPlan, plan_linear
+from sidelight.regression.plan import LinearPlan
 from sidelight.regression.public_regulariser import PublicRegulariser
-from sidelight.regression.rows import BoundedArrays, BoundedRows
+from sidelight.regression.rows import BoundedRows
 from sidelight.regression.solver import Solver, minimise, refine
 
 #: The solver aims this much below the tolerance, so that the certificate's error bound fits in between.
@@ -63,38 +63,6 @@ class FittedLinear:
         """Return xᵀθ for new rows, taken as they are; post-processing, free."""
         value = np.asarray(rows @ self.coefficients)
         return value if self.intercept is None else np.asarray(value + self.intercept)
-
-
-def fit_linear(
-    X: Any,  # noqa: N803  # as scikit-learn names it
-    y: Any,
-    *,
-    source: Source,
-    **settings: Any,
-) -> FittedLinear:
-    """Fit a linear model to arrays in memory (dense or SciPy sparse) with (ε, δ)-differential privacy.
-
-    `plan_linear` and `fit_plan` in one call; the arguments are explained there.
-
-    Guarantee: ApproxDP(epsilon, delta), two profiles and Rényi orders for rows added or removed
-    (objective-perturbation proof page, Theorems 1 to 4); numerics "idealized".
-
-    Accuracy: the minimum of the regularised objective, moved by noise of the Gaussian mechanism's size in the gradient.
-
-    >>> from sidelight.noise import OSEntropy, Source
-    >>> from sidelight.regression.losses import LogisticLoss
-    >>> from sidelight.regression.fit_core import fit_linear
-    >>> X, y = np.array([[0.5, 0.1], [-0.4, 0.2]] * 500), np.array([1, 0] * 500)
-    >>> loss = LogisticLoss(classes=(0, 1))
-    >>> with Source(OSEntropy()) as source:
-    ...     model = fit_linear(X, y, loss=loss, epsilon=1, delta="1e-6", data_norm=1, source=source)
-    >>> model.coefficients.shape
-    (2,)
-    """
-    shape = X.shape if hasattr(X, "shape") else np.shape(X)
-    features = int(shape[1]) if len(shape) == 2 else 0
-    plan = plan_linear(features=features, **settings)
-    return fit_plan(plan, BoundedArrays(X, y, policy=plan.policy), source=source)
 
 
 def fit_plan(plan: LinearPlan, rows: BoundedRows, *, source: Source) -> FittedLinear:

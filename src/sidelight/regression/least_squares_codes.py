@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,15 +72,8 @@ class LeastSquaresCodes:
         return scaled[:width], self.statistics.centre * step + constant - moved
 
 
-def least_squares_codes(
-    schema: Schema,
-    *,
-    features: Sequence[str],
-    target: str,
-    feature_norm: Amount | None,
-    intercept: Amount | None = None,
-) -> LeastSquaresCodes:
-    """Code features and target by what the schema declares.
+def least_squares_codes(schema: Schema, query: Any) -> LeastSquaresCodes:
+    """Code `features` and `target` of a query, with its `feature_norm` and `intercept`, by what the schema declares.
 
     Where every feature has both bounds, their box has half a diagonal that is no longer than `feature_norm`, and there
     is an intercept, rows are taken about the middle of the box, and no row is shortened. Otherwise they are taken about
@@ -89,12 +83,12 @@ def least_squares_codes(
         SchemaError: a column is not a number, the target has no range, or nothing bounds the features.
         RangeError: the norm is not positive, or the codes would be too large for exact sums.
     """
-    numbers = tuple(schema.number(name) for name in features)
-    given = None if intercept is None else exact(intercept, name="intercept")
-    radius, centres = _ball(numbers, feature_norm, centred=given is None or given > 0)
+    numbers = tuple(schema.number(name) for name in query.features)
+    given = None if query.intercept is None else exact(query.intercept, name="intercept")
+    radius, centres = _ball(numbers, query.feature_norm, centred=given is None or given > 0)
     constant = INTERCEPT_SHARE * radius if given is None else given
     unit = radius / LEVELS
-    goal, step, centre = _target(schema.number(target), centred=constant > 0)
+    goal, step, centre = _target(schema.number(query.target), centred=constant > 0)
     statistics = LeastSquares(
         coding=RegressionRow(
             features=ClippedVector(columns=numbers, radius=radius, levels=LEVELS, centres=centres),
@@ -106,8 +100,8 @@ def least_squares_codes(
         unit=schema.unit,
     )
     return LeastSquaresCodes(
-        features=tuple(features),
-        target=target,
+        features=tuple(query.features),
+        target=query.target,
         statistics=statistics,
         radius=radius,
         centres=centres,

@@ -23,6 +23,7 @@ from sidelight.guarantees import (
 from sidelight.guarantees.amounts import grid_ceil
 from sidelight.guarantees.intervals import Interval, round_up
 from sidelight.guarantees.units import rows_of_unit
+from sidelight.mechanisms.budget import price_cautions
 from sidelight.mechanisms.objective_perturbation import (
     Bound,
     ObjectivePerturbation,
@@ -111,11 +112,7 @@ class LinearPlan:
 
     def cautions(self) -> tuple[str, ...]:
         """Return public warnings about the parameters, for people."""
-        found = []
-        if self.epsilon > 10:
-            found.append(f"epsilon {short_text(self.epsilon)} is above 10: hardly any privacy")
-        if self.delta >= Fraction(1, 1000):
-            found.append(f"delta {short_text(self.delta)} is 1e-3 or more: that share of people may be revealed")
+        found = list(price_cautions(self.epsilon, self.delta))
         shape = self.mechanism.shape
         if self.rows_at_most and self.mechanism.regularisation > self.rows_at_most * shape.curvature / 4:
             found.append("the regularisation outweighs the rows: the model will be mostly prior")

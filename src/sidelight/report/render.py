@@ -185,7 +185,7 @@ def _card(item: Item, report: Report) -> Mapping[str, Any]:
         return {**card, "groups": groups_card(outcome, areas=item.areas), "prediction": _prediction(outcome)}
     errors = None if outcome.error is None else outcome.error.at(CONFIDENCE).tolist()
     likely = None if outcome.error is None or outcome.error.likely is None else outcome.error.likely
-    chart = _chart(outcome, errors if likely is None else likely.at(CONFIDENCE).tolist())
+    chart = release_chart(outcome, errors if likely is None else likely.at(CONFIDENCE).tolist())
     bars = chart is not None and card_of(outcome.kind) != "quantiles" and vector_of(outcome) is not None
     listing = listing_of(outcome, errors, most=MOST_BESIDE_BARS if bars else MOST_ROWS)
     return {
@@ -207,7 +207,7 @@ def _likely(error: TailBound) -> str | None:
     return None if error.likely is None else at_most(float(error.likely.at(CONFIDENCE).max()))
 
 
-def _chart(release: Release, errors: list[float] | None) -> Markup | None:
+def release_chart(release: Release, errors: list[float] | None) -> Markup | None:
     """Draw what this kind of release is best seen as; what is too long to draw has its table."""
     matrix, vector = matrix_of(release), vector_of(release)
     if matrix is not None and 2 <= len(matrix[0]) <= MOST_COLUMNS:

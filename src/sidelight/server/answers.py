@@ -14,6 +14,7 @@ from sidelight.ledger import LedgerEntry
 from sidelight.plans.columns import write_column
 from sidelight.server.budgets import AccountQuote, ready_time, start_time, utc_text
 from sidelight.server.config import Pool, ServedTable, ServerConfig, rule_of
+from sidelight.server.cost import cost_json
 from sidelight.server.slots import Accepted
 from sidelight.server.together import TOGETHER
 from sidelight.wire import CODES, LIMITS, ProblemError, problem_json, write_json
@@ -62,6 +63,7 @@ def table_json(config: ServerConfig, table: ServedTable, account: Pool, remainin
         "together": table.together,
         "capacity": table.capacity,
         "durations": dict(table.durations),
+        "costs": cost_json(table.costs),
         "renew": _renewal_json(account),
         "population": table.population,
         "public": {name: origin for name, (_, origin) in config.public.items()},
@@ -92,6 +94,7 @@ def price_json(price: Mapping[str, Any], quote: AccountQuote, *, seconds: float)
         "fits": quote.fits,
         "expected": price["expected"],
         "seconds": seconds,
+        "cost": price["cost"],
         "notes": price["notes"],
         "request": price["request"],
     }

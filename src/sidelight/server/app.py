@@ -8,6 +8,7 @@ import json
 import re
 import time
 from collections import Counter
+from typing import Any
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -168,11 +169,26 @@ class AnalystRoutes:
 
     async def report(self, request: Request) -> Response:
         """Show the report of a release."""
+        return self._file((await self._drawn(request, "report"))["html"], "text/html", "report.html")
+
+    async def chart(self, request: Request) -> Response:
+        """Show the picture of a release."""
+        found = (await self._drawn(request, "chart"))["svg"]
+        if found is None:
+            raise ProblemError("not-found")
+        return self._file(found, "image/svg+xml", "chart.svg")
+
+    async def _drawn(self, request: Request, job: str) -> dict[str, Any]:
         asking, entry = await self._service.finished(request)
-        job = {"do": "report", "texts": outcome_texts(entry), "day": entry.at_utc[:10]}
-        found = await self._service.computed(asking.holder, job)
+        return await self._service.computed(
+            asking.holder, {"do": job, "texts": outcome_texts(entry), "day": entry.at_utc[:10]}
+        )
+
+    def _file(self, text: str, kind: str, name: str) -> Response:
+        """Answer with a file that a browser keeps and never runs in this origin."""
         policy = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'none'; sandbox"
-        return HTMLResponse(found["html"], headers={"Content-Security-Policy": policy})
+        headers = {"Content-Security-Policy": policy, "Content-Disposition": f'attachment; filename="{name}"'}
+        return Response(text, media_type=kind, headers=headers)
 
     async def proof(self, request: Request) -> Response:
         """Return whether the head of a release stands in the ledger, and whether the whole chain verifies."""
@@ -247,6 +263,7 @@ def analyst_app(service: AnalystService) -> Starlette:
             Route("/v1/releases", routes.history),
             Route("/v1/releases/{id}", routes.one),
             Route("/v1/releases/{id}/report", routes.report),
+            Route("/v1/releases/{id}/chart.svg", routes.chart),
             Route("/v1/releases/{id}/proof", routes.proof),
         ],
         exception_handlers={ProblemError: _refused, SidelightError: _unavailable, HTTPException: _unknown},

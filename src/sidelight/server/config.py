@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, Literal
@@ -12,6 +12,7 @@ from sidelight.accounting import Charge, Route, Rule
 from sidelight.guarantees import ApproxDP, Claim, Claims
 from sidelight.records import Schema, Table
 from sidelight.records.engines import is_postgres
+from sidelight.server.cost import KindCost
 from sidelight.server.together import MOST_TOGETHER, parts_of
 
 Sharing = Literal["reserved", "first come"]
@@ -108,6 +109,7 @@ class ServedTable:
     durations: Mapping[str, float]
     accounts: tuple[Pool, ...]
     together: bool = False
+    costs: Mapping[str, KindCost] = field(default_factory=dict)
 
     def duration(self, query: Mapping[str, Any]) -> float:
         """Return the public duration of a query in seconds: that of its kind, or of a batch the sum."""
@@ -152,7 +154,7 @@ class ServerConfig:
     ledger: str
     key_file: Path
     head_file: Path | None
-    store: Path
+    store: Path | str  # a file, or an address of PostgreSQL that replicas share
     audit: Path
     proxy: ProxyIdentity | None
     work: Work
@@ -171,7 +173,7 @@ class ServerConfig:
         ledger = ("psycopg", "sqlalchemy.dialects.postgresql.psycopg", "sidelight.ledger.pipelined")
         batches = ("dp_accounting.pld.privacy_loss_distribution",)
         return (
-            *(ledger if is_postgres(self.ledger) else ()),
+            *(ledger if is_postgres(self.ledger) or isinstance(self.store, str) else ()),
             *(batches if any(table.together for table in self.tables.values()) else ()),
         )
 

@@ -32,6 +32,7 @@ from sidelight.server.config import (
     rule_of,
 )
 from sidelight.server.config_network import keys_of, read_listen, read_proxy
+from sidelight.server.cost import KindCost
 from sidelight.server.distinct_files import check_files, check_people
 from sidelight.wire.queries import KINDS, RELEASE_ID
 
@@ -65,6 +66,7 @@ _SOURCE = keys_of("path", path=TEXT, table=TEXT, engine=choice("spark"))
 _RENEW = keys_of("every", "budget", "windows", every=choice("day", "week", "month"), budget=_AMOUNTS, windows=WHOLE)
 _ANALYST = keys_of("name", "budget", name=TEXT, budget=_AMOUNTS, renew=section_of())
 _GROUP = keys_of("name", "budget", "members", name=TEXT, budget=_AMOUNTS, members=TEXTS, renew=section_of())
+_COST = keys_of("seconds", "memory", seconds=REAL, seconds_per_cell=REAL, memory=TEXT, memory_per_cell=REAL)
 _TABLE = keys_of(
     *("name", "source", "currency", "budget", "kinds", "largest", "smallest", "capacity", "column", "durations"),
     name=TEXT,
@@ -81,6 +83,7 @@ _TABLE = keys_of(
     strict=FLAG,
     together=FLAG,
     durations=map_of(TEXT),
+    costs=map_of(section_of()),
     column=list_of(section_of(COLUMN_TABLE.schema)),
     analyst=list_of(section_of()),
     group=list_of(section_of()),
@@ -127,7 +130,7 @@ def read_config(path: Path | str) -> ServerConfig:
         ledger=ledger_url(ledger["url"], folder=folder),
         key_file=folder / ledger["key_file"],
         head_file=folder / ledger["head_file"] if "head_file" in ledger else None,
-        store=folder / identity["store"],
+        store=identity["store"] if is_postgres(identity["store"]) else folder / identity["store"],
         audit=folder / identity["audit"],
         proxy=read_proxy(given["identity"], identity, folder, list(tables.values())),
         work=_work(given["work"], folder) if "work" in given else Work(scratch=folder / "scratch"),
@@ -212,6 +215,7 @@ def _table(section: Section, folder: Path, populations: Mapping[str, Pool]) -> S
         strict=given.get("strict", True),
         together=given.get("together", False),
         durations=_durations(section, given["durations"]),
+        costs={kind: _cost(inside, kind) for kind, inside in given.get("costs", {}).items()},
         accounts=tuple(_of_unit(each, schema.unit) for each in accounts),
         **limits,
         **_source(given["source"], folder),
@@ -247,6 +251,16 @@ def _durations(section: Section, given: Mapping[str, str]) -> dict[str, float]:
     if short is not None:
         section.refuse(f"the duration of {short!r} is below {SHORTEST:g} s, too short for charge and record")
     return found
+
+
+def _cost(section: Section, kind: str) -> KindCost:
+    if kind not in KINDS:
+        section.refuse(f"costs names {kind!r}; {nearest(kind, KINDS)}")
+    given = _COST.read_values(section)
+    memory = int(_measure(section, "memory", given.pop("memory"), _SIZES))
+    if any(not 0 <= amount < 1e9 for amount in given.values()):
+        section.refuse("seconds and what each cell adds are not negative; `sidelight server calibrate` proposes them")
+    return KindCost(memory=memory, **given)
 
 
 def _measure(section: Section, key: str, text: str, units: Mapping[str, Any]) -> float:

@@ -101,7 +101,7 @@ def _own_files(config: ServerConfig) -> Iterator[tuple[str, Path]]:
     ledger = parse_place(config.ledger).path
     for what, file, beside in (
         ("the ledger", ledger, BESIDE),
-        ("the store of tokens", config.store, (*BESIDE, ".lock")),
+        ("the store of tokens", None if isinstance(config.store, str) else config.store, (*BESIDE, ".lock")),
         ("the ledger's key", config.key_file, ()),
         ("the head file", config.head_file, (".lock", ".new")),
         ("the audit log", config.audit, ()),

@@ -1,7 +1,7 @@
 """Who may ask: tokens kept as hashes, pauses, and the greatest time that the service has seen.
 
-A file of SQLite, read anew by every request: revoking works at once. By hand are the tokens themselves, compared in
-constant time and for unknown ids as well.
+A file of SQLite, or a database of PostgreSQL that several replicas share; read anew by every request, so revoking works
+at once and on all of them. By hand are the tokens themselves, compared in constant time and for unknown ids as well.
 """
 
 from __future__ import annotations
@@ -13,13 +13,14 @@ import json
 import sqlite3
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from sidelight.errors import RangeError, StorageError
+from sidelight.extras import import_with_extras
 from sidelight.noise import OSEntropy
 from sidelight.wire import ProblemError
 
@@ -31,14 +32,22 @@ USUAL_DAYS, MOST_DAYS = 90, 366
 ACTIONS: Final = ("read", "ask")
 #: A clock that went on by more than this since the last start is not believed.
 _LARGEST_STEP: Final = 40 * DAY
-_TABLES: Final = """
-CREATE TABLE IF NOT EXISTS token (
+#: What both databases understand: a REAL of PostgreSQL would round a time to minutes. Tables are named with their
+#: schema, in SQLite `main`: which one a name alone finds, a pooler of connections or somebody's table may decide.
+_TABLES: Final = (
+    """CREATE TABLE IF NOT EXISTS main.token (
     id TEXT PRIMARY KEY, analyst TEXT NOT NULL, digest TEXT NOT NULL, tables TEXT NOT NULL, actions TEXT NOT NULL,
-    expires REAL NOT NULL, note TEXT NOT NULL, revoked INTEGER NOT NULL DEFAULT 0, used TEXT NOT NULL DEFAULT '');
-CREATE TABLE IF NOT EXISTS pause (name TEXT, analyst TEXT, paused INTEGER NOT NULL, since REAL NOT NULL,
-    PRIMARY KEY (name, analyst));
-CREATE TABLE IF NOT EXISTS clock (one INTEGER PRIMARY KEY CHECK (one = 1), seen REAL NOT NULL);
-"""
+    expires DOUBLE PRECISION NOT NULL, note TEXT NOT NULL, revoked INTEGER NOT NULL DEFAULT 0,
+    used TEXT NOT NULL DEFAULT '')""",
+    """CREATE TABLE IF NOT EXISTS main.pause (name TEXT, analyst TEXT, paused INTEGER NOT NULL,
+    since DOUBLE PRECISION NOT NULL, PRIMARY KEY (name, analyst))""",
+    """CREATE TABLE IF NOT EXISTS main.clock (one INTEGER PRIMARY KEY CHECK (one = 1),
+    seen DOUBLE PRECISION NOT NULL)""",
+)
+#: The schema of these tables in PostgreSQL, which may be the ledger's database, and what one replica holds to make it.
+_SCHEMA, _MAKING = "sidelight_identity", 7297
+#: Seconds for which a database may keep a request waiting.
+_PATIENCE: Final = 5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,23 +68,44 @@ class Holder:
 class IdentityStore:
     """The tokens and pauses of a server; safe for several threads and processes."""
 
-    def __init__(self, path: Path, *, create: bool = True) -> None:
+    def __init__(self, place: Path | str, *, create: bool = True) -> None:
+        self._lock = threading.Lock()
+        self._shared = place if isinstance(place, str) else None
+        self._error: type[Exception] = sqlite3.Error
+        self._database: Any = None
+        self._name = "in PostgreSQL" if isinstance(place, str) else repr(place.name)
+        if isinstance(place, str):
+            self._error = import_with_extras("psycopg").Error
+            self._open_shared(create=create)
+        else:
+            self._open_file(place, create=create)
+
+    def _open_file(self, path: Path, *, create: bool) -> None:
         if not create and not path.is_file():
             raise StorageError(f"there is no store of tokens {path.name!r}; `sidelight token new` makes it")
         path.parent.mkdir(parents=True, exist_ok=True)
-        self._lock = threading.Lock()
         try:
-            self._database = sqlite3.connect(path, timeout=5, check_same_thread=False, isolation_level=None)
+            self._database = sqlite3.connect(path, timeout=_PATIENCE, check_same_thread=False, isolation_level=None)
+            self._database.row_factory = sqlite3.Row
             path.chmod(0o600)
-            with self._work() as run:
-                if run("SELECT 1 FROM sqlite_master WHERE name = 'entry'").fetchone() is not None:
-                    raise StorageError(f"{path.name!r} is a ledger; the store of tokens needs a file of its own")
-                run("PRAGMA journal_mode = WAL")
-                run("PRAGMA synchronous = FULL")
-                for statement in _TABLES.split(";"):
-                    run(statement)
+            if self._database.execute("SELECT 1 FROM sqlite_master WHERE name = 'entry'").fetchone() is not None:
+                raise StorageError(f"{path.name!r} is a ledger; the store of tokens needs a file of its own")
+            for statement in ("PRAGMA journal_mode = WAL", "PRAGMA synchronous = FULL", *_TABLES):
+                self._database.execute(statement)
         except sqlite3.Error:
             raise StorageError(f"the store of tokens {path.name!r} cannot be opened; is it one?") from None
+
+    def _open_shared(self, *, create: bool) -> None:
+        with self._work() as run:  # a role that owns nothing finds the tables, and makes none
+            if run("SELECT to_regclass(?) AS there", f"{_SCHEMA}.clock").fetchone()["there"] is not None:
+                return
+            if not create:
+                raise StorageError("there is no store of tokens in this database; `sidelight token new` makes it")
+            with self._database.transaction():
+                run("SELECT pg_advisory_xact_lock(?)", _MAKING)
+                run(f"CREATE SCHEMA IF NOT EXISTS {_SCHEMA}")
+                for statement in _TABLES:
+                    run(statement)
 
     def close(self) -> None:
         """Close the connection."""
@@ -86,19 +116,20 @@ class IdentityStore:
         scheme, _, token = (authorization or "").strip().partition(" ")
         parts = token.strip().split("_", 2)
         known = scheme.lower() == "bearer" and len(parts) == 3 and parts[0] == _PREFIX
-        row = self._row("SELECT * FROM token WHERE id = ?", parts[1]) if known else None
+        wanted = "SELECT *, (SELECT seen FROM main.clock) AS seen FROM main.token WHERE id = ?"
+        row = self._row(wanted, parts[1]) if known else None
         same = hmac.compare_digest(_token_digest(token.strip()), _NOBODY if row is None else row["digest"])
-        if row is None or not same or row["revoked"] or row["expires"] <= self.latest(now):
+        if row is None or not same or row["revoked"] or row["expires"] <= self._latest(row["seen"], now, keep=True):
             raise ProblemError("token")
         if row["used"] != (today := time.strftime("%Y-%m-%d", time.gmtime(now))):
             with self._work() as run:
-                run("UPDATE token SET used = ? WHERE id = ?", today, row["id"])
+                run("UPDATE main.token SET used = ? WHERE id = ?", today, row["id"])
         return _holder(row)
 
     def is_live(self, token_id: str, *, now: float) -> bool:
         """Return whether a token is still valid: a worker asks once more before it charges."""
-        row = self._row("SELECT revoked, expires FROM token WHERE id = ?", token_id)
-        return row is not None and not row["revoked"] and row["expires"] > self.latest(now)
+        row = self._row("SELECT revoked, expires FROM main.token WHERE id = ?", token_id)
+        return row is not None and not row["revoked"] and bool(row["expires"] > self.latest(now))
 
     def issue(
         self,
@@ -121,7 +152,8 @@ class IdentityStore:
         token = f"{_PREFIX}_{name}_{secret}"
         with self._work() as run:
             run(
-                "INSERT INTO token (id, analyst, digest, tables, actions, expires, note) VALUES (?, ?, ?, ?, ?, ?, ?)",
+                "INSERT INTO main.token (id, analyst, digest, tables, actions, expires, note) "
+                "VALUES (?, ?, ?, ?, ?, ?, ?)",
                 *(name, analyst, _token_digest(token), json.dumps(list(tables)), json.dumps(list(actions))),
                 *(now + days * DAY, note),
             )
@@ -130,7 +162,7 @@ class IdentityStore:
     def revoke(self, name: str) -> int:
         """Revoke a token by its id, or all of an analyst; return how many."""
         with self._work() as run:
-            found = run("UPDATE token SET revoked = 1 WHERE (id = ? OR analyst = ?) AND NOT revoked", name, name)
+            found = run("UPDATE main.token SET revoked = 1 WHERE (id = ? OR analyst = ?) AND revoked = 0", name, name)
         if not found.rowcount:
             raise RangeError(f"no token of {name!r} is in use; nothing was revoked")
         return int(found.rowcount)
@@ -138,8 +170,10 @@ class IdentityStore:
     def tokens(self) -> list[dict[str, Any]]:
         """Return all tokens without their digests."""
         with self._work() as run:
-            rows = run("SELECT id, analyst, tables, actions, expires, note, revoked, used FROM token ORDER BY rowid")
-            return [dict(row) for row in rows]
+            rows = run(
+                "SELECT id, analyst, tables, actions, expires, note, revoked, used FROM main.token ORDER BY analyst, id"
+            )
+            return [dict(row) for row in rows.fetchall()]
 
     def pause(self, name: str, analyst: str = "", *, now: float) -> None:
         """Let nothing be charged to a table, or by one analyst of it, until it is resumed."""
@@ -151,27 +185,33 @@ class IdentityStore:
 
     def is_paused(self, name: str, account: str) -> bool:
         """Return whether a table, or an account of it, is paused."""
-        found = self._row("SELECT 1 FROM pause WHERE name = ? AND analyst IN ('', ?) AND paused", name, account)
-        return found is not None
+        wanted = "SELECT 1 FROM main.pause WHERE name = ? AND analyst IN ('', ?) AND paused = 1"
+        return self._row(wanted, name, account) is not None
 
     def resumed_at(self, name: str, account: str) -> float:
         """Return since when failures of an account count."""
-        row = self._row("SELECT MAX(since) FROM pause WHERE name = ? AND analyst IN ('', ?)", name, account)
-        return 0.0 if row is None or row[0] is None else float(row[0])
+        wanted = "SELECT MAX(since) AS since FROM main.pause WHERE name = ? AND analyst IN ('', ?)"
+        return float(self._row(wanted, name, account)["since"] or 0.0)
 
     def latest(self, now: float, *, keep: bool = True) -> float:
         """Return the greatest time ever seen: a clock that is set back revives no token. `keep` remembers this one."""
-        row = self._row("SELECT seen FROM clock")
-        seen = 0.0 if row is None else float(row[0])
-        if keep and now > seen + 60:
+        row = self._row("SELECT seen FROM main.clock")
+        return self._latest(None if row is None else row["seen"], now, keep=keep)
+
+    def _latest(self, seen: float | None, now: float, *, keep: bool) -> float:
+        if keep and now > (seen or 0.0) + 60:
             with self._work() as run:
-                run("INSERT INTO clock VALUES (1, ?) ON CONFLICT (one) DO UPDATE SET seen = MAX(seen, ?)", now, now)
-        return max(now, seen)
+                run(
+                    "INSERT INTO main.clock VALUES (1, ?) ON CONFLICT (one) DO UPDATE SET seen = excluded.seen "
+                    "WHERE excluded.seen > clock.seen",
+                    now,
+                )
+        return max(now, seen or 0.0)
 
     def check_clock(self, now: float) -> None:
         """Refuse a clock that was set forward by weeks: a time once seen stays for good."""
-        row = self._row("SELECT seen FROM clock")
-        if row is not None and now - float(row[0]) > _LARGEST_STEP:
+        row = self._row("SELECT seen FROM main.clock")
+        if row is not None and now - float(row["seen"]) > _LARGEST_STEP:
             raise StorageError(
                 "the clock went on by more than 40 days since the last start, and a time once seen stays; if it is "
                 "right, confirm it with `sidelight server resume FILE --clock`"
@@ -179,24 +219,46 @@ class IdentityStore:
 
     def _set(self, name: str, analyst: str, *, paused: int, now: float) -> None:
         with self._work() as run:
-            run("INSERT OR REPLACE INTO pause VALUES (?, ?, ?, ?)", name, analyst, paused, now)
+            run(
+                "INSERT INTO main.pause VALUES (?, ?, ?, ?) ON CONFLICT (name, analyst) "
+                "DO UPDATE SET paused = excluded.paused, since = excluded.since",
+                *(name, analyst, paused, now),
+            )
 
     def _row(self, statement: str, *given: Any) -> Any:
         with self._work() as run:
             return run(statement, *given).fetchone()
 
     @contextmanager
-    def _work(self) -> Iterator[Any]:
-        def run(statement: str, *given: Any) -> sqlite3.Cursor:
-            cursor = self._database.cursor()
-            cursor.row_factory = sqlite3.Row
-            return cursor.execute(statement, given)
+    def _work(self) -> Iterator[Callable[..., Any]]:
+        def run(statement: str, *given: Any) -> Any:
+            text = statement
+            if self._shared is not None:
+                text = statement.replace("?", "%s").replace("main.", f"{_SCHEMA}.")
+            return self._database.execute(text, given)
 
         with self._lock:
             try:
+                if self._shared is not None and (self._database is None or self._database.closed):
+                    self._database = _connected(self._shared)  # the first time, or after the server was restarted
                 yield run
-            except sqlite3.Error:
-                raise StorageError("the store of tokens cannot be read or written; nothing was done") from None
+            except self._error:
+                raise StorageError(
+                    f"the store of tokens {self._name} cannot be read or written; nothing was done"
+                ) from None
+
+
+def _connected(address: str) -> Any:
+    """Connect to PostgreSQL; a host that vanished or a lock keeps nobody waiting for long."""
+    psycopg = import_with_extras("psycopg")
+    limits = ("statement_timeout", "lock_timeout", "tcp_user_timeout")
+    return psycopg.connect(
+        address,
+        autocommit=True,
+        row_factory=psycopg.rows.dict_row,
+        connect_timeout=_PATIENCE,
+        options=" ".join(f"-c {name}={1000 * _PATIENCE}" for name in limits),
+    )
 
 
 def _holder(row: Any) -> Holder:

@@ -91,9 +91,13 @@ def description(config: ServerConfig) -> dict[str, Any]:
             "/v1/releases/{id}": {
                 "get": _operation("A request.", state, codes=(401, 404, 429), at=["id"], more=(202,))
             },
-            "/v1/releases/{id}/report": {
-                "get": _operation(
-                    "The report of a release.", _TEXT, codes=(401, 404, 422, 429), at=["id"], content="text/html"
+            **{
+                f"/v1/releases/{{id}}/{name}": {
+                    "get": _operation(summary, _TEXT, codes=(401, 404, 422, 429), at=["id"], content=content)
+                }
+                for name, summary, content in (
+                    ("report", "The report of a release.", "text/html"),
+                    ("chart.svg", "The picture of a release, where it has one.", "image/svg+xml"),
                 )
             },
             "/v1/releases/{id}/proof": {
@@ -122,6 +126,7 @@ def description(config: ServerConfig) -> dict[str, Any]:
                     seconds=_NUMBER,
                     notes=_list(_TEXT),
                     expected={"type": ["object", "null"]},
+                    cost={"type": ["object", "null"]},
                 ),
                 "Table": _object(
                     name=_TEXT,

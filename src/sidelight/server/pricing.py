@@ -17,11 +17,12 @@ import warnings
 from collections.abc import Callable, Mapping
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from sidelight.errors import PlanError, RangeError, SidelightError, SidelightWarning
 from sidelight.records import Table
 from sidelight.server.config import ServedTable, ServerConfig
+from sidelight.server.cost import check_cost
 from sidelight.server.together import TOGETHER, parts_of, price_together
 from sidelight.server.worker import SCRATCH, pin_to_cores, virtual_bytes, write_releases
 from sidelight.server.zygote import Child, Zygote
@@ -75,8 +76,18 @@ def answer_job(config: ServerConfig, job: Mapping[str, Any]) -> dict[str, Any]:
         return {"problem": {"code": "query", "text": "the query cannot be prepared", "unexpected": True}}
 
 
-def _asked(config: ServerConfig, job: Mapping[str, Any]) -> tuple[ServedTable, Any, Any, list[str]]:
-    """Read and prepare the query of a job."""
+class Asked(NamedTuple):
+    """The query of a job, prepared; what its preparation warned of, and what it is expected to take."""
+
+    table: ServedTable
+    query: Any
+    prepared: Any
+    notes: list[str]
+    cost: dict[str, float | int] | None
+
+
+def _asked(config: ServerConfig, job: Mapping[str, Any]) -> Asked:
+    """Read and prepare the query of a job, and refuse one that is expected to take too long."""
     table = config.tables[job["table"]]
     values = read_json(job["query"])
     check_limits(values, table.schema)
@@ -99,7 +110,9 @@ def _asked(config: ServerConfig, job: Mapping[str, Any]) -> tuple[ServedTable, A
             "strict", f"this table releases exact numerics alone, and this {values.get('kind')} is {prepared.numerics}"
         )
     notes = [str(each.message) for each in caught if isinstance(each.message, SidelightWarning)]
-    return table, query, prepared, notes
+    cost = table.costs.get(str(values.get("kind")))
+    expected = check_cost(cost, prepared, duration=table.duration(values), memory=config.work.memory)
+    return Asked(table, query, prepared, notes, expected)
 
 
 def _price_together(config: ServerConfig, job: Mapping[str, Any]) -> dict[str, Any]:
@@ -108,7 +121,7 @@ def _price_together(config: ServerConfig, job: Mapping[str, Any]) -> dict[str, A
         raise ProblemError("not-allowed", "this table does not price queries together")
     whole = read_json(job["query"])
     parts = [_asked(config, {**job, "query": write_json(each)}) for each in parts_of(whole)]
-    prepared = [each for _, _, each, _ in parts]
+    prepared = [each.prepared for each in parts]
     claims = price_together([each.claims for each in prepared], delta=whole["delta"])
     return {
         "claims": claims.to_json(),
@@ -116,15 +129,16 @@ def _price_together(config: ServerConfig, job: Mapping[str, Any]) -> dict[str, A
         "delta": whole["delta"],
         "kind": TOGETHER,
         "request": {"kind": TOGETHER, "delta": whole["delta"], "queries": [dict(each.request) for each in prepared]},
-        "notes": [note for *_, notes in parts for note in notes],
+        "notes": [note for each in parts for note in each.notes],
         "expected": None,
+        "cost": None,
     }
 
 
 def _price(config: ServerConfig, job: Mapping[str, Any]) -> dict[str, Any]:
     if job["kind"] == TOGETHER:
         return _price_together(config, job)
-    table, query, prepared, notes = _asked(config, job)
+    table, query, prepared, notes, cost = _asked(config, job)
     delta = declared_delta(query)
     found = {
         "claims": prepared.claims.to_json(),
@@ -134,6 +148,7 @@ def _price(config: ServerConfig, job: Mapping[str, Any]) -> dict[str, Any]:
         "request": prepared.request,
         "notes": notes,
         "expected": None,
+        "cost": cost,
     }
     if job.get("forecast"):
         from sidelight.accuracy.expected import expected
@@ -146,7 +161,7 @@ def _price(config: ServerConfig, job: Mapping[str, Any]) -> dict[str, Any]:
 def _accuracy(config: ServerConfig, job: Mapping[str, Any]) -> dict[str, Any]:
     from sidelight.accuracy.price import epsilon_for
 
-    table, query, _, _ = _asked(config, job)
+    table, query, *_ = _asked(config, job)
     try:
         within = float(job["within"])
     except ValueError:
@@ -162,13 +177,15 @@ def _accuracy(config: ServerConfig, job: Mapping[str, Any]) -> dict[str, Any]:
 
 def _dry_run(config: ServerConfig, job: Mapping[str, Any]) -> dict[str, Any]:
     from sidelight.accuracy.forecast import as_cells, generated, rows_of
+    from sidelight.report.picture import picture
     from sidelight.testing import seeded_release
 
-    table, query, _, _ = _asked(config, job)
+    table, query, *_ = _asked(config, job)
     rows = Table(as_cells(generated(table.schema, rows_of(query)), table.schema), schema=table.schema, name=table.name)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return {"outcome": json.loads(seeded_release(query, rows, seed="dry run").to_json())}
+        outcome = seeded_release(query, rows, seed="dry run")
+    return {"outcome": json.loads(outcome.to_json()), "chart": picture(outcome)}
 
 
 def _dummy(config: ServerConfig, job: Mapping[str, Any]) -> dict[str, Any]:
@@ -186,12 +203,23 @@ def _report(config: ServerConfig, job: Mapping[str, Any]) -> dict[str, Any]:
     return {"html": render(Report(title=config.title, day=job["day"], items=items))}
 
 
+def _chart(config: ServerConfig, job: Mapping[str, Any]) -> dict[str, Any]:
+    """Draw the first outcome that can be drawn."""
+    from sidelight.release import outcome_from_json
+    from sidelight.report.picture import picture
+
+    del config
+    drawn = (picture(outcome_from_json(text)) for text in job["texts"])
+    return {"svg": next((each for each in drawn if each is not None), None)}
+
+
 _JOBS: Mapping[str, Callable[[ServerConfig, Mapping[str, Any]], dict[str, Any]]] = {
     "price": _price,
     "accuracy": _accuracy,
     "dry-run": _dry_run,
     "dummy": _dummy,
     "report": _report,
+    "chart": _chart,
 }
 
 

@@ -20,12 +20,17 @@ def serve_analysts(config: ServerConfig, *, when_ready: Callable[[str], None] = 
         StorageError: another server runs with the same store of tokens.
     """
     need_service("starlette", "uvicorn")
+    if isinstance(config.store, str):  # replicas share it
+        asyncio.run(_serve(config, when_ready))
+        return
     config.store.parent.mkdir(parents=True, exist_ok=True)
     with open(f"{config.store}.lock", "a") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            raise StorageError(f"another server runs with {config.store.name!r}; one at a time") from None
+            raise StorageError(
+                f"another server runs with {config.store.name!r}; replicas share a store of tokens in PostgreSQL"
+            ) from None
         asyncio.run(_serve(config, when_ready))
 
 

@@ -2,8 +2,9 @@
 
 from sidelight.session.deployment_record import Disclosure, PublisherFacts
 from sidelight.session.disclosure import disclose
+from sidelight.session.one_off import release_once
 from sidelight.session.query import Answer, ArrayQuery, Prepared, Query, Refusal
-from sidelight.session.session import Session, release_once, request_key
+from sidelight.session.session import Session, request_key
 
 __all__ = [
     "Answer",

@@ -15,6 +15,7 @@ from sidelight.accounting import related
 from sidelight.errors import ClaimError, InProgressError
 from sidelight.guarantees import Claims, Neighbours, claims_like
 from sidelight.ledger import Reservation, Scope
+from sidelight.ledger.reservation import KeyOptions
 from sidelight.release import Outcome, Release, outcome_from_json
 from sidelight.session.accounts import ChargeAccount, InProcessAccount, UnrecordedReservation
 from sidelight.session.query import Prepared
@@ -41,7 +42,7 @@ def first_totals(
     account: ChargeAccount,
     reservation: Reservation | UnrecordedReservation | None = None,
     *,
-    resumed: str | None = None,
+    asked: KeyOptions | None = None,
 ) -> Release | None:
     """Return the release that first published exact totals under an account; None if there is none, or none is needed.
 
@@ -49,7 +50,8 @@ def first_totals(
         prepared: What is asked.
         account: Whose releases must agree.
         reservation: The charge that was made for it: later ones do not count, they look for this one.
-        resumed: The key whose unfinished attempt the charge will give up.
+        asked: How the charge will be made: it may give up an unfinished attempt with its key, and what a key has
+            bought before is returned, whatever else is under way.
 
     Raises:
         InProgressError: an earlier one has no outcome yet. With a reservation its charge stands.
@@ -69,13 +71,20 @@ def first_totals(
             if not publishes(entry.request) or entry.state in ("failed", "refused"):
                 continue
             if entry.state == "reserved":
-                if resumed is not None and entry.key == resumed:
+                key, resume = (asked or {}).get("key"), (asked or {}).get("resume", False)
+                if key is not None and ((resume and entry.key == key) or _is_bought(account, key)):
                     continue
                 if reservation is not None:
                     reservation.fail()
                 raise InProgressError(_RUNS)
             return _published(str(entry.text))
     return None
+
+
+def _is_bought(account: Scope, key: str) -> bool:
+    """Return whether a key has an outcome that the ledger returns for nothing: no totals are computed for it."""
+    entry = account.entry_of(key)
+    return entry is not None and entry.state in ("released", "refused")
 
 
 def totals_in_turn(account: ChargeAccount, prepared: Sequence[Prepared]) -> AbstractContextManager[object]:

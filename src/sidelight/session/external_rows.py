@@ -1,8 +1,8 @@
 """A query on rows other than the session's table, priced for the session's protected unit.
 
-An estimator's X was derived from the session's table. How many of its rows a unit has, only the schema of X says: one,
-unless X is a table with persons of its own. A session that protects persons with more rows is refused, because noise
-for one row would be sold as noise for a person.
+An estimator's X was derived from the session's table. How many of its rows a person has, only a schema of X says that
+declares persons. Without one a session that protects persons is refused, because noise for one row would be sold as
+noise for a person, who may have any number of rows in X.
 """
 
 from __future__ import annotations
@@ -61,11 +61,7 @@ class PreparedExternalRows(Prepared):
     prepared: Prepared
     rows: Table
     reads_external_rows: ClassVar[bool] = True  # the session's own are not read, and need no check
-
-    @property
-    def brings_private_data(self) -> bool:
-        """The rows are not those of the session's table."""
-        return True
+    brings_private_data: ClassVar[bool] = True  # the rows are not those of the session's table
 
     @property
     def drawn_claims(self) -> Claims:
@@ -89,24 +85,27 @@ def claims_for(schema: Schema, claims: Claims, *, external: Schema) -> Claims:
     Raises:
         RangeError: a unit of the session may have more rows than the noise is for, or X has persons of another column.
     """
-    unit, own, covered = schema.unit, external.unit, external.rows_per_unit
+    unit, own = schema.unit, external.unit
     if isinstance(unit, Person) and isinstance(own, Person) and own.column != unit.column:
         raise RangeError(
             f"X bounds the rows of each {own.column!r}, and the session protects each {unit.column!r}, who may be in "
             "several of them; declare the session's person column in X"
         )
-    check_rows_of_unit(schema, covered=covered)
+    check_rows_of_unit(schema, covered=external.rows_per_unit if isinstance(own, Person) else None)
     return claims.with_unit(unit)
 
 
-def check_rows_of_unit(schema: Schema, *, covered: int = 1) -> None:
+def check_rows_of_unit(schema: Schema, *, covered: int | None = None) -> None:
     """Refuse rows that a caller brings where a unit of the session may have more of them than the noise is for.
 
-    Nothing caps them: whose row it is stands in the session's table alone.
+    `covered` is how many rows of a person count in rows that declare persons. Nothing caps others: `max_rows`, also of
+    1, is a cap on the session's table, in which alone it stands whose row it is.
     """
     rows = rows_of_unit(schema.unit)
-    if rows > covered:
+    if isinstance(schema.unit, Person) and (covered is None or covered < rows):
+        noise = "one row" if covered is None else f"{covered} row(s) of a person"
         raise RangeError(
-            f"the noise is for {covered} row(s) of X, and a person of the session may have {rows}; bring a table that "
-            "declares the persons, or release the query from the session's own table (fit_table). Nothing was charged"
+            f"the noise is for {noise} of X, and the session counts up to {rows} row(s) of a person in its own table "
+            "and caps none in X; bring a table that declares the persons, or release the query from the session's own "
+            "table (fit_table). Nothing was charged"
         )

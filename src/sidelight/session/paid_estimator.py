@@ -216,6 +216,11 @@ class PaidEstimator:
             )
         return super().__getstate__()
 
+    def _settings_of_query(self, *own: str) -> dict[str, Any]:
+        """Return the parameters that the query of this model has too: all but the session and the model's `own`."""
+        given: dict[str, Any] = self.get_params(deep=False)  # type: ignore[attr-defined]  # of BaseEstimator
+        return {name: value for name, value in given.items() if name not in ("session", *own)}
+
     def _check_session(self) -> None:
         """Refuse what is no session, and warn of pipelines and searches that the guarantee does not cover."""
         if not isinstance(self.session, Session | None):

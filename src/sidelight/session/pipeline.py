@@ -16,7 +16,15 @@ from typing import Any, Unpack
 
 from sidelight.accounting import batch
 from sidelight.aggregates.view_rows import ViewTable
-from sidelight.errors import NoiseError, RangeError, ReleaseFailedError, SchemaError, SourceError, StrictError
+from sidelight.errors import (
+    LedgerError,
+    NoiseError,
+    RangeError,
+    ReleaseFailedError,
+    SchemaError,
+    SourceError,
+    StrictError,
+)
 from sidelight.guarantees import Amount, Claims
 from sidelight.ledger import Reservation, Stored
 from sidelight.ledger.decide import DECLARED
@@ -35,8 +43,9 @@ from sidelight.session.exact_totals import (
     remember_totals,
     totals_in_turn,
 )
+from sidelight.session.paths_of_persons import DatabaseAccount
 from sidelight.session.query import Answer, Prepared, Query, Refusal, check_source, declared_delta, prepare_query
-from sidelight.session.restated_claims import on_view
+from sidelight.session.restated_claims import on_view, period_charge
 from sidelight.session.suppressed_output import suppress_output
 from sidelight.version import VERSION
 
@@ -150,7 +159,9 @@ def release_batch_through(
             stored = [outcome_from_json(text) for text in json.loads(_stored_text(reservation))]
             return [each.at(entry_id=reservation.entry_id, ledger_head=reservation.head) for each in stored]
         outcomes = _run(prepared, table, reservation, entropy=entropy, owner=owner, totals=totals)
-        head = reservation.release(json.dumps([text for _, text in outcomes]))
+        answered = any(isinstance(outcome, Release) for outcome, _ in outcomes)
+        record = reservation.release if answered else reservation.refuse  # a batch of refusals is one
+        head = record(json.dumps([text for _, text in outcomes]))
         found = [outcome.at(entry_id=reservation.entry_id, ledger_head=head) for outcome, _ in outcomes]
         remember_totals(account, prepared, found)
         return found
@@ -167,12 +178,31 @@ def _charged(
     """Charge, and find the exact totals that must be repeated: before anything is paid, and again when it is."""
     check_totals(prepared)
     with totals_in_turn(account, prepared):
-        first_totals(prepared, account, resumed=how.get("key") if how.get("resume") else None)
-        reservation = account.reserve(price, request=request, **how)
+        first_totals(prepared, account, asked=how)
+        reservation = _reserve(prepared, price, account, request, **how)
         if isinstance(reservation, Stored):
             yield reservation, None
         else:
             yield reservation, first_totals(prepared, account, reservation)
+
+
+def _reserve(
+    prepared: Sequence[Prepared],
+    price: Claims,
+    account: ChargeAccount,
+    request: Mapping[str, Any],
+    **how: Unpack[ChargeOptions],
+) -> Reservation | UnrecordedReservation | Stored:
+    """Charge the account, and with it the periods whose rows are read; an account without periods grants none."""
+    period = period_charge(prepared, price)
+    if period is None:
+        return account.reserve(price, request=request, **how)
+    if not isinstance(account, DatabaseAccount):
+        raise LedgerError(
+            "the rows have periods with budgets of their own, and nothing here keeps them; release through "
+            "sl.Session(database, budget=..., window_budget=..., ledger=...). Nothing was charged"
+        )
+    return account.reserve_with(period, price, request=request, **how)
 
 
 def _asked(request: Mapping[str, Any], table: Table, options: KeyOptions) -> dict[str, Any]:

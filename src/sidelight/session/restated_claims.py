@@ -4,21 +4,26 @@ A query prices a view as one table: for `Person(owner, k)`, or, where the view w
 Both hold for one person of the database (proof page persons-across-tables, Theorems 1, 2 and 5). Nothing else does:
 claims for one row of a view with several rows a person would pass at a fraction of their price, and claims for
 replacing a unit rest on a public number of rows, which a view does not have.
+
+Where the database has a window, a release is also charged to the periods whose rows it reads. What one period of a
+person costs there is one step if nothing of the person is left in the statistic without it, and two steps otherwise:
+the person goes, and comes again without those rows (Theorem 8).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
 from sidelight.aggregates.view_rows import ViewTable, open_view, public_tables_read, tables_read
 from sidelight.errors import ClaimError, RangeError, SidelightError
-from sidelight.guarantees import Claims, Neighbours, Person, PersonOf, Row
+from sidelight.guarantees import Claims, Neighbours, Person, PersonOf, PersonPeriod, Row, claims_to_replace
 from sidelight.noise import Source
-from sidelight.records import Table, View
+from sidelight.records import PairedView, Table, View
 from sidelight.records.expression_text import parse_expression
 from sidelight.records.expressions import Expression
+from sidelight.session.periods import PeriodCharge
 from sidelight.session.query import Answer, Prepared, PublicSource, Refusal
 
 #: How deep the names of columns are looked for in a query.
@@ -30,6 +35,7 @@ class PreparedOnView(Prepared):
     """A query prepared for a view, with its claims for a person of the database."""
 
     prepared: Prepared
+    view: View | PairedView
 
     @property
     def drawn_claims(self) -> Claims:
@@ -64,12 +70,18 @@ def on_view(prepared: Prepared, table: ViewTable) -> PreparedOnView:
             "rows or votes that a caller brings are not the rows of a view, and no cap of the view bounds how many of "
             "them are one person's; name columns of the database instead. Nothing was charged"
         )
-    view = table.view
+    view, window = table.view, table.view.tables.window_text()
+    if view.periods is not None and not any(view.tables.date_of(name) for name in tables_read(view)):
+        raise RangeError(
+            f"{view!r} is within some periods, and reads no table whose rows have a date; leave within out. Nothing "
+            "was charged"
+        )
     digests = {name: view.tables.public_digest(name) for name in public_tables_read(view)}
     declared = {name: view.tables.schema(name).digest() for name in (*tables_read(view), *digests)}
     described = view.to_json() | {"paths": view.tables.paths(), "declared": declared}
     described |= {"public": digests} if digests else {}
-    described |= {} if view.grouped else {"max_rows": str(view.tables.max_rows(view.base))}
+    described |= {} if window is None else {"window": window}
+    described |= {} if view.grouped else {"max_rows": str(view.max_rows)}
     return PreparedOnView(
         claims=restated(prepared.claims, view),
         request={**prepared.request, "view": described},
@@ -77,17 +89,43 @@ def on_view(prepared: Prepared, table: ViewTable) -> PreparedOnView:
         prediction=prepared.prediction,
         error=prepared.error,
         prepared=prepared,
+        view=view,
     )
 
 
-def prepared_for(prepared: Prepared, view: View) -> PreparedOnView:
+def period_charge(prepared: Sequence[Prepared], price: Claims) -> PeriodCharge | None:
+    """Return what a release is charged to the periods of a window; None if it reads no dated row of one.
+
+    Args:
+        prepared: The queries, all on one view.
+        price: What they cost together for a person's whole life.
+    """
+    view = next((each.view for each in prepared if isinstance(each, PreparedOnView)), None)
+    window = None if view is None else view.tables.window
+    if view is None or window is None or not any(view.tables.date_of(name) for name in tables_read(view)):
+        return None
+    first, last = (0, len(window.names) - 1) if view.periods is None else view.periods
+    # One step: the base has rows of one period only, so without them the person adds nothing. Otherwise rows of other
+    # periods, or timeless ones, stay with other values, take free places under a cap, or change their group.
+    # Pairs need a row of both sides: one dated side is enough.
+    bases = (view.left, view.right) if isinstance(view, PairedView) else (view.base,)
+    one_step = first == last and any(view.tables.date_of(base) for base in bases)
+    claims = price if one_step else claims_to_replace(price).under(neighbours=Neighbours.ADD_REMOVE)
+    whole = (first, last) == (0, len(window.names) - 1)
+    return PeriodCharge(
+        periods=None if whole else window.names[first : last + 1],
+        claims=claims.with_unit(PersonPeriod(view.tables.name, window.length)),
+    )
+
+
+def prepared_for(prepared: Prepared, view: View | PairedView) -> PreparedOnView:
     """Restate a query that was prepared for a view, and refuse one that no view can answer; opens no data."""
     table = open_view(view)
     prepared.check_source(PublicSource.of(table))
     return on_view(prepared, table)
 
 
-def restated(claims: Claims, view: View) -> Claims:
+def restated(claims: Claims, view: View | PairedView) -> Claims:
     """Return the claims of a query on a view for one person of its database.
 
     Raises:

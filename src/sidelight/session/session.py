@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import html
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import MISSING, fields
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal, overload
@@ -15,23 +15,16 @@ from sidelight.errors import LedgerError, RangeError, SchemaError, nearest
 from sidelight.guarantees import Amount, Claim, Neighbours, Unit
 from sidelight.ledger import Ledger, Scope, now_utc, open_ledger
 from sidelight.noise import Entropy, OSEntropy
-from sidelight.records import Database, Table, View
+from sidelight.records import Database, PairedView, Table, View
 from sidelight.registry import load_query
 from sidelight.release import Outcome, Release, Value
-from sidelight.session.accounts import ChargeAccount, InProcessAccount, OneOffAccount
+from sidelight.session.accounts import ChargeAccount, InProcessAccount
 from sidelight.session.deployment_record import Disclosure, PublisherFacts
 from sidelight.session.disclosure import disclose
 from sidelight.session.paths_of_persons import DatabaseAccount
+from sidelight.session.periods import PeriodAccounts, check_window_budget
 from sidelight.session.pipeline import release_batch_through, release_through
-from sidelight.session.query import (
-    ArrayQuery,
-    Query,
-    SureArrayQuery,
-    SureQuery,
-    TypedQuery,
-    check_source,
-    prepare_query,
-)
+from sidelight.session.query import Query, SureQuery, TypedQuery, check_source, prepare_query
 from sidelight.session.restated_claims import names_in
 
 if TYPE_CHECKING:
@@ -58,6 +51,8 @@ class Session:
             these totals or none, and they are computed once.
         one_run: Write the time of the first charge on all of them: the time between two charges of a fixed plan is the
             running time of a release, which depends on the data.
+        window_budget: What everything about one period of the database's `sl.Window` together must keep; `budget` is
+            then for a person's whole life, and every release is charged to both.
 
     >>> import sidelight as sl
     >>> people = sl.Table({"age": [31, 47, 52] * 100}, schema=[sl.Number("age", granularity=1)], name="people")
@@ -78,6 +73,7 @@ class Session:
         strict: bool = False,
         invariants: Invariant | Sequence[Invariant] | None = None,
         one_run: bool = False,
+        window_budget: Claim | None = None,
     ) -> None:
         if not isinstance(table, (Table, Database)):
             raise SchemaError(
@@ -94,6 +90,8 @@ class Session:
         self._data = table
         unit = table.unit if isinstance(table, Database) else table.schema.unit
         self.budget = budget_for(budget, unit)
+        window = table.linked.window if isinstance(table, Database) else None
+        check_window_budget(window, self.budget, window_budget, name=table.name, ledger=ledger is not None)
         if invariants:
             from sidelight.records.invariants import kept_totals, read_invariants
 
@@ -117,8 +115,12 @@ class Session:
                 routes=routes,
             )
         self._payer: ChargeAccount = self._account
+        self._periods: PeriodAccounts | None = None
         if isinstance(table, Database) and isinstance(self._account, Scope):
-            self._payer = DatabaseAccount(self._account, table.linked.paths())
+            payer = DatabaseAccount(self._account, table.linked)
+            if window_budget is not None:
+                self._periods = PeriodAccounts(self._account, table, budget=window_budget, routes=routes)
+            self._payer = payer.beside(self._periods)
 
     @property
     def table(self) -> Table:
@@ -130,7 +132,7 @@ class Session:
             )
         return self._data
 
-    def _rows_for(self, queries: Sequence[Any], of: str | View | None) -> Table:
+    def _rows_for(self, queries: Sequence[Any], of: str | View | PairedView | None) -> Table:
         """Return what queries read: the session's table, or a view of its database. Reads no row."""
         if not isinstance(self._data, Database):
             if of is not None:
@@ -139,7 +141,7 @@ class Session:
         if of is None:
             return self.table
         view = self._data.view(of) if isinstance(of, str) else of
-        if not isinstance(view, View) or view.tables is not self._data.linked:
+        if not isinstance(view, (View, PairedView)) or view.tables is not self._data.linked:
             raise SchemaError(f"of= is the name of a table of {self._data.name!r}, or a view of it, got {of!r}")
         return open_view(view.reading(names_in(queries)))
 
@@ -152,7 +154,7 @@ class Session:
         self,
         query: TypedQuery[Value],
         *,
-        of: str | View | None = None,
+        of: str | View | PairedView | None = None,
         key: str | None = None,
         resume: bool = False,
         once: bool = False,
@@ -163,7 +165,7 @@ class Session:
         self,
         query: SureQuery,
         *,
-        of: str | View | None = None,
+        of: str | View | PairedView | None = None,
         key: str | None = None,
         resume: bool = False,
         once: bool = False,
@@ -174,7 +176,7 @@ class Session:
         self,
         query: Query,
         *,
-        of: str | View | None = None,
+        of: str | View | PairedView | None = None,
         key: str | None = None,
         resume: bool = False,
         once: bool = False,
@@ -184,7 +186,7 @@ class Session:
         self,
         query: Query,
         *,
-        of: str | View | None = None,
+        of: str | View | PairedView | None = None,
         key: str | None = None,
         resume: bool = False,
         once: bool = False,
@@ -220,7 +222,7 @@ class Session:
         queries: Sequence[Query],
         *,
         delta: Amount,
-        of: str | View | None = None,
+        of: str | View | PairedView | None = None,
         key: str | None = None,
         resume: bool = False,
         once: bool = False,
@@ -255,7 +257,14 @@ class Session:
     def sql(self, statement: str, *, dry_run: Literal[True], **options: Any) -> Any: ...
 
     def sql(
-        self, statement: str, *, dry_run: bool = False, key: str | None = None, resume: bool = False, **options: Any
+        self,
+        statement: str,
+        *,
+        dry_run: bool = False,
+        within: str | tuple[str, str] | None = None,
+        key: str | None = None,
+        resume: bool = False,
+        **options: Any,
     ) -> Any:
         """Release what a SELECT over this session's table, or tables of its database, asks: one table, one price.
 
@@ -263,6 +272,7 @@ class Session:
             statement: SELECT columns and aggregates FROM table [WHERE condition] [GROUP BY columns]. Over a database
                 also JOIN and LEFT JOIN by declared keys, EXISTS, and sub-selects of the rows that name a row's key.
             dry_run: Return the translated queries and their price, and charge nothing.
+            within: Of a database with a window, the period whose dated rows count, or the first and the last.
             key, resume: As for `release`.
             options: The price (epsilon, delta, rho, mu) and what else `sl.SQL` takes: max_groups, max_rows_per_group,
                 noise, confidence.
@@ -282,6 +292,10 @@ class Session:
         query, of = load_query("sql")(statement, **options), None
         if isinstance(self._data, Database):
             query, of = query.over(self._data.linked)
+        if within is not None:
+            if of is None:
+                raise SchemaError("within names periods of a database with a window, and the session has one table")
+            of = of.within(*((within,) if isinstance(within, str) else within))
         if dry_run:
             table = self._rows_for([query], of)
             prepared = prepare_query(query, table.schema)
@@ -331,6 +345,13 @@ class Session:
         return self._account.remaining()
 
     @property
+    def periods(self) -> PeriodAccounts:
+        """The accounts of the periods of the database's window: what is left of each, and what was spent."""
+        if self._periods is None:
+            raise SchemaError(f"{self._data.name!r} has no window, so there is one account, for the whole life")
+        return self._periods
+
+    @property
     def spent(self) -> Spent:
         """What has been charged, per route: bookkeeping, not a guarantee."""
         return self._account.spent()
@@ -341,8 +362,9 @@ class Session:
         return "".join(f"<p>{html.escape(line)}</p>" for line in lines)
 
     def statement(self) -> str:
-        """Return the sentence that may be published about everything released under this budget."""
-        return self._account.rule.statement()
+        """Return the sentences that may be published about everything released under this budget."""
+        life = self._account.rule.statement()
+        return life if self._periods is None else f"{life} {self._periods.statement()}"
 
     def __repr__(self) -> str:
         kept = f", ledger={self._account.ledger.place.shown!r}" if isinstance(self._account, Scope) else ""
@@ -351,36 +373,6 @@ class Session:
     def __sklearn_clone__(self) -> Session:
         """Stay the same session in a cloned estimator: a copy of a budget would be spent twice."""
         return self
-
-
-@overload
-def release_once(query: SureArrayQuery, data: Any, *, entropy: Entropy | None = None) -> Release: ...
-
-
-@overload
-def release_once(query: ArrayQuery, data: Any, *, entropy: Entropy | None = None) -> Outcome: ...
-
-
-def release_once(query: ArrayQuery, data: Any, *, entropy: Entropy | None = None) -> Outcome:
-    """Run one query on a table or a bare array, with exactly the budget that it costs."""
-    table = data if isinstance(data, Table) else _bare_table(query, data)
-    return release_through(query, table, OneOffAccount(), entropy=entropy or OSEntropy())
-
-
-def _bare_table(query: ArrayQuery, data: Any) -> Table:
-    if isinstance(data, list | tuple) and hasattr(query, "table"):
-        table: Table = query.table(data)  # a query of rows: a list would be one column, whatever stands in its cells
-        return table
-    declared = query.declare()
-    try:
-        return Table(data, schema=[declared])
-    except SchemaError:
-        if hasattr(type(data), "columns") or isinstance(data, Mapping | str | PathLike):
-            raise SchemaError(
-                f"one column was wanted, an array or a Series, got {type(data).__name__}, which has named columns; "
-                f"write sl.Table(data, schema=[sl.Number(...)]) and {type(query).__name__}(..., column=...)"
-            ) from None
-        raise
 
 
 def budget_for(budget: Claim, unit: Unit) -> Claim:

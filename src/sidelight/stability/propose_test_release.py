@@ -36,8 +36,8 @@ from sidelight.mechanisms.tests_and_bounds import DistanceTest
 from sidelight.noise import Source
 from sidelight.records import Number, Schema, Table
 from sidelight.release import Outcome
+from sidelight.session.one_off import release_once
 from sidelight.session.query import Answer, Prepared, Refusal
-from sidelight.session.session import release_once
 
 Secret = TypeVar("Secret")
 Certificate = TypeVar("Certificate")

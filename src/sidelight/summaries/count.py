@@ -38,11 +38,41 @@ from sidelight.summaries.predicted import read_prediction
 #: What a prediction's table may call its counts, the best first.
 COUNT_NAMES = ("unbiased", "count")
 _DISTINCT_NAMES = ("unbiased", "distinct", "count")
-_LARGEST_WEIGHT = 1000
 
 
 @dataclass(frozen=True, kw_only=True)
-class Count(Grouped):
+class CountingQuery(Grouped):
+    """The parameters that counts, histograms and rankings share."""
+
+    of: Counted | None = None
+    population: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.of == "persons" and self.max_rows_per_group is not None:
+            raise RangeError("max_rows_per_group is for counts of rows: a person counts once in a group; leave it out")
+
+    def counted(self, schema: Schema) -> Counted:
+        """Return what is counted under this schema: persons if it declares them, unless rows were asked for."""
+        if self.of == "persons" and schema.person is None:
+            raise SchemaError("of='persons' needs a PersonId in the schema; declare one, or count rows")
+        if self.of is not None:
+            return self.of
+        return "persons" if schema.person is not None and self.max_rows_per_group is None else "rows"
+
+    def reading(self) -> CountReading:
+        """Return the settings of the table, with the prediction checked as far as it can be."""
+        predicted = read_prediction(self.prediction, keys=self.keys, names=COUNT_NAMES)
+        return CountReading(prediction=predicted, confidence=self.confidence, population=self.population)
+
+    def _count_by(self, *axes: str | Expression, known: Any = None) -> Count:
+        """Return the count with the same parameters by other groups."""
+        shared = {each.name: getattr(self, each.name) for each in fields(CountingQuery)}
+        return Count(**{**shared, "by": axes, "known": known})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Count(CountingQuery):
     """Release how many persons, or rows, there are in each group.
 
     The table has a row for each group. Read `count`: whole, not negative, shrunk towards the prediction.
@@ -71,8 +101,6 @@ class Count(Grouped):
             agree with the cells.
         known: Of a column of undeclared labels (`sl.Label`): those that are public, or an earlier release
             that published them. They always appear; others need `delta`, and appear above a threshold.
-        leaf_weight: Of a rollup: how much more the cells count than each of the totals when the price is shared; 2
-            gives cells less noise and totals more.
         population: Whether intervals are for the expected count of the population that rows are a sample of: wider by
             a Poisson error.
         caps: Of a hierarchy: the largest half-width by level, `{"county": 25}`: of the worst cell, at the confidence,
@@ -97,11 +125,8 @@ class Count(Grouped):
     PureDP(ε = 1)
     """
 
-    of: Counted | None = None
     rollup: bool = False
     known: Any = field(default=None, compare=False, repr=False)
-    leaf_weight: float | None = None
-    population: bool = False
     caps: Mapping[str, float] | None = field(default=None, compare=False)
     impossible: Expression | str | None = field(default=None, compare=False)
     public_totals: Any = field(default=None, compare=False, repr=False)
@@ -111,12 +136,6 @@ class Count(Grouped):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        totals = self.rollup or self.hierarchy is not None
-        if self.leaf_weight is not None and not (totals and 0 < self.leaf_weight <= _LARGEST_WEIGHT):
-            raise RangeError(
-                f"leaf_weight is for rollup=True and for an sl.Hierarchy, above 0 and at most {_LARGEST_WEIGHT}, got "
-                f"{self.leaf_weight}"
-            )
         object.__setattr__(self, "impossible", parsed_condition(self.impossible))
         object.__setattr__(self, "invariants", read_invariants(self.invariants) or None)
         names = ("caps", "impossible", "public_totals", "invariants")
@@ -125,8 +144,6 @@ class Count(Grouped):
             raise RangeError(f"{given[0]} is for counts of an sl.Hierarchy in by; leave it out")
         if self.hierarchy is not None and self.rollup:
             raise RangeError("an sl.Hierarchy has all totals already; leave rollup out")
-        if self.of == "persons" and self.max_rows_per_group is not None:
-            raise RangeError("max_rows_per_group is for counts of rows: a person counts once in a group; leave it out")
 
     def prepare(self, schema: Schema) -> SurePrepared:
         """Check groups, limits, price and prediction against a schema; no row is read."""
@@ -136,35 +153,12 @@ class Count(Grouped):
         if self.hierarchy is not None:
             return prepare_hierarchy(self, groups, reading, kind=self.kind_name, counted=counted, schema=schema)
         if self.rollup:
-            weight = self.leaf_weight
-            return prepare_rollup(self, groups, reading, kind=self.kind_name, counted=counted, leaf_weight=weight)
+            return prepare_rollup(self, groups, reading, kind=self.kind_name, counted=counted)
         if groups.label is not None:
             return prepare_labels(self, schema, groups, reading, kind=self.kind_name, counted=counted, known=self.known)
         if self.known is not None:
             raise SchemaError("known= is for undeclared labels; by names declared ones, which all are known")
         return prepare_counts(self, groups, reading, kind=self.kind_name, counted=counted)
-
-    def _count_by(self, *axes: str | Expression) -> Count:
-        """Return the count with the same parameters by other groups."""
-        shared = {each.name: getattr(self, each.name) for each in fields(Count)}
-        return Count(**{**shared, "by": axes})
-
-    def counted(self, schema: Schema) -> Counted:
-        """Return what is counted under this schema: persons if it declares them, unless rows were asked for."""
-        if self.of == "persons" and schema.person is None:
-            raise SchemaError("of='persons' needs a PersonId in the schema; declare one, or count rows")
-        if self.of is not None:
-            return self.of
-        return "persons" if schema.person is not None and self.max_rows_per_group is None else "rows"
-
-    def reading(self) -> CountReading:
-        """Return the settings of the table, with the prediction checked as far as it can be."""
-        predicted = read_prediction(self.prediction, keys=self.keys, names=COUNT_NAMES)
-        return CountReading(
-            prediction=predicted,
-            confidence=self.confidence,
-            population=self.population,
-        )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

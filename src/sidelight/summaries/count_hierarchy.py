@@ -32,7 +32,6 @@ from sidelight.session.query import Answer, SurePrepared
 from sidelight.summaries.count_tables import CountReading, bounded_words
 from sidelight.summaries.kept_groups import kept_groups
 from sidelight.summaries.public_totals import public_levels
-from sidelight.summaries.tree_least_squares import tree_estimates, tree_variances
 from sidelight.summaries.tree_measurement import TreeMeasurement, TreeWishes, measure_tree
 from sidelight.summaries.tree_model import TreeModel, half_widths, quantile
 from sidelight.summaries.tree_prior import predicted_cells, with_prediction
@@ -44,8 +43,6 @@ if TYPE_CHECKING:
 
 Floats: TypeAlias = NDArray[np.float64]
 Whole: TypeAlias = NDArray[np.int64]
-#: A measured total so many standard deviations from a public one is counted in the notes.
-_FAR = 4.0
 #: Parameters of tables without a hierarchy: accepted, they would not even make another request.
 _WITHOUT_EFFECT = ("pull", "centre", "expected_rows", "known")
 
@@ -186,23 +183,12 @@ class PreparedHierarchy(SurePrepared):
             **self.groups.notes,
         }
         if self.totals:
-            notes["public_totals_far_off"] = self._far_off(pooled)
+            notes["public_totals_far_off"] = self.model.far_off(pooled, self.totals)
         if not self.model.possible[-1].all():
             notes["impossible"] = "rows in cells that are ruled out are left out before counting"
         if self.kept is not None:
             notes["published_exactly"] = f"{self.kept[1]}. {NOT_PROTECTED}"
         return notes
-
-    def _far_off(self, pooled: Sequence[Floats | None]) -> int:
-        """Return how many public totals the measurements alone contradict: 4 standard deviations away or more."""
-        level, tree, cells = len(self.totals) - 1, self.shape.tree, self.model.cells
-        whole, apart = (float(cells.covariance(without_total=each).sum()) for each in (False, True))
-        kappas = [k * (apart if place <= level else whole) for place, k in enumerate(self.model.kappas)]
-        variances = tree_variances(tree, kappas)
-        sums = [None if each is None else each.sum(axis=1, keepdims=True) for each in pooled]
-        found = tree_estimates(tree, sums, variances)[level][:, 0]
-        sd = np.sqrt(variances.pooled[level][:, 0] * self.model.inflation)
-        return int((np.abs(found - self.totals[level]) > _FAR * sd).sum())
 
 
 def prepare_hierarchy(
@@ -239,7 +225,6 @@ def prepare_hierarchy(
     wishes = TreeWishes(
         caps=read_caps(query.caps, shape.tree),
         confidence=query.confidence,
-        leaf_weight=1.0 if query.leaf_weight is None else query.leaf_weight,
         exact_level=kept[0] if kept is not None else len(totals) - 1 if totals else None,
         possible=possible,
     )
@@ -253,7 +238,6 @@ def prepare_hierarchy(
             kind,
             of=counted,
             hierarchy=digest,
-            leaf_weight=query.leaf_weight,
             caps=None if not query.caps else [f"{name}={cap}" for name, cap in query.caps.items()],
             impossible=query.impossible,
             public_totals=None if not totals else [str(each) for each in totals[-1].tolist()],

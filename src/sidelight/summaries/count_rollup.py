@@ -112,7 +112,6 @@ def prepare_rollup(
     *,
     kind: str,
     counted: str,
-    leaf_weight: float | None = None,
 ) -> PreparedRollup:
     """Share the price over the margins, and fix noise and claims; public numbers only."""
     sizes, norms = groups.shape, groups.norms
@@ -138,7 +137,6 @@ def prepare_rollup(
         shown,
         noise=whole.kind,
         sensitivities={axes: float(each.l1 if laplace else each.l2_squared) for axes, each in by_margin.items()},
-        leaf_weight=1.0 if leaf_weight is None else leaf_weight,
     )
     margins = tuple(
         Margin(axes=axes, norms=by_margin[axes], noise=check_noise(whole.part(share, by_margin[axes])))
@@ -151,7 +149,7 @@ def prepare_rollup(
     none = np.zeros(sizes, np.int64)
     return PreparedRollup(
         claims=together([(1, margin.noise.on(margin.bounded(none, groups)).claims) for margin in margins]),
-        request=query.request(kind, of=counted, rollup="yes", leaf_weight=leaf_weight, **reading.request),
+        request=query.request(kind, of=counted, rollup="yes", **reading.request),
         labels=group_labels(rolled_up(groups, shown), "count"),
         prediction=reading.described,
         groups=groups,
@@ -302,7 +300,6 @@ def rollup_shares(
     *,
     noise: Literal["laplace", "gaussian"],
     sensitivities: Mapping[Axes, float] | None = None,
-    leaf_weight: float = 1.0,
 ) -> dict[Axes, Fraction]:
     """Return each margin's share of ε (Laplace) or μ² (Gaussian): least weighted sum of logarithms of cell variances.
 
@@ -315,7 +312,6 @@ def rollup_shares(
         wanted: All margins that are shown; the finest is among them.
         noise: Which noise.
         sensitivities: L1 (Laplace) or L2² (Gaussian) of each margin's counts; 1 for rows.
-        leaf_weight: How much more the finest table counts.
 
     >>> shares = rollup_shares([10], [(0,), ()], noise="gaussian")
     >>> round(float(shares[()]), 2)
@@ -325,7 +321,6 @@ def rollup_shares(
     sensitivity = {axes: 1.0 if sensitivities is None else sensitivities[axes] for axes in wanted}
     others = [axes for axes in wanted if axes != finest]
     importance = {axes: math.sqrt(_cells(shape, axes)) for axes in wanted}
-    importance[finest] *= leaf_weight
 
     def badness(weights: Mapping[Axes, float]) -> float:
         total = math.fsum(weights.values())

@@ -26,7 +26,7 @@ from sidelight.quantiles.tree import QuantileTree, quantile_tree
 from sidelight.records import Number, Schema, Table
 from sidelight.records.expressions import Expression, col
 from sidelight.session.query import Answer, SurePrepared
-from sidelight.summaries.count import Count, prepare_counts
+from sidelight.summaries.count import CountingQuery, prepare_counts
 from sidelight.summaries.count_tables import CountReading, bounded_counts, table_of
 from sidelight.summaries.grouped import Grouped, group_labels
 from sidelight.summaries.measurement import mu_of
@@ -41,7 +41,7 @@ _EDGES_SHARE = Fraction(3, 10)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Histogram(Count):
+class Histogram(CountingQuery):
     """Release a histogram of a number: the count of each bin, by group if asked.
 
     It is `sl.Count` by `sl.col(column).cut(bins)`, with the same table; rows whose number is missing are in no bin.
@@ -64,8 +64,6 @@ class Histogram(Count):
         max_rows_per_group: How many rows of a person count in one bin at most; only for rows.
         prediction: What the counts are expected to be: a release, a frame or a mapping by bin, or `sl.Predicted`; or a
             list of several.
-        rollup: Stays False: add up `unbiased` counts of bins.
-        known, leaf_weight, caps, impossible, public_totals, invariants: Stay as they are: bins are public.
 
     >>> import sidelight as sl
     >>> people = sl.Table(
@@ -79,7 +77,6 @@ class Histogram(Count):
     bins: int | str | Prior | Iterable[Any] = "private"
     outside: Literal["keep", "drop"] = "keep"
     kind_name: ClassVar[str] = "histogram"
-    takes_hierarchy: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -88,8 +85,6 @@ class Histogram(Count):
                 "a histogram is asked of a column: sl.Histogram('age', bins=[0, 18, 65], epsilon=1); the prior of "
                 "this name is sl.priors.Histogram(edges, weights)"
             )
-        if self.rollup or self.known is not None:
-            raise RangeError("a histogram has public bins and no totals: leave known and rollup out")
         given: Any = (self.bins, _USUAL_BINS) if is_prior(self.bins) else self.bins
         named = isinstance(given, str) and given == "private"
         if not named and (isinstance(given, (str, bool)) or not isinstance(given, (int, Iterable))):

@@ -12,7 +12,7 @@ import numpy as np
 
 from sidelight.aggregates.groups import Groups
 from sidelight.aggregates.values import value_of
-from sidelight.errors import RangeError, SchemaError
+from sidelight.errors import RangeError, SchemaError, explains_removed
 from sidelight.group_table import GroupTable
 from sidelight.guarantees.units import rows_of_unit
 from sidelight.mechanisms.budget import together
@@ -25,10 +25,12 @@ from sidelight.records.expressions import Expression
 from sidelight.session import Answer
 from sidelight.session.query import SurePrepared
 from sidelight.summaries.clip_subject import subject_of
+from sidelight.summaries.clipping import Centre, Clip
 from sidelight.summaries.grouped import Counted, group_labels
 from sidelight.summaries.mean_table import LEAST_GROUPS, MeanReading
 from sidelight.summaries.measurement import (
     Measurement,
+    PreparedMeasurement,
     check_prediction,
     labels_and_budget,
     mean_error,
@@ -165,12 +167,8 @@ class Mean(OfNumber):
         more: dict[str, Any] = {} if plan.sizes is None else {"sizes": list(plan.sizes)}
         table = self._predicted(plan, self.prediction, (f"{self.kind}_plain", self.kind))
         return PreparedMean(
-            claims=plan.claims,
-            request=self.asked(plan, table, **(self._more | more)),
-            labels=group_labels(plan.known, self.kind),
-            prediction=self._described(table),
+            **self._shared(plan, table, **(self._more | more)),
             keys=self.keys,
-            plan=plan,
             reading=self._reading(plan, table),
         )
 
@@ -278,17 +276,11 @@ class Mean(OfNumber):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class PreparedMean(SurePrepared):
+class PreparedMean(PreparedMeasurement):
     """A `Mean` or `Proportion` fitted to a schema."""
 
     keys: tuple[str, ...]
-    plan: Measurement
     reading: MeanReading
-
-    @property
-    def is_additive(self) -> bool:
-        """Whether the query is additive over rows."""
-        return self.plan.is_additive
 
     def error_of(self, rows: float, *, confidence: float) -> tuple[float, str] | None:
         """Return the error bound of measured means for this many rows, and its assumption; None without a theorem.
@@ -350,6 +342,7 @@ _SUFFIXES = ("plain", "pooled", "noise_sd", "low", "high", "sd", "clip_lower", "
 _SHARED = ("count", "count_unbiased", "count_low", "count_high", "supported")
 
 
+@explains_removed
 @dataclass(frozen=True)
 class Proportion(Mean):
     """Release the share of rows that a condition is true of, of all rows or by group, with their count.
@@ -365,7 +358,6 @@ class Proportion(Mean):
         column: The condition, or its text: `sl.col("smoker") == "yes"`.
         by, where, epsilon, delta, rho, mu, max_groups, max_rows_per_group, noise, confidence: As for `Mean`.
         prediction: A predicted proportion for each group: a release, a frame, a mapping, `sl.Predicted`.
-        clip, centre, expected_rows: Idle: a proportion lies in 0..1.
         known, pull, population, of, sizes: As for `Mean`.
 
     >>> import sidelight as sl
@@ -375,6 +367,9 @@ class Proportion(Mean):
     True
     """
 
+    clip: Clip = field(default="auto", init=False, repr=False)  # a proportion lies in 0..1
+    centre: Centre = field(default="auto", init=False, repr=False)
+    expected_rows: float | None = field(default=None, init=False, repr=False)
     kind: ClassVar[str] = "proportion"
 
     def prepare(self, schema: Schema) -> PreparedMean | PreparedTreeNumber:
@@ -385,6 +380,4 @@ class Proportion(Mean):
             raise SchemaError(f"a proportion is of a condition, and {condition} is not one; compare it with something")
         if is_prior(self.prediction):
             raise RangeError("a proportion is predicted by numbers of 0..1, one per group, not by a prior of values")
-        if self.clip != "auto":
-            raise RangeError("a proportion lies in 0..1; leave clip out")
         return self._prepared(schema, condition)

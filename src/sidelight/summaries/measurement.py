@@ -29,7 +29,7 @@ from sidelight.mechanisms.budget import Budget, together
 from sidelight.noise import Source
 from sidelight.records import Schema, Table
 from sidelight.records.expressions import Expression
-from sidelight.session.query import Answer
+from sidelight.session.query import Answer, SurePrepared
 from sidelight.summaries.clip_subject import ClipInterval, GroupIntervals, Subject
 from sidelight.summaries.clipping import Clipping
 from sidelight.summaries.grouped import Grouped, group_labels
@@ -126,6 +126,18 @@ class Measurement:
     def run(self, table: Table, source: Source) -> MeasuredGroups:
         """Find the groups and the interval, and measure all groups in it. Nothing about the rows raises."""
         return measure_together([self], table, source, names=self.shown(table, source))[0]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PreparedMeasurement(SurePrepared):
+    """A query of a number fitted to a schema, with the plan of its measurement."""
+
+    plan: Measurement
+
+    @property
+    def is_additive(self) -> bool:
+        """Whether the query is additive over rows."""
+        return self.plan.is_additive
 
 
 def measure_together(

@@ -16,7 +16,7 @@ from sidelight.records.expression_text import parse_expression
 from sidelight.records.expressions import Expression, Named
 from sidelight.summaries.clip_subject import Subject, subject_of
 from sidelight.summaries.clipping import Centre, Clip, Clipping, clipping_of
-from sidelight.summaries.grouped import Grouped
+from sidelight.summaries.grouped import Grouped, group_labels
 from sidelight.summaries.label_selection import known_described, known_digest
 from sidelight.summaries.measurement import Measurement, labels_and_budget
 from sidelight.summaries.predicted import PredictedTable
@@ -91,6 +91,16 @@ class OfNumber(Grouped):
             known=None if plan.labels is None else known_digest(plan.labels.selection),
             **more,
         )
+
+    def _shared(self, plan: Measurement, table: PredictedTable | None = None, **more: Any) -> dict[str, Any]:
+        """Return what every prepared query of a number has; `more` goes into the request."""
+        return {
+            "claims": plan.claims,
+            "request": self.asked(plan, table, **more),
+            "labels": group_labels(plan.known, self.kind),
+            "prediction": self._described(table),
+            "plan": plan,
+        }
 
     def _digest(self, table: PredictedTable | None, prediction: Any) -> str | None:
         """Return the digest of a prediction for the ledger."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from typing import Any, TypeAlias
 
@@ -18,6 +18,8 @@ Floats: TypeAlias = NDArray[np.float64]
 _LARGEST_TOTAL = 2**53
 #: No sum is larger; in units of a granularity, and added up, it is a float still.
 _LARGEST_SUM = 1e100
+#: Totals of two levels agree within this share of what they add up.
+_ROUNDING = 1e-9
 
 
 def public_levels(given: Any, tree: LabelTree) -> tuple[Whole, ...]:
@@ -56,9 +58,12 @@ def _levels(given: Any, tree: LabelTree, *, whole: bool) -> tuple[NDArray[Any], 
         found[level] = np.array(values, np.int64 if whole else np.float64)
     finest = max(found)
     every = [found[finest]]
+    sizes = np.abs(found[finest])  # without their signs: a sum of numbers that cancel is off by their rounding
     for level in range(finest, 0, -1):
         every.insert(0, tree.up(every[0], level))
-        if level - 1 in found and not np.allclose(found[level - 1], every[0], rtol=0 if whole else 1e-9, atol=0):
+        sizes = tree.up(sizes, level)
+        apart = 0 if level - 1 not in found else np.abs(found[level - 1] - every[0])
+        if np.any(apart > (0 if whole else _ROUNDING * sizes)):
             raise RangeError(
                 f"public totals of level {tree.names[finest]!r} do not add up to those of {tree.names[level - 1]!r}"
             )
@@ -78,7 +83,9 @@ def _is_number(value: Any) -> bool:
 
 def _by_level(given: Any) -> dict[str, dict[str, Any]]:
     if isinstance(given, Mapping) and all(isinstance(each, Mapping) for each in given.values()) and given:
-        return {str(name): {str(label): value for label, value in each.items()} for name, each in given.items()}
+        return _without_duplicates(
+            (name, label, value) for name, each in given.items() for label, value in each.items()
+        )
     columns = given if isinstance(given, Mapping) else None
     if columns is None:
         import narwhals.stable.v2 as nw
@@ -94,9 +101,16 @@ def _by_level(given: Any) -> dict[str, dict[str, Any]]:
     for name in ("level", "id", "value"):
         if name not in columns:
             raise RangeError(f"public_totals need a column {name!r}; {nearest(name, list(columns))}")
+    return _without_duplicates(zip(columns["level"], columns["id"], columns["value"], strict=True))
+
+
+def _without_duplicates(rows: Iterable[tuple[Any, Any, Any]]) -> dict[str, dict[str, Any]]:
     found: dict[str, dict[str, Any]] = {}
-    for level, label, value in zip(columns["level"], columns["id"], columns["value"], strict=True):
-        found.setdefault(str(level), {})[str(label)] = value
+    for level, label, value in rows:
+        totals = found.setdefault(str(level), {})
+        if str(label) in totals:
+            raise RangeError(f"public totals of level {str(level)!r} name {str(label)!r} twice; give each node once")
+        totals[str(label)] = value
     if not found:
         raise RangeError("public_totals have no rows; leave them out where nothing is known")
     return found

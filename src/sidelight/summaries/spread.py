@@ -13,9 +13,7 @@ from sidelight.predictions import is_prior
 from sidelight.records import Schema, Table
 from sidelight.records.expressions import Expression
 from sidelight.session import Answer
-from sidelight.session.query import SurePrepared
-from sidelight.summaries.grouped import group_labels
-from sidelight.summaries.measurement import Measurement
+from sidelight.summaries.measurement import PreparedMeasurement
 from sidelight.summaries.moments import Floats, MeasuredGroups
 from sidelight.summaries.of_number import OfNumber, number_of
 
@@ -63,27 +61,14 @@ class Variance(OfNumber):
         """Check the query against the schema, plan where to clip, and price it. Opens no data."""
         of = number_of(schema, self.column)
         plan = self._plan(schema, of, spread=True)
-        return PreparedSpread(
-            claims=plan.claims,
-            request=self.asked(plan, ddof=str(self.ddof)),
-            labels=group_labels(plan.known, self.kind),
-            prediction=self._described(None),
-            query=self,
-            plan=plan,
-        )
+        return PreparedSpread(**self._shared(plan, ddof=str(self.ddof)), query=self)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class PreparedSpread(SurePrepared):
+class PreparedSpread(PreparedMeasurement):
     """A `Variance` or `StandardDeviation` fitted to a schema."""
 
     query: Variance
-    plan: Measurement
-
-    @property
-    def is_additive(self) -> bool:
-        """Whether the query is additive over rows."""
-        return self.plan.is_additive
 
     def run(self, table: Table, source: Source) -> Answer:
         """Choose the clipping interval, measure all groups, and make the table."""

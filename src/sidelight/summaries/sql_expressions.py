@@ -86,6 +86,10 @@ class ExpressionReader:
             only(node, "this", "expression")
             of = self.condition(node.this, depth + 1)
             return conjoin("and", [of if node.expression.this else Not(of), Not(IsMissing(of))])
+        labels = self._two_labels(node)
+        if labels is not None:
+            only(node, "this", "expression")
+            return Compare(COMPARED[node.key], *labels)
         if self.is_of_labels(node):
             return self.groups.condition(node)
         return self._simple(node, depth)
@@ -117,6 +121,17 @@ class ExpressionReader:
         found = ScalarReader(lambda _: None).read(node)
         if evaluated(found.tree, StatementRow((), {}, totals=False)) is not True:
             raise RangeError(f"{sql_text(node)} holds for no row, whatever they are; leave the statement out")
+
+    def _two_labels(self, node: Any) -> tuple[Named, Named] | None:
+        """Return the two columns of labels that a condition compares; None if it is another."""
+        sides = [plain(node.this), plain(node.expression)] if node.key in ("eq", "neq") else []
+        declared: list[Any] = [self.declared(side) if side.key == "column" else None for side in sides]
+        if not sides or not all(isinstance(each, Category) for each in declared):
+            return None
+        one, two = declared
+        if one.labels != two.labels:
+            raise RangeError(f"{sql_text(node)}: both must declare the same labels in the same order to be compared")
+        return Named(one.name), Named(two.name)
 
     def is_of_labels(self, node: Any) -> bool:
         """Return whether a condition is more than a column of labels compared with constants."""

@@ -1,4 +1,4 @@
-"""Sub-selects of the rows that name a row's key, or of a person's rows, as folds: EXISTS, IN, COUNT, MIN and MAX.
+"""Sub-selects of the rows that name a row's key, or of a person's rows, as folds: EXISTS, IN, and aggregates.
 
 A fold looks at rows of the same owner alone, also where SQL would look at everybody's; keys that are missing match
 nothing.
@@ -72,6 +72,8 @@ def folded(outer: SelectReader, node: Any) -> Any:
             return _exists(outer, each.this, None)
         if each.key == "in" and each.args.get("query") is not None:
             return _exists(outer, each.args["query"].this, each.this)
+        if each.key in CONDITIONS and any(map(_is_average, each.iter_expressions())):
+            return _average(outer, each)
         return _scalar(outer, each.this) if each.key == "subquery" else each
 
     return node if node.find(exp.Select) is None else node.transform(put)
@@ -95,16 +97,65 @@ def _exists(outer: SelectReader, select: Any, column: Any) -> Any:
     )
 
 
+def _is_average(node: Any) -> bool:
+    """Return whether a node is a sub-select of an average."""
+    select = plain(node).this if plain(node).key == "subquery" else None
+    named = [] if select is None or select.key != "select" else select.expressions
+    return len(named) == 1 and plain(named[0].unalias()).key == "avg"
+
+
+def _average(outer: SelectReader, node: Any) -> Any:
+    """Return a comparison of an average with constants as one of sums: AVG(x) > c where SUM(x - c) > 0.
+
+    So it is exact: an average itself would have to be rounded to some step.
+    """
+    from sqlglot import exp
+
+    others = [each for each in node.iter_expressions() if not _is_average(each)]
+    if not _is_average(node.this) or any(each.find(exp.Column, exp.Select) is not None for each in others):
+        raise RangeError(
+            f"{sql_text(node)} is not understood: write AVG of a sub-select first, and compare it with constants; or "
+            "make a feature of it, sl.fold.mean(..., granularity=...)"
+        )
+    select = plain(node.this).this
+    of = plain(select.expressions[0].unalias())
+    only(of, "this")
+
+    def moved(constant: Any) -> Any:
+        made = select.copy()
+        minus = exp.Sub(this=exp.paren(of.this.copy()), expression=exp.paren(constant.copy()))
+        made.set("expressions", [exp.Sum(this=minus)])
+        return _scalar(outer, made)
+
+    zero = exp.Literal.number(0)
+    if node.key == "is":
+        return exp.Is(this=moved(zero), expression=node.expression.copy())
+    if node.key == "between":
+        low, high = (moved(node.args[end]) for end in ("low", "high"))
+        return exp.paren(exp.and_(exp.GTE(this=low, expression=zero), exp.LTE(this=high, expression=zero.copy())))
+    if node.key == "in":
+        each = [exp.EQ(this=moved(one), expression=zero.copy()) for one in node.expressions]
+        return exp.paren(exp.or_(*each))
+    return type(node)(this=moved(node.expression), expression=zero)
+
+
 def _scalar(outer: SelectReader, select: Any) -> Any:
     """Return the column of a sub-select of one aggregate."""
+    from sqlglot import exp
+
     if len(select.expressions) != 1 or not has_aggregate(select.expressions[0]):
         raise RangeError(f"{sql_text(select)} is no aggregate; {BY_KEY}")
     node = plain(select.expressions[0].unalias())
+    if node.key == "coalesce" and len(node.expressions) == 1 and plain(node.expressions[0]).key == "literal":
+        bare = select.copy()
+        bare.set("expressions", [node.this.copy()])
+        return exp.Coalesce(this=_scalar(outer, bare), expressions=[node.expressions[0].copy()])
     inner, where = _inner(outer, select, None)
     made = aggregate_fold(inner, node, where)
-    if made is None or made.kind == "sum":  # over no rows SQL says NULL, and a sum of none is 0
+    if made is None:
         raise RangeError(
-            f"{sql_text(node)} of a sub-select is not understood; COUNT, COUNT(DISTINCT ...), MIN, MAX and EXISTS are"
+            f"{sql_text(node)} of a sub-select is not understood; COUNT, COUNT(DISTINCT ...), SUM, MIN, MAX and EXISTS "
+            "are, and AVG where it is compared with constants"
         )
     return _feature(outer, str(select.sql(dialect="duckdb")), made)
 

@@ -29,13 +29,11 @@ from sidelight.records.expressions import Expression
 from sidelight.records.numbers import exact_number
 from sidelight.release import TailBound
 from sidelight.session import Answer
-from sidelight.session.query import SurePrepared
 from sidelight.summaries.clip_subject import ClipInterval, GroupIntervals, Subject, subject_of
 from sidelight.summaries.clipping import Clipping
 from sidelight.summaries.count_tables import bounded_words, tail_bound
-from sidelight.summaries.grouped import group_labels
 from sidelight.summaries.intervals import around, gaussian_bound, laplace_bound
-from sidelight.summaries.measurement import Measurement, check_prediction, labels_and_budget, mu_of
+from sidelight.summaries.measurement import Measurement, PreparedMeasurement, check_prediction, labels_and_budget, mu_of
 from sidelight.summaries.moments import SUPPORT, Floats
 from sidelight.summaries.noise_choice import gaussian_variance, laplace_variance
 from sidelight.summaries.of_number import OfNumber, number_of
@@ -124,13 +122,9 @@ class Sum(OfNumber):
         per = "person" if totals else "row"
         stated = self.person_total or ("private" if vector else None)
         return PreparedSum(
-            claims=plan.claims,
-            request=self.asked(plan, table, per=per, step=self.step, person_total=stated),
-            labels=group_labels(plan.known, self.kind),
-            prediction=self._described(table),
+            **self._shared(plan, table, per=per, step=self.step, person_total=stated),
             error=_sum_error(plan, self.step),
             query=self,
-            plan=plan,
             table=table,
         )
 
@@ -256,17 +250,11 @@ class _ExactSums(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class PreparedSum(SurePrepared):
+class PreparedSum(PreparedMeasurement):
     """A `Sum` fitted to a schema."""
 
     query: Sum
-    plan: Measurement
     table: PredictedTable | None
-
-    @property
-    def is_additive(self) -> bool:
-        """Whether the query is additive over rows."""
-        return self.plan.is_additive
 
     def run(self, table: Table, source: Source) -> Answer:
         """Choose the clipping interval, add up all groups, add noise, and make the table."""

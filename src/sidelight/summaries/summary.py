@@ -11,7 +11,7 @@ import numpy as np
 from sidelight.aggregates.collect_ranks import is_additive_by_group
 from sidelight.aggregates.groups import Groups
 from sidelight.aggregates.ranks import Ranks
-from sidelight.errors import RangeError, SchemaError
+from sidelight.errors import RangeError, SchemaError, explains_removed
 from sidelight.guarantees import Claims, Context
 from sidelight.mechanisms.budget import Budget
 from sidelight.noise import Source
@@ -22,7 +22,6 @@ from sidelight.quantiles.tree import QuantileTree, quantile_tree
 from sidelight.records import Schema, Table
 from sidelight.records.expressions import Expression
 from sidelight.session import Answer
-from sidelight.session.query import SurePrepared
 from sidelight.summaries.clip_subject import (
     HEDGE,
     ClipInterval,
@@ -31,9 +30,8 @@ from sidelight.summaries.clip_subject import (
     middle_and_spread,
     subject_of,
 )
-from sidelight.summaries.clipping import Clipping, check_trees
-from sidelight.summaries.grouped import group_labels
-from sidelight.summaries.measurement import Measurement, labels_and_budget, measure_together
+from sidelight.summaries.clipping import Centre, Clipping, check_trees
+from sidelight.summaries.measurement import Measurement, PreparedMeasurement, labels_and_budget, measure_together
 from sidelight.summaries.of_number import OfNumber, number_of
 from sidelight.summaries.predicted import Group
 
@@ -67,6 +65,7 @@ def summary_shares(*, by_groups: bool, bounded: bool) -> SummaryShares:
     return SummaryShares(quartiles=total, group_quartiles=groups, radius=radius, moments=moments)
 
 
+@explains_removed
 @dataclass(frozen=True)
 class Summary(OfNumber):
     """Release what a number looks like: count, mean, standard deviation and quartiles, of all rows or by group.
@@ -86,7 +85,6 @@ class Summary(OfNumber):
         by, where, epsilon, delta, rho, mu, max_groups, max_rows_per_group, noise, confidence: As for `Mean`.
         prediction: Of the values: `sl.priors.Cauchy(40_000, 15_000)`, centre and spread.
         clip: "auto" clips at declared bounds if there are two; "private" finds an interval; "declared" insists.
-        centre, expected_rows: Idle: the quartiles are the centre.
         known: Of groups by a `sl.Label`: labels that are public, as for `Mean`.
 
     >>> import sidelight as sl
@@ -97,6 +95,8 @@ class Summary(OfNumber):
     """
 
     column: str | Expression = field(compare=False)
+    centre: Centre = field(default="auto", init=False, repr=False)  # the quartiles are the centre
+    expected_rows: float | None = field(default=None, init=False, repr=False)
     kind: ClassVar[str] = "summary"
 
     def __post_init__(self) -> None:
@@ -107,8 +107,6 @@ class Summary(OfNumber):
             )
         if self.clip not in ("auto", "declared", "private"):
             raise RangeError(f"clip must be 'auto', 'declared' or 'private' in a summary, got {self.clip!r}")
-        if (self.centre, self.expected_rows) != ("auto", None):
-            raise RangeError("centre and expected_rows are for means; a summary has its quartiles")
 
     def prepare(self, schema: Schema) -> PreparedSummary:
         """Check the query against the schema, share the price, and say what it costs. Opens no data."""
@@ -145,15 +143,7 @@ class Summary(OfNumber):
             unit=groups.unit,
         )
         plan = Measurement(groups=groups, of=of, clipping=clipping, spread=True, labels=labels)
-        return PreparedSummary(
-            claims=plan.claims,
-            request=self.asked(plan),
-            labels=group_labels(plan.known, self.kind),
-            prediction=self._described(None),
-            query=self,
-            plan=plan,
-            group_tree=group_tree,
-        )
+        return PreparedSummary(**self._shared(plan), query=self, group_tree=group_tree)
 
 
 def _context(groups: Groups) -> Context:
@@ -168,18 +158,17 @@ def _quartiles(budget: Budget, groups: Groups) -> tuple[QuantileTree, tuple[tupl
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class PreparedSummary(SurePrepared):
+class PreparedSummary(PreparedMeasurement):
     """A `Summary` fitted to a schema."""
 
     query: Summary
-    plan: Measurement
     group_tree: QuantileTree | None
 
     @property
     def is_additive(self) -> bool:
         """Whether the query is additive over rows."""
         coding = self.plan.clipping.subject.coding
-        return self.plan.is_additive and (self.group_tree is None or is_additive_by_group(coding, self.plan.groups))
+        return super().is_additive and (self.group_tree is None or is_additive_by_group(coding, self.plan.groups))
 
     def run(self, table: Table, source: Source) -> Answer:
         """Find the quartiles, where to clip, and the moments of each group."""

@@ -21,7 +21,7 @@ from sidelight.records import Schema, Table
 from sidelight.records.expressions import Expression
 from sidelight.release import TailBound
 from sidelight.session.query import Answer, SurePrepared
-from sidelight.summaries.count import Count
+from sidelight.summaries.count import CountingQuery
 from sidelight.summaries.count_tables import Whole, table_of
 from sidelight.summaries.grouped import group_labels
 from sidelight.summaries.noise_choice import choose_noise
@@ -31,7 +31,7 @@ Route = Literal["auto", "histogram", "peeling"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class TopK(Count):
+class TopK(CountingQuery):
     """Release the k most frequent labels of a column, the most frequent first.
 
     Where a person has few labels all labels are counted with noise and sorted, and the counts come with them. Where a
@@ -54,7 +54,6 @@ class TopK(Count):
         prediction: How frequent labels are expected to be: a release, a frame or a mapping by label, or `sl.Predicted`.
         of: "persons" counts everybody once for a label, "rows" counts rows; persons where the schema has them.
         known: Of a column of undeclared labels: those that are public.
-        rollup, leaf_weight, caps, impossible, public_totals, invariants: Stay as they are: a ranking has no totals.
 
     >>> import sidelight as sl
     >>> visits = sl.Table(
@@ -67,15 +66,15 @@ class TopK(Count):
     column: str | Expression = field(kw_only=False)
     k: int
     route: Route = "auto"
+    known: Any = field(default=None, compare=False, repr=False)
     kind_name: ClassVar[str] = "top_k"
-    takes_hierarchy: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if isinstance(self.k, bool) or not isinstance(self.k, int) or self.k < 1:
             raise RangeError(f"k must be a whole number of at least 1, got {self.k!r}")
-        if self.by or self.rollup:
-            raise SchemaError("a ranking is one list for all rows: leave by and rollup out, or ask sl.Count(by=...)")
+        if self.by:
+            raise SchemaError("a ranking is one list for all rows: leave by out, or ask sl.Count(by=...)")
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -84,7 +83,7 @@ class TopK(Count):
 
     def prepare(self, schema: Schema) -> SurePrepared:
         """Choose the route, and check column, limits, price and prediction against a schema; no row is read."""
-        count = self._count_by(self.column)
+        count = self._count_by(self.column, known=self.known)
         check_keys(self.keys, self.table_columns(self.kind_name))
         counted = self.counted(schema)
         bare = groups_of(schema, by=self.column, max_groups=1)

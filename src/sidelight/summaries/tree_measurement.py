@@ -38,14 +38,12 @@ class TreeWishes:
     Args:
         caps: The largest half-width by level.
         confidence: Of intervals and caps.
-        leaf_weight: How much more the leaves count.
         exact_level: Totals of this level and above are exact.
         possible: Which cells of the other columns can hold rows; by leaf where it has two axes.
     """
 
     caps: Mapping[int, float]
     confidence: float = 0.95
-    leaf_weight: float = 1.0
     exact_level: int | None = None
     possible: NDArray[np.bool_] | None = None
 
@@ -203,7 +201,7 @@ def _with_noise(
             search, wishes.caps, half_width, price=("epsilon" if power == 2 else "mu", amount)
         )
     else:
-        shares, value = default_shares(search, leaf_weight=wishes.leaf_weight)
+        shares, value = default_shares(search)
     margins = []
     for level, share in enumerate(shares):
         for axes, part in _parts(cells, bounds[level], wishes, level, laplace=power == 2).items():

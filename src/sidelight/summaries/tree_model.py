@@ -27,6 +27,8 @@ Mask: TypeAlias = NDArray[np.bool_]
 _COARSE = 10.0
 #: Up to this miss a sum of Laplace variables has no larger quantile than one of them with the same variance.
 _LAPLACE_MISS = 0.08
+#: A public total outside the interval of this confidence around what was measured contradicts it: 4 sd of a normal law.
+_AGREES = 1 - 6.33e-5
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -116,6 +118,22 @@ class TreeModel:
             return of_total
         of_rest = tree_estimates(self.tree, rests, self.variances)
         return [rest + part * total for rest, total in zip(of_rest, of_total, strict=True)]
+
+    def far_off(self, pooled: Sequence[Floats | None], totals: Sequence[NDArray[Any]]) -> int:
+        """Return how many public totals of their finest level the noisy measurements alone contradict.
+
+        Args:
+            pooled: As for `estimates`.
+            totals: The public totals of each node, of the first levels.
+        """
+        level = len(totals) - 1
+        whole, apart = (float(self.cells.covariance(without_total=each).sum()) for each in (False, True))
+        kappas = [kappa * (apart if place <= level else whole) for place, kappa in enumerate(self.kappas)]
+        variances = tree_variances(self.tree, kappas)
+        sums = [None if each is None else each.sum(axis=1, keepdims=True) for each in pooled]
+        found = tree_estimates(self.tree, sums, variances)[level][:, 0]
+        _, reach = half_widths(variances.pooled[level][:, 0] * self.inflation, self.law, _AGREES)
+        return int((np.abs(found - totals[level]) > reach).sum())
 
 
 def half_widths(variance: Floats, law: str, confidence: float) -> tuple[Floats, Floats]:

@@ -86,6 +86,7 @@ class PreparedTreeNumber(SurePrepared):
             HIERARCHY: written,
             "shares": [str(share) for share in self.measurement.shares],
             **({} if used is None else {"prediction_used": used}),
+            **({"public_totals_far_off": model.far_off(pooled[0], self.totals)} if self.totals else {}),
             "clip_lower": float(self.value.lower),
             "clip_upper": float(self.value.upper),
             **self.groups.notes,

@@ -131,7 +131,7 @@ def _from_children(kappa: float, below: Floats) -> Floats:
     return below if math.isinf(kappa) else below * 0.0 if kappa == 0 else kappa * below / (kappa + below)
 
 
-def default_shares(search: ShareSearch, *, leaf_weight: float = 1.0) -> tuple[tuple[Fraction, ...], float]:
+def default_shares(search: ShareSearch) -> tuple[tuple[Fraction, ...], float]:
     """Return the share of each level in 1024ths, the leaves with what is left, and the sum that is least.
 
     >>> from sidelight.records.hierarchy import Hierarchy
@@ -142,7 +142,6 @@ def default_shares(search: ShareSearch, *, leaf_weight: float = 1.0) -> tuple[tu
     (True, True)
     """
     weights = np.sqrt(np.array(search.tree.sizes, np.float64))
-    weights[-1] *= leaf_weight
 
     def badness(parts: Sequence[float]) -> float:
         whole = math.fsum(parts)

@@ -2,9 +2,8 @@
 
 Users write `SyntheticTable` (query) and read its release with `Synthetic` (released). Below them, from the bottom up:
 `domain`, `axes`, `workload` and `spaces` (cells); `measurement` and `selection` (exact counts, prices, noise); `prior`
-and `refit` (fits); `engine_plan`, `marginal_engine`, `single_queries`, `loglinear` (with `tree_points`) and `graphical`
-(engines); `answer_bounds`, `certify` and `answers` (errors); `prediction` and `pooling` (public rows and earlier
-releases).
+and `refit` (fits); `engine_plan`, `marginal_engine`, `single_queries` and `loglinear` with `tree_points` (engines);
+`answer_bounds`, `certify` and `answers` (errors); `prediction` and `pooling` (public rows and earlier releases).
 """
 
 from sidelight.synthesis.axes import Axis

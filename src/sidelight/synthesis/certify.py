@@ -1,6 +1,6 @@
 """From the rounds of an engine and the distribution that is released to error bounds: post-processing.
 
-The distance is taken to the distribution as it is packed into the release, rounded or drawn, because that is what
+The distance is taken to the distribution as it is packed into the release, rounded, because that is what
 answers.
 
 Every sum of a measured marginal tells the number of rows, and so do the first noisy number and the average of all sums.

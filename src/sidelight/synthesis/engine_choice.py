@@ -23,8 +23,8 @@ from sidelight.synthesis.single_queries import SingleQueryPlan
 from sidelight.synthesis.spaces import MOST_DENSE_CELLS, check_dense
 from sidelight.synthesis.workload import LinearQueries, Workload
 
-Engine = Literal["auto", "marginals", "queries", "mwem", "support", "loglinear", "graphical"]
-Chosen = Literal["marginals", "queries", "mwem", "support", "loglinear", "graphical"]
+Engine = Literal["auto", "marginals", "queries", "mwem", "support", "loglinear"]
+Chosen = Literal["marginals", "queries", "mwem", "support", "loglinear"]
 
 
 def choose_engine(

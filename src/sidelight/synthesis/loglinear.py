@@ -208,7 +208,6 @@ def _known(prior: KnownRows, fitted: Fitted, draws: int) -> tuple[CountsPredicto
     each_draws = max(draws // len(prior.releases), 1)
     parts = []
     for release in prior.releases:
-        assert release.weights is not None
         sums = np.cumsum(release.weights)
         steps = (np.arange(each_draws) + 0.5) / each_draws * sums[-1]
         places = np.minimum(np.searchsorted(sums, steps), len(sums) - 1)

@@ -1,14 +1,9 @@
-"""The default engine: whole marginals, selected where the fit is worst, measured, refitted from the prior.
-
-The rounds are written for any model that can be fitted to measurements: weights on points here, a graphical model in
-graphical.py. Selection, noise and price are the same for all.
-"""
+"""The default engine: whole marginals, selected where the fit is worst, measured, refitted from the prior."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Protocol
 
 from sidelight.noise import Source
 from sidelight.progress import progress
@@ -23,27 +18,6 @@ from sidelight.synthesis.workload import Marginal
 #: Sweeps of a refit between rounds and of the last one, on few points and on many.
 FEW_POINTS_SWEEPS, MANY_POINTS_SWEEPS = (3, 60), (1, 20)
 MANY_POINTS = 200_000
-
-
-class RoundModel(Protocol):
-    """What the rounds ask of a model; it sees released numbers only."""
-
-    @property
-    def measurements(self) -> Sequence[MarginalMeasurement]:
-        """What was measured so far."""
-        ...
-
-    def learn(self, measurements: Sequence[MarginalMeasurement]) -> None:
-        """Take measurements in and refit, roughly."""
-        ...
-
-    def expected(self, wanted: Sequence[Marginal]) -> list[Floats]:
-        """Return the expected counts of partitions."""
-        ...
-
-    def allows(self, marginal: Marginal) -> bool:
-        """Return whether a partition can be taken in, by its public size."""
-        ...
 
 
 class WeightModel:
@@ -105,10 +79,6 @@ class WeightModel:
         """Return the expected counts of partitions."""
         return [self.rows * mass for mass in self.space.marginals(self.weights, wanted)]
 
-    def allows(self, marginal: Marginal) -> bool:
-        """Every partition can be taken in."""
-        return True
-
 
 def release_distribution(
     counts: PrivateMarginals,
@@ -152,25 +122,23 @@ def first_rows(counts: PrivateMarginals, plan: MarginalPlan, *, source: Source) 
 
 
 def run_rounds(
-    counts: PrivateMarginals, plan: MarginalPlan, model: RoundModel, *, source: Source
+    counts: PrivateMarginals, plan: MarginalPlan, model: WeightModel, *, source: Source
 ) -> Sequence[MarginalRound]:
     """Select, measure and refit, round by round.
 
     Returns what the rounds saw and released, for error bounds.
 
     Guarantee: `plan.claims` less the number of rows. Which candidates a round chooses from depends on released numbers
-    and public sizes. If the model has room for none of them, the smallest is the only candidate.
+    and public sizes.
     """
     counts.prepare(each.columns for each in plan.candidates)
-    smallest = min(plan.candidates, key=lambda each: each.cells(plan.domain))
     records: RoundRecords[MarginalRound] = RoundRecords()
     steepness = float(plan.selection_price.spread / (2 * counts.protection.sensitivity("l1")))
     with progress("measuring marginals", total=plan.total_rounds) as step:
         for _ in range(plan.total_rounds):
-            candidates = [each for each in plan.candidates if model.allows(each)] or [smallest]
-            expected = model.expected(candidates)
-            places = open_candidates(candidates, expected, model.measurements)
-            open_ones = tuple(candidates[place] for place in places)
+            expected = model.expected(plan.candidates)
+            places = open_candidates(plan.candidates, expected, model.measurements)
+            open_ones = tuple(plan.candidates[place] for place in places)
             expected_ones = tuple(expected[place] for place in places)
             penalties = tuple(plan.mean_error * each.cells(plan.domain) for each in open_ones)
             chosen = select_marginal(

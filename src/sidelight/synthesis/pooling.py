@@ -179,7 +179,6 @@ def refit_again(
     keeps what the pull did against noise (Bregman iteration). The released measurements stay as they are.
     """
     assert fitted.space is not None
-    assert fitted.weights is not None
     if not fitted.measurements:
         return fitted
     model = Refit(fitted.space, fitted.weights, rows=fitted.rows)

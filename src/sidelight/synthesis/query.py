@@ -29,10 +29,9 @@ from sidelight.session.query import SurePrepared
 from sidelight.synthesis.answers import MeasuredMarginal
 from sidelight.synthesis.axes import Axis, Labels, axis_of, coding_of, domain_of
 from sidelight.synthesis.certify import certified
-from sidelight.synthesis.domain import Domain, Mass, distinct_rows
+from sidelight.synthesis.domain import Domain, Mass
 from sidelight.synthesis.engine_choice import Chosen, Engine, choose_engine
 from sidelight.synthesis.engine_plan import MarginalPlan, nominal_claims, sized
-from sidelight.synthesis.graphical import check_graphical, drawn_rows, release_graphical
 from sidelight.synthesis.loglinear import LogLinearPlan, known_rows, release_loglinear
 from sidelight.synthesis.marginal_engine import release_distribution
 from sidelight.synthesis.measurement import PrivateMarginals, Protection
@@ -74,7 +73,7 @@ class SyntheticTable:
         rounds: How many marginals (for "queries" and "mwem", single queries) are measured; "auto" for a public rule.
         engine: "marginals" (the default), "queries" for linear ones that are better asked one by one, "loglinear" for
             large domains; "auto" chooses among these by public numbers. "support" puts weights on public rows alone,
-            "graphical" fits through mbi, "mwem" is the algorithm of the literature (`sidelight.published`).
+            "mwem" is the algorithm of the literature (`sidelight.published`).
 
     >>> import numpy as np
     >>> from sidelight.records import Table
@@ -307,9 +306,6 @@ class PreparedTable(SurePrepared):
     @cached_property
     def space(self) -> Space | None:
         """The points of the distribution; None for all cells."""
-        if self.engine == "graphical":
-            assert isinstance(self.plan, MarginalPlan)
-            check_graphical(self.plan, self._prior)
         if self.engine == "loglinear":
             known_rows(self._prior)
         if self.engine != "support":
@@ -349,8 +345,6 @@ class PreparedTable(SurePrepared):
         if isinstance(self.plan, SingleQueryPlan):
             return release_by_single_queries(counts, self.plan, prior=prior, source=source)
         plan = sized(self.plan, counts, source=source)
-        if self.engine == "graphical":
-            return release_graphical(counts, plan, prior=prior, source=source)
         fitted = release_distribution(counts, plan, prior=prior, space=self.space, source=source)
         known: CountsPredictor
         if isinstance(prior, PublicRowsPrior):
@@ -364,12 +358,7 @@ class PreparedTable(SurePrepared):
 
     def value(self, fitted: Fitted) -> SyntheticValue:
         """Return everything released as plain values: post-processing."""
-        if fitted.weights is None:  # a graphical model: its rows stand for it
-            count = drawn_rows(fitted.rows, len(self.axes))
-            points, times = distinct_rows(fitted.graphical.draw_rows(count), self.domain.sizes)
-            mass = Mass.of(self.domain, times / times.sum(), size=max(fitted.rows, count), support=points)
-        else:
-            mass = Mass.of(self.domain, fitted.weights, size=fitted.rows, support=fitted.support)
+        mass = Mass.of(self.domain, fitted.weights, size=fitted.rows, support=fitted.support)
         measured = [
             MeasuredMarginal(each.marginal.columns, each.marginal.widths, each.values, each.deviation)
             for each in fitted.measurements

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
@@ -199,7 +199,7 @@ _CLEARLY_THERE = 4.0
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Fitted:
-    """A released distribution. `weights` belong to the points of `space`; with a graphical model both are None.
+    """A released distribution. `weights` belong to the points of `space`.
 
     `measurements` are whole marginals, `answered` the single queries of `engine="mwem"`; error bounds are computed from
     `rounds` and `query_rounds`. `first_rows` is the first noisy number of rows; None if it is public, or `rows` itself.
@@ -209,14 +209,13 @@ class Fitted:
 
     domain: Domain
     rows: float
-    space: Space | None
-    weights: Floats | None = field(repr=False)
+    space: Space
+    weights: Floats = field(repr=False)
     measurements: tuple[MarginalMeasurement, ...] = field(repr=False)
     first_rows: NoisyRows | None = None
     answered: tuple[AnsweredQuery, ...] = field(default=(), repr=False)
     rounds: Sequence[MarginalRound] = field(default=(), repr=False)
     query_rounds: Sequence[QueryRound] = field(default=(), repr=False)
-    graphical: Any = field(default=None, repr=False)
 
     @property
     def support(self) -> Codes | None:
@@ -225,9 +224,6 @@ class Fitted:
 
     def marginals(self, wanted: Sequence[Marginal]) -> list[Floats]:
         """Return the fitted mass of each cell of each partition; times `rows` it estimates the counts."""
-        if self.space is None:
-            return [each.grouped(self.graphical.marginal(each.columns)) for each in wanted]
-        assert self.weights is not None
         return self.space.marginals(self.weights, wanted)
 
     def marginal(self, columns: Sequence[str]) -> Floats:
@@ -241,8 +237,6 @@ class Fitted:
 
     def weights_on(self, space: Space) -> Floats:
         """Return the masses at the points of another space of the same domain."""
-        if self.space is None or self.weights is None:
-            raise RangeError("a graphical model has no list of weights; predict from a dense release or from its rows")
         mine, theirs = self.support, space.codes if isinstance(space, SupportSpace) else None
         if mine is None:
             return self.weights if theirs is None else self.weights[self.domain.ravel(theirs)]

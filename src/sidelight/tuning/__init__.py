@@ -2,7 +2,7 @@
 
 from sidelight.tuning.best import Fit, ModelScore, Tuned, best_of, select, tune
 from sidelight.tuning.pricing import ratio_bound, renyi_curve, selection_claims, selection_epsilon
-from sidelight.tuning.runs import Poisson, Runs, TruncatedNegativeBinomial, geometric, logarithmic, runs_from_json
+from sidelight.tuning.runs import Poisson, Runs, TruncatedNegativeBinomial, geometric, logarithmic
 from sidelight.tuning.scores import PrivateScore, PublicScore, Score
 from sidelight.tuning.selection import Selection
 
@@ -22,7 +22,6 @@ __all__ = [
     "logarithmic",
     "ratio_bound",
     "renyi_curve",
-    "runs_from_json",
     "select",
     "selection_claims",
     "selection_epsilon",

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from math import log
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from sidelight.errors import RangeError
 from sidelight.guarantees.amounts import Amount, decimal_text, exact, grid_floor, positive, short_text
@@ -169,15 +169,6 @@ def logarithmic(mean: Amount) -> TruncatedNegativeBinomial:
         gamma = (low * high) ** 0.5
         low, high = (gamma, high) if (1 / gamma - 1) / log(1 / gamma) > goal else (low, gamma)
     return TruncatedNegativeBinomial(0, gamma=grid_floor(Fraction(low), digits=9))
-
-
-def runs_from_json(data: dict[str, Any]) -> Runs:
-    """Read what `to_json` wrote."""
-    if data.get("law") == "poisson":
-        return Poisson(data["mean"])
-    if data.get("law") == "truncated negative binomial":
-        return TruncatedNegativeBinomial(data["eta"], gamma=data["gamma"])
-    raise RangeError(f"a number of runs of an unknown law: {data.get('law')!r}; a newer version may have written it")
 
 
 def _read_order(eta: Amount) -> Fraction:

@@ -13,7 +13,7 @@ import pytest
 from scipy.stats import chi2
 
 import sidelight as sl
-from sidelight.aggregates.ranks import ranks_of_codes
+from ranks_of_codes import ranks_of_codes
 from sidelight.audit import audit
 from sidelight.mechanisms.prefix_sums import plan as run_module
 from sidelight.noise import Source, rounded_gaussian

@@ -286,19 +286,14 @@ class TestRequests:
         assert all(one != other for place, one in enumerate(found) for other in found[:place])
 
     @pytest.mark.parametrize("max_rows", [1, 3])
-    def test_arrays_in_a_session_of_persons_name_its_unit_if_that_has_one_row(self, max_rows: int) -> None:
+    def test_arrays_in_a_session_of_persons_are_refused(self, max_rows: int) -> None:
         frame, y = people(300)
         persons = sl.Table(
             {"who": np.arange(300), "z": np.zeros(300)}, schema=[sl.Number("z"), sl.PersonId("who", max_rows=max_rows)]
         )
         session = SeededSession(persons, budget=sl.ApproxDP(5, 1e-4), seed=4)
-        if max_rows > 1:
-            with pytest.raises(RangeError, match="may have 3; bring a table"):
-                regressor(session=session, random_state=None).fit(frame, y)
-            return
-        model = regressor(session=session, random_state=None).fit(frame, y)
-        assert model.privacy_.unit == persons.schema.unit
-        assert model.release_.guarantee.unit == model.privacy_.unit
+        with pytest.raises(RangeError, match="bring a table that declares the persons"):
+            regressor(session=session, random_state=None).fit(frame, y)
 
 
 class TestPredictions:

@@ -8,7 +8,8 @@ import pytest
 from scipy.special import softmax
 
 import sidelight as sl
-from sidelight.regression.descent.base_rates import Calibration, Predictors, Rate
+from sidelight.regression.descent.base_rates import Calibration, Predictors
+from sidelight.regression.descent.log_odds import Rate
 
 SETTINGS: dict[str, Any] = {"epsilon": 1, "delta": "1e-6", "data_norm": 1}
 

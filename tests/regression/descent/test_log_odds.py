@@ -12,7 +12,7 @@ import pytest
 
 import sidelight as sl
 from sidelight.regression.descent import fit as fitting
-from sidelight.regression.descent.base_rates import Rate, clipped_end, true_log_odds
+from sidelight.regression.descent.log_odds import Rate, clipped_end, told_share, true_log_odds
 from sidelight.regression.descent.rules import Schedule
 from sidelight.regression.model_predictions import PredictedFit
 from sidelight.regression.prediction_sources import predictions_of
@@ -188,3 +188,29 @@ class TestFits:
         assert share < 0.95
         assert (said >= share * noise * (1 - 1e-9))[:-1].all()
         assert (said <= noise).all()
+
+
+def test_slopes_of_three_classes_are_drawn_back_by_their_noise() -> None:
+    """Noise that adds up to 0 over K classes has K - 1 of its variances; nothing fails, and nothing grows."""
+    slopes, noise, likely = np.array([[2.0, -1.0, -1.0], [0.5, 0.0, -0.5]]), np.array([0.3, 0.1]), np.array([1.0, 0.5])
+    # 1 - 2·(0.3 + 0.05)/(6 + 0.25)
+    assert told_share(slopes, noise, likely) == pytest.approx(1 - 0.7 / 6.25)
+    assert told_share(slopes, 100 * noise, likely) == 0.5
+    assert told_share(0 * slopes, noise, likely) is None
+    assert told_share(slopes, np.full(2, np.inf), likely) is None
+
+
+def test_three_classes_that_nothing_tells_lose_less(monkeypatch: pytest.MonkeyPatch) -> None:
+    shares = [0.6, 0.3, 0.1]
+    rng = np.random.default_rng(31)
+    x, y = rng.uniform(-0.4, 0.4, (1500, 5)), rng.choice(3, 1500, p=shares)
+    seeds, given = range(7, 11), {"epsilon": 0.5, "classes": [0, 1, 2]}
+    drawn = [fitted(x, y, seed=seed, **given) for seed in seeds]
+    monkeypatch.setattr(fitting, "told_share", lambda *given: 1.0)
+    raw = [fitted(x, y, seed=seed, **given) for seed in seeds]
+    for one, other in zip(drawn, raw, strict=True):
+        share = float(one.coef_[0, 0] / other.coef_[0, 0])
+        assert share < 0.95
+        np.testing.assert_allclose(one.coef_, share * other.coef_)
+    off = [np.mean([(each.predict_proba(x) - shares) ** 2 for each in fits]) for fits in (drawn, raw)]
+    assert off[0] < 0.9 * off[1]

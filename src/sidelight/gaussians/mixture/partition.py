@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from math import floor, log
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -339,10 +339,7 @@ class PublicOdds:
 class Everything:
     """One cell that holds every row."""
 
-    @property
-    def cells(self) -> int:
-        """One."""
-        return 1
+    cells: ClassVar[int] = 1
 
     def label(self, columns: Sequence[Floats]) -> Places:
         """Return 0."""

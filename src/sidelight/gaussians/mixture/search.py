@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -65,11 +65,7 @@ class RuleCounts:
 
     rows_per_unit: int
     unit: Unit
-
-    @property
-    def wide(self) -> bool:
-        """Batches only."""
-        return True
+    wide: ClassVar[bool] = True
 
     def merge(self, first: NDArray[np.int64], second: NDArray[np.int64]) -> NDArray[np.int64]:
         """Add the counts of two sets of rows."""
@@ -85,16 +81,12 @@ class CheckedRow(RuleCoding):
     """A row as two integers: its cell (-1 for none, also where a number is missing) and whether it is ambiguous."""
 
     partition: Partition
+    drops: ClassVar[bool] = False  # every row counts somewhere
 
     @property
     def ranges(self) -> tuple[tuple[int, int], ...]:
         """The cells, and a flag."""
         return ((-1, self.partition.cells - 1), (0, 1))
-
-    @property
-    def drops(self) -> bool:
-        """Every row counts somewhere."""
-        return False
 
     def kernel(self, batch: Batch) -> tuple[CodeArrays, Keep]:
         """Name the cells of a batch."""

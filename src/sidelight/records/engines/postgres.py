@@ -5,7 +5,8 @@ that none can fail: decimals become the nearest float; dates and times beyond th
 infinities, which ADBC would turn into dates long ago) become the first or the last of these.
 
 Every pass reads the same snapshot, taken when the first row is read and held as long as the table, with a lock against
-TRUNCATE, which no snapshot hides: later writes are not seen. A forked child may read it too, and does not end it.
+TRUNCATE, which no snapshot hides: later writes are not seen. Private tables of a database that come from one address
+share it. A forked child may read it too, and does not end it.
 Nothing runs before a charge, not even the planner, which may call functions of a view: the statement is only described.
 No message of the server is shown, because it may quote a cell, and nothing of the address, because it may hold a
 password.
@@ -70,6 +71,7 @@ class PostgresRows(StreamRows):
 
     name = "postgres"
     starts_anew = True
+    _source: Snapshot
 
     def __init__(
         self, source: Snapshot, kinds: Mapping[str, ColumnType], *, dates: Mapping[str, Calendar] | None = None
@@ -81,6 +83,12 @@ class PostgresRows(StreamRows):
     def types(self) -> Mapping[str, ColumnType]:
         """All columns of the table and their types, as the server's catalogue has them."""
         return self._kinds
+
+    def read_at_moment_of(self, others: Sequence[Any]) -> None:
+        """Read the same moment as another table of the same address, if there is one and neither was read yet."""
+        for other in others:
+            if isinstance(other, PostgresRows) and self._source.share(other._source):
+                return
 
     def fault(self) -> str:
         """Return the message for rows that could not be read."""
@@ -97,9 +105,12 @@ class Snapshot:
 
     def __init__(self, address: str, statement: str) -> None:
         self._address, self._statement = address, statement
-        self._number: str | None = None
-        self._one_at_a_time: dict[int, Lock] = {}  # by process: in a child, the parent's may be held for ever
+        self._moment = _Moment(address, statement)
         self.schema = _described(address, self._columns)
+
+    def share(self, other: Snapshot) -> bool:
+        """Take the moment of another table of the same address; return whether that was possible."""
+        return self._address == other._address and other._moment.take_in(self)
 
     def _columns(self, connection: Any) -> pa.Schema:
         with connection.cursor() as cursor:
@@ -110,7 +121,7 @@ class Snapshot:
         return pa.RecordBatchReader.from_batches(self.schema, self._batches()).__arrow_c_stream__(requested_schema)
 
     def _batches(self) -> Iterator[pa.RecordBatch]:
-        number = self._moment()
+        number = self._moment.number()
         connection = _connected(self._address)
         try:
             _say(connection, f"SET TRANSACTION SNAPSHOT '{number}'")
@@ -126,22 +137,40 @@ class Snapshot:
         finally:
             _close(connection)
 
-    def _moment(self) -> str:
+    def __repr__(self) -> str:
+        return "Snapshot(postgres)"
+
+
+class _Moment:
+    """One moment of a server, at which every pass over some tables reads them; taken when the first row is read."""
+
+    def __init__(self, address: str, statement: str) -> None:
+        self._address, self._statements = address, [statement]
+        self._number: str | None = None
+        self._one_at_a_time: dict[int, Lock] = {}  # by process: in a child, the parent's may be held for ever
+
+    def take_in(self, table: Snapshot) -> bool:
+        """Read another table at this moment, too, unless one of the two was taken already."""
+        if self._number is not None or table._moment._number is not None:
+            return False
+        self._statements.append(table._statement)
+        table._moment = self
+        return True
+
+    def number(self) -> str:
         """Return the number of the snapshot, which one connection holds as long as this object lives."""
         with self._one_at_a_time.setdefault(os.getpid(), Lock()):
             if self._number is None:
                 holder = _connected(self._address, begin=_EACH_ITS_OWN)
                 finalize_here(self, _close, holder)
                 with holder.cursor() as cursor:
-                    # locks all that it would read, and views are made of; the snapshot is of a later moment
-                    cursor.execute(f"{self._statement} LIMIT 0")
-                    cursor.fetchall()
+                    for statement in self._statements:
+                        # locks all that it would read, and views are made of; the snapshot is of a later moment
+                        cursor.execute(f"{statement} LIMIT 0")
+                        cursor.fetchall()
                     cursor.execute("SELECT pg_export_snapshot()::text")
                     self._number = str(cursor.fetchone()[0])
             return self._number
-
-    def __repr__(self) -> str:
-        return "Snapshot(postgres)"
 
 
 def open_postgres(

@@ -1,5 +1,8 @@
 """Spark data frames, plain and Connect: workers code and add up their rows, and only sums come to the driver.
 
+Views of a database need rows of several tables together: for these, and for nothing else, rows come to the driver, a
+partition at a time (`brought`).
+
 Rows go from Spark to NumPy by Arrow (`mapInArrow`), and are read by the code that reads an Arrow table: no cast,
 comparison or hash of Spark decides anything about a cell. Where rows are only counted, Spark groups rows whose cells
 are equal bit by bit, and hands each group over once. The rows of a person are brought together by a shuffle on the id,
@@ -121,7 +124,7 @@ class SparkRows(NoExpressions):
     def fault(self) -> str:
         """Return the message for a failed job."""
         return (
-            "a Spark job that adds up rows failed, after as many tries as Spark makes; its message is withheld because "
+            "a Spark job that reads rows failed, after as many tries as Spark makes; its message is withheld because "
             f"it may quote a record: look for the jobs with the tag '{_TAG}' in Spark's own log, and check that "
             "files are whole and of one type, and that workers have enough memory"
         )
@@ -130,9 +133,20 @@ class SparkRows(NoExpressions):
         """Refuse: no row leaves Spark."""
         raise SourceError(_NO_ROWS)
 
+    def brought(self, wanted: Wanted) -> Iterator[Batch]:
+        """Return all rows for the views of a database; Spark hands one partition over at a time."""
+        frame = self._plain.select(*(self._places[name] for name in wanted.names))
+        blocks = hide_engine_errors(frame.mapInArrow(_packed, _STATE).toLocalIterator, rows=self)
+
+        def unpacked() -> Iterator[Any]:
+            while (row := hide_engine_errors(lambda: next(blocks, None), rows=self)) is not None:
+                yield from pa.ipc.open_stream(bytes(row[0]))
+
+        yield from _cells(unpacked(), wanted, self._dates, self._folders & self._places.keys())
+
     def reduce(self, wanted: Wanted, step: Callable[[Iterator[Batch]], bytes]) -> Iterator[bytes]:
         """Run a step on each partition, where it is, and return the bytes of each once."""
-        task = RowsTask(wanted.names, wanted, self._dates, self._folders & self._places.keys(), OneBlock(step))
+        task = RowsTask(wanted, self._dates, self._folders & self._places.keys(), OneBlock(step))
         return _collected(_few_enough(self._asked(wanted), step).mapInArrow(task, _STATE), self)
 
     def reduce_equal(self, wanted: Wanted, step: Callable[[Iterator[Batch]], bytes]) -> Iterator[bytes]:
@@ -142,12 +156,12 @@ class SparkRows(NoExpressions):
             return self.reduce(wanted, step)
         grouped = self._asked(wanted).groupBy(*(self._places[name] for name in names)).count()
         folders = self._folders & self._places.keys()
-        task = RowsTask(names, wanted, self._dates, folders, OneBlock(step), counted=True)
+        task = RowsTask(wanted, self._dates, folders, OneBlock(step), counted=True)
         return _collected(_few_enough(grouped, step).mapInArrow(task, _STATE), self)
 
     def pinned(self, wanted: Wanted, step: Callable[[Iterator[Batch]], Iterator[bytes]]) -> Pinned:
         """Run a step on each partition and let Spark keep what it makes, in memory or on the workers' disks."""
-        task = RowsTask(wanted.names, wanted, self._dates, self._folders & self._places.keys(), step)
+        task = RowsTask(wanted, self._dates, self._folders & self._places.keys(), step)
         return PinnedBlocks(self._asked(wanted).mapInArrow(task, _STATE), self)
 
     def _asked(self, wanted: Wanted) -> Any:
@@ -253,7 +267,6 @@ class OneBlock:
 class RowsTask:
     """The task of a partition: read the cells of Arrow batches, and run a step on them."""
 
-    names: tuple[str, ...]
     wanted: Wanted
     dates: Mapping[str, Calendar]
     folders: frozenset[str]
@@ -261,21 +274,31 @@ class RowsTask:
     counted: bool = False  # whether a last column holds the number of equal rows
 
     def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
-        return _rows_of(_silent(self.step(self._read(batches))))
+        read = _cells(batches, self.wanted, self.dates, self.folders, counted=self.counted)
+        return _rows_of(_silent(self.step(read)))
 
-    def _read(self, batches: Iterator[Any]) -> Iterator[Batch]:
-        known = {name: KnownTexts() for name in self.names}
-        places = {name: place for place, name in enumerate(self.names)}
-        folders = [name for name in self.wanted.numbers if name in self.folders]  # texts, each read by itself
-        own = replace(self.wanted, numbers=tuple(name for name in self.wanted.numbers if name not in self.folders))
-        for batch in _joined(batches):
-            found = batch_of_arrow(batch, own, places, dates=self.dates, known=known)
-            numbers = dict(found.numbers)
-            for name in folders:
-                read = self.dates[name].of_cell if name in self.dates else number_of
-                numbers[name] = _each(distinct_of_arrow(batch.column(places[name]), known[name]), read)
-            times = batch.columns[-1].to_numpy().astype(np.int64) if self.counted else None
-            yield Batch(batch.num_rows, numbers, found.texts, found.person, times)
+
+def _cells(
+    batches: Iterator[Any],
+    wanted: Wanted,
+    dates: Mapping[str, Calendar],
+    folders: frozenset[str],
+    *,
+    counted: bool = False,
+) -> Iterator[Batch]:
+    """Read the cells of Arrow batches of the wanted columns."""
+    known = {name: KnownTexts() for name in wanted.names}
+    places = {name: place for place, name in enumerate(wanted.names)}
+    in_paths = [name for name in wanted.numbers if name in folders]  # texts, each read by itself
+    own = replace(wanted, numbers=tuple(name for name in wanted.numbers if name not in folders))
+    for batch in _joined(batches):
+        found = batch_of_arrow(batch, own, places, dates=dates, known=known)
+        numbers = dict(found.numbers)
+        for name in in_paths:
+            read = dates[name].of_cell if name in dates else number_of
+            numbers[name] = _each(distinct_of_arrow(batch.column(places[name]), known[name]), read)
+        times = batch.columns[-1].to_numpy().astype(np.int64) if counted else None
+        yield Batch(batch.num_rows, numbers, found.texts, found.person, times, found.keys)
 
 
 def _each(texts: TextCells, read: Callable[[Any], float]) -> NDArray[np.float64]:
@@ -337,6 +360,19 @@ def _silent(items: Iterator[Item]) -> Iterator[Item]:
         if item is None:
             return
         yield item
+
+
+def _packed(batches: Iterator[Any]) -> Iterator[Any]:
+    """Pack every Arrow batch of a partition into one cell of bytes."""
+
+    def blocks() -> Iterator[bytes]:
+        for batch in batches:
+            sink = pa.BufferOutputStream()
+            with pa.ipc.new_stream(sink, batch.schema) as writer:
+                writer.write_batch(batch)
+            yield sink.getvalue().to_pybytes()
+
+    return _rows_of(_silent(blocks()))
 
 
 def _version(batches: Iterator[Any]) -> Iterator[Any]:

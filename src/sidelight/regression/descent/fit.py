@@ -13,11 +13,12 @@ from typing import Any, get_args
 import numpy as np
 
 from sidelight.noise import Source
-from sidelight.regression.descent.base_rates import true_log_odds, with_constants
+from sidelight.regression.descent.base_rates import with_constants
 from sidelight.regression.descent.coordinates import released_coordinates
 from sidelight.regression.descent.distributed_rows import DistributedExamples
 from sidelight.regression.descent.geometry import Floats, Geometry, without_map
 from sidelight.regression.descent.integer_rows import GeometryMap
+from sidelight.regression.descent.log_odds import told_share, true_log_odds
 from sidelight.regression.descent.mapped_rows import CodedExamples
 from sidelight.regression.descent.plan import DescentPlan
 from sidelight.regression.descent.row_sums import (
@@ -235,12 +236,18 @@ def _averaged(
         # how large slopes are without a prediction was fitted to the larger number
         counted=None if start is None else geometry.counted,
     )
-    kept, rate = 1.0, None
-    if targets.kind == "logistic" and start is None and plan.shrinkage != "none" and not targets.class_weights:
+    kept: float | Floats = 1.0
+    rate = None
+    if targets.kind != "squared" and start is None and plan.shrinkage != "none" and not targets.class_weights:
         likely = geometry.h if geometry.likely is None else geometry.likely
-        kept, rate = true_log_odds(
-            average[:, 0], noise.variance, geometry.h, likely, steps=steps, intercept=geometry.intercept
-        )
+        if targets.kind == "logistic":
+            kept, rate = true_log_odds(
+                average[:, 0], noise.variance, geometry.h, likely, steps=steps, intercept=geometry.intercept
+            )
+        else:  # the constants are set by a release of their own
+            slopes = slice(geometry.columns - geometry.intercept)
+            kept = np.ones((geometry.columns, 1))
+            kept[slopes] = told_share(average[slopes], noise.variance[slopes], likely[slopes]) or 1.0
     shrunk = shrink(
         average,
         noise,
@@ -251,7 +258,7 @@ def _averaged(
         intercept=geometry.intercept,
     )
     found, unsure = kept * shrunk.theta, shrunk.variance
-    stored = kept * noise.variance  # as sure as a slope that was drawn back may be: its square would be too sure
+    stored = np.ravel(kept) * noise.variance  # as sure as a slope that was drawn back: its square would be too sure
     error = noise.h * unsure  # how far log odds are drawn back is not sure, either: not counted here
     bias = 0.0
     if not plan.shares.offset:

@@ -10,10 +10,10 @@ from typing import Any, Protocol
 
 from sidelight.aggregates.bounded import Bounded
 from sidelight.errors import RangeError
-from sidelight.guarantees import GDP, Claims, Neighbours, Unit, native_claims, short_text
+from sidelight.guarantees import GDP, Claims, Neighbours, Unit, native_claims
 from sidelight.guarantees.units import rows_of_unit
 from sidelight.mechanisms.additive import Noise
-from sidelight.mechanisms.budget import Budget
+from sidelight.mechanisms.budget import Budget, price_cautions
 from sidelight.regression.descent.integer_rows import Integers
 from sidelight.regression.descent.starts import StartChoice
 from sidelight.regression.descent.targets import Targets
@@ -104,12 +104,7 @@ class PricedFit:
 
     def cautions(self) -> tuple[str, ...]:
         """Return public warnings about the parameters, for people."""
-        found = []
-        if self.epsilon > 10:
-            found.append(f"epsilon {short_text(self.epsilon)} is above 10: hardly any privacy")
-        if self.delta >= Fraction(1, 1000):
-            found.append(f"delta {short_text(self.delta)} is 1e-3 or more: that share of people may be revealed")
-        return tuple(found)
+        return price_cautions(self.epsilon, self.delta)
 
     def bounded(self, value: Integers | int, sensitivity: int | Fraction) -> Bounded:
         """Return a sum with what one unit may move it by, if a row moves it by at most `sensitivity`."""

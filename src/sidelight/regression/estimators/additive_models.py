@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Self, get_args
 
@@ -11,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.special import softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 
-from sidelight.errors import RangeError, SchemaError, WeakFitWarning, nearest
+from sidelight.errors import RangeError, SchemaError, nearest
 from sidelight.guarantees import Amount
 from sidelight.records import Category, Number, Schema, Table
 from sidelight.regression.additive.fine_codes import AdditiveExamples
@@ -26,14 +25,22 @@ from sidelight.regression.estimators.fit_query import WatchedQuery, entropy_for,
 from sidelight.regression.estimators.fitted_curves import FittedCurvesMixin
 from sidelight.regression.estimators.fitted_privacy import UsedPrediction
 from sidelight.regression.estimators.forecast import Forecast, ForecastMixin
-from sidelight.regression.estimators.goal import declared_classes, needed
-from sidelight.regression.estimators.joined_rows import free_name, joined_table
+from sidelight.regression.estimators.goal import (
+    check_choices,
+    check_price,
+    check_table,
+    declared_classes,
+    needed,
+    warn_of_noise,
+)
 from sidelight.regression.estimators.regressors import declared_range
 from sidelight.regression.estimators.table_encoding import (
     TableEncoding,
     encoding_for,
+    has_names,
     labels_of,
     target_column,
+    width_of,
 )
 from sidelight.regression.losses import Floats
 from sidelight.release import Release
@@ -93,11 +100,7 @@ class AdditiveEstimator(FittedCurvesMixin, AdditiveReportMixin, ForecastMixin, P
             features: The columns to predict from; default all others.
             key: As in `fit`.
         """
-        if not isinstance(table, Table):
-            raise SchemaError(
-                f"fit_table wants a sidelight.Table, got {type(table).__name__}; write sl.Table(data, schema=[...]), "
-                "or fit(X, y) for arrays"
-            )
+        check_table(table)
         with public_numbers(type(self).__name__):
             fit = self._fit_of(table.schema, target=target, features=features)
         return self._release(fit, table=table, key=key)
@@ -139,18 +142,8 @@ class AdditiveEstimator(FittedCurvesMixin, AdditiveReportMixin, ForecastMixin, P
         )
 
     def _check(self) -> None:
-        for name in ("epsilon", "delta"):
-            needed(self, name)
-        self._check_session()
-        if self.session is not None and self.random_state is not None:
-            raise RangeError(
-                "random_state and session cannot be had together: a budget pays for private noise; for reproducible "
-                "tests pass session=sidelight.testing.SeededSession(..., seed=...), which brands the model"
-            )
-        for name, known in (("lines", get_args(Lines)), ("on_missing", get_args(OnMissingNumber))):
-            given = getattr(self, name)
-            if given not in known:
-                raise RangeError(f"{name} is {given!r}, which is not an option; {nearest(str(given), known)}")
+        check_price(self)
+        check_choices(self, {"lines": get_args(Lines), "on_missing": get_args(OnMissingNumber)})
 
     def _monotone(self, columns: Sequence[Number | Category], targets: Targets) -> dict[str, int]:
         given = {} if self.monotone is None else self.monotone
@@ -185,14 +178,7 @@ class AdditiveEstimator(FittedCurvesMixin, AdditiveReportMixin, ForecastMixin, P
         self.__dict__.pop("prediction_", None)
         if self.prediction is not None:
             self.prediction_ = UsedPrediction.of(self.privacy_, released.prediction)
-        if self.privacy_.noise_to_signal > 1:
-            mostly = "its prediction" if self.privacy_.chosen is not None else "noise"
-            warnings.warn(
-                f"the noise outweighs the rows, so the curves are mostly {mostly}; more rows, a larger epsilon, fewer "
-                "columns or a better prediction would help",
-                WeakFitWarning,
-                stacklevel=3,
-            )
+        warn_of_noise(self.privacy_, "the curves are")
         self._keep(plan.targets)
         return self
 
@@ -224,7 +210,7 @@ class AdditiveRegressor(RegressorMixin, AdditiveEstimator):  # type: ignore[misc
         lines: "auto" fits lines first unless there is a prediction; "none" never.
         monotone: Numbers whose curves only rise or fall, such as {"age": "increasing"}.
         on_missing: "cell" gives missing numbers a value of their own, "drop" leaves their rows out.
-        session: The budget to charge; X must be rows of what it protects, one for each unit.
+        session: The budget to charge; X must be rows of what it protects. One of persons wants `fit_table`.
         random_state: None. A whole number makes the noise reproducible and the model NOT PRIVATE: for tests.
 
     Attributes after a fit: `intercept_`, `curves_`, `feature_names_in_`, `n_features_in_`, `privacy_`, `guarantee_`,
@@ -345,3 +331,39 @@ class AdditiveClassifier(ClassifierMixin, AdditiveEstimator):  # type: ignore[mi
 
     def _keep(self, targets: Targets) -> None:
         self.classes_ = np.array(targets.classes)
+
+
+def joined_table(encoding: TableEncoding, rows: Any, y: Any, target: Number | Category) -> Table:
+    """Return rows and targets of arrays as one table; no cell is looked at."""
+    if isinstance(rows, Table):
+        raise SchemaError("fit(X, y) takes arrays and frames; fit_table(table, target=...) takes a table")
+    if y is None:
+        raise SchemaError("fit requires y to be passed, but the target y is None; give one target per row")
+    names = [column.name for column in encoding.columns]
+    if has_names(rows):
+        known = list(rows) if isinstance(rows, Mapping) else list(getattr(rows, "columns", names))
+        known = names if not all(isinstance(name, str) for name in known) else known
+        missing = [name for name in names if name not in known]
+        if missing:
+            raise SchemaError(f"X has no column {missing[0]!r}; {nearest(missing[0], known)}")
+        data = {name: rows[name] for name in names}
+    else:
+        width = width_of(rows)
+        if width != len(names):
+            raise SchemaError(f"X must have the columns {', '.join(names)}, got {width} column(s)")
+        cells = rows if hasattr(rows, "shape") else np.array(rows, dtype=object)
+        data = {name: cells[:, place] for place, name in enumerate(names)}
+    labels = y if hasattr(y, "shape") else np.array(y, dtype=object)  # no cell decides how another is read
+    if len(labels.shape) == 2 and labels.shape[1] == 1:
+        labels = labels.iloc[:, 0] if hasattr(labels, "iloc") else labels[:, 0]
+    if len(labels.shape) != 1:
+        raise SchemaError(f"y must be one column, got {len(labels.shape)} dimensions; fit one model for each target")
+    return Table({**data, target.name: labels}, schema=[*encoding.columns, target])
+
+
+def free_name(taken: set[str]) -> str:
+    """Return a name for the target that no column has."""
+    name = "target"
+    while name in taken:
+        name += "_"
+    return name

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -88,6 +88,7 @@ class PreparedAdditive(SurePrepared):
     examples: AdditiveExamples
     predictions: AdditivePredictions
     monotone: Mapping[str, int]
+    instead: ClassVar[str] = "fit_table adds up the rows of a table"  # the rows of a table
 
     @property
     def brings_private_data(self) -> bool:
@@ -98,11 +99,6 @@ class PreparedAdditive(SurePrepared):
     def is_additive(self) -> bool:
         """Each pass over the rows of a table is a sum."""
         return self.examples.own is None
-
-    @property
-    def instead(self) -> str:
-        """The rows of a table."""
-        return "fit_table adds up the rows of a table"
 
     def check_rows(self, table: Table) -> None:
         """Refuse public rows that are rows of the table."""

@@ -3,30 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Unpack, get_args
+from typing import Any, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
 
-from sidelight.errors import RangeError, nearest
 from sidelight.guarantees import Amount
 from sidelight.records import Category, Number
 from sidelight.regression.descent.targets import Targets
 from sidelight.regression.estimators.goal import (
-    ClassifierSettings,
     Goal,
     ModelSolver,
-    MultiClass,
     ObjectiveSettings,
     OnMissing,
+    SolverSettings,
     class_weights,
     declared_classes,
     label_kinds,
 )
 from sidelight.regression.estimators.linear_estimator import LinearEstimator
 from sidelight.regression.estimators.private_score import PrivateScoreMixin
-from sidelight.regression.losses import Floats, LogisticLoss, Loss, OneVsRestLoss, SmoothedHingeLoss, SoftmaxLoss
+from sidelight.regression.losses import Floats, LogisticLoss, Loss, SmoothedHingeLoss, SoftmaxLoss
 from sidelight.regression.rows import OnViolation
 from sidelight.session import Session
 
@@ -67,7 +65,7 @@ class LogisticRegression(PrivateScoreMixin, ClassifierMixin, LinearEstimator):  
             accuracy, never the guarantee, and nothing where it is not chosen; `prediction_` says what was used. Public
             rows longer than `data_norm` are refused.
         rows: About how many rows there are, as far as that is public; a wrong number costs accuracy only.
-        session: The budget to charge; X must be rows of what it protects, one for each unit.
+        session: The budget to charge; X must be rows of what it protects. One of persons wants `fit_table`.
         random_state: None. A whole number makes the noise reproducible and the model NOT PRIVATE, with a
             `NotPrivateWarning`: for tests.
         settings: Settings of the solver, for experts; `get_params` lists those that were given. Of both: `odds`, how
@@ -82,9 +80,7 @@ class LogisticRegression(PrivateScoreMixin, ClassifierMixin, LinearEstimator):  
             `rows_at_most`, a public bound of the number of rows, to be given above a million (`fit` warns where the
             regularisation outweighs so many rows); `tolerance`, τ, the certified bound of the gradient at the released
             point, by default a millionth of L; `bound`, "tight", or "thesis" and "generic" for comparison;
-            `minimiser`, "auto", "newton", "newton_cg" or "accelerated", outside the privacy proof; `multi_class`, more
-            than two classes as a joint "softmax" (default) or as "one_vs_rest", a model each, at nearly twice the noise
-            for ten classes.
+            `minimiser`, "auto", "newton", "newton_cg" or "accelerated", outside the privacy proof.
 
     Attributes after a fit: `coef_`, `intercept_`, `classes_`, `n_features_in_`, `privacy_` (every public constant),
     `guarantee_`, `release_`, and with a prediction `prediction_`. There is no training score: it would be a release.
@@ -99,7 +95,7 @@ class LogisticRegression(PrivateScoreMixin, ClassifierMixin, LinearEstimator):  
 
     classes: Any
     class_weight: Any
-    _settings = frozenset(ClassifierSettings.__annotations__)
+    _settings = frozenset(SolverSettings.__annotations__)
 
     def __init__(
         self,
@@ -117,7 +113,7 @@ class LogisticRegression(PrivateScoreMixin, ClassifierMixin, LinearEstimator):  
         rows: int | None = None,
         session: Session | None = None,
         random_state: int | None = None,
-        **settings: Unpack[ClassifierSettings],
+        **settings: Unpack[SolverSettings],
     ) -> None:
         self._store(locals())
 
@@ -129,15 +125,11 @@ class LogisticRegression(PrivateScoreMixin, ClassifierMixin, LinearEstimator):  
 
     def _goal(self, column: Number | Category | None = None) -> Goal:
         classes = declared_classes(self.classes, column)
-        several = self._one_vs_rest(classes)
-        if several and self._descends:
-            raise RangeError("multi_class='one_vs_rest' belongs to solver='objective'; descent fits a joint softmax")
         return Goal(
-            loss=None if self._descends else self._loss(classes, several=several),
+            loss=None if self._descends else self._loss(classes),
             targets=self._targets(classes) if self._descends else None,
             target_kinds=label_kinds(classes),
             classes=classes,
-            one_vs_rest=several,
         )
 
     def _targets(self, classes: NDArray[Any]) -> Targets:
@@ -157,9 +149,6 @@ class LogisticRegression(PrivateScoreMixin, ClassifierMixin, LinearEstimator):  
         scores = self.decision_function(X)
         if scores.ndim == 1:
             return np.column_stack([expit(-scores), expit(scores)])
-        if self.privacy_.fits > 1:  # one against the rest: each has its own probability, made to add up
-            each = expit(scores)
-            return np.asarray(each / each.sum(axis=1, keepdims=True))
         return np.asarray(softmax(scores, axis=1))
 
     def predict_log_proba(self, X: Any) -> Floats:  # noqa: N803
@@ -169,8 +158,6 @@ class LogisticRegression(PrivateScoreMixin, ClassifierMixin, LinearEstimator):  
         scores = self.decision_function(X)
         if scores.ndim == 1:
             return np.column_stack([log_expit(-scores), log_expit(scores)])
-        if self.privacy_.fits > 1:
-            return np.asarray(np.log(self.predict_proba(X)))
         return np.asarray(log_softmax(scores, axis=1))
 
     def predict(self, X: Any) -> NDArray[Any]:  # noqa: N803
@@ -178,20 +165,9 @@ class LogisticRegression(PrivateScoreMixin, ClassifierMixin, LinearEstimator):  
         scores = self.decision_function(X)
         return np.asarray(self.classes_[(scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)])
 
-    def _one_vs_rest(self, classes: NDArray[Any]) -> bool:
-        if self.multi_class not in get_args(MultiClass):
-            raise RangeError(
-                f"multi_class is {self.multi_class!r}; {nearest(str(self.multi_class), get_args(MultiClass))}"
-            )
-        return self.multi_class == "one_vs_rest" and len(classes) > 2
-
-    def _loss(self, classes: NDArray[Any], *, several: bool) -> Loss:
+    def _loss(self, classes: NDArray[Any]) -> Loss:
         labels = tuple(classes.tolist())
         weights = class_weights(self.class_weight, labels)
-        if several:
-            if weights:
-                raise RangeError("class_weight is for two classes or a softmax; leave it out with one_vs_rest")
-            return OneVsRestLoss(classes=labels, label=labels[0])
         if len(labels) == 2:
             return LogisticLoss(classes=labels, class_weights=(weights[0], weights[1]) if weights else (1, 1))
         return SoftmaxLoss(classes=labels, class_weights=weights)

@@ -50,6 +50,13 @@ class Examples:
         """Whether the rows are a sparse matrix; public."""
         return is_sparse(self.rows)
 
+    @property
+    def request(self) -> dict[str, Any]:
+        """What a ledger holds of them: the names of a frame's columns, and of a column of targets; public."""
+        names, target = names_of(self.rows), getattr(self.targets, "name", None)
+        told: dict[str, Any] = {} if names is None else {"inputs": names}
+        return told | ({"column": target} if isinstance(target, str) else {})
+
     def bounded(self, table: Table, policy: RowPolicy) -> BoundedArrays:
         """Open the data."""
         del table  # the session's; these examples were derived from it

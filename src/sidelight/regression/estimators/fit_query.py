@@ -1,31 +1,23 @@
 """A fit as a query: priced from public numbers, charged, and only then shown its rows.
 
 The rows of a model are a matrix that the user derived from the table (scaled, encoded, perhaps sparse), which the query
-brings along, or columns of the session's own table. They are read in `run`, after the charge. Several classes may have
-one logistic model each: plans of the same noise, priced together by numerical composition.
+brings along, or columns of the session's own table. They are read in `run`, after the charge.
 """
 
 from __future__ import annotations
 
 import hashlib
-import math
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import cache
 from numbers import Integral
 from typing import Any, Protocol
 
 import numpy as np
 
-from sidelight.accounting import batch, gaussian_noise_scale
-from sidelight.accounting.loss_distributions import compose
 from sidelight.errors import NotPrivateWarning, RangeError, SidelightWarning
-from sidelight.guarantees import Amount, ApproxDP, Claims, Unit, positive, short_text
-from sidelight.guarantees.amounts import grid_ceil
-from sidelight.guarantees.intervals import Interval, round_up
-from sidelight.mechanisms.objective_perturbation import LossShape, calibrate_objective
+from sidelight.guarantees import Unit
 from sidelight.noise import Entropy, OSEntropy, Source
 from sidelight.noise.source import SEEDED_BRANDING
 from sidelight.records import Number, Schema, Table
@@ -37,7 +29,6 @@ from sidelight.regression.estimators.fitted_privacy import descent_error, object
 from sidelight.regression.estimators.goal import Goal
 from sidelight.regression.estimators.table_encoding import TableExamples, refuse_rows_of_table
 from sidelight.regression.fit_core import private_fit
-from sidelight.regression.losses import OneVsRestLoss
 from sidelight.regression.model_predictions import Predictions
 from sidelight.regression.plan import LinearPlan, plan_linear
 from sidelight.regression.predicted_objective import PredictedPlan, plan_with_predictions
@@ -48,10 +39,6 @@ from sidelight.session.accounts import OneOffAccount
 from sidelight.session.external_rows import check_rows_of_unit
 from sidelight.session.pipeline import release_through
 from sidelight.session.query import Query, SurePrepared
-
-#: A noise scale is taken when it is within this of the smallest one.
-_CLOSE = 1e-3
-_MOST_TRIES = 20
 
 
 class Records(Protocol):
@@ -65,6 +52,11 @@ class Records(Protocol):
     @property
     def sparse(self) -> bool:
         """Whether the rows come as a sparse matrix; public."""
+        ...
+
+    @property
+    def request(self) -> dict[str, Any]:
+        """What a ledger holds of them: names."""
         ...
 
     def bounded(self, table: Table, policy: RowPolicy) -> BoundedRows:
@@ -94,33 +86,27 @@ class FitQuery:
 
     def prepare(self, schema: Schema) -> PreparedFit:
         """Plan and price everything that is released, for the schema's protected unit. Reads no private row."""
-        columns: dict[str, Any] = {}
-        if isinstance(self.examples, TableExamples):
-            columns = self.examples.request
-        else:
+        if not isinstance(self.examples, TableExamples):
             check_rows_of_unit(schema)
-        plans = self.plans(schema.unit)
-        for text in plans[0].cautions():
+        plan = self.plan(schema.unit)
+        for text in plan.cautions():
             warnings.warn(text, SidelightWarning, stacklevel=7)
-        described = plans[0].request() | self.predictions.request | columns
-        if len(plans) > 1:
-            described |= {"kind": "linear_models", "label": "each class", "fits": str(len(plans))}
         return PreparedFit(
-            claims=plans[0].claims if len(plans) == 1 else together(plans),
-            request=described,
+            claims=plan.claims,
+            request=plan.request() | self.predictions.request | self.examples.request,
             prediction=self.predictions.described,
-            plans=plans,
+            plan=plan,
             examples=self.examples,
             predictions=self.predictions,
         )
 
-    def plans(self, unit: Unit) -> tuple[Any, ...]:
-        """Return the plan of the solver; one per class for one-vs-rest."""
+    def plan(self, unit: Unit) -> DescentPlan | LinearPlan | PredictedPlan:
+        """Return the plan of the solver."""
         goal, known = self.goal, self.predictions
         more = {"features": self.examples.features, "unit": unit, **self.settings}
         if goal.targets is not None:
             rows = known.rows
-            plan = plan_descent(
+            return plan_descent(
                 targets=goal.targets,
                 sparse=self.examples.sparse,
                 public=None if rows is None else PublicMoments.of(rows.features),
@@ -128,31 +114,28 @@ class FitQuery:
                 candidates=known.candidates,
                 **more,
             )
-            return (plan,)
         assert goal.loss is not None
         if known.described is None:
-            if goal.one_vs_rest and goal.classes is not None:
-                return plan_one_vs_rest(classes=tuple(goal.classes.tolist()), **more)
-            return (plan_linear(loss=goal.loss, **more),)
+            return plan_linear(loss=goal.loss, **more)
         if not known.candidates:
             raise RangeError(
                 "public rows without targets tell objective perturbation nothing; give them with their targets, or use "
                 "solver='descent', which learns from them how features vary"
             )
-        return (plan_with_predictions(known.candidates, half=goal.half, middle=goal.middle, loss=goal.loss, **more),)
+        return plan_with_predictions(known.candidates, half=goal.half, middle=goal.middle, loss=goal.loss, **more)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PreparedFit(SurePrepared):
     """A planned fit of either solver; everything but `run` is public."""
 
-    plans: tuple[Any, ...]
+    plan: DescentPlan | LinearPlan | PredictedPlan
     examples: Records
     predictions: Predictions
 
     @property
     def _descends(self) -> bool:
-        return isinstance(self.plans[0], DescentPlan)
+        return isinstance(self.plan, DescentPlan)
 
     @property
     def brings_private_data(self) -> bool:
@@ -178,18 +161,16 @@ class PreparedFit(SurePrepared):
 
     def run(self, table: Table, source: Source) -> Answer:
         """Read the examples and fit. Released beside the model: the choice, -1 for none, and the number of rows."""
-        first = self.plans[0]
-        if isinstance(first, DescentPlan):
-            found = descend(first, self.examples.for_sums(table, first.policy), source=source)
-            return Answer(value=found.value(), error=descent_error(first, found))
-        if isinstance(first, PredictedPlan):
-            fit, chosen, counted = first.run(self.examples.bounded(table, first.policy), source=source)
+        plan = self.plan
+        if isinstance(plan, DescentPlan):
+            found = descend(plan, self.examples.for_sums(table, plan.policy), source=source)
+            return Answer(value=found.value(), error=descent_error(plan, found))
+        bounded = self.examples.bounded(table, plan.policy)
+        if isinstance(plan, PredictedPlan):
+            fit, chosen, counted = plan.run(bounded, source=source)
             more = {"chosen": np.array(-1 if chosen is None else chosen), "rows": np.array(counted)}
-            return Answer(value=fit.model() | more, error=objective_error(first.fit))
-        rows = ((plan, self.examples.bounded(table, plan.policy)) for plan in self.plans)
-        models = [private_fit(plan, bounded, source=source).model() for plan, bounded in rows]
-        value = {part: np.concatenate([each[part] for each in models]) for part in models[0]}
-        return Answer(value=value, error=objective_error(first, fits=len(self.plans)))
+            return Answer(value=fit.model() | more, error=objective_error(plan.fit))
+        return Answer(value=private_fit(plan, bounded, source=source).model(), error=objective_error(plan))
 
 
 class WatchedQuery:
@@ -208,10 +189,10 @@ class WatchedQuery:
 
 def release_fit(
     query: FitQuery, session: Session | None, *, table: Table | None, entropy: Entropy, key: str | None
-) -> tuple[Outcome, tuple[Any, ...]]:
-    """Charge the session, or a budget of exactly this fit, and release the model; give its plans too."""
+) -> tuple[Outcome, Any]:
+    """Charge the session, or a budget of exactly this fit, and release the model; return its plan too."""
     watched = WatchedQuery(query)
-    return release_from(watched, session, table=table, entropy=entropy, key=key), watched.prepared.plans
+    return release_from(watched, session, table=table, entropy=entropy, key=key), watched.prepared.plan
 
 
 def release_from(
@@ -231,74 +212,6 @@ def release_from(
 def _arrays() -> Table:
     """Return a table without rows: arrays by themselves declare nothing but that the protected unit is a row."""
     return Table({"row": np.empty(0)}, schema=[Number("row")], name="arrays")
-
-
-def plan_one_vs_rest(
-    *, classes: Sequence[Any], epsilon: Amount, delta: Amount, regularisation: Amount | None = None, **rest: Any
-) -> tuple[LinearPlan, ...]:
-    """Plan one model per class so that all together are (ε, δ)-DP; the other arguments are those of `plan_linear`.
-
-    A joint softmax is usually the better buy: at K = 10, ε = 1, δ = 1e-5 it takes σ = 6.48R at λ = 10R², and K models,
-    in all of which every record takes part, take at least 11.80R, the Gaussian mechanism's noise for √K gradients.
-
-    Guarantee: each plan is what it says by itself, and `together` prices them: adaptive composition of K fits, per
-    direction (objective-perturbation proof page, section 2). λ is 10R²/ε where none is given, as for a softmax.
-    """
-    at, chance = positive(epsilon, name="epsilon"), positive(delta, name="delta")
-    losses = [OneVsRestLoss(classes=tuple(classes), label=label) for label in classes]
-    first = plan_linear(loss=losses[0], epsilon=at, delta=chance, regularisation=regularisation, **rest)
-    shape = first.mechanism.shape
-    lam = first.mechanism.regularisation
-    if regularisation is None:
-        lam = max(lam, grid_ceil(40 * shape.curvature / at))
-    sigma = smallest_noise(shape, fits=len(losses), epsilon=at, delta=chance, regularisation=lam)
-    fixed = rest | {"regularisation": lam, "noise_scale": sigma}
-    return tuple(plan_linear(loss=loss, epsilon=at, delta=chance, **fixed) for loss in losses)
-
-
-def together(plans: Sequence[LinearPlan]) -> Claims:
-    """Price the plans as one release, and prove again that it is within their (ε, δ)."""
-    claims = batch([plan.claims for plan in plans], delta=plans[0].delta)
-    target = ApproxDP(plans[0].epsilon, plans[0].delta, **claims.context)
-    if not claims.implies(target):
-        raise RangeError(f"the {len(plans)} models together do not prove {target}; raise delta, or use a softmax")
-    return claims
-
-
-def smallest_noise(
-    shape: LossShape, *, fits: int, epsilon: Fraction, delta: Fraction, regularisation: Fraction
-) -> Fraction:
-    """Find the noise of each of several fits at which their composition is (ε, δ)-DP, to a tenth of a percent."""
-    root = round_up(Interval.of(fits).sqrt().upper)
-    low = gaussian_noise_scale(epsilon, delta, sensitivity=shape.gradient * root)  # below it no composition holds
-    # a coarser grid than the price is read from: it errs on the private side, and by the square of its step
-    step = max(1e-4, float(epsilon) / 2000)
-    sigma = low * Fraction(1 + _CLOSE)
-    high: Fraction | None = None
-    for _ in range(_MOST_TRIES):
-        mechanism = calibrate_objective(
-            shape, epsilon=epsilon, delta=delta, regularisation=regularisation, noise_scale=sigma
-        )
-        profile = mechanism.profile()
-        items = [(profile.remove, profile.add)] * fits
-        spent = compose(items, step=step).epsilon(delta)
-        if spent is not None and spent <= epsilon:
-            high = sigma
-        else:
-            low = sigma
-        if high is not None and high / low <= 1 + _CLOSE:
-            return high
-        if high is not None:
-            sigma = grid_ceil(Fraction(math.sqrt(float(low) * float(high))))
-        else:  # epsilon falls about as fast as the noise grows
-            excess = 2.0 if spent is None else min(2.0, float(spent / epsilon))
-            sigma = grid_ceil(low * Fraction(excess * (1 + _CLOSE / 2)))
-    if high is not None:
-        return high
-    raise RangeError(
-        f"no noise was found for {fits} models at ({short_text(epsilon)}, {short_text(delta)}) and regularisation "
-        f"{short_text(regularisation)}; give a larger regularisation, or use a softmax"
-    )
 
 
 class SeededBytes:

@@ -43,7 +43,6 @@ class FittedPrivacy:
         row_norm: R, the bound of a row with its constant column.
         loss: The loss and its parameters.
         bound: The theorem.
-        fits: How many such fits the model is made of: the classes, with one against the rest, else 1.
         predictions: How many predictions were given.
         beforehand: The pure epsilon of choosing between them and none, and of the count: a part of `epsilon`.
         chosen: The place of the prediction that was used, or None.
@@ -64,7 +63,6 @@ class FittedPrivacy:
     row_norm: Fraction
     loss: dict[str, str]
     bound: str
-    fits: int
     predictions: int = 0
     beforehand: Fraction = Fraction(0)
     chosen: int | None = None
@@ -74,15 +72,12 @@ class FittedPrivacy:
     plan: LinearPlan = field(repr=False)
 
     @classmethod
-    def of(
-        cls, given: LinearPlan | PredictedPlan, claims: Claims, *, fits: int, value: Mapping[str, Any]
-    ) -> FittedPrivacy:
-        """Read them off a plan and its release. With several fits, or a choice, the deltas are the composed one."""
+    def of(cls, given: LinearPlan | PredictedPlan, claims: Claims, *, value: Mapping[str, Any]) -> FittedPrivacy:
+        """Read them off a plan and its release. With a choice, the deltas are the composed one."""
         predicted = given if isinstance(given, PredictedPlan) else None
         plan = given.fit if isinstance(given, PredictedPlan) else given
         m = plan.mechanism
-        alone = fits == 1 and predicted is None
-        removed, added = m.deltas(plan.epsilon) if alone else (plan.delta, plan.delta)
+        removed, added = m.deltas(plan.epsilon) if predicted is None else (plan.delta, plan.delta)
         more: dict[str, Any] = {}
         if predicted is not None:
             chosen = int(value["chosen"])
@@ -108,7 +103,6 @@ class FittedPrivacy:
             row_norm=plan.row_norm,
             loss=plan.loss.to_json(),
             bound=m.bound,
-            fits=fits,
             claims=claims,
             plan=plan,
         )
@@ -122,8 +116,7 @@ class FittedPrivacy:
             pure = common.DifferentialPrivacyParameters(float(self.beforehand) * (1 + 1e-12), 0.0)
             first = privacy_loss_distribution.from_privacy_parameters(pure, value_discretization_interval=step)
             return first.compose(self.plan.mechanism.loss_distribution(step=step))
-        one = self.plan.mechanism.loss_distribution(step=step)
-        return one if self.fits == 1 else one.self_compose(self.fits)
+        return self.plan.mechanism.loss_distribution(step=step)
 
     def __str__(self) -> str:
         return (
@@ -199,13 +192,11 @@ class DescentPrivacy(StepwisePrivacy):
         shares: How mu² was divided between the Gram matrices, the counts, the choice, the steps and the offset.
         geometry: "private", "public" or "none".
         clip: Where a row's gradient was clipped.
-        fits: 1.
     """
 
     shares: Shares
     geometry: str
     clip: float
-    fits: int = 1
 
     @classmethod
     def of(cls, plan: DescentPlan, claims: Claims, value: Mapping[str, Any]) -> DescentPrivacy:
@@ -315,8 +306,8 @@ def _assumed(plan: DescentPlan, fitted: FittedDescent) -> str:
     return f"{', '.join(told)} (root mean square of rows; beside {beside})"
 
 
-def objective_error(plan: LinearPlan, *, fits: int = 1) -> TailBound:
-    """Return how far a prediction for any one row can be from that of the minimum without noise, of several fits."""
+def objective_error(plan: LinearPlan) -> TailBound:
+    """Return how far a prediction for any one row can be from that of the minimum without noise."""
     name = str(plan.loss.to_json().get("loss"))
     m, norm = plan.mechanism, _finite(plan.row_norm) * _POINTS.get(name, 1.0)
     entries = plan.coefficients * plan.loss.outputs
@@ -327,7 +318,7 @@ def objective_error(plan: LinearPlan, *, fits: int = 1) -> TailBound:
     return TailBound(
         unit=_UNITS.get(name, _NUMBER),
         assumption="the row is no longer than declared; beside the regularised model without noise",
-        fixed=(found["fixed"][0] + found["per_log"][0] * math.log(2 * fits),),
+        fixed=(found["fixed"][0] + found["per_log"][0] * math.log(2),),
         per_log=found["per_log"],
     )
 

@@ -325,11 +325,11 @@ def _fitted(
     """
     features, told = population.drawn(rows, dice)
     targets = told * goal.half + goal.middle if goal.classes is None else goal.classes[told.astype(np.int64)]
-    plans = prepared.plans
-    if isinstance(plans[0], DescentPlan) and rows < of:
-        declared = None if plans[0].rows is None else max(1, plans[0].rows * rows // of)
-        plans = (replace(plans[0], mu=plans[0].mu * Fraction(of, rows), rows=declared),)
-    fit = replace(prepared, plans=plans, examples=Examples(features * float(norm), targets, features.shape[1]))
+    plan = prepared.plan
+    if isinstance(plan, DescentPlan) and rows < of:
+        declared = None if plan.rows is None else max(1, plan.rows * rows // of)
+        plan = replace(plan, mu=plan.mu * Fraction(of, rows), rows=declared)
+    fit = replace(prepared, plan=plan, examples=Examples(features * float(norm), targets, features.shape[1]))
     empty = Table({"row": np.empty(0)}, schema=[Number("row")])
     value = fit.run(empty, source).value
     weights = np.asarray(value["coefficients"]).T * (float(norm) / goal.half)

@@ -5,7 +5,8 @@ Classes are a public declaration: never learned from labels, sorted as scikit-le
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import warnings
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
@@ -15,10 +16,10 @@ from typing import Any, Literal, TypedDict, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from sidelight.errors import RangeError, SchemaError, nearest
+from sidelight.errors import RangeError, SchemaError, WeakFitWarning, nearest
 from sidelight.guarantees import Amount, positive
 from sidelight.mechanisms.objective_perturbation import Bound
-from sidelight.records import Category, Number
+from sidelight.records import Category, Number, Table
 from sidelight.regression.descent.plan import GeometryChoice
 from sidelight.regression.descent.shrinkage import Shrinkage
 from sidelight.regression.descent.targets import Targets
@@ -28,7 +29,6 @@ from sidelight.regression.solver import Solver
 
 OnMissing = Literal["drop", "raise"]
 ModelSolver = Literal["descent", "objective"]
-MultiClass = Literal["softmax", "one_vs_rest"]
 
 
 class ObjectiveSettings(TypedDict, total=False):
@@ -50,12 +50,6 @@ class SolverSettings(ObjectiveSettings, total=False):
     geometry: GeometryChoice
     shrinkage: Shrinkage
     passes: int | None
-
-
-class ClassifierSettings(SolverSettings, total=False):
-    """Settings of a logistic regression."""
-
-    multi_class: MultiClass
 
 
 class RegressorSettings(SolverSettings, total=False):
@@ -113,21 +107,55 @@ def check_solver(model: Any) -> None:
             )
 
 
-def check_parameters(model: Any) -> None:
-    """Check the other public parameters that all models have."""
+def check_price(model: Any) -> None:
+    """Check what every model needs to be paid for: a price, and one source of noise."""
+    for name in ("epsilon", "delta"):
+        needed(model, name)
+    model._check_session()
     if model.session is not None and model.random_state is not None:
         raise RangeError(
             "random_state and session cannot be had together: a budget pays for private noise; for reproducible "
             "tests pass session=sidelight.testing.SeededSession(..., seed=...), which brands the model"
         )
+
+
+def check_choices(model: Any, choices: Mapping[str, Sequence[str]]) -> None:
+    """Check parameters with closed choices."""
+    for name, known in choices.items():
+        given = getattr(model, name)
+        if given not in known:
+            raise RangeError(f"{name} is {given!r}, which is not an option; {nearest(str(given), known)}")
+
+
+def check_table(table: Any) -> None:
+    """Refuse rows without declarations where a table is wanted."""
+    if not isinstance(table, Table):
+        raise SchemaError(
+            f"fit_table wants a sidelight.Table, got {type(table).__name__}; write sl.Table(data, schema=[...]), "
+            "or fit(X, y) for arrays"
+        )
+
+
+def warn_of_noise(privacy: Any, what: str) -> None:
+    """Warn where released numbers say that the noise outweighs the rows."""
+    if privacy.noise_to_signal > 1:
+        mostly = "its prediction" if privacy.chosen is not None else "noise"
+        warnings.warn(
+            f"the noise outweighs the rows, so {what} mostly {mostly}; more rows, a larger epsilon, fewer columns or a "
+            "better prediction would help",
+            WeakFitWarning,
+            stacklevel=4,
+        )
+
+
+def check_parameters(model: Any) -> None:
+    """Check the public parameters that linear models have."""
+    check_price(model)
     if model.fit_intercept and model.intercept_value is not None:
         positive(model.intercept_value, name="intercept_value")
     if not isinstance(model.rows_at_most, Integral | None):
         raise RangeError(f"rows_at_most must be a whole number or None, got {type(model.rows_at_most).__name__}")
-    for name, choices in _CHOICES.items():
-        if getattr(model, name) not in choices:
-            hint = nearest(str(getattr(model, name)), choices)
-            raise RangeError(f"{name} is {getattr(model, name)!r}, which is not an option; {hint}")
+    check_choices(model, _CHOICES)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,7 +163,7 @@ class Goal:
     """What is minimised, the NumPy kinds that y may have, and for a classifier its classes.
 
     `loss` is for objective perturbation, `targets` for descent: one of the two. `middle` is the public number that
-    targets are counted from, `half` their unit, `target_range` their range. `one_vs_rest`: one model per class.
+    targets are counted from, `half` their unit, `target_range` their range.
     """
 
     loss: Loss | None = None
@@ -145,7 +173,6 @@ class Goal:
     middle: float = 0.0
     half: float = 1.0
     target_range: tuple[float, float] | None = None
-    one_vs_rest: bool = False
 
 
 def declared_classes(

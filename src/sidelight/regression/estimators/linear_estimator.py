@@ -5,7 +5,6 @@ A class only because scikit-learn wants one: parameters are stored as given and 
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from contextlib import nullcontext
 from typing import Any, ClassVar, Self
@@ -14,7 +13,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, is_classifier
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from sidelight.errors import RangeError, SchemaError, WeakFitWarning, nearest
+from sidelight.errors import REMOVED, RangeError, SchemaError, nearest
 from sidelight.guarantees import exact, positive
 from sidelight.progress import progress
 from sidelight.records import Category, Number, Schema, Table
@@ -29,7 +28,9 @@ from sidelight.regression.estimators.goal import (
     ObjectiveSettings,
     check_parameters,
     check_solver,
+    check_table,
     needed,
+    warn_of_noise,
 )
 from sidelight.regression.estimators.privacy_report import PrivacyReportMixin
 from sidelight.regression.estimators.table_encoding import (
@@ -87,7 +88,6 @@ class LinearEstimator(ForecastMixin, PrivacyReportMixin, PaidEstimator, BaseEsti
     tolerance: Any = None
     bound: Any = "tight"
     minimiser: Any = "auto"
-    multi_class: Any = "softmax"
     scale: Any = None
     settings: Any = None
     #: The names of those that a model has.
@@ -102,6 +102,8 @@ class LinearEstimator(ForecastMixin, PrivacyReportMixin, PaidEstimator, BaseEsti
                     f"{type(self).__name__} has one solver, objective perturbation; how its minimum is found is "
                     "minimiser=..."
                 )
+            if name in (gone := REMOVED.get(type(self).__name__, {})):
+                raise TypeError(f"{type(self).__name__} no longer has the parameter {name!r}; {gone[name]}")
             if name not in (*self._settings, "settings"):  # the latter as in scikit-learn's checks: `fit` refuses it
                 known = [*self._get_param_names(), *sorted(self._settings)]
                 raise TypeError(f"{type(self).__name__} has no parameter {name!r}; {nearest(name, known)}")
@@ -174,11 +176,7 @@ class LinearEstimator(ForecastMixin, PrivacyReportMixin, PaidEstimator, BaseEsti
             features: The columns to predict from; default all others.
             key: As in `fit`.
         """
-        if not isinstance(table, Table):
-            raise SchemaError(
-                f"fit_table wants a sidelight.Table, got {type(table).__name__}; write sl.Table(data, schema=[...]), "
-                "or fit(X, y) for arrays"
-            )
+        check_table(table)
         if self.on_missing == "raise":
             raise RangeError("on_missing='raise' is for arrays; a table's schema says what becomes of a missing value")
         with public_numbers(type(self).__name__):
@@ -204,9 +202,6 @@ class LinearEstimator(ForecastMixin, PrivacyReportMixin, PaidEstimator, BaseEsti
 
     def _check(self) -> None:
         """Check everything public that all models need."""
-        for name in ("epsilon", "delta"):
-            needed(self, name)
-        self._check_session()
         check_parameters(self)
 
     def _query_of_columns(
@@ -272,31 +267,22 @@ class LinearEstimator(ForecastMixin, PrivacyReportMixin, PaidEstimator, BaseEsti
             settings |= {"intercept": self._constant(data_norm), "solver": self.minimiser}
             declared_rows(self.rows, rows_at_most=self.rows_at_most)
             if predictions.described is not None:
-                if goal.one_vs_rest:
-                    raise RangeError("a prediction is for one model; use multi_class='softmax', or leave it out")
                 settings |= {"odds": self.odds, "rows": self.rows}
         return FitQuery(goal=goal, examples=found, settings=settings, predictions=predictions)
 
     def _release(self, goal: Goal, query: FitQuery, *, table: Table | None, key: str | None) -> None:
         """Release the fit and keep the result; nothing is kept of a refused fit."""
         entropy = entropy_for(self.random_state)
-        released, plans = release_fit(query, self.session, table=table, entropy=entropy, key=key)
+        released, plan = release_fit(query, self.session, table=table, entropy=entropy, key=key)
         assert isinstance(released, Release)  # a fit runs no private test that could refuse
         self.release_, self.guarantee_ = released, released.guarantee
         self.__dict__.pop("prediction_", None)
         self.privacy_: Any
         if goal.targets is None:
-            self.privacy_ = FittedPrivacy.of(plans[0], released.guarantee, fits=len(plans), value=released.value)
+            self.privacy_ = FittedPrivacy.of(plan, released.guarantee, value=released.value)
         else:
-            self.privacy_ = DescentPrivacy.of(plans[0], released.guarantee, released.value)
-            if self.privacy_.noise_to_signal > 1:
-                mostly = "its prediction" if self.privacy_.chosen is not None else "noise"
-                warnings.warn(
-                    f"the noise outweighs the rows, so this model is mostly {mostly}; more rows, a larger epsilon, "
-                    "fewer columns or a better prediction would help",
-                    WeakFitWarning,
-                    stacklevel=3,
-                )
+            self.privacy_ = DescentPrivacy.of(plan, released.guarantee, released.value)
+            warn_of_noise(self.privacy_, "this model is")
         if self.prediction is not None:
             self.prediction_ = UsedPrediction.of(self.privacy_, released.prediction)
         self._keep(goal, np.asarray(released.value["coefficients"]), np.asarray(released.value["intercept"]))

@@ -26,6 +26,7 @@ from sidelight.regression.losses.loss import positions_of
 from sidelight.regression.rows import bounded_rows, is_sparse
 from sidelight.release import Release
 from sidelight.session import Answer, Session
+from sidelight.session.external_rows import check_rows_of_unit
 from sidelight.session.query import SurePrepared
 
 
@@ -96,6 +97,8 @@ class ScoreQuery:
     def prepare(self, schema: Schema) -> PreparedScore:
         """Price the score for the schema's protected unit. Reads no row."""
         unit = schema.unit
+        if not isinstance(self.examples, TableExamples):
+            check_rows_of_unit(schema)
         rows = rows_of_unit(unit)
         if rows != 1:
             raise RangeError(f"a score counts one row per person, and a person may have {rows}; bound persons to one")
@@ -106,7 +109,7 @@ class ScoreQuery:
                 "epsilon": decimal_text(positive(self.epsilon, name="epsilon")),
                 "model": type(self.model).__name__,
                 "model_sha256": self._model_digest(),
-                **(self.examples.request if isinstance(self.examples, TableExamples) else {}),
+                **self.examples.request,
                 "features": str(self.examples.features),
                 "unit": unit_to_text(unit),
             },

@@ -46,7 +46,7 @@ class LinearRegression(RegressorMixin, LinearEstimator):  # type: ignore[misc]
         loss: "squared" (descent), or with solver="objective" "log_cosh" (its default), "huber" or "squared_clipped".
         epsilon, delta, data_norm, session, random_state: As in `LogisticRegression`.
         fit_intercept, on_violation, on_missing, solver, prediction, rows: As in `LogisticRegression`.
-        settings: As in `LogisticRegression`, without `multi_class`; and of "objective" `scale`: errors beyond it count
+        settings: As in `LogisticRegression`; and of "objective" `scale`: errors beyond it count
             linearly (for "squared_clipped": the bound of a record's gradient). Default an eighth of the range. Smaller
             is less noise and more robust.
 

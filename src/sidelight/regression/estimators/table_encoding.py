@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol, Self
+from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -230,6 +230,7 @@ class TableExamples:
     encoding: TableEncoding
     target: Number | Category
     labels: tuple[Any, ...] | None = None
+    sparse: ClassVar[bool] = False  # not for the choice of a solver: rows of a table are dense where that is worth it
 
     def __post_init__(self) -> None:
         _ = self.coding  # public work, done before anything is charged
@@ -243,11 +244,6 @@ class TableExamples:
     def features(self) -> int:
         """The number of features of the model; public."""
         return len(self.encoding.names)
-
-    @property
-    def sparse(self) -> bool:
-        """Not for the choice of a solver: rows of a table are dense where that is worth it."""
-        return False
 
     @property
     def request(self) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """Losses of linear models with proven bounds of slope and curvature."""
 
-from sidelight.regression.losses.classes import LogisticLoss, OneVsRestLoss, SmoothedHingeLoss, SoftmaxLoss
+from sidelight.regression.losses.classes import LogisticLoss, SmoothedHingeLoss, SoftmaxLoss
 from sidelight.regression.losses.loss import Floats, Loss
 from sidelight.regression.losses.numbers import ClippedSquaredLoss, HuberLoss, LogCoshLoss, PoissonLoss
 
@@ -11,7 +11,6 @@ __all__ = [
     "LogCoshLoss",
     "LogisticLoss",
     "Loss",
-    "OneVsRestLoss",
     "PoissonLoss",
     "SmoothedHingeLoss",
     "SoftmaxLoss",

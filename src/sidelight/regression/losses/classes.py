@@ -1,4 +1,4 @@
-"""Losses of declared classes: logistic for two or for one against the rest, softmax for several, a smoothed hinge."""
+"""Losses of declared classes: logistic for two, softmax for several, a smoothed hinge."""
 
 from __future__ import annotations
 
@@ -83,29 +83,6 @@ class LogisticLoss:
     def _weights(self, targets: Floats) -> Floats:
         low, high = (float(positive(w, name="class weight")) for w in self.class_weights)
         return np.where(targets > 0, high, low)
-
-
-@dataclass(frozen=True, kw_only=True)
-class OneVsRestLoss(LogisticLoss):
-    """The logistic loss with `label` as the positive class and every other declared class as the negative one.
-
-    Guarantee: that of `LogisticLoss`: L = R, β = R²/4, sign-definite.
-    """
-
-    name: ClassVar[str] = "logistic_one_vs_rest"
-    classes: tuple[Any, ...]  # two or more
-    label: Any
-
-    def __post_init__(self) -> None:
-        if len(self.classes) < 2 or len(set(self.classes)) != len(self.classes) or self.label not in self.classes:
-            raise RangeError(f"one against the rest needs one of different classes, got {len(self.classes)}")
-
-    def admit(self, labels: Any) -> tuple[Floats, Mask]:
-        position, keep = positions_of(labels, self.classes)
-        return np.where(position == self.classes.index(self.label), 1.0, -1.0)[:, None], keep
-
-    def to_json(self) -> dict[str, str]:
-        return super().to_json() | {"label": repr(self.label)}
 
 
 @dataclass(frozen=True, kw_only=True)

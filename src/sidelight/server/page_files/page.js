@@ -3,12 +3,14 @@
 let token = "", tables = {}, timer = 0;
 const at = (name) => document.getElementById(name);
 
+const fetched = (path, body, headers) => fetch(path, {
+  method: body ? "POST" : "GET", cache: "no-store", credentials: "omit", referrerPolicy: "no-referrer",
+  headers: { Authorization: "Bearer " + token, ...(body ? { "Content-Type": "application/json" } : {}), ...headers },
+  body: body && JSON.stringify(body),
+});
+
 async function ask(path, body, headers) {
-  const answer = await fetch(path, {
-    method: body ? "POST" : "GET", cache: "no-store", credentials: "omit", referrerPolicy: "no-referrer",
-    headers: { Authorization: "Bearer " + token, ...(body ? { "Content-Type": "application/json" } : {}), ...headers },
-    body: body && JSON.stringify(body),
-  });
+  const answer = await fetched(path, body, headers);
   const found = await answer.json();
   if (!answer.ok) throw new Error(found.detail || found.title || "refused");
   return found;
@@ -87,10 +89,75 @@ function price() {
   }), 300);
 }
 
-function shown(outcome, madeUp) {
+// The released numbers as rows of cells under titles: of a table by group, or of numbers with names.
+function rowsOf(outcome) {
+  const value = outcome.value || {};
+  if (value.groups) {
+    const { keys, groups, columns } = value.groups;
+    return [[...keys, ...columns.map(([name]) => name)],
+      ...groups.map((group, place) => [...group, ...columns.map(([, column]) => column.values[place])])];
+  }
+  const numbers = value.array;
+  if (!Array.isArray(numbers) || numbers.some(Array.isArray)) return [];
+  return [["", "value"], ...numbers.map((number, place) => [(outcome.labels || [])[place] || "", number])];
+}
+
+const beside = /(^|_)(plain|unbiased|noise_sd|pooled|supported|known)$/;  // in the JSON and the CSV, not in the table
+const cellText = (cell) => typeof cell === "number" ? String(Number(cell.toPrecision(6))) : String(cell);
+
+function drawTable(rows) {
+  at("scroll").hidden = !rows.length;
+  if (!rows.length) return;
+  const kept = rows[0].map((title, place) => place).filter((place) => !beside.test(rows[0][place]));
+  const line = (row, tag) => {
+    const made = document.createElement("tr");
+    for (const place of kept) {
+      const cell = document.createElement(tag || (typeof row[place] === "number" ? "td" : "th"));
+      if (cell.tagName === "TH") cell.scope = tag ? "col" : "row";
+      cell.textContent = tag ? row[place].replaceAll("_", " ") || "level" : cellText(row[place]);
+      made.append(cell);
+    }
+    return made;
+  };
+  at("numbers").tHead.replaceChildren(line(rows[0], "th"));
+  at("numbers").tBodies[0].replaceChildren(...rows.slice(1).map((row) => line(row)));
+}
+
+function drawChart(text, rows) {
+  at("chart").hidden = !text;
+  if (!text) return;
+  at("chart").src = "data:image/svg+xml," + encodeURIComponent(text);
+  at("chart").alt = "Chart of " + (rows.length ? rows.length - 1 + " released numbers, which the table below lists" : "the release");
+}
+
+function save(name, type, text) {
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(new Blob([text], { type }));
+  link.download = name;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+}
+
+const quoted = (cell) => /[",\n\r]/.test(cell) ? '"' + cell.replaceAll('"', '""') + '"' : cell;
+
+function shown(outcome, madeUp, chart, id) {
+  const rows = rowsOf(outcome);
   at("answer").hidden = false;
   at("band").className = madeUp ? "made-up" : "";
   at("band").textContent = madeUp ? "Made-up rows: NOT PRIVATE and nothing of the table." : "";
+  at("guarantee").textContent = outcome.type === "refused" ? "Refused: " + outcome.reason : madeUp ? "" :
+    "Guarantee: " + outcome.guarantee.map(({ type, ...amounts }) => type + " (" + words(amounts) + ")").join(", or ");
+  drawChart(chart, rows);
+  drawTable(rows);
+  at("save-numbers").hidden = !rows.length;
+  at("save-numbers").onclick = () => save("numbers.csv", "text/csv", rows.map((row) => row.map((cell) => quoted(String(cell))).join(",")).join("\r\n") + "\r\n");
+  at("save-outcome").onclick = () => save("release.json", "application/json", JSON.stringify(outcome));
+  at("save-report").hidden = madeUp;
+  at("save-report").onclick = () => tried(async () => {
+    const answer = await fetched("/v1/releases/" + id + "/report");
+    if (!answer.ok) throw new Error("there is no report now");
+    save("report.html", "text/html", await answer.text());
+  });
   at("outcome").textContent = JSON.stringify(outcome, null, 1);
   const body = JSON.stringify({ query: query() });
   at("elsewhere").textContent =
@@ -116,7 +183,7 @@ at("table").onchange = () => tried(refresh);
 at("query").oninput = price;
 at("dry").onclick = () => tried(async () => {
   const found = await ask("/v1/tables/" + chosen().name + "/dry-run", { query: query() });
-  shown(found.outcome, true);
+  shown(found.outcome, true, found.chart);
 });
 at("release").onclick = () => tried(async () => {
   const asked = query(), name = chosen().name;
@@ -132,7 +199,10 @@ at("release").onclick = () => tried(async () => {
       state = await ask("/v1/releases/" + state.id);
     }
     at("wait").textContent = "The request is " + state.state + ".";
-    if (state.outcome) shown(state.outcome, false);
-    else throw new Error((state.problem || {}).detail || (state.problem || {}).title || "failed");
+    if (state.outcome) {
+      shown(state.outcome, false, "", state.id);
+      const drawn = await fetched("/v1/releases/" + state.id + "/chart.svg");  // not of every release
+      if (drawn.ok) drawChart(await drawn.text(), rowsOf(state.outcome));
+    } else throw new Error((state.problem || {}).detail || (state.problem || {}).title || "failed");
   } finally { at("release").disabled = false; await refresh(); }
 });

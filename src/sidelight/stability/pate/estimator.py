@@ -44,7 +44,7 @@ from sidelight.stability.pate.teachers import (
     rehearsed,
 )
 from sidelight.stability.pate.typed_rows import same_length
-from sidelight.stability.pate.work_folder import WorkFolder, drawn_key, plan_digest
+from sidelight.stability.pate.work_folder import WorkFolder, drawn_key, plan_digest, question_digest
 
 #: Without a session the protected unit is all rows of one record id, however many.
 _ANY_ROWS = 2**20
@@ -167,7 +167,13 @@ class PATE(PaidEstimator, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         taught = lessons(X, y, record_ids, form, classes=classes, teachers=self.teachers, key=secret)
         votes = counted(self._ballots(taught, folder), len(classes))
         # rows of one person share an id, and so a teacher: that is what record_ids are for
-        query = NoisyLabels(votes=votes, noise_scale=self.noise_scale, proposal=price.proposal, teachers_per_unit=1)
+        query = NoisyLabels(
+            votes=votes,
+            noise_scale=self.noise_scale,
+            proposal=price.proposal,
+            teachers_per_unit=1,
+            question=question_digest(self.teacher, asked, classes, teachers=self.teachers),
+        )
         outcome = self._release(query, folder, key=key, resume=resume)
         return self._take(outcome, classes=classes, queries=asked, proposal=price.proposal)
 

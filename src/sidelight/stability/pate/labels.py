@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from fractions import Fraction
 from numbers import Real
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -53,7 +53,8 @@ class NoisyLabels:
     Accuracy: the true winner, up to noise of `noise_scale` votes on each count.
 
     Arguments: `teachers_per_unit` is your word for how many teachers the rows of one protected unit taught at most: 1
-    where all rows of a person went to one teacher. Sessions of persons with several rows want it.
+    where all rows of a person went to one teacher. Sessions of persons want it. `question` is a public text, or its
+    digest, that tells what the teachers were asked: a key of a ledger is refused for another.
 
     >>> votes = [[190, 7, 3], [4, 2, 194]] * 10
     >>> NoisyLabels(votes=votes, noise_scale=20).release().value[:2].tolist()
@@ -64,6 +65,7 @@ class NoisyLabels:
     noise_scale: Amount
     proposal: ClearVotes | None = None
     teachers_per_unit: int | None = None
+    question: str | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "votes", checked_votes(self.votes))
@@ -78,7 +80,7 @@ class NoisyLabels:
         """Price the labels. Looks at the shape of the votes only."""
         votes = np.asarray(self.votes)
         for_one = label_claims(len(votes), self.noise_scale, self.proposal)
-        if self.teachers_per_unit is None and schema.rows_per_unit > 1:
+        if self.teachers_per_unit is None and schema.person is not None:
             raise RangeError(
                 "how many teachers did the rows of one person teach at most? Votes do not say, and max_rows caps the "
                 "rows of the session's table alone; write teachers_per_unit=..."
@@ -94,6 +96,7 @@ class NoisyLabels:
                 "classes": str(classes),
                 "noise_scale": decimal_text(noise_scale),
                 "proposal": "none" if self.proposal is None else self.proposal.to_json(),
+                **({} if self.question is None else {"question": self.question}),
             },
             votes=votes,
             noise_scale=noise_scale,
@@ -113,11 +116,7 @@ class PreparedNoisyLabels(Prepared):
     votes: NDArray[np.int64] = field(repr=False)
     noise_scale: Fraction
     proposal: ClearVotes | None
-
-    @property
-    def brings_private_data(self) -> bool:
-        """The votes."""
-        return True
+    brings_private_data: ClassVar[bool] = True  # the votes
 
     def run(self, table: Table, source: Source) -> Answer | Refusal:
         """Test if there is something to test, then draw all labels."""

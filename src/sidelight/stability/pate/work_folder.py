@@ -15,10 +15,12 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sidelight.errors import RangeError, SourceError
 from sidelight.release import Outcome, outcome_from_json
@@ -121,9 +123,11 @@ def drawn_key() -> bytes:
 
 def plan_digest(teacher: Any, taught: Lessons, *, teachers: int) -> str:
     """Return a keyed digest of everything that decides what the teachers vote; without the key it says nothing."""
+    import sklearn
     from joblib import hash as content  # type: ignore[import-untyped]
 
-    parts = [str(teachers), _described(teacher), *map(str, taught.classes.tolist())]
+    who = f"{_described(teacher)} scikit-learn {sklearn.__version__}"
+    parts = [str(teachers), who, *map(str, taught.classes.tolist())]
     parts += [content(part) for part in (taught.rows.parts, taught.labels, taught.shares, taught.queries)]
     digest = hashlib.blake2b(digest_size=32, key=taught.key, person=b"sidelight/plan")
     for part in parts:
@@ -131,12 +135,26 @@ def plan_digest(teacher: Any, taught: Lessons, *, teachers: int) -> str:
     return digest.hexdigest()
 
 
-def _described(teacher: Any) -> str:
-    import sklearn
+def question_digest(teacher: Any, queries: Any, classes: NDArray[Any], *, teachers: int) -> str:
+    """Return the SHA-256 of what the teachers are asked, and who they are: public parameters and public queries."""
+    defaults = {name: _value(each.default) for name, each in signature(type(teacher)).parameters.items()}
+    given = teacher.get_params(deep=False) if hasattr(teacher, "get_params") else {}
+    params = {name: _value(value) for name, value in sorted(given.items())}
+    chosen = [f"{name}={value}" for name, value in params.items() if value != defaults.get(name)]
+    parts = [str(teachers), type(teacher).__qualname__, *chosen, *map(repr, classes.tolist())]
+    told = hashlib.sha256("".join(f"{len(part)}:{part}" for part in parts).encode())
+    rows = queries.tocsr() if hasattr(queries, "tocsr") else None
+    for part in (queries,) if rows is None else (rows.indptr, rows.indices, rows.data):
+        cells = np.asarray(part)
+        told.update(f"{cells.dtype.str}{cells.shape}".encode())
+        told.update(repr(cells.tolist()).encode() if cells.dtype == object else np.ascontiguousarray(cells).tobytes())
+    return told.hexdigest()
 
+
+def _described(teacher: Any) -> str:
     params = teacher.get_params() if hasattr(teacher, "get_params") else {}
     names = ", ".join(f"{name}={_value(params[name])}" for name in sorted(params))
-    return f"{type(teacher).__module__}.{type(teacher).__qualname__}({names}) scikit-learn {sklearn.__version__}"
+    return f"{type(teacher).__module__}.{type(teacher).__qualname__}({names})"
 
 
 def _value(parameter: Any) -> str:

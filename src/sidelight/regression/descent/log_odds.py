@@ -1,0 +1,162 @@
+"""How far clip and noise stretch the log odds of a classifier, and what is kept of its slopes.
+
+All from public and released numbers, for free. What is not noise of the slopes' variance is kept of them. Of two
+classes the same steps are taken again without noise, too, for rows that are normal numbers, and true log odds are
+looked for from which they end where the noisy ones did (of more classes this gained nothing). One share draws all
+back, so no row changes its class (descent proof page, section 5).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from sidelight.regression.descent.geometry import Floats
+from sidelight.regression.descent.rules import CURVATURE, Schedule
+
+#: Two independent standard normal numbers: nodes, and the weight of each pair.
+_PAIR_NODES, _PAIR_WEIGHTS = np.polynomial.hermite_e.hermegauss(21)
+_FIRST, _SECOND = np.meshgrid(_PAIR_NODES, _PAIR_NODES, indexing="ij")
+_PAIRS = np.outer(_PAIR_WEIGHTS, _PAIR_WEIGHTS) / _PAIR_WEIGHTS.sum() ** 2
+#: Noise is never taken to be more of slopes; no true log odds are a smaller share of clipped ones.
+_MOST_NOISE, _LEAST_SHARE = 0.5, 1 / 16
+_HALVINGS = 10
+#: Slopes and constant are solved for in turn, so often; a constant is looked for up to here, and moved so far.
+_TURNS, _FARTHEST_CONSTANT, _NEAR = 2, 8.0, 0.1
+#: Beyond, a probability is 0 or 1.
+_FARTHEST = 500.0
+#: Public rows that do not vary, beside a matrix that says little, leave no column to make steps for: all of h is 0.
+_LEAST_SIZE = 1e-200
+
+
+@dataclass(frozen=True)
+class Rate:
+    """The share of the second class that steps tell of, and the variance of its log odds."""
+
+    share: float
+    variance: float
+
+
+@np.errstate(all="ignore")
+def true_log_odds(
+    theta: Floats, noise: Floats, h: Floats, likely: Floats, *, steps: Schedule, intercept: bool = True
+) -> tuple[float, Rate | None]:
+    """Return which share of the slopes of two classes is kept, at most 1, and what the classes' shares then are.
+
+    `told_share` of them, and of that as much as the clip has not stretched. It never fails, whatever was released: what
+    cannot be told is 1, and None.
+
+    Args:
+        theta: The average of the last points, (columns,), in coordinates of z.
+        noise: The variance of its noise.
+        h: The mean squares of the columns of z that steps are made for.
+        likely: The same with what the matrix's noise adds taken out.
+        steps: Passes, clip and step.
+        intercept: Whether the last column is constant.
+    """
+    if not intercept:
+        theta, noise, h, likely = (
+            np.append(each, last) for each, last in ((theta, 0), (noise, 0), (h, 1), (likely, 1))
+        )
+    told = told_share(theta[:-1, None], noise[:-1], likely[:-1])
+    if told is None:
+        return 1.0, None
+    stepped = float(h[:-1] @ theta[:-1] ** 2)
+    if not _LEAST_SIZE < stepped < math.inf:  # steps without noise go nowhere along it, so that the clip takes nothing
+        return told, None
+    ended = math.sqrt(told) * theta
+    if not intercept:
+        return told * _unstretched(ended, h, 0.0, steps=steps), None
+    share, truth = 1.0, 0.0
+    for _ in range(_TURNS):
+        share = _unstretched(ended, h, truth, steps=steps)
+        truth = _true_constant(ended, h, float(theta[-1]), share=share, steps=steps)
+    ends = [clipped_end(ended, h, share=share, truth=truth + each, steps=steps)[1] for each in (-_NEAR, _NEAR)]
+    moved = max((ends[1] - ends[0]) / (2 * _NEAR), _LEAST_SHARE)
+    said = float(np.sum(_PAIRS * _chance(truth + share * math.sqrt(told * stepped) * _FIRST)))
+    variance = float(noise[-1]) / moved**2
+    return told * share, Rate(said, variance) if 0 < said < 1 and variance < math.inf else None
+
+
+@np.errstate(all="ignore")
+def told_share(slopes: Floats, noise: Floats, likely: Floats) -> float | None:
+    """Return the share of the variance of slopes, (columns, outputs), that is not noise, or None if nobody can tell.
+
+    It is the best guess of a true slope from a noisy one. Noise of a softmax adds up to 0: it has one class less.
+    """
+    varied, unknown = float((likely @ slopes**2).sum()), float(likely @ noise) * max(slopes.shape[1] - 1, 1)
+    if not (0 < varied < math.inf and unknown < math.inf):
+        return None
+    return float(1.0 - min(unknown / varied, _MOST_NOISE))
+
+
+def _unstretched(ended: Floats, h: Floats, truth: float, *, steps: Schedule) -> float:
+    """Return the share of slopes, at most 1, from which clipped steps end at these."""
+    low, high = _LEAST_SHARE, 1.0
+    if clipped_end(ended, h, share=high, truth=truth, steps=steps)[0] <= 1:
+        return 1.0
+    for _ in range(_HALVINGS):
+        middle = math.sqrt(low * high)
+        beyond = clipped_end(ended, h, share=middle, truth=truth, steps=steps)[0] > 1
+        low, high = (low, middle) if beyond else (middle, high)
+    return math.sqrt(low * high)
+
+
+def _true_constant(ended: Floats, h: Floats, constant: float, *, share: float, steps: Schedule) -> float:
+    """Return the true constant from which clipped steps end at this one."""
+    low, high = -_FARTHEST_CONSTANT, _FARTHEST_CONSTANT
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        beyond = clipped_end(ended, h, share=share, truth=middle, steps=steps)[1] > constant
+        low, high = (low, middle) if beyond else (middle, high)
+    return (low + high) / 2
+
+
+def clipped_end(theta: Floats, h: Floats, *, share: float, truth: float, steps: Schedule) -> tuple[float, float]:
+    """Return how far steps without noise go in the direction of theta, and to which constant.
+
+    Rows are normal numbers z with mean squares h, beside a constant 1, all as long as a usual one, so that an error is
+    clipped to c. Of a function e of u = z·point and t = z·theta, E[z·e] = h·(point·α + theta·β) with β = E[∂e/∂t] and
+    α·E[u²] + β·E[u·t] = E[u·e] (Stein), u and t about their means: two numbers a step, whatever the columns are.
+
+    Args:
+        theta: A direction with its length, (columns,), the constant last and not used.
+        h: Mean squares of the columns.
+        share: What of theta are the true slopes.
+        truth: The true constant.
+        steps: Passes, clip and step.
+    """
+    columns, slopes, clip = h[:-1], theta[:-1], steps.clip_share
+    weights = columns * slopes
+    size = float(weights @ slopes)
+    root = math.sqrt(size)
+    point, constant, total, constants = np.zeros_like(slopes), 0.0, 0.0, 0.0
+    chance = _chance(truth + share * root * _FIRST)
+    other, varied = 1 - chance, _PAIRS * chance * (1 - chance)
+    for step in range(steps.passes):
+        along, spread = float(weights @ point) / size, float(columns @ point**2)
+        about = along * root * _FIRST + math.sqrt(max(spread - along * along * size, 0.0)) * _SECOND
+        said = _chance(constant + about)
+        of_one, of_other = np.maximum(said - 1, -clip), np.minimum(said, clip)
+        error = chance * of_one + other * of_other
+        beta = share * float(_added(varied * (of_one - of_other)))
+        alpha = (float(_added(_PAIRS * about * error)) - along * size * beta) / spread if spread > 0 else 0.0
+        point = point - steps.step / CURVATURE["logistic"] * (columns * (point * alpha + slopes * beta))
+        constant -= steps.step / CURVATURE["logistic"] * float(_added(_PAIRS * error))
+        if step >= steps.passes - steps.tail:
+            total += float(weights @ point) / size
+            constants += constant
+    return total / steps.tail, constants / steps.tail
+
+
+def _chance(log_odds: Floats) -> Floats:
+    within = np.minimum(np.maximum(log_odds, -_FARTHEST), _FARTHEST)
+    return np.asarray(1 / (1 + np.exp(-within)))
+
+
+def _added(values: Floats) -> float:
+    """Return the sum of all entries, as `np.sum` does in twice the time: a fit asks for thousands of them."""
+    found: float = np.add.reduce(values, axis=None)
+    return found
