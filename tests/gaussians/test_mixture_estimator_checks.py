@@ -24,11 +24,9 @@ class AnyWidth(sl.GaussianMixture):
         self._width = X.shape[1] if len(getattr(X, "shape", ())) == 2 else 1
         return super().fit(X, y)
 
-    def _query(self) -> sl.SeparatedMixture:
+    def _settings_of_query(self, *without: str) -> dict[str, Any]:
         public = np.random.default_rng(0).normal(size=(24, max(self._width, 1)))
-        return sl.SeparatedMixture(
-            components=self.n_components, prediction=public, rho=self.rho, on_failure=self.on_failure
-        )
+        return super()._settings_of_query(*without) | {"prediction": public}
 
 
 MODEL = AnyWidth(2, rho=8, on_failure="single")
