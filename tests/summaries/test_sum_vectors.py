@@ -108,6 +108,11 @@ def test_another_cut_of_one_total_is_another_request(tmp_path: Path) -> None:
     assert stated["queries"][0]["person_total"] == "7"
 
 
+def test_a_statement_without_a_sum_takes_no_person_total() -> None:
+    with pytest.raises(RangeError, match="the statement has none"):
+        sl.SQL("SELECT COUNT(*) FROM t", person_total=7, epsilon=1).prepare(sl.Schema(SCHEMA))
+
+
 @pytest.mark.parametrize(("factor", "right"), [(1.0, True), (1.3, False)])
 def test_the_law_of_the_noise(factor: float, right: bool) -> None:
     """Laplace of scale U/ε in all groups, however many; one 30 % off is rejected."""

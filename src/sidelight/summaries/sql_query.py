@@ -125,6 +125,8 @@ class SQL:
         sums = [name for each in asked if each.kind == "sum" for name in each.names]
         for odd in {*self.person_total} - {*sums} if isinstance(self.person_total, Mapping) else ():
             raise RangeError(f"person_total names {odd!r}, which is no sum of the statement; {nearest(str(odd), sums)}")
+        if self.person_total is not None and not sums:
+            raise RangeError("person_total bounds a person's SUM, and the statement has none; leave it out")
         priced = [
             [
                 replace(each, options={**each.options, **price, **self._limits(each, select, schema), **more})

@@ -40,9 +40,9 @@ def coverage(count: int, trials: int) -> tuple[float, float]:
     for place, (draw, declared) in enumerate(KINDS.values()):
         rng = np.random.default_rng([count, place])
         query = sl.Quantiles(even_levels(count), epsilon=1, **declared)  # type: ignore[arg-type]
-        for _ in range(trials):
+        for trial in range(trials):
             values = draw(rng)
-            release = query.release(values)
+            release = seeded_release(query, values, seed=f"coverage {count}, {place}, {trial}")
             gaps = nonprivate_gap(values, even_levels(count), release.value)
             counted = release.error is not None and release.error.likely is None  # codes: one bound
             bounds = release.error_bound(0.95, assuming=None if counted else "spread")
