@@ -102,22 +102,17 @@ class Dice:
             **({"by": "c"} if self.random.random() < 0.6 else {}),
             **self.price("epsilon", "delta", "rho", "mu"),
             **self.some(confidence=lambda: self.one(1e-300, 0.5, 0.999999999999, 1 - 2**-53)),
-            **self.some(noise=lambda: self.one("laplace", "gaussian")),
         }
 
     def spread(self) -> dict[str, Any]:
         """Draw what means and sums take."""
-        return self.some(
-            clip=lambda: self.one("private", "by_group", "declared"),
-            expected_rows=lambda: self.one(1, 1e-300, 1e18, 1e300),
-        )
+        return self.some(clip=lambda: self.one("private", "by_group", "declared"))
 
 
 def _quantiles(dice: Dice) -> Made:
     grouped = dice.some(by=lambda: "c")
     more = dice.some(
         form=lambda: dice.one("tree", "select", "cells", "codes"),
-        resolution=dice.size,
         prediction=lambda: sl.priors.Cauchy(dice.one(0, dice.size()), dice.size()),
     )
     if not grouped:
@@ -128,7 +123,7 @@ def _quantiles(dice: Dice) -> Made:
 
 
 def _distribution(dice: Dice) -> Made:
-    more = dice.some(resolution=dice.size, size=lambda: dice.one(*COUNTS))
+    more = dice.some(size=lambda: dice.one(*COUNTS))
     return [dice.number("a")], sl.Distribution("a", **dice.price("epsilon", "rho"), **more)
 
 
@@ -210,7 +205,7 @@ def _of_groups(name: str) -> Callable[[Dice], Made]:
     """Make a mean, sum, variance or summary."""
 
     def made(dice: Dice) -> Made:
-        more = dice.grouped() | dice.spread() | (dice.some(step=dice.size) if name == "Sum" else {})
+        more = dice.grouped() | ({} if name == "Proportion" else dice.spread())
         column: Any = sl.col("c") == "x" if name == "Proportion" else "a"
         if name == "Sum" and dice.random.random() < 0.3:
             return [dice.number("a", must=True), LEAVES], sl.Sum("a", **_by_halves(dice, dice.size))
@@ -219,23 +214,23 @@ def _of_groups(name: str) -> Callable[[Dice], Made]:
     return made
 
 
-def _by_halves(dice: Dice, total: Callable[[], Any]) -> dict[str, Any]:
+def _by_halves(dice: Dice, total: Callable[[], Any], **known: Any) -> dict[str, Any]:
     """Draw what sums and counts of a hierarchy take."""
+    known |= dice.some(
+        caps=lambda: {"half": dice.size()},
+        public_totals=lambda: {"half": {"p": total(), "q": dice.one(0, total())}},
+    )
     return {
-        "by": [sl.Hierarchy("g", {"g": ["x", "y", "z"], "half": ["p", "p", "q"]}, levels=["half"])],
+        "by": [sl.Hierarchy("g", {"g": ["x", "y", "z"], "half": ["p", "p", "q"]}, levels=["half"], **known)],
         **dice.price("epsilon", "delta", "rho", "mu"),
-        **dice.some(
-            caps=lambda: {"half": dice.size()},
-            public_totals=lambda: {"half": {"p": total(), "q": dice.one(0, total())}},
-            prediction=lambda: {"x": dice.size(), "y": dice.one(0, -1, dice.size())},
-        ),
+        **dice.some(prediction=lambda: {"x": dice.size(), "y": dice.one(0, -1, dice.size())}),
     }
 
 
 def _count(dice: Dice) -> Made:
     if dice.random.random() < 0.4:
         exact = dice.some(invariants=lambda: sl.Invariant("half", reason="a law"))
-        return [LEAVES], sl.Count(**_by_halves(dice, lambda: dice.one(*COUNTS)), **exact)
+        return [LEAVES], sl.Count(**_by_halves(dice, lambda: dice.one(*COUNTS), **exact))
     more = dice.some(rollup=lambda: True)
     return [dice.label("c")], sl.Count(**dice.grouped(), **more)
 
@@ -246,8 +241,6 @@ def _covariance(dice: Dice) -> Made:
         prediction=lambda: np.eye(2) * float(min(dice.size(), 1.7e308)),
         rows=lambda: dice.one(*COUNTS),
         centre=lambda: dice.one("mean", "pairs", [0.0, float(min(dice.size(), 1.7e308))]),
-        count_share=lambda: dice.one(*SHARES),
-        mean_share=lambda: dice.one(*SHARES),
     )
     price = dice.price("rho", "epsilon", "delta")
     return [sl.Number("a"), dice.number("b")], sl.Covariance(["a", "b"], radius=dice.size(), **price, **more)

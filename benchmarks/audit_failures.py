@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -79,7 +80,7 @@ def queries() -> dict[str, Any]:
             "e",
         ),
         "LogisticRegression, without a geometry": (
-            sl.LogisticRegression(**PRICE, classes=["x", "y"], geometry="none"),
+            sl.LogisticRegression(**PRICE, classes=["x", "y"], solver=sl.DescentSettings(geometry="none")),
             "c",
         ),
         "AdditiveClassifier": (sl.AdditiveClassifier(**PRICE, classes=["x", "y"]), "c"),
@@ -174,14 +175,14 @@ def by_group() -> dict[str, Any]:
         "Mean": sl.Mean("b", by="e", epsilon=1),
         "Mean, found interval": sl.Mean("b", by="e", clip="private", **PRICE),
         "Mean, clipped by group": sl.Mean("b", by="e", clip="by_group", **PRICE),
-        "Sum, clipped by group": sl.Sum("b", by="e", per="row", clip="by_group", epsilon=1),
+        "Sum, clipped by group": sl.Sum("b", by="e", clip="by_group", epsilon=1),
         "Mean, found labels, clipped by group": sl.Mean("b", by="f", clip="by_group", **PRICE),
         "Summary, found labels": sl.Summary("b", by="f", **PRICE),
         "Mean, predicted": sl.Mean("b", by="c", epsilon=1, prediction=sl.Predicted({"x": 1, "y": -1}, doubt=1)),
         "Mean of two columns": sl.Mean(["a", "b"], by="e", clip="private", epsilon=1),
         "Mean, found labels": sl.Mean("b", by="f", **PRICE),
         "Sum, known labels": sl.Sum("b", by="f", epsilon=1, known=["x", "nobody"], clip="private"),
-        "Variance, found labels": sl.Variance("b", by="f", epsilon=1, delta="0.1", noise="gaussian"),
+        "Variance, found labels": sl.Variance("b", by="f", epsilon=1, delta="0.1"),
         "Proportion": sl.Proportion(sl.col("c") == "x", by="e", epsilon=1),
         "Sum": sl.Sum("b", by="e", epsilon=1, clip="private"),
         "Variance": sl.Variance("b", by="e", rho="0.1"),
@@ -189,15 +190,25 @@ def by_group() -> dict[str, Any]:
         "Summary": sl.Summary("b", by="e", epsilon=2),
         "Quantiles by group, many": sl.Quantiles(MANY, epsilon=1, column="b", by="e"),
         "Quantiles by group": sl.Quantiles([0.25, 0.5], epsilon=1, column="b", by="e"),
-        "Quantiles by group, borrowed": sl.Quantiles([0.5], epsilon=1, column="b", by="e", borrow="total"),
+        "Quantiles by group, borrowed": sl.Quantiles([0.5], epsilon=1, column="b", by="e", prediction="total"),
         "Count, hierarchy": sl.Count(
-            by=[HALVES, "c"], rho="0.1", caps={"half": 1000}, impossible='e == "z" and c == "y"'
+            by=[replace(HALVES, caps={"half": 1000}, impossible='e == "z" and c == "y"'), "c"], rho="0.1"
         ),
-        "Count, exact totals": sl.Count(by=[HALVES], epsilon=1, invariants=sl.Invariant("half", reason="a law")),
-        "Count, public totals": sl.Count(by=[HALVES, "c"], epsilon=1, public_totals={"half": {"p": 400, "q": 100}}),
-        "Sum, public totals": sl.Sum("b", by=[HALVES, "c"], epsilon=1, public_totals={"half": {"p": 9.5, "q": -1}}),
+        "Count, exact totals": sl.Count(
+            by=[replace(HALVES, invariants=sl.Invariant("half", reason="a law"))], epsilon=1
+        ),
+        "Count, public totals": sl.Count(
+            by=[replace(HALVES, public_totals={"half": {"p": 400, "q": 100}}), "c"], epsilon=1
+        ),
+        "Sum, public totals": sl.Sum(
+            "b", by=[replace(HALVES, public_totals={"half": {"p": 9.5, "q": -1}}), "c"], epsilon=1
+        ),
         "Sum, hierarchy, predicted": sl.Sum(
-            "b", by=[HALVES], clip=(0, 10), rho="0.1", public_totals={"all": {"all": 60}}, prediction={"x": 50, "y": 9}
+            "b",
+            by=[replace(HALVES, public_totals={"all": {"all": 60}})],
+            clip=(0, 10),
+            rho="0.1",
+            prediction={"x": 50, "y": 9},
         ),
         "Mean, hierarchy": sl.Mean("b", by=[HALVES, "c"], epsilon=1),
         "SQL": sl.SQL("SELECT c, COUNT(*), AVG(b), MEDIAN(a) FROM rows GROUP BY c", epsilon=1),

@@ -14,6 +14,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -177,7 +178,7 @@ PLANS: dict[str, Sequence[Plan]] = {
     "sum": [
         grouped("Sum", MOST_GROUPS // 4),
         lambda: (
-            sl.Sum("x0", by=tens(MOST_GROUPS), clip=(0, 1), rho=1, public_totals={"all": {"all": 9}}),
+            sl.Sum("x0", by=replace(tens(MOST_GROUPS), public_totals={"all": {"all": 9}}), clip=(0, 1), rho=1),
             [*numbers(1), labels(MOST_GROUPS)],
         ),
     ],

@@ -168,7 +168,7 @@ def random_query(draw: np.random.Generator) -> Any:
         lambda: sl.CountDistinct("job", **price),
         lambda: sl.Quantiles(levels, column=column, **plain),
         lambda: sl.Quantiles(levels[:5], column=column, by="job", max_groups=2, **plain),
-        lambda: sl.Quantiles([0.5], column=column, by="job", borrow="total", max_groups=2, **plain),
+        lambda: sl.Quantiles([0.5], column=column, by="job", prediction="total", max_groups=2, **plain),
         lambda: sl.Distribution(column, **{name: each for name, each in plain.items() if name != "delta"}),
         lambda: sl.Covariance(["age"], radius=100, **plain),
         lambda: sl.StableMedian("age", epsilon=size, delta=delta),

@@ -4,6 +4,8 @@ Carolinas: 2 states > 146 counties > 3,995 tracts by 8 groups of race and ethnic
 of 2010 as the prediction; an area is 36 tracts that follow each other, across counties. Households: 7 areas > types >
 sizes > tenure and age by 7 races, 95 % of the cells empty, the other areas pooled as the prediction; an area is any 180
 leaves. (epsilon, delta) = (1, 1e-6) and (0.1, 1e-6), Gaussian noise, adding or removing one row.
+Errors of areas are over all 3,960 runs of 36 tracts: what a prediction misses differs so much between areas that over
+20 of them its gain at 0.1 was .89 to .97 (90 % of 500 choices), .925 over all.
 Both sides of a ratio have the same noisy tables; errors are root mean squares over all cells of a level and all draws.
 Without the data (SIDELIGHT_DATA) generated stand-ins show that it runs.
 """
@@ -32,8 +34,8 @@ from sidelight.testing import SeededEntropy
 Floats = NDArray[np.float64]
 
 DRAWS = sized(20, 1)
-DRAWS_OF_PREDICTIONS = sized(10, 1)
 PRICES = {"1": {"epsilon": 1, "delta": "1e-6"}, "01": {"epsilon": "0.1", "delta": "1e-6"}}
+#: Areas of which intervals are asked, and of households all that are drawn.
 AREAS, AREA_LEAVES = 20, {"carolinas": 36, "households": 180}
 
 
@@ -125,7 +127,7 @@ def _areas(of: TreeSet) -> list[NDArray[np.int64]]:
     rng = np.random.default_rng(38)
     many = min(AREA_LEAVES[of.name], len(of.leaves) // 2)
     if of.name == "carolinas":
-        return [np.arange(many) + start for start in rng.integers(0, len(of.leaves) - many, AREAS)]
+        return [np.arange(many) + start for start in rng.permutation(len(of.leaves) - many + 1)]
     return [np.sort(rng.choice(len(of.leaves), many, replace=False)) for _ in range(AREAS)]
 
 
@@ -139,12 +141,12 @@ class _Errors:
     """Squared errors by level and for areas, over draws."""
 
     def __init__(self, truth: list[NDArray[Any]], areas: list[NDArray[np.int64]]) -> None:
-        self.truth, self.areas = truth, areas
+        self.truth, self.areas = truth, np.stack(areas)
         self.sums, self.draws = np.zeros(len(truth) + 1), 0
 
     def add(self, levels: list[NDArray[Any]]) -> None:
         off = [found - truth for found, truth in zip(levels, self.truth, strict=True)]
-        summed = np.array([off[-1][area].sum(axis=0) for area in self.areas])
+        summed = off[-1][self.areas].sum(axis=1)
         self.sums += [float(np.mean(np.square(each, dtype=float))) for each in (*off, summed)]
         self.draws += 1
 
@@ -174,8 +176,8 @@ def _without_prediction(of: TreeSet, price: str) -> dict[str, float]:
     ours, theirs = _Errors(truth, areas), _Errors(truth, areas)
     covered, wrong = np.zeros(len(rows)), 0
     leaves, cells = prepared.shape.tree.ids[-1], prepared.model.cells
-    in_tree = {f"area {place}": [leaves[leaf] for leaf in area] for place, area in enumerate(areas)}
-    area_truth = np.concatenate([cells.all_margins(truth[-1][area].sum(axis=0)[None])[0] for area in areas])
+    in_tree = {f"area {place}": [leaves[leaf] for leaf in area] for place, area in enumerate(areas[:AREAS])}
+    area_truth = np.concatenate([cells.all_margins(truth[-1][area].sum(axis=0)[None])[0] for area in areas[:AREAS]])
     areas_covered: list[float] = []
     for draw in range(DRAWS):
         seed = f"{of.name} {price} {draw}"
@@ -215,7 +217,7 @@ def _with_predictions(of: TreeSet, price: str) -> dict[str, float]:
     ways = {"": plain} | {name: _prepared(of, PRICES[price], values) for name, values in told.items()}
     truth, areas = _levels(plain, of.truth), _areas(of)
     errors = {name: _Errors(truth, areas) for name in ways}
-    for draw in range(DRAWS_OF_PREDICTIONS):
+    for draw in range(DRAWS):
         seed = f"{of.name} {price} predicted {draw}"
         pooled = _noisy(plain, of.truth, seed)
         for name, prepared in ways.items():

@@ -60,7 +60,8 @@ def ratios(case: str, shape: str, seed: int, cell: tuple[int, int, float]) -> li
     data = generated_set(shape, seed, rows=n, columns=d, public=max(20, n // 9), off=off)
     middle = float(np.median(data.targets))
     targets, known = (y > middle if classes else y for y in (data.targets, data.public[1]))
-    settings: dict[str, Any] = {"epsilon": epsilon, "delta": DELTA, "data_norm": 1, "rows": n, "geometry": geometry}
+    settings: dict[str, Any] = {"epsilon": epsilon, "delta": DELTA, "data_norm": 1, "rows": n}
+    settings["solver"] = sl.DescentSettings(geometry=geometry)
     settings |= {"classes": [0, 1]} if classes else {"target_range": data.target_range}
     if public is not None:
         settings["prediction"] = sl.PublicData(np.column_stack([data.public[0], known]).astype(float), "generated")

@@ -70,7 +70,7 @@ def simulated_gaps(algorithm: Algorithm, *, epsilon: str, count: int, trials: in
 def released_gap(rows: int, *, trials: int = sized(40, 1), seed: int = 2) -> float:
     """Return the mean largest gap of nine deciles of N(0,1), released exactly with bounds [-10, 10] and epsilon 1."""
     rng = np.random.default_rng(seed)
-    query = sl.Quantiles(DECILES, epsilon=1, lower=-10, upper=10)
+    query = sl.Quantiles(DECILES, epsilon=1, bounds=(-10, 10))
     largest = []
     for _ in range(trials):
         values = rng.standard_normal(rows)
@@ -92,7 +92,7 @@ def unknown_scale_gaps(*, trials: int = sized(100, 1), seed: int = 3) -> dict[st
     for _ in range(trials):
         values = 1e4 * rng.lognormal(sigma=1.0, size=1000)
         for name, prediction in predictions.items():
-            query = sl.Quantiles(quartiles, epsilon="0.1", prediction=prediction, resolution="0.001")
+            query = sl.Quantiles(quartiles, epsilon="0.1", prediction=prediction, granularity="0.001")
             found[name].append(float(nonprivate_gap(values, quartiles, query.release(values).value).max()))
     return {name: float(np.mean(gaps)) for name, gaps in found.items()}
 

@@ -245,7 +245,7 @@ def table(*, quick: bool = False) -> dict[tuple[int, str, str, int], Cell]:
 def bounds_ratio(name: str, rows: int, *, bounds: tuple[float, float], count: int, trials: int) -> float:
     """Return the mean largest gap with bounds over that without, at epsilon 1."""
     rng, levels = np.random.default_rng(9), even_levels(count)
-    with_bounds = sl.Quantiles(levels, epsilon=1, lower=bounds[0], upper=bounds[1])
+    with_bounds = sl.Quantiles(levels, epsilon=1, bounds=(bounds[0], bounds[1]))
     without = sl.Quantiles(levels, epsilon=1)
     gaps: list[list[float]] = [[], []]
     for _ in range(trials):

@@ -1,12 +1,17 @@
 """Kill -9 of a whole server, its zygote and its workers while analysts ask; then the ledger against what they saw.
 
-    python -m benchmarks.server_kills [SECONDS]
+    python -m benchmarks.server_kills [REQUESTS [KILLS [SECONDS [SLOT]]]]
 
-Analysts ask over HTTP with keys, and ask again with the same key whenever a connection breaks. Every second or two a
-process is killed, at random. At the end the server is started once more, every key is asked again, and what was seen
-is compared with the ledger: `overspent` counts totals that are not the sum of the entries, `lost` answers that were
-seen and are gone, `doubled` keys with two entries or two answers, `early` outcomes seen before `ready_at`. Far more
-seats than cores, so that many requests run at once; a charge that is late under that load is a paid failure, too.
+Analysts ask over HTTP with keys, and ask again with the same key whenever a connection breaks. Kills come at random
+moments, spread over the requests; some whole servers are stopped by SIGTERM, or twice by it, in place of SIGKILL. At
+the end the server is started once more, and what was seen is compared with the ledger: `overspent` counts totals that
+are not the sum of the entries, and entries that no analyst asked for; `lost` answers that were seen and are gone, and
+charges without an end; `doubled` keys with two entries or two answers; `early` outcomes seen before `ready_at`.
+
+A slot lasts seconds by design, so requests per second are seats over seconds: there are far more seats than cores.
+What is charged in the first quarter of its slot counts, what is later is dropped and tests little: on a busy machine
+choose a longer SLOT. Whoever waits sleeps until the answer is due (asking again twice a second cost more than the
+releases), and askers rest longer while requests are dropped.
 """
 
 from __future__ import annotations
@@ -34,179 +39,237 @@ from benchmarks.measuring import print_figures, sized
 from sidelight.server.budgets import Budgets
 from sidelight.server.config_file import read_config
 from sidelight.server.identity import IdentityStore
+from sidelight.session import request_key
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "server"))
-from analyst_server import serving, tokens_of, write_survey
+from analyst_server import serving, write_survey
 
-SEATS, ANALYSTS = 12, ("ada", "bob", "cy")
+#: Seconds of a slot, seats for each of them, and seats at most.
+SLOT, PER_SECOND, MOST_SEATS = 6, 4, 160
+#: Accounts, each of an analyst who asks several requests at once, together as many as there are seats.
+ANALYSTS = tuple(f"ada{number}" for number in range(12))
 #: In quanta: what each request costs.
-PRICE = 10**27
-_BODY = {"query": {"by": ["job"], "epsilon": "0.001", "kind": "count"}}
-#: Runs in the server before it starts: a file with more seats than cores is taken.
-_MANY_SEATS = f"import os\nos.sched_getaffinity = lambda pid: set(range({SEATS + 1}))"
+PRICE = 10**26
+_BODY = {"query": {"epsilon": "0.0001", "kind": "count"}}
+#: Runs in the server before it starts: a file with more seats than cores and memory is taken.
+_MANY_SEATS = (
+    f"import os\nos.sched_getaffinity = lambda pid: set(range({MOST_SEATS + 1}))\nos.sysconf = lambda name: 2**30"
+)
+#: How often the whole server, and how often its zygote, is what is killed; else a worker or a pricing process.
+_WHOLE, _ZYGOTE = 0.15, 0.10
+#: Answers that are also asked for one by one at the end.
+_ONE_BY_ONE = 200
 
 
 class Seen:
-    """What analysts saw: of each key its id and its final state."""
+    """What analysts saw: of each request its final state, and what was asked at all."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.final: dict[str, dict[str, Any]] = {}
-        self.asked: dict[str, str] = {}
+        self.asked: dict[str, str] = {}  # whose request it is, whether an answer came or not
+        self.slots: set[str] = set()
         self.counts: Counter[str] = Counter()
+        self.rest = 2.0  # seconds between the requests of an asker: longer while the machine drops what it is asked
 
-    def note(self, key: str, answer: httpx.Response) -> bool:
-        """Keep an answer; return whether it is final."""
+    def note(self, answer: httpx.Response) -> float:
+        """Keep an answer; return the seconds until it is worth asking again, 0 if it is final."""
         state = answer.json()
         with self.lock:
             if "ready_at" not in state:
-                self.counts["refused at once"] += 1
-                return False
-            self.asked[key] = state["id"]
+                self.counts[f"refused: {answer.status_code}"] += 1
+                return 1.0
+            self.slots.add(state["id"])
             over = state["state"] in ("released", "failed", "refused")
             ready = datetime.fromisoformat(state["ready_at"]).timestamp()
             self.counts["early"] += over and time.time() < ready - 0.001
             if over:
-                before = self.final.setdefault(key, state)
+                before = self.final.setdefault(state["id"], state)
                 self.counts["doubled"] += before != state
-            return over or state["state"] == "dropped"
+            if over or state["state"] == "dropped":
+                self.counts[state["state"]] += 1
+                self.rest = self.rest * 0.97 if over else min(60.0, self.rest * 1.1 + 0.5)
+                return 0.0
+            return max(0.5, ready - time.time())
 
 
-class Running:
-    """The server that runs now: its address, and the process to kill."""
+class Trial:
+    """One run: the server that runs now, what was seen, and when it is over."""
 
-    def __init__(self) -> None:
-        self.url, self.process = "", subprocess.Popen(["true"])
+    def __init__(self, file: Path, *, requests: int, kills: int, seconds: float, slot: int) -> None:
+        self.file, self.requests, self.kills, self.slot = file, requests, kills, slot
+        self.seats = min(MOST_SEATS, PER_SECOND * slot)
+        self.many = file.with_name("many-seats.toml")  # what the server reads: seats that this machine is refused
+        self.many.write_text(file.read_text().replace("seats = 1", f"seats = {self.seats}"))
+        self.end = time.time() + seconds
+        self.url, self.seen, self.killed = "", Seen(), Counter[str]()
+        self._over = threading.Event()
 
-    def children(self, of: int) -> list[int]:
-        """Return the processes that a process started."""
-        found = subprocess.run(["pgrep", "-P", str(of)], capture_output=True, text=True).stdout
-        return [int(each) for each in found.split()]
+    @property
+    def over(self) -> bool:
+        """Whether enough was asked and killed, or the time is up."""
+        if (len(self.seen.slots) >= self.requests and self.killed.total() >= self.kills) or time.time() > self.end:
+            self._over.set()
+        return self._over.is_set()
 
-
-def analyst(running: Running, token: str, keys: Iterator[int], end: float, seen: Seen) -> None:
-    """Ask one request after the other until the end; after a broken connection the same key again."""
-    while time.time() < end:
-        key = f"key {next(keys)}"
-        for _ in range(40):
-            with suppress(httpx.HTTPError, ValueError):
+    def ask(self, analyst: str, token: str, keys: Iterator[int]) -> None:
+        """Ask one request after the other; after a broken connection the same key again."""
+        with httpx.Client(timeout=30, verify=False) as client:  # over http: no certificates are loaded
+            while not self.over:
+                key = f"key {next(keys)}"
                 headers = {"Authorization": f"Bearer {token}", "Idempotency-Key": key, "Prefer": "wait=20"}
-                address = f"{running.url}/v1/tables/people/releases"
-                if seen.note(key, httpx.post(address, json=_BODY, headers=headers, timeout=30)):
-                    break
-            if time.time() > end:
-                return
-            time.sleep(0.5)
-
-
-@contextmanager
-def killing(running: Running, file: Path, end: float, kills: Counter[str]) -> Iterator[None]:
-    """Keep a server running and kill it or a part of it, again and again, until the end."""
-    draw, store = random.Random("kills of a server"), IdentityStore(read_config(file).store)
-
-    def live() -> None:
-        while time.time() < end:
-            with serving(_many(file), program=_MANY_SEATS) as (url, process):
-                running.url, running.process = url, process
-                store.resume("people", now=time.time())  # failures pause accounts, and kills are failures
-                for name in ("ada", "bob", "institute"):
-                    store.resume("people", name, now=time.time())
-                for _ in range(draw.randint(15, 45)):
-                    time.sleep(draw.uniform(0.3, 1.8))
-                    for name in ("", "ada", "bob", "institute"):
-                        store.resume("people", name, now=time.time())
-                    (zygote, *_), part = running.children(process.pid) or [0], draw.random()
-                    workers = running.children(zygote) if zygote else []
-                    if part < 0.04 and zygote:
-                        _kill(zygote)
-                        kills["zygote"] += 1
-                    elif workers:
-                        _kill(draw.choice(workers))
-                        kills["worker or pricing"] += 1
-                    if time.time() > end:
+                self.seen.asked[request_key(analyst, "people", key)] = analyst
+                for _ in range(60):
+                    pause = 1.0
+                    with suppress(httpx.HTTPError, ValueError):
+                        address = f"{self.url}/v1/tables/people/releases"
+                        pause = self.seen.note(client.post(address, json=_BODY, headers=headers))
+                    if not pause or self._over.wait(pause):
                         break
-                process.send_signal(signal.SIGKILL)
-                process.wait()
-                kills["server"] += 1
+                self._over.wait(self.seen.rest)
 
-    thread = threading.Thread(target=live)
-    thread.start()
-    try:
-        yield
-    finally:
-        thread.join()
-        store.close()
+    @contextmanager
+    def killing(self) -> Iterator[None]:
+        """Keep a server running and kill it or a part of it, again and again, until the end."""
+        thread = threading.Thread(target=self._live)
+        thread.start()
+        try:
+            yield
+        finally:
+            thread.join()
+
+    def _live(self) -> None:
+        draw, store = random.Random("kills of a server"), IdentityStore(read_config(self.file).store)
+        due = 0.0
+        try:
+            while not self.over:
+                with serving(self.many, program=_MANY_SEATS) as (url, process):
+                    self.url, whole = url, False
+                    while not self.over and not whole and process.poll() is None:
+                        for name in ("", *ANALYSTS):  # failures pause accounts, and kills are failures
+                            if store.is_paused("people", name):
+                                store.resume("people", name, now=time.time())
+                        time.sleep(draw.uniform(0.1, 0.4))
+                        if len(self.seen.slots) >= due:
+                            due = len(self.seen.slots) + draw.expovariate(self.kills / self.requests)
+                            whole = self._kill_one(process, draw)
+                    if not whole:
+                        process.kill()
+                        self.killed["server"] += 1
+                    process.wait()
+        finally:
+            store.close()
+
+    def _kill_one(self, process: subprocess.Popen[str], draw: random.Random) -> bool:
+        """Kill a process of a server; return whether it was the whole."""
+        part = draw.random()
+        if part < _WHOLE:
+            how = draw.choice(["server", "server", "server", "server stopped", "server stopped twice"])
+            process.send_signal(signal.SIGKILL if how == "server" else signal.SIGTERM)
+            if how == "server stopped twice":
+                time.sleep(draw.uniform(0.0, self.slot / 2))
+                process.send_signal(signal.SIGTERM)
+            self.killed[how] += 1
+            return True
+        zygote = next(iter(_children(process.pid)), None)
+        workers = [] if zygote is None else _children(zygote)
+        if zygote is not None and (part < _WHOLE + _ZYGOTE or workers):
+            kind, pid = ("zygote", zygote) if part < _WHOLE + _ZYGOTE else ("worker or pricing", draw.choice(workers))
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+                self.killed[kind] += 1
+        return False
 
 
-def _many(file: Path) -> Path:
-    """Return the file that the server reads, with seats that this machine would be refused."""
-    return file.with_name("many-seats.toml")
-
-
-def _kill(pid: int) -> None:
-    with suppress(ProcessLookupError):
-        os.kill(pid, signal.SIGKILL)
+def _children(of: int) -> list[int]:
+    """Return the processes that a process started and that were not killed yet."""
+    found = subprocess.run(["pgrep", "-P", str(of), "-r", "S,R,D"], capture_output=True, text=True).stdout
+    return [int(each) for each in found.split()]
 
 
 @cache
-def measure(seconds: float | None = None) -> dict[str, float]:
+def measure(
+    requests: float | None = None, kills: float = 60, seconds: float | None = None, slot: float = SLOT
+) -> dict[str, float]:
     """Return what the kills changed."""
-    seconds = sized(90.0, 8.0) if seconds is None else seconds
+    most = sized(90.0, 20.0) if requests is None and seconds is None else seconds or 1e9
     with tempfile.TemporaryDirectory() as folder:
-        file = write_survey(Path(folder), budget="{epsilon = 9}", share="{epsilon = 3}")
-        file.write_text(file.read_text().replace('"4 s"', '"3 s"'))
-        _many(file).write_text(file.read_text().replace("seats = 1", f"seats = {SEATS}"))
-        tokens, seen, running, kills = tokens_of(file), Seen(), Running(), Counter[str]()
-        keys, end = itertools.count(), time.time() + seconds
-        with killing(running, file, end, kills):
-            while not running.url:
+        file = _survey(Path(folder), int(slot))
+        store = IdentityStore(read_config(file).store)
+        tokens = {name: store.issue(name, now=time.time()) for name in ANALYSTS}
+        store.close()
+        trial = Trial(file, requests=int(requests or 800), kills=int(kills), seconds=most, slot=int(slot))
+        keys = itertools.count()
+        with trial.killing():
+            while not trial.url and not trial.over:
                 time.sleep(0.05)
-            askers = [
-                threading.Thread(target=analyst, args=(running, tokens[name], keys, end, seen))
-                for name in ANALYSTS
-                for _ in range(SEATS // 2)
-            ]
-            for thread in askers:
+            names = ANALYSTS * (trial.seats // len(ANALYSTS))
+            askers = [threading.Thread(target=trial.ask, args=(name, tokens[name], keys)) for name in names]
+            for thread in askers:  # spread over a slot: workers that all begin at once are late together
                 thread.start()
-            for thread in askers:
-                thread.join()
-        return {**_compared(file, tokens, seen), "kills": sum(kills.values()), **_told(kills, seen)}
+                time.sleep(trial.slot / len(askers))
+            while any(thread.is_alive() for thread in askers):
+                for thread in askers:
+                    thread.join(timeout=60 / len(askers))
+                print(f"  {_words(trial)}", file=sys.stderr, flush=True)
+        found = _compared(trial, tokens)
+        print(f"  {_words(trial)}")
+        requested = {"requests": len(trial.seen.slots), "kills": trial.killed.total()}
+        return {**found, **requested, "early": trial.seen.counts["early"]}
 
 
-def _told(kills: Counter[str], seen: Seen) -> dict[str, float]:
-    print(f"  {len(seen.asked)} requests with slots, kills: {dict(kills)}, seen: {dict(seen.counts)}")
-    return {"requests": len(seen.asked), "early": seen.counts["early"]}
+def _words(trial: Trial) -> str:
+    seen = trial.seen
+    return f"{len(seen.slots)} requests with slots, kills: {dict(trial.killed)}, seen: {dict(seen.counts)}"
 
 
-def _compared(file: Path, tokens: dict[str, str], seen: Seen) -> dict[str, float]:
+def _survey(folder: Path, slot: int) -> Path:
+    """Write the configuration of the trial: its analysts have a share each."""
+    file = write_survey(folder, budget="{epsilon = 12}", share="{epsilon = 0.01}", smallest="{epsilon = 0.0001}")
+    analysts = "".join(f'{{name = "{name}", budget = {{epsilon = 0.9}}}}, ' for name in ANALYSTS)
+    text = file.read_text().replace('"4 s"', f'"{slot} s"').replace("queue = 40", "queue = 400")
+    file.write_text(text.replace("analyst = [", f"analyst = [{analysts}"))
+    return file
+
+
+def _compared(trial: Trial, tokens: dict[str, str]) -> dict[str, float]:
     """Start the server once more, wait until the dead are given up, and compare."""
-    config, lost = read_config(file), 0
-    with serving(_many(file), program=_MANY_SEATS) as (url, _):
+    config, seen, found = read_config(trial.file), trial.seen, {}
+    with serving(trial.many, program=_MANY_SEATS) as (url, _):
         time.sleep(config.longest + 10 + 7)
-        with httpx.Client(base_url=url, timeout=30) as client:
-            owners = {name: {"Authorization": f"Bearer {token}"} for name, token in tokens.items()}
-            for key, before in seen.final.items():
-                found = [client.get(f"/v1/releases/{before['id']}", headers=owners[name]) for name in ANALYSTS]
-                good = [each.json() for each in found if each.status_code == 200]
-                lost += not good
-                seen.counts["doubled"] += bool(good) and good[0] != before
-                assert key in seen.asked
+        for name, token in tokens.items():
+            with httpx.Client(base_url=url, headers={"Authorization": f"Bearer {token}"}, timeout=60) as client:
+                found |= {each["id"]: each for each in _history(client)}
+                own = [each for each in seen.final if seen.asked[each] == name]
+                for each in random.Random("one by one").sample(own, min(len(own), _ONE_BY_ONE // len(tokens))):
+                    seen.counts["doubled"] += client.get(f"/v1/releases/{each}").json() != found.get(each)
+    lost = sum(name not in found for name in seen.final)
+    doubled = seen.counts["doubled"] + sum(found.get(name, state) != state for name, state in seen.final.items())
     budgets = Budgets(config)
     try:
         entries = budgets.ledger.entries()
         again = Counter(entry.key for entry in entries)
-        overspent = int(not budgets.ledger.verify().ok)
-        for name in ("people", "people/ada", "people/bob", "people/institute"):
+        overspent = int(not budgets.ledger.verify().ok) + sum(entry.key not in seen.asked for entry in entries)
+        for name in ("people", *(f"people/{each}" for each in ANALYSTS)):
             scope = budgets.ledger.scope(name)
-            own = [entry for entry in entries if name in ("people", entry.scope_id)]
-            overspent += int(scope.totals().epsilon != len(own) * PRICE) + int(not scope.rule.holds(scope.totals()))
+            own_entries = [entry for entry in entries if name in ("people", entry.scope_id)]
+            overspent += int(scope.totals().epsilon != len(own_entries) * PRICE)
+            overspent += int(not scope.rule.holds(scope.totals()))
         states = Counter(entry.state for entry in entries)
         print(f"  in the ledger: {dict(states)}")
         lost += states["reserved"]  # given up by now, or nobody ever learns what became of it
     finally:
         budgets.close()
-    twice = sum(number - 1 for number in again.values())
-    return {"overspent": overspent, "lost": lost, "doubled": seen.counts["doubled"] + twice}
+    doubled += sum(number - 1 for number in again.values())
+    return {"overspent": overspent, "lost": lost, "doubled": doubled, "charged": len(entries)}
+
+
+def _history(client: httpx.Client) -> Iterator[dict[str, Any]]:
+    """Yield all charged requests of an account as its analyst reads them."""
+    after = ""
+    while page := client.get(f"/v1/releases?table=people&limit=100{after}").json()["releases"]:
+        yield from page
+        after = f"&after={page[-1]['id']}"
 
 
 if __name__ == "__main__":

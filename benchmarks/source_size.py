@@ -22,7 +22,7 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
-from typing import Any, get_args, get_type_hints
+from typing import Any
 
 import numpy as np
 
@@ -154,16 +154,8 @@ def parameters() -> dict[str, int]:
         for part in name.split("."):
             made = getattr(made, part, None)
         if inspect.isclass(made):
-            found[name] = sum(_counted(made, each) for each in inspect.signature(made).parameters.values())
+            found[name] = len(inspect.signature(made).parameters)
     return found
-
-
-def _counted(made: type, parameter: inspect.Parameter) -> int:
-    """Count typed keyword settings one by one: a user meets them all the same."""
-    if parameter.kind is not parameter.VAR_KEYWORD:
-        return 1
-    (settings,) = get_args(get_type_hints(vars(made)["__init__"])[parameter.name])
-    return len(get_type_hints(settings))
 
 
 if __name__ == "__main__":

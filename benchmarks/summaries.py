@@ -150,7 +150,7 @@ def means_with_bounds() -> dict[str, float]:
     by_opendp = opendp_mean(bounds, rows, epsilon)
     by_diffprivlib = diffprivlib_mean(bounds, epsilon)
     schema = [sl.Category("group", labels, other=None), sl.Number("x", lower=bounds[0], upper=bounds[1])]
-    query = sl.Mean("x", by="group", epsilon=epsilon, pull=False)
+    query = sl.Mean("x", by="group", epsilon=epsilon)
     errors: dict[str, list[float]] = {"ours": [], "split": [], "opendp": [], "diffprivlib": []}
     for seed in range(SEEDS):
         rng = np.random.default_rng([seed, 2])
@@ -159,7 +159,7 @@ def means_with_bounds() -> dict[str, float]:
         truth = np.array([part.mean() for part in each])
         table = sl.Table(pd.DataFrame({"group": np.repeat(labels, rows), "x": values}), schema=schema)
         counts = np.full(groups, float(rows))
-        errors["ours"] += list(ours(query, table, seed=("bounds", seed), column="mean") - truth)
+        errors["ours"] += list(ours(query, table, seed=("bounds", seed), column="mean_plain") - truth)
         split = others.split_means(counts, truth * rows, bounds=bounds, epsilon=epsilon, rng=rng)
         errors["split"] += list(split - truth)
         for place in range(asked):

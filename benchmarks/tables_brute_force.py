@@ -162,14 +162,23 @@ def violations(smalls: Sequence[Small]) -> tuple[int, int]:
 def violations_of_months(smalls: Sequence[Small]) -> tuple[int, int]:
     """Return how many triples of a database, a person and a month there were, and how often other rows changed.
 
-    Other rows are those of other persons, and of the same person in other months.
+    Other rows are those of other persons, and of the same person in other months; of one month at a time, and of all
+    of them with what limits a person counted by month.
     """
     given = [replace(small, dated=True) for small in smalls]
     depth = len(given[0].levels)
 
     def found(each: Sequence[Small]) -> list[list[dict[str, Counter[tuple[Any, ...]]]]]:
         database = as_database(each)
-        return [[owned_rows(view.within(month)) for view in views(database, depth)] for month in MONTHS]
+        apart = [[owned_rows(view.within(month)) for view in views(database, depth)] for month in MONTHS]
+        blocks = [owned_rows(view.within(MONTHS[0], MONTHS[-1], cap="block")) for view in views(database, depth)]
+        for place, month in enumerate(MONTHS):
+            mine = f"{month} "
+            apart[place] += [
+                {who.removeprefix(mine): rows for who, rows in block.items() if who.startswith(mine)}
+                for block in blocks
+            ]
+        return apart
 
     before = found(given)
     triples = touched = 0

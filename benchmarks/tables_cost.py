@@ -94,8 +94,8 @@ def _releases(shop: sl.Database) -> dict[str, tuple[Any, Any]]:
     return {
         "folds by a key": (sl.Mean("x", epsilon=1), sl.per_person(shop, of="orders", x=spent)),
         "folds by the person": (sl.Mean("x", epsilon=1), sl.per_person(shop, of="customer", x=orders)),
-        "totals": (sl.Sum("l_quantity", by=flags, per="person", **number), "lineitem"),
-        "lookups": (sl.Sum("l_quantity", by="customer.c_mktsegment", per="person", **number), "lineitem"),
+        "totals": (sl.Sum("l_quantity", by=flags, **number), "lineitem"),
+        "lookups": (sl.Sum("l_quantity", by="customer.c_mktsegment", **number), "lineitem"),
         "capped": (
             sl.Count(by="orders.o_orderpriority", max_groups=5, max_rows_per_group=CAP, epsilon=1),
             "lineitem",

@@ -11,7 +11,7 @@ import datetime
 import sys
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -135,7 +135,7 @@ def _quantile_cases() -> Iterator[Case]:
             sl.Quantiles(sl.quantiles.even_levels(9), **{"epsilon": "1/2", "column": "value", **form}),
             numbers,
         )
-    bounded = sl.Quantiles(HALF, epsilon=1, lower=0, upper=128, granularity="1/4")
+    bounded = sl.Quantiles(HALF, epsilon=1, bounds=(0, 128), granularity="1/4")
     yield "quantiles, bare numbers", bounded, np.arange(300) / 4
     yield "distribution, ages", sl.Distribution("age", epsilon=1), _of_persons()
     yield "quantiles, persons", sl.Quantiles(HALF, epsilon=1, column="age"), _of_persons()
@@ -153,8 +153,8 @@ def _summary_cases() -> Iterator[Case]:
     trades = sl.Hierarchy("job", jobs, levels=["trade"])
     yield "count, hierarchy", sl.Count(by=[trades, "yes"], rho="1/8"), people
     yield "sum, hierarchy", sl.Sum("age", by=trades, rho="1/8"), people
-    elsewhere: dict[str, Any] = {"prediction": {"cook": 4e4, "nurse": 5e4}, "public_totals": {"all": {"all": 120_000}}}
-    yield "sum, hierarchy with totals", sl.Sum("age", by=trades, rho="1/8", **elsewhere), people
+    elsewhere, expected = replace(trades, public_totals={"all": {"all": 120_000}}), {"cook": 4e4, "nurse": 5e4}
+    yield "sum, hierarchy with totals", sl.Sum("age", by=elsewhere, rho="1/8", prediction=expected), people
     yield "mean, hierarchy", sl.Mean("age", by=[trades, "yes"], **tenth), people
     yield "count, centred", sl.Count(by="place", max_groups=10, rho="1/8"), persons
     yield "count, persons", sl.Count(by="place", max_groups=2, **tenth), persons
@@ -182,7 +182,7 @@ def _summary_cases() -> Iterator[Case]:
     yield "quantiles, by group in rho", sl.Quantiles(QUARTILES, rho=1, **by_age), people
     known = {"cook": sl.priors.Cauchy(40, 8), "nurse": sl.priors.Cauchy(50, 8)}
     yield "quantiles, by group with priors", sl.Quantiles(HALF, epsilon=2, prediction=known, **by_age), people
-    yield "quantiles, borrowed", sl.Quantiles(HALF, epsilon=2, borrow="total", **by_age), people
+    yield "quantiles, borrowed", sl.Quantiles(HALF, epsilon=2, prediction="total", **by_age), people
     many = sl.quantiles.even_levels(40)
     yield "quantiles, by group, many", sl.Quantiles(many, epsilon=2, **by_age), people
     statement = "SELECT job, COUNT(*), AVG(age), VAR_SAMP(a) FROM people GROUP BY job"
@@ -292,7 +292,7 @@ MODELS: dict[str, Callable[[SeededSession], Any]] = {
         **FIT, classes=[0, 1], solver="objective", session=paid
     ),
     "logistic regression, no geometry": lambda paid: sl.LogisticRegression(
-        **FIT, classes=[0, 1], geometry="none", session=paid
+        **FIT, classes=[0, 1], solver=sl.DescentSettings(geometry="none"), session=paid
     ),
     "linear regression, objective": lambda paid: sl.LinearRegression(
         **FIT, target_range=(0, 1), solver="objective", session=paid

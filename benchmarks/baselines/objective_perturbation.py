@@ -14,8 +14,7 @@ from sidelight.errors import RangeError
 from sidelight.guarantees import Amount, positive
 from sidelight.guarantees import conversions as convert
 from sidelight.guarantees.intervals import Interval, round_up
-from sidelight.mechanisms.objective_perturbation import ObjectivePerturbation
-from sidelight.mechanisms.objective_perturbation.mechanism import curvature_shift
+from sidelight.mechanisms.objective_perturbation import ObjectivePerturbation, curvature_shift
 
 
 def kifer_noise_scale(epsilon: Amount, delta: Amount, *, gradient: Amount = 1) -> Fraction:

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sidelight.errors import RangeError
-from sidelight.mechanisms.prefix_sums.plan import PrefixSums
-from sidelight.mechanisms.prefix_sums.square_root import square_root_coefficients
+from sidelight.mechanisms.prefix_sums import PrefixSums
+from sidelight.mechanisms.square_root_factors import square_root_coefficients
 
 
 def simulate_prefix_noise(plan: PrefixSums, normals: NDArray[np.float64]) -> NDArray[np.float64]:

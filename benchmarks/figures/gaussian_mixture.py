@@ -15,7 +15,7 @@ import sidelight as sl
 from benchmarks.figures.picture import BLUE, GREEN, INK, OCHRE, PURPLE
 from benchmarks.measuring import written
 from benchmarks.mixtures import Mixture
-from sidelight.gaussians.fitted import FittedGaussian
+from sidelight.gaussians.estimate import FittedGaussian
 from sidelight.testing import SeededSession
 
 PICTURE = written(Path(__file__).parent.parent.parent / "docs" / "images" / "gaussian-mixture.svg")

@@ -28,7 +28,7 @@ from sidelight.privacy_page.losses import reach
 from sidelight.published.paid_report import PaidPlan, PreparedPaidFit, paid_report_of, plan_paid
 from sidelight.regression.curator import dense_rows, exact_losses, keep_noise
 from sidelight.regression.losses import LogCoshLoss, LogisticLoss, Loss
-from sidelight.session.one_off import release_once
+from sidelight.session.pipeline import release_once
 
 EXACT, FREE, PAID, GUARANTEE = "exact loss (never published)", "free bound", "paid bound", "guarantee"
 PAID_EXACT = "exact loss, paid fit"

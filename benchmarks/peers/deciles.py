@@ -79,7 +79,7 @@ def run_peer(peer: str, rows: int) -> dict[str, float]:
 
 def run_ours(rows: int, *, trials: int) -> dict[str, float]:
     """Run our release path, session and ledger-free door included."""
-    query = sl.Quantiles(DECILES, epsilon=1, lower=-10, upper=10)
+    query = sl.Quantiles(DECILES, epsilon=1, bounds=(-10, 10))
     rng = np.random.default_rng(rows)
     gaps, seconds = [], []
     for _ in range(trials):

@@ -32,7 +32,7 @@ SECONDS, PATIENCE = 15.0, 240.0
 #: What ours is told besides, by the ending of its method: how the page calls it, and what it promises then.
 TOLD = {
     "predicted": ("told a public sample", ADD_OR_REMOVE),
-    "with_sizes": ("`sizes=`: told the sizes of the groups", DECLARED),
+    "with_sizes": ("`known=sl.GroupSizes(...)`: told the sizes of the groups", DECLARED),
     "without_constant": ("`fit_intercept=False`: told that there is no constant", ADD_OR_REMOVE),
 }
 

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from sidelight.extras import import_with_extras
-from sidelight.registry import ENTRIES
+from sidelight.registry import ENTRIES, import_with_extras
 from sidelight.version import VERSION as __version__  # noqa: N811 - the usual name
 
 if TYPE_CHECKING:
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     from sidelight.accuracy.dummy import dummy as dummy
     from sidelight.accuracy.price import epsilon_for as epsilon_for
     from sidelight.client import connect as connect
+    from sidelight.client import connect_async as connect_async
     from sidelight.covariance import Covariance as Covariance
     from sidelight.covariance.pca import PCA as PCA
     from sidelight.errors import NotPrivateWarning as NotPrivateWarning
@@ -76,7 +76,7 @@ if TYPE_CHECKING:
     from sidelight.records.hierarchy import Hierarchy as Hierarchy
     from sidelight.records.invariants import Invariant as Invariant
     from sidelight.records.nonprivate_check import nonprivate_check as nonprivate_check
-    from sidelight.regression.additive.curve_prediction import CurvePrediction as CurvePrediction
+    from sidelight.regression.additive.predictions import CurvePrediction as CurvePrediction
     from sidelight.regression.coefficient_prediction import CoefficientPrediction as CoefficientPrediction
     from sidelight.regression.curator import nonprivate_check_rows as nonprivate_check_rows
     from sidelight.regression.estimators import AdditiveClassifier as AdditiveClassifier
@@ -86,6 +86,8 @@ if TYPE_CHECKING:
     from sidelight.regression.estimators import LogisticRegression as LogisticRegression
     from sidelight.regression.estimators import PoissonRegressor as PoissonRegressor
     from sidelight.regression.estimators import TableEncoding as TableEncoding
+    from sidelight.regression.estimators.goal import DescentSettings as DescentSettings
+    from sidelight.regression.estimators.goal import ObjectiveSettings as ObjectiveSettings
     from sidelight.regression.model_query import ModelQuery as ModelQuery
     from sidelight.release import Refused as Refused
     from sidelight.release import Release as Release
@@ -99,6 +101,7 @@ if TYPE_CHECKING:
     from sidelight.summaries.count import Count as Count
     from sidelight.summaries.count import CountDistinct as CountDistinct
     from sidelight.summaries.histogram import Histogram as Histogram
+    from sidelight.summaries.mean import GroupSizes as GroupSizes
     from sidelight.summaries.mean import Mean as Mean
     from sidelight.summaries.mean import Proportion as Proportion
     from sidelight.summaries.predicted import Predicted as Predicted
@@ -124,7 +127,7 @@ if TYPE_CHECKING:
 _HOME = {
     "sidelight.accuracy.dummy": ("dummy",),
     "sidelight.accuracy.price": ("epsilon_for",),
-    "sidelight.client": ("connect",),
+    "sidelight.client": ("connect", "connect_async"),
     "sidelight.covariance.pca": ("PCA",),
     "sidelight.errors": ("NotPrivateWarning", "PrivacyWarning"),
     "sidelight.gaussians.estimators": ("GaussianMixture", "GaussianModel"),
@@ -140,13 +143,15 @@ _HOME = {
     ),
     "sidelight.records.expressions": ("col",),
     "sidelight.records.nonprivate_check": ("nonprivate_check",),
-    "sidelight.regression.additive.curve_prediction": ("CurvePrediction",),
+    "sidelight.regression.additive.predictions": ("CurvePrediction",),
     "sidelight.regression.curator": ("nonprivate_check_rows",),
     "sidelight.regression.coefficient_prediction": ("CoefficientPrediction",),
     "sidelight.regression.estimators": ("PoissonRegressor", "TableEncoding"),
     "sidelight.release": ("Refused", "Release", "outcome_from_json"),
     "sidelight.session": ("Session",),
     "sidelight.stability.pate.estimator": ("PATE",),
+    "sidelight.regression.estimators.goal": ("DescentSettings", "ObjectiveSettings"),
+    "sidelight.summaries.mean": ("GroupSizes",),
     "sidelight.summaries.predicted": ("Predicted",),
     "sidelight.summaries.tree_areas": ("areas",),
     "sidelight.records.hierarchy": ("Hierarchy",),
@@ -191,7 +196,8 @@ def __getattr__(name: str) -> Any:
     if name in _PACKAGES or name in _FURTHER:
         return import_with_extras(f"sidelight.{name}")
     if name in _MODULE_OF:
-        return getattr(import_with_extras(_MODULE_OF[name]), name)
+        globals()[name] = found = getattr(import_with_extras(_MODULE_OF[name]), name)  # looked up once
+        return found
     if name in _RENAMED:
         raise AttributeError(f"module 'sidelight' has no attribute {name!r}; it is sl.{_RENAMED[name]} now")
     from sidelight import errors

@@ -6,6 +6,7 @@ count, nothing that two neighbouring data sets would print differently.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from functools import wraps
@@ -243,21 +244,49 @@ _MEANT: dict[str, tuple[str, ...]] = {
 }
 
 
-#: Parameters that released versions had, by class, and what to do without them; in plans as in calls.
-REMOVED: Mapping[str, Mapping[str, str]] = {
-    "Quantiles": dict.fromkeys(
-        ("branching", "budget_power", "adaptation", "score"),
+#: Parameters that released versions had: of which classes, their names, and what to do without them.
+_REMOVED = (
+    (
+        "CountDistinct Histogram TopK Sum Mean Proportion Variance StandardDeviation Summary SQL",
+        "noise",
+        "leave it out, the law with less noise is taken; epsilon alone is Laplace noise",
+    ),
+    (
+        "Count Histogram TopK Mean Proportion",
+        "population",
+        "leave it out; sl.StandardDeviation releases what a sampling error is computed from",
+    ),
+    ("Sum Mean Variance StandardDeviation", "centre expected_rows", "leave it out, a predicted centre is measured"),
+    ("Proportion", "clip centre expected_rows", "leave it out, a proportion lies in 0..1"),
+    ("Summary", "centre expected_rows", "leave it out, the quartiles are the centre"),
+    ("Mean Proportion", "pull", "leave it out, `mean_plain` or `proportion_plain` is what was measured"),
+    ("Sum", "per", "leave it out, totals of persons are added up, and rows with max_rows_per_group=..."),
+    ("TopK", "by", "leave it out, a ranking is one list for all rows; ask sl.Count(by=...)"),
+    (
+        "Quantiles",
+        "branching budget_power adaptation score",
         "leave it out, form='auto' chooses; sl.quantiles.quantile_tree builds the trees of the paper",
     ),
-    "LogisticRegression": {"multi_class": "leave it out, several classes are one softmax"},
-    "Covariance": {"choice_share": "leave it out, a tenth of the price is for the choice"},
-    "Proportion": dict.fromkeys(("clip", "centre", "expected_rows"), "leave it out, a proportion lies in 0..1"),
-    "Summary": dict.fromkeys(("centre", "expected_rows"), "leave it out, the quartiles are the centre"),
+    ("Quantiles", "cells", "leave it out; form='predicted' takes the cells of the prediction"),
+    ("Quantiles", "borrow", "leave it out, and write prediction='total'"),
+    ("Quantiles Distribution", "resolution", "leave it out, declare the granularity, or round what is released"),
+    ("LogisticRegression", "multi_class", "leave it out, several classes are one softmax"),
+    ("Covariance", "choice_share", "leave it out, a tenth of the price is for the choice"),
+    ("Covariance", "count_share mean_share value_share", "leave it out, the shares of the price are fixed"),
+    ("Covariance", "limit_trace", "leave it out, project=False leaves the trace alone, too"),
+)
+#: Parameters that stand in another one as a tuple: of which classes, their names in order, and the other. The old ones
+#: work for one version, with a warning.
+_MOVED = (("Quantiles Distribution", ("lower", "upper"), "bounds"),)
+#: The same by class and name; in plans as in calls.
+REMOVED: Mapping[str, Mapping[str, str]] = {
+    owner: {name: instead for owners, names, instead in _REMOVED if owner in owners.split() for name in names.split()}
+    for owner in dict.fromkeys(owner for owners, _, _ in _REMOVED for owner in owners.split())
 }
 
 
 def explains_removed(cls: _Class) -> _Class:
-    """Let a class say of a parameter that it no longer has what to do instead."""
+    """Let a class say of a parameter that it no longer has what to do instead, and take one that has moved."""
     made: Any = cls.__init__  # type: ignore[misc]
 
     @wraps(made)
@@ -265,6 +294,11 @@ def explains_removed(cls: _Class) -> _Class:
         for name, instead in REMOVED[cls.__name__].items():
             if name in options:
                 raise TypeError(f"{cls.__name__} no longer has the parameter {name!r}; {instead}")
+        for owners, names, home in _MOVED:
+            if cls.__name__ in owners.split() and options.keys() & {*names}:
+                words = f"{home}=({', '.join(names)}) instead of {' and '.join(names)}"
+                warnings.warn(f"{cls.__name__}: write {words}", SidelightWarning, stacklevel=2)
+                options[home] = tuple(options.pop(name, None) for name in names)
         made(self, *given, **options)
 
     cls.__init__ = init  # type: ignore[misc]

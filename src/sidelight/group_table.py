@@ -240,8 +240,7 @@ class GroupTable(Mapping[str, Any]):
             packed_columns = [[name, values.dtype.name, packed(values)] for name, values in self._columns.items()]
             return {"keys": list(self._keys), **self.coded.to_json(), "packed": packed_columns, "notes": self._notes}
         columns = {
-            name: {"dtype": values.dtype.name, "values": [_written(each) for each in values.tolist()]}
-            for name, values in self._columns.items()
+            name: {"dtype": values.dtype.name, "values": _written(values)} for name, values in self._columns.items()
         }
         return {
             "keys": list(self._keys),
@@ -345,8 +344,11 @@ def _plain(column: Any) -> list[Any]:
     return ["" if isinstance(each, float) and math.isnan(each) else each for each in values]
 
 
-def _written(value: Any) -> Any:
-    return None if isinstance(value, float) and math.isnan(value) else value
+def _written(values: Any) -> list[Any]:
+    found: list[Any] = values.tolist()
+    if values.dtype.kind in "biu" or (values.dtype.kind == "f" and not np.isnan(values).any()):
+        return found
+    return [None if isinstance(each, float) and math.isnan(each) else each for each in found]
 
 
 def _package(name: str) -> Any:

@@ -1,15 +1,19 @@
 """Every query of the library, once: its public name, its kind, and where plans, reports and readers find it.
 
 Public names, plan kinds and report cards are made from the entries, which are text: what they name is loaded when used.
+
+Libraries that only a part of sidelight needs are imported where it is used; who lacks one reads which extra has it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from importlib import import_module
+from types import ModuleType
 from typing import Any, Literal
 
-from sidelight.extras import import_with_extras
+from sidelight.errors import MissingPackageError
 
 #: What a report draws of a release: numbers with bars, a staircase of quantiles, groups, or marginals.
 Card = Literal["numbers", "quantiles", "groups", "synthetic"]
@@ -59,11 +63,9 @@ class Entry:
 
 
 _PRIORS = "sidelight.plans.predictions:PRIORS"
-_HIERARCHY = ("caps", "impossible", "public_totals", "invariants")  # parameters of tables of a hierarchy
 _GROUPED = {
-    **{each: f"sidelight.summaries.plan_forms:{each.upper()}" for each in ("by", "prediction", "bins", *_HIERARCHY)},
+    **{each: f"sidelight.summaries.plan_forms:{each.upper()}" for each in ("by", "prediction", "bins")},
     "known": "sidelight.plans.forms:TEXTS",
-    "impossible": "sidelight.plans.forms:CONDITION",
 }
 _POINTS = {"prediction": "sidelight.plans.predictions:PUBLIC_ROWS"}
 _NAMED = "sidelight.plans.predictions:check_columns"
@@ -96,8 +98,8 @@ ENTRIES: tuple[Entry, ...] = (
         quantiles=(
             "Quantiles",
             PlanKeys(
-                without=("granularity", "lower", "upper"),
-                forms={"levels": "sidelight.plans.forms:AMOUNTS", "prediction": _PRIORS},
+                without=("granularity", "bounds"),
+                forms={"levels": "sidelight.plans.forms:AMOUNTS", "prediction": f"{_PRIORS}_OR_TOTAL"},
             ),
         ),
     ),
@@ -108,7 +110,7 @@ ENTRIES: tuple[Entry, ...] = (
         card="quantiles",
         distribution=(
             "Distribution",
-            PlanKeys(without=("granularity", "lower", "upper"), required=("column",), forms={"prediction": _PRIORS}),
+            PlanKeys(without=("granularity", "bounds"), required=("column",), forms={"prediction": _PRIORS}),
         ),
     ),
     *_entries(
@@ -142,7 +144,7 @@ ENTRIES: tuple[Entry, ...] = (
     *_grouped(
         home="top_k",
         audit="test_count_audit.py",
-        top_k=("TopK", PlanKeys(without=("population",), forms=_GROUPED)),
+        top_k=("TopK", _KEYS_OF_GROUPS),
     ),
     *_entries(
         home="sidelight.covariance",
@@ -252,11 +254,10 @@ ENTRIES: tuple[Entry, ...] = (
     *_grouped(
         home="mean",
         audit="test_summary_means.py",
-        mean=("Mean", PlanKeys(without=("sizes",), forms=_GROUPED)),
+        mean=("Mean", _KEYS_OF_GROUPS),
         proportion=(
             "Proportion",
             PlanKeys(
-                without=("sizes",),
                 names={"column": "condition"},
                 forms={**_GROUPED, "column": "sidelight.plans.forms:CONDITION"},
             ),
@@ -277,7 +278,7 @@ ENTRIES: tuple[Entry, ...] = (
     *_grouped(
         home="sum",
         audit="test_summary_sums.py",
-        sum=("Sum", PlanKeys(forms={**_GROUPED, "public_totals": "sidelight.summaries.plan_forms:PUBLIC_SUMS"})),
+        sum=("Sum", _KEYS_OF_GROUPS),
     ),
     *_grouped(
         home="spread",
@@ -324,3 +325,29 @@ def card_of(kind: str) -> Card:
     if kind == "group_quantiles":
         return "groups"  # of the same query as quantiles, but a table
     return BY_KIND[kind].card if kind in BY_KIND else "numbers"
+
+
+#: The extra that installs a library, by the name that it is imported by.
+EXTRAS: Mapping[str, str] = {"sklearn": "models", "matplotlib": "plots", "psycopg": "postgres"}
+
+
+def import_with_extras(module: str) -> ModuleType:
+    """Import a module; where it needs a library of an extra that is absent, say which extra.
+
+    Args:
+        module: Its full name, ours or that of such a library.
+
+    Returns:
+        The module.
+
+    >>> import_with_extras("sidelight.quantiles").__name__
+    'sidelight.quantiles'
+    """
+    try:
+        return import_module(module)
+    except ModuleNotFoundError as error:
+        missing = (error.name or "").partition(".")[0]
+        if missing not in EXTRAS:
+            raise
+    needs = f"{missing} is" if module.startswith(missing) else f"{module} needs {missing}, which is"
+    raise MissingPackageError(f'{needs} not installed; pip install "sidelight[{EXTRAS[missing]}]"')

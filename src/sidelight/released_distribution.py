@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sidelight.errors import RangeError
-from sidelight.extras import import_with_extras
 from sidelight.noise import OSEntropy, Source, uniform
+from sidelight.registry import import_with_extras
 
 Floats = NDArray[np.float64]
 #: What a bound may assume about the data: nothing, or that it is spread out, without ties that nobody declared.

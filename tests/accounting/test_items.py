@@ -11,7 +11,8 @@ from sidelight.accounting import Rule, Totals, amount_of, find_shortfall
 from sidelight.errors import ClaimError
 from sidelight.guarantees import GDP, RDP, ZCDP, ApproxDP, Claims, implies
 from sidelight.guarantees.conversions import gdp_within
-from sidelight.mechanisms.objective_perturbation import LossShape, calibrate_objective
+from sidelight.mechanisms.objective_calibration import calibrate_objective
+from sidelight.mechanisms.objective_perturbation import LossShape
 
 F = Fraction
 SIDE_BY_SIDE: Any = ["basic", "gdp", "zcdp"]

@@ -80,7 +80,7 @@ QUERIES: dict[str, tuple[Callable[..., Any], dict[str, Any], tuple[str, ...]]] =
     "Quantiles": (
         priced(lambda level, **rest: sl.Quantiles([level], column="age", **rest)),
         {"level": 0.5, "epsilon": 1},
-        ("level", "epsilon", "resolution"),
+        ("level", "epsilon"),
     ),
     "Sequence that learns privately": (
         learning,
@@ -90,7 +90,7 @@ QUERIES: dict[str, tuple[Callable[..., Any], dict[str, Any], tuple[str, ...]]] =
     "Covariance": (
         priced(lambda **rest: sl.Covariance(X, **rest)),
         {"radius": 100, "rho": "0.1"},
-        ("radius", "rho", "rows", "count_share", "value_share"),
+        ("radius", "rho", "rows"),
     ),
     "Covariance by epsilon": (
         priced(lambda **rest: sl.Covariance(X, radius=100, **rest)),

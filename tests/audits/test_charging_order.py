@@ -54,9 +54,9 @@ def refused_requests(session):
     yield lambda: session.release(sl.Quantiles([0.5], column="age", epsilon="1.5")), BudgetError
     yield lambda: session.release_together([MEDIAN, MEDIAN], delta="1e-9"), (BudgetError, SidelightError)
     yield lambda: session.release(sl.Quantiles([0.5], column="hours", epsilon="0.1")), SchemaError
-    yield lambda: session.release(sl.Quantiles([0.5], column="age", lower=3, epsilon="0.1")), SchemaError
+    yield lambda: session.release(sl.Quantiles([0.5], column="age", bounds=(3, None), epsilon="0.1")), SchemaError
     yield lambda: session.release(sl.Quantiles([1.5], column="age", epsilon="0.1")), RangeError
-    yield lambda: session.release(sl.Quantiles([0.5], column="age", epsilon="0.1", resolution=1)), RangeError
+    yield lambda: session.release(sl.Quantiles([0.5], column="age", epsilon="0.1", bounds=3)), RangeError
     yield lambda: session.release_together([], delta="1e-9"), RangeError
 
 

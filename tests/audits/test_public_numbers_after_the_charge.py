@@ -67,7 +67,6 @@ YES_NO: Any = sl.Category("y", ["no", "yes"], other=None)
 UNIT: dict[str, Any] = {"lower": 0, "upper": 1}
 CASES: dict[str, Case] = {
     "quantiles, granularity": asked(lambda size: quantiles(), lambda size: {"granularity": size}),
-    "quantiles, resolution": asked(lambda size: quantiles(resolution=size)),
     "quantiles, both bounds": asked(lambda size: quantiles(), lambda size: {"lower": -size, "upper": size}),
     "quantiles, lower": asked(lambda size: quantiles(), lambda size: {"lower": size}),
     "quantiles, upper": asked(lambda size: quantiles(), lambda size: {"upper": -size}),
@@ -168,7 +167,6 @@ def outcome(name: str, size: float, *, seed: int) -> str:
     [
         ("quantiles, granularity", 1e295),
         ("quantiles, granularity", 1e-300),
-        ("quantiles, resolution", 1e295),
         ("quantiles, upper", 1.7976931348623157e308),
         ("median, bounds", 1.7976931348623157e308),
         ("fit of a table, features", 8e307),

@@ -41,7 +41,7 @@ settled = settings(max_examples=40, deadline=None)
 )
 def test_values_are_sorted_inside_the_bounds_and_on_the_grid(data, levels, bounds, step, seed):
     lower, upper = bounds[0], bounds[0] + bounds[1] + 3
-    query = sl.Quantiles(levels, epsilon=1, lower=lower, upper=upper, granularity=Fraction(step))
+    query = sl.Quantiles(levels, epsilon=1, bounds=(lower, upper), granularity=Fraction(step))
     data = [*data, 1.5]  # a list of nothing but texts is refused where numbers are declared
     value = seeded_release(query, data, seed=seed).value
     assert value.shape == (len(levels),)
@@ -77,7 +77,7 @@ def test_the_order_of_rows_changes_no_bit(data, seed, order):
 @settled
 @given(data=st.lists(st.floats(-20, 20), max_size=10), seed=st.integers(0, 10**6))
 def test_values_beyond_the_bounds_count_at_the_bounds(data, seed):
-    query = sl.Quantiles(["0.5"], epsilon=2, lower=-5, upper=5)
+    query = sl.Quantiles(["0.5"], epsilon=2, bounds=(-5, 5))
     clipped = [min(max(value, -5.0), 5.0) for value in data]
     assert seeded_release(query, data, seed=seed).value == seeded_release(query, clipped, seed=seed).value
 
@@ -85,7 +85,7 @@ def test_values_beyond_the_bounds_count_at_the_bounds(data, seed):
 @settled
 @given(data=st.lists(st.floats(-5, 5), max_size=10), seed=st.integers(0, 10**6))
 def test_missing_values_are_as_if_they_were_not_there(data, seed):
-    query = sl.Quantiles(["0.5"], epsilon=2, lower=-5, upper=5)
+    query = sl.Quantiles(["0.5"], epsilon=2, bounds=(-5, 5))
     holes = [cell for value in data for cell in (math.nan, value, None)]
     assert seeded_release(query, data, seed=seed).value == seeded_release(query, holes, seed=seed).value
 
@@ -105,7 +105,7 @@ def within_binomial(hits, draws, probability):
 def test_no_data_gives_a_draw_from_the_prior():
     cells = [-0.5, 0.5, 1.5, 2.5, 3.5]
     prior = sl.priors.Histogram(cells, [0.1, 0.2, 0.3, 0.4])
-    query = sl.Quantiles(["0.3"], epsilon=5, lower=0, upper=3, granularity=1, prediction=prior)
+    query = sl.Quantiles(["0.3"], epsilon=5, bounds=(0, 3), granularity=1, prediction=prior)
     values = drawn(query, [], 1500)[:, 0]
     for value, mass in enumerate([0.1, 0.2, 0.3, 0.4]):
         assert within_binomial((values == value).sum(), 1500, mass)
@@ -114,13 +114,13 @@ def test_no_data_gives_a_draw_from_the_prior():
 
 def test_a_large_epsilon_gives_the_quantile_itself():
     rows = np.arange(1000) / 10
-    query = sl.Quantiles(["0.25", "0.5", "0.75"], epsilon=1000, lower=0, upper=100)
+    query = sl.Quantiles(["0.25", "0.5", "0.75"], epsilon=1000, bounds=(0, 100))
     assert drawn(query, rows, 5) == pytest.approx(np.tile([25, 50, 75], (5, 1)), abs=0.2)
 
 
 def test_heavy_ties_are_answered_with_the_tied_value():
     rows = [30.0] * 400 + [31.0] * 200 + [32.0] * 400
-    query = sl.Quantiles(["0.2", "0.5", "0.8"], epsilon=8, lower=0, upper=100, granularity=1)
+    query = sl.Quantiles(["0.2", "0.5", "0.8"], epsilon=8, bounds=(0, 100), granularity=1)
     values = drawn(query, rows, 20)
     assert (values == [30, 31, 32]).mean() > 0.95
 
@@ -128,7 +128,7 @@ def test_heavy_ties_are_answered_with_the_tied_value():
 def test_the_declared_error_holds():
     rng = np.random.default_rng(5)
     rows = rng.normal(50, 10, 2000)
-    query = sl.Quantiles(["0.25", "0.5", "0.75"], epsilon=1, lower=0, upper=100)
+    query = sl.Quantiles(["0.25", "0.5", "0.75"], epsilon=1, bounds=(0, 100))
     bound = seeded_release(query, rows, seed=0).error_bound(0.95, assuming="spread")
     ranks = np.searchsorted(np.sort(rows), drawn(query, rows, 100))
     misses = (np.abs(ranks - 2000 * np.array([0.25, 0.5, 0.75])) > bound).any(axis=1).mean()
@@ -138,7 +138,7 @@ def test_the_declared_error_holds():
 def test_a_good_prediction_helps_and_changes_no_claim():
     rng = np.random.default_rng(6)
     rows = rng.normal(50, 10, 300)
-    without = sl.Quantiles(["0.5"], epsilon="0.05", lower=-1e6, upper=1e6, resolution="1/64")
+    without = sl.Quantiles(["0.5"], epsilon="0.05", bounds=(-1e6, 1e6), granularity="1/64")
     near = replace(without, prediction=sl.priors.Cauchy(50, 2))
     far = replace(without, prediction=sl.priors.Cauchy(-5000, 2))
     missed = [np.abs(np.searchsorted(np.sort(rows), drawn(query, rows, 60)) - 150).mean() for query in (near, without)]
@@ -148,7 +148,7 @@ def test_a_good_prediction_helps_and_changes_no_claim():
 
 
 def test_the_price_is_the_declared_epsilon_whatever_the_data():
-    query = sl.Quantiles(["0.1", "0.5", "0.9"], epsilon="0.7", lower=0, upper=1)
+    query = sl.Quantiles(["0.1", "0.5", "0.9"], epsilon="0.7", bounds=(0, 1))
     guarantees = {str(seeded_release(query, rows, seed=1).guarantee) for rows in ([], [0.5], [0.1] * 1000)}
     assert len(guarantees) == 1
     assert seeded_release(query, [], seed=1).guarantee.implies(sl.PureDP("0.7"))

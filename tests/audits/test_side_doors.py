@@ -182,7 +182,7 @@ def test_the_cause_of_an_error_of_ours_is_not_shown_either(monkeypatch):
     assert found_in_error(caught.value) == []
 
 
-QUERY_ON_ARRAY = sl.Quantiles([0.5], epsilon=1, lower=0, upper=120, granularity=1)
+QUERY_ON_ARRAY = sl.Quantiles([0.5], epsilon=1, bounds=(0, 120), granularity=1)
 
 
 def test_a_ledger_that_fails_while_the_failure_is_recorded_attaches_nothing(monkeypatch):

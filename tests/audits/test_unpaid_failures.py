@@ -96,8 +96,8 @@ def raises_after_the_charge() -> dict[tuple[str, str], int]:
 #: Why none of them tells anything about a row: file, function, and how many `raise` statements it has.
 ALLOWED: dict[str, dict[str, dict[str, int]]] = {
     PUBLIC: {
-        "aggregates/group_sums.py": {"distinct_counts": 1, "group_statistics": 1},
-        "aggregates/groups.py": {"_axis": 2, "_labels": 1, "_limits": 2, "groups_of": 4},
+        "aggregates/group_sums.py": {"distinct_counts": 1, "group_statistics": 2},
+        "aggregates/groups.py": {"_axis": 2, "_labels": 1, "_limits": 2, "groups_of": 5},
         "aggregates/predicates.py": {"__post_init__": 2},
         "aggregates/values.py": {"_column_value": 1, "value_of": 1},
         "mechanisms/refinable_counts.py": {"__init__": 1},
@@ -107,21 +107,28 @@ ALLOWED: dict[str, dict[str, dict[str, int]]] = {
         "predictions/public_data.py": {"refuse_look_alike": 1, "refuse_private": 1},
         "records/columns.py": {"__init__": 4, "_plain_name": 1, "check_limit": 1},
         # bins that were found lie between released numbers, each once and in their order
-        "records/expression_shapes.py": {"check": 1, "code_table": 2, "number_in": 1, "number_of": 1},
+        "records/expression_shapes.py": {
+            "check": 1,
+            "code_table": 2,
+            "conditions_of": 1,
+            "number_in": 1,
+            "number_of": 1,
+        },
         "records/expressions.py": {"col": 1, "shape": 9},
-        "records/schema.py": {"__init__": 4},
+        "records/readings.py": {"check_signs": 3, "checked_texts": 2, "checked_utf8": 1},  # of declared columns
+        "records/schema.py": {"__init__": 6, "person": 1},
         "aggregates/clipped_vector.py": {"__post_init__": 5},
         "aggregates/counts.py": {"__post_init__": 1, "cell_counts": 1},
         "aggregates/fixed_point.py": {"_scale": 1},
         "aggregates/moments.py": {"check_width": 1, "clipped_moments": 2},
         "guarantees/amounts.py": {"_parse": 1, "_read": 6, "exact": 2, "largest": 1, "positive": 1},
         # of prices, which are computed again from the scales that are drawn: public numbers, or released ones
-        "accounting/batch.py": {"_common": 2, "_pairs": 1, "price_batch": 2},
+        "accounting/batch.py": {"_common": 2, "_pairs": 1, "price_batch": 2, "worst_case_branch": 4},
         "accounting/loss_distributions.py": {"_composed": 1, "compose": 1},
-        "accounting/parallel.py": {"worst_case_branch": 4},
         "guarantees/claim_sets.py": {"native_claims": 2, "of": 2},
-        "guarantees/claims.py": {"__init__": 1, "_epsilon": 1, "_write": 3},
+        "guarantees/claims.py": {"__init__": 1, "_epsilon": 1, "_write": 4},
         "guarantees/curves.py": {"of": 1},
+        "guarantees/units.py": {"rows_of_unit": 1},
         "guarantees/envelope_curve.py": {"__post_init__": 1},
         "quantiles/descend.py": {"paying": 1},
         "gaussians/point_cloud.py": {"_extreme_eigenvalues": 1},  # of simulated matrices
@@ -129,14 +136,14 @@ ALLOWED: dict[str, dict[str, dict[str, int]]] = {
         "mechanisms/additive.py": {"__post_init__": 2, "_positive": 1, "_sensitivity": 2, "scale": 1},
         "mechanisms/budget.py": {"_price": 1, "of": 1, "on": 1},
         "mechanisms/noisy_moments.py": {"_law": 1},
-        "mechanisms/objective_perturbation/mechanism.py": {
+        "mechanisms/objective_perturbation.py": {
             "__post_init__": 2,
             "_order_excess": 1,
             "_proved": 1,
             "grid_exponent": 1,
         },
         "noise/integers_and_coins.py": {"_base_measure": 2},
-        "noise/scales.py": {"exact_scale": 2, "scale_up": 2},
+        "noise/lattice.py": {"exact_scale": 2, "scale_up": 2},
         "predictions/origin.py": {"__post_init__": 3},
         "records/numbers.py": {"exact_number": 3},
         "published/adassp.py": {"mu_squared": 2},
@@ -147,12 +154,13 @@ ALLOWED: dict[str, dict[str, dict[str, int]]] = {
         "testing/seeded.py": {"_seed_bytes": 1},
     },
     NOISY: {
+        "coded_groups.py": {"__post_init__": 1},  # of a table that is released
         "grid.py": {"__post_init__": 7},  # of an interval that was released
         # around quartiles that were released, and of our own laws
         "predictions/histogram.py": {"__post_init__": 2},
         "predictions/location_scale.py": {"__post_init__": 1},
         "predictions/mixture.py": {"__post_init__": 4, "hedge": 1, "is_prior": 1, "own_prior": 2},
-        "predictions/priors.py": {"exact_positive": 1, "finite": 3, "positive": 1},
+        "predictions/compiled.py": {"exact_positive": 1, "finite": 3, "positive": 1},
         "summaries/count_rollup.py": {"rolled_up": 1},
         "summaries/intervals.py": {"_miss": 1},
         "summaries/count_tables.py": {"onto_simplex": 1, "readable_counts": 1},
@@ -174,7 +182,7 @@ ALLOWED: dict[str, dict[str, dict[str, int]]] = {
         "quantiles/descend.py": {"descend": 2},
         "quantiles/forms/cells_plan.py": {"cells_plan": 1},
         "quantiles/tree.py": {"_inside": 2, "exact_levels": 5, "quantile_tree": 4},
-        "release/tail_bound.py": {"__post_init__": 2, "at": 1},  # of scales that were released or are public
+        "release/values.py": {"__post_init__": 2, "at": 1},  # of scales that were released or are public
         "released_distribution.py": {"__init__": 3, "_bounds": 1},  # of released points, in their order
         "published/adaops.py": {"_terms": 1},
         "mechanisms/tests_and_bounds.py": {"_noisy": 1},
@@ -195,7 +203,7 @@ ALLOWED: dict[str, dict[str, dict[str, int]]] = {
         # the meter, which looks at prices alone
         "mechanisms/exponential.py": {"choose": 1},
         "mechanisms/meter.py": {"add": 2, "settle": 1},
-        "noise/source.py": {"_drawing": 1, "metered_by": 1, "over": 1, "paying": 1, "sampling": 1},
+        "noise/source.py": {"_drawing": 1, "check_size": 1, "metered_by": 1, "over": 1, "paying": 1, "sampling": 1},
         "group_table.py": {"__getitem__": 1, "__init__": 1, "_column": 1},
         "aggregates/bounded.py": {"__post_init__": 2, "_frozen": 1},
         "noise/integers_and_coins.py": {
@@ -204,7 +212,6 @@ ALLOWED: dict[str, dict[str, dict[str, int]]] = {
             "below": 1,
             "bernoulli": 1,
             "bernoulli_exp": 1,
-            "check_size": 1,
             "integers_below": 1,
         },
         "noise/lattice.py": {"_scales": 3},

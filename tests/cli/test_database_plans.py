@@ -341,6 +341,12 @@ def test_a_public_table_out_of_a_private_file_is_refused_before_it_is_read(clini
             read_plan(clinic / "plan.toml")
 
 
+def test_one_file_as_the_rows_of_two_people_is_refused(clinic: Path) -> None:
+    (clinic / "plan.toml").write_text(PLAN.replace('path = "drug.csv"', 'path = "visit.csv"'))
+    with pytest.raises(PlanError, match="'visit' and 'drug' are the same rows"):
+        read_plan(clinic / "plan.toml")
+
+
 def test_a_prediction_from_a_private_table_is_refused(clinic: Path) -> None:
     old = "max_groups = 2\nepsilon = 4\n"
     new = old + 'prediction = {public = "%s", origin = "s"}\n'

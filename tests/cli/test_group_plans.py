@@ -79,16 +79,16 @@ def plan(tmp_path: Path) -> Callable[..., Path]:
         ('kind = "histogram"\ncolumn = "age"\nbins = "private"\nrho = 1', sl.Histogram("age", rho=1)),
         ('kind = "histogram"\ncolumn = "age"\nbins = 4\nepsilon = 1', sl.Histogram("age", bins=4, epsilon=1)),
         (
-            'kind = "mean"\ncolumn = "hours"\nby = "sex"\nclip = [0, 80.5]\npull = false\nmu = 1',
-            sl.Mean("hours", by="sex", clip=(0, 80.5), pull=False, mu=1),
+            'kind = "mean"\ncolumn = "hours"\nby = "sex"\nclip = [0, 80.5]\nmu = 1',
+            sl.Mean("hours", by="sex", clip=(0, 80.5), mu=1),
         ),
         (
             'kind = "mean"\ncolumn = ["age", "hours"]\nby = "sex"\nmu = 1',
             sl.Mean(["age", "hours"], by="sex", mu=1),
         ),
         (
-            'kind = "mean"\ncolumn = "hours * 2"\nepsilon = 1\ndelta = 1e-6\npopulation = true',
-            sl.Mean("hours * 2", epsilon=1, delta="1e-6", population=True),
+            'kind = "mean"\ncolumn = "hours * 2"\nepsilon = 1\ndelta = 1e-6',
+            sl.Mean("hours * 2", epsilon=1, delta="1e-6"),
         ),
         (
             'kind = "mean"\ncolumn = "age"\nepsilon = 1\nprediction = {family = "cauchy", location = 40, scale = 9}',
@@ -98,7 +98,7 @@ def plan(tmp_path: Path) -> Callable[..., Path]:
             'kind = "proportion"\ncondition = \'sex == "F"\'\nepsilon = 1',
             sl.Proportion(sl.col("sex") == "F", epsilon=1),
         ),
-        ('kind = "sum"\ncolumn = "hours"\nper = "row"\nepsilon = 1', sl.Sum("hours", per="row", epsilon=1)),
+        ('kind = "sum"\ncolumn = "hours"\nepsilon = 1', sl.Sum("hours", epsilon=1)),
         ('kind = "variance"\ncolumn = "hours"\nddof = 0\nepsilon = 1', sl.Variance("hours", ddof=0, epsilon=1)),
         (
             'kind = "standard_deviation"\ncolumn = "hours"\nby = "sex"\nepsilon = 1',
@@ -109,8 +109,8 @@ def plan(tmp_path: Path) -> Callable[..., Path]:
             sl.Quantiles(["0.5"], column="age", by="sex", where="hours > 3", epsilon=1),
         ),
         (
-            'kind = "quantiles"\ncolumn = "age"\nlevels = [0.5]\nby = "sex"\nborrow = "total"\nepsilon = 1',
-            sl.Quantiles(["0.5"], column="age", by="sex", borrow="total", epsilon=1),
+            'kind = "quantiles"\ncolumn = "age"\nlevels = [0.5]\nby = "sex"\nprediction = "total"\nepsilon = 1',
+            sl.Quantiles(["0.5"], column="age", by="sex", prediction="total", epsilon=1),
         ),
         ('kind = "summary"\ncolumn = "hours"\nby = "sex"\nepsilon = 1', sl.Summary("hours", by="sex", epsilon=1)),
         ('kind = "count_distinct"\ncolumn = "sex"\nepsilon = 1', sl.CountDistinct("sex", epsilon=1)),
@@ -120,8 +120,8 @@ def plan(tmp_path: Path) -> Callable[..., Path]:
             sl.Count(by=["sex", sl.col("age").cut([30])], rollup=True, epsilon=1),
         ),
         (
-            'kind = "count"\nby = "sex"\nrollup = true\npopulation = true\nepsilon = 1',
-            sl.Count(by="sex", rollup=True, population=True, epsilon=1),
+            'kind = "count"\nby = "sex"\nrollup = true\nepsilon = 1',
+            sl.Count(by="sex", rollup=True, epsilon=1),
         ),
         (f'kind = "sql"\nselect = "{SELECT}"\nepsilon = 1', sl.SQL(SELECT, epsilon=1)),
     ],
@@ -269,9 +269,9 @@ def test_a_forecast_is_near_what_is_released(plan) -> None:
     """Of 400 rows with values of 0..40: the noise of the mean is what the forecast for so many rows says, within 2."""
     from sidelight.accuracy.forecast import forecast
 
-    query = sl.Mean("hours", epsilon=1, expected_rows=400)
+    query = sl.Mean("hours", epsilon=1)
     schema = read_plan(plan('kind = "count"\nepsilon = 1\n')).schema
-    half, rows, unit = forecast(query, query.prepare(schema), schema)
+    half, rows, unit = forecast(query, query.prepare(schema), schema, rows=400)
     assert (rows, unit) == (400, "")
     table = query.release(sl.Table(plan().parent / "people.csv", schema=schema)).value
     assert 0.5 < half / ((table.high - table.low) / 2) < 2

@@ -17,7 +17,7 @@ from benchmarks import messy_files
 from sidelight.cli.app import app
 from sidelight.errors import SchemaError
 from sidelight.metadata import read_metadata
-from sidelight.metadata.csvw import _from_unicode, _to_unicode
+from sidelight.metadata.other_formats import _from_unicode, _to_unicode
 from sidelight.records import Category, Date, Number, PersonId
 from sidelight.records.reading_proposals import propose_reading
 

@@ -37,9 +37,8 @@ url = "budget.db"
 
 [[query]]
 kind = "count"
-by = [{column = "leaf", prefixes = {town = 1}}, "sex"]
+by = [{column = "leaf", prefixes = {town = 1}, invariants = [{level = "town", reason = "Towns Act, s. 4"}]}, "sex"]
 rho = 0.1
-invariants = [{level = "town", reason = "Towns Act, s. 4"}]
 
 [[query]]
 kind = "count"
@@ -70,7 +69,7 @@ def test_a_plan_opens_a_scope_for_its_totals(tmp_path: Path, sidelight: Callable
         assert ledger.verify().ok
         (scope,) = ledger.scopes()
         assert float(scope.spent().zcdp.total) == pytest.approx(0.5, abs=1e-9)  # type: ignore[union-attr]
-    other = PLAN.replace('rho = 0.1\n"""', "").replace('by = "sex"', 'by = {column = "leaf", prefixes = {town = 1}}')
-    file.write_text(f'{other}invariants = [{{level = "all", reason = "another"}}]\n', encoding="utf-8")
+    other = '{column = "leaf", prefixes = {town = 1}, invariants = [{level = "all", reason = "another"}]}'
+    file.write_text(PLAN.replace('by = "sex"', f"by = {other}"), encoding="utf-8")
     with pytest.raises(PlanError, match="no budget holds beside"):
         read_plan(file)

@@ -123,6 +123,27 @@ def test_a_run_charges_both_accounts_once(sidelight: Run, clinic: Path) -> None:
         assert ledger.verify().ok
 
 
+def test_caps_per_period_are_priced_charged_and_kept_apart_from_accuracy(sidelight: Run, clinic: Path) -> None:
+    _changed(
+        clinic, 'within = "2024-02"\nepsilon = 0.5', 'within = ["2024-02", "2024-03"]\ncap = "block"\nepsilon = 0.5'
+    )
+    result = sidelight("plan", "plan.toml")
+    assert result.status == 0, result.err
+    said = " ".join(result.out.split())
+    assert "'Visitors' is charged PureDP(ε = 0.5) to the whole life, and PureDP(ε = 0.25) to each of" in said
+    assert "'Visitors' reads visit, at most 4 rows a person and period, of which K = 1 count" in said
+    assert sidelight("run", "plan.toml").status == 0
+    with open_ledger("sqlite:///budget.db") as ledger:
+        found = {scope.scope_id: Fraction(scope.totals().epsilon, 10**30) for scope in ledger.scopes()}
+    assert found["clinic"] == Fraction(3, 4)
+    assert found["clinic:periods:2024-02"] == Fraction(1, 4)
+    assert found["clinic:periods:2024-03"] == Fraction(3, 4)
+    for command in (("accuracy", "plan.toml", "--within", "9", "--query", "1"), ("plan", "plan.toml", "--sweep")):
+        refused = sidelight(*command)
+        assert refused.status != 0
+        assert "divides its price among 2 periods" in " ".join(refused.err.split())
+
+
 def test_a_plan_that_is_short_in_one_month_runs_nothing(sidelight: Run, clinic: Path) -> None:
     _changed(
         clinic, 'within = ["2024-03", "2024-04"]\nepsilon = 0.25', 'within = ["2024-02", "2024-04"]\nepsilon = 0.5'
@@ -140,6 +161,9 @@ def test_a_plan_that_is_short_in_one_month_runs_nothing(sidelight: Run, clinic: 
         ('within = "2024-02"', 'within = "2025-02"', "none of them"),
         ('within = "2024-02"', 'within = ["2024-02", "2024-03", "2024-04"]', "the first and the last"),
         ('within = "2024-02"', "within = 2024", "within"),
+        ('within = "2024-02"', 'cap = "block"', "name them by within"),
+        ('within = "2024-02"', 'within = "2024-02"\ncap = "month"', "cap"),
+        ('within = ["2024-03", "2024-04"]', 'within = ["2024-03", "2024-04"]\ncap = "block"', "have no date"),
         ('length = "month"', 'length = "hour"', "length"),
         ('dates = {visit = "day"}', 'dates = {person = "day"}', "sl.Date"),
         ("budget = {epsilon = 1}", "budget = {epsilon = 6}", "at least as much"),

@@ -146,7 +146,6 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"radius": 1, "rho": 1, "centre": [0.0]}, "centre must have one number"),
     ({"radius": 1, "rho": 1, "rows": 0}, "rows"),
     ({"radius": 1, "rho": 1, "rows": True}, "rows"),
-    ({"radius": 1, "rho": 1, "count_share": 1}, "count_share"),
     ({"radius": 1, "rho": 1, "prediction": np.eye(3)}, "shape"),
     ({"radius": 1, "rho": 1, "prediction": [np.eye(2), np.eye(3)]}, "shape"),
     ({"radius": 1, "rho": 1, "prediction": np.ones((2, 3))}, "square"),
@@ -230,7 +229,7 @@ def test_trace_can_be_limited_and_projection_left_out() -> None:
     free = seeded_release(sl.Covariance(radius=1, rho="0.05", method="gauss", project=False), tiny, seed=8)
     np.testing.assert_array_equal(free.value["matrix"], free.value["noisy"])
     assert np.linalg.eigvalsh(free.value["matrix"]).min() < 0
-    limited = seeded_release(sl.Covariance(radius=1, rho="0.05", method="gauss", limit_trace=True), tiny, seed=8)
+    limited = seeded_release(sl.Covariance(radius=1, rho="0.05", method="gauss"), tiny, seed=8)
     assert np.trace(limited.value["matrix"]) <= 1 + 1e-12
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import sidelight as sl
-from sidelight.covariance.released import learned_prediction
+from sidelight.covariance.matrices import learned_prediction
 from sidelight.errors import RangeError
 from sidelight.testing import seeded_release
 

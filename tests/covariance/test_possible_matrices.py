@@ -9,7 +9,7 @@ import pytest
 
 import sidelight as sl
 from sidelight.covariance import PredictedMatrix, nearest_covariance
-from sidelight.covariance.released import possible_eigenvalues
+from sidelight.covariance.matrices import possible_eigenvalues
 from sidelight.testing import seeded_release
 
 ROWS = np.random.default_rng(5).normal(size=(400, 3)) * [0.5, 0.2, 0.1]

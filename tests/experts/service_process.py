@@ -18,8 +18,8 @@ import uvicorn.protocols.http.h11_impl  # noqa: F401
 
 import sidelight.experts.service.app  # noqa: F401
 from sidelight.experts import Receipt, Server
+from sidelight.experts.service.app import serve
 from sidelight.experts.service.plan import read_service_plan
-from sidelight.experts.service.running import serve
 from sidelight.experts.service.store import Journal
 
 

@@ -32,7 +32,7 @@ resource.setrlimit(resource.RLIMIT_NOFILE, (int(sys.argv[2]), int(sys.argv[2])))
 from sidelight.web import connections
 connections.Waiting.__init__.__kwdefaults__["seconds"] = float(sys.argv[3])
 from sidelight.experts.service.plan import read_service_plan
-from sidelight.experts.service.running import serve
+from sidelight.experts.service.app import serve
 serve(read_service_plan(sys.argv[1]), when_ready=lambda url: print("on", url, flush=True))
 """
 

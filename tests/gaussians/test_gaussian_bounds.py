@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sidelight.gaussians.mean_query import one_shot_clip, public_radius
 from sidelight.gaussians.point_cloud import bracket, gap_bounds
-from sidelight.gaussians.step_arithmetic import norm_bound
+from sidelight.gaussians.step_arithmetic import norm_bound, one_shot_clip, public_radius
 
 
 @pytest.mark.parametrize(

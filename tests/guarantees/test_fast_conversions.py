@@ -13,7 +13,8 @@ from sidelight.guarantees import GDP, ZCDP, Claims, EnvelopeCurve, HingedGaussia
 from sidelight.guarantees.derived_curves import MostCurve, TwoStepCurve, gaussian_upper
 from sidelight.guarantees.encoding import curve_from_json
 from sidelight.guarantees.envelope_curve import _cells, _summed
-from sidelight.mechanisms.objective_perturbation import LossShape, calibrate_objective
+from sidelight.mechanisms.objective_calibration import calibrate_objective
+from sidelight.mechanisms.objective_perturbation import LossShape
 
 F = Fraction
 LOGISTIC = LossShape(gradient=F(1), curvature=F(1, 4), envelope="logistic", sign_definite=True)

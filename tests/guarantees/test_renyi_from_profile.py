@@ -15,7 +15,8 @@ from sidelight.guarantees import Claims, Profile
 from sidelight.guarantees import from_profile as module
 from sidelight.guarantees.curves import ApproxCurve, HingedGaussianCurve, ZCDPCurve
 from sidelight.guarantees.from_profile import zcdp_from_profile
-from sidelight.mechanisms.objective_perturbation import LossShape, ObjectivePerturbation, calibrate_objective
+from sidelight.mechanisms.objective_calibration import calibrate_objective
+from sidelight.mechanisms.objective_perturbation import LossShape, ObjectivePerturbation
 
 F = Fraction
 

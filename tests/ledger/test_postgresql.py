@@ -229,3 +229,11 @@ def test_a_connection_that_is_stuck_in_the_middle_is_lost_and_the_charge_begins_
     assert stuck[0].closed
     assert isinstance(scope.reserve(CLAIMS, request=REQUEST), Reservation)
     assert scope.totals().epsilon == 3 * 10**29
+
+
+def test_a_host_that_vanishes_is_noticed_within_seconds(postgres_address: str) -> None:
+    """Its transaction would hold the head, and everybody, until the system gives the connection up after hours."""
+    with open_ledger(postgres_address) as ledger, ledger.store.write() as transaction:
+        address = transaction.row("SELECT inet_client_addr()::text")
+        found = [transaction.row(f"SHOW tcp_keepalives_{name}") for name in ("idle", "interval", "count")]
+    assert found == ([("0",)] * 3 if address == (None,) else [("5",), ("1",), ("5",)])  # a socket has none

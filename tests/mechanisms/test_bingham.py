@@ -7,8 +7,8 @@ import pytest
 from scipy import special, stats
 
 from sidelight.errors import StrictError
-from sidelight.mechanisms import bingham as module
-from sidelight.mechanisms.bingham import angular_gaussian, bingham, log_acceptance, proposal_width
+from sidelight.mechanisms import exponential as module
+from sidelight.mechanisms.exponential import angular_gaussian, bingham, log_acceptance, proposal_width
 from sidelight.noise import Source, standard_exponential
 from sidelight.testing import SeededEntropy
 

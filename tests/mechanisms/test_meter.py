@@ -358,7 +358,7 @@ SAMPLERS = {
 }
 #: The experts' server perturbs what it plays, which protects nobody's report and needs no price; points of a log-linear
 #: fit are drawn from a public seed, the digest of what was released.
-ELSEWHERE = {"experts/states.py", "synthesis/tree_points.py"}
+ELSEWHERE = {"experts/player.py", "synthesis/tree_points.py"}
 #: What is drawn without a price, and why that is right: it moves records before anything is counted, or is public.
 FREE = {
     "aggregates/ranks.py",

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from sidelight.errors import RangeError
 from sidelight.noise import Source, discrete_laplace
 from sidelight.noise.enclosures import LazyReal, exact_exp
-from sidelight.noise.integers_and_coins import check_size
-from sidelight.noise.scales import exact_scale
+from sidelight.noise.lattice import exact_scale
+from sidelight.noise.source import check_size
 from sidelight.noise.strips import CHUNK, STEPS_PER_UNIT, step_table, taylor_exp_neg
 
 

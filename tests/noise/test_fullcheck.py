@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sidelight.errors import NoiseError
-from sidelight.noise import OSEntropy, full_check, scales, strips
+from sidelight.noise import OSEntropy, full_check, lattice, strips
 from sidelight.noise.strips import StripTables, strip_tables
 from sidelight.testing import SeededEntropy
 
@@ -30,7 +30,7 @@ def test_sees_a_squeeze_that_keeps_too_much(monkeypatch: pytest.MonkeyPatch) -> 
     cells = np.where(right.cells > 0, right.cells | np.uint32(0x7FFF), right.cells)
     wrong = StripTables(right.thresholds, right.squeezes, right.guide, cells)
     monkeypatch.setattr(strips, "strip_tables", lambda name: wrong)
-    monkeypatch.setattr("sidelight.noise.scales.strip_tables", Rebuilt(wrong))
+    monkeypatch.setattr("sidelight.noise.self_check.strip_tables", Rebuilt(wrong))
     with pytest.raises(NoiseError):
         full_check(SeededEntropy(2), trials=3000)
 
@@ -48,7 +48,7 @@ class Rebuilt:
 
 
 def test_sees_a_wrong_product(monkeypatch: pytest.MonkeyPatch) -> None:
-    right = scales.high_product
-    monkeypatch.setattr(scales, "high_product", lambda words, factor: right(words, factor) + np.uint64(2**50))
+    right = lattice.high_product
+    monkeypatch.setattr(lattice, "high_product", lambda words, factor: right(words, factor) + np.uint64(2**50))
     with pytest.raises(NoiseError, match="floor"):
         full_check(SeededEntropy(3), trials=200)

@@ -15,7 +15,7 @@ from scripted import Dry
 from sidelight.errors import RangeError
 from sidelight.noise import Source, discrete_laplace, rounded_gaussian, scale_up
 from sidelight.noise.enclosures import EXPONENTIAL, GAUSS, LazyReal, Strips, exact_floor
-from sidelight.noise.scales import fixed_point, scaled_floor
+from sidelight.noise.lattice import fixed_point, scaled_floor
 from sidelight.noise.strips import Draws, draw
 from sidelight.testing import SeededEntropy
 

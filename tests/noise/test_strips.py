@@ -12,7 +12,7 @@ from scripted import Dry, Played, Recorded
 
 from sidelight.noise import Source, discrete_laplace, lattice, rounded_gaussian
 from sidelight.noise.enclosures import EXPONENTIAL, GAUSS, LazyReal, Strips, exact_floor, exact_keep, exact_strip
-from sidelight.noise.scales import fixed_point, scaled_floor, wrapped
+from sidelight.noise.lattice import fixed_point, scaled_floor, wrapped
 from sidelight.noise.strips import Draws, draw, run_trials
 from sidelight.testing import SeededEntropy
 

@@ -65,7 +65,6 @@ kind = "count"
 by = "sex"
 epsilon = 0.1
 of = "rows"
-noise = "laplace"
 confidence = 0.9
 rollup = true
 [[query]]
@@ -84,15 +83,12 @@ kind = "mean"
 column = ["age", "income"]
 by = "sex"
 mu = 1
-pull = false
-population = true
 [[query]]
 kind = "mean"
 column = "income * 2"
 epsilon = 1
 delta = 1e-6
 clip = [0, 80.5]
-expected_rows = 9
 [[query]]
 kind = "mean"
 column = "age"
@@ -101,7 +97,6 @@ prediction = CAUCHY
 [[query]]
 kind = "sum"
 column = "income"
-per = "row"
 epsilon = 1
 clip = "declared"
 [[query]]
@@ -120,7 +115,6 @@ epsilon = 1
 kind = "sql"
 select = "SELECT COUNT(*) FROM people"
 rho = 0.1
-noise = "gaussian"
 confidence = 0.9
 [[query]]
 kind = "covariance"
@@ -136,7 +130,6 @@ radius = 9
 epsilon = 1
 centre = "mean"
 project = false
-mean_share = 0.2
 [[query]]
 kind = "gaussian"
 columns = ["age"]
@@ -358,6 +351,8 @@ def test_columns_are_written() -> None:
         ('kind = "mean"\ncolumn = "age"\nepsilon = 1\nclip = 3', 'clip must be "auto" or .* or a list in .brackets.'),
         ('kind = "count"\nepsilon = 1\nrollup = 1', "rollup must be true or false, got the number 1"),
         ('kind = "count"\nepsilon = 1\nnoise = "normal"', "noise = 'normal' is not an option; did you mean 'gaussian'"),
+        ('kind = "mean"\ncolumn = "age"\nepsilon = 1\nnoise = "laplace"', "the key 'noise' is gone; leave it out"),
+        ('kind = "top_k"\ncolumn = "x"\nk = 1\nepsilon = 1\nroute = "peel"', "did you mean 'peeling'"),
         ('kind = "top_k"\ncolumn = "job"\nk = 1.5\nepsilon = 1', "k must be a whole number, got the number 1.5"),
         ("epsilon = 1", "'kind' is missing"),
         ('kind = "quantiles"\nlevels = [0.5]\nepsilon = 1\nbranching = 2', "the key 'branching' is gone; leave it out"),

@@ -10,7 +10,7 @@ import pytest
 
 import sidelight as sl
 from ranks_of_codes import ranks_of_codes
-from sidelight.covariance.predicted import PredictedMatrix
+from sidelight.covariance.matrices import PredictedMatrix
 from sidelight.errors import RangeError
 from sidelight.mechanisms.rank_selection import select_rank
 from sidelight.noise import Source

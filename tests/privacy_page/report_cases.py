@@ -18,7 +18,6 @@ import numpy as np
 from sidelight.errors import SchemaError
 from sidelight.privacy_page import report_bound
 from sidelight.privacy_page.build import FitConstants, build_report, features_of
-from sidelight.privacy_page.descent_report import DescentLoss, DescentReport, build_descent_report
 from sidelight.privacy_page.losses import (
     ClippedPoisson,
     Huber,
@@ -31,6 +30,7 @@ from sidelight.privacy_page.losses import (
     Weights,
 )
 from sidelight.privacy_page.published import DataDependent, Guarantee, LabelEncoding, PublishedReport, RowEncoding
+from sidelight.privacy_page.stepwise_reports import DescentLoss, DescentReport, build_descent_report
 
 FILE = Path(__file__).with_name("cases.json")
 CONSTANTS = FitConstants(

@@ -12,9 +12,9 @@ import pytest
 import sidelight as sl
 from sidelight.errors import NotPrivateWarning, RangeError, SchemaError
 from sidelight.privacy_page import bounds_of_rows, read_report, report_bound
-from sidelight.privacy_page.additive_report import AdditiveReport, curve_variance, fine_codes
 from sidelight.privacy_page.bound import encode_label, encode_row
 from sidelight.privacy_page.page import privacy_page
+from sidelight.privacy_page.stepwise_reports import AdditiveReport, curve_variance, fine_codes
 from sidelight.regression.additive.fine_codes import FineRows, prediction_codes
 from sidelight.regression.additive.row_sums import ONE, CurveErrors, LeadingGram, columns_of
 

@@ -11,7 +11,7 @@ import pytest
 import sidelight as sl
 from sidelight.errors import RangeError, SchemaError
 from sidelight.privacy_page import DescentReport, bounds_of_rows, read_report, report_bound
-from sidelight.privacy_page.descent_report import RATES, from_variance, path_variance
+from sidelight.privacy_page.stepwise_reports import RATES, from_variance, path_variance
 from sidelight.regression.descent.geometry import Geometry
 from sidelight.regression.descent.integer_rows import GeometryMap, clipped_errors, predictors, row_codes, whole_norms
 from sidelight.regression.descent.targets import Targets
@@ -39,7 +39,11 @@ def models() -> dict[str, tuple[Any, np.ndarray, np.ndarray]]:
             signs,
         ),
         "softmax": (sl.LogisticRegression(classes=[0, 1, 2], **PRICE), CLASSES, CLASSES.astype(float)),
-        "plain": (sl.LogisticRegression(classes=[0, 1, 2], geometry="none", **PRICE), CLASSES, CLASSES.astype(float)),
+        "plain": (
+            sl.LogisticRegression(classes=[0, 1, 2], solver=sl.DescentSettings(geometry="none"), **PRICE),
+            CLASSES,
+            CLASSES.astype(float),
+        ),
     }
 
 
@@ -129,7 +133,7 @@ def test_what_a_descent_has_no_report_for() -> None:
         model.privacy_report(scope="everyone")
     with pytest.raises(RangeError, match="rho"):
         model.privacy_report(rho=2)
-    wide = sl.LinearRegression(target_range=(-1, 2), geometry="none", **PRICE)
+    wide = sl.LinearRegression(target_range=(-1, 2), solver=sl.DescentSettings(geometry="none"), **PRICE)
     wide.fit(np.zeros((20, 300)), np.zeros(20))
     with pytest.raises(RangeError, match="256 features"):
         wide.privacy_report()

@@ -12,15 +12,7 @@ from report_cases import reports
 
 from sidelight.errors import RangeError, SchemaError
 from sidelight.privacy_page import read_report
-from sidelight.privacy_page.build import (
-    FitConstants,
-    chi_upper,
-    features_of,
-    label_of,
-    normal_upper,
-    report_quantiles,
-)
-from sidelight.privacy_page.descent_report import DescentLoss, DescentReport
+from sidelight.privacy_page.build import FitConstants, chi_upper, features_of, label_of, normal_upper, report_quantiles
 from sidelight.privacy_page.losses import ClippedPoisson, Softmax, lipschitz_bounds
 from sidelight.privacy_page.published import (
     DataDependent,
@@ -30,6 +22,7 @@ from sidelight.privacy_page.published import (
     PublishedReport,
     RowEncoding,
 )
+from sidelight.privacy_page.stepwise_reports import DescentLoss, DescentReport
 
 #: Every key that may stand in a published report. A new one is a decision, not an accident.
 KEYS = """

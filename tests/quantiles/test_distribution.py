@@ -164,7 +164,7 @@ def test_the_band_is_of_as_many_records_as_there_are(rows: int) -> None:
 def test_the_band_of_few_counted_codes_covers() -> None:
     missed = 0
     for seed in range(40):
-        values, query = np.rint(normal(20, seed)), sl.Distribution(epsilon=1, granularity=1, lower=-9, upper=9)
+        values, query = np.rint(normal(20, seed)), sl.Distribution(epsilon=1, granularity=1, bounds=(-9, 9))
         missed += not band_holds(values, seeded_release(query, values, seed=f"few codes {seed}").value)
     assert missed <= 6
 

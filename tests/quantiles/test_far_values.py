@@ -23,7 +23,6 @@ DAY = NOW + np.random.default_rng(0).integers(0, 86_400_000_000_000, 4000)
     [
         ({"granularity": 1}, {}),
         ({"granularity": 1, "lower": -2.2e18, "upper": 2.2e18}, {}),
-        ({}, {"resolution": 1}),
         ({"granularity": 1}, {"prediction": "uniform"}),
     ],
 )

@@ -266,20 +266,20 @@ def test_cells_from_a_right_prediction_help_where_rows_are_few():
     known = sl.hedge(
         sl.priors.Histogram(np.quantile(rng.normal(size=1000), np.linspace(0, 1, 41)), [1 / 40] * 40), with_=ScaleFree()
     )
-    errors: dict[str, list[float]] = {"selected": [], "predicted": []}
+    errors: dict[str, list[float]] = {"cells": [], "predicted": []}
     for cells, found in errors.items():
-        query = sl.Quantiles(levels, epsilon="0.25", prediction=known, form="cells", cells=cells)
+        query = sl.Quantiles(levels, epsilon="0.25", prediction=known, form=cells)
         for seed in range(12):
             values = np.random.default_rng(seed).normal(size=4000)
             with warnings.catch_warnings():
-                warnings.simplefilter("error" if cells == "selected" else "ignore")
+                warnings.simplefilter("error" if cells == "cells" else "ignore")
                 release = seeded_release(query, values, seed=seed)
             found.append(nonprivate_gap(values, levels, release.value).max())
-    assert np.mean(errors["predicted"]) < np.mean(errors["selected"])
+    assert np.mean(errors["predicted"]) < np.mean(errors["cells"])
     assert release.details["plan"]["skeleton"] == "0"
     assert release.guarantee.pure() == sl.PureDP("0.25")
     with pytest.warns(HedgeWarning, match="2000"):
-        sl.Quantiles(levels, epsilon=1, prediction=known, form="cells", cells="predicted").prepare(one_column())
+        sl.Quantiles(levels, epsilon=1, prediction=known, form="predicted").prepare(one_column())
 
 
 # --- what is refused ------------------------------------------------------------------------------------------------
@@ -296,8 +296,7 @@ def test_cells_from_a_right_prediction_help_where_rows_are_few():
         ({"epsilon": 1, "size": 0}, "size must be"),
         ({"epsilon": 1, "size": 2.5}, "size must be"),
         ({"epsilon": Fraction(1, 2**41), "form": "cells"}, "2\\*\\*-40"),
-        ({"epsilon": 1, "cells": "predicted"}, "wants form"),
-        ({"epsilon": 1, "cells": "none"}, "cells must be"),
+        ({"epsilon": 1, "form": "predicted"}, "wants a prediction"),
     ],
 )
 def test_prices_and_forms_that_do_not_fit_are_refused(options, words):

@@ -45,7 +45,7 @@ def test_small_groups_are_better_with_priors_of_their_own_or_borrowed_ones() -> 
     """100 rows a group at epsilon 0.1: with nothing known the medians are lost."""
     data, asked = rows(), {"column": "x", "by": "g", "epsilon": "0.2"}
     bare = rank_error(sl.Quantiles(LEVELS, **asked), data)
-    borrowed = rank_error(sl.Quantiles(LEVELS, borrow="total", **asked), data)
+    borrowed = rank_error(sl.Quantiles(LEVELS, prediction="total", **asked), data)
     told = {label: sl.priors.hedge(sl.priors.Cauchy(float(centre), 3000.0), with_=sl.priors.ScaleFree(), weight=0.1)
             for label, centre in zip(GROUPS, CENTRES, strict=True)}  # fmt: skip
     own = rank_error(sl.Quantiles(LEVELS, prediction=told, **asked), data)
@@ -57,7 +57,7 @@ def test_the_total_stands_in_the_notes_and_all_costs_the_price() -> None:
     for schema in (SCHEMA, [*SCHEMA, sl.PersonId("who", max_rows=6)]):
         limits = {} if schema is SCHEMA else {"max_groups": 2, "max_rows_per_group": 2}
         for where in (None, "x > 5"):
-            query = sl.Quantiles([0.5], column="x", by="g", epsilon=1, borrow="total", where=where, **limits)
+            query = sl.Quantiles([0.5], column="x", by="g", epsilon=1, prediction="total", where=where, **limits)
             prepared = prepare_query(query, sl.Schema(schema))
             assert isinstance(prepared, PreparedCellPriors)
             pure = prepared.claims.pure()
@@ -65,7 +65,7 @@ def test_the_total_stands_in_the_notes_and_all_costs_the_price() -> None:
             assert pure.epsilon == Fraction(1)
             assert prepared.claims.unit == sl.Schema(schema).unit
             assert prepared.request["borrow"] == "total"
-    value = seeded_release(sl.Quantiles([0.5], column="x", by="g", epsilon=1, borrow="total"),
+    value = seeded_release(sl.Quantiles([0.5], column="x", by="g", epsilon=1, prediction="total"),
                            sl.Table(rows(), schema=SCHEMA), seed=1).value  # fmt: skip
     assert abs(value.notes["all_q50"] - 40_000) < 4000
 
@@ -98,9 +98,9 @@ def test_an_earlier_release_predicts_its_groups() -> None:
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        ({"by": (), "borrow": "total"}, "give by="),
+        ({"by": (), "prediction": "total"}, "give by="),
         ({"by": (), "prediction": {"g1": sl.priors.Cauchy(0, 1)}}, "give by="),
-        ({"borrow": "mean"}, "'total' or left out"),
+        ({"prediction": "mean"}, "is 'total', or"),
         ({"prediction": {"h1": sl.priors.Cauchy(0, 1)}}, "none of the 40 groups"),
         ({"prediction": {"g1": 3}}, "must be a prior"),
         ({"prediction": {"g1": [sl.priors.Cauchy(0, 1)] * 2}}, "each of the 3 levels"),
@@ -118,7 +118,7 @@ def test_nothing_about_rows_raises(values: list[float]) -> None:
     schema = [sl.Number("x"), sl.Category("g", ["a"], other=None)]
     table = sl.Table({"x": np.array(values, float), "g": np.array(["a"] * len(values), object)}, schema=schema)
     for seed in range(3):
-        seeded_release(sl.Quantiles([0.5], column="x", by="g", epsilon=1, borrow="total"), table, seed=seed)
+        seeded_release(sl.Quantiles([0.5], column="x", by="g", epsilon=1, prediction="total"), table, seed=seed)
 
 
 def test_groups_borrow_in_rho_and_in_every_form() -> None:
@@ -127,7 +127,7 @@ def test_groups_borrow_in_rho_and_in_every_form() -> None:
     data = {"x": np.arange(20_000) % 997, "g": np.repeat(["a", "b"], 10_000)}
     for price, levels in (({"rho": "0.1"}, [0.5]), ({"epsilon": 1}, 19), ({"epsilon": 1, "delta": "1e-6"}, 9)):
         asked = levels if isinstance(levels, list) else [Fraction(n, levels + 1) for n in range(1, levels + 1)]
-        query = sl.Quantiles(asked, column="x", by="g", borrow="total", **price)
+        query = sl.Quantiles(asked, column="x", by="g", prediction="total", **price)
         release = seeded_release(query, sl.Table(data, schema=schema), seed=5)
         assert abs(float(release.value["q50"][0]) - 498) < 40
         claims = query.prepare(sl.Table(data, schema=schema).schema).claims
@@ -141,7 +141,7 @@ def test_groups_borrow_in_rho_and_in_every_form() -> None:
         )
         assert abs(float(of_groups.value["q50"][0]) - 498) < 40
     with pytest.raises(RangeError, match="one prediction for all groups"):
-        sl.Quantiles([0.5], column="x", by="g", epsilon=1, form="cells", cells="predicted", prediction=told)
+        sl.Quantiles([0.5], column="x", by="g", epsilon=1, form="predicted", prediction=told)
 
 
 def test_rows_in_several_groups_cost_their_squares_in_rho() -> None:

@@ -38,7 +38,7 @@ WAYS: dict[str, dict[str, Any]] = {
     "codes": {"levels": even_levels(9), "epsilon": 1, "granularity": 1, "lower": 0, "upper": 120},
     "cells within bounds": {"levels": even_levels(19), "epsilon": 1, "lower": -1e300, "upper": 1e300},
     "predicted cells": {
-        "levels": even_levels(19), "epsilon": 1, "form": "cells", "cells": "predicted",
+        "levels": even_levels(19), "epsilon": 1, "form": "predicted",
         "prediction": sl.priors.hedge(sl.priors.Cauchy(1e300, 1e290), with_=sl.priors.ScaleFree(), weight=0.1),
     },
 }  # fmt: skip

@@ -45,15 +45,14 @@ DECILES = [i / 10 for i in range(1, 10)]
         (lambda: sl.Quantiles([0.5], epsilon=1, prediction=3.0), "prior"),
         (lambda: sl.Quantiles([0.5], epsilon=1, prediction=[sl.priors.Cauchy(0, 1)] * 2), "each of the 1 levels"),
         (lambda: sl.Quantiles([0.5], epsilon=1, granularity=0).release([1]), "granularity"),
-        (lambda: sl.Quantiles([0.5], epsilon=1, lower=2, upper=1).release([1]), "lower"),
-        (lambda: sl.Quantiles([0.5], epsilon=1, resolution=0).release([1.0]), "resolution"),
-        (lambda: sl.Quantiles([0.5], epsilon=1, granularity=1, resolution=1).release([1.0]), "resolution"),
-        (lambda: sl.Quantiles([0.5], epsilon=1, granularity=10, lower=1, upper=5).release([1.0]), "no multiple"),
+        (lambda: sl.Quantiles([0.5], epsilon=1, bounds=(2, 1)).release([1]), "lower"),
+        (lambda: sl.Quantiles([0.5], epsilon=1, bounds=3).release([1.0]), "two numbers"),
+        (lambda: sl.Quantiles([0.5], epsilon=1, granularity=10, bounds=(1, 5)).release([1.0]), "no multiple"),
         (lambda: sl.Quantiles([0.5], epsilon=1, column="age").release([1.0]), "names a column"),
         (lambda: sl.Quantiles([0.5], epsilon=1).release(PEOPLE), "which column"),
         (lambda: sl.Quantiles([0.5], epsilon=1, column="agee").release(PEOPLE), "age"),
         (lambda: sl.Quantiles([0.5], epsilon=1, column="sex").release(PEOPLE), "Number"),
-        (lambda: sl.Quantiles([0.5], epsilon=1, column="age", lower=0).release(PEOPLE), "schema"),
+        (lambda: sl.Quantiles([0.5], epsilon=1, column="age", bounds=(0, None)).release(PEOPLE), "schema"),
         (lambda: sl.Quantiles([0.5], epsilon=1).release(np.array(["a", "b"])), "Number"),
     ],
 )
@@ -97,7 +96,7 @@ def test_values_lie_on_the_grid_and_within_the_bounds(
 ) -> None:
     lower, upper = bounds[0], bounds[0] + 7 * bounds[1]
     data = np.random.default_rng(seed).normal(0, 2000, 50)
-    query = sl.Quantiles(DECILES, epsilon=epsilon, granularity=Fraction(step), lower=lower, upper=upper)
+    query = sl.Quantiles(DECILES, epsilon=epsilon, granularity=Fraction(step), bounds=(lower, upper))
     values = seeded_release(query, data, seed=seed).value
     assert (values >= lower).all()
     assert (values <= upper).all()

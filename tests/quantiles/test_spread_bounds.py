@@ -72,7 +72,7 @@ def test_it_is_much_sharper_than_the_bound_of_single_intervals(levels: list[floa
 def test_releases_keep_it_at_the_stated_confidence() -> None:
     """Of 150 draws at 80 % each at least 96 keep it: a law that does falls below less than once in a million."""
     rows = np.random.default_rng(4).lognormal(10, 0.6, 5000)
-    query = sl.Quantiles([0.25, 0.5, 0.75], epsilon="0.2", lower=0, upper=1_000_000)
+    query = sl.Quantiles([0.25, 0.5, 0.75], epsilon="0.2", bounds=(0, 1_000_000))
     kept = 0
     for seed in range(150):
         release = seeded_release(query, rows, seed=seed)

@@ -106,7 +106,7 @@ def test_the_stated_bound_holds_at_its_level(record_property):
                 kept += bool((nonprivate_gap(values, levels, release.value) <= release.error_bound(0.95)).all())
                 tried += 1
     rng = np.random.default_rng(23)
-    query = sl.Quantiles(DECILES, epsilon=1, lower=0, upper=1e9)
+    query = sl.Quantiles(DECILES, epsilon=1, bounds=(0, 1e9))
     for seed in range(6):
         values = rng.lognormal(10.5, 0.8, 4_000_000)
         release = seeded_release(query, values, seed=seed)

@@ -102,7 +102,7 @@ class TestWarnings:
     @by_objective
     def test_a_regularisation_that_outweighs_the_rows(self, model: Any) -> None:
         with pytest.warns(UserWarning, match="mostly prior"):
-            clone(model).set_params(rows_at_most=2).fit(*rows())
+            clone(model).set_params(solver=sl.ObjectiveSettings(rows_at_most=2)).fit(*rows())
 
     def test_noise_that_outweighs_the_rows(self) -> None:
         X, y = rows()
@@ -116,22 +116,22 @@ class TestWarnings:
         model = clone(OBJECTIVE[0]).fit(*rows())
         limit = float(4 * model.privacy_.regularisation / model.privacy_.plan.mechanism.shape.curvature)
         with pytest.warns(UserWarning, match="mostly prior"):
-            clone(OBJECTIVE[0]).set_params(rows_at_most=int(limit * 0.99)).fit(*rows())
+            clone(OBJECTIVE[0]).set_params(solver=sl.ObjectiveSettings(rows_at_most=int(limit * 0.99))).fit(*rows())
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            clone(OBJECTIVE[0]).set_params(rows_at_most=int(limit * 1.01) + 1).fit(*rows())
+            clone(OBJECTIVE[0]).set_params(solver=sl.ObjectiveSettings(rows_at_most=int(limit * 1.01) + 1)).fit(*rows())
 
 
 class TestParameters:
     def test_a_guess_of_the_norm_raises_the_penalty(self) -> None:
         plain = clone(OBJECTIVE[0]).fit(*rows()).privacy_
-        guess = clone(OBJECTIVE[0]).set_params(theta_norm="0.5").fit(*rows()).privacy_
+        guess = clone(OBJECTIVE[0]).set_params(solver=sl.ObjectiveSettings(theta_norm="0.5")).fit(*rows()).privacy_
         assert guess.noise_scale == plain.noise_scale
         assert float(guess.regularisation) == pytest.approx(3**0.5 * float(plain.noise_scale) / 0.5)
 
     def test_a_tolerance_scales_the_output_noise(self) -> None:
         plain = clone(OBJECTIVE[0]).fit(*rows()).privacy_
-        loose = clone(OBJECTIVE[0]).set_params(tolerance="1e-3").fit(*rows()).privacy_
+        loose = clone(OBJECTIVE[0]).set_params(solver=sl.ObjectiveSettings(tolerance="1e-3")).fit(*rows()).privacy_
         assert float(loose.tolerance) == 1e-3
         ratio = float(loose.output_noise_scale / plain.output_noise_scale)
         assert ratio == pytest.approx(float(loose.tolerance / plain.tolerance), rel=1e-6)

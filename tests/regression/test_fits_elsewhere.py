@@ -67,10 +67,14 @@ MODELS: dict[str, ModelQuery] = {
     ),
     "ten classes": ModelQuery(model=sl.LogisticRegression(**PRICE), target="k", features=["x", "y", "c"]),
     "without a map": ModelQuery(
-        model=sl.LogisticRegression(**PRICE, geometry="none", passes=3), target="k", features=["x", "y"]
+        model=sl.LogisticRegression(**PRICE, solver=sl.DescentSettings(geometry="none", passes=3)),
+        target="k",
+        features=["x", "y"],
     ),
     "sparse rows": ModelQuery(
-        model=sl.LinearRegression(**PRICE, geometry="none", passes=2), target="y", features=["x", "w"]
+        model=sl.LinearRegression(**PRICE, solver=sl.DescentSettings(geometry="none", passes=2)),
+        target="y",
+        features=["x", "w"],
     ),
 }
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sidelight.errors import RangeError
-from sidelight.mechanisms.objective_perturbation import calibrate_objective
+from sidelight.mechanisms.objective_calibration import calibrate_objective
 from sidelight.regression.losses import (
     ClippedSquaredLoss,
     HuberLoss,

@@ -23,15 +23,24 @@ PUBLIC = sl.PublicData(np.column_stack([ROWS[:400], NUMBERS[:400]]), "the first 
 MODELS = {
     "number": (sl.LinearRegression(target_range=(-1, 1), **PRICE), NUMBERS),
     "predicted": (sl.LinearRegression(target_range=(-1, 1), prediction=PUBLIC, **PRICE), NUMBERS),
-    "stein": (sl.LinearRegression(target_range=(-1, 1), shrinkage="stein", **PRICE), NUMBERS),
-    "unshrunk": (sl.LinearRegression(target_range=(-1, 1), shrinkage="none", **PRICE), NUMBERS),
+    "stein": (
+        sl.LinearRegression(target_range=(-1, 1), solver=sl.DescentSettings(shrinkage="stein"), **PRICE),
+        NUMBERS,
+    ),
+    "unshrunk": (
+        sl.LinearRegression(target_range=(-1, 1), solver=sl.DescentSettings(shrinkage="none"), **PRICE),
+        NUMBERS,
+    ),
     "objective": (sl.LinearRegression(target_range=(-1, 1), solver="objective", **PRICE), NUMBERS),
     "predicted objective": (
         sl.LinearRegression(target_range=(-1, 1), solver="objective", prediction=PUBLIC, **PRICE),
         NUMBERS,
     ),
     "classes": (sl.LogisticRegression(classes=[0, 1], **PRICE), CLASSES),
-    "without a map": (sl.LogisticRegression(classes=[0, 1], geometry="none", **PRICE), CLASSES),
+    "without a map": (
+        sl.LogisticRegression(classes=[0, 1], solver=sl.DescentSettings(geometry="none"), **PRICE),
+        CLASSES,
+    ),
     "margin": (sl.LinearSVC(classes=[0, 1], **PRICE), CLASSES),
 }
 
@@ -90,7 +99,9 @@ def test_errors_are_finite_whatever_the_public_numbers_are() -> None:
 
 @pytest.mark.parametrize("geometry", ["auto", "none"])
 def test_no_probability_is_said_to_be_off_by_more_than_a_hundred_points(geometry: Any) -> None:
-    model = sl.LogisticRegression(classes=[0, 1], geometry=geometry, **PRICE | {"epsilon": "1e-4"})
+    model = sl.LogisticRegression(
+        classes=[0, 1], solver=sl.DescentSettings(geometry=geometry), **PRICE | {"epsilon": "1e-4"}
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that the noise outweighs the rows
         error = model.fit(ROWS[:50], CLASSES[:50]).release_.error
@@ -122,7 +133,7 @@ def test_a_skewed_target_is_said_to_be_further_off_without_public_rows() -> None
 @pytest.mark.parametrize("kind", ["number", "classes"])
 def test_without_a_map_the_error_is_that_of_the_noise(kind: str) -> None:
     """Not beside the best linear model: so many plain steps do not reach it."""
-    settings = PRICE | {"geometry": "none", "rows": 3600}
+    settings = PRICE | {"solver": sl.DescentSettings(geometry="none"), "rows": 3600}
     settings |= {"target_range": (-1, 1)} if kind == "number" else {"classes": [0, 1]}
     made = sl.LinearRegression if kind == "number" else sl.LogisticRegression
     targets = NUMBERS if kind == "number" else CLASSES

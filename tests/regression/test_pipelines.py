@@ -171,8 +171,8 @@ def test_what_an_outlier_does_through_a_scaler() -> None:
 
 
 SEARCHES: dict[str, Callable[[Any], Any]] = {
-    "grid": lambda each: GridSearchCV(each, {"passes": [4, 8]}, cv=2).fit(X, Y),
-    "random": lambda each: RandomizedSearchCV(each, {"passes": [4, 8]}, n_iter=1, cv=2).fit(X, Y),
+    "grid": lambda each: GridSearchCV(each, {"rows": [40, 80]}, cv=2).fit(X, Y),
+    "random": lambda each: RandomizedSearchCV(each, {"rows": [40, 80]}, n_iter=1, cv=2).fit(X, Y),
     "score": lambda each: cross_val_score(each, X, Y, cv=2),
     "validate": lambda each: cross_validate(each, X, Y, cv=2),
     "predict": lambda each: cross_val_predict(each, X, Y, cv=2),
@@ -203,10 +203,10 @@ def test_bags_are_told_of() -> None:
 
 def test_a_search_over_a_pipeline_tells_both() -> None:
     pipeline = make_pipeline(StandardScaler(), model())
-    grid = {"logisticregression__passes": [4, 8]}
+    grid = {"logisticregression__rows": [40, 80]}
     found = set(told(lambda: GridSearchCV(pipeline, grid, cv=2).fit(X, Y)))
     assert {text.split()[0] for text in found} == {"StandardScaler", "GridSearchCV"}
-    outside = make_pipeline(StandardScaler(), GridSearchCV(model(), {"passes": [4, 8]}, cv=2))
+    outside = make_pipeline(StandardScaler(), GridSearchCV(model(), {"rows": [40, 80]}, cv=2))
     assert {text.split()[0] for text in told(lambda: outside.fit(X, Y))} == {"StandardScaler", "GridSearchCV"}
 
 
@@ -218,7 +218,7 @@ from sklearn.preprocessing import StandardScaler
 if __name__ == "__main__":
     X = np.random.default_rng(0).uniform(-1, 1, (40, 2)); y = (X[:, 0] > 0).astype(int)
     model = sl.LogisticRegression(epsilon=1, delta="1e-6", data_norm=1, classes=[0, 1])
-    grid = {"logisticregression__passes": [4, 8]}
+    grid = {"logisticregression__rows": [40, 80]}
     GridSearchCV(make_pipeline(StandardScaler(), model), grid, cv=2, n_jobs=2, refit=False).fit(X, y)
 """
 

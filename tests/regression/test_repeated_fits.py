@@ -82,7 +82,7 @@ def test_rows_that_coincide_by_chance_are_not() -> None:
 def test_a_loop_over_models_and_settings_adds_up() -> None:
     def loop() -> None:
         for passes in (4, 8, 16):
-            model(passes=passes).fit(X, Y)
+            model(solver=sl.DescentSettings(passes=passes)).fit(X, Y)
 
     assert len(told(loop)) == 1
     (known,) = examples_module._KNOWN

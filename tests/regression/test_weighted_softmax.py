@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from sidelight.errors import RangeError
-from sidelight.mechanisms.objective_perturbation import ObjectivePerturbation
-from sidelight.mechanisms.objective_perturbation.mechanism import curvature_shift
+from sidelight.mechanisms.objective_perturbation import ObjectivePerturbation, curvature_shift
 from sidelight.regression.losses import SoftmaxLoss
 
 CLASSES = ("a", "b", "c", "d")

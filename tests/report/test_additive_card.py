@@ -12,7 +12,7 @@ import pytest
 
 import sidelight as sl
 from sidelight.report import Item, Report, render
-from sidelight.report.additive import additive_card, declared
+from sidelight.report.values import additive_card, declared
 
 COLUMNS = [sl.Number("age", lower=0, upper="100.5"), sl.Category("plan", ["free", "1 to 2"], other=None)]
 

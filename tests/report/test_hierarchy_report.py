@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import re
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from typer.testing import CliRunner
 import sidelight as sl
 from sidelight.cli.app import app
 from sidelight.report.contents import Item, Report
-from sidelight.report.hierarchies import count_biases, hierarchy_pictures, level_steps
+from sidelight.report.hierarchies import count_biases, counts_outside, hierarchy_pictures, level_steps
 from sidelight.report.render import render
 from sidelight.summaries.tree_tables import TreeNotes
 from sidelight.testing import seeded_release
@@ -27,7 +28,7 @@ _RNG = np.random.default_rng(38)
 _WEIGHTS = _RNG.gamma(0.3, 1.0, len(LEAVES))
 ROWS = _RNG.choice(LEAVES, 4000, p=_WEIGHTS / _WEIGHTS.sum()).tolist()
 PEOPLE = sl.Table({"leaf": ROWS}, schema=SCHEMA)
-QUERY = sl.Count(by=GEO, rho="0.02", caps={"town": 40})
+QUERY = sl.Count(by=replace(GEO, caps={"town": 40}), rho="0.02")
 
 
 @pytest.fixture(scope="module")
@@ -49,9 +50,29 @@ def test_every_picture_says_in_words_what_it_shows(release: Any) -> None:
     assert steps[3].half == pytest.approx(widest, rel=1e-9)  # what the table prints
     price = next(each for each in told if each.startswith("Where the price went"))
     assert sum(map(float, re.findall(r"([\d.]+) %", price))) == pytest.approx(100, abs=0.5)
+    assert all(f">{step.name} {100 * float(step.share):.3g} %<" in page for step in steps)  # however small it is
+    assert "about 0.2 of the 4 cells of level town" in page
     assert "What small cells look like" in page
+    assert any(each.startswith("How far published counts are off on average. an empty cell: +") for each in told)
     assert "an empty cell: +" in page
     assert "sha256" not in page  # the note from which areas are computed is for programs
+
+
+def test_a_typical_number_is_that_of_totals() -> None:
+    """Absolute noise of many cells must not add up in it, and counts outside their intervals are counted."""
+    kinds = [f"k{place}" for place in range(40)]
+    schema = [*SCHEMA, sl.Category("kind", kinds, other=None)]
+    table = sl.Table({"leaf": ROWS, "kind": ["k0"] * len(ROWS)}, schema=schema)
+    made = seeded_release(sl.Count(by=[GEO, "kind"], rho="0.02"), table, seed="typical")
+    value: Any = made.value
+    steps = level_steps(value, TreeNotes.of(value))
+    assert steps[0].typical == pytest.approx(len(ROWS), rel=0.2)
+    assert steps[3].cells == 80 * 40
+    outside = (value["count"] < value["low"]) | (value["count"] > value["high"])
+    assert counts_outside(value) == (int(outside.sum()), len(value["count"]))
+    assert outside.any()
+    page = render(Report(title="t", day="2026-11-17", items=(Item(title="kinds", outcome=made),)))
+    assert f"{int(outside.sum())} published counts lie outside the interval" in page.replace(",", "")
 
 
 def test_other_tables_have_no_pictures() -> None:

@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 import pytest
 
 import sidelight as sl
-from sidelight.report.picture import MOST_DRAWN, picture
+from sidelight.report.render import MOST_DRAWN, picture
 from sidelight.testing import seeded_release
 
 SVG = "{http://www.w3.org/2000/svg}"

@@ -54,7 +54,7 @@ def test_anything_else_is_refused_in_words(text: str, message: str) -> None:
 def test_changed_labels_of_quantiles_are_shown_as_they_are(label: str) -> None:
     """A stored release is anybody's file: a label that names no level was an error that nobody knew."""
     values = np.arange(100.0)
-    release = seeded_release(sl.Quantiles([0.25, 0.75], epsilon=1, lower=0, upper=99), values, seed=1)
+    release = seeded_release(sl.Quantiles([0.25, 0.75], epsilon=1, bounds=(0, 99)), values, seed=1)
     changed = json.loads(release.to_json())
     assert "25 %" in changed["labels"]
     changed["labels"] = [label, *changed["labels"][1:]]

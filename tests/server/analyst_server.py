@@ -107,14 +107,15 @@ def serving(file: Path, *, program: str = "") -> Iterator[tuple[str, subprocess.
         "serve_analysts(read_config(sys.argv[1]), when_ready=lambda url: print('on', url, flush=True))"
     )
     env = os.environ | {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
-    process = subprocess.Popen(
-        [sys.executable, "-c", code, str(file)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env
-    )
+    with file.with_suffix(".log").open("w") as lines:  # no pipe, which would fill up and stop the server
+        process = subprocess.Popen(
+            [sys.executable, "-c", code, str(file)], stdout=subprocess.PIPE, stderr=lines, text=True, env=env
+        )
     assert process.stdout is not None
     try:
         line = process.stdout.readline()
         if not line.startswith("on "):
-            raise AssertionError(process.communicate()[1][-3000:])
+            raise AssertionError(file.with_suffix(".log").read_text()[-3000:])
         yield line.split()[1], process
     finally:
         if process.poll() is None:

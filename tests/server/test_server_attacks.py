@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import threading
 import time
 from dataclasses import replace
 from multiprocessing import Pipe
@@ -22,7 +23,9 @@ from sidelight.server import answers, worker
 from sidelight.server.answers import entry_json
 from sidelight.server.budgets import ASKED, Budgets, utc_text
 from sidelight.server.config_file import read_config
+from sidelight.server.identity import IdentityStore
 from sidelight.session import pipeline, request_key
+from sidelight.wire import ProblemError
 
 QUERY = '{"by":["job"],"epsilon":"0.1","kind":"count"}'
 
@@ -117,9 +120,6 @@ def test_a_failure_is_paid_final_and_says_nothing(prepared, tmp_path, monkeypatc
 
 
 def test_a_pause_or_a_revoked_token_stops_the_charge(prepared, tmp_path):
-    from sidelight.server.identity import IdentityStore
-    from sidelight.wire import ProblemError
-
     config, budgets, token = prepared
     store = IdentityStore(config.store)
     store.pause("people", now=time.time())
@@ -133,9 +133,54 @@ def test_a_pause_or_a_revoked_token_stops_the_charge(prepared, tmp_path):
     assert budgets.ledger.entries() == []
 
 
-def test_beyond_the_budget_nothing_is_charged(prepared, tmp_path):
-    from sidelight.wire import ProblemError
+def test_a_token_that_is_revoked_while_the_ledger_is_locked_charges_nothing(prepared, tmp_path):
+    """The right is looked at when the charge is decided, not when the worker begins to wait for its turn."""
+    config, budgets, token = prepared
+    store, found = IdentityStore(config.store), []
 
+    def ask():
+        with pytest.raises(ProblemError) as refused:
+            run(config, job_of(token, seconds=40.0), tmp_path)
+        found.append(refused.value.code)
+
+    with budgets.ledger.store.write():  # somebody else charges
+        asking = threading.Thread(target=ask)
+        asking.start()
+        time.sleep(1.0)
+        store.revoke(token)
+    asking.join(timeout=30)
+    store.close()
+    assert found == ["unavailable"]
+    assert budgets.ledger.entries() == []
+
+
+@pytest.mark.parametrize("change", ["revoke", "pause"])
+def test_whoever_takes_a_right_away_waits_for_a_charge_that_is_being_decided(prepared, tmp_path, monkeypatch, change):
+    """So nothing is charged after `revoke` and `pause` have returned."""
+    config, budgets, token = prepared
+    store, seen = IdentityStore(config.store), []
+
+    def take_away():
+        store.revoke(token) if change == "revoke" else store.pause("people", now=time.time())
+        seen.append(len(budgets.ledger.entries()))
+
+    taking = threading.Thread(target=take_away)
+    is_paused = IdentityStore.is_paused
+
+    def watched(self, name, account):
+        taking.start()
+        time.sleep(0.5)
+        assert seen == []  # it waits
+        return is_paused(self, name, account)
+
+    monkeypatch.setattr(IdentityStore, "is_paused", watched)
+    run(config, job_of(token, seconds=6.0), tmp_path)
+    taking.join(timeout=10)
+    assert seen == [1]
+    store.close()
+
+
+def test_beyond_the_budget_nothing_is_charged(prepared, tmp_path):
     config, budgets, token = prepared
     with pytest.raises(ProblemError) as refused:
         run(config, job_of(token, query='{"epsilon":"1.1","kind":"count"}'), tmp_path)
@@ -145,8 +190,6 @@ def test_beyond_the_budget_nothing_is_charged(prepared, tmp_path):
 
 def test_a_worker_that_starts_late_charges_nothing(prepared, tmp_path):
     """Else whoever makes the host busy would use up the budgets of others."""
-    from sidelight.wire import ProblemError
-
     config, budgets, token = prepared
     late = job_of(token, seconds=4.0)
     with pytest.raises(ProblemError) as refused:
@@ -175,7 +218,6 @@ def test_a_slow_commit_counts_among_nobodys_failures(prepared, tmp_path, monkeyp
 @pytest.mark.parametrize("others", [True, False])
 def test_a_refusal_by_a_scope_of_others_tells_nothing(prepared, tmp_path, monkeypatch, others):
     from sidelight.errors import BudgetError
-    from sidelight.wire import ProblemError
 
     config, _, token = prepared
     parts = {"requested": "1", "remaining": "0.123", "difference": "1"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
@@ -36,8 +37,12 @@ def test_an_analyst_asks_on_the_page(live, the_browser):  # noqa: F811
     assert page.input_value("#token") == ""
     assert "ε = 3" in page.inner_text("#promise")
     page.fill("#query", '{"kind": "count", "by": ["job"], "epsilon": "0.05", "where": "job = \'<img src=x>\'"}')
-    page.fill("#query", '{"kind": "count", "by": ["job"], "epsilon": "0.05"}')
+    page.select_option("#kind", "count")
+    page.check("#by input[value=job]")
+    page.fill("#amount", "0.05")
+    assert json.loads(page.input_value("#query")) == {"kind": "count", "by": ["job"], "epsilon": "0.05"}
     until(page, lambda: "leaves epsilon 0.95" in page.inner_text("#price"))
+    assert "expected error" in page.inner_text("#price")
     page.click("#dry")
     until(page, lambda: page.is_visible("#answer"))
     assert "NOT PRIVATE" in page.inner_text("#band")
@@ -59,12 +64,52 @@ def test_an_analyst_asks_on_the_page(live, the_browser):  # noqa: F811
         page.click("#save-report")
     assert "<html" in Path(saved.value.path()).read_text()
     until(page, lambda: "released" in page.inner_text("#past"))
+    page.fill("#search", "histogram")
+    assert page.inner_text("#found") == "0 of 1"
+    page.fill("#search", "count by job")
+    assert page.inner_text("#found") == "1 of 1"
+    page.click("#past button:text('use as prediction')")
+    assert list(json.loads(page.input_value("#query"))["prediction"]) == ["release"]
+    page.click("#past button:text('show')")
+    until(page, lambda: not page.is_visible("#same"))
+    assert '"ledger_head"' in page.text_content("#outcome")
     assert errors == []
     assert all(each.startswith((live.url, "data:image/svg+xml,", "blob:")) for each in seen)
     assert not any("sl_" in each for each in seen)
     assert page.evaluate("[document.cookie, localStorage.length, sessionStorage.length].join()") == ",0,0"
     if target := os.environ.get("SIDELIGHT_SCREENSHOT"):
         page.screenshot(path=target, full_page=True)
+    page.close()
+
+
+def test_the_form_writes_what_the_schema_knows(live, the_browser):  # noqa: F811
+    page = the_browser.new_page()
+    page.goto(live.url)
+    page.fill("#token", live.tokens["bob"])
+    page.press("#token", "Enter")
+    until(page, lambda: page.is_visible("#form"))
+    kinds = page.eval_on_selector_all("#kind option", "all => all.map((each) => each.value)")
+    assert kinds == ["count", "mean", "sum", "histogram", "quantiles", "summary", "sql"]  # what the table answers
+    wanted = {
+        "count": {},
+        "mean": {"column": "age"},
+        "histogram": {"column": "age", "bins": 10},
+        "quantiles": {"column": "age", "levels": ["0.25", "0.5", "0.75"]},
+        "sql": {"select": "SELECT COUNT(*) FROM people"},
+    }
+    for kind, more in wanted.items():
+        page.select_option("#kind", kind)
+        assert json.loads(page.input_value("#query")) == {"kind": kind, **more, "epsilon": "0.05"}
+        assert page.is_visible("#column") == ("column" in more)
+        until(page, lambda: "costs epsilon 0.05" in page.inner_text("#price"))
+        page.evaluate("document.getElementById('price').textContent = ''")
+    page.select_option("#kind", "mean")
+    page.fill("#where", "age >= 18")
+    page.fill("#within", "5")
+    page.click("#find")
+    until(page, lambda: page.input_value("#amount") != "0.05")
+    found = json.loads(page.input_value("#query"))
+    assert (found["where"], found["epsilon"]) == ("age >= 18", page.input_value("#amount"))
     page.close()
 
 
@@ -92,8 +137,12 @@ def test_the_page_is_accessible(live, the_browser, colours, width):  # noqa: F81
     page.fill("#token", live.tokens["bob"])
     page.keyboard.press("Enter")
     until(page, lambda: page.is_visible("#ask"))
-    page.fill("#query", '{"kind": "count", "by": ["job"], "epsilon": "0.05"}')
     until(page, lambda: "leaves" in page.inner_text("#price"))
+    page.focus("#kind")
+    page.keyboard.press("ArrowDown")
+    page.focus("#by input")
+    page.keyboard.press("Space")
+    until(page, lambda: '"job"' in page.input_value("#query"))
     page.focus("#dry")
     page.keyboard.press("Enter")  # the keyboard alone suffices
     until(page, lambda: page.is_visible("#answer"))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import subprocess
 import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
+from decimal import Decimal
 
 import httpx
 import pytest
@@ -219,6 +221,32 @@ def test_the_client_asks_as_a_session_does(live):
 
 class OwnPrior(sl.priors.Cauchy):
     """A prior that would report what it is called with."""
+
+
+def test_many_requests_wait_at_once_in_one_thread(live):
+    """`sl.connect_async` asks as `sl.connect` does; a second reader of the history finds the same releases."""
+    queries = [sl.Count(by="job", epsilon="0.01"), sl.Count(epsilon="0.01")]
+
+    async def asked():
+        async with sl.connect_async(live.url, token=live.tokens["dan"]) as remote:
+            assert "count" in (await remote.tables())["people"].kinds
+            price, before = await remote.price(queries[0], forecast=False), await remote.remaining()
+            assert price.fits
+            pending = await remote.release(queries[0], key="awaited", wait=False)
+            first, second = await asyncio.gather(pending.result(), remote.release(queries[1]))
+            again = await remote.release(queries[0], key="awaited")
+            assert [again.to_json(), (await remote.fetch(pending.id)).to_json()] == [first.to_json()] * 2
+            with pytest.raises(KeyReusedError):
+                await remote.release(queries[1], key="awaited")
+            assert isinstance(await remote.sql("SELECT COUNT(*) FROM people", epsilon="0.01"), sl.Release)
+            seen = [each.to_json() async for each in remote.releases()]
+            return first, second, before, await remote.remaining(), seen
+
+    first, second, before, after, seen = asyncio.run(asked())
+    assert Decimal(before["people"]["epsilon"]) - Decimal(after["people"]["epsilon"]) == Decimal("0.03")
+    assert {first.to_json(), second.to_json()} <= set(seen)
+    with sl.connect(live.url, token=live.tokens["dan"]) as remote:
+        assert [each.to_json() for each in remote.releases()] == seen
 
 
 def test_curl_asks_as_well(live):

@@ -57,6 +57,7 @@ def test_mistakes_in_the_file_are_refused_with_their_place(tmp_path, changes, me
         ('default = "4 s"', 'default = "4 hours"', "a number and a unit"),
         ("port = 0", 'port = 0\nhost = "0.0.0.0"', "in the clear"),
         ("seats = 1", "seats = 1000", "seats must lie in"),
+        ("seats = 1", 'seats = 1\nmemory = "90000 GiB"', "are more than the"),
         ("[[table]]", '[public.p]\npath = "people.parquet"\norigin = "x"\n[[table]]', "the private source"),
     ],
 )

@@ -25,9 +25,9 @@ from sidelight.ledger import Scope
 from sidelight.published.paid_report import PaidFit
 from sidelight.records import Schema, Table
 from sidelight.regression.losses import LogisticLoss
-from sidelight.session import restated_claims
-from sidelight.session.external_rows import ExternalRows
-from sidelight.session.restated_claims import names_in, restated
+from sidelight.session import persons_and_periods
+from sidelight.session.paid_estimator import ExternalRows
+from sidelight.session.persons_and_periods import names_in, restated
 from sidelight.stability.pate.labels import NoisyLabels
 from sidelight.tuning import PublicScore, Selection
 
@@ -212,7 +212,9 @@ def test_a_query_that_prices_one_row_is_refused_on_rows_of_persons() -> None:
 
 @pytest.mark.planted("row claims restated for a view that is not grouped by owner")
 def test_restating_by_type_alone_sells_a_row_as_a_person(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(restated_claims, "restated", lambda claims, view: claims.with_unit(PersonOf(view.tables.name)))
+    monkeypatch.setattr(
+        persons_and_periods, "restated", lambda claims, view: claims.with_unit(PersonOf(view.tables.name))
+    )
     database = clinic()
     session = sl.Session(database, budget=sl.PureDP(3))
     claimed = session.release(_ForOneRow(), of="visit").guarantee.pure()
@@ -382,7 +384,7 @@ def test_a_public_table_is_no_file_of_a_private_one(tmp_path: Any) -> None:
     private = sl.Table(file, schema=[sl.PersonId("who", max_rows=1), sl.Category("job", ["cook"])])
     for path in (file, link):
         public = sl.Table(path, schema=[sl.Key("job"), sl.Category("who", ["1"])], public=True)
-        with pytest.raises(SchemaError, match="'b' is read from the file of 'a'"):
+        with pytest.raises(SchemaError, match="'b' is read from the file or frame of 'a'"):
             sl.Database({"a": private, "b": public}, name="clinic")
 
 

@@ -11,7 +11,7 @@ import pytest
 
 import sidelight as sl
 from probes import PreparedProbe
-from sidelight.errors import BudgetError, LedgerError, RangeError, ReleaseFailedError, StrictError
+from sidelight.errors import BudgetError, LedgerError, RangeError, ReleaseFailedError, SchemaError, StrictError
 from sidelight.guarantees import Claims, PureDP
 from sidelight.noise import OSEntropy, Source, standard_normal
 from sidelight.records import Schema, Table
@@ -208,8 +208,8 @@ class TestSession:
         session._data = _unreadable(TABLE)
         with pytest.raises(BudgetError):
             session.release(sl.Quantiles([0.5], epsilon=2))
-        with pytest.raises(RangeError):
-            session.release(sl.Quantiles([0.5], epsilon=0.5, resolution=-1))
+        with pytest.raises(SchemaError):
+            session.release(sl.Quantiles([0.5], epsilon=0.5, column="no such column"))
         with pytest.raises(ReleaseFailedError):  # the control: a request that fits does open it
             session.release(sl.Quantiles([0.5], epsilon=0.5))
 

@@ -159,7 +159,7 @@ def test_with_warnings_as_errors_no_cell_fails_anything() -> None:
         "import numpy as np, sidelight as sl\n"
         "np.seterr(all='raise')\n"
         "for cell in (np.complex64(1 + 2j), np.ma.masked, np.array([1.0]), 1j, b'1', np.longdouble('1e4000')):\n"
-        "    print(sl.Quantiles([0.5], epsilon=1, lower=0, upper=9).release([1.0] * 50 + [cell]).private)"
+        "    print(sl.Quantiles([0.5], epsilon=1, bounds=(0, 9)).release([1.0] * 50 + [cell]).private)"
     )
     command = [sys.executable, "-bb", "-W", "error", "-c", code]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -19,7 +19,7 @@ from sidelight.noise import OSEntropy, Source
 from sidelight.records import Schema, Table
 from sidelight.session import Answer
 from sidelight.session.accounts import OneOffAccount
-from sidelight.session.external_rows import ExternalRows
+from sidelight.session.paid_estimator import ExternalRows
 from sidelight.session.pipeline import release_batch_through, release_through
 from sidelight.session.query import Prepared
 from sidelight.testing import SeededEntropy

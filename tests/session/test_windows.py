@@ -25,9 +25,8 @@ from sidelight.aggregates.view_rows import made_rows, open_view
 from sidelight.errors import BudgetError, ClaimError, KeyReusedError, LedgerError, RangeError, SchemaError, ScopeError
 from sidelight.guarantees import PersonPeriod, unit_from_text, unit_to_text
 from sidelight.ledger import Scope, open_ledger
-from sidelight.session import restated_claims
-from sidelight.session.periods import PeriodAccounts
-from sidelight.session.restated_claims import period_charge, prepared_for
+from sidelight.session import persons_and_periods
+from sidelight.session.persons_and_periods import PeriodAccounts, period_charge, prepared_for
 from sidelight.testing import SeededSession, seeded_release
 
 MONTHS = ("2024-01", "2024-02", "2024-03")
@@ -446,7 +445,7 @@ def test_a_month_of_somebody_who_stays_costs_two_steps() -> None:
 
 @pytest.mark.planted("period claims of one step for a timeless base")
 def test_one_step_for_a_timeless_base_is_refuted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(restated_claims, "claims_to_replace", lambda claims: claims)
+    monkeypatch.setattr(persons_and_periods, "claims_to_replace", lambda claims: claims)
     loss, error, charged = _timeless_loss()
     assert loss - error > charged == PRICE
 

@@ -16,7 +16,10 @@ SCHEMA = [sl.Number("x", lower=0, upper=100), sl.Category("c", ["a", "b"])]
 PERSONS = [*SCHEMA, sl.PersonId("who", max_rows=2)]
 QUERIES = [sl.Quantiles([0.25, 0.5], column="x", epsilon=1), sl.Mean("x", epsilon=1), sl.Count(epsilon=1)]
 MODELS = [
-    ModelQuery(model=sl.LogisticRegression(classes=["a", "b"], epsilon=2, delta="1e-6", passes=2), target="c"),
+    ModelQuery(
+        model=sl.LogisticRegression(classes=["a", "b"], epsilon=2, delta="1e-6", solver=sl.DescentSettings(passes=2)),
+        target="c",
+    ),
     sl.GaussianFit(["x"], prediction=[[10.0], [40.0], [70.0]], rho=1),
 ]
 

@@ -27,7 +27,7 @@ SCHEMA: list[Any] = [
     sl.Category("k", TEN, other=None),
 ]
 PERSONS = [*SCHEMA, sl.PersonId("who", max_rows=2)]
-PRICE: dict[str, Any] = {"epsilon": 2, "delta": "1e-6", "passes": 4}
+PRICE: dict[str, Any] = {"epsilon": 2, "delta": "1e-6", "solver": sl.DescentSettings(passes=4)}
 CURVES: dict[str, Any] = {"epsilon": 2, "delta": "1e-6"}
 PUBLIC = [[40.0, 10.0], [55.0, 18.0], [61.0, 12.0], [20.0, 3.0], [33.0, 15.0]]
 QUERIES: dict[str, Any] = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import fields, replace
 from fractions import Fraction
 from itertools import combinations_with_replacement, product
 from typing import Any
@@ -28,7 +28,7 @@ from sidelight.summaries.mean import PreparedMean, PreparedMeans
 from sidelight.summaries.sum import PreparedSum
 from sidelight.testing import SeededEntropy, seeded_release
 
-PRICES = [{"epsilon": 1}, {"rho": "0.1"}, {"mu": 1}, {"epsilon": 1, "delta": "1e-6", "noise": "gaussian"}]
+PRICES = [{"epsilon": 1}, {"rho": "0.1"}, {"mu": 1}, {"epsilon": 1, "delta": "1e-6"}]
 GROUPS = ["a", "b", "c", "d"]
 WHERE = {"a": (10.0, 1.0), "b": (1000.0, 100.0), "c": (-50.0, 5.0), "d": (1e6, 1e5)}
 JOB = sl.Category("job", GROUPS, other=None)
@@ -55,12 +55,12 @@ def plan_of(schema: sl.Schema, **more: Any) -> Clipping:
 @pytest.mark.parametrize("kind", [sl.Mean, sl.Sum, sl.StandardDeviation])
 def test_all_steps_cost_the_price(price: dict[str, Any], limits: dict[str, int], kind: Any) -> None:
     if kind is sl.Sum and limits:
-        limits = {**limits, "per": "row"}  # type: ignore[dict-item]
+        limits = {"max_rows_per_group": 6, **limits}
     person = [sl.PersonId("id", max_rows=6)] if limits else []
     schema = sl.Schema([JOB, sl.Number("x"), *person])
     claims = prepare_query(kind("x", by="job", clip="by_group", **price, **limits), schema).claims
-    if "delta" in price or "mu" in price:
-        mu = Budget.of(**{name: each for name, each in price.items() if name != "noise"}).amount
+    if "mu" in price:
+        mu = Budget.of(**price).amount
         assert float(claims.gdp().mu) ** 2 == pytest.approx(float(mu), rel=1e-9)  # type: ignore[union-attr]
     elif "rho" in price:
         assert float(claims.zcdp().rho) == pytest.approx(0.1, rel=1e-9)  # type: ignore[union-attr]
@@ -302,7 +302,7 @@ def test_predictions_draw_groups_in_their_own_interval_and_cost_nothing() -> Non
         assert value["supported"].all()
         return float(np.sqrt(np.mean(((value["mean"] - 5 * units) / units) ** 2)))
 
-    plain = seeded_release(replace(base, pull=False), table, seed=1).value["mean"]
+    plain = seeded_release(base, table, seed=1).value["mean_plain"]
     nothing = float(np.sqrt(np.mean(((plain - 5 * units) / units) ** 2)))
     assert error(sl.Predicted(right, doubt=0.001)) < 0.5 * nothing
     assert error(wrong) < 1.1 * nothing  # where nobody says how far it may be off, the groups tell
@@ -352,7 +352,7 @@ def test_an_empty_group_takes_no_prediction_of_a_sum_away() -> None:
     )
     schema = [sl.Category("job", names, other=None), sl.Number("x", lower=0)]
     table = sl.Table({"job": np.repeat(names[:8], 1500), "x": x}, schema=schema)
-    query = sl.Sum("x", by="job", per="row", clip="by_group", epsilon=1, prediction=told)
+    query = sl.Sum("x", by="job", clip="by_group", epsilon=1, prediction=told)
     drawn = 0
     for seed in range(8):
         value = seeded_release(query, table, seed=seed).value
@@ -369,7 +369,7 @@ def test_sums_too_far_apart_to_compare_stay_as_they_are() -> None:
         schema=[sl.Category("job", names, other=None), sl.Number("x", upper=0)],
     )
     told = sl.Predicted(dict.fromkeys(names, -1.0), doubt=0.1)
-    query = sl.Sum("x", by="job", per="row", clip="by_group", epsilon=50, prediction=told)
+    query = sl.Sum("x", by="job", clip="by_group", epsilon=50, prediction=told)
     with np.errstate(all="raise"):
         value = seeded_release(query, table, seed=1).value
     assert np.isfinite(value["sum"]).all()
@@ -411,12 +411,19 @@ def test_mistakes_are_found_before_any_charge(query: Callable[[], Any], said: st
 RADIUS = Fraction(1, 2)
 
 
+class _KnownCentre(Clipping):
+    """Radii alone: the centre is given."""
+
+    def _centre(self, ranks: Any, source: Source) -> tuple[float, float]:
+        return 0.0, 1000.0
+
+
 def radii_refuted(plan: Clipping, schema: sl.Schema, limits: dict[str, int], *, found: Any = None) -> bool:
     """Return whether a person with one far row in each of three groups shows in the radii more than their part says."""
     groups = groups_of(schema, by="job", **limits)
     others: dict[str, list[Any]] = {"id": [], "job": [], "x": []}
     more = {"id": ["t"] * 3, "job": ["a", "b", "c"], "x": [900.0, 900.0, 900.0]}
-    known = replace(plan, tree=None, centre=0.0, anchor=1000.0)
+    known = _KnownCentre(**{each.name: getattr(plan, each.name) for each in fields(plan)})
     intervals = found or (lambda rows, source: known.each_group(rows, 0, source))
 
     def sampler(data: dict[str, list[Any]], seed: int) -> Callable[[int], list[int]]:
@@ -450,7 +457,7 @@ def test_radii_of_a_person_in_three_groups_show_no_more_than_their_part() -> Non
 def test_sums_of_a_person_in_three_groups_show_no_more_than_the_price() -> None:
     """One person at the far end of three groups moves three sums; the noise of one group alone is refuted."""
     schema = sl.Schema([sl.PersonId("id", max_rows=3), JOB, sl.Number("x", lower=0, granularity=1)])
-    prepared = prepare_query(sl.Sum("x", by="job", per="row", epsilon=1, max_groups=3, clip="by_group"), schema)
+    prepared = prepare_query(sl.Sum("x", by="job", epsilon=1, max_groups=3, clip="by_group"), schema)
     assert isinstance(prepared, PreparedSum)
     plan, subject = prepared.plan, prepared.plan.clipping.subject
     value = level_value(subject.coding)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,7 @@ from sidelight.noise import Source
 from sidelight.plans.queries import read_query, write_query
 from sidelight.plans.section import Section
 from sidelight.session.query import prepare_query
+from sidelight.summaries import tree_measurement
 from sidelight.summaries.count_hierarchy import PreparedHierarchy
 from sidelight.summaries.tree_cells import other_cells
 from sidelight.summaries.tree_measurement import _bounds
@@ -162,6 +165,37 @@ def test_stated_noise_is_the_noise_and_intervals_cover(price: dict[str, Any]) ->
     assert 0.943 < np.mean(covered) < 0.985
 
 
+def _stated_over_true(found: PreparedHierarchy, draws: int) -> list[float]:
+    """Return for each level the mean over nodes of the variance of totals, as a share of the stated one."""
+    squares = [np.zeros(size) for size in found.shape.tree.sizes]
+    for draw in range(draws):
+        with Source(SeededEntropy(f"several rows {draw}")) as source:
+            (pooled,) = found.measurement.pooled([np.zeros((30, 2), np.int64)], source)
+        for each, estimate in zip(squares, found.model.estimates(pooled), strict=True):
+            each += estimate.sum(axis=1) ** 2
+    stated = [found.model.node_variances(level)[:, -1] for level in range(4)]
+    return [float(np.mean(each / draws / of)) for each, of in zip(squares, stated, strict=True)]
+
+
+def test_noise_of_several_rows_is_stated_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Totals of a person with several rows move further than cells; equal shares by margin would state them wrong."""
+    schema = sl.Schema([sl.PersonId("who", max_rows=9), *SCHEMA])
+    query = sl.Count(by=[GEO, "sex"], rho="0.05", of="rows", max_groups=8, max_rows_per_group=1)
+    found = prepare_query(query, schema)
+    assert isinstance(found, PreparedHierarchy)
+    # 30 leaves, 400 draws: the standard error of the mean at the leaves is 1.3 %
+    assert _stated_over_true(found, 400)[3] == pytest.approx(1, abs=0.08)
+
+    def equal(cells: Any, bounds: Any, wishes: Any, level: int, *, laplace: bool) -> Any:
+        del laplace
+        return {axes: Fraction(cells.weights[axes]).limit_denominator(10**4) for axes in bounds}
+
+    monkeypatch.setattr(tree_measurement, "_parts", equal)
+    planted = prepare_query(query, schema)
+    assert isinstance(planted, PreparedHierarchy)
+    assert _stated_over_true(planted, 400)[3] > 1.1
+
+
 def test_an_attack_on_the_root_refutes_a_planted_bug_and_not_the_claim() -> None:
     """A row more or less: the likelihood ratio of all noisy margins keeps to GDP(μ); with a level free it does not."""
     found = prepared(rho=None, mu="0.8", noise="gaussian", by=GEO)
@@ -187,46 +221,55 @@ def test_an_attack_on_the_root_refutes_a_planted_bug_and_not_the_claim() -> None
 
 
 def test_caps_hold_for_every_printed_half_width() -> None:
-    table = table_of(sl.Count(by=[GEO, "sex"], rho="0.1", caps={"county": 14, "state": 30}))
+    table = table_of(sl.Count(by=[replace(GEO, caps={"county": 14, "state": 30}), "sex"], rho="0.1"))
     for level, cap in (("county", 14), ("state", 30)):
         cells = table.level(level, "sex")
         half = (np.asarray(cells["high"]) - np.asarray(cells["low"])) / 2
         assert half.max() <= cap + 1e-9
     with pytest.raises(RangeError, match=r"county ±0.1 needs mu of at least"):
-        prepared(caps={"county": 0.1}, noise="gaussian")
+        prepared(by=[replace(GEO, caps={"county": 0.1}), "sex"], noise="gaussian")
 
 
 def test_impossible_cells_are_zero_and_their_rows_are_left_out_before_counting() -> None:
-    query = sl.Count(by=[GEO, "sex"], rho="0.1", impossible='leaf == "nu1" and sex == "m"')
+    query = sl.Count(by=[replace(GEO, impossible='leaf == "nu1" and sex == "m"'), "sex"], rho="0.1")
     cells = table_of(query).level("leaf", "sex").row("nu1", "nu", "m")
     assert cells["count"] == cells["unbiased"] == cells["noise_sd"] == cells["high"] == 0
-    everywhere = table_of(sl.Count(by=[GEO, "sex"], rho="0.1", impossible='sex == "m"'))
+    women = replace(GEO, impossible='sex == "m"')
+    everywhere = table_of(sl.Count(by=[women, "sex"], rho="0.1"))
     assert everywhere.level("all", "sex").row("all", "", "m")["count"] == 0
     sums_hold(everywhere)
-    sure = sl.Count(by=[GEO, "sex"], epsilon=600, impossible='sex == "m"')
+    sure = sl.Count(by=[women, "sex"], epsilon=600)
     assert table_of(sure).level("all").row("all", "")["count"] == TRUTH[:, 0].sum()
 
 
-@pytest.mark.parametrize("by", [[GEO], [GEO, "sex"]])
-def test_public_totals_stay_and_cost_nothing(by: list[Any]) -> None:
+@pytest.mark.parametrize("others", [[], ["sex"]])
+def test_public_totals_stay_and_cost_nothing(others: list[Any]) -> None:
     counts = TRUTH.sum(axis=1)
     totals = {
         "county": {key: int(counts[[leaf[:2] == key for leaf in LEAVES]].sum()) for key in {x[:2] for x in LEAVES}}
     }
-    plain = prepare_query(sl.Count(by=by, rho="0.1"), sl.Schema(SCHEMA))
-    known = prepare_query(sl.Count(by=by, rho="0.1", public_totals=totals), sl.Schema(SCHEMA))
+    plain = prepare_query(sl.Count(by=[GEO, *others], rho="0.1"), sl.Schema(SCHEMA))
+    query = sl.Count(by=[replace(GEO, public_totals=totals), *others], rho="0.1")
+    known = prepare_query(query, sl.Schema(SCHEMA))
     assert abs(float(plain.claims.gdp().mu) - float(known.claims.gdp().mu)) < 1e-6  # type: ignore[union-attr]
-    table = table_of(sl.Count(by=by, rho="0.1", public_totals=totals))
+    table = table_of(query)
     county = table.level("county")
     assert dict(zip(county["id"], county["count"].tolist(), strict=True)) == totals["county"]
     assert county["noise_sd"].max() == 0
+    area = sl.areas(table, {"n": [leaf for leaf in LEAVES if leaf[0] == "n"], "everything": LEAVES})
+    whole = np.flatnonzero(area["noise_sd"] == 0)  # the totals of both
+    assert len(whole) == 2
+    for name in ("unbiased", "low", "high"):
+        assert county[name].tolist() == county["count"].tolist()
+        assert area[name][whole].tolist() == area["count"][whole].tolist()
     assert table.notes["public_totals_far_off"] == 0
     for name in ("all", "state"):
         assert table.level(name)["noise_sd"].max() == 0
-    if len(by) == 2:
+    if others:
         sums_hold(table)
+    wrong = replace(GEO, public_totals={**totals, "all": {"all": 1}})
     with pytest.raises(RangeError, match="do not add up"):
-        prepare_query(sl.Count(by=by, rho=1, public_totals={**totals, "all": {"all": 1}}), sl.Schema(SCHEMA))
+        prepare_query(sl.Count(by=[wrong, *others], rho=1), sl.Schema(SCHEMA))
 
 
 def test_an_area_that_is_a_node_has_the_interval_of_the_node() -> None:
@@ -236,6 +279,30 @@ def test_an_area_that_is_a_node_has_the_interval_of_the_node() -> None:
     assert found.row("nu", "f") == pytest.approx(node)
     with pytest.raises(RangeError, match="no leaf"):
         sl.areas(release, {"x": ["zzz"]})
+    for confidence in (0, 1, 95, -0.1, float("nan"), "x"):
+        with pytest.raises(RangeError, match="strictly between 0 and 1"):
+            sl.areas(release, {"x": LEAVES[:1]}, confidence=confidence)  # type: ignore[arg-type]
+    for areas in ([LEAVES[0]], {"x": LEAVES[0]}):  # the letters of a text are not its leaves
+        with pytest.raises(RangeError, match="lists of leaves by name"):
+            sl.areas(release, areas)  # type: ignore[arg-type]
+
+
+def test_many_cells_of_other_columns_need_no_matrix_of_all_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beyond 2,000 cells only they are measured; C is diagonal, and written out it would take gigabytes."""
+    small = other_cells((("a", "b"), ("c", "d", "e")), pooled=False)
+    dense = small.covariance()
+    assert small.variances.tolist() == np.diag(dense).tolist()
+    assert small.row_sums().tolist() == dense.sum(axis=1).tolist()
+    rest, total = small.factors
+    both = [(small.places(axes)[:, None] == range(small.width(axes))).astype(float) for axes in small.shown]
+    wanted = np.concatenate([np.einsum("ac,ab,bc->c", each, dense, each) for each in both])
+    assert (rest + total).tolist() == pytest.approx(wanted.tolist(), rel=1e-12)
+    monkeypatch.setattr(type(small), "covariance", lambda *_, **__: pytest.fail("a matrix of all pairs of cells"))
+    many = [f"{place:05}" for place in range(3000)]
+    rows = sl.Table({"leaf": LEAVES * 100, "job": many}, schema=[SCHEMA[0], sl.Category("job", many, other=None)])
+    prediction = {(leaf, job): 1.0 for leaf in LEAVES for job in many[:5]}
+    found = seeded_release(sl.Count(by=[GEO, "job"], rho=8, prediction=prediction), rows, seed=1).value
+    assert found.level("all")["unbiased"][0] == pytest.approx(3000, abs=6 * found.level("all")["noise_sd"][0])
 
 
 def test_a_prediction_moves_counts_only() -> None:
@@ -288,19 +355,29 @@ def test_sums_and_means_add_up_and_cover() -> None:
     assert share["proportion"][0] == pytest.approx(0.5, abs=0.05)
 
 
+def totals(**states: int) -> sl.Hierarchy:
+    return replace(GEO, public_totals={"state": states})
+
+
 @pytest.mark.parametrize(
     ("query", "said"),
     [
         (lambda: sl.Count(by=[GEO, sl.Hierarchy("sex", {"x": 1})], rho=1), "two hierarchies"),
         (lambda: sl.Count(by=GEO, rho=1, rollup=True), "all totals already"),
-        (lambda: sl.Count(by="leaf", rho=1, caps={"county": 3}), "caps is for counts of an sl.Hierarchy"),
-        (lambda: sl.Count(by=GEO, rho=1, caps={"town": 3}), "no level 'town'"),
-        (lambda: sl.Count(by=GEO, rho=1, impossible='sex == "f"'), "is none of them"),
+        (lambda: sl.Count(by=replace(GEO, caps={"town": 3}), rho=1), "no level 'town'"),
+        (lambda: sl.Count(by=replace(GEO, caps=[("county", 3)]), rho=1), "half-widths by level"),
+        (
+            lambda: sl.Count(by=replace(GEO, public_totals={"leaf": dict.fromkeys(LEAVES, 3)}), rho=1),
+            "nothing to measure",
+        ),
+        (lambda: sl.Count(by=replace(GEO, impossible='sex == "f"'), rho=1), "is none of them"),
+        (lambda: replace(GEO, impossible=3), "or its text"),
+        (lambda: sl.Mean("age", by=replace(GEO, caps={"county": 3}), rho=1), "caps of a hierarchy is for a count or"),
+        (lambda: sl.Sum("age", by=replace(GEO, impossible='leaf == "nu1"'), rho=1), "not for a sum"),
         (lambda: sl.Count(by=GEO, rho=1, known=["nu1"]), "known has no effect"),
-        (lambda: sl.Mean("age", by=GEO, rho=1, pull=False), "pull has no effect"),
         (lambda: sl.Sum("age", by=GEO, rho=1, known=["nu1"]), "known has no effect"),
-        (lambda: sl.Count(by=GEO, rho=1, public_totals={"state": {"n": 2**52, "s": 2**52}}), r"2\*\*53 or more"),
-        (lambda: sl.Count(by=GEO, rho=1, public_totals={"state": {"n": 2**64, "s": 0}}), r"2\*\*53 or more"),
+        (lambda: sl.Count(by=totals(n=2**52, s=2**52), rho=1), r"2\*\*53 or more"),
+        (lambda: sl.Count(by=totals(n=2**64, s=0), rho=1), r"2\*\*53 or more"),
         (lambda: sl.Variance("age", by=GEO, rho=1), "a hierarchy is for sl.Count"),
         (lambda: sl.Histogram("age", bins=3, by=GEO, rho=1), "a hierarchy is for sl.Count"),
         (lambda: sl.Hierarchy("leaf", {"sex": 1, "leaf": 2}), "different names"),
@@ -309,6 +386,7 @@ def test_sums_and_means_add_up_and_cover() -> None:
         (lambda: sl.Hierarchy("leaf", people(), levels=["x"]), "private rows"),
         (lambda: sl.Hierarchy("leaf", {"leaf": ["a", "a"], "x": ["1", "2"]}, levels=["x"]), "two different ancestors"),
         (lambda: sl.Hierarchy("leaf", {"leaf": ["a"], "x": [None]}, levels=["x"]), "fill=True"),
+        (lambda: sl.Hierarchy("leaf", {"leaf": ["a", "b"], "x": ["1"]}, levels=["x"]), "different lengths"),
         (lambda: sl.Count(by=sl.Hierarchy("leaf", {"leaf": ["a"], "x": ["1"]}, levels=["x"]), rho=1), "no ancestors"),
     ],
 )
@@ -329,9 +407,12 @@ def test_a_node_in_two_places_is_refused_and_fill_repeats_a_level() -> None:
 
 
 def test_a_plan_says_it_and_files_hold_it(tmp_path: Path) -> None:
-    query = sl.Count(by=[GEO, "sex"], rho="0.1", caps={"county": 14.0}, impossible='sex == "m" and leaf == "nu1"')
+    condition = 'sex == "m" and leaf == "nu1"'
+    query = sl.Count(by=[replace(GEO, caps={"county": 14.0}, impossible=condition), "sex"], rho="0.1")
     written = write_query(query)
-    assert written["by"] == [{"column": "leaf", "prefixes": {"state": 1, "county": 2}}, "sex"]
+    prefixes = {"state": 1, "county": 2}
+    limits = {"caps": {"county": 14.0}, "impossible": condition}
+    assert written["by"] == [{"column": "leaf", "prefixes": prefixes, **limits}, "sex"]
     again = read_query(Section({**written}, "query"))
     assert prepare_query(again, sl.Schema(SCHEMA)).request == prepare_query(query, sl.Schema(SCHEMA)).request
     table = table_of(sl.Count(by=[GEO, "sex"], rho="0.1"))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 import pytest
@@ -12,9 +11,8 @@ import sidelight as sl
 from sidelight.errors import RangeError
 from sidelight.session.query import prepare_query
 from sidelight.summaries.count_rollup import PreparedRollup
-from sidelight.summaries.count_tables import CountReading, noise_bound
-from sidelight.summaries.intervals import population_ends
-from sidelight.summaries.noise_choice import IntegerNoise, gaussian_variance, laplace_variance
+from sidelight.summaries.count_tables import CountReading
+from sidelight.summaries.noise_choice import gaussian_variance
 from sidelight.summaries.predicted import read_prediction
 from sidelight.testing import seeded_release
 
@@ -29,41 +27,6 @@ def test_a_total_takes_little_of_the_price() -> None:
     assert isinstance(prepared, PreparedRollup)
     shares = {margin.axes: 1 / margin.noise.variance for margin in prepared.margins}
     assert shares[()] / sum(shares.values()) == pytest.approx(0.19, abs=0.01)
-
-
-@pytest.mark.parametrize("rate", [0.0, 1.0, 8.0, 100.0, 2000.0])
-@pytest.mark.parametrize("kind", ["laplace", "gaussian"])
-@pytest.mark.parametrize("scale", [1, 10])
-def test_intervals_of_a_population_hold_its_rate(rate: float, kind: Any, scale: int) -> None:
-    rng = np.random.default_rng(4)
-    draws, rows = 40_000, rng.poisson(rate, 40_000)
-    if kind == "laplace":
-        a = math.exp(-1 / scale)
-        noise = rng.geometric(1 - a, draws) - rng.geometric(1 - a, draws)
-        law = IntegerNoise(kind=kind, scale=scale, variance=laplace_variance(scale), epsilon=1 / scale)  # type: ignore[arg-type]
-    else:
-        noise = np.rint(rng.normal(0, scale, draws)).astype(int)
-        law = IntegerNoise(kind=kind, scale=scale, variance=gaussian_variance(scale), mu=1 / scale)  # type: ignore[arg-type]
-    ends = population_ends(rows + noise, noise_bound(law, 0.95))
-    covered = float(np.mean((ends.low <= rate) & (rate <= ends.high)))
-    assert covered > 0.945
-    if rate >= 100:
-        assert covered < 0.98
-        plain = rows + noise, noise_bound(law, 0.95)
-        assert np.mean(np.abs(plain[0] - rate) <= plain[1]) < 0.93  # without the sampling error they do not
-
-
-def test_population_intervals_are_asked_for_and_wider() -> None:
-    table = sl.Table({"job": JOBS * 300}, schema=SCHEMA[:1])
-    for more in ({}, {"rollup": True}):
-        plain, wide = (
-            seeded_release(sl.Count(by="job", epsilon=1, population=population, **more), table, seed=2).value
-            for population in (False, True)
-        )
-        assert (plain["count"] == wide["count"]).all()
-        assert (wide["high"] - wide["low"] > 4 * (plain["high"] - plain["low"])).all()
-    with pytest.raises(RangeError, match="threshold"):
-        prepare_query(sl.Count(by="firm", epsilon=1, delta="1e-6", population=True), sl.Schema(SCHEMA))
 
 
 def test_the_best_of_several_predictions_is_taken_and_is_never_worse_than_none() -> None:

@@ -29,10 +29,10 @@ def people(seed: int = 0) -> tuple[sl.Table, np.ndarray]:
 def test_the_noise_is_that_of_the_centred_sum_alone() -> None:
     """A mean square of 1200 Laplace numbers is off by more than 30 % in scale less than once in a million."""
     table, truth = people()
-    query, squares, held = sl.Mean("hours", by="job", epsilon=1, sizes=SIZES, pull=False), [], []
+    query, squares, held = sl.Mean("hours", by="job", epsilon=1, known=sl.GroupSizes(SIZES)), [], []
     for seed in range(400):
         value = seeded_release(query, table, seed=f"sizes {seed}").value
-        squares.append((np.asarray(value["mean"]) - truth) ** 2)
+        squares.append((np.asarray(value["mean_plain"]) - truth) ** 2)
         held.append((value["low"] <= truth + 0.01) & (truth - 0.01 <= value["high"]))
     expected = math.sqrt(2) * 40 / np.array([SIZES[job] for job in JOBS])  # b = half the width over epsilon and size
     ratios = np.sqrt(np.mean(np.array(squares) / expected**2))
@@ -45,7 +45,8 @@ def test_the_noise_is_that_of_the_centred_sum_alone() -> None:
 def test_it_is_nearer_than_with_a_count_at_the_same_price() -> None:
     table, _ = people()
     plain, sized = (
-        seeded_release(sl.Mean("hours", by="job", epsilon=1, **more), table, seed=1) for more in ({}, {"sizes": SIZES})
+        seeded_release(sl.Mean("hours", by="job", epsilon=1, **more), table, seed=1)
+        for more in ({}, {"known": sl.GroupSizes(SIZES)})
     )
     assert sized.guarantee == plain.guarantee
     assert (np.asarray(plain.value["noise_sd"]) > 1.2 * np.asarray(sized.value["noise_sd"])).all()
@@ -58,15 +59,15 @@ def test_what_is_declared_does_not_change_what_meets_the_noise() -> None:
     table, _ = people()
     wrong = {job: 2 * size for job, size in SIZES.items()}
     right, off = (
-        seeded_release(sl.Mean("hours", by="job", epsilon=1, sizes=sizes, pull=False), table, seed=7)
+        seeded_release(sl.Mean("hours", by="job", epsilon=1, known=sl.GroupSizes(sizes)), table, seed=7)
         for sizes in (SIZES, wrong)
     )
     assert right.spending == off.spending
-    assert np.allclose(np.asarray(right.value["mean"]) - 40, 2 * (np.asarray(off.value["mean"]) - 40))
+    assert np.allclose(np.asarray(right.value["mean_plain"]) - 40, 2 * (np.asarray(off.value["mean_plain"]) - 40))
 
 
 def test_one_row_moves_the_statistic_by_its_sensitivity_at_most() -> None:
-    prepared = sl.Mean("hours", by="job", epsilon=1, sizes=SIZES).prepare(sl.Schema(SCHEMA))
+    prepared = sl.Mean("hours", by="job", epsilon=1, known=sl.GroupSizes(SIZES)).prepare(sl.Schema(SCHEMA))
     assert isinstance(prepared, PreparedMean)
     rows = [("cook", 0.0), ("cook", 80.0), ("nurse", 33.3), ("driver", 40.0)]
 
@@ -88,21 +89,22 @@ def test_one_row_moves_the_statistic_by_its_sensitivity_at_most() -> None:
 
 def test_without_groups_and_of_a_condition() -> None:
     table, _ = people()
-    alone = seeded_release(sl.Mean("hours", epsilon=1, sizes=1240), table, seed=1).value
+    alone = seeded_release(sl.Mean("hours", epsilon=1, known=sl.GroupSizes(1240)), table, seed=1).value
     assert abs(float(alone["mean"][0]) - 56.5) < 2
-    share = seeded_release(sl.Proportion(sl.col("hours") > 50, by="job", epsilon=1, sizes=SIZES), table, seed=1).value
+    share = seeded_release(
+        sl.Proportion(sl.col("hours") > 50, by="job", epsilon=1, known=sl.GroupSizes(SIZES)), table, seed=1
+    ).value
     assert float(share["proportion"][2]) > 0.8
 
 
 @pytest.mark.parametrize(
     ("more", "words"),
     [
-        ({"sizes": {"cook": 40}}, "for every group"),
-        ({"sizes": {**SIZES, "cook": 0}}, "cook is not"),
-        ({"sizes": {**SIZES, "cook": 1.5}}, "cook is not"),
-        ({"sizes": SIZES, "epsilon": None, "rho": "0.1"}, "epsilon alone"),
-        ({"sizes": SIZES, "clip": "by_group"}, "one interval for all groups"),
-        ({"sizes": SIZES, "population": True}, "without population"),
+        ({"known": sl.GroupSizes({"cook": 40})}, "for every group"),
+        ({"known": sl.GroupSizes({**SIZES, "cook": 0})}, "cook is not"),
+        ({"known": sl.GroupSizes({**SIZES, "cook": 1.5})}, "cook is not"),
+        ({"known": sl.GroupSizes(SIZES), "epsilon": None, "rho": "0.1"}, "epsilon alone"),
+        ({"known": sl.GroupSizes(SIZES), "clip": "by_group"}, "one interval for all groups"),
     ],
 )
 def test_what_cannot_be_used_is_refused_before_anything_is_read(more: dict[str, object], words: str) -> None:
@@ -117,10 +119,10 @@ def test_what_is_no_declared_number_of_rows_that_count_is_refused() -> None:
     counted = seeded_release(sl.Count(by="job", epsilon=1), table, seed=3)
     for sizes in (counted, counted.value, sl.Predicted(SIZES, doubt=0.1), [40, 200, 1000], "many"):
         with pytest.raises(RangeError, match="declared as a whole number"):
-            sl.Mean("hours", by="job", epsilon=1, sizes=sizes).prepare(table.schema)
+            sl.Mean("hours", by="job", epsilon=1, known=sl.GroupSizes(sizes)).prepare(table.schema)
     persons = sl.Schema([*SCHEMA, sl.PersonId("who", max_rows=2)])
     with pytest.raises(RangeError, match="beyond the caps"):
-        sl.Mean("hours", by="job", epsilon=1, max_groups=1, sizes=SIZES).prepare(persons)
-    single = sl.Mean("hours", epsilon=1, sizes=np.int64(1240))
+        sl.Mean("hours", by="job", epsilon=1, max_groups=1, known=sl.GroupSizes(SIZES)).prepare(persons)
+    single = sl.Mean("hours", epsilon=1, known=sl.GroupSizes(np.int64(1240)))
     assert single.prepare(table.schema).request["sizes"] == [1240]
     assert hash(single) == hash(sl.Mean("hours", epsilon=1))

@@ -108,6 +108,16 @@ AGREE = [
     asked("SUM(cost)", "k <= 1", OWN),
     asked("SUM(cost)", "NOT k > 0", OWN),
     f"SELECT SUM(k) AS n {LEFT.format('MIN(v.cost) AS k')}",
+    # HAVING chooses persons
+    "SELECT COUNT(*) AS n FROM (SELECT pid, MAX(days) AS k FROM visit GROUP BY pid HAVING COUNT(*) >= 2) t WHERE k > 1",
+    "SELECT COUNT(*) AS n FROM (SELECT pid FROM visit GROUP BY pid HAVING SUM(days) > 3 AND MIN(cost) IS NULL) t",
+    "SELECT COUNT(*) AS n FROM (SELECT pid, COUNT(*) AS k FROM visit GROUP BY pid HAVING AVG(days) >= 2 OR k = 1) t",
+    # averages are compared exactly
+    asked("AVG(v.days)", "k >= 2.5"),
+    asked("AVG(v.days)", "k BETWEEN 2 AND 3"),
+    asked("AVG(cost)", "k IS NULL", OWN),
+    asked("AVG(cost)", "NOT k IN (1, 2)", OWN),
+    f"SELECT CASE WHEN k > 2 THEN 'b' ELSE 'a' END AS g, COUNT(*) AS n {OWN.format('AVG(days) AS k')} GROUP BY 1",
     # labels that are declared in the order of their texts
     ONE.format("MIN(v.sort)", "= 'a'"),
     f"SELECT k, COUNT(*) AS n {OWN.format('MAX(sort) AS k')} GROUP BY k",
@@ -179,6 +189,13 @@ REFUSED = {
     asked("MAX(days)", "pid > 2", OWN): "not a column of the sub-select",
     asked("MAX(days)", "k > 2", OWN).replace("SELECT pid", "SELECT zz.pid"): "neither the person",
     "SELECT AVG(age) AS n FROM (SELECT pid, MAX(days) AS m FROM patient GROUP BY pid) t": "not a column",
+    "SELECT COUNT(*) AS n FROM (SELECT pid FROM visit GROUP BY pid HAVING days > 3) t": "not a column",
+    "SELECT COUNT(*) AS n FROM (SELECT pid FROM visit GROUP BY pid HAVING STDDEV(days) > 3) t": "HAVING",
+    asked("AVG(days)", "k + 1 > 2", OWN): "is rounded",
+    asked("AVG(days)", "2 < k", OWN): "write AVG of a sub-select first",
+    asked("AVG(kind)", "k > 2", OWN): "kind",
+    f"SELECT COUNT(*) AS n {OWN.format('AVG(days) AS k, MAX(days) AS m')} WHERE k > m": "compare it with constants",
+    f"SELECT CASE k WHEN 2 THEN 1 ELSE 0 END AS g, COUNT(*) AS n {OWN.format('AVG(days) AS k')} GROUP BY 1": "rounded",
     asked("MIN(kind)", "k = 'a'", OWN): "order",
     asked("MAX(days, 2)", "k > 2", OWN): "COUNT of MAX",
     asked("COUNT(* EXCLUDE (days))", "k > 2", OWN): "STAR",
@@ -234,6 +251,21 @@ def test_a_dry_run_says_what_is_clamped() -> None:
     assert "k: at most 2 rows count, the max_rows of 'visit'" in str(session.sql(both, epsilon=1, dry_run=True))
     alone = asked("COUNT(*)", "k >= 3", OWN)
     assert "at most" not in str(session.sql(alone, epsilon=1, dry_run=True))
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        f"SELECT SUM(k) AS n {OWN.format('AVG(days) AS k')}",
+        f"SELECT SUM(k) AS n {OWN.format('AVG(days - cost) AS k')} WHERE k > 0",
+        "SELECT SUM((SELECT AVG(v.days) FROM visit v WHERE v.pid = p.pid)) AS n FROM patient p",
+        "SELECT SUM(COALESCE((SELECT AVG(v.cost) FROM visit v WHERE v.pid = p.pid), 3)) AS n FROM patient p",
+    ],
+)
+def test_an_average_is_a_value_to_a_thousandth(statement: str) -> None:
+    assert shown(statement, clinic()) == pytest.approx(of_duckdb(statement), abs=0.02)
+    told = sl.Session(clinic(), budget=sl.PureDP(1)).sql(statement, epsilon=1, dry_run=True)
+    assert "rounded down to whole steps of 0.001" in str(told)
 
 
 def test_a_sum_may_be_missing_over_no_rows() -> None:

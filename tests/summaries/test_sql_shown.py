@@ -126,7 +126,7 @@ def test_a_number_that_is_called_like_the_end_of_an_interval_is_none(statement: 
 def test_the_interval_of_a_ratio_holds_as_stated(noise: str) -> None:
     """Misses at most 5 of 100 expected; more than 30 of 200 would come once in a million runs at 6 per cent."""
     price = {"epsilon": 1} if noise == "laplace" else {"rho": "0.1"}
-    query = sl.SQL("SELECT SUM(age) / SUM(hours) AS r FROM people", noise=noise, **price)  # type: ignore[arg-type]
+    query = sl.SQL("SELECT SUM(age) / SUM(hours) AS r FROM people", **price)
     truth = ROWS["age"].sum() / ROWS["hours"].sum()
     shown = [seeded_release(query, TABLE, seed=seed).shown for seed in range(200)]
     assert sum(not each.r_low <= truth <= each.r_high for each in shown) <= 30

@@ -169,7 +169,7 @@ def test_the_stated_error_is_that_of_the_noise() -> None:
 @pytest.mark.parametrize(
     ("query", "message"),
     [
-        (lambda: sl.Sum("spend", by="shop", person_total=5, per="row", epsilon=1), "totals of persons"),
+        (lambda: sl.Sum("spend", by="shop", person_total=5, max_rows_per_group=1, epsilon=1), "totals of persons"),
         (lambda: sl.Sum("spend", by="shop", person_total=0, epsilon=1), "positive"),
         (lambda: sl.Sum("spend", by="shop", person_total=5, max_groups=2, epsilon=1), "leave max_groups"),
         (lambda: sl.Sum("spend", by="shop", person_total=5, clip="declared", epsilon=1), "leave max_groups"),

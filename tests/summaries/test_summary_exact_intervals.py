@@ -20,7 +20,6 @@ from sidelight.summaries.intervals import (
     mean_from_count_and_sum,
     mean_from_pair,
     pooled_bound,
-    pooled_ends,
     published_ends,
 )
 from sidelight.summaries.moments import pull_means
@@ -122,8 +121,6 @@ def test_means_are_covered_under_gaussian_noise(n, tau):
     narrow = mean_from_count_and_sum(count, total, count_scale=4, sum_scale=270, **options)
     missed = int(((narrow.low <= truth) & (truth <= narrow.high)).sum())
     assert binomtest(missed, runs, 0.95, alternative="less").pvalue < 1e-7
-    wider = mean_from_count_and_sum(count, total, count_scale=6, sum_scale=400, sampling_variance=0.3, **options)
-    assert (wider.high - wider.low >= ends.high - ends.low).all()
 
 
 def test_nothing_known_gives_the_whole_range():
@@ -141,9 +138,7 @@ def test_large_counts_have_narrow_intervals_around_the_mean():
 
 
 def test_pooled_values():
-    both = pooled_ends([10.0], pooled_bound([], 4.0, laplace=False), sampling=5.0)
-    assert both.high[0] == pytest.approx(10 + 1.96 * 3, abs=1e-2)
-    assert pooled_ends([1.0], 3.92).low[0] == 0
+    assert pooled_bound([], 4.0, laplace=False) == pytest.approx(1.96 * 2, abs=1e-2)
 
 
 def test_published_references():

@@ -52,7 +52,6 @@ def test_shares_add_up_to_the_price(persons, by, number):
     schema = sl.Schema([sl.Number("x", **number), sl.Category("g", ["a", "b"], other=None), *who])
     limits = {"max_groups": 2} if schema.person else {}
     assert sl.Summary("x", by=by, epsilon="0.6", **limits).prepare(schema).claims.pure().epsilon == Fraction(6, 10)
-    limits["noise"] = "gaussian"
     rho = sl.Summary("x", by=by, rho="0.03", **limits).prepare(schema)
     assert Fraction(299, 10_000) < rho.claims.zcdp().rho <= Fraction(3, 100)
     mu = sl.Summary("x", by=by, mu="0.4", **limits).prepare(schema)

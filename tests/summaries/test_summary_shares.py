@@ -80,12 +80,11 @@ def test_scales_keep_the_price(mu, squares, levels, columns, seed):
 
 
 def test_clip_shares():
-    for known in ("nothing", "values", "centre"):
+    for predicted in (False, True):
         for price in ("epsilon", "rho", "mu"):
-            shares = clip_shares(price, known=known)
+            shares = clip_shares(price, predicted=predicted)
             assert shares.centre + shares.radius + shares.measure == 1
-    assert clip_shares("epsilon", known="values").measure == Fraction(84, 100)
-    assert clip_shares("epsilon", known="centre").measure == Fraction(9, 10)
+    assert clip_shares("epsilon", predicted=True).measure == Fraction(84, 100)
     assert clip_shares("rho").measure == clip_shares("mu").measure == Fraction(7, 8)
 
 

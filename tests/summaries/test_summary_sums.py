@@ -82,7 +82,7 @@ def test_totals_of_persons(shoppers, price):
         value = seeded(sl.Sum("spend", **price), table_of(data, **number)).value
         assert value.sum == pytest.approx(truth, rel=0.03)
         assert 90 < value.notes["clip_upper"] < 1000
-    by_rows = seeded(sl.Sum("spend", per="row", **price), table_of(data, lower=0, upper=1000)).value
+    by_rows = seeded(sl.Sum("spend", max_rows_per_group=40, **price), table_of(data, lower=0, upper=1000)).value
     assert by_rows.noise_sd > 10 * value.noise_sd
     public = seeded(sl.Sum("spend", clip=(0, 100), **price), table_of(data, granularity="0.01")).value
     assert public.sum == pytest.approx(truth, rel=0.03)
@@ -188,8 +188,8 @@ def test_an_attack_on_totals_refutes_a_claim_by_rows_and_not_ours():
 @pytest.mark.parametrize(
     ("query", "error", "words"),
     [
-        (lambda: sl.Sum("x", epsilon=1, per="house"), RangeError, "per must"),
-        (lambda: sl.Sum("x", epsilon=1, per="person"), SchemaError, "PersonId"),
+        (lambda: sl.Sum("x", epsilon=1, per="row"), TypeError, "max_rows_per_group"),
+        (lambda: sl.Sum("x", epsilon=1, max_rows_per_group=1), SchemaError, "PersonId"),
         (lambda: sl.Sum("x", epsilon=1, step=1), RangeError, "step"),
         (lambda: sl.Sum("x", epsilon=1, clip=(2, 2)), RangeError, "lower < upper"),
         (lambda: sl.Sum(None, epsilon=1), SchemaError, "name of a column"),

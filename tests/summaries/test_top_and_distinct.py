@@ -120,7 +120,6 @@ def test_labels_that_nobody_declared() -> None:
     [
         (lambda: sl.TopK("drug", k=0, epsilon=1), "at least 1"),
         (lambda: sl.TopK("dose", k=1, epsilon=1), "not declared"),
-        (lambda: sl.TopK("drug", k=1, epsilon=1, by="site"), "one list for all rows"),
         (lambda: sl.TopK("drug", k=1, epsilon=1, route="best"), "route"),
         (lambda: sl.TopK("drug", k=1, epsilon=1, route="histogram"), "max_groups = 1"),
         (lambda: sl.TopK("drug", k=1, epsilon=1, prediction={"z": 1}), "none of the 5 groups"),

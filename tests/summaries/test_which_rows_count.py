@@ -45,7 +45,7 @@ def page(release: sl.Release) -> str:
         (sl.Count(epsilon=1), "each person once"),
         (sl.Mean("fee", **LIMITS), CAPPED),
         (sl.StandardDeviation("fee", **LIMITS), CAPPED),
-        (sl.Sum("fee", per="row", **LIMITS), CAPPED),
+        (sl.Sum("fee", max_rows_per_group=3, **LIMITS), CAPPED),
         (sl.Quantiles([0.5], column="fee", **LIMITS), CAPPED),
         (sl.Quantiles([0.5], column="fee", epsilon=1), "at most 3 rows of a person"),
         (sl.SQL("SELECT district, COUNT(*) FROM visits GROUP BY district", epsilon=1, max_groups=2), CAPPED),

@@ -19,8 +19,8 @@ from sidelight.guarantees.implications import epsilon_of
 from sidelight.noise import Source, bernoulli
 from sidelight.testing import SeededEntropy
 from sidelight.tuning import geometric, ratio_bound, selection_claims
-from sidelight.tuning.best import best_of
 from sidelight.tuning.pricing import common_price
+from sidelight.tuning.selection import best_of
 
 F = Fraction
 SCHEMA = sl.Schema(
@@ -43,7 +43,9 @@ PENALTIES = ("5", "50", "100000")
 
 
 def model(penalty: str, epsilon: str = "0.5") -> sl.ModelQuery:
-    estimator = sl.LogisticRegression(epsilon=epsilon, delta="1e-8", solver="objective", regularisation=penalty)
+    estimator = sl.LogisticRegression(
+        epsilon=epsilon, delta="1e-8", solver=sl.ObjectiveSettings(regularisation=penalty)
+    )
     return sl.ModelQuery(model=estimator, target="renewed")
 
 
@@ -145,7 +147,10 @@ def test_a_useless_penalty_seldom_wins() -> None:
 def test_models_by_descent_are_searched_at_the_price_of_their_profile() -> None:
     candidates = [
         sl.ModelQuery(
-            model=sl.LogisticRegression(epsilon="0.5", delta="1e-8", geometry=geometry, odds=odds), target="renewed"
+            model=sl.LogisticRegression(
+                epsilon="0.5", delta="1e-8", solver=sl.DescentSettings(geometry=geometry), odds=odds
+            ),
+            target="renewed",
         )
         for geometry, odds in (("auto", 9), ("none", 9), ("private", 1))
     ]

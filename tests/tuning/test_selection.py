@@ -195,7 +195,7 @@ def test_the_better_candidate_wins_most_of_the_time() -> None:
 
 
 def test_an_error_bound_is_widened_by_the_number_of_runs() -> None:
-    queries = [sl.Quantiles([0.5], epsilon=0.5, lower=0, upper=120, granularity=1, form=f) for f in ("auto", "tree")]
+    queries = [sl.Quantiles([0.5], epsilon=0.5, bounds=(0, 120), granularity=1, form=f) for f in ("auto", "tree")]
     score = PublicScore(lambda answer: -abs(answer.value[0] - 40), "published median")
     release = seeded_release(Selection(candidates=queries, score=score), np.arange(100.0), seed=2)
     single = seeded_release(queries[0], np.arange(100.0), seed=2)
@@ -315,7 +315,7 @@ def test_public_things_in_a_score_are_fine() -> None:
 
 
 def test_candidates_that_describe_an_array_differently_need_a_table() -> None:
-    queries = [sl.Quantiles([0.5], epsilon=1, upper=top) for top in (10, 20)]
+    queries = [sl.Quantiles([0.5], epsilon=1, bounds=(None, top)) for top in (10, 20)]
     with pytest.raises(SchemaError, match="differently"):
         Selection(candidates=queries, score=HIGHEST).release([1.0])
 

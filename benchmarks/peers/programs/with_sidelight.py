@@ -51,8 +51,8 @@ def means(job: Job, *, predicted: bool = False, sized: bool = False) -> Callable
             prediction = sl.Predicted(each.reset_index(), origin=ORIGIN)
         # a size is at least 1; the mean of a group without rows is not judged
         counted = np.maximum(np.bincount(data["group"], minlength=job["groups"]), 1).tolist()
-        sizes = dict(enumerate(counted)) if sized else None
-        query = sl.Mean("x", by="group", epsilon=job["epsilon"], prediction=prediction, sizes=sizes)
+        sizes = sl.GroupSizes(dict(enumerate(counted))) if sized else None
+        query = sl.Mean("x", by="group", epsilon=job["epsilon"], prediction=prediction, known=sizes)
         table = sl.Table({"group": data["group"], "x": data["x"]}, schema=schema)
         return np.asarray(query.release(table).value["mean"])
 
@@ -71,7 +71,7 @@ def quantiles(job: Job, *, predicted: bool = False) -> Callable[[Data], Any]:
         prediction = None
         if predicted:
             prediction = _fitted(data["public_x"], levels, job["public_share"], grid)
-        query = sl.Quantiles(levels, epsilon=job["epsilon"], lower=lower, upper=upper, prediction=prediction, **grid)
+        query = sl.Quantiles(levels, epsilon=job["epsilon"], bounds=(lower, upper), prediction=prediction, **grid)
         return np.asarray(query.release(data["x"]).value)
 
     return release

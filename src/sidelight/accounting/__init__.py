@@ -1,10 +1,9 @@
 """What ran, added up into what is promised: fixed batches, parallel parts, adaptive filters."""
 
-from sidelight.accounting.batch import BatchPrice, batch, price_batch
+from sidelight.accounting.batch import BatchPrice, batch, price_batch, worst_case_branch
 from sidelight.accounting.charges import Charge, Route, Totals, amount_of, capacity_quanta, charge_quanta
 from sidelight.accounting.filters import Rule
 from sidelight.accounting.loss_distributions import to_dp_event, to_pld
-from sidelight.accounting.parallel import worst_case_branch
 from sidelight.accounting.prices import ROUTES, gaussian_noise_scale, related
 from sidelight.accounting.remaining import (
     Remaining,

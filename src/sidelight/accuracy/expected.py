@@ -18,14 +18,14 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from sidelight.accuracy.forecast import MOST_ROWS, USUAL_ROWS, as_cells, forecast, generated, rows_of
+from sidelight.accuracy.forecast import MOST_ROWS, USUAL_ROWS, as_cells, forecast, generated
 from sidelight.errors import RangeError
 from sidelight.group_table import GroupTable
-from sidelight.guarantees.amounts import Amount, exact
+from sidelight.guarantees.amounts import Amount
 from sidelight.records import Category, Number, Schema, Table
 from sidelight.release import Release, TailBound
 from sidelight.release.shown import at_most
-from sidelight.session.query import Prepared, prepare_query
+from sidelight.session.query import Prepared, at_price, prepare_query
 from sidelight.testing import seeded_release
 
 Floats = NDArray[np.float64]
@@ -97,10 +97,9 @@ def expected(query: Any, prepared: Prepared, schema: Schema, *, confidence: floa
     """
     if prepared.error is not None:
         return _of_bound(prepared.error, confidence)
-    rows = rows_of(query)
-    if (stated := prepared.error_of(rows, confidence=confidence)) is not None:
+    if (stated := prepared.error_of(USUAL_ROWS, confidence=confidence)) is not None:
         size, condition = stated
-        return Expected(size=size, unit="", basis="bound", condition=condition, rows=rows)
+        return Expected(size=size, unit="", basis="bound", condition=condition, rows=USUAL_ROWS)
     if type(prepared).__module__.startswith("sidelight.summaries."):
         found = forecast(query, prepared, schema, confidence=confidence)
         if found is not None:
@@ -282,33 +281,6 @@ def _moved(target: Release) -> Distance:
 
 
 # The same query at another price.
-
-
-def price_of(query: Any) -> tuple[str, Amount]:
-    """Return the name and the amount of a query's price: epsilon, mu or rho."""
-    asked = getattr(query, "model", query)
-    for name in ("epsilon", "mu", "rho"):
-        amount = getattr(asked, name, None)
-        if amount is not None:
-            return name, amount
-    raise RangeError(f"{type(asked).__name__} has no price that can be changed: no epsilon, mu or rho")
-
-
-def at_price(query: Any, factor: Amount) -> Any:
-    """Return the same query at a multiple of its epsilon or mu; a rho, which grows as their square, at its square.
-
-    >>> import sidelight as sl
-    >>> at_price(sl.Quantiles([0.5], epsilon="0.5"), 4).epsilon
-    Fraction(2, 1)
-    """
-    name, amount = price_of(query)
-    times = exact(factor, name="factor")
-    changed = {name: exact(amount, name=name) * (times**2 if name == "rho" else times)}
-    if hasattr(query, "model"):
-        from sklearn.base import clone
-
-        return replace(query, model=clone(query.model).set_params(**changed))
-    return replace(query, **changed)
 
 
 def expected_at(query: Any, schema: Schema, factor: Amount, *, confidence: float) -> Expected:

@@ -18,7 +18,7 @@ from sidelight.records import Category, Date, Number, PersonId, Schema, Table
 from sidelight.session.query import Prepared
 from sidelight.testing import SeededEntropy
 
-#: Rows that are generated where a query does not say how many it expects.
+#: Rows that are generated where a query does not say how many there are.
 USUAL_ROWS = 10_000
 MOST_ROWS = 100_000
 _LABELS = 10
@@ -26,17 +26,17 @@ _PRIMES = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37)
 
 
 def forecast(
-    query: Any, prepared: Prepared, schema: Schema, *, confidence: float = 0.95
+    query: Any, prepared: Prepared, schema: Schema, *, confidence: float = 0.95, rows: int = USUAL_ROWS
 ) -> tuple[float, int, str] | None:
     """Return the approximate error of a statistic, the number of generated rows, and the unit; None if not known.
 
     Args:
-        query: The query, whose `expected_rows` and predicted values are used if it has them.
+        query: The query, whose predicted values are used if it has them.
         prepared: The same, fitted to the schema.
         schema: The public declarations, which rows are made from.
         confidence: With which probability the error is not larger.
+        rows: How many rows are generated.
     """
-    rows = rows_of(query)
     try:
         table = Table(as_cells(generated(schema, rows, query), schema), schema=schema)
         with Source(SeededEntropy("forecast")) as source:
@@ -51,12 +51,6 @@ def forecast(
         normal = NormalDist()
         half *= normal.inv_cdf((1 + confidence) / 2) / normal.inv_cdf((1 + stated) / 2)
     return half, rows, "sd of the values" if _scale_unknown(query, schema) else ""
-
-
-def rows_of(query: Any) -> int:
-    """Return how many rows a query expects, within what is generated."""
-    wanted = getattr(query, "expected_rows", None)
-    return int(min(max(USUAL_ROWS if wanted is None else wanted, 10), MOST_ROWS))
 
 
 def generated(schema: Schema, rows: int, query: Any = None) -> dict[str, Any]:

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from sidelight.accuracy.expected import Expected, expected_at, price_of
+from sidelight.accuracy.expected import Expected, expected_at
 from sidelight.errors import RangeError
 from sidelight.guarantees.amounts import exact
 from sidelight.records import Schema, Table
 from sidelight.release.shown import at_most
+from sidelight.session.query import price_of
 
 #: Prices that are tried, as epsilon or mu.
 SMALLEST, LARGEST = Fraction(1, 10_000), Fraction(100)

@@ -75,8 +75,9 @@ def _frozen(value: Any) -> NDArray[np.int64] | int:
     if array.dtype.kind not in "iuO":
         raise RangeError(f"a bounded statistic holds integers, got dtype {array.dtype}; put it on a public grid first")
     # uint64 and Python integers are compared before the cast, so that nothing wraps.
-    fixed = np.clip(array, -VALUE_LIMIT, VALUE_LIMIT) if array.dtype != np.uint64 else np.minimum(array, VALUE_LIMIT)
-    copy = np.array(fixed, np.int64)
+    wide = array if array.dtype in (object, np.uint64) else array.astype(np.int64, copy=False)
+    fixed = np.minimum(wide, VALUE_LIMIT)
+    copy = np.array(fixed if wide.dtype == np.uint64 else np.maximum(fixed, -VALUE_LIMIT), np.int64)
     copy.flags.writeable = False
     return copy
 

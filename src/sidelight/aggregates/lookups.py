@@ -99,9 +99,9 @@ FoundRows = tuple[OpenTable, Whole | None]
 class Lookups:
     """Follow paths from rows of a table; what was found for the first parts of a path is remembered."""
 
-    def __init__(self, database: OpenDatabase, base: OpenTable, owner: Whole, rows: Whole | None) -> None:
-        self._database, self._owner = database, owner
-        self._found: dict[tuple[Step, ...], FoundRows] = {(): (base, rows)}
+    def __init__(self, database: OpenDatabase, base: str, table: OpenTable, owner: Whole, rows: Whole | None) -> None:
+        self._database, self._base, self._owner = database, base, owner
+        self._found: dict[tuple[Step, ...], FoundRows] = {(): (table, rows)}
 
     def rows_of(self, steps: tuple[Step, ...]) -> FoundRows:
         """Return the table at the end of a path, and the row of it that each row finds, or -1."""
@@ -112,14 +112,15 @@ class Lookups:
     def _step(self, before: tuple[Step, ...], step: Step) -> FoundRows:
         source, here = self.rows_of(before)
         private = not self._database.tables.is_public(step.to)
+        owner = self._database.owners.matching(self._base, step.to, self._owner) if private else None
         if step.kind == "person":
-            owner = np.where(here == NONE, NONE, self._owner) if before else self._owner
+            assert owner is not None
             table, index = self._indexed(step.to, by_key=False)
-            group = index.find(owner, None)
+            group = index.find(np.where(here == NONE, NONE, owner) if before else owner, None)
         else:
             table, index = self._indexed(step.to, by_key=True)
             named = at(table.keys_named(source, step.columns), here, NONE)
-            group = index.find(self._owner if private else None, named)
+            group = index.find(owner, named)
         if index.tied:
             least = least_rows(table, self._database.tables.schema(step.to), index.group)
             return table, at(least, group, NONE)
@@ -137,7 +138,7 @@ class Lookups:
     def _index(self, table: OpenTable, to: str, *, by_key: bool) -> PairIndex:
         owner = None if self._database.tables.is_public(to) else table.owner
         if not by_key:
-            return PairIndex(owner, None, self._database.owners.persons.size)
+            return PairIndex(owner, None, self._database.owners.size(to))
         return PairIndex(owner, table.own_keys, table.numbers.size)
 
 

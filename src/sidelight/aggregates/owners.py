@@ -7,7 +7,8 @@ row hands both ends down, so that a row below one is claimed by all of its claim
 would take rows from another (proof page persons-across-tables, Theorem 2).
 
 With a window the claimants of dated rows are pairs of a person and a period, numbered person * periods + period, and
-all of this holds for pairs: a line whose order occurs in two months is contested.
+all of this holds for pairs: a line whose order occurs in two months is contested. A view with `cap="block"` keeps these
+pairs as the owners of dated rows: they are matched, capped and counted as persons are in other views.
 
 Owned rows are held for a slice of the persons at a time. Everything that a view makes of them is a map of one person's
 rows, so slices change time and memory only.
@@ -24,9 +25,9 @@ from numpy.typing import NDArray
 
 from sidelight.aggregates.key_numbers import NONE, KeyNumbers, Numbering, Whole
 from sidelight.records import Category, Label, Number
-from sidelight.records.held_rows import GrowingIds, GrowingRows, HeldRows
+from sidelight.records.held_rows import GrowingIds, GrowingRows, HeldRows, IdCells
 from sidelight.records.linked_tables import LinkedTables
-from sidelight.records.rows import Batch, Wanted, batches_with_keys
+from sidelight.records.rows import Batch, DistinctTexts, Wanted, WholeIds, batches_with_keys
 
 #: The most cells of one slice of the persons (512 MB, and about three times that while a view is made of them).
 MOST_CELLS = 1 << 26
@@ -110,9 +111,12 @@ class OpenTable:
 class Owners:
     """Who owns the rows of each table: what is known of all persons, whatever slice of them is looked at."""
 
-    def __init__(self, tables: LinkedTables, *, periods: tuple[int, int] | None = None) -> None:
-        self.tables, self._periods = tables, periods
-        self.persons = Numbering(whole=tables.persons_are_whole)
+    def __init__(
+        self, tables: LinkedTables, *, periods: tuple[int, int] | None = None, by_period: bool = False
+    ) -> None:
+        self.tables, self._periods, self._by_period = tables, periods, by_period
+        self._persons = Numbering(whole=tables.persons_are_whole)
+        self._pairs = Numbering(whole=True)  # of a person and a period, which are few of all that might be
         self._claimed: dict[str, tuple[KeyNumbers, ClaimedKeys]] = {}
 
     def wanted_for(self, name: str) -> Wanted:
@@ -139,7 +143,7 @@ class Owners:
         via = self.tables.schema(name).via
         if via is None:
             ids = batch.person if batch.person is not None else batch.keys[self.tables.person_column(name).name]
-            person = self.persons.of(ids, grow=True)
+            person = self._persons.of(ids, grow=True)
             date, window = self.tables.date_of(name), self.tables.window
             if date is not None and window is not None:
                 period = window.numbers_of(batch.numbers[date.name], date)
@@ -152,13 +156,54 @@ class Owners:
         return ClaimedKeys(least, least if by_key.largest is by_key.least else by_key.largest[named])
 
     def owner(self, name: str, batch: Batch) -> Whole:
-        """Return the person who owns each row, -1 of rows that nobody owns or that lie in other periods than asked."""
+        """Return who owns each row, -1 of rows that nobody owns or that lie in other periods than asked.
+
+        An owner is a person, or, of dated rows that are capped by period, a person and a period.
+        """
         owner, window = self.claims(name, batch).owner, self.tables.window
         if window is None or self.tables.date_of(name) is None:
             return owner
         person, period = np.divmod(owner, len(window.names))
         first, last = (0, len(window.names)) if self._periods is None else self._periods
-        return np.where((owner == NONE) | (period < first) | (period > last), NONE, person)
+        asked = (owner != NONE) & (period >= first) & (period <= last)
+        if self._by_period:
+            return self._pairs.of(WholeIds(owner, asked), grow=True)
+        return np.where(asked, person, NONE)
+
+    def is_by_period(self, name: str) -> bool:
+        """Return whether the owners of the rows of a table are pairs of a person and a period."""
+        return self._by_period and self.tables.date_of(name) is not None
+
+    def size(self, name: str) -> int:
+        """Return one more than the largest number of an owner of rows of a table."""
+        return self._pairs.size if self.is_by_period(name) else self._persons.size
+
+    def person_of(self, name: str, owner: Whole) -> Whole:
+        """Return the person of each owner of rows of a table, -1 of none."""
+        return np.where(owner == NONE, NONE, self._parts(owner)[0]) if self.is_by_period(name) else owner
+
+    def matching(self, base: str, to: str, owner: Whole) -> Whole:
+        """Return the owners of rows of a base as those of another table are numbered: of timeless rows by person."""
+        return owner if self.is_by_period(to) else self.person_of(base, owner)
+
+    def cells(self, name: str, owner: Whole) -> IdCells:
+        """Return the id of each owner of rows of a table; of a person and a period a text that has both."""
+        if not self.is_by_period(name):
+            return self._persons.cells(owner)
+        assert self.tables.window is not None
+        distinct, places = np.unique(owner, return_inverse=True)
+        person, period = self._parts(distinct)
+        periods = [self.tables.window.names[each] for each in period.tolist()]
+        ids = self._persons.cells(person).tolist()
+        return DistinctTexts([f"{when} {who}" for when, who in zip(periods, ids, strict=True)], places.reshape(-1))
+
+    def _parts(self, owner: Whole) -> tuple[Whole, Whole]:
+        """Return the person and the period of each pair."""
+        assert self.tables.window is not None
+        pairs = self._pairs.cells(owner)
+        assert isinstance(pairs, WholeIds)
+        person, period = np.divmod(pairs.values, len(self.tables.window.names))
+        return person, period
 
     def _claims_of_keys(self, name: str) -> tuple[KeyNumbers, ClaimedKeys]:
         """Return the ends of the claimants of each key of a table; the last entry is what a missing key finds."""
@@ -228,6 +273,10 @@ class OpenDatabase:
             self._open[(name, whole)] = self._read(name, whole=whole)
         return self._open[(name, whole)]
 
+    def has(self, name: str, owner: Whole) -> NDArray[np.bool_]:
+        """Return which owners of rows of a table are persons of the slice."""
+        return self.slice.has(self.owners.person_of(name, owner))
+
     def close(self) -> None:
         """Let the tables go."""
         self._open.clear()
@@ -261,13 +310,13 @@ class OpenDatabase:
         growing, owners = GrowingRows(asked), list[Whole]()
         for batch in batches_with_keys(self.tables.table(name).rows, wanted, size=_ROWS):
             owner = self.owners.owner(name, batch)
-            kept = self.slice.has(owner)
+            kept = self.has(name, owner)
             growing.add(batch, slice(None) if kept.all() else kept)
             owners.append(owner[kept])
             while self._cells + growing.cells > MOST_CELLS and self.slice.slices < _MOST_SLICES:
                 self.slice, later = self.slice.halves()
                 self.left.append(later)
-                still = [self.slice.has(part) for part in owners]
+                still = [self.has(name, part) for part in owners]
                 growing.drop(still)
                 owners = [part[each] for part, each in zip(owners, still, strict=True)]
         self._cells += growing.cells

@@ -234,12 +234,12 @@ def _derived_rows(schema: Schema, of: Expression, step: Real | None) -> tuple[Co
     if not isinstance(shape, StepShape):
         raise SchemaError(
             f"totals of {of} need a number with a step: declare sl.Number(..., granularity=...) for its columns, or "
-            "write per='row'"
+            "add up rows with max_rows_per_group=..."
         )
     if max(abs(shape.first), abs(shape.last)) > TOTAL_STEPS:
         raise SchemaError(
             f"{of} may have more than 2**40 steps of {shape.step}, too many for a total; declare both bounds of its "
-            "columns, or a coarser granularity, or write per='row'"
+            "columns, or a coarser granularity, or add up rows with max_rows_per_group=..."
         )
     return ExpressionCoding(of, schema), shape.step
 

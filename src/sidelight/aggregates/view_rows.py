@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from sidelight.aggregates.expression_values import BatchScope, truth_of
 from sidelight.aggregates.folds import FoldedColumn, FoldedRows, empty_value, fold_columns
-from sidelight.aggregates.key_numbers import NONE, KeyNumbers, Numbering, Whole
+from sidelight.aggregates.key_numbers import NONE, KeyNumbers, Whole
 from sidelight.aggregates.lookups import Lookups, PairIndex, at, least_rows
 from sidelight.aggregates.owners import NeededColumns, OpenDatabase, OpenTable, Owners, slices
 from sidelight.aggregates.pairs import MatchedRows, PairSide
@@ -96,7 +97,7 @@ class ViewTable(Table):
     def __init__(self, view: View | PairedView) -> None:
         self.view = view
         self._schema, self._rows, self._path = view.schema, ViewRows(view), None
-        self._within = None
+        self._origin = self._within = None
         self._name, self._public, self._database = f"{view.tables.name}.{view.base}", False, view.tables.name
 
     def is_file(self, path: str) -> bool:
@@ -146,18 +147,22 @@ def made_by_persons(view: View | PairedView, wanted: frozenset[str]) -> Iterator
         for place, side in enumerate(view.sides):
             _add_columns(side, _inner(view, place, named), needed)
             needed[side.base].keys |= {*(() if view.links is None else view.links[place])}
-        for database in slices(Owners(view.tables, periods=view.periods), needed):
+        for database in slices(_owners_of(view), needed):
             yield from _pairs_of_slice(view, database, named)
         return
     _add_columns(view, wanted, needed)
-    for database in slices(Owners(view.tables, periods=view.periods), needed):
+    for database in slices(_owners_of(view), needed):
         yield _of_slice(view, database, wanted), database.slice.slices == 1
+
+
+def _owners_of(view: View | PairedView) -> Owners:
+    return Owners(view.tables, periods=view.periods, by_period=view.cap == "block")
 
 
 def _of_slice(view: View, database: OpenDatabase, wanted: frozenset[str]) -> HeldRows:
     making = ViewOfSlice(view, database, wanted)
     made = making.made()
-    inside = database.slice.has(making.owner)  # tables that were read before a slice was halved have more persons
+    inside = database.has(view.base, making.owner)  # tables that were read before a slice was halved have more persons
     database.close()
     return made if inside.all() else made.at(inside)
 
@@ -172,39 +177,39 @@ def _pairs_of_slice(view: PairedView, database: OpenDatabase, names: frozenset[s
     made = [ViewOfSlice(side, database, _inner(view, place, names)) for place, side in enumerate(view.sides)]
     held = [each.made() for each in made]
     keys = None if view.links is None else KeyNumbers(view.tables.keys_are_whole(view.linked_table))
-    persons, conditions = database.owners.persons, view.conditions()
+    owners, conditions = database.owners, view.conditions()
     sides = []
     for place, (making, rows) in enumerate(zip(made, held, strict=True)):
         texts = [] if view.links is None else [making.base.rows.keys[column] for column in view.links[place]]
         cells = {name: view.named[name][1] for name in names if view.named.get(name, (None,))[0] == place}
         numbers = {name: rows.numbers[inner] for name, inner in cells.items() if inner in rows.numbers}
         labels = {name: rows.texts[inner] for name, inner in cells.items() if inner in rows.texts}
-        owner = np.where(database.slice.has(making.owner), making.owner, NONE)
+        owner = np.where(database.has(making.view.base, making.owner), making.owner, NONE)
         # all keys are numbered: were a row left out because nobody else names its key, others would decide about it
         key = None if keys is None else keys.of(texts, grow=True)
         side = PairSide(HeldRows(rows.length, numbers, labels), owner, key, texts, view.read_of(place, names))
         most = view.tables.max_rows(making.view.base)
-        sides.append(side.cut(view.schema, conditions[place], _PersonKeys(persons), most))
+        sides.append(side.cut(view.schema, conditions[place], _OwnerKeys(owners, making.view.base), most))
     database.close()
-    paired = MatchedRows(sides[0], sides[1], (persons.size, 0 if keys is None else keys.size))
+    paired = MatchedRows(sides[0], sides[1], (owners.size(view.left), 0 if keys is None else keys.size))
     parts = paired.parts()
     for part in parts:
         yield (
-            paired.made(part, view.schema, conditions[2], persons.cells),
+            paired.made(part, view.schema, conditions[2], partial(owners.cells, view.left)),
             len(parts) == 1 and database.slice.slices == 1,
         )
 
 
-class _PersonKeys:
-    """The keys of persons, by which a choice among their rows is spread."""
+class _OwnerKeys:
+    """The keys of the owners of rows of a table, by which a choice among their rows is spread."""
 
-    def __init__(self, persons: Numbering) -> None:
-        self._persons = persons
+    def __init__(self, owners: Owners, name: str) -> None:
+        self._owners, self._name = owners, name
 
     def keys(self, numbers: Whole) -> Whole:
-        """Return the key of each of some persons."""
+        """Return the key of each of some owners."""
         distinct, places = np.unique(numbers, return_inverse=True)
-        texts = self._persons.cells(distinct).tolist()
+        texts = self._owners.cells(self._name, distinct).tolist()
         return np.fromiter((person_key(str(text)) for text in texts), np.int64, len(distinct))[places.reshape(-1)]
 
 
@@ -257,13 +262,13 @@ class ViewOfSlice:
         self.base = database.table(view.base) if base is None else base
         self.rows = self._chosen() if view.grouped else None
         self.owner = at(self.base.owner, self.rows, NONE)
-        self.lookups = Lookups(database, self.base, self.owner, self.rows)
+        self.lookups = Lookups(database, view.base, self.base, self.owner, self.rows)
 
     def _chosen(self) -> Whole:
         """Return a row of each person's: the least, by all columns, where it matters which."""
         owner = self._grouped_by()
         there = np.flatnonzero(owner != NONE)
-        row = np.full(self.database.owners.persons.size, NONE)
+        row = np.full(self.database.owners.size(self.view.base), NONE)
         row[owner[there]] = there
         row = row[np.flatnonzero(row != NONE)]
         if self.view.keeps_base and len(row) < len(there):
@@ -301,7 +306,7 @@ class ViewOfSlice:
                 if each.name not in cells:  # the constant column of a view that has no other
                     cells[each.name] = DistinctTexts(["row"], np.zeros(len(self.owner), np.int64))
                 (numbers if isinstance(each, Number) else texts)[each.name] = cells[each.name]
-        person = None if self.view.grouped else self.database.owners.persons.cells(self.owner)
+        person = None if self.view.grouped else self.database.owners.cells(self.view.base, self.owner)
         return HeldRows(len(self.owner), numbers, texts, person)
 
     def _found(self, steps: Any, column: str, name: str) -> Any:
@@ -321,19 +326,20 @@ class ViewOfSlice:
         view = self.view.folded(fold)
         making = ViewOfSlice(view, self.database, frozenset(fold.columns))
         held = making.made()
-        persons = self.database.owners.persons
+        owners = self.database.owners
+        owner = owners.matching(self.view.base, fold.table, self.owner)
         if self.view.grouped:
-            index = PairIndex(self.owner, None, persons.size)
+            index = PairIndex(owner, None, owners.size(fold.table))
             group = index.find(making.owner, None)
         else:
             link = self.view.fold_link(fold)
             assert link is not None
-            index = PairIndex(self.owner, self.base.own_keys, self.base.numbers.size)
+            index = PairIndex(owner, self.base.own_keys, self.base.numbers.size)
             group = index.find(making.owner, self.base.keys_named(making.base, link))
 
         def keys_of(groups: Whole) -> Whole:
             """Return the key of the owner of each group."""
-            return _PersonKeys(persons).keys(self.owner[index.row][groups])
+            return _OwnerKeys(owners, fold.table).keys(owner[index.row][groups])
 
         rows = FoldedRows(Batch(held.length, held.numbers, held.texts), view.schema, group, index.groups, keys_of)
         columns: tuple[FoldedColumn, ...] = fold_columns(fold, rows, declared)

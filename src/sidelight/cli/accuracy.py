@@ -22,6 +22,7 @@ def show_accuracy(path: Path, *, query: int, within: float, confidence: float) -
     """Print which price one query of a plan needs, and a small chart of the error at others."""
     plan = read_plan(path)
     asked = _chosen(plan.queries, query)
+    _check_price(asked)
     needed = epsilon_for(asked.query, asked.schema, within=within, confidence=confidence)
     tell(asked.title, style="bold")
     tell(f"{needed}.")
@@ -43,10 +44,19 @@ def show_sweep(path: Path, *, confidence: float) -> None:
     plan = read_plan(path)
     sweeps = []
     for planned in plan.queries:
+        _check_price(planned)
         tell(planned.title, style="bold")
         sweeps.append({"title": planned.title, "prices": _chart(planned, planned.schema, confidence=confidence)})
         tell("")
     note(title=plan.title, sweeps=sweeps)
+
+
+def _check_price(planned: PlannedQuery) -> None:
+    if planned.of is not None and planned.of.steps_of_life > 1:
+        raise RangeError(
+            f'{planned.title!r} has cap = "block", which divides its price among {planned.of.steps_of_life} periods; '
+            "ask about one period, and multiply its price"
+        )
 
 
 def _chart(

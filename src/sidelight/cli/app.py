@@ -110,7 +110,7 @@ def init(
 
 
 @app.command()
-@answered("check", "sidelight.cli.checking:check_plan")
+@answered("check", "sidelight.cli.running:check_plan")
 def check(path: PlanFile) -> None:
     """Count, for the owner alone, how a plan's declarations fit the file. NOT PRIVATE."""
 
@@ -210,10 +210,9 @@ def sql(
     mu: Annotated[str | None, typer.Option(help="The price in Gaussian differential privacy.")] = None,
     max_groups: Annotated[int | None, typer.Option(min=1, help="In how many groups a person counts.")] = None,
     max_rows_per_group: Annotated[int | None, typer.Option(min=1, help="How many rows of a person in each.")] = None,
+    max_rows: Annotated[int | None, typer.Option(min=1, help="How many pairs of a person, of a JOIN.")] = None,
     dialect: Annotated[str | None, typer.Option(help="Its spelling: postgresql, bigquery, tsql, ...")] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show queries and price; open and charge nothing.")
-    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show queries and price; charge nothing.")] = False,
     label: Label = "",
     resume: Annotated[bool, typer.Option("--resume", help="Pay again for what a dead run left.")] = False,
     output: Output = Path("answer.html"),
@@ -222,8 +221,8 @@ def sql(
     """Ask a SELECT of a plan's source, from the plan's budget: translate, price, charge, release."""
     from sidelight.cli.running import run_statement
 
-    limits = {"max_groups": max_groups, "max_rows_per_group": max_rows_per_group, "dialect": dialect}
-    price = {"epsilon": epsilon, "delta": delta, "rho": rho, "mu": mu}
+    limits = {"max_groups": max_groups, "max_rows_per_group": max_rows_per_group, "max_rows": max_rows}
+    price = {"epsilon": epsilon, "delta": delta, "rho": rho, "mu": mu, "dialect": dialect}
     given = {name: value for name, value in (price | limits).items() if value is not None}
     run_statement(plan_file, statement, given, dry_run=dry_run, label=label, resume=resume, output=output, json=json)
 
@@ -316,7 +315,7 @@ def schema(
     """Print the JSON schema of plan files, for editors; or of what a command writes with --json."""
     import json
 
-    from sidelight.cli.answer_schemas import answer_schema
+    from sidelight.cli.answers import answer_schema
     from sidelight.cli.daily import sequence_table
     from sidelight.plans.plan import plan_schema
 

@@ -45,7 +45,7 @@ def audit_plan(path: Path, *, output: Path, long: bool, seconds: float | None = 
             asked = plan.queries[position]
             runs = LONG_RUNS if long else USUAL_RUNS
             found.append(
-                audit_query(asked.query, asked.schema, runs=runs, seconds=total / len(plan.queries), seed=position)
+                audit_query(asked.asked, asked.schema, runs=runs, seconds=total / len(plan.queries), seed=position)
             )
             write_text(kept, json.dumps(_state(plan, found, long=long), indent=1))
             step()

@@ -48,7 +48,7 @@ _OWN = {
 
 
 def _query_keys() -> dict[str, PlanKey]:
-    keys = {key: query_table("quantiles").keys[key] for key in ("column", "levels", "epsilon", "resolution")}
+    keys = {key: query_table("quantiles").keys[key] for key in ("column", "levels", "epsilon")}
     return keys | {"epsilon": replace(keys["epsilon"], default=REQUIRED)}  # there is no other price
 
 

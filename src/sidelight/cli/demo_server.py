@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import contextlib
 import sys
 import time
 from pathlib import Path
@@ -86,8 +85,7 @@ def main() -> None:
             f"-H 'Idempotency-Key: first' -H 'Prefer: wait=30' -d '{_QUERY}' {url}/v1/tables/people/releases"
         )
 
-    with contextlib.suppress(KeyboardInterrupt):  # uvicorn raises it again when all is closed
-        serve_analysts(read_config(folder / "survey.toml"), when_ready=ready)
+    serve_analysts(read_config(folder / "survey.toml"), when_ready=ready)
 
 
 if __name__ == "__main__":

@@ -21,8 +21,7 @@ from typing import Any, cast
 import typer
 
 from sidelight.cli.answers import note
-from sidelight.cli.look import Declared, looked_at
-from sidelight.cli.metadata_options import check_target, declare_from, tell_lacking, write_for_others
+from sidelight.cli.look import Declared, check_target, declare_from, looked_at, tell_lacking, write_for_others
 from sidelight.cli.terminal import tell
 from sidelight.errors import PlanError, RangeError, SchemaError, SidelightWarning, nearest
 from sidelight.plans import read_plan

@@ -19,7 +19,7 @@ import typer
 
 from sidelight.cli.answers import note
 from sidelight.cli.init import MAX_ROWS, InitOptions, columns_of, declare, first_queries, price_lines, write_plan
-from sidelight.cli.metadata_options import check_target
+from sidelight.cli.look import check_target
 from sidelight.cli.terminal import tell
 from sidelight.errors import PlanError, SchemaError
 from sidelight.plans import read_plan

@@ -1,16 +1,23 @@
-"""`sidelight init --look`: what the rows look like, for the owner of the data. Nothing found here is public."""
+"""`sidelight init --look`: what the rows look like, for the owner of the data. Nothing found here is public.
+
+Also `sidelight init --metadata` and `--write-metadata`: declarations from and for other tools.
+"""
 
 from __future__ import annotations
 
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from sidelight.cli.terminal import tell
+from sidelight.errors import PlanError
+from sidelight.metadata import MetadataColumn, read_metadata, write_metadata
+from sidelight.plans import Plan
 from sidelight.plans.toml_text import toml_value
 from sidelight.records import Category, Column, Date, Label, Number, PersonId, Table
 from sidelight.records.cells import number_of
@@ -19,6 +26,7 @@ from sidelight.records.nonprivate_check import counted_texts
 from sidelight.records.reading_proposals import NOTHING, propose_reading
 from sidelight.records.readings import TextReading
 from sidelight.records.rows import Wanted
+from sidelight.report import check_writable
 
 #: A list of labels is at most this long, and so is each label, in characters.
 _MOST_LABELS, _MOST_CHARACTERS = 20, 30
@@ -177,3 +185,53 @@ def _round(value: float, *, up: bool) -> int:
         return 0
     size = 10.0 ** math.floor(math.log10(abs(value)))
     return math.ceil(math.ceil(value / size) * size) if up else math.floor(math.floor(value / size) * size)
+
+
+def declare_from(path: Path, declared: dict[str, Declared], names: Iterable[str]) -> Mapping[str, MetadataColumn]:
+    """Declare what a file of metadata says of columns that no option declares; return the columns that lack something.
+
+    Args:
+        path: The file of metadata.
+        declared: What options declare, to which columns are added.
+        names: The columns of the data.
+    """
+    known, lacking = set(names), {}
+    for found in read_metadata(path):
+        person = any(isinstance(each.column, PersonId) for each in declared.values())
+        if found.name in declared or (found.kind == "person" and person):
+            continue
+        if found.name not in known:
+            tell(f"{path} has the column {found.name!r}, and the file has none of that name")
+        elif found.column is None:
+            lacking[found.name] = found
+        else:
+            declared[found.name] = Declared(found.column)
+    return lacking
+
+
+def tell_lacking(path: Path | None, lacking: Mapping[str, MetadataColumn], declared: Iterable[str]) -> None:
+    """Tell which columns were left out because the metadata says too little of them."""
+    there = set(declared)
+    for name, found in lacking.items():
+        if name not in there:
+            tell(f"{path} says too little of {name!r} (lacking: {', '.join(found.lacking)}); declare it with an option")
+
+
+def check_target(path: Path | None, *, look: bool, overwrite: bool, inputs: list[Path]) -> None:
+    """Refuse to write metadata over something else, or of declarations that private rows gave."""
+    if path is None:
+        return
+    if look:
+        raise PlanError(
+            "--write-metadata is for what is public, and --look declares what private rows hold; confirm the plan "
+            "first, and declare the columns by options to write metadata"
+        )
+    if path.exists() and not overwrite:
+        raise PlanError(f"{str(path)!r} is there already; name another file, or replace it with --overwrite")
+    check_writable(path, inputs=inputs)
+
+
+def write_for_others(path: Path | None, plan: Plan) -> None:
+    """Write the schema of a plan in the format that the name of the file tells."""
+    if path is not None:
+        tell(f"wrote {path}: {write_metadata(path, plan.schema.columns, name=plan.name)}")

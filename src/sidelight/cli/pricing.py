@@ -1,12 +1,15 @@
-"""`sidelight plan`: what a plan costs, whether it fits, and how accurate it can be; the data is not opened."""
+"""`sidelight plan`: what a plan costs, whether it fits, and how accurate it can be; the data is not opened.
+
+What `sidelight plan` says of a database: which tables a query reads, and what it costs the periods of a window.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from rich.table import Table as RichTable
 
@@ -22,17 +25,17 @@ from sidelight.accounting import (
 )
 from sidelight.accuracy.expected import Expected, expected
 from sidelight.cli.answers import note
-from sidelight.cli.database_quotes import QuotedPeriods, amount, charged_to_periods, reading_sentence, reads
 from sidelight.cli.terminal import console, plain, routes_of, table, tell
 from sidelight.errors import FailedError, LedgerError, SidelightError
-from sidelight.guarantees import Claim, Claims, short_text
+from sidelight.guarantees import Amount, Claim, Claims, Row, short_text
 from sidelight.ledger import LedgerEntry, open_ledger
 from sidelight.ledger.balances import Balances
-from sidelight.ledger.definition import BUDGETS_ADD_UP
+from sidelight.ledger.definition import BUDGETS_ADD_UP, Share
 from sidelight.plans import Plan, PlannedQuery, read_plan
 from sidelight.records import Number
+from sidelight.records.fold_text import fold_text
 from sidelight.release.shown import at_most
-from sidelight.session.periods import PeriodCharge
+from sidelight.session.persons_and_periods import PeriodCharge, period_charge
 from sidelight.session.query import declared_delta
 
 CONFIDENCE = 0.95
@@ -86,7 +89,7 @@ def quote(plan: Plan, *, label: str, resume: bool = False) -> Quote:
         found = live.get(plan.key(position, label=label))
         delta = declared_delta(planned[0].query) if plan.together_at is None else None
         charge, stood = rule.charge(claims, totals=after, delta=delta), after
-        period = periods.charge(planned, claims)
+        period = periods.charge(planned, claims, delta=plan.together_at)
         status: Status = "new"
         short: tuple[Rule, Totals, Charge] | None = None
         if found is not None and not (resume and found.state == "reserved"):
@@ -129,7 +132,7 @@ def show_quote(plan: Plan, *, label: str) -> None:
     """Print the price of a plan that was read."""
     priced = quote(plan, label=label)
     tell(plan.title, style="bold")
-    found = [expected(each.query, each.fitted, each.schema, confidence=CONFIDENCE) for each in plan.queries]
+    found = [expected(each.asked, each.fitted, each.schema, confidence=CONFIDENCE) for each in plan.queries]
     console().print(_query_table(priced, found))
     for sentence in (*_reading(plan, priced), *_useless(plan, found), *_forecasts(plan)):
         tell(sentence)
@@ -213,7 +216,7 @@ def _useless(plan: Plan, errors: Iterable[Expected]) -> Iterable[str]:
 def _forecasts(plan: Plan) -> Iterable[str]:
     """Forecast how good each model will be on new rows; of public numbers and its prediction."""
     for planned in plan.queries:
-        asked = planned.query
+        asked = planned.asked
         if hasattr(asked, "forecast"):
             try:
                 yield f"Forecast of {planned.title!r} on new rows: {asked.forecast(planned.schema)}."
@@ -287,3 +290,95 @@ def _balances_of_periods(plan: Plan) -> Balances:
 def _not_there(url: str) -> bool:
     prefix = "sqlite:///"
     return url.startswith(prefix) and not Path(url.removeprefix(prefix)).exists()
+
+
+class QuotedPeriods:
+    """The accounts of a plan's periods as they stand in its ledger, and as they would after each charge."""
+
+    def __init__(self, plan: Plan, balances: Balances) -> None:
+        rule = None if plan.window_budget is None else Rule.for_budget(plan.window_budget, routes=plan.routes)
+        self.rule = None if rule is None else replace(rule, sum_first=False)
+        self.before = self.after = balances
+        self._name = f"{plan.scope}:periods"
+
+    def charge(
+        self, planned: Iterable[PlannedQuery], price: Claims, *, delta: Amount | None = None
+    ) -> PeriodCharge | None:
+        """Return what queries on one view cost the periods; several are priced together at `delta`."""
+        return period_charge([each.prepared for each in planned], price, delta=delta)
+
+    def grants(self, charge: PeriodCharge | None) -> bool:
+        """Return whether all periods would grant a charge."""
+        return charge is None or (self.rule is not None and self.after.fits(self.rule, self._shares(charge)))
+
+    def short(self, charge: PeriodCharge) -> tuple[Rule, Totals, Charge]:
+        """Return the rule that does not grant a charge, what stands charged by it, and by how much it would rise."""
+        assert self.rule is not None
+        return self.rule, self.after.totals(), self.after.increase(self._shares(charge))
+
+    def book(self, charge: PeriodCharge | None) -> None:
+        """Add a charge that would be granted."""
+        self.after = self.after if charge is None else self.after.plus(self._shares(charge))
+
+    def _shares(self, charge: PeriodCharge) -> list[Share]:
+        assert self.rule is not None
+        amount = self.rule.charges(charge.claims)[0]
+        parts = [None] if charge.periods is None else [f"{self._name}:{each}" for each in charge.periods]
+        return [Share(scope_id=self._name, part=part, claims=charge.claims, charge=amount) for part in parts]
+
+    def sentences(self) -> Iterator[str]:
+        """Return what the dearest period has spent after the plan, and what is promised of one, in sentences."""
+        if self.rule is not None:
+            for name, route in routes_of(find_spent(self.rule, self.after.totals())):
+                spent, of = short_text(route.total), short_text(route.capacity)
+                yield f"After this plan the dearest period has spent, by {name}: {spent} of {of}."
+            yield f"What is promised of a period: {self.rule.statement()}"
+
+
+def charged_to_periods(charge: PeriodCharge | None) -> str | None:
+    """Return what a charge costs the periods of a window, in words; None where it costs none."""
+    if charge is None:
+        return None
+    names = charge.periods or ()
+    which = "every period" if not names else names[0] if len(names) == 1 else f"each of {names[0]} to {names[-1]}"
+    return f"{amount(charge.claims)} to {which}"
+
+
+def amount(claims: Claims) -> str:
+    """Return the strongest claim without its unit, for sentences that name whom it protects."""
+    return str(claims.with_unit(Row()).strongest)
+
+
+def reads(planned: PlannedQuery) -> dict[str, Any] | None:
+    """Return what a query of a database reads: base, lookups, folds, and how many rows a person count; else None."""
+    view = planned.of
+    if view is None:
+        return None
+    most = 1 if view.grouped else view.max_rows
+    described = view.to_json()
+    caps = [each.groups.cap for each in (planned.fitted, *getattr(planned.fitted, "parts", ())) if _is_grouped(each)]
+    kept = [min(cap.rows, (cap.groups or cap.rows) * (cap.per_group or cap.rows)) for cap in caps]
+    return {
+        "base": view.base,
+        "cap": view.cap,
+        "rows_a_person": most,
+        "counted_a_person": min(most, max(kept, default=most)),
+        "lookups": [*described.get("lookups", {}).values()],
+        "folds": {name: fold_text(fold) for name, fold in getattr(view, "features", {}).items()},
+    }
+
+
+def _is_grouped(prepared: Any) -> bool:
+    return hasattr(getattr(prepared, "groups", None), "cap") and getattr(prepared.groups, "schema", None) is not None
+
+
+def reading_sentence(title: str, found: dict[str, Any]) -> str:
+    """Return what `reads` found as a sentence."""
+    rows = "one row a person" if found["rows_a_person"] == 1 else f"at most {found['rows_a_person']} rows a person"
+    rows += " and period" if found["cap"] == "block" else ""
+    said = [f"{title!r} reads {found['base']}, {rows}, of which K = {found['counted_a_person']} count"]
+    said += [f"looks up {', '.join(found['lookups'])}"] if found["lookups"] else []
+    said += (
+        [f"folds {', '.join(f'{name} = {text}' for name, text in found['folds'].items())}"] if found["folds"] else []
+    )
+    return "; ".join(said) + "."

@@ -10,8 +10,8 @@ import typer
 from sidelight.cli.answers import note, prints_json
 from sidelight.cli.terminal import tell
 from sidelight.errors import RangeError, nearest
+from sidelight.experts.service.app import serve
 from sidelight.experts.service.plan import ServicePlan, read_service_plan
-from sidelight.experts.service.running import serve
 from sidelight.experts.service.store import Tokens
 
 

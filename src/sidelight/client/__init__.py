@@ -1,6 +1,6 @@
 """The client of an analyst server: the same queries as a session's, asked over HTTP."""
 
-from sidelight.client.remote import Remote, connect
+from sidelight.client.remote import AsyncRemote, Remote, connect, connect_async
 from sidelight.client.remote_answers import Pending, RemotePrice, RemoteTable
 
-__all__ = ["Pending", "Remote", "RemotePrice", "RemoteTable", "connect"]
+__all__ = ["AsyncRemote", "Pending", "Remote", "RemotePrice", "RemoteTable", "connect", "connect_async"]

@@ -1,50 +1,38 @@
-"""`Remote`: a server's tables, asked with the same queries as a session's.
-
-Queries are checked here first, against the public schema: most mistakes raise before anything is sent, with the same
-text. The server checks everything again.
-"""
+"""`Remote` and `AsyncRemote`: a server's tables, asked with the same queries as a session's."""
 
 from __future__ import annotations
 
-import json
-import time
-import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
-from datetime import datetime, timedelta
-from functools import cached_property
+import os
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from typing import Any, Self
-from urllib.parse import quote
 
-from sidelight.client.connection import Connection
-from sidelight.client.remote_answers import (
-    Pending,
-    RemotePrice,
-    RemoteTable,
-    outcomes_of,
-    price_from_json,
-    table_from_json,
-)
-from sidelight.errors import RangeError, ReleaseFailedError, ServiceError, SidelightWarning, nearest
+from sidelight.client.connection import AsyncConnection, Connection
+from sidelight.client.conversation import Conversation
+from sidelight.client.remote_answers import Pending, RemotePrice, RemoteTable
+from sidelight.errors import RangeError
 from sidelight.guarantees import Amount
-from sidelight.noise import OSEntropy
-from sidelight.progress import progress
 from sidelight.registry import load_query
 from sidelight.release import Outcome
-from sidelight.session.query import prepare_query
-from sidelight.version import VERSION
-from sidelight.wire import write_json, write_wire_query
 
-#: Seconds by which the slot of a request that is made again may be later than its first one, and between such requests.
-_LATEST_SLOT, _LONGEST_PAUSE = 600.0, 2.0
+#: Where a token is looked for if none is given.
+_TOKEN = "SIDELIGHT_TOKEN"
 
 
-def connect(url: str, *, token: str, patience: float = 60.0, verify: Any = True, transport: Any = None) -> Remote:
+def connect(
+    url: str,
+    *,
+    token: str | None = None,
+    table: str | None = None,
+    patience: float = 60.0,
+    verify: Any = True,
+    transport: Any = None,
+) -> Remote:
     """Open a server of `sidelight serve`; nothing is charged.
 
     Args:
         url: Where the server is: https, or http on this machine.
-        token: What `sidelight token new` printed.
+        token: What `sidelight token new` printed; left out, that of the environment variable `SIDELIGHT_TOKEN`.
+        table: Which table is asked where a request names none and there are several.
         patience: Seconds in which a request is sent again before an error is raised.
         verify: The certificate authorities that are believed: the usual ones, or an `ssl.SSLContext`.
         transport: For tests: an httpx transport in place of the network.
@@ -57,7 +45,43 @@ def connect(url: str, *, token: str, patience: float = 60.0, verify: Any = True,
     Traceback (most recent call last):
     sidelight.errors.RangeError: http to 'dp.example.org' would send the token in the clear; use https
     """
-    return Remote(Connection(url, token, patience=patience, verify=verify, transport=transport))
+    connection = Connection(url, _token(token), patience=patience, verify=verify, transport=transport)
+    return Remote(connection, Conversation(patience=patience, table=table))
+
+
+def connect_async(
+    url: str,
+    *,
+    token: str | None = None,
+    table: str | None = None,
+    patience: float = 60.0,
+    verify: Any = True,
+    transport: Any = None,
+) -> AsyncRemote:
+    """Open a server of `sidelight serve` for `await`: many requests wait at once, in one thread.
+
+    Args:
+        url, token, table, patience, verify: As for `sl.connect`.
+        transport: For tests: an asynchronous httpx transport in place of the network.
+
+    Returns:
+        The open server, an asynchronous context manager that closes its connection. What is a property of `Remote`
+        is a method here.
+
+    >>> import sidelight as sl
+    >>> sl.connect_async("http://dp.example.org", token="sl_a_b")
+    Traceback (most recent call last):
+    sidelight.errors.RangeError: http to 'dp.example.org' would send the token in the clear; use https
+    """
+    connection = AsyncConnection(url, _token(token), patience=patience, verify=verify, transport=transport)
+    return AsyncRemote(connection, Conversation(patience=patience, table=table))
+
+
+def _token(given: str | None) -> str:
+    found = os.environ.get(_TOKEN) if given is None else given
+    if found is None:
+        raise RangeError(f"a server wants a token: write token='...', or set {_TOKEN}")
+    return found
 
 
 class Remote:
@@ -66,22 +90,18 @@ class Remote:
     Guarantee: that of each table's promise, whatever is asked; every answer carries its own.
     """
 
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
+    def __init__(self, connection: Connection, conversation: Conversation) -> None:
+        self._connection, self._conversation = connection, conversation
 
-    @cached_property
+    @property
     def tables(self) -> dict[str, RemoteTable]:
         """The analyst's tables by name: public declarations alone."""
-        found = self._connection.get("/v1/tables").get("tables")
-        if not isinstance(found, list):
-            raise ServiceError("the list of tables is not understood; is the server newer?", code="unknown")
-        return {table.name: table for table in map(table_from_json, found)}
+        return self._connection.run(self._conversation.tables())
 
     @property
     def remaining(self) -> dict[str, Mapping[str, str]]:
         """What is left now, by table."""
-        found = self._connection.get("/v1/tables")["tables"]
-        return {str(table["name"]): dict(table["remaining"]) for table in found}
+        return self._connection.run(self._conversation.remaining())
 
     def price(
         self, query: Any, *, table: str | None = None, delta: Amount | None = None, forecast: bool = True
@@ -95,10 +115,7 @@ class Remote:
             delta: Where a list is priced.
             forecast: Whether to find the expected error, which may take seconds.
         """
-        name, body, _ = self._body(query, table, delta)
-        return price_from_json(
-            self._connection.post(f"/v1/tables/{name}/price", _bytes({**body, "forecast": forecast}))
-        )
+        return self._connection.run(self._conversation.price(query, table=table, delta=delta, forecast=forecast))
 
     def release(self, query: Any, *, table: str | None = None, key: str | None = None, wait: bool = True) -> Any:
         """Ask, pay, and return the release.
@@ -117,7 +134,7 @@ class Remote:
             BudgetError: it does not fit what is left. Nothing was charged.
             ReleaseFailedError: it was charged and failed; the same key returns the same failure.
         """
-        return self._asked(*self._body(query, table, None), key=key, wait=wait)
+        return self._asked(query, table, None, key, wait=wait)
 
     def release_together(
         self,
@@ -138,27 +155,16 @@ class Remote:
         Returns:
             The outcomes in the order of the queries; or a `Pending`.
         """
-        return self._asked(*self._body(list(queries), table, delta), key=key, wait=wait)
+        return self._asked(list(queries), table, delta, key, wait=wait)
 
-    def _asked(
-        self, name: str, body: Mapping[str, Any], requests: Sequence[Any], *, key: str | None, wait: bool
-    ) -> Any:
-        key = OSEntropy().read(16).hex() if key is None else key
-        sent = _bytes(body)
-
-        def post() -> Mapping[str, Any]:
-            return self._connection.post(f"/v1/tables/{name}/releases", sent, headers={"Idempotency-Key": key})
-
-        try:
-            state = post()
-        except ServiceError as error:
-            if error.code == "unreachable":
-                raise ServiceError(
-                    f"{error}; the request may have been charged: ask again with key={key!r}, which pays once",
-                    code=error.code,
-                ) from None
-            raise
-        pending = self._pending(state, key=key, requests=requests, again=post)
+    def _asked(self, query: Any, table: str | None, delta: Amount | None, key: str | None, *, wait: bool) -> Any:
+        posted = self._connection.run(self._conversation.post(query, table=table, delta=delta, key=key))
+        pending = Pending(
+            id=posted.id,
+            key=posted.key,
+            ready_at=posted.ready_at,
+            _fetch=lambda: self._connection.run(self._conversation.result(posted)),
+        )
         return pending.result() if wait else pending
 
     def sql(self, statement: str, *, table: str | None = None, key: str | None = None, **options: Any) -> Any:
@@ -177,20 +183,14 @@ class Remote:
 
         A batch has several.
         """
-        state = self._connection.get(f"/v1/releases/{quote(id, safe='')}")
-        return self._pending(state, key="", requests=()).result()
+        return self._connection.run(self._conversation.fetch(id))
 
     def releases(self, *, table: str | None = None) -> Iterator[Outcome]:
         """Yield the outcomes of earlier requests, oldest first; failed ones are left out."""
-        name, after = self._table(table).name, ""
-        while True:
-            page = self._connection.get(f"/v1/releases?table={name}&limit=50{after}").get("releases")
-            if not isinstance(page, list) or not page:
-                return
-            for state in page:
-                with suppress(ReleaseFailedError):
-                    yield from outcomes_of(state, key="") or ()
-            after = f"&after={quote(str(page[-1]['id']), safe='')}"
+        after = ""
+        while (page := self._connection.run(self._conversation.page(table, after))) is not None:
+            found, after = page
+            yield from found
 
     def close(self) -> None:
         """Close the connection."""
@@ -202,85 +202,78 @@ class Remote:
     def __exit__(self, *exception: object) -> None:
         self.close()
 
-    def _table(self, name: str | None) -> RemoteTable:
-        if name is None and len(self.tables) == 1:
-            return next(iter(self.tables.values()))
-        if name is None or name not in self.tables:
-            raise RangeError(f"which table? {nearest(str(name), self.tables)}; write table='...'")
-        return self.tables[name]
 
-    def _body(
-        self, query: Any, table: str | None, delta: Amount | None
-    ) -> tuple[str, dict[str, Any], list[Mapping[str, Any] | None]]:
-        """Return the table's name, the body that travels, and the canonical queries as they are known here."""
-        found = self._table(table)
-        together = isinstance(query, list)
-        if together != (delta is not None):
-            raise RangeError("delta is where a list of queries is priced together; one query has its own price")
-        queries = query if together else [query]
-        requests = [
-            None if isinstance(each, Mapping) else prepare_query(each, found.schema).request for each in queries
-        ]
-        sections = [write_wire_query(each) for each in queries]
-        body = {"queries": sections, "delta": str(delta)} if together else {"query": sections[0]}
-        return found.name, body, requests
+class AsyncRemote:
+    """A server as one analyst sees it, for `await`. Made by `sl.connect_async`; its methods are those of `Remote`.
 
-    def _pending(
+    Guarantee: that of each table's promise, whatever is asked; every answer carries its own.
+    """
+
+    def __init__(self, connection: AsyncConnection, conversation: Conversation) -> None:
+        self._connection, self._conversation = connection, conversation
+
+    async def tables(self) -> dict[str, RemoteTable]:
+        """Return the analyst's tables by name: public declarations alone."""
+        return await self._connection.run(self._conversation.tables())
+
+    async def remaining(self) -> dict[str, Mapping[str, str]]:
+        """Return what is left now, by table."""
+        return await self._connection.run(self._conversation.remaining())
+
+    async def price(
+        self, query: Any, *, table: str | None = None, delta: Amount | None = None, forecast: bool = True
+    ) -> RemotePrice:
+        """Return what a query would cost, as `Remote.price` does."""
+        return await self._connection.run(self._conversation.price(query, table=table, delta=delta, forecast=forecast))
+
+    async def release(self, query: Any, *, table: str | None = None, key: str | None = None, wait: bool = True) -> Any:
+        """Ask, pay, and return the release, as `Remote.release` does; `wait=False` returns a `Pending`."""
+        return await self._asked(query, table, None, key, wait=wait)
+
+    async def release_together(
         self,
-        state: Mapping[str, Any],
+        queries: Sequence[Any],
         *,
-        key: str,
-        requests: Sequence[Any],
-        again: Callable[[], Mapping[str, Any]] | None = None,
-    ) -> Pending:
-        name, ready = str(state.get("id")), _ready_at(state)
+        delta: Amount,
+        table: str | None = None,
+        key: str | None = None,
+        wait: bool = True,
+    ) -> Any:
+        """Ask a fixed batch at one price, as `Remote.release_together` does."""
+        return await self._asked(list(queries), table, delta, key, wait=wait)
 
-        def fetch() -> Outcome | list[Outcome]:
-            now, found, end, pause = state, outcomes_of(state, key=key), ready, 0.2
-            with progress(f"waiting until {ready.astimezone():%H:%M:%S}"):
-                while found is None:
-                    if time.time() > end.timestamp() + self._connection.patience:
-                        raise ServiceError(f"no answer yet; `remote.fetch({name!r})` asks again", code="waiting")
-                    path = f"/v1/releases/{name}"
-                    try:
-                        now = self._connection.get(path, headers={"Prefer": "wait=20"})
-                    except ServiceError as error:
-                        if again is None or error.code != "not-found":
-                            raise
-                        time.sleep(pause)
-                        # another replica, or a new server, does not know what was not charged yet: it has a later slot
-                        now, pause = again(), min(2 * pause, _LONGEST_PAUSE)
-                        end = min(_ready_at(now), ready + timedelta(seconds=_LATEST_SLOT))
-                    found = outcomes_of(now, key=key)
-            if requests and len(found) != len(requests):
-                raise ServiceError("the server answered another number of queries than were asked", code="unknown")
-            believed = [_believed(*each) for each in zip(found, requests or [None] * len(found), strict=True)]
-            return believed if "outcomes" in now else believed[0]
+    async def _asked(self, query: Any, table: str | None, delta: Amount | None, key: str | None, *, wait: bool) -> Any:
+        posted = await self._connection.run(self._conversation.post(query, table=table, delta=delta, key=key))
+        pending = Pending(
+            id=posted.id,
+            key=posted.key,
+            ready_at=posted.ready_at,
+            _fetch=lambda: self._connection.run(self._conversation.result(posted)),
+        )
+        return await pending.result() if wait else pending
 
-        return Pending(id=name, key=key, ready_at=ready, _fetch=fetch)
+    async def sql(self, statement: str, *, table: str | None = None, key: str | None = None, **options: Any) -> Any:
+        """Release what a SELECT asks, as `Remote.sql` does."""
+        return await self.release(load_query("sql")(statement, **options), table=table, key=key)
 
+    async def fetch(self, id: str) -> Outcome | list[Outcome]:  # noqa: A002 - the server's word
+        """Return the outcome of an earlier request of this account, and wait for it if it is under way."""
+        return await self._connection.run(self._conversation.fetch(id))
 
-def _ready_at(state: Mapping[str, Any]) -> datetime:
-    """Return when the answer of a request may be seen; it changes when the request is made again."""
-    try:
-        return datetime.fromisoformat(str(state["ready_at"]))
-    except (KeyError, ValueError):
-        raise ServiceError("the state of a request is not understood", code="unknown") from None
+    async def releases(self, *, table: str | None = None) -> AsyncIterator[Outcome]:
+        """Yield the outcomes of earlier requests, oldest first; failed ones are left out."""
+        after = ""
+        while (page := await self._connection.run(self._conversation.page(table, after))) is not None:
+            found, after = page
+            for each in found:
+                yield each
 
+    async def close(self) -> None:
+        """Close the connection."""
+        await self._connection.close()
 
-def _believed(outcome: Outcome, request: Mapping[str, Any] | None) -> Outcome:
-    """Return an outcome that answers what was asked."""
-    if request is None or json.dumps(outcome.query, sort_keys=True) == json.dumps(dict(request), sort_keys=True):
-        return outcome
-    text = "the server answered another query than the one that was asked"
-    if outcome.circumstances.version == VERSION:
-        raise ServiceError(f"{text}; nothing of its answer is used", code="unknown")
-    warnings.warn(f"{text}: its version is {outcome.circumstances.version}", SidelightWarning, stacklevel=4)
-    return outcome
+    async def __aenter__(self) -> Self:
+        return self
 
-
-def _bytes(value: Mapping[str, Any]) -> bytes:
-    try:
-        return write_json(dict(value)).encode()
-    except (TypeError, ValueError):
-        raise RangeError("the query holds something that JSON cannot say") from None
+    async def __aexit__(self, *exception: object) -> None:
+        await self.close()

@@ -146,10 +146,13 @@ class Pending:
     id: str
     key: str
     ready_at: datetime
-    _fetch: Callable[[], Outcome | list[Outcome]] = field(repr=False, compare=False)
+    _fetch: Callable[[], Any] = field(repr=False, compare=False)
 
-    def result(self) -> Outcome | list[Outcome]:
-        """Wait for the answer and return it: of a batch the answers, in the order of its queries."""
+    def result(self) -> Any:
+        """Wait for the answer and return it: of a batch the answers, in the order of its queries.
+
+        Of an `AsyncRemote` it is awaited: `await pending.result()`.
+        """
         return self._fetch()
 
 

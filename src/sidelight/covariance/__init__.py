@@ -1,15 +1,15 @@
 """Private second-moment and covariance matrices with predictions, and what is computed from them."""
 
-from sidelight.covariance.plan import Choice
-from sidelight.covariance.predicted import PredictedMatrix
-from sidelight.covariance.query import Covariance
-from sidelight.covariance.released import (
+from sidelight.covariance.matrices import (
+    PredictedMatrix,
     PrincipalComponents,
     correlation,
     learned_prediction,
     nearest_covariance,
     principal_components,
 )
+from sidelight.covariance.plan import Choice
+from sidelight.covariance.query import Covariance
 from sidelight.mechanisms.denoise import Denoised, denoise
 
 __all__ = [

@@ -8,9 +8,9 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from sidelight.covariance.matrices import principal_components
 from sidelight.covariance.plan import Method
 from sidelight.covariance.query import Covariance
-from sidelight.covariance.released import principal_components
 from sidelight.errors import RangeError
 from sidelight.guarantees import Amount
 from sidelight.mechanisms.denoise import Floats
@@ -19,8 +19,7 @@ from sidelight.records.numbers import exact_number
 from sidelight.records.table import bare_rows
 from sidelight.release import Release
 from sidelight.session import Session
-from sidelight.session.external_rows import ExternalRows
-from sidelight.session.paid_estimator import PaidEstimator
+from sidelight.session.paid_estimator import ExternalRows, PaidEstimator
 from sidelight.session.query import prepare_query
 
 

@@ -19,7 +19,7 @@ from sidelight.aggregates.clipped_vector import ClippedVector
 from sidelight.aggregates.coding import CodeArrays
 from sidelight.aggregates.collect import coded_rows
 from sidelight.aggregates.moments import ClippedMoments, Moments
-from sidelight.covariance.predicted import PredictedMatrix
+from sidelight.covariance.matrices import PredictedMatrix
 from sidelight.errors import RangeError
 from sidelight.guarantees import Claims, Neighbours, decimal_text
 from sidelight.guarantees.units import Unit
@@ -130,6 +130,8 @@ class Choice:
 
 #: The share of the budget for a private choice between predictions and none.
 _CHOICE_SHARE = Fraction(1, 10)
+#: The shares of the price for the noisy number of rows, and for the mean with centre="mean".
+_COUNT_SHARE, _MEAN_SHARE = Fraction(3, 100), Fraction(1, 10)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -145,10 +147,6 @@ class CovariancePlan:
     centre: Literal["mean", "pairs"] | None
     rows: int | None
     project: bool
-    limit_trace: bool
-    count_share: Fraction
-    mean_share: Fraction
-    value_share: Fraction
     choice: Choice | None
 
     @property
@@ -159,8 +157,8 @@ class CovariancePlan:
     @cached_property
     def shares(self) -> dict[str, Fraction]:
         """The budget's parts: "count", "mean", "choice" and "matrix", those that are needed."""
-        count = self.count_share if self.rows is None else Fraction(0)
-        mean = self.mean_share if self.centre == "mean" else Fraction(0)
+        count = _COUNT_SHARE if self.rows is None else Fraction(0)
+        mean = _MEAN_SHARE if self.centre == "mean" else Fraction(0)
         choice = _CHOICE_SHARE if self.choice is not None else Fraction(0)
         shares = {"count": count, "mean": mean, "choice": choice, "matrix": 1 - count - mean - choice}
         return {name: share for name, share in shares.items() if share}
@@ -237,7 +235,7 @@ class CovariancePlan:
             "centre": self.centre or [number_text(centre) for centre in self.coding.centres],
             "rows": "private" if self.rows is None else str(self.rows),
             "project": str(self.project).lower(),
-            "limit_trace": str(self.limit_trace).lower(),
+            "limit_trace": str(self.project).lower(),
             "shares": {name: decimal_text(share) for name, share in self.shares.items()},
             "predictions": [each.digest for each in self.predictions],
             **self.budget.request,
@@ -287,7 +285,7 @@ class CovariancePlan:
     @property
     def limits(self) -> dict[str, Any]:
         """What a matrix of such rows can have at most."""
-        if not self.limit_trace:
+        if not self.project:
             return {}
         return {"largest_trace": float(self.coding.radius) ** 2, "largest_diagonal": self.largest_diagonal}
 
@@ -314,7 +312,7 @@ class CovariancePlan:
         """Bound the error in every direction: how far the matrix was moved, which is known, and the noise."""
         tail, largest = self.noise_tail(rows), float(self.coding.radius) ** 2
         tail = ErrorTail(moved + tail.fixed, tail.per_log)
-        if self.limit_trace and tail.fixed >= largest:
+        if self.project and tail.fixed >= largest:
             tail = ErrorTail(largest, 0.0)  # both matrices are positive semidefinite with a trace of at most radius²
         return TailBound(
             unit="in operator norm",

@@ -13,12 +13,20 @@ import numpy as np
 from sidelight.aggregates.clipped_vector import ClippedVector
 from sidelight.aggregates.collect import collect
 from sidelight.aggregates.moments import Moments, MomentState
+from sidelight.covariance.matrices import (
+    CovarianceValue,
+    PredictedMatrix,
+    Prediction,
+    as_predictions,
+    described,
+    is_possible,
+    nearest_covariance,
+    predict_matrix,
+)
 from sidelight.covariance.plan import Choice, CovariancePlan, Method, pair_moments
-from sidelight.covariance.predicted import PredictedMatrix, Prediction, as_predictions, described, predict_matrix
-from sidelight.covariance.released import is_possible, nearest_covariance
 from sidelight.errors import RangeError, SchemaError, explains_removed, nearest
 from sidelight.guarantees import Amount, positive
-from sidelight.mechanisms.budget import Budget, share_of
+from sidelight.mechanisms.budget import Budget
 from sidelight.mechanisms.denoise import Denoised, Floats, denoise, eigenvalues
 from sidelight.mechanisms.noisy_moments import MatrixLaw, effective_scale
 from sidelight.noise import Source
@@ -32,17 +40,6 @@ from sidelight.session.query import SurePrepared
 
 #: A noisy count below this many standard deviations only says "hardly any rows": predictions then stand alone.
 _ENOUGH = 4.0
-
-
-class CovarianceValue(dict[str, Any]):
-    """The value of a covariance release: a plain mapping that prints in a few lines."""
-
-    def __repr__(self) -> str:
-        matrix = self["matrix"]
-        shown = np.array2string(matrix, precision=4, suppress_small=True, threshold=36, edgeitems=3)
-        scale = self["noise_scale"]
-        noise = "" if scale is None else f", noise {scale:.3g} on the diagonal"
-        return f"{len(matrix)} x {len(matrix)} matrix {shown}{noise}"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -147,7 +144,7 @@ class PreparedCovariance(SurePrepared):
         return denoise(noisy, noise_scale=scale, predictions=matrices, law=law, overwrite=True)
 
     def _is_possible(self, matrix: Floats) -> bool:
-        return not (self.plan.project or self.plan.limit_trace) or is_possible(matrix, **self.plan.limits)
+        return not self.plan.project or is_possible(matrix, **self.plan.limits)
 
     def value(
         self, matrix: Floats, *, noisy: Floats | None, noise_scale: float | None, rows: float, mean: Floats | None
@@ -162,7 +159,7 @@ class PreparedCovariance(SurePrepared):
 
     def projected(self, matrix: Floats) -> Floats:
         """Return the nearest possible matrix, if the query wants one. The memory of the matrix is used up."""
-        if not (self.plan.project or self.plan.limit_trace):
+        if not self.plan.project:
             return matrix
         return nearest_covariance(matrix, **self.plan.limits, overwrite=True)
 
@@ -247,10 +244,6 @@ class Covariance:
         rows: The public number of rows. Neighbours then replace a row instead of adding or removing one.
         project: Publish a matrix that can be: positive semidefinite, with a trace of at most radius², and no variance
             above what the columns' declared bounds allow. False where an unbiased matrix is wanted (method="gauss").
-        limit_trace: False leaves the trace and the variances alone; as `project` if left out.
-        count_share: The share of the budget for the noisy number of rows; none is needed with `rows`.
-        mean_share: The share for the mean, with centre="mean".
-        value_share: The share for the eigenvalues, with method="separate".
         choice: How "separate" and "ies" choose privately between the predictions and none, for a tenth of the price.
 
     >>> data = np.random.default_rng(0).normal(size=(20_000, 2)) * [0.4, 0.1]
@@ -270,10 +263,6 @@ class Covariance:
     centre: Center | Sequence[float] | None = field(default=None, kw_only=True)
     rows: int | None = field(default=None, kw_only=True)
     project: bool = field(default=True, kw_only=True)
-    limit_trace: bool | None = field(default=None, kw_only=True)
-    count_share: Amount = field(default="0.03", kw_only=True)
-    mean_share: Amount = field(default="0.1", kw_only=True)
-    value_share: Amount = field(default="1/2", kw_only=True)
     choice: Choice | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
@@ -290,8 +279,6 @@ class Covariance:
         allowed = self.budget.laws("goe", "wishart", "laplace")
         if self.noise is not None and self.noise not in allowed:
             raise RangeError(f"noise must be {' or '.join(map(repr, allowed))} for this price, got {self.noise!r}")
-        for name in ("count_share", "mean_share", "value_share"):
-            share_of(getattr(self, name), name=name)
         if self.rows is not None and (
             isinstance(self.rows, bool) or not 1 <= self.rows <= MOST_ROWS or int(self.rows) != self.rows
         ):
@@ -375,10 +362,6 @@ class Covariance:
             centre=self.centre if isinstance(self.centre, str) else None,
             rows=self.rows,
             project=self.project,
-            limit_trace=self.project if self.limit_trace is None else self.limit_trace,
-            count_share=share_of(self.count_share, name="count_share"),
-            mean_share=share_of(self.mean_share, name="mean_share"),
-            value_share=share_of(self.value_share, name="value_share"),
             choice=self.choice,
         )
         return PreparedCovariance.of(plan)

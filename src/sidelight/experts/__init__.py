@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from sidelight.experts.meta import RWMeta as RWMeta
     from sidelight.experts.meta import meta_bound as meta_bound
     from sidelight.experts.player import Player as Player
+    from sidelight.experts.player import Stream as Stream
+    from sidelight.experts.player import load_state as load_state
+    from sidelight.experts.player import save_state as save_state
     from sidelight.experts.report import NoisyReport as NoisyReport
     from sidelight.experts.reporter import Reporter as Reporter
     from sidelight.experts.reporting import Reporting as Reporting
@@ -41,9 +44,6 @@ if TYPE_CHECKING:
     from sidelight.experts.server import player_from_state as player_from_state
     from sidelight.experts.service.client import Client as Client
     from sidelight.experts.service.client import OpenRound as OpenRound
-    from sidelight.experts.states import Stream as Stream
-    from sidelight.experts.states import load_state as load_state
-    from sidelight.experts.states import save_state as save_state
 
 # Names are loaded when first used: simulators and clients need different halves of this package.
 _HOME = {
@@ -70,13 +70,12 @@ _HOME = {
         "usual_learners",
     ),
     "meta": ("META_CAVEAT", "RWMeta", "meta_bound"),
-    "player": ("Player",),
+    "player": ("Player", "Stream", "load_state", "save_state"),
     "report": ("NoisyReport",),
     "reporter": ("Reporter",),
     "reporting": ("Reporting", "move_sensitivity", "presence_sensitivity"),
     "server": ("Closed", "Receipt", "Server", "player_from_state"),
     "service.client": ("Client", "OpenRound"),
-    "states": ("Stream", "load_state", "save_state"),
 }
 _MODULE_OF = {name: module for module, names in _HOME.items() for name in names}
 

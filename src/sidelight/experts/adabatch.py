@@ -24,8 +24,16 @@ from numpy.typing import ArrayLike, NDArray
 
 from sidelight.errors import RangeError, nearest
 from sidelight.experts.follow_leader import SumPlayer, ftpl_bound
-from sidelight.experts.player import Floats, checked_actions, checked_scale, checked_scales
-from sidelight.experts.states import Stream, checked_kind, floats, written
+from sidelight.experts.player import (
+    Floats,
+    Stream,
+    checked_actions,
+    checked_kind,
+    checked_scale,
+    checked_scales,
+    floats,
+    written,
+)
 from sidelight.guarantees import Neighbours
 
 #: "union": Lévy's inequality for each rival, summed; closed form. "paper": the bound of the published Theorem 4.1.

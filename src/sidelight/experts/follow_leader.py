@@ -12,8 +12,18 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sidelight.errors import RangeError, RoundError
-from sidelight.experts.player import Floats, checked_actions, checked_noise, checked_report, stored_noise
-from sidelight.experts.states import STATE_VERSION, Stream, checked_kind, floats, written
+from sidelight.experts.player import (
+    STATE_VERSION,
+    Floats,
+    Stream,
+    checked_actions,
+    checked_kind,
+    checked_noise,
+    checked_report,
+    floats,
+    stored_noise,
+    written,
+)
 
 
 class SumPlayer:

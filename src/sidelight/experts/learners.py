@@ -19,8 +19,17 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sidelight.errors import RangeError
-from sidelight.experts.player import Floats, Mask, checked_actions, checked_mask, checked_noise, checked_scale
-from sidelight.experts.states import Stream, floats, written
+from sidelight.experts.player import (
+    Floats,
+    Mask,
+    Stream,
+    checked_actions,
+    checked_mask,
+    checked_noise,
+    checked_scale,
+    floats,
+    written,
+)
 
 WINDOWS = (8, 16, 32, 64)
 #: Weak, medium and strong: near linear extrapolation, in between, near a moving average.

@@ -18,16 +18,20 @@ from scipy.linalg import eigh as lowest_first
 from sidelight.errors import RangeError, RoundError, nearest
 from sidelight.experts.learners import Learner, filter_learners, learner_from_state
 from sidelight.experts.player import (
+    STATE_VERSION,
     Floats,
+    Stream,
     checked_actions,
+    checked_kind,
     checked_mask,
     checked_noise,
     checked_report,
     checked_scale,
     checked_scales,
+    floats,
     stored_noise,
+    written,
 )
-from sidelight.experts.states import STATE_VERSION, Stream, checked_kind, floats, written
 
 #: "centred": P Σ P with P = I - 11'/m, the default. "paper": Σ minus its mean entry times 11', which needs more noise.
 Variant = Literal["centred", "paper"]

@@ -17,9 +17,8 @@ from typing import Any
 import numpy as np
 
 from sidelight.errors import RangeError, ReportError
-from sidelight.experts.player import Floats, Mask
+from sidelight.experts.player import Floats, Mask, Stream
 from sidelight.experts.reporting import LONGEST_TEXT, Kind, Reporting
-from sidelight.experts.states import Stream
 from sidelight.guarantees import decimal_text
 
 REPORT_VERSION = 1

@@ -19,10 +19,9 @@ from sidelight.errors import RangeError, ReportError, RoundError, nearest
 from sidelight.experts.adabatch import RWAdaBatch
 from sidelight.experts.follow_leader import RWFTPL
 from sidelight.experts.meta import RWMeta
-from sidelight.experts.player import Player
+from sidelight.experts.player import STATE_VERSION, Player, Stream, checked_kind
 from sidelight.experts.report import ClipLimits, Collected, NoisyReport, check_terms, collect
 from sidelight.experts.reporting import Reporting
-from sidelight.experts.states import STATE_VERSION, Stream, checked_kind
 from sidelight.noise.source import OS_BRANDING
 
 Late = Literal["drop", "next"]

@@ -7,11 +7,9 @@ partition for the price of one.
 is something else: the prediction `sl.priors.Gaussian(location, scale)` of one number.
 """
 
-from sidelight.gaussians.estimate import estimate_cells, estimate_gaussian
-from sidelight.gaussians.fit_query import GaussianFit
-from sidelight.gaussians.fitted import FittedGaussian
+from sidelight.gaussians.estimate import FittedGaussian, estimate_cells, estimate_gaussian
 from sidelight.gaussians.gaussian_steps import GaussianEstimate
-from sidelight.gaussians.mean_query import GaussianMean
+from sidelight.gaussians.mean_and_fit_queries import GaussianFit, GaussianMean
 from sidelight.gaussians.point_cloud import PointCloud, as_point_cloud
 from sidelight.gaussians.step_arithmetic import norm_bound
 

@@ -11,9 +11,8 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sidelight.errors import RangeError, WeakFitWarning
-from sidelight.gaussians.estimate import CONDITION
-from sidelight.gaussians.fit_query import GaussianFit
-from sidelight.gaussians.fitted import FittedGaussian, FittedMixture
+from sidelight.gaussians.estimate import CONDITION, FittedGaussian, FittedMixture
+from sidelight.gaussians.mean_and_fit_queries import GaussianFit
 from sidelight.gaussians.mixture.prepared import Method, OnFailure
 from sidelight.gaussians.mixture.query import SeparatedMixture
 from sidelight.gaussians.point_cloud import Floats
@@ -23,8 +22,7 @@ from sidelight.records import Table
 from sidelight.records.table import bare_rows
 from sidelight.release import Outcome, Refused, Release
 from sidelight.session import Session
-from sidelight.session.external_rows import ExternalRows
-from sidelight.session.paid_estimator import PaidEstimator
+from sidelight.session.paid_estimator import ExternalRows, PaidEstimator
 from sidelight.session.query import check_source, prepare_query
 
 

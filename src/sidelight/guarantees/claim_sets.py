@@ -142,7 +142,7 @@ class Claims:
 
     def pure(self) -> PureDP | None:
         """Return the smallest pure epsilon, None where nothing proves one."""
-        found = [c.epsilon for c in self.claims if isinstance(c, PureDP | BoundedRange)]
+        found = [c.epsilon for c in self.claims if isinstance(c, (PureDP, BoundedRange))]
         return PureDP(min(found), **self.context) if found else None
 
     def zcdp(self) -> ZCDP | None:

@@ -79,6 +79,16 @@ class Context(TypedDict, total=False):
     kept: str
 
 
+_USUAL: Context = {
+    "neighbours": Neighbours.ADD_REMOVE,
+    "unit": Row(),
+    "audience": "everyone",
+    "numerics": "exact",
+    "kept": "",
+}
+_UNITS = (Row, Person, PersonOf, PersonPeriod, Event)
+
+
 @dataclass(frozen=True, kw_only=True)
 class _Promise:
     """The fields that every claim has beside its amount."""
@@ -90,24 +100,16 @@ class _Promise:
     kept: str = ""
 
     def _write(self, context: Context, **amounts: object) -> None:
-        values: dict[str, object] = {
-            "neighbours": Neighbours.ADD_REMOVE,
-            "unit": Row(),
-            "audience": "everyone",
-            "numerics": "exact",
-            "kept": "",
-        }
-        unknown = set(context) - set(values)
+        values: dict[str, object] = dict(_USUAL)
+        unknown = context.keys() - values.keys()
         if unknown:
             raise TypeError(
                 f"a claim takes neighbours, unit, audience, numerics and kept, not {', '.join(sorted(unknown))}"
             )
-        values |= context
+        values.update(context)
         if not isinstance(values["kept"], str) or (values["kept"] and values["neighbours"] is not Neighbours.KEPT):
             raise ClaimError("kept is a text, of claims for neighbours with the same published totals only")
-        if not isinstance(values["neighbours"], Neighbours) or not isinstance(
-            values["unit"], Row | Person | PersonOf | PersonPeriod | Event
-        ):
+        if not isinstance(values["neighbours"], Neighbours) or not isinstance(values["unit"], _UNITS):
             raise ClaimError("neighbours must be a Neighbours and unit a Row, Person, PersonOf, PersonPeriod or Event")
         if values["audience"] not in ("everyone", "observers_only") or values["numerics"] not in ("exact", "idealized"):
             raise ClaimError("audience is 'everyone' or 'observers_only', numerics is 'exact' or 'idealized'")

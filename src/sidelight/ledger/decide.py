@@ -21,12 +21,11 @@ from sidelight.errors import (
     ScopeClosedError,
     ScopeError,
 )
-from sidelight.ledger.balances import Balances, balances_from_json, by_scope, chosen_shares
+from sidelight.ledger.balances import Balances, balances_from_json, by_scope, check_shares, chosen_shares
 from sidelight.ledger.chain import Json, canonical, now_utc, plain, read
 from sidelight.ledger.definition import BUDGETS_ADD_UP, ScopeDefinition, Share, definition_from_row, depth_of
 from sidelight.ledger.entries import OUTCOMES
 from sidelight.ledger.journal import SignedScopes, append, event_at, lock_head, signed_scopes
-from sidelight.ledger.sharing import check_shares
 
 if TYPE_CHECKING:
     from sidelight.ledger.schema import Question, Transaction

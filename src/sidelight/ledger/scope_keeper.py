@@ -10,7 +10,7 @@ from sidelight.accounting import advice_on_routes, granted_with_routes, what_wou
 from sidelight.errors import BudgetError, LedgerError, LedgerUnavailableError, ScopeError
 from sidelight.guarantees import Amount, Claim, Claims, Neighbours, Unit
 from sidelight.ledger import decide
-from sidelight.ledger.balances import by_scope, read_balances
+from sidelight.ledger.balances import by_scope, check_one_amount, declared_claims, read_balances
 from sidelight.ledger.chain import Identity, checked_time, now_utc, plain
 from sidelight.ledger.decide import Stored
 from sidelight.ledger.definition import (
@@ -23,16 +23,10 @@ from sidelight.ledger.definition import (
     definition_from_row,
     spread,
 )
-from sidelight.ledger.entries import (
-    LedgerEntry,
-    list_entries,
-    list_finished,
-)
+from sidelight.ledger.entries import LedgerEntry, list_entries, list_finished
 from sidelight.ledger.exchange import book_external
 from sidelight.ledger.journal import DEFINITION_COLUMNS
-from sidelight.ledger.reservation import Reservation, Unique
-from sidelight.ledger.scope import Scope
-from sidelight.ledger.sharing import check_one_amount, declared_claims
+from sidelight.ledger.scope import Reservation, Scope, Unique
 
 if TYPE_CHECKING:
     from sidelight.ledger.schema import Transaction
@@ -125,12 +119,14 @@ class ScopeKeeper(Unique):
         once: bool = False,
         sent: str | None = None,
         delta: Amount | None = None,
+        confirm: Callable[[], object] = lambda: None,
     ) -> Reservation | Stored:
         """Charge one request to several scopes at once, all or none; `Scope.reserve` is the usual way to one.
 
         `claims` gives each data set's own claims; ancestors are charged too. If two of the scopes share an ancestor,
         state the claims for it as well. `scope_id` is the scope under which the key is remembered (the first, if left
-        out).
+        out). `confirm` is called when the charge is granted and nobody else can be, before it is written; what it
+        raises takes the charge back. It may be called again if the transaction is repeated.
         """
         primary = next(iter(claims), "") if scope_id is None else scope_id
         if primary not in claims:
@@ -149,10 +145,14 @@ class ScopeKeeper(Unique):
             once=once,
             sent=None if sent is None else checked_name(sent, what="the digest of a query as it was sent"),
         )
-        stored = self._decide(
-            lambda transaction: decide.reserve(transaction, asked, self._definitions, key=self._key),
-            shares=asked.shares,
-        )
+
+        def granted(transaction: Transaction) -> Stored | None:
+            found = decide.reserve(transaction, asked, self._definitions, key=self._key)
+            if found is None:
+                confirm()
+            return found
+
+        stored = self._decide(granted, shares=asked.shares)
         if stored is not None:
             return stored
         with self.store.read() as transaction:

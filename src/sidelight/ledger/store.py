@@ -42,6 +42,7 @@ from sidelight.ledger.schema import OpenTransaction, RememberedRows, Transaction
 
 Result = TypeVar("Result")
 _RETRIES: Final = 12
+_KEEPALIVE: Final = {"idle": 5, "interval": 1, "count": 5}  # after which PostgreSQL gives up a silent connection
 _CLOSING_SECONDS: Final = 5.0  # how long to wait for a thread that uses a ledger in memory while it is closed
 _AGAIN: Final = frozenset({"40001", "40P01"})  # serialisation failure, deadlock: the database asks to try again
 #: What a connection says of itself that reads a file as it stands, without a lock.
@@ -367,6 +368,8 @@ def _postgresql_engine(place: Place, wait_seconds: float) -> sa.Engine:
             cursor.execute("SHOW server_encoding")
             encoding = cursor.fetchone()[0]
             cursor.execute(f"SET lock_timeout = {int(wait_seconds * 1000)}")
+            for name, value in _KEEPALIVE.items():  # a host that vanished holds the head for seconds, not hours
+                cursor.execute(f"SET tcp_keepalives_{name} = {value}")
         connection.commit()
         if commit == "off" or fsync == "off":
             raise LedgerError(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from sidelight.errors import LedgerError, SidelightError
 from sidelight.guarantees import Claims
-from sidelight.ledger.balances import Balances, by_scope
+from sidelight.ledger.balances import Balances, by_scope, shares_fit
 from sidelight.ledger.chain import Json, LedgerEvent, canonical, checked_head, identity_of, link_problem
 from sidelight.ledger.decide import FAIL_REASONS, has_one_attempt
 from sidelight.ledger.definition import (
@@ -27,7 +27,6 @@ from sidelight.ledger.definition import (
 from sidelight.ledger.entries import OUTCOMES
 from sidelight.ledger.journal import digest_of, each_event, row_digest
 from sidelight.ledger.schema import FIRST_SIGNED, SCHEMA_VERSION, trigger_names, trigger_statements
-from sidelight.ledger.sharing import shares_fit
 
 if TYPE_CHECKING:
     from sidelight.ledger.schema import Transaction

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from math import sqrt
+from math import prod, sqrt
 from typing import Any, ClassVar, Literal, Protocol
 
 import numpy as np
@@ -136,7 +136,7 @@ class GaussianNoise:
         if self.mu is not None and self.rho is None:
             return sensitivity / _positive(self.mu, name="mu")
         if self.rho is not None and self.mu is None:
-            return _root_up(sensitivity**2 / (2 * _positive(self.rho, name="rho")))
+            return _gaussian_scale(sensitivity, _positive(self.rho, name="rho"))
         raise RangeError("Gaussian noise is set by exactly one of mu and rho; rho is mu**2 / 2")
 
     @property
@@ -206,6 +206,10 @@ def root_half_up(scale: Fraction) -> Fraction:
 
 
 @lru_cache(maxsize=256)  # of public numbers: every step of a descent has the same noise
+def _gaussian_scale(sensitivity: Fraction, rho: Fraction) -> Fraction:
+    return _root_up(sensitivity**2 / (2 * rho))
+
+
 def _root_up(square: Fraction) -> Fraction:
     """Return √square, rounded up to a noise scale: the integer root is above it by at most 2**-255."""
     return scale_up(root_above(square, bits=_ROOT_BITS))
@@ -231,7 +235,7 @@ def _sensitivity(bounded: Bounded, *, noise: str, norms: tuple[str, ...]) -> Fra
 
 
 def _entries(bounded: Bounded) -> int:
-    return int(np.prod(bounded.shape, dtype=np.int64))
+    return prod(bounded.shape)
 
 
 def _noisy(bounded: Bounded, noise: NDArray[Any]) -> NDArray[Any] | int:

@@ -66,7 +66,7 @@ class Drawn:
         found = {
             "law": self.price.law,
             "statistic": self.price.statistic,
-            "cost": str(self.price.claims.strongest),
+            "cost": self.price.cost,
             "over": ", ".join(over) or "all rows",
         }
         return found | ({"theorem": self.price.theorem} if self.price.theorem else {})
@@ -185,18 +185,20 @@ class Meter:
     def total(self, kind: Amounts) -> Fraction | None:
         """Return the most that one unit pays in a kind; None where a draw has no such amount."""
         costs: list[Fraction] = []
-        known: dict[tuple[Claims, bool], Fraction | None] = {}  # thousands of draws have the same few prices
+        known: dict[tuple[int, bool], Fraction | None] = {}  # thousands of draws have the same few prices
         for each in self.drawn:
-            key = each.price.claims, each.part.pairs
+            key = id(each.price), each.part.pairs
             if each.price.claims.unit not in (Row(), self.claims.unit):
                 return None
-            if each.price.amounts is not None:
-                same = each.price.claims.neighbours is self.claims.neighbours
-                cost = each.price.amounts.get(kind) if same else None
+            if each.price.beyond is not None:
+                most, least = (
+                    _own_cost(claims, kind, self.claims) for claims in (each.price.claims, each.price.beyond)
+                )
+                cost = None if most is None or least is None else most - least
             elif key in known:
                 cost = known[key]
             else:
-                cost = known[key] = _cost(*key, kind, self.claims)
+                cost = known[key] = _cost(each.price.claims, each.part.pairs, kind, self.claims)
             if cost is None:
                 return None
             costs.append(cost)
@@ -233,7 +235,7 @@ class Meter:
         privacy of what e alone costs (summaries proof page, step A of a person).
         """
         drawn = [each for group in groups.values() for each, _ in group]
-        if not _at_most_once([each.part for each in drawn]) or any(each.price.amounts is not None for each in drawn):
+        if not _at_most_once([each.part for each in drawn]) or any(each.price.beyond is not None for each in drawn):
             return otherwise
         worst = Fraction(0)
         for claims in {each.price.claims for each in drawn}:
@@ -253,6 +255,13 @@ def _cost(claims: Claims, pairs: bool, kind: Amounts, of: Claims) -> Fraction | 
         if (claims.neighbours, of.neighbours) != (Neighbours.ADD_REMOVE, Neighbours.REPLACE):
             return None
         claims = claims_to_replace(claims)
+    return _own_cost(claims, kind, claims)
+
+
+def _own_cost(claims: Claims, kind: Amounts, of: Claims) -> Fraction | None:
+    """Return what a draw costs in a kind, if it is for the neighbours of the release."""
+    if claims.neighbours is not of.neighbours:
+        return None
     if kind == "epsilon":
         pure = claims.pure()
         return None if pure is None else pure.epsilon

@@ -6,9 +6,10 @@ was planned with: so a scale that does not fit its budget is seen by the meter.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property, lru_cache
 from typing import Literal, Unpack
 
 from sidelight.aggregates.bounded import Bounded
@@ -30,8 +31,8 @@ class DrawPrice:
         theorem: Which theorem prices several draws together, and where it stands.
         covers: A sub-budget that the theorem includes: what later draws of the release may cost at no further charge.
         each: What a draw may cost that is made inside of this price and has one of its own; None for any.
-        amounts: What it adds to the sums of the release where that is more than `claims` say: a second look at the
-            same noise (quantiles proof page, Theorem 7) is not an independent draw.
+        beyond: What an earlier look at the same noise proved, which is counted already: this one adds to the sums of
+            the release what `claims` cost more (quantiles proof page, Theorem 7). It is not an independent draw.
     """
 
     law: str
@@ -41,7 +42,12 @@ class DrawPrice:
     theorem: str = ""
     covers: Claims | None = None
     each: Claims | None = None
-    amounts: Mapping[Amounts, Fraction] | None = None
+    beyond: Claims | None = None
+
+    @cached_property
+    def cost(self) -> str:
+        """The strongest claim, in words."""
+        return str(self.claims.strongest)
 
     def allows(self, law: str, scales: Sequence[Fraction]) -> bool:
         """Return whether noise of this law and these scales is what was priced."""
@@ -75,22 +81,28 @@ def gaussian_price(bounded: Bounded, scale: Fraction, *, off_diagonal: Fraction 
         scale: The standard deviation of the noise.
         off_diagonal: That of the entries off the diagonal of a symmetric matrix, each drawn once: σ/√2 or more.
     """
-    scales = (scale,) if off_diagonal is None else (scale, off_diagonal)
-    square = (bounded.sensitivity / scale) ** 2
+    context: Context = {"neighbours": bounded.neighbours, "unit": bounded.unit}
+    return _gaussian_price(bounded.sensitivity, scale, off_diagonal, _numbers(bounded, scale), **context)
+
+
+@lru_cache(maxsize=256)  # of public numbers: every step of a descent has the same price
+def _gaussian_price(
+    sensitivity: Fraction, scale: Fraction, off_diagonal: Fraction | None, statistic: str, **context: Unpack[Context]
+) -> DrawPrice:
+    mu = sensitivity / scale
+    claim = GDP(mu, **context)
     if off_diagonal is not None:  # a change of Frobenius norm Δ costs at most Δ²/min(σ², 2σ_off²)
-        square = max(square, bounded.sensitivity**2 / (2 * off_diagonal**2))
-    mu = bounded.sensitivity / scale
-    claim = GDP(mu, neighbours=bounded.neighbours, unit=bounded.unit)
-    if square > mu**2:
-        claim = GDP.from_squares(square, neighbours=bounded.neighbours, unit=bounded.unit)
+        square = sensitivity**2 / (2 * off_diagonal**2)
+        claim = GDP.from_squares(square, **context) if square > mu**2 else claim
     return DrawPrice(
         law="rounded Gaussian",
         claims=native_claims(claim, mechanism="rounded_gaussian"),
-        samples=tuple(("rounded_gaussian", each) for each in scales),
-        statistic=_numbers(bounded, scale),
+        samples=tuple(("rounded_gaussian", each) for each in (scale, off_diagonal) if each is not None),
+        statistic=statistic,
     )
 
 
+@lru_cache(maxsize=256)  # of public numbers: every node of a tree has the same few prices
 def selection_price(epsilon: Fraction, statistic: str, **context: Unpack[Context]) -> DrawPrice:
     """Return the price of an exponential mechanism whose log-probabilities move apart by at most epsilon."""
     claims = native_claims(BoundedRange(epsilon, **context), mechanism="exponential")

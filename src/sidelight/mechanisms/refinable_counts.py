@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from sidelight.aggregates.bounded import Bounded
 from sidelight.errors import RangeError
 from sidelight.guarantees import Amount, Claims, Context, PureDP, positive
-from sidelight.mechanisms.price import Amounts, DrawPrice
+from sidelight.mechanisms.price import DrawPrice
 from sidelight.noise import REFINEMENT_RATIO, Source, discrete_laplace, refinement_noise
 
 _THEOREM = "quantiles proof page, Theorem 7"
@@ -81,7 +81,7 @@ class RefinableCounts:
             claims=fine_claims,
             statistic=statistic,
             theorem=_THEOREM,
-            amounts=_beyond(rough, fine_claims),
+            beyond=rough,
         )
 
         def pay(chosen: NDArray[np.bool_]) -> None:
@@ -120,20 +120,3 @@ class RefinableCounts:
 
     def __repr__(self) -> str:
         return f"RefinableCounts(private, cells={self.rough.size}, epsilon={self.epsilon})"
-
-
-def _beyond(rough: Claims, fine: Claims) -> dict[Amounts, Fraction]:
-    """Return what the finer counts add to each sum: both together cost what the finer ones cost alone."""
-    found: dict[Amounts, Fraction] = {}
-    for kind in ("epsilon", "rho", "mu_squared"):
-        least, most = (_amount(claims, kind) for claims in (rough, fine))
-        found[kind] = most - least
-    return found
-
-
-def _amount(claims: Claims, kind: Amounts) -> Fraction:
-    pure, rho, gdp = claims.pure(), claims.zcdp(), claims.gdp()
-    assert pure is not None
-    assert rho is not None
-    assert gdp is not None
-    return {"epsilon": pure.epsilon, "rho": rho.rho, "mu_squared": gdp.mu**2}[kind]

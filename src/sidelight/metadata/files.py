@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from sidelight.errors import SchemaError, SidelightError
-from sidelight.metadata import csvw, other_formats
+from sidelight.metadata import other_formats
 from sidelight.metadata.entries import Entry
 from sidelight.records import Column, Schema
 
@@ -56,7 +56,7 @@ def _frictionless_columns(data: Any) -> list[dict[str, Any]]:
 
 
 FORMATS = {
-    "csvw": _Format(csvw.is_csvw, csvw.read_csvw, csvw.write_csvw, _csvw_columns),
+    "csvw": _Format(other_formats.is_csvw, other_formats.read_csvw, other_formats.write_csvw, _csvw_columns),
     "croissant": _Format(
         other_formats.is_croissant, other_formats.read_croissant, other_formats.write_croissant, _croissant_columns
     ),

@@ -1,13 +1,20 @@
 """SmartNoise's YAML, Frictionless table schemas and Croissant: what they say about columns, read and written.
 
 None of them has a word for everything: SmartNoise knows no labels, Frictionless no persons, Croissant no bounds.
+
+CSV on the Web, with the extension for differential privacy that the package `csvw-eo` reads and writes.
+
+The standard has names, types, bounds, forms of numbers and dates, and texts for null; the extension has the column
+that names people (`privacyId`), its rows (`maxContributions`), public labels (`keyValues`) and their number per person.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from sidelight.errors import SchemaError
 from sidelight.metadata.entries import Entry, bounds_of, bounds_to, days_of, labels_of, texts_of
 
 _DAYS = {"date": "day", "datetime": "hour", "sc:Date": "day", "sc:DateTime": "hour"}
@@ -197,3 +204,165 @@ def write_croissant(entries: list[Entry], *, name: str) -> dict[str, Any]:
     context = {"@vocab": "https://schema.org/", "sc": "https://schema.org/", "cr": "http://mlcommons.org/croissant/"}
     standard = {"conformsTo": "http://mlcommons.org/croissant/1.0", "name": name}
     return {"@context": context, "@type": "sc:Dataset", **standard, "recordSet": [table, *sets]}
+
+
+_CONTEXT = "http://www.w3.org/ns/csvw"
+_WHOLE = (
+    *("integer", "long", "int", "short", "byte", "positiveInteger", "negativeInteger", "nonNegativeInteger"),
+    *("nonPositiveInteger", "unsignedLong", "unsignedInt", "unsignedShort", "unsignedByte"),
+)
+_REAL = ("decimal", "double", "float", "number")
+_CSVW_DAYS = {"date": "day", "datetime": "hour", "dateTime": "hour", "dateTimeStamp": "hour"}
+#: The forms of dates of Unicode (UAX 35), and what `strptime` calls them.
+_FORMS = {
+    "yyyy": "%Y",
+    "yy": "%y",
+    "MMMM": "%B",
+    "MMM": "%b",
+    "MM": "%m",
+    "M": "%m",
+    "dd": "%d",
+    "d": "%d",
+    "HH": "%H",
+    "H": "%H",
+    "hh": "%I",
+    "h": "%I",
+    "mm": "%M",
+    "ss": "%S",
+    "a": "%p",
+    "XXX": "%z",
+    "DDD": "%j",
+}
+_PARTS = re.compile(r"'[^']*'|([A-Za-z])\1*|[^A-Za-z']")
+
+
+def is_csvw(data: Mapping[str, Any]) -> bool:
+    """Return whether a document is a table, or a group of tables, of CSV on the Web."""
+    return "tableSchema" in data or "tables" in data
+
+
+def read_csvw(data: Mapping[str, Any]) -> list[Entry]:
+    """Return what is said about each column of the (first) table."""
+    table = data["tables"][0] if data.get("tables") else data
+    schema = table.get("tableSchema") or data.get("tableSchema") or {}
+    columns = [each for each in schema.get("columns", ()) if not each.get("virtual")]
+    person = _person(table, columns)
+    return [_column(each, table, person) for each in columns]
+
+
+def _name(column: Mapping[str, Any]) -> str:
+    titles = column.get("titles")
+    return str(column.get("name") or (titles[0] if isinstance(titles, list) else titles))
+
+
+def _person(table: Mapping[str, Any], columns: list[Mapping[str, Any]]) -> str | None:
+    """Return the column that names people, by the table's `privacyUnit` or a column's `privacyId`.
+
+    What says that people are protected, and not who they are, is refused: rows would be protected instead.
+    """
+    unit, most = table.get("privacyUnit"), table.get("maxContributions")
+    marked = [_name(each) for each in columns if each.get("privacyId")]
+    if unit is not None and (unit not in map(_name, columns) or marked not in ([], [unit])):
+        ids = f"the privacyId {', '.join(marked)}" if marked else "no privacyId"
+        raise SchemaError(
+            f"privacyUnit must name the column of people, got {unit!r} and {ids}; name one column in both"
+        )
+    if unit is None and not marked and most not in (None, 1):
+        raise SchemaError(f"maxContributions is {most}, and no column says whose row it is; mark it with privacyId")
+    return str(unit) if unit is not None else next(iter(marked), None)
+
+
+def _column(column: Mapping[str, Any], table: Mapping[str, Any], person: str | None) -> Entry:
+    name, most = _name(column), table.get("maxContributions")
+    given = column.get("datatype", "string")
+    datatype: Mapping[str, Any] = given if isinstance(given, Mapping) else {"base": given}
+    base = str(datatype.get("base", "string"))
+    both = {**datatype, **column}
+    entry: Entry = {"name": name}
+    null = column.get("null", table.get("null", ()))
+    entry |= texts_of([null] if isinstance(null, str) else null)
+    bounded = column.get("minimum") is not None and column.get("maximum") is not None
+    # lists of the numbers and dates that occur say less than bounds do
+    valued = base in _REAL or base in _CSVW_DAYS or (base in _WHOLE and bounded)
+    keys = [] if valued else column.get("keyValues") or _predicates(column)
+    if column.get("privacyId") or name == person:
+        return entry | {"kind": "person"} | ({} if most is None else {"max_rows": str(most)})
+    if keys or base == "boolean":
+        entry |= labels_of(keys or ["true", "false"], closed=bool(column.get("exhaustiveKeys")))
+        groups = column.get("maxGroupsPerUnit")
+        return entry | ({} if groups is None else {"per_person": str(groups)})
+    if base in _CSVW_DAYS:
+        form = _from_unicode(datatype.get("format"))
+        return entry | days_of(both, unit=_CSVW_DAYS[base]) | ({"formats": [form]} if form else {})
+    if base in _WHOLE or base in _REAL:
+        signs = datatype.get("format") if isinstance(datatype.get("format"), Mapping) else {}
+        assert isinstance(signs, Mapping)
+        entry |= bounds_of(both, whole=base in _WHOLE)
+        entry |= {"decimal": signs["decimalChar"]} if "decimalChar" in signs else {}
+        return entry | ({"thousands": signs["groupChar"]} if "groupChar" in signs else {})
+    return entry
+
+
+def _predicates(column: Mapping[str, Any]) -> list[Any]:
+    found = [each.get("predicate", {}).get("partitionValue") for each in column.get("partitions") or ()]
+    return [each for each in found if each is not None]
+
+
+def write_csvw(entries: list[Entry], *, name: str) -> dict[str, Any]:
+    """Return the document of a schema."""
+    person = next((each for each in entries if each["kind"] == "person"), None)
+    table: dict[str, Any] = {"@context": [_CONTEXT], "@type": "Table", "url": name}
+    if person is not None:
+        table |= {"privacyUnit": person["name"], "maxContributions": int(person["max_rows"])}
+    return table | {"tableSchema": {"columns": [_written(each) for each in entries]}}
+
+
+def _written(entry: Entry) -> dict[str, Any]:
+    kind = entry["kind"]
+    column: dict[str, Any] = {"@type": "Column", "name": entry["name"], "titles": entry["name"]}
+    if kind == "number":
+        signs = {"decimalChar": entry.get("decimal"), "groupChar": entry.get("thousands")}
+        given = {key: value for key, value in signs.items() if value is not None}
+        base = "integer" if entry.get("granularity") == "1" else "double"
+        column["datatype"] = {"base": base, "format": given} if given else base
+        column |= bounds_to(entry, "minimum", "maximum")
+    elif kind == "date":
+        base = "date" if entry["unit"] == "day" else "dateTime"
+        form = _to_unicode(entry["formats"][0]) if len(entry.get("formats", ())) == 1 else None
+        column["datatype"] = {"base": base, "format": form} if form else base
+        column |= {"minimum": entry["start"], "maximum": entry["end"]}
+    else:
+        column["datatype"] = "string"
+    if kind == "category":
+        column |= {"keyValues": entry["categories"], "exhaustiveKeys": "other" not in entry}
+    if "per_person" in entry:
+        column["maxGroupsPerUnit"] = int(entry["per_person"])
+    if kind == "person":
+        column["privacyId"] = True
+    if "missing_texts" in entry:
+        column["null"] = ["", *entry["missing_texts"]]
+    return column
+
+
+def _from_unicode(form: Any) -> str | None:
+    """Return a form of dates as `strptime` writes it; None if it is none, or one that we do not know.
+
+    >>> _from_unicode("dd.MM.yyyy HH:mm"), _from_unicode("yyyy-'W'ww")
+    ('%d.%m.%Y %H:%M', None)
+    """
+    if not isinstance(form, str):
+        return None
+    parts = [found[0] for found in _PARTS.finditer(form)]
+    if any(part[0].isalpha() and part not in _FORMS for part in parts):
+        return None
+    plain = (part.strip("'") if part[0] == "'" else part.replace("%", "%%") for part in parts)
+    return "".join(_FORMS.get(part, part) for part in plain)
+
+
+def _to_unicode(form: str) -> str | None:
+    """Return a form of `strptime` as Unicode writes it; None if there is no word for a part of it."""
+    words = {directive: word for word, directive in reversed(_FORMS.items())}
+    parts = re.findall(r"%.|[A-Za-z]+|[^%A-Za-z]", form)
+    if any(part[0] == "%" and part not in words for part in parts) or "'" in form:
+        return None
+    return "".join(words.get(part, f"'{part}'" if part[0].isalpha() else part) for part in parts)

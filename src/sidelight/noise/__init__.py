@@ -26,8 +26,9 @@ from sidelight.noise.lattice import (
     geometric,
     refinement_noise,
     rounded_gaussian,
+    scale_up,
 )
-from sidelight.noise.scales import full_check, scale_up
+from sidelight.noise.self_check import full_check
 from sidelight.noise.source import Entropy, Numerics, OSEntropy, Source
 
 __all__ = [

@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 
 from sidelight.errors import RangeError
 from sidelight.noise.enclosures import EXPONENTIAL, GAUSS, LazyReal, Strips
-from sidelight.noise.integers_and_coins import check_size
-from sidelight.noise.source import Source
+from sidelight.noise.source import Source, check_size
 from sidelight.noise.strips import CHUNK, draw
 
 _MANTISSA = 2**53

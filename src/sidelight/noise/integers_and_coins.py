@@ -15,8 +15,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from sidelight.errors import RangeError
 from sidelight.noise.enclosures import LazyReal, exact_exp
-from sidelight.noise.scales import exact_scale
-from sidelight.noise.source import Source
+from sidelight.noise.lattice import exact_scale
+from sidelight.noise.source import Source, check_size
 from sidelight.noise.strips import STEPS_PER_UNIT, step_table
 
 #: Draws to a chunk: large enough that NumPy's overhead vanishes, small enough to stay in the cache.
@@ -64,12 +64,6 @@ def integers_below(n: int, size: int, source: Source) -> NDArray[np.int64]:
     for start in range(0, size, CHUNK):
         _fill(n, out[start : start + CHUNK], source)
     return out
-
-
-def check_size(size: int) -> None:
-    """Refuse a negative number of draws."""
-    if size < 0:
-        raise RangeError(f"size must be at least 0, got {size}")
 
 
 def random_order(count: int, source: Source) -> NDArray[np.int64]:

@@ -23,7 +23,7 @@ from typing import Literal, NoReturn, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from sidelight.errors import NoiseError, StrictError
+from sidelight.errors import NoiseError, RangeError, StrictError
 
 #: The brand of bytes that an attacker cannot predict.
 OS_BRANDING = "os"
@@ -333,3 +333,9 @@ class Source:
 
     def __repr__(self) -> str:
         return f"Source(branding={self.branding!r}, numerics={self.numerics!r})"
+
+
+def check_size(size: int) -> None:
+    """Refuse a negative number of draws."""
+    if size < 0:
+        raise RangeError(f"size must be at least 0, got {size}")

@@ -16,22 +16,25 @@ from sidelight.accounting import Route
 from sidelight.errors import PlanError, RangeError
 from sidelight.guarantees import Claim, Neighbours, PersonPeriod, Unit, claims_like, parse_claim
 from sidelight.plans.columns import COLUMN_TABLE, read_schema
-from sidelight.plans.forms import FLAG, TEXT, KeyForm, KeyPlace, list_of, map_of, take
+from sidelight.plans.forms import FLAG, TEXT, KeyForm, list_of, map_of
 from sidelight.plans.queries import PRICING, query_table, read_query, title_of, together_at
 from sidelight.plans.section import FolderResolver, Section
 from sidelight.plans.sources import (
+    ALL_ROWS,
     BUDGET,
     DATABASE,
     DATABASE_TABLE,
+    ROWS,
     SOURCE,
     VIEW,
     WINDOW,
     WINDOW_BUDGET,
-    WITHIN,
+    AskedRows,
     PlannedDatabase,
     PlannedTable,
     keys_of,
     read_database,
+    read_rows,
     read_source,
 )
 from sidelight.plans.tables import TaggedForm, section_of, table_of
@@ -39,9 +42,8 @@ from sidelight.plans.toml_text import key_lines
 from sidelight.records import PairedView, Schema, Table, View
 from sidelight.registry import BY_KIND, PLAN_KINDS
 from sidelight.session import Prepared, PublisherFacts, Query, request_key
-from sidelight.session.periods import check_window_budget
+from sidelight.session.persons_and_periods import at_share, check_window_budget, names_in, prepared_for
 from sidelight.session.query import PublicSource, prepare_query
-from sidelight.session.restated_claims import names_in, prepared_for
 
 LEDGER = keys_of("url", url=TEXT, scope=TEXT)
 DISCLOSURE = table_of(PublisherFacts)
@@ -95,6 +97,11 @@ class PlannedQuery:
     schema: Schema
     of: View | PairedView | None = None
     rows: str | None = None  # the table or view of a database that `from` names
+
+    @property
+    def asked(self) -> Any:
+        """The query as `fitted` has it: on a view that is capped by period, at its share of the price."""
+        return self.query if self.of is None else at_share(self.query, self.of)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -216,7 +223,7 @@ def read_plan(path: Path | str, *, ask: Query | None = None, from_rows: bool = F
     if ask is None and "pricing" in given:
         claims = [claims_like(each.prepared.claims, head["budget"]) or each.prepared.claims for each in planned]
         together = together_at(given["pricing"], budget=head["budget"], claims=claims)
-        read = {(each.rows, None if each.of is None else each.of.periods) for each in planned}
+        read = {(each.rows, None if each.of is None else (each.of.periods, each.of.cap)) for each in planned}
         if (
             together is not None
             and isinstance(data, PlannedDatabase)
@@ -314,12 +321,11 @@ def _beside_totals(whole: Section, budget: Claim, planned: Sequence[PlannedQuery
 
 def _read_planned(section: Section, data: PlannedTable | PlannedDatabase, resolver: FolderResolver) -> PlannedQuery:
     values = dict(section.values)
-    rows = take(TEXT, KeyPlace(section, "from"), values.pop("from")) if "from" in values else None
-    within = take(WITHIN, KeyPlace(section, "within"), values.pop("within")) if "within" in values else None
+    rows = read_rows(section, values)
     section = replace(section, values=values, resolver=resolver)
     query = read_query(section)
     with section.naming():
-        return _planned(query, data, title=values.get("title"), rows=rows, within=within)
+        return _planned(query, data, title=values.get("title"), rows=rows)
 
 
 def _planned(
@@ -327,14 +333,13 @@ def _planned(
     data: PlannedTable | PlannedDatabase,
     *,
     title: str | None = None,
-    rows: str | None = None,
-    within: Sequence[str] | None = None,
+    rows: AskedRows = ALL_ROWS,
 ) -> PlannedQuery:
     """Prepare a query for what it reads, and refuse one that no file can answer."""
     if isinstance(data, PlannedDatabase):
-        return _planned_on_view(query, data, title=title, rows=rows, within=within)
-    if rows is not None or within is not None:
-        key = "from names a table or view" if rows is not None else "within names periods"
+        return _planned_on_view(query, data, title=title, rows=rows)
+    if rows != ALL_ROWS:
+        key = "from names a table or view" if rows.name is not None else "within and cap are of periods"
         raise RangeError(f"{key} of a [database], and the plan has one [source]; leave it out")
     schema = data.schema
     prepared = prepare_query(query, schema)
@@ -343,23 +348,20 @@ def _planned(
     return PlannedQuery(title=title, query=query, prepared=prepared, fitted=prepared, schema=schema)
 
 
-def _planned_on_view(
-    query: Any, data: PlannedDatabase, *, title: str | None, rows: str | None, within: Sequence[str] | None
-) -> PlannedQuery:
+def _planned_on_view(query: Any, data: PlannedDatabase, *, title: str | None, rows: AskedRows) -> PlannedQuery:
     if hasattr(query, "over"):  # a statement names its tables itself
-        if rows is not None:
+        if rows.name is not None:
             raise RangeError("a statement names its tables after FROM; leave the key from out")
         query, view = query.over(data.linked)
-    elif rows is None:
+    elif rows.name is None:
         raise RangeError(f'which rows? Write from = "...", a table or a [[view]] of the database {data.name!r}')
     else:
-        view = data.view(rows)
-    view = view if within is None else view.within(*within)
-    view = view.reading(names_in([query]))
-    fitted = prepare_query(query, view.schema)
+        view = data.view(rows.name)
+    view = rows.narrowed(view).reading(names_in([query]))
+    fitted = prepare_query(at_share(query, view), view.schema)
     prepared = prepared_for(fitted, view)
     title = title or title_of(fitted.request, view.schema)
-    more: dict[str, Any] = {"schema": view.schema, "of": view, "rows": rows}
+    more: dict[str, Any] = {"schema": view.schema, "of": view, "rows": rows.name}
     return PlannedQuery(title=title, query=query, prepared=prepared, fitted=fitted, **more)
 
 
@@ -381,7 +383,7 @@ def plan_schema(sequence: KeyForm) -> dict[str, Any]:
     queries = TaggedForm(tables={kind: query_table(kind) for kind in PLAN_KINDS}).schema()
     for kind, each in zip(PLAN_KINDS, queries["oneOf"], strict=True):
         each["description"] = f"sl.{BY_KIND[kind].name}"
-        each["properties"] |= {"from": TEXT.schema(), "within": WITHIN.schema()}
+        each["properties"] |= {key: form.schema() for key, (_, form) in ROWS.items()}
     found = PLAN.schema()
     found["oneOf"] = [{"required": ["source"]}, {"required": ["database", "table"]}]
     found["properties"] |= {"query": {"type": "array", "items": queries}, "sequence": sequence.schema()}

@@ -88,6 +88,8 @@ _FAMILIES["hedge"] = TableForm(
 PRIOR = TaggedForm(tag="family", tables=_FAMILIES)
 #: One prior, or a list with one for each level.
 PRIORS = either(PRIOR, list_of(PRIOR))
+#: The same, or the quantiles of all rows, released first.
+PRIORS_OR_TOTAL = either(choice("total"), PRIOR, list_of(PRIOR))
 FAMILIES = tuple(_FAMILIES)
 
 #: Public rows of a file: `{public = "rows.csv", origin = "where they are published"}`.

@@ -31,6 +31,7 @@ from sidelight.plans.forms import (
     either,
     list_of,
     map_of,
+    take,
 )
 from sidelight.plans.section import Section
 from sidelight.plans.tables import REQUIRED, PlanKey, TableForm, section_of
@@ -40,6 +41,7 @@ from sidelight.records.fold import Fold
 from sidelight.records.fold_text import fold_text, parse_fold
 from sidelight.records.linked_tables import LinkedTables
 from sidelight.records.paired_views import PERSON
+from sidelight.records.views import Cap
 from sidelight.records.windows import Window
 
 
@@ -87,7 +89,39 @@ def _ends(place: KeyPlace, value: Any) -> tuple[str, ...]:
 
 
 _PERIODS = {"type": "array", "items": {"type": "string"}}
-WITHIN = KeyForm("a period in quotes, or two", (str, list), {"anyOf": [{"type": "string"}, _PERIODS]}, _ends)
+_WITHIN = KeyForm("a period in quotes, or two", (str, list), {"anyOf": [{"type": "string"}, _PERIODS]}, _ends)
+#: The keys of a query that say which rows of a database it reads: what they set of `AskedRows`, and their forms.
+ROWS: dict[str, tuple[str, KeyForm]] = {
+    "from": ("name", TEXT),
+    "within": ("within", _WITHIN),
+    "cap": ("cap", choice(*get_args(Cap))),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class AskedRows:
+    """The rows of a database that a query of a plan reads: a table or view by its name, and which periods count."""
+
+    name: str | None = None
+    within: tuple[str, ...] | None = None
+    cap: Cap = "person"
+
+    def narrowed(self, view: View | PairedView) -> View | PairedView:
+        """Return a view of these periods."""
+        if self.within is None and self.cap != "person":
+            raise RangeError("cap is counted for each of some periods; name them by within")
+        return view if self.within is None else view.within(*self.within, cap=self.cap)
+
+
+ALL_ROWS = AskedRows()
+
+
+def read_rows(section: Section, values: dict[str, Any]) -> AskedRows:
+    """Take the keys that say which rows a query reads out of its values."""
+    found = {key: each for key, each in ROWS.items() if key in values}
+    return AskedRows(
+        **{name: take(form, KeyPlace(section, key), values.pop(key)) for key, (name, form) in found.items()}
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -220,8 +254,7 @@ def read_database(whole: Section, given: Mapping[str, Any], folder: Path, *, fro
     window = _read_window(given["window"]) if "window" in given else None
     with (database if window is None else given["window"]).naming():
         linked = LinkedTables(opened, name=PersonOf(name).database, window=window)
-        if window is not None:  # private tables are not open
-            window.check_sources({each.name: each for each in tables}, linked.dates(), _is_one_source)
+        linked.check_sources({each.name: each for each in tables}, _is_one_source)  # private tables are not open
     made = PlannedDatabase(name=name, tables=tuple(tables), linked=linked)
     views: dict[str, View | PairedView] = {}
     for section in given.get("view", ()):

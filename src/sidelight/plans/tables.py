@@ -248,22 +248,16 @@ def table_of(
             continue
         form = (forms or {}).get(name) or _form_of(name, hint, numbers)
         default = REQUIRED if name in required else usual
-        keys[(names or {}).get(name, name)] = PlanKey(
-            name, form, default, meanings.get(name) or _of_setting(name, meanings.get("settings", ""))
-        )
+        keys[(names or {}).get(name, name)] = PlanKey(name, form, default, meanings.get(name, ""))
     return TableForm(make=made, python=(made,), keys=keys, common=common or {}, hidden=hidden)
 
 
 def _parameters(made: type) -> dict[str, tuple[Any, Any]]:
-    """Return the type and the default of each parameter, those of typed keyword settings among them."""
+    """Return the type and the default of each parameter."""
     hints = get_type_hints(made if is_dataclass(made) else vars(made)["__init__"])
     found: dict[str, tuple[Any, Any]] = {}
     for name, parameter in inspect.signature(made).parameters.items():
-        if parameter.kind is not parameter.VAR_KEYWORD:
-            found[name] = hints[name], parameter.default
-            continue
-        (settings,) = get_args(hints[name])  # Unpack of a TypedDict; its defaults are attributes of the class
-        found |= {key: (hint, getattr(made, key)) for key, hint in get_type_hints(settings).items()}
+        found[name] = hints[name], parameter.default
     return found
 
 
@@ -317,12 +311,6 @@ def _arguments(made: type) -> dict[str, str]:
             for name in names.split(", "):
                 found.setdefault(name, re.sub(r"\s+", " ", said))
     return found
-
-
-def _of_setting(name: str, settings: str) -> str:
-    """Return what the text about all keyword settings says of one: "`odds`, how much ...;", or the whole of it."""
-    named = re.search(rf"`{name}`[,:] (.*?)(?:;|\. |\.?$)", settings)
-    return settings if named is None else f"{named[1][0].upper()}{named[1][1:]}."
 
 
 def _same(value: Any, default: Any) -> bool:

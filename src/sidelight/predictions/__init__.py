@@ -3,7 +3,7 @@
 A prediction changes the accuracy of a release, never its guarantee (quantiles proof page, section 1.3).
 """
 
-from sidelight.predictions.compiled import CompiledPrior
+from sidelight.predictions.compiled import CompiledPrior, Prior
 from sidelight.predictions.histogram import HistogramPrior as Histogram
 from sidelight.predictions.histogram import ScaleFree, Uniform
 from sidelight.predictions.location_scale import Cauchy, Gaussian, HalfCauchy, Laplace, PowerLaw
@@ -17,7 +17,6 @@ from sidelight.predictions.mixture import (
     warn_if_unhedged,
 )
 from sidelight.predictions.origin import Origin, guess, origin_from_json, public, released
-from sidelight.predictions.priors import Prior
 from sidelight.predictions.public_data import PublicData
 
 __all__ = [

@@ -8,15 +8,128 @@ Nothing is tabulated: a piece on which all components are lines is computed when
 costs microseconds however large the grid is. A compiled prior never changes: it is public, lies in a prepared query and
 outlives the release, and a piece that it remembered would tell where records lie. A selection, or a tree of them,
 remembers the pieces that it met in a copy of its own (`fresh`), which ends with it.
+
+`Prior`, what every prior can do, is the one seam between predictions and algorithms.
 """
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_right
 from collections.abc import Sequence
+from dataclasses import fields
+from decimal import Decimal
+from fractions import Fraction
 from typing import NamedTuple, Protocol, TypeAlias
 
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sidelight.errors import RangeError
+from sidelight.grid import Outcomes
 from sidelight.mechanisms.rings import Adaptation, Masses, adapt
+from sidelight.predictions.origin import Origin
+from sidelight.records.numbers import exact_number
+
+#: The numbers that describe a prior: finite floats, meant as the decimals that they print as.
+Numeric = float | int | str | Decimal | Fraction
+
+
+def finite(value: Numeric, *, name: str) -> float:
+    """Read a finite number."""
+    try:
+        if isinstance(value, bool):
+            raise TypeError
+        number = float(exact_number(value, name=name) if isinstance(value, (str, Decimal, Fraction)) else value)
+    except (TypeError, ValueError, OverflowError):  # exact_number's refusal is a ValueError, too
+        shown = repr(value)[:40]
+        raise RangeError(f"{name} must be a finite number, got {shown}; write it as a decimal") from None
+    if not math.isfinite(number):
+        raise RangeError(f"{name} must be a finite number, got {number}; a prior has no infinite parameter")
+    return number
+
+
+def exact_positive(value: Numeric, *, name: str, advice: str) -> Fraction:
+    """Read a number above zero exactly."""
+    number = exact_number(value, name=name)
+    if number <= 0:
+        raise RangeError(f"{name} must be positive, got {value}; {advice}")
+    return number
+
+
+def positive(value: Numeric, *, name: str) -> float:
+    """Read a finite number above zero."""
+    number = finite(value, name=name)
+    if number <= 0:
+        raise RangeError(f"{name} must be positive, got {number}; give the typical distance of a wrong guess")
+    return number
+
+
+def as_decimal(number: float) -> Fraction:
+    """Return the shortest decimal that reads back as this float: 0.3 means 3/10, as it does in a grid's resolution."""
+    return Fraction(repr(number))
+
+
+class Prior(Protocol):
+    """A public law on the outputs: where the answer is expected. It changes accuracy, never the guarantee.
+
+    `compile` and `piecewise_cdfs` serve the release path (only integers reach the records). The others are floats for
+    simulation, bounds and diagnostics, vectorised, and stable in the tails; intervals are (lower, upper].
+
+    For type checkers alone: release code asks priors about records, so which classes are priors is a closed list,
+    `mixture.LAWS`.
+    """
+
+    @property
+    def origin(self) -> Origin:
+        """Return where the prediction came from."""
+
+    @property
+    def needs_hedge(self) -> bool:
+        """Return whether being wrong costs ranks in proportion to the mistake, so that mixing is advised."""
+
+    def log_mass(self, lower: ArrayLike, upper: ArrayLike) -> NDArray[np.float64]:
+        """Return log mu((lower, upper]), -inf for an empty interval."""
+
+    def inverse_in(self, lower: ArrayLike, upper: ArrayLike, v: ArrayLike) -> NDArray[np.float64]:
+        """Map uniform v in (0, 1) to a draw from mu restricted to (lower, upper]."""
+
+    def cdf(self, x: ArrayLike) -> NDArray[np.float64]:
+        """Return mu((-inf, x])."""
+
+    def sf(self, x: ArrayLike) -> NDArray[np.float64]:
+        """Return mu((x, inf)), accurate where it is tiny."""
+
+    def piecewise_cdfs(self, grid: Outcomes, weight: int) -> tuple[PiecewiseCDF, ...]:
+        """Return integer cumulative masses on the grid that add up to at most `weight`, each with its own knots."""
+
+    def compile(self, grid: Outcomes) -> CompiledPrior:
+        """Return the exact integer masses that a release on this grid uses."""
+
+    def to_json(self) -> dict[str, object]:
+        """Return nested strings; `prior_from_json` is the inverse."""
+
+
+class PriorLaw:
+    """What the laws share: exact masses on a grid, and a description in strings that `prior_from_json` reads."""
+
+    family: str
+
+    def piecewise_cdfs(self, grid: Outcomes, weight: int) -> tuple[PiecewiseCDF, ...]:
+        """Return integer cumulative masses on the grid, as in `Prior`."""
+        raise NotImplementedError
+
+    def compile(self, grid: Outcomes) -> CompiledPrior:
+        """Return the exact integer masses that a release on this grid uses."""
+        return CompiledPrior(grid.fine_first, grid.fine_last, self.piecewise_cdfs(grid, UNIT))
+
+    def to_json(self) -> dict[str, object]:
+        """Return strings only."""
+        values = {each.name: getattr(self, each.name) for each in fields(self)}  # type: ignore[arg-type]
+        origin = values.pop("origin")
+        numbers = {key: [*map(repr, each)] if isinstance(each, tuple) else repr(each) for key, each in values.items()}
+        return {"family": self.family, **numbers, "origin": origin.to_json()}
+
 
 #: The mass that a prior spreads, on top of the single unit that every index has.
 UNIT_BITS = 128
@@ -206,8 +319,7 @@ class CompiledPrior:
             high = min(high + step, self.last + 1)
             high_value = self.cumulative(high)
             step *= 2
-        # C(low) = value <= position < C(high) = high_value: look at the piece on the line between, or in the middle, in
-        # turn.
+        # C(low) = value <= position < C(high) = high_value: look at the piece on the line between, or in the middle.
         by_line = True
         while True:
             near = low + (position - value) * (high - low) // (high_value - value) if by_line else (low + high) // 2
@@ -272,12 +384,12 @@ class CompiledPrior:
         value = index + self._shift
         if not self._parts:
             for line in lines:
-                value += line.at(index)
+                value += (line[2] * index + line[3]) // line[4] if type(line) is FlooredLine else line.at(index)
             return value
         for start, end, base, weight, rise in self._shares:
             height = -base
-            for line in lines[start:end]:
-                height += line.at(index)
+            for line in lines[start:end]:  # in place: a call takes as long as the line
+                height += (line[2] * index + line[3]) // line[4] if type(line) is FlooredLine else line.at(index)
             value += weight * height // rise
         return value
 

@@ -14,10 +14,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from sidelight.errors import RangeError
 from sidelight.grid import FLOAT_CODE_LIMIT, Grid, Outcomes, exact_position
-from sidelight.predictions.compiled import PiecewiseCDF
+from sidelight.predictions.compiled import Numeric, PiecewiseCDF, PriorLaw, as_decimal, exact_positive, finite
 from sidelight.predictions.knots import IndexLine, ListedKnots, WholeNumbers
 from sidelight.predictions.origin import Origin, guess
-from sidelight.predictions.priors import Numeric, PriorLaw, as_decimal, exact_positive, finite
 
 Floats = NDArray[np.float64]
 
@@ -274,7 +273,7 @@ class ScaleFree(PriorLaw):
         half, ends = self._resolution_on(grid) / 2, self._half_steps()
         everywhere, whole = (0, 0) if isinstance(grid, Grid) else (weight >> EVERYWHERE_BITS, weight >> _WHOLE_BITS)
         rest = weight - everywhere - whole
-        cells = ListedKnots(grid, ((end * half, k * rest // (len(ends) - 1)) for k, end in enumerate(ends)))
+        cells = ListedKnots(grid, ((end, k * rest // (len(ends) - 1)) for k, end in enumerate(ends)), step=half)
         if isinstance(grid, Grid):
             return (cells,)
         limit = (FLOAT_CODE_LIMIT + 1) << grid.dither_bits

@@ -150,15 +150,18 @@ class LawKnots(_FewPieces):
 
 
 class ListedKnots(_FewPieces):
-    """Knots given one by one: positions and the mass below them, both in order."""
+    """Knots given one by one: positions, in multiples of a step, and the mass below them, both in order."""
 
     __slots__ = ("_grid", "_heights", "_places", "_unit")
 
-    def __init__(self, grid: Outcomes, knots: Iterable[tuple[Fraction, int]]) -> None:
+    def __init__(
+        self, grid: Outcomes, knots: Iterable[tuple[Fraction | int, int]], *, step: Fraction | int = 1
+    ) -> None:
         listed = list(knots)
         self._grid = grid
-        self._unit = math.lcm(*(place.denominator for place, _ in listed))
-        self._places = [place.numerator * (self._unit // place.denominator) for place, _ in listed]
+        whole = math.lcm(*(place.denominator for place, _ in listed))
+        self._unit = whole * step.denominator
+        self._places = [place.numerator * (whole // place.denominator) * step.numerator for place, _ in listed]
         self._heights = [height for _, height in listed]
 
     def line(self, index: int) -> FlooredLine:

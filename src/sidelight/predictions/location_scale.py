@@ -16,10 +16,20 @@ from numpy.typing import ArrayLike, NDArray
 
 from sidelight.errors import RangeError
 from sidelight.grid import Outcomes
-from sidelight.predictions.compiled import UNIT, UNIT_BITS, CompiledPrior, PiecewiseCDF
+from sidelight.predictions.compiled import (
+    UNIT,
+    UNIT_BITS,
+    CompiledPrior,
+    Numeric,
+    PiecewiseCDF,
+    PriorLaw,
+    as_decimal,
+    exact_positive,
+    finite,
+    positive,
+)
 from sidelight.predictions.knots import LawKnots, StandardLaw
 from sidelight.predictions.origin import Origin, guess
-from sidelight.predictions.priors import Numeric, PriorLaw, as_decimal, exact_positive, finite, positive
 
 Floats = NDArray[np.float64]
 _ROOT_HALF = math.sqrt(0.5)

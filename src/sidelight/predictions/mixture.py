@@ -13,11 +13,19 @@ from numpy.typing import ArrayLike, NDArray
 
 from sidelight.errors import HedgeWarning, RangeError, nearest
 from sidelight.grid import Outcomes
-from sidelight.predictions.compiled import UNIT, CompiledPrior, ConditionedPart, PiecewiseCDF
+from sidelight.predictions.compiled import (
+    UNIT,
+    CompiledPrior,
+    ConditionedPart,
+    PiecewiseCDF,
+    Prior,
+    PriorLaw,
+    as_decimal,
+    finite,
+)
 from sidelight.predictions.histogram import HistogramPrior, ScaleFree, Uniform
 from sidelight.predictions.location_scale import Cauchy, Gaussian, HalfCauchy, Laplace
 from sidelight.predictions.origin import Origin, guess, joint_origin, origin_from_json
-from sidelight.predictions.priors import Prior, PriorLaw, as_decimal, finite, text_of, texts_of
 
 # The robustness knob: mix a prediction with something that holds when the prediction is wrong.
 
@@ -324,3 +332,19 @@ def _scale_free(written: Written, origin: Origin) -> Prior:
     signs: Any = text_of(written, "signs")
     resolution = text_of(written, "resolution")
     return ScaleFree(None if resolution == "grid" else resolution, signs, origin=origin)
+
+
+def text_of(written: Mapping[str, object], key: str) -> str:
+    """Return a field that must be there as text."""
+    value = written.get(key)
+    if not isinstance(value, str):
+        raise RangeError(f"a stored prior needs the field {key!r} as text, got {value!r}")
+    return value
+
+
+def texts_of(written: Mapping[str, object], key: str) -> list[str]:
+    """Return a field that must be there as a list of texts."""
+    value = written.get(key)
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+        raise RangeError(f"a stored prior needs the field {key!r} as a list of texts, got {value!r}")
+    return value

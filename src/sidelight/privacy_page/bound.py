@@ -16,8 +16,6 @@ import msgspec
 import numpy as np
 
 from sidelight.errors import SchemaError, nearest
-from sidelight.privacy_page.additive_report import AdditiveReport, additive_bounds
-from sidelight.privacy_page.descent_report import DescentReport, descent_bounds
 from sidelight.privacy_page.losses import Floats, Reach, reach, softmax_reach
 from sidelight.privacy_page.published import (
     DataDependent,
@@ -29,6 +27,7 @@ from sidelight.privacy_page.published import (
     check_version,
     sentence,
 )
+from sidelight.privacy_page.stepwise_reports import AdditiveReport, DescentReport, additive_bounds, descent_bounds
 
 AnyReport = PublishedReport | DescentReport | AdditiveReport
 

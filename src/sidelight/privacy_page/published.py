@@ -10,7 +10,7 @@ are null in the schema (`data_dependent`, `intercept_value`).
 from __future__ import annotations
 
 import math
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, ClassVar, Final, Literal
 
 import msgspec
 
@@ -104,9 +104,26 @@ class DataDependent(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     q: Positive
 
 
-class PublishedReport(
-    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename={"regularisation": "lambda"}
-):
+class WrittenReport(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What every privacy report does: become plain values and JSON, in the order of the schema."""
+
+    #: Fields that are written as null where they are absent, in order.
+    _nulls: ClassVar[tuple[str, ...]] = ("data_dependent",)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the report as plain values, in the order of the schema."""
+        written: dict[str, Any] = without_none(msgspec.to_builtins(self))
+        for name in self._nulls:
+            written.setdefault(name, None)
+        written["encoding"].setdefault("intercept_value", None)
+        return written
+
+    def to_json(self) -> str:
+        """Return the report as JSON; numbers have the digits that bring the same floats back."""
+        return msgspec.json.format(msgspec.json.encode(self.to_dict()), indent=2).decode() + "\n"
+
+
+class PublishedReport(WrittenReport, frozen=True, kw_only=True, rename={"regularisation": "lambda"}):
     """A privacy report. `theta` has one list for each class of a softmax, else the coefficients themselves.
 
     `q` bounds the noise along one row; in scope "everyone" it is the quantile of the whole noise vector's norm, and
@@ -141,17 +158,11 @@ class PublishedReport(
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as plain values, in the order of the schema."""
-        written: dict[str, Any] = without_none(msgspec.to_builtins(self))
-        written.setdefault("data_dependent", None)
-        written["encoding"].setdefault("intercept_value", None)
+        written = super().to_dict()
         if isinstance(written["data_dependent"], dict):
             for name in ("hessian", "sigma3", "kappa", "zeta"):
                 written["data_dependent"].setdefault(name, None)
         return written
-
-    def to_json(self) -> str:
-        """Return the report as JSON; numbers have the digits that bring the same floats back."""
-        return msgspec.json.format(msgspec.json.encode(self.to_dict()), indent=2).decode() + "\n"
 
 
 def check_version(report: dict[str, Any]) -> None:

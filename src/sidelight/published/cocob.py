@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sidelight.errors import RangeError
-from sidelight.predictions.priors import text_of, texts_of
+from sidelight.predictions.mixture import text_of, texts_of
 from sidelight.quantiles.laplace_fit import LaplaceFit, check_scales, fitted, lse_loss
 
 Floats = NDArray[np.float64]

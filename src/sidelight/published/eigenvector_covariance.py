@@ -34,9 +34,8 @@ from sidelight.covariance.query import Covariance, PreparedCovariance
 from sidelight.errors import RangeError
 from sidelight.guarantees import Amount, Claims, Context, PureDP
 from sidelight.mechanisms.additive import Noise
-from sidelight.mechanisms.bingham import bingham
 from sidelight.mechanisms.budget import Budget, share_of, together
-from sidelight.mechanisms.exponential import choose
+from sidelight.mechanisms.exponential import bingham, choose
 from sidelight.mechanisms.noisy_moments import MatrixLaw, matrix_noise
 from sidelight.mechanisms.price import selection_price
 from sidelight.noise import Source
@@ -359,7 +358,7 @@ def claims(plan: CovariancePlan, moments: Moments) -> list[Claims]:
     if plan.method == "ies":
         found = [sampling_claims(moments, budget=budget)]
     else:
-        found = [separate_claims(moments, budget=budget, value_share=plan.value_share, law=plan.noise)]
+        found = [separate_claims(moments, budget=budget, law=plan.noise)]
     if plan.choice is not None:
         found.append(choice_claims(moments, budget=plan.parts["choice"], choice=plan.choice))
     return found
@@ -380,7 +379,7 @@ def answer(
     if plan.method == "ies":
         matrix = sample_eigenvectors(moments, **shared)
     else:
-        found = separate(moments, **shared, value_share=plan.value_share, law=plan.noise)
+        found = separate(moments, **shared, law=plan.noise)
         matrix, noisy, scale = found.matrix, found.noisy / divisor - middle, found.noise_scale / divisor
     matrix = matrix - middle
     matrix = prepared.projected((matrix + matrix.T) / 2)

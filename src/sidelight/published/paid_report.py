@@ -47,7 +47,7 @@ from sidelight.regression.plan import LinearPlan, plan_linear
 from sidelight.regression.rows import Block, BoundedArrays
 from sidelight.release import Release
 from sidelight.session import Answer
-from sidelight.session.external_rows import check_rows_of_unit
+from sidelight.session.paid_estimator import check_rows_of_unit
 from sidelight.session.query import SurePrepared
 
 Preset = Literal["free", "gradient", "thesis"]

@@ -25,7 +25,8 @@ from sidelight.guarantees.amounts import decimal_text
 from sidelight.mechanisms.prefix_sums import PrefixSumRun, PrefixSums
 from sidelight.noise import Source
 from sidelight.predictions import Histogram, Origin, Prior
-from sidelight.predictions.priors import finite, text_of, texts_of
+from sidelight.predictions.compiled import finite
+from sidelight.predictions.mixture import text_of, texts_of
 from sidelight.published.histogram_loss import (
     bin_weights,
     exponential_weights,

@@ -15,7 +15,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from sidelight.errors import RangeError, nearest
 from sidelight.predictions import Cauchy, HalfCauchy, Laplace, Origin, Prior, hedge, own_prior
-from sidelight.predictions.priors import finite, positive, texts_of
+from sidelight.predictions.compiled import finite, positive
+from sidelight.predictions.mixture import texts_of
 from sidelight.published.cocob import Cocob
 from sidelight.quantiles.laplace_fit import lse_loss
 from sidelight.quantiles.sequence.recursive_regression import RecursiveRegression

@@ -205,7 +205,9 @@ MOST_RELEASED = 1 << 16
 def _part(query: Any, share: Fraction) -> Any:
     """Return the query with a share of its price; a delta stays whole."""
     budget = query._budget.part(share)
-    return replace(query, borrow=None, epsilon=budget.amount if budget.is_pure else None, rho=budget.rho)
+    return replace(
+        query, prediction=query.stated_prediction, epsilon=budget.amount if budget.is_pure else None, rho=budget.rho
+    )
 
 
 def with_own_priors(query: Any, schema: Schema) -> PreparedCellPriors:
@@ -214,25 +216,25 @@ def with_own_priors(query: Any, schema: Schema) -> PreparedCellPriors:
     Raises:
         RangeError: the prediction has none of the groups, or reaches outside the grid.
     """
-    by_group = is_by_group(query.prediction)
-    left = query if query.borrow is None else _part(query, 1 - BORROW_SHARE)
-    groups = replace(left, prediction=None if by_group else query.prediction, borrow=None).prepare(schema)
+    by_group = is_by_group(query.stated_prediction)
+    left = _part(query, 1 - BORROW_SHARE) if query.borrows else query
+    groups = replace(left, prediction=None if by_group else query.stated_prediction).prepare(schema)
     assert isinstance(groups, PreparedGroupQuantiles)
     total: PreparedQuantiles | None = None
     request = {**groups.request, **query._price}
-    if query.borrow is not None:
+    if query.borrows:
         limits: dict[str, Any] = {"max_groups": None, "max_rows_per_group": None} if query.where is None else {}
         few = replace(_part(query, BORROW_SHARE), delta=None, by=(), prediction=None, **limits)
         levels = tuple(sorted({*exact_levels(query.levels), *map(Fraction, ("1/4", "1/2", "3/4"))}))
         prepared = replace(few, levels=levels).prepare(schema)
         assert isinstance(prepared, PreparedQuantiles)
-        total, request["borrow"] = prepared, query.borrow
+        total, request["borrow"] = prepared, "total"
     default, cells = default_prior(number_of(query, schema)), tuple(product(*groups.groups.keys))
     description, known = groups.prediction, {}
     if by_group:
         names = tuple(map(level_name, groups.rule.levels))
         read = read_cell_priors(
-            query.prediction, cells=cells, keys=groups.keys, names=names, default=default, grid=groups.grid
+            query.stated_prediction, cells=cells, keys=groups.keys, names=names, default=default, grid=groups.grid
         )
         for prior in {each for priors in read.priors.values() for each in priors}:
             check_reach(prior, groups.grid)

@@ -11,7 +11,7 @@ import numpy as np
 
 from sidelight.aggregates import collect_ranks
 from sidelight.aggregates.ranks import Ranks
-from sidelight.errors import RangeError
+from sidelight.errors import RangeError, explains_removed
 from sidelight.grid import Grid, Outcomes
 from sidelight.guarantees import Amount
 from sidelight.guarantees.amounts import decimal_text, exact
@@ -41,6 +41,7 @@ FEW = even_levels(15)
 _HEDGE = 0.1
 
 
+@explains_removed
 @dataclass(frozen=True)
 class Distribution:
     """Release the whole distribution of one column: everything that can be read off a cumulative distribution, at once.
@@ -58,12 +59,11 @@ class Distribution:
         epsilon, rho: The price, as one of the two.
         prediction: A prior, or an earlier release of a distribution, which is hedged.
         granularity: Of a bare array: the public step on which its values lie, such as 1 for ages.
-        lower, upper: Of a bare array: public bounds. They may be left out, and wide ones do no harm.
-        resolution: Rounds the released values down to a step.
+        bounds: Of a bare array: public bounds, (0, 120) or (0, None). They may be left out, and wide ones do no harm.
         size: About how many records there are, if that is public; it saves the two percent that a count costs.
 
     >>> ages = list(range(18, 90)) * 20
-    >>> release = Distribution(epsilon=1, granularity=1, lower=0, upper=120).release(ages)
+    >>> release = Distribution(epsilon=1, granularity=1, bounds=(0, 120)).release(ages)
     >>> bool(0.4 < release.value.cdf(53) < 0.6)
     True
     """
@@ -73,9 +73,7 @@ class Distribution:
     rho: Amount | None = field(default=None, kw_only=True)
     prediction: Prior | Release | None = field(default=None, kw_only=True)
     granularity: Amount | None = field(default=None, kw_only=True)
-    lower: float | None = field(default=None, kw_only=True)
-    upper: float | None = field(default=None, kw_only=True)
-    resolution: Amount | None = field(default=None, kw_only=True)
+    bounds: tuple[float | None, float | None] = field(default=(None, None), kw_only=True)
     size: int | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
@@ -98,9 +96,7 @@ class Distribution:
             rho=self.rho,
             column=self.column,
             granularity=self.granularity,
-            lower=self.lower,
-            upper=self.upper,
-            resolution=self.resolution,
+            bounds=self.bounds,
             size=self.size,
         )
 
@@ -111,8 +107,7 @@ class Distribution:
     def prepare(self, schema: Schema) -> PreparedDistribution:
         """Check the query against the schema, choose the grid and the prior, and price it. Opens no data."""
         number = number_of(self._as_quantiles(), schema)
-        resolution = None if self.resolution is None else exact(self.resolution, name="resolution")
-        grid = outcome_grid(number, resolution=resolution)
+        grid = outcome_grid(number)
         prior = self._prior(number)
         check_reach(prior, grid)
         rehearse(number, grid)
@@ -179,7 +174,7 @@ def prior_of(release: Release) -> Histogram:
         A histogram that names the release's ledger entry as its origin. Hedge it (`sl.hedge`): where the new data went
         elsewhere it has no mass. `sl.Distribution(..., prediction=release)` does so by itself.
 
-    >>> release = Distribution(epsilon=1, lower=0, upper=9, granularity=1).release([3, 4, 4, 5] * 200)
+    >>> release = Distribution(epsilon=1, bounds=(0, 9), granularity=1).release([3, 4, 4, 5] * 200)
     >>> prior_of(release).origin.kind
     'guess'
     """

@@ -29,7 +29,9 @@ def number_of(query: Any, schema: Schema) -> Number:
             "write Quantiles(..., column=...)"
         )
     number = schema.number(query.column)
-    doubled = [name for name in ("granularity", "lower", "upper") if getattr(query, name) is not None]
+    lower, upper = query.bounds
+    said = {"granularity": query.granularity, "lower": lower, "upper": upper}
+    doubled = [name for name, given in said.items() if given is not None]
     if doubled:
         raise SchemaError(
             f"what is known of column {query.column!r} stands in its schema, and the query has "
@@ -38,14 +40,14 @@ def number_of(query: Any, schema: Schema) -> Number:
     return number
 
 
-def outcome_grid(number: Number, *, resolution: Fraction | None = None) -> Outcomes:
-    """Choose the grid from public knowledge: the declared granularity or resolution, else all floats.
+def outcome_grid(number: Number) -> Outcomes:
+    """Choose the grid from public knowledge: the declared granularity, else all floats.
 
-    Data on a declared granularity is snapped to the nearest step, with a resolution it is rounded down to the step. The
+    Data on a declared granularity is snapped to the nearest step. The
     floats have a relative step of 2**-48 whatever the bounds: bounds cut the range and never set a step.
     """
-    if number.granularity is not None or resolution is not None:
-        return step_grid(number, resolution=resolution)
+    if number.granularity is not None:
+        return step_grid(number)
     lowest = FloatGrid.lowest if number.lower is None else _float_inside(number.lower, up=True)
     highest = FloatGrid.highest if number.upper is None else _float_inside(number.upper, up=False)
     if lowest > highest:

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sidelight.errors import RangeError
 from sidelight.predictions import Cauchy, Laplace, Prior, PublicData, hedge, own_prior
-from sidelight.predictions.priors import positive
+from sidelight.predictions.compiled import positive
 from sidelight.quantiles.laplace_fit import LaplaceFit, fit_laplace
 from sidelight.quantiles.tree import LevelLike, exact_levels
 

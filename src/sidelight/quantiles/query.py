@@ -53,6 +53,10 @@ else:
     QuantileValues = TypeVar("QuantileValues")
 
 
+#: A form of the rule, or "predicted": cells of the prediction.
+AskedForm = Literal["auto", "tree", "select", "cells", "codes", "predicted"]
+
+
 class QuantileOptions(TypedDict, total=False):
     """The options of `Quantiles` that do not say what comes out, for type checkers; a test holds that all are here."""
 
@@ -62,15 +66,11 @@ class QuantileOptions(TypedDict, total=False):
     column: str | None
     prediction: Any
     granularity: LevelLike | None
-    lower: float | None
-    upper: float | None
-    resolution: LevelLike | None
-    form: Form
+    bounds: tuple[float | None, float | None]
+    form: AskedForm
     size: int | None
-    cells: Literal["selected", "predicted"]
     max_groups: int | None
     max_rows_per_group: int | None
-    borrow: Literal["total"] | None
 
 
 @explains_removed
@@ -96,24 +96,23 @@ class Quantiles(Generic[QuantileValues]):
         rho: The price in zCDP, instead of epsilon.
         column: The column of a table; not for a bare array.
         prediction: One prior for all levels, or one for each. By group also a mapping from labels (tuples of labels for
-            several columns) to such, or an earlier release of these quantiles by these groups.
+            several columns) to such, or an earlier release of these quantiles by these groups; "total" spends 18 % on
+            the quantiles of all rows, around which groups of which nothing else is known are then expected: good where
+            groups have fewer than about 30/epsilon rows, and for nothing beyond. ("total", a mapping) has both.
         granularity: Of a bare array: the public step on which its values lie, such as 1 for ages.
-        lower, upper: Of a bare array: public bounds. They may be left out, and wide ones do no harm.
-        resolution: Rounds the released values down to a step. Without it and without granularity they are floats of 48
-            bits, each written as the shortest decimal.
+            Without it they are floats of 48 bits, each written as the shortest decimal.
+        bounds: Of a bare array: public bounds, (0, 120) or (0, None). They may be left out, and wide ones do no harm.
         form: How the levels are released: "tree" (selections, one for each level), "select" (about ten levels),
             "cells" (many: counts and interpolation), "codes" (a bounded grid with few values), or "auto", which
-            decides by public numbers and, from eight levels on, by a released count that costs a fiftieth.
+            decides by public numbers and, from eight levels on, by a released count that costs a fiftieth. "predicted"
+            is "cells" with first cells of the `prediction`, on which nothing is spent: a fifth to a third more accurate
+            while epsilon times the number of rows is below 2000 and the prediction is right; beyond that a wrong one
+            costs many times what it could gain.
         size: A public number of rows, if there is one: then no count is released. Never the number that the data has.
-        cells: Of form="cells": "selected" finds its first cells in the data; "predicted" takes them from `prediction`
-            and spends nothing on them. A fifth to a third more accurate while epsilon times the number of rows is below
-            2000 and the prediction is right; beyond that a wrong one costs many times what it could gain.
         by: Columns or derived labels whose cells are the groups; a table with a row for each then comes out.
         where: A condition on declared columns that rows must pass, or its text; a table comes out, too.
         max_groups: In how many groups a person counts at most.
         max_rows_per_group: How many rows of a person count in one group at most.
-        borrow: "total" spends 18 % on the quantiles of all rows, around which groups of which nothing else is known
-            are then expected: good where groups have fewer than about 30/epsilon rows, and for nothing beyond.
 
     >>> release = Quantiles([0.25, 0.5, 0.75], epsilon=1, granularity=1).release(list(range(18, 90)) * 20)
     >>> bool(40 < release.value[1] < 70)
@@ -127,17 +126,13 @@ class Quantiles(Generic[QuantileValues]):
     column: str | None = field(default=None, kw_only=True)
     prediction: Any = field(default=None, kw_only=True)
     granularity: LevelLike | None = field(default=None, kw_only=True)
-    lower: float | None = field(default=None, kw_only=True)
-    upper: float | None = field(default=None, kw_only=True)
-    resolution: LevelLike | None = field(default=None, kw_only=True)
-    form: Form = field(default="auto", kw_only=True)
+    bounds: tuple[float | None, float | None] = field(default=(None, None), kw_only=True)
+    form: AskedForm = field(default="auto", kw_only=True)
     size: int | None = field(default=None, kw_only=True)
-    cells: Literal["selected", "predicted"] = field(default="selected", kw_only=True)
     by: str | Expression | Sequence[str | Expression] = field(default=(), kw_only=True, compare=False)
     where: Expression | str | None = field(default=None, kw_only=True, compare=False)
     max_groups: int | None = field(default=None, kw_only=True)
     max_rows_per_group: int | None = field(default=None, kw_only=True)
-    borrow: Literal["total"] | None = field(default=None, kw_only=True)
 
     if TYPE_CHECKING:  # a vector without groups and conditions, a table with them
 
@@ -169,20 +164,41 @@ class Quantiles(Generic[QuantileValues]):
         check_parameters(self, levels=len(levels))
         own = tuple(own_prior(prior) for prior in self._given)  # no object of the user's meets a record
         if own:
-            object.__setattr__(self, "prediction", own if isinstance(self.prediction, Sequence) else own[0])
+            stated: Any = own if isinstance(self.stated_prediction, Sequence) else own[0]
+            object.__setattr__(self, "prediction", ("total", stated) if self.borrows else stated)
         self._rule(levels, codes=1, unit=Row())  # a budget that cannot work is found now
         self._tree(levels, unit=Row())
 
     @property
+    def borrows(self) -> bool:
+        """Whether groups are expected around the quantiles of all rows, which are released first."""
+        given = self.prediction
+        return isinstance(given, str) or (isinstance(given, tuple) and bool(given) and isinstance(given[0], str))
+
+    @property
+    def stated_prediction(self) -> Any:
+        """The prediction without what is borrowed."""
+        if not self.borrows:
+            return self.prediction
+        return self.prediction[1] if isinstance(self.prediction, tuple) and len(self.prediction) == 2 else None
+
+    @property
     def _given(self) -> tuple[Prior, ...]:
-        if self.prediction is None or is_by_group(self.prediction):
+        if self.stated_prediction is None or is_by_group(self.stated_prediction):
             return ()
-        return tuple(self.prediction) if isinstance(self.prediction, Sequence) else (self.prediction,)
+        return (
+            tuple(self.stated_prediction) if isinstance(self.stated_prediction, Sequence) else (self.stated_prediction,)
+        )
 
     @property
     def _for_each_group(self) -> bool:
         """Whether groups have priors of their own."""
-        return self.borrow is not None or is_by_group(self.prediction)
+        return self.borrows or is_by_group(self.stated_prediction)
+
+    @property
+    def _form(self) -> Form:
+        """The form of the rule: predicted cells are cells."""
+        return "cells" if self.form == "predicted" else self.form
 
     @property
     def _grouped(self) -> bool:
@@ -208,7 +224,7 @@ class Quantiles(Generic[QuantileValues]):
         if groups is not None and not budget.is_pure:
             budget = budget.part(Fraction(1, groups.norms.l2_squared))
         return FormRule(
-            form=self.form,
+            form=self._form,
             levels=levels,
             codes=codes,
             budget=budget,
@@ -216,7 +232,7 @@ class Quantiles(Generic[QuantileValues]):
             unit=unit,
             size=self.size,
             counted=self._grouped,
-            predicted=self.cells == "predicted",
+            predicted=self.form == "predicted",
         )
 
     def _tree(self, levels: tuple[Fraction, ...], *, unit: Unit, rule: FormRule | None = None) -> QuantileTree:
@@ -240,7 +256,8 @@ class Quantiles(Generic[QuantileValues]):
                 f"column {self.column!r} names a column of a table, and what came is not an sl.Table; pass "
                 f"sl.Table(data, schema=[sl.Number({self.column!r})]), or that column alone and no column="
             )
-        return Number("value", lower=self.lower, upper=self.upper, granularity=self.granularity)
+        lower, upper = self.bounds
+        return Number("value", lower=lower, upper=upper, granularity=self.granularity)
 
     def prepare(self, schema: Schema) -> PreparedQuantiles | PreparedCellPriors:
         """Check the query against the schema, choose the grid and the priors, and price it. Opens no data."""
@@ -248,17 +265,16 @@ class Quantiles(Generic[QuantileValues]):
             return with_own_priors(self, schema)
         number = number_of(self, schema)
         levels = exact_levels(self.levels)
-        resolution = None if self.resolution is None else exact(self.resolution, name="resolution")
-        grid = outcome_grid(number, resolution=resolution)
+        grid = outcome_grid(number)
         priors = self._given or (default_prior(number),)
         for prior in dict.fromkeys(self._given):
             check_reach(prior, grid)
             warn_if_unhedged(prior, stacklevel=4)
         rehearse(number, grid)
-        if self.cells == "predicted":
+        if self.form == "predicted":
             warnings.warn(
                 "cells are taken from the prediction: where that is wrong and epsilon times the number of rows is above"
-                ' 2000, errors are many times larger; leave cells="predicted" out unless there are few rows',
+                ' 2000, errors are many times larger; leave form="predicted" out unless there are few rows',
                 HedgeWarning,
                 stacklevel=3,
             )
@@ -279,8 +295,8 @@ class Quantiles(Generic[QuantileValues]):
                 "column": number.name,
                 "levels": [decimal_text(level) for level in tree.levels],
                 **self._price,
-                **({} if as_tree else {"form": self.form}),
-                **({"cells": self.cells} if self.cells == "predicted" else {}),
+                **({} if as_tree else {"form": self._form}),
+                **({"cells": "predicted"} if self.form == "predicted" else {}),
                 **({} if self.size is None else {"size": str(self.size)}),
                 "branching": str(tree.branching),
                 "budget_power": decimal_text(tree.budget_power),
@@ -325,29 +341,33 @@ def check_parameters(query: Any, *, levels: int) -> None:
         )
     if not query.by and (query.max_groups is not None or query.max_rows_per_group is not None) and query.where is None:
         raise RangeError("max_groups and max_rows_per_group are for quantiles by group; give by=, or leave them out")
-    if query.cells not in ("selected", "predicted"):
-        raise RangeError(f'cells must be "selected" or "predicted", got {query.cells!r}')
-    if query.cells == "predicted" and (query.form != "cells" or query.prediction is None):
-        raise RangeError('cells="predicted" wants form="cells" and a prediction; give both, or leave it out')
+    if not isinstance(query.bounds, (tuple, list)) or len(query.bounds) != 2:
+        raise RangeError(f"bounds are two numbers, (lower, upper), of which one may be None, got {query.bounds!r}")
+    if query.form == "predicted" and query.stated_prediction is None:
+        raise RangeError('form="predicted" wants a prediction; give one, or another form')
     if query.size is not None and (isinstance(query.size, bool) or not isinstance(query.size, int) or query.size < 1):
         raise RangeError(f"size must be a public whole number of rows, at least 1, got {query.size!r}")
     if query.size is not None and (query.by or query.where is not None):
         raise RangeError("size is the number of all rows, and by group every group's is released; leave it out")
-    if query.borrow not in (None, "total"):
-        raise RangeError(f"borrow must be 'total' or left out, got {query.borrow!r}")
+    if (
+        query.borrows
+        and query.prediction != "total"
+        and (query.prediction[0] != "total" or query.stated_prediction is None)
+    ):
+        raise RangeError(f"a prediction that is a text is 'total', or ('total', predictions), got {query.prediction!r}")
     if not query.by and query._for_each_group:
-        raise RangeError("borrow and predictions by group are for quantiles by group; give by=")
-    if query.cells == "predicted" and query._for_each_group:
-        raise RangeError('cells="predicted" wants one prediction for all groups; leave cells out, or borrow')
+        raise RangeError("'total' and predictions by group are for quantiles by group; give by=")
+    if query.form == "predicted" and query._for_each_group:
+        raise RangeError('form="predicted" wants one prediction for all groups; take another form')
     for prior in query._given:
         if not is_prior(prior):
             fit = "; sl.quantiles.fit_public(...) makes priors of it" if isinstance(prior, PublicData) else ""
             raise RangeError(
                 f"prediction must be a prior such as sl.priors.Cauchy(location, scale), got {type(prior).__name__}{fit}"
             )
-    if isinstance(query.prediction, Sequence) and len(query.prediction) != levels:
+    if isinstance(query.stated_prediction, Sequence) and len(query.stated_prediction) != levels:
         raise RangeError(
-            f"prediction must be one prior, or one for each of the {levels} levels, got {len(query.prediction)}"
+            f"prediction must be one prior, or one for each of the {levels} levels, got {len(query.stated_prediction)}"
         )
 
 

@@ -17,7 +17,7 @@ from functools import cached_property
 from itertools import pairwise
 from typing import TypeAlias
 
-from sidelight.accounting.parallel import worst_case_branch
+from sidelight.accounting.batch import worst_case_branch
 from sidelight.errors import RangeError
 from sidelight.guarantees.amounts import Amount, decimal_text, exact, positive
 from sidelight.guarantees.claim_sets import Claims, for_unit, native_claims
@@ -49,12 +49,14 @@ def exact_levels(levels: LevelLike | Iterable[LevelLike]) -> tuple[Fraction, ...
     >>> exact_levels([0.25, "1/2", 0.75])
     (Fraction(1, 4), Fraction(1, 2), Fraction(3, 4))
     """
-    if not isinstance(levels, LevelLike | Iterable):
+    if not isinstance(levels, (LevelLike, Iterable)):
         raise RangeError(f"levels must be a list of numbers such as [0.25, 0.5, 0.75], got {type(levels).__name__}")
     several = [levels] if isinstance(levels, LevelLike) else list(levels)
     if not several:
         raise RangeError("levels must name at least one quantile, got none; [0.5] asks for the median")
     read = tuple(_inside(level) for level in several)
+    if all(after - before >= LEAST_GAP for before, after in pairwise((Fraction(0), *read, Fraction(1)))):
+        return read
     for before, after in pairwise(read):
         if before == after:
             raise RangeError(f"levels must differ, got {float(before):g} twice; ask for each level once")
@@ -62,13 +64,11 @@ def exact_levels(levels: LevelLike | Iterable[LevelLike]) -> tuple[Fraction, ...
             raise RangeError(
                 f"levels must increase, got {float(before):g} before {float(after):g}; pass sorted(levels)"
             )
-    for before, after in pairwise((Fraction(0), *read, Fraction(1))):
-        if after - before < LEAST_GAP:
-            raise RangeError(
-                "levels must lie at least 2**-31 (5e-10) from each other, from 0 and from 1, got "
-                f"{decimal_text(before)} and {decimal_text(after)}; no table has so many rows that they would differ"
-            )
-    return read
+    near = next(each for each in pairwise((Fraction(0), *read, Fraction(1))) if each[1] - each[0] < LEAST_GAP)
+    raise RangeError(
+        "levels must lie at least 2**-31 (5e-10) from each other, from 0 and from 1, got "
+        f"{decimal_text(near[0])} and {decimal_text(near[1])}; no table has so many rows that they would differ"
+    )
 
 
 def even_levels(count: int) -> tuple[Fraction, ...]:
@@ -84,7 +84,7 @@ def even_levels(count: int) -> tuple[Fraction, ...]:
 
 def _inside(level: LevelLike) -> Fraction:
     fraction = exact(level, name="level")
-    if 0 < fraction < 1:
+    if 0 < fraction.numerator < fraction.denominator:
         return fraction
     if fraction in (0, 1):
         raise RangeError(

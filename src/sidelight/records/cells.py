@@ -142,8 +142,12 @@ def texts_of(cells: Iterable[Any]) -> NDArray[Any]:
     """Return a text or None for each cell."""
     given = list(cells)
     out = np.empty(len(given), object)
-    if set(map(type, given)) == {str} and "" not in given and "".join(given).isascii():  # plain texts as they are
+    kinds = set(map(type, given))
+    if kinds == {str} and "" not in given and "".join(given).isascii():  # plain texts as they are
         out[:] = given
+        return out
+    if kinds == {int}:
+        out[:] = [_digits(cell) for cell in given]
         return out
     for place, cell in enumerate(given):
         out[place] = text_of(cell)

@@ -18,6 +18,8 @@ from numpy.typing import NDArray
 
 from sidelight.errors import SchemaError, nearest
 from sidelight.records.columns import Category
+from sidelight.records.expression_text import parse_expression
+from sidelight.records.expressions import Expression
 from sidelight.records.schema import Schema
 from sidelight.records.table import Table
 
@@ -42,6 +44,17 @@ class Hierarchy:
             else a public frame (or a mapping of columns) with the column itself and one for each level.
         levels: Of a frame: its columns from the coarsest to the finest.
         fill: Of a frame: whether an ancestor that is missing is the one above it; otherwise it is refused.
+        caps: Of counts and sums: the largest half-width by level, `{"county": 25}`, of the worst cell, at the
+            confidence, each cell by itself. Met by the way the price is shared, or refused with the price that would
+            meet it.
+        public_totals: Of counts and sums: totals known from elsewhere, `{"state": {"37": 10439388, ...}}` or a frame
+            with level, id and value. Where they are not those of the values that count (clipped, and of at most the
+            capped rows) `unbiased` and intervals are wrong.
+        impossible: Of counts: a condition on columns of `by` that no row can meet. Such cells are 0 and have no noise,
+            and rows that meet it are left out before counting, also where a column has a label for what is not listed.
+            What is only improbable is not impossible.
+        invariants: Of counts: totals of the table itself that a law has published exactly, `sl.Invariant("state",
+            reason="...")`. They change what is protected, to replacing a row by one with the same totals.
 
     >>> import sidelight as sl
     >>> places = sl.Hierarchy("tract", {"county": 3, "state": 1})
@@ -57,6 +70,10 @@ class Hierarchy:
     _: KW_ONLY
     levels: Sequence[str] | None = None
     fill: bool = False
+    caps: Mapping[str, float] | None = None
+    public_totals: Any = None
+    impossible: Expression | str | None = None
+    invariants: Any = None
     names: tuple[str, ...] = field(init=False, default=())
     _paths: Mapping[str, tuple[str, ...]] | None = field(init=False, default=None)
     _lengths: tuple[int, ...] = field(init=False, default=())
@@ -64,6 +81,11 @@ class Hierarchy:
     def __post_init__(self) -> None:
         if not isinstance(self.column, str) or not self.column:
             raise SchemaError("a hierarchy needs the name of the column of its leaves")
+        if isinstance(self.impossible, str):
+            object.__setattr__(self, "impossible", parse_expression(self.impossible))
+        elif self.impossible is not None and not isinstance(self.impossible, Expression):
+            kind = type(self.impossible).__name__
+            raise SchemaError(f"impossible is a condition on columns of by, or its text, got {kind}")
         if isinstance(self.ancestors, Table):
             raise SchemaError(
                 "the ancestors of a hierarchy are public, and an sl.Table holds private rows; give a frame that anyone "
@@ -234,6 +256,10 @@ def _read_paths(frame: Any, column: str, levels: tuple[str, ...], *, fill: bool)
     for name in (column, *levels):
         if name not in found:
             raise SchemaError(f"the frame of ancestors has no column {name!r}; {nearest(name, list(found))}")
+    if len({len(found[name]) for name in (column, *levels)}) != 1:
+        raise SchemaError(
+            f"columns of the frame of ancestors have different lengths; each has an entry for every leaf of {column!r}"
+        )
     paths: dict[str, tuple[str, ...]] = {}
     for leaf, *above in zip(found[column], *(found[level] for level in levels), strict=True):
         path: list[str] = []

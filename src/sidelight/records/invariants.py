@@ -31,9 +31,9 @@ class Invariant:
 
     >>> import sidelight as sl
     >>> people = sl.Table({"block": ["11", "12", "21"] * 200}, schema=[sl.Category("block", ["11", "12", "21"])])
-    >>> blocks = sl.Hierarchy("block", {"town": 1})
     >>> law = sl.Invariant("town", reason="Towns Act, s. 4")
-    >>> table = sl.Count(by=blocks, rho="0.1", invariants=law).release(people).value
+    >>> blocks = sl.Hierarchy("block", {"town": 1}, invariants=law)
+    >>> table = sl.Count(by=blocks, rho="0.1").release(people).value
     >>> table.level("town")["count"].tolist()
     [400, 200, 0]
 
@@ -41,7 +41,7 @@ class Invariant:
 
     >>> kept = sl.Invariant("town", reason="Towns Act, s. 4", of=blocks)
     >>> session = sl.Session(people, budget=sl.ZCDP(1), invariants=kept)
-    >>> session.release(sl.Count(by=blocks, rho="0.1", invariants=law)).guarantee.neighbours
+    >>> session.release(sl.Count(by=blocks, rho="0.1")).guarantee.neighbours
     <Neighbours.KEPT: 'kept'>
     """
 

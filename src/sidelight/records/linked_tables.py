@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -15,6 +15,7 @@ from sidelight.records.held_rows import HeldRows, read_whole
 from sidelight.records.keys import Key, PersonVia, Reference, check_one_kind
 from sidelight.records.rows import BringsRows, Wanted
 from sidelight.records.schema import Schema
+from sidelight.records.shared_sources import PUBLIC, check_shared_sources
 from sidelight.records.table import Table
 from sidelight.records.windows import Window
 
@@ -70,7 +71,7 @@ class LinkedTables:
         self._check_kinds()
         if window is not None:
             window.check_dates(self._declared())
-        self._check_files()
+        self.check_sources(self.tables, Table.shares_rows)
         self.public_rows = {each: self._copy(each) for each in self.tables if self.is_public(each)}
         self._digests = {each: rows.digest() for each, rows in self.public_rows.items()}
 
@@ -78,17 +79,16 @@ class LinkedTables:
         """Return the SHA-256 of a public table as it was read when the database was made."""
         return self._digests[name]
 
-    def _check_files(self) -> None:
-        """Refuse rows that are private and public, or dated and timeless, by their files; before any is read."""
-        for public in filter(self.is_public, self.tables):
-            for private in self.private():
-                if self.tables[private].shares_file(self.tables[public]):
-                    raise SchemaError(
-                        f"the public table {public!r} is read from the file of {private!r}: what is private would be "
-                        "published without protection. Give a file that anyone may see"
-                    )
+    def check_sources(self, tables: Mapping[str, Any], is_one: Callable[[Any, Any], bool]) -> None:
+        """Refuse rows of one source that two tables contradict each other about: whose they are, and when.
+
+        Args:
+            tables: What `is_one` compares, by the names of the tables.
+            is_one: Whether two of these are read from the same rows.
+        """
+        check_shared_sources(tables, self.paths(), is_one)
         if self.window is not None:
-            self.window.check_sources(self.tables, self.dates(), lambda one, two: one is two or one.shares_file(two))
+            self.window.check_sources(tables, self.dates(), is_one)
 
     def _copy(self, name: str) -> HeldRows:
         """Read a public table once; a key that repeats is an error that names it, for everyone may see it."""
@@ -181,7 +181,7 @@ class LinkedTables:
         for name, table in self.tables.items():
             via = table.schema.via
             if table.is_public:
-                found[name] = "public"
+                found[name] = PUBLIC
             elif via is not None:
                 found[name] = f"via {_written(via.columns)} to {via.to} by {_written(self._key_of(via.to).columns)}"
             else:

@@ -17,7 +17,7 @@ from sidelight.records.expression_shapes import TruthShape
 from sidelight.records.expressions import Expression, Joined
 from sidelight.records.linked_tables import LinkedTables
 from sidelight.records.schema import Schema
-from sidelight.records.views import ROW, View, called, places_within
+from sidelight.records.views import ROW, Cap, View, called, check_by_period, places_within, steps_of_life
 
 #: The most pairs of one person that may be made: they are held at once.
 MOST_PAIRS = 1 << 24
@@ -42,6 +42,7 @@ class PairedView:
         max_rows: The most pairs of one person that count.
         columns: Further columns, as they are written: "visit.ward.floor".
         periods: Places of the first and the last period of the database's window whose dated rows count; None for all.
+        cap: Whether all caps are on a person's whole life, or on each of the periods; see `View.within`.
     """
 
     tables: LinkedTables
@@ -52,6 +53,7 @@ class PairedView:
     max_rows: int
     columns: tuple[str, ...] = ()
     periods: tuple[int, int] | None = None
+    cap: Cap = "person"
     grouped: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
@@ -70,6 +72,8 @@ class PairedView:
             if not isinstance(self.where.check(self.schema), TruthShape):
                 raise SchemaError(f"where must be a condition, and {self.where} is none")
         _ = self.schema  # every mistake is found here
+        if self.cap == "block":
+            check_by_period(self, [self.left, self.right])
 
     @property
     def base(self) -> str:
@@ -206,15 +210,26 @@ class PairedView:
         more = [name for name in dict.fromkeys(names) if name not in self.named and self.find(name) is not None]
         return replace(self, columns=(*self.columns, *more)) if more else self
 
-    def within(self, first: str, last: str | None = None) -> PairedView:
+    def within(self, first: str, last: str | None = None, *, cap: Cap = "person") -> PairedView:
         """Return the pairs of the dated rows of some periods; timeless rows all stay. See `View.within`."""
-        return replace(self, periods=places_within(self, first, last))
+        return replace(self, periods=places_within(self, first, last, cap), cap=cap)
+
+    @property
+    def steps_of_life(self) -> int:
+        """How many owners of the view one person may be: the periods, where each is capped alone, and otherwise 1."""
+        return steps_of_life(self)
+
+    def followed(self) -> Iterator[tuple[str, str]]:
+        """Return each two tables between which a side follows a reference, or finds rows of the same person."""
+        for side in self.sides:
+            yield from side.followed()
 
     def to_json(self) -> dict[str, Any]:
         """Return the public description for the request that a ledger stores, as JSON of strings."""
         found: dict[str, Any] = {"database": self.tables.name, "of": self.left, "pairs_with": self.right}
         if self.periods is not None and self.tables.window is not None:
             found["within"] = [self.tables.window.names[place] for place in self.periods]
+        found |= {"cap": self.cap} if self.cap != "person" else {}
         found["on"] = self.on if isinstance(self.on, str) else " ".join(self.on)
         found |= {"where": str(self.where)} if self.where is not None else {}
         lookups = {name: self._whole_name(name) for name in self.columns}

@@ -13,7 +13,7 @@ import numpy as np
 from sidelight.errors import SchemaError, nearest
 from sidelight.records.columns import Category, Column, Label, Number
 from sidelight.records.dates import Date
-from sidelight.records.engines import open_rows, same_files
+from sidelight.records.engines import open_rows, origin_of, same_files, same_origin
 from sidelight.records.engines.arrays import ArrayRows, check_no_texts
 from sidelight.records.engines.declared import read_as_declared
 from sidelight.records.engines.frames import ColumnRows, names_of
@@ -63,7 +63,7 @@ class Table:
     Table('people', engine='numpy', columns=['age'])
     """
 
-    __slots__ = ("_database", "_name", "_path", "_public", "_rows", "_schema", "_within")
+    __slots__ = ("_database", "_name", "_origin", "_path", "_public", "_rows", "_schema", "_within")
 
     def __init__(
         self,
@@ -86,6 +86,7 @@ class Table:
         wanted = self._schema.source_names
         self._rows = open_rows(source, wanted, records=records, table=table, engine=engine, dates=dates)
         self._path = fspath(source) if isinstance(source, (str, PathLike)) else None
+        self._origin = origin_of(source, self._rows, table=table)
         self._within = table  # its name in a file of several tables
         self._name = name if name is not None else table if table is not None else _name_of(source)
         types = self._rows.types
@@ -162,11 +163,13 @@ class Table:
             return False
         return same_files(self._path, path)
 
-    def shares_file(self, other: Table) -> bool:
-        """Return whether another table is read from a file of this one, or the same table of a file or server.
+    def shares_rows(self, other: Table) -> bool:
+        """Return whether another table is seen to have rows of this one: of the same object, file or table of a server.
 
-        Looks at names and links; reads nothing.
+        Looks at names, links and plans of queries; reads nothing.
         """
+        if self is other or same_origin(self._origin, other._origin):
+            return True
         if self._path is None or other._path is None:
             return False
         same = self._path == other._path or self.is_file(other._path)

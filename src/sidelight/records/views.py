@@ -8,10 +8,11 @@ persons, and a row is its protected unit (Theorem 5).
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from itertools import pairwise
+from typing import Any, Literal, TypeAlias, get_args
 
 from sidelight.errors import SchemaError, nearest
 from sidelight.records.columns import Category, Column, Label, PersonId
@@ -36,6 +37,7 @@ class View:
         features: The folds, by the name of their column.
         columns: The looked-up columns, as they are written: "customer.segment".
         periods: Places of the first and the last period of the database's window whose dated rows count; None for all.
+        cap: Whether everything that limits a person limits their whole life, or each of the periods.
     """
 
     tables: LinkedTables
@@ -45,6 +47,7 @@ class View:
     features: Mapping[str, Fold] = field(default_factory=dict)
     columns: tuple[str, ...] = ()
     periods: tuple[int, int] | None = None
+    cap: Cap = "person"
 
     def __post_init__(self) -> None:
         if self.tables.is_public(self.base):
@@ -65,6 +68,8 @@ class View:
             if not isinstance(self.where.check(self.source.schema), TruthShape):
                 raise SchemaError(f"where must be a condition, and {self.where} is none")
         _ = self.schema  # every mistake is found here
+        if self.cap == "block":
+            check_by_period(self, [self.base])
 
     @property
     def max_rows(self) -> int:
@@ -139,17 +144,33 @@ class View:
         more = [name for name in dict.fromkeys(names) if name not in there and self.find(name) is not None]
         return replace(self, columns=(*self.columns, *more)) if more else self
 
-    def within(self, first: str, last: str | None = None) -> View:
+    def within(self, first: str, last: str | None = None, *, cap: Cap = "person") -> View:
         """Return the view of the dated rows of some periods, in every table that it reads; timeless rows all stay.
 
         Args:
             first: A period of the database's window, such as "2024-03".
             last: The last one, if there are several.
+            cap: "block" counts everything that limits a person, such as `max_rows`, for each period alone, and looks
+                up and folds rows of the same period only: one of n periods then pays an n-th of the price.
 
         Returns:
             The view. A release of it is charged to these periods, and to the whole life.
         """
-        return replace(self, periods=places_within(self, first, last))
+        return replace(self, periods=places_within(self, first, last, cap), cap=cap)
+
+    @property
+    def steps_of_life(self) -> int:
+        """How many owners of the view one person may be: the periods, where each is capped alone, and otherwise 1."""
+        return steps_of_life(self)
+
+    def followed(self) -> Iterator[tuple[str, str]]:
+        """Return each two tables between which the view follows a reference, or finds rows of the same person."""
+        for found in self.lookups.values():
+            yield from pairwise([self.base, *(step.to for step in found.steps)])
+        for fold in self.features.values():
+            yield from self.folded(fold).followed()
+        if self.where is not None:
+            yield from self.source.followed()
 
     def to_json(self) -> dict[str, Any]:
         """Return the public description for the request that a ledger stores, as JSON of strings."""
@@ -158,15 +179,19 @@ class View:
         found |= {"where": str(self.where)} if self.where is not None else {}
         if self.periods is not None and self.tables.window is not None:
             found["within"] = [self.tables.window.names[place] for place in self.periods]
+        found |= {"cap": self.cap} if self.cap != "person" else {}
         found |= {"features": {name: fold.to_json() for name, fold in self.features.items()}} if self.features else {}
         return found | ({"lookups": {name: each.name for name, each in self.lookups.items()}} if self.lookups else {})
 
     def __repr__(self) -> str:
         kind = "per_person" if self.grouped else "view"
         within = f", within={self.to_json()['within']}" if self.periods is not None else ""
+        within += f", cap={self.cap!r}" if self.cap != "person" else ""
         return f"{kind}({self.tables.name!r}, of={self.base!r}, columns={list(self.schema.names)}{within})"
 
 
+#: What limits on a person are counted for: the whole life, or each period of a window alone.
+Cap: TypeAlias = Literal["person", "block"]
 #: What follows the path of a row in the name of the yes/no column that says whether a row finds it.
 FOUND = " is found"
 #: A constant column of a view that has no other: a query must be able to count its rows.
@@ -185,14 +210,45 @@ def _looked_up(name: str, found: FoundColumn) -> Column:
     return column
 
 
-def places_within(view: Any, first: str, last: str | None) -> tuple[int, int]:
+def places_within(view: Any, first: str, last: str | None, cap: Cap) -> tuple[int, int]:
     """Return the places of the periods that a view is narrowed to, which happens once."""
     window = view.tables.window
+    if cap not in get_args(Cap):
+        raise SchemaError(f'cap is "person" or "block", got {cap!r}')
     if window is None or view.periods is not None:
         why = "within some periods already" if window is not None else "of a database without window=sl.Window(...)"
         raise SchemaError(f"within names periods of a window once, and {view!r} is {why}")
     places: tuple[int, int] = window.places_of(first, last)
     return places
+
+
+def steps_of_life(view: Any) -> int:
+    """Return how many periods a view caps alone, each of which is an owner of its own; 1 if it caps the person."""
+    if view.cap == "person":
+        return 1
+    first, last = (0, len(view.tables.window.names) - 1) if view.periods is None else view.periods
+    return int(last - first + 1)
+
+
+def check_by_period(view: Any, bases: Sequence[str]) -> None:
+    """Refuse `cap="block"` where what a person adds is no sum over periods of functions of one period's rows.
+
+    Raises:
+        SchemaError: a base is timeless, or a timeless row leads to dated ones, whose period nothing would fix.
+    """
+    dated = {name for name in view.tables.private() if view.tables.date_of(name) is not None}
+    for base in bases:
+        if base not in dated:
+            raise SchemaError(
+                f'cap="block" counts the rows of each period alone, and those of {base!r} have no date; leave cap out, '
+                f"or begin with a dated table"
+            )
+    for one, other in view.followed():
+        if other in dated and one not in dated:
+            raise SchemaError(
+                f'cap="block" looks at rows of one period, and from {one!r}, whose rows have no date, {other!r} would '
+                "be found in all of them; leave that column or fold out, or leave cap out"
+            )
 
 
 def called(name: str, column: Column) -> Column:

@@ -1,6 +1,6 @@
 """`Window`: the public periods into which the dated rows of a database fall, each with a budget of its own.
 
-A declaration only: it says which period a date lies in. The accounts are kept by the session (`session/periods.py`).
+A declaration only: it says which period a date lies in. The accounts are kept by `session/persons_and_periods.py`.
 """
 
 from __future__ import annotations

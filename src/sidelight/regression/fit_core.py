@@ -15,13 +15,7 @@ import numpy as np
 
 from sidelight.errors import NotCertifiedError
 from sidelight.guarantees import Claims, Numerics
-from sidelight.mechanisms.objective_perturbation import (
-    grid_exponent,
-    grid_indices,
-    linear_term,
-    noisy_point,
-    on_grid,
-)
+from sidelight.mechanisms.objective_perturbation import grid_exponent, grid_indices, linear_term, noisy_point, on_grid
 from sidelight.mechanisms.price import DrawPrice
 from sidelight.noise import Source
 from sidelight.regression.curator import PrivateFit, remember

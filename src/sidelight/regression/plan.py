@@ -9,27 +9,13 @@ from functools import cached_property
 from typing import get_args
 
 from sidelight.errors import RangeError, nearest
-from sidelight.guarantees import (
-    Amount,
-    Claims,
-    Row,
-    Unit,
-    decimal_text,
-    exact,
-    positive,
-    short_text,
-    unit_to_text,
-)
+from sidelight.guarantees import Amount, Claims, Row, Unit, decimal_text, exact, positive, short_text, unit_to_text
 from sidelight.guarantees.amounts import grid_ceil
 from sidelight.guarantees.intervals import Interval, round_up
 from sidelight.guarantees.units import rows_of_unit
 from sidelight.mechanisms.budget import price_cautions
-from sidelight.mechanisms.objective_perturbation import (
-    Bound,
-    ObjectivePerturbation,
-    calibrate_objective,
-    grid_exponent,
-)
+from sidelight.mechanisms.objective_calibration import calibrate_objective
+from sidelight.mechanisms.objective_perturbation import Bound, ObjectivePerturbation, grid_exponent
 from sidelight.regression.losses import Loss, PoissonLoss
 from sidelight.regression.objective import fine_error
 from sidelight.regression.public_regulariser import PublicBounds

@@ -25,15 +25,16 @@ from sidelight.plans.predictions import PUBLIC_FILE
 from sidelight.plans.tables import OneOfForm, PlanKey, TableForm, table_of
 from sidelight.predictions import PublicData
 from sidelight.records.numbers import exact_number
-from sidelight.regression.additive.curve_prediction import CurvePrediction
 from sidelight.regression.additive.plan import Monotone
+from sidelight.regression.additive.predictions import CurvePrediction
 from sidelight.regression.coefficient_prediction import CoefficientPrediction
+from sidelight.regression.estimators.goal import SETTINGS, SOLVERS, with_settings
 from sidelight.regression.model_query import ModelQuery
 from sidelight.release import Release
 
 #: Parameters that the declarations of a plan decide, or that a plan does not offer.
 _WITHOUT = (
-    *("data_norm", "target_range", "fit_intercept", "on_violation", "on_missing", "tolerance", "minimiser"),
+    *("data_norm", "target_range", "fit_intercept", "on_violation", "on_missing"),
     *("session", "random_state"),
 )
 
@@ -135,29 +136,49 @@ def additive_table(estimator: type) -> TableForm:
     return replace(own, make=make, keys={**_COLUMN_KEYS, **own.keys}, python=(ModelQuery,), parts=parts)
 
 
-def model_table(estimator: type) -> TableForm:
-    """Return the table of a kind that fits models of this class."""
+def model_table(estimator: Any) -> TableForm:
+    """Return the table of a kind that fits models of this class: settings of its solvers are keys, too."""
+    solvers = estimator._solvers
     own = table_of(
         estimator,
-        without=_WITHOUT,
-        names={"intercept_value": "intercept"},
-        forms=_FORMS,
+        without=_WITHOUT if len(solvers) > 1 else (*_WITHOUT, "solver"),
+        forms={**_FORMS, "solver": choice(*solvers)},
         required=("epsilon", "delta"),
     )
-    keys = {**_COLUMN_KEYS, **own.keys}
+    tables = [
+        table_of(
+            type(SOLVERS[each]),
+            without=("tolerance", "minimiser", *(() if "loss" in own.keys else ("scale",))),
+            names={"intercept_value": "intercept"},
+            forms=_FORMS,
+        )
+        for each in solvers
+    ]
+    keys, hidden = {**_COLUMN_KEYS, **own.keys}, {**own.hidden}
+    for each in tables:
+        keys, hidden = {**keys, **each.keys}, {**hidden, **each.hidden}
 
     def make(*, target: str, features: list[str] | None = None, **given: Any) -> ModelQuery:
         if given.get("intercept_value") is False:
             given |= {"intercept_value": None, "fit_intercept": False}
         if given.get("prediction") is not None and not isinstance(given["prediction"], list):
             given["prediction"] = [given["prediction"]]
-        return ModelQuery(model=estimator(**given), target=target, features=features)
+        settings = {name: given.pop(name) for name in SETTINGS if given.get(name) is not None}
+        if settings:
+            given["solver"] = with_settings(estimator.__name__, given.get("solver", solvers[0]), settings)
+        return ModelQuery(
+            model=estimator(**{name: each for name, each in given.items() if name not in SETTINGS}),
+            target=target,
+            features=features,
+        )
 
-    hidden = {name: usual for name, usual in own.hidden.items() if name != "fit_intercept"}
+    hidden = {name: usual for name, usual in hidden.items() if name not in ("fit_intercept", "solver")}
     return replace(own, make=make, keys=keys, hidden=hidden, python=(ModelQuery,), parts=_parts)
 
 
 def _parts(query: ModelQuery) -> dict[str, Any]:
-    model = query.model
-    intercept = model.intercept_value if model.fit_intercept else False
-    return {**vars(model), "intercept_value": intercept, "target": query.target, "features": query.features}
+    model, settings = query.model, query.model._settings
+    found = {name: getattr(SOLVERS[each], name) for each in model._solvers for name in vars(SOLVERS[each])}
+    found |= {**vars(model), **vars(settings), "target": query.target, "features": query.features}
+    found["solver"] = next(name for name, usual in SOLVERS.items() if isinstance(settings, type(usual)))
+    return found if model.fit_intercept else found | {"intercept_value": False}

@@ -7,7 +7,6 @@ and back without losing a bit, a claim or a brand.
 from __future__ import annotations
 
 import datetime
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from importlib import import_module
@@ -22,12 +21,19 @@ from sidelight.group_table import GroupTable
 from sidelight.guarantees import Claims
 from sidelight.guarantees.units import Person
 from sidelight.records.dates import date_text
-from sidelight.release.circumstances import SPENDING_KEYS, Circumstances
-from sidelight.release.prediction_use import PredictionUse, prediction_use
 from sidelight.release.shown import at_most, dated, entries_of, html_text, number_text, plot, records_text
 from sidelight.release.statement_table import statement_table
-from sidelight.release.tail_bound import TailBound
-from sidelight.release.values import FORMAT, WANTED, decode_value, encode_value, stored_object
+from sidelight.release.values import (
+    WANTED,
+    Circumstances,
+    PredictionUse,
+    TailBound,
+    decode_value,
+    encode_value,
+    object_text,
+    prediction_use,
+    stored_object,
+)
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar  # of the checker: with a default, so that a bare `Release` stays one
@@ -68,15 +74,13 @@ class _PublicOutcome:
         return [] if self.private else ["NOT PRIVATE: made with seeded noise, for tests only"]
 
     def _to_json(self, kind: str, **rest: Any) -> str:
-        data = {
-            "format": FORMAT,
-            "type": kind,
-            "query": dict(self.query),
-            "guarantee": self.guarantee.to_json(),
-            "circumstances": vars(self.circumstances),
+        return object_text(
+            type=kind,
+            query=dict(self.query),
+            guarantee=self.guarantee.to_json(),
+            circumstances=vars(self.circumstances),
             **rest,
-        }
-        return json.dumps(data, allow_nan=False, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
+        )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -375,18 +379,14 @@ def outcome_from_json(text: str) -> Outcome:
 
 def _outcome(data: Mapping[str, Any]) -> Outcome:
     guarantee = Claims.from_json(data["guarantee"])
-    stored = dict(data["circumstances"])
-    spending = tuple(dict(line) for line in stored.pop("spending", ()))
-    circumstances = Circumstances(**stored, spending=spending)
-    texts = [data["query"]["kind"], *(each for each in stored.values() if each is not None)]
-    texts += [line.get(key) for line in spending for key in (*SPENDING_KEYS, *line)]
-    if data["type"] == "refused":
-        texts.append(data["reason"])
-    else:
-        texts += [*data["labels"], *(() if data["prediction"] is None else [data["prediction"]["description"]])]
+    circumstances = Circumstances.from_json(data["circumstances"])
+    refused = data["type"] == "refused"
+    texts = [data["query"]["kind"], *circumstances.texts(), *([data["reason"]] if refused else data["labels"])]
+    if not refused and data["prediction"] is not None:
+        texts.append(data["prediction"]["description"])
     if not all(isinstance(each, str) for each in texts):
         raise TypeError("a text of a release is something else")
-    if data["type"] == "refused":
+    if refused:
         return Refused(query=data["query"], reason=data["reason"], guarantee=guarantee, circumstances=circumstances)
     return Release(
         query=data["query"],

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from sidelight.errors import RangeError
-from sidelight.extras import import_with_extras
 from sidelight.group_table import GroupTable
 from sidelight.records.dates import Calendar, date_text
+from sidelight.registry import import_with_extras
 
 #: The columns of a table by group that lie where the numbers of the column lie, and the kinds whose `low` and `high`
 #: are the ends of a mean: in other tables they are those of a count, a sum or a spread.

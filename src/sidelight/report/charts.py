@@ -71,10 +71,10 @@ def matrix_chart(labels: Sequence[str], matrix: np.ndarray) -> Markup:
     return both_widths(bodies, label=f"Released matrix of {len(labels)} columns, largest entry {short(largest)}")
 
 
-def bar_chart(labels: Sequence[str], values: np.ndarray) -> Markup:
-    """Draw a labelled vector as bars from zero."""
+def bar_chart(labels: Sequence[str], values: np.ndarray, *, label: str = "") -> Markup:
+    """Draw a labelled vector as bars from zero; `label` says in words what it shows."""
     bodies = [_bars(labels, values.tolist(), width=width) for width in (WIDE, NARROW)]
-    return both_widths(bodies, label=f"{len(labels)} released numbers as bars")
+    return both_widths(bodies, label=label or f"{len(labels)} released numbers as bars")
 
 
 def _tiles(labels: Sequence[str], shares: np.ndarray, largest: float, *, width: int) -> str:

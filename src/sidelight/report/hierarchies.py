@@ -41,6 +41,7 @@ class LevelStep:
 
     name: str
     nodes: int
+    cells: int
     typical: float
     half: float
     cap: float | None
@@ -58,12 +59,18 @@ def hierarchy_pictures(table: GroupTable) -> Mapping[str, Any] | None:
     return {
         "ladder": ladder_chart(steps),
         "price": price_chart(steps),
-        "bias": None if biases is None else bar_chart([name for name, _ in biases], np.array([b for _, b in biases])),
-        "bias_words": None if biases is None else "; ".join(f"{name}: {_signed(bias)}" for name, bias in biases),
+        "bias": None if biases is None else bias_chart(biases),
+        "bias_words": None if biases is None else _bias_words(biases),
+        "outside": None if notes.statistic != "count" else counts_outside(table),
         "used": None if not isinstance(used, list) else (sum(each != 0 for each in used), len(used)),
         "statistic": notes.statistic,
         "confidence": f"{100 * notes.confidence:.4g} %",
         "capped": any(step.cap is not None for step in steps),
+        "missed": [
+            (step.name, as_read((1 - notes.confidence) * step.cells, digits=3), step.cells)
+            for step in steps
+            if step.cap is not None
+        ],
     }
 
 
@@ -81,7 +88,8 @@ def level_steps(table: GroupTable, notes: TreeNotes) -> list[LevelStep]:
             LevelStep(
                 name=name,
                 nodes=len(rows),
-                typical=float(np.median(values[cells].sum(axis=1))),
+                cells=cells.size,
+                typical=float(np.median(values[rows[:, -1]])),  # of totals: absolute noise of cells would add up
                 half=float(reach[:, : notes.model.cells.size].max()) * notes.unit,
                 cap=float(caps[name]) if name in caps else None,
                 share=Fraction(str(shares[level])),
@@ -122,7 +130,7 @@ def _ladder(steps: Sequence[LevelStep], *, width: int) -> str:
         parts.append(line_part(at(step.half), middle - 6, at(step.half), middle + 6, "whisker"))
         parts.append(f'<circle class="dot" cx="{at(step.typical):.1f}" cy="{middle:.1f}" r="4.5"/>')
         if step.cap is not None:
-            parts.append(line_part(at(step.cap), middle - 10, at(step.cap), middle + 10, "truth"))
+            parts.append(line_part(at(step.cap), middle - 10, at(step.cap), middle + 10, "cap"))
     return svg_body(parts, width=width, height=bottom + 26)
 
 
@@ -134,24 +142,24 @@ def price_chart(steps: Sequence[LevelStep]) -> Markup:
 
 def _price(steps: Sequence[LevelStep], *, width: int) -> str:
     x = Axis(low=0.0, high=1.0, start=8, end=width - 8)
-    parts, done, free = [], 0.0, 0.0
+    parts, done, at, line = [], 0.0, 8.0, 36
     for place, step in enumerate(steps):
         share = float(step.share)
         start, end = x(done), x(min(done + share, 1.0))
         strength = 0.25 + 0.6 * place / max(len(steps) - 1, 1)
-        parts.append(
-            f'<rect class="tile plus" fill-opacity="{strength:.2f}" x="{start:.1f}" y="4" '
-            f'width="{max(end - start - 1, 0.5):.1f}" height="20" rx="2"/>'
-        )
-        label = f"{step.name} {100 * share:.3g} %"
-        if share > 0 and start >= free and start + text_width(label) <= width:
-            parts.append(text_part(start, 40, label, "tick"))
-            free = start + text_width(label) + 10
-        elif share > 0 and end - text_width(label) >= free:
-            parts.append(text_part(end, 40, label, "tick end"))
-            free = end + 10
+        tile = f'<rect class="tile plus" fill-opacity="{strength:.2f}"'
+        if share > 0:
+            wide = max(end - start - 1, 0.5)
+            parts.append(f'{tile} x="{start:.1f}" y="4" width="{wide:.1f}" height="20" rx="2"/>')
+        # every level has its name and number under the bar, however narrow its part is
+        label = cut(f"{step.name} {100 * share:.3g} %", width - 36)
+        if at > 8 and at + 16 + text_width(label) > width - 8:
+            at, line = 8.0, line + 20
+        parts.append(f'{tile} x="{at:.1f}" y="{line}" width="11" height="11" rx="2"/>')
+        parts.append(text_part(at + 16, line + 10, label, "tick"))
+        at += 16 + text_width(label) + 16
         done += share
-    return svg_body(parts, width=width, height=48)
+    return svg_body(parts, width=width, height=line + 20)
 
 
 def count_biases(table: GroupTable, notes: TreeNotes) -> list[tuple[str, float]] | None:
@@ -178,6 +186,22 @@ def count_biases(table: GroupTable, notes: TreeNotes) -> list[tuple[str, float]]
     at = np.array([0.0, 1.0, 10.0])
     off = np.where(at < STAYS, _cut_at_zero(at - shift) - at, 0.0) * sd
     return list(zip(_names(sd), off.tolist(), strict=True))
+
+
+def bias_chart(biases: Sequence[tuple[str, float]]) -> Markup:
+    """Draw how far published counts are off on average as bars."""
+    label = f"How far published counts are off on average. {_bias_words(biases)}"
+    return bar_chart([name for name, _ in biases], np.array([bias for _, bias in biases]), label=label)
+
+
+def _bias_words(biases: Sequence[tuple[str, float]]) -> str:
+    return "; ".join(f"{name}: {_signed(bias)}" for name, bias in biases)
+
+
+def counts_outside(table: GroupTable) -> tuple[int, int]:
+    """Return how many published counts lie outside the interval of their unbiased twin, and how many there are."""
+    counts, low, high = (np.asarray(table[name], np.float64) for name in ("count", "low", "high"))
+    return int(((counts < low) | (counts > high)).sum()), len(counts)
 
 
 def _names(sd: float) -> tuple[str, str, str]:

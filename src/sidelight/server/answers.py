@@ -95,6 +95,7 @@ def price_json(price: Mapping[str, Any], quote: AccountQuote, *, seconds: float)
         "expected": price["expected"],
         "seconds": seconds,
         "cost": price["cost"],
+        "answer_bytes": price["answer_bytes"],
         "notes": price["notes"],
         "request": price["request"],
     }

@@ -25,7 +25,7 @@ from sidelight.server.pricing import MOST_DUMMY_ROWS
 from sidelight.server.service import AnalystService, Asking, log
 from sidelight.session import request_key
 from sidelight.web.requests import WithHeaders
-from sidelight.wire import ProblemError, query_digest
+from sidelight.wire import RELEASE_ID, ProblemError, query_digest
 
 _KEY = re.compile(r"[!-~](?:[ -~]{0,198}[!-~])?")
 #: Seconds for which a request may be held with `Prefer: wait=...`, and releases on one page of the history.
@@ -162,6 +162,8 @@ class AnalystRoutes:
         limit, after = given.get("limit", "20"), given.get("after")
         if not (limit.isascii() and limit.isdecimal() and len(limit) < 4 and 1 <= int(limit) <= MOST_ON_A_PAGE):
             raise ProblemError("malformed", f"limit is a whole number of 1 to {MOST_ON_A_PAGE}")
+        if after is not None and not RELEASE_ID.fullmatch(after):
+            raise ProblemError("malformed", "after is the id of a release")
         entries = await asyncio.to_thread(
             self._service.budgets.history, asking.table, asking.account, limit=int(limit), after=after
         )
@@ -220,10 +222,11 @@ class AnalystRoutes:
         if time.monotonic() - when > 1:
             try:
                 await asyncio.to_thread(self._service.budgets.ledger.head)
-                good = not self._service.stopping
+                good = self._service.audit.is_writable()
             except SidelightError:
                 good = False
             self._ready_since = (time.monotonic(), good)
+        good = good and not self._service.stopping
         return body({"status": "ready" if good else "not ready"}, status=200 if good else 503)
 
     async def page(self, request: Request) -> Response:

@@ -45,6 +45,14 @@ class AuditLog:
                 raise StorageError("the audit log cannot be written, so nothing is accepted") from None
             self._last = hashlib.sha256(line).hexdigest()
 
+    def is_writable(self) -> bool:
+        """Return whether the disk of the log answers and has room."""
+        try:
+            os.fdatasync(self._file)
+            return os.fstatvfs(self._file).f_bavail > 0
+        except OSError:
+            return False
+
     def _after_torn_line(self) -> None:
         """End a line that was written in part, so that the next one follows it and is a line of its own."""
         with contextlib.suppress(OSError):

@@ -27,11 +27,13 @@ from sidelight.ledger import Ledger, LedgerEntry, Reservation, Scope, Stored, op
 from sidelight.ledger.balances import Balances
 from sidelight.server.config import Pool, ServedTable, ServerConfig, Sharing, routes_of, rule_of
 from sidelight.server.windows import open_window, window_balances
-from sidelight.wire import ProblemError
+from sidelight.wire import LIMITS, ProblemError
 
 log = logging.getLogger("sidelight.server")
 #: Seconds after which it is looked again whether reserved shares are still there.
 _LOOK_AGAIN = 10.0
+#: Entries that are read at once: some have outcomes of megabytes.
+_READ_AT_ONCE = 10
 #: The member of a stored request that the server adds: what the request was asked as, and for how long it runs.
 ASKED = "asked"
 
@@ -201,11 +203,20 @@ class Budgets:
         return scope.entry_of(name) or scope.entry(name)
 
     def history(self, table: ServedTable, account: Pool, *, limit: int, after: str | None) -> list[LedgerEntry]:
-        """Return entries of an account, oldest first, after one of them."""
+        """Return entries of an account, oldest first, after one of them; fewer where their outcomes are large."""
         before = None if after is None else self.entry(table, account, after)
         if after is not None and before is None:
             return []
-        return self.scope(table, account).page(limit=limit, after=None if before is None else before.entry_id)
+        scope, found = self.scope(table, account), [] if before is None else [before]
+        skipped, size = len(found), 0
+        while len(found) - skipped < limit and size < LIMITS["answer_bytes"]:
+            wanted = min(_READ_AT_ONCE, limit + skipped - len(found))
+            page = scope.page(limit=wanted, after=found[-1].entry_id if found else None)
+            found += page
+            size += sum(len(each.text or "") for each in page)
+            if len(page) < wanted:
+                break
+        return found[skipped:]
 
     def give_up(self, table: ServedTable, account: Pool, request_id: str) -> None:
         """Record that a request failed whose worker left no outcome; its charge stands."""

@@ -317,6 +317,13 @@ def _work(section: Section, folder: Path) -> Work:
     cores = len(os.sched_getaffinity(0))
     if not 1 <= found.seats <= max(1, cores - 1):
         section.refuse(f"seats must lie in 1..{max(1, cores - 1)}: one core of {cores} answers requests", key="seats")
+    host = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    if found.seats * found.memory > host:
+        section.refuse(
+            f"{found.seats} seats with {found.memory // 2**20} MiB each are more than the {host // 2**20} MiB of this "
+            'host; write fewer seats, or memory = "..."',
+            key="memory" if "memory" in given else "seats",
+        )
     if not 1 <= found.queue <= 10_000 or not 1 <= found.pricing <= 16:
         section.refuse("queue must lie in 1..10000, and pricing in 1..16")
     return found

@@ -1,22 +1,28 @@
 """What a request takes, as a function of public things: its size, and constants measured on generated rows.
 
 A request beyond a quarter of its slot, or half of a worker's memory, is refused before anything is charged: on real
-rows it might not end in time, and a release that does not end in time is seen.
+rows it might not end in time, and a release that does not end in time is seen. So is one whose answer might be too
+large: afterwards it has been paid for, and its size may say something of the rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import pairwise
 from typing import Any, Final
 
 from sidelight.session.query import Prepared
-from sidelight.wire import ProblemError
+from sidelight.wire import LIMITS, ProblemError
 
 #: The part of a slot, and of a worker's memory, that a request may be expected to take.
 SLOT_PART, MEMORY_PART = 0.25, 0.5
 #: Parameters that repeat the work of a query.
 _REPEATS: Final = ("passes", "steps", "rounds")
+#: Bytes of any answer, of each number of it with its interval, and of each feature of an additive model for each class.
+_ANSWER, _PER_CELL, _PER_SHAPE = 16 * 2**10, 256, 96 * 2**10
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,14 +60,45 @@ def request_size(prepared: Prepared) -> int:
     >>> request_size(Count(epsilon=1).prepare(schema)), request_size(Count(by="job", epsilon=1).prepare(schema))
     (1, 3)
     """
-    request = prepared.request
-    cells = max(1, len(prepared.labels)) * max(1, _length(request, "queries"))  # aggregates of a statement
-    if request.get("kind") == "group_quantiles":
-        cells *= _length(request, "levels")
-    cells += max(0, _length(request, "columns", "features") - 1) ** 2 + max(0, _number(request.get("k")) - 1)
+    cells = _cells(prepared.request, len(prepared.labels))
     for name in _REPEATS:
-        cells *= max(1, _number(request.get(name)))
+        cells *= max(1, _number(prepared.request.get(name)))
     return cells
+
+
+def answer_bytes(prepared: Prepared) -> int:
+    """Return how large the answer of a request can be at most, as JSON: a function of its public shape.
+
+    Labels that are found in the rows are not known before; what they add is part of the release, and is not counted.
+
+    >>> from sidelight.records import Category, Schema
+    >>> from sidelight.summaries.count import Count
+    >>> answer_bytes(Count(by="job", epsilon=1).prepare(Schema([Category("job", ["cook", "nurse"])])))
+    17526
+    """
+    request = prepared.request
+    texts = len(json.dumps([dict(request), prepared.prediction], default=str)) + 3 * len(json.dumps(prepared.labels))
+    size = _ANSWER + 2 * texts + _PER_CELL * _cells(request, len(prepared.labels))
+    if request.get("kind") == "additive_model":
+        size += _PER_SHAPE * _length(request, "columns") * max(1, str(request.get("classes", "")).count(",") + 1)
+    if request.get("kind") == "synthetic_table":
+        size += _PER_CELL * _marginal_cells(request)
+    return size
+
+
+def check_answer(prepared: Sequence[Prepared]) -> int:
+    """Return the largest size of the answer of one query, or of a batch.
+
+    Raises:
+        ProblemError: `too-dear`, with the size and the limit.
+    """
+    size, most = sum(map(answer_bytes, prepared)), LIMITS["answer_bytes"]
+    if size > most:
+        raise ProblemError(
+            "too-dear",
+            f"the answer can have {size} bytes, and {most} are the most. Ask for fewer groups, levels or columns",
+        )
+    return size
 
 
 def check_cost(
@@ -88,6 +125,31 @@ def check_cost(
 def cost_json(costs: Mapping[str, KindCost]) -> dict[str, Any]:
     """Return the constants as analysts see them."""
     return {kind: asdict(each) for kind, each in costs.items()}
+
+
+def _cells(request: Mapping[str, Any], labels: int) -> int:
+    """Return the numbers of an answer."""
+    cells = max(1, labels) * max(1, _length(request, "queries"))  # aggregates of a statement
+    if request.get("kind") == "group_quantiles":
+        cells *= _length(request, "levels")
+    return cells + max(0, _length(request, "columns", "features") - 1) ** 2 + max(0, _number(request.get("k")) - 1)
+
+
+def _marginal_cells(request: Mapping[str, Any]) -> int:
+    """Return the cells of all marginals that a synthetic table may be made from."""
+    sizes = {each["name"]: len(each.get("labels") or each["edges"]) for each in request["columns"]}
+    found = 0
+    for query in request["queries"]:
+        chosen = query.get("marginals")
+        if isinstance(chosen, list):
+            found += sum(math.prod(sizes[name] for name in names) for names in chosen)
+            continue
+        names = query.get("columns") or [query.get("ranges") or query["prefixes"]]
+        products = [1] + [0] * len(names)  # at each place: the sum over all sets of that many columns
+        for name in names:
+            products = [1] + [one + sizes[name] * less for less, one in pairwise(products)]
+        found += products[min(_number(chosen) or len(names), len(names))]
+    return found
 
 
 def _length(request: Mapping[str, Any], *names: str) -> int:

@@ -17,6 +17,8 @@ from sidelight.web.requests import read_body
 from sidelight.wire import ProblemError, read_json
 from sidelight.wire.json_text import MOST_BYTES
 
+#: Headers of which two readers on the way might each believe another one.
+_ONCE = (b"authorization", b"content-type", b"idempotency-key")
 _BODY_PROBLEMS = {"wrong_type": "wrong-type", "too_large": "too-large"}
 
 
@@ -74,6 +76,9 @@ class Guarded:
         host = hosts[0].rsplit(":", 1)[0] if hosts and not hosts[0].endswith("]") else "".join(hosts)
         if len(hosts) != 1 or host.lower() not in self._names:
             return ProblemError("wrong-host")
+        sent = Counter(name for name, _ in scope["headers"])
+        if any(sent[name] > 1 for name in _ONCE):
+            return ProblemError("malformed", "a header that says who asks, or what, stands once")
         if self._proxies:
             try:
                 direct = ip_address((scope.get("client") or ("", 0))[0])

@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from sidelight.errors import RangeError, StorageError
-from sidelight.extras import import_with_extras
 from sidelight.noise import OSEntropy
+from sidelight.registry import import_with_extras
 from sidelight.wire import ProblemError
 
 _PREFIX: Final = "sl"
@@ -44,8 +44,9 @@ _TABLES: Final = (
     """CREATE TABLE IF NOT EXISTS main.clock (one INTEGER PRIMARY KEY CHECK (one = 1),
     seen DOUBLE PRECISION NOT NULL)""",
 )
-#: The schema of these tables in PostgreSQL, which may be the ledger's database, and what one replica holds to make it.
-_SCHEMA, _MAKING = "sidelight_identity", 7297
+#: The schema of these tables in PostgreSQL, which may be the ledger's database; what one replica holds to make it, and
+#: what is held while a charge rests on rights, or rights are changed.
+_SCHEMA, _MAKING, _RIGHTS = "sidelight_identity", 7297, 7298
 #: Seconds for which a database may keep a request waiting.
 _PATIENCE: Final = 5
 
@@ -159,9 +160,36 @@ class IdentityStore:
             )
         return token
 
-    def revoke(self, name: str) -> int:
-        """Revoke a token by its id, or all of an analyst; return how many."""
+    @contextmanager
+    def holding(self) -> Iterator[None]:
+        """Keep rights as they are: whoever revokes a token or pauses an account meanwhile waits for the end.
+
+        A charge is decided inside, so none is made after `revoke` or `pause` has returned.
+        """
         with self._work() as run:
+            run("BEGIN" if self._shared is not None else "BEGIN IMMEDIATE")
+            if self._shared is not None:
+                run("SELECT pg_advisory_xact_lock_shared(?)", _RIGHTS)
+        try:
+            yield
+        finally:
+            with self._work() as run:
+                run("COMMIT")
+
+    @contextmanager
+    def _changing(self) -> Iterator[Callable[..., Any]]:
+        """Change rights when no charge is being decided by them; one statement of SQLite waits by itself."""
+        with self._work() as run:
+            if self._shared is None:
+                yield run
+                return
+            with self._database.transaction():
+                run("SELECT pg_advisory_xact_lock(?)", _RIGHTS)
+                yield run
+
+    def revoke(self, name: str) -> int:
+        """Revoke a token by its id, or all of an analyst; return how many. Nothing is charged to them afterwards."""
+        with self._changing() as run:
             found = run("UPDATE main.token SET revoked = 1 WHERE (id = ? OR analyst = ?) AND revoked = 0", name, name)
         if not found.rowcount:
             raise RangeError(f"no token of {name!r} is in use; nothing was revoked")
@@ -218,7 +246,7 @@ class IdentityStore:
             )
 
     def _set(self, name: str, analyst: str, *, paused: int, now: float) -> None:
-        with self._work() as run:
+        with self._changing() as run:
             run(
                 "INSERT INTO main.pause VALUES (?, ?, ?, ?) ON CONFLICT (name, analyst) "
                 "DO UPDATE SET paused = excluded.paused, since = excluded.since",

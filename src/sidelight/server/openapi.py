@@ -13,6 +13,7 @@ from sidelight.version import VERSION
 from sidelight.wire import CODES
 
 _TEXT = {"type": "string"}
+_ID = {"type": "string", "pattern": "^([0-9a-f]{64}|[0-9a-f]{32})$"}
 _NUMBER = {"type": "number"}
 _AMOUNTS = {"type": "object", "additionalProperties": _TEXT}
 _FORECAST: dict[str, Any] = {"together": True, "forecast": {"type": "boolean"}}
@@ -85,7 +86,7 @@ def description(config: ServerConfig) -> dict[str, Any]:
                     _object(releases=_list(state)),
                     codes=(400, 401, 404, 429),
                     needed=("table",),
-                    given={"table": _TEXT, "after": _TEXT, "limit": {"type": "integer", "minimum": 1, "maximum": 100}},
+                    given={"table": _TEXT, "after": _ID, "limit": {"type": "integer", "minimum": 1, "maximum": 100}},
                 )
             },
             "/v1/releases/{id}": {
@@ -127,6 +128,7 @@ def description(config: ServerConfig) -> dict[str, Any]:
                     notes=_list(_TEXT),
                     expected={"type": ["object", "null"]},
                     cost={"type": ["object", "null"]},
+                    answer_bytes={"type": "integer"},
                 ),
                 "Table": _object(
                     name=_TEXT,

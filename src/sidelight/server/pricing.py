@@ -22,20 +22,12 @@ from typing import Any, NamedTuple
 from sidelight.errors import PlanError, RangeError, SidelightError, SidelightWarning
 from sidelight.records import Table
 from sidelight.server.config import ServedTable, ServerConfig
-from sidelight.server.cost import check_cost
+from sidelight.server.cost import check_answer, check_cost
 from sidelight.server.together import TOGETHER, parts_of, price_together
 from sidelight.server.worker import SCRATCH, pin_to_cores, virtual_bytes, write_releases
 from sidelight.server.zygote import Child, Zygote
 from sidelight.session.query import PublicSource, declared_delta, prepare_query
-from sidelight.wire import (
-    ProblemError,
-    WireResolver,
-    check_limits,
-    problem_of,
-    read_json,
-    read_wire_query,
-    write_json,
-)
+from sidelight.wire import ProblemError, WireResolver, check_limits, problem_of, read_json, read_wire_query, write_json
 
 #: Seconds of processor time and bytes of one job, and jobs of one process.
 SECONDS, MEMORY, JOBS = 5, 2**30, 1000
@@ -111,6 +103,7 @@ def _asked(config: ServerConfig, job: Mapping[str, Any]) -> Asked:
         )
     notes = [str(each.message) for each in caught if isinstance(each.message, SidelightWarning)]
     cost = table.costs.get(str(values.get("kind")))
+    check_answer([prepared])
     expected = check_cost(cost, prepared, duration=table.duration(values), memory=config.work.memory)
     return Asked(table, query, prepared, notes, expected)
 
@@ -122,6 +115,7 @@ def _price_together(config: ServerConfig, job: Mapping[str, Any]) -> dict[str, A
     whole = read_json(job["query"])
     parts = [_asked(config, {**job, "query": write_json(each)}) for each in parts_of(whole)]
     prepared = [each.prepared for each in parts]
+    most = check_answer(prepared)
     claims = price_together([each.claims for each in prepared], delta=whole["delta"])
     return {
         "claims": claims.to_json(),
@@ -132,6 +126,7 @@ def _price_together(config: ServerConfig, job: Mapping[str, Any]) -> dict[str, A
         "notes": [note for each in parts for note in each.notes],
         "expected": None,
         "cost": None,
+        "answer_bytes": most,
     }
 
 
@@ -149,6 +144,7 @@ def _price(config: ServerConfig, job: Mapping[str, Any]) -> dict[str, Any]:
         "notes": notes,
         "expected": None,
         "cost": cost,
+        "answer_bytes": check_answer([prepared]),
     }
     if job.get("forecast"):
         from sidelight.accuracy.expected import expected
@@ -176,12 +172,12 @@ def _accuracy(config: ServerConfig, job: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _dry_run(config: ServerConfig, job: Mapping[str, Any]) -> dict[str, Any]:
-    from sidelight.accuracy.forecast import as_cells, generated, rows_of
-    from sidelight.report.picture import picture
+    from sidelight.accuracy.forecast import USUAL_ROWS, as_cells, generated
+    from sidelight.report.render import picture
     from sidelight.testing import seeded_release
 
     table, query, *_ = _asked(config, job)
-    rows = Table(as_cells(generated(table.schema, rows_of(query)), table.schema), schema=table.schema, name=table.name)
+    rows = Table(as_cells(generated(table.schema, USUAL_ROWS), table.schema), schema=table.schema, name=table.name)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         outcome = seeded_release(query, rows, seed="dry run")
@@ -206,7 +202,7 @@ def _report(config: ServerConfig, job: Mapping[str, Any]) -> dict[str, Any]:
 def _chart(config: ServerConfig, job: Mapping[str, Any]) -> dict[str, Any]:
     """Draw the first outcome that can be drawn."""
     from sidelight.release import outcome_from_json
-    from sidelight.report.picture import picture
+    from sidelight.report.render import picture
 
     del config
     drawn = (picture(outcome_from_json(text)) for text in job["texts"])

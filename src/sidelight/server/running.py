@@ -52,6 +52,7 @@ async def _serve(config: ServerConfig, when_ready: Callable[[str], None]) -> Non
             certificate=listen.certificate,
             key=listen.key,
             when_ready=when_ready,
+            before_stop=service.stop,
         )
     finally:
         service.close()

@@ -38,11 +38,15 @@ from sidelight.server.windows import window_of
 from sidelight.server.worker import clear_scratch
 from sidelight.server.zygote import Zygote
 from sidelight.web.requests import LogLimit
-from sidelight.wire import ProblemError, problem_of, query_digest, release_ids, write_json
+from sidelight.wire import LIMITS, RELEASE_ID, ProblemError, problem_of, query_digest, release_ids, write_json
 
 log = logging.getLogger("sidelight.server")
 #: Prices that are remembered for each analyst: a common memory would tell what others asked.
 _REMEMBERED_PRICES = 200
+#: Characters of a query whose price is remembered: 200 large ones of each analyst would fill the memory of all.
+_REMEMBERED_QUERY = 8 * 1024
+#: Earlier releases that one query may name.
+MOST_RELEASES = 50
 #: Wrong tokens of one address in a minute; right ones are always taken.
 _WRONG_TOKENS = 10
 #: Seconds in a minute for which an analyst may take a pricing process.
@@ -97,6 +101,11 @@ class AnalystService:
         clear_scratch(self.config)
         self.zygote.start()
 
+    async def stop(self) -> None:
+        """Take no more requests, drop those that wait, and return when those that run have ended."""
+        self.stopping = True
+        await self.slots.stop()
+
     def close(self) -> None:
         """Close ledger, store and log."""
         self.zygote.stop()
@@ -118,12 +127,11 @@ class AnalystService:
                 await admin.start()
             yield
         finally:
-            self.stopping = True
+            await self.stop()
             if admin is not None:
                 await admin.stop()
             cleaning.cancel()
             await asyncio.gather(cleaning, return_exceptions=True)
-            await self.slots.stop()
             self.pricing.stop()
             await asyncio.to_thread(self.zygote.stop)
             log.removeFilter(self._log_limit)
@@ -176,7 +184,7 @@ class AnalystService:
         return [(table, account) for table in tables if (account := table.account_of(holder.analyst)) is not None]
 
     async def job(self, asking: Asking, name: str, query: Mapping[str, Any]) -> dict[str, Any]:
-        ids = list(dict.fromkeys(release_ids(query)))[:50]
+        ids = list(dict.fromkeys(release_ids(query)))[:MOST_RELEASES]
         releases = await asyncio.to_thread(self._own_releases, asking, ids) if ids else {}
         return {
             "do": name,
@@ -190,6 +198,8 @@ class AnalystService:
         """Return the releases of the account that are ready, by their ids; others are as unknown."""
         found: dict[str, str] = {}
         for name in ids:
+            if sum(map(len, found.values())) > LIMITS["answer_bytes"]:
+                raise ProblemError("too-dear", f"the releases of a query have at most {LIMITS['answer_bytes']} bytes")
             entry = self.budgets.entry(asking.table, asking.account, name)
             if entry is not None and entry.state == "released" and time.time() >= ready_time(entry):
                 texts = outcome_texts(entry)
@@ -200,12 +210,14 @@ class AnalystService:
         job = {**await self.job(asking, "price", query), "forecast": forecast}
         memory = self._prices.setdefault(asking.holder.analyst, {})
         name = query_digest({**job, "query": dict(query)})
-        if name not in memory:
-            found = await self.computed(asking.holder, job)
+        if name in memory:
+            return memory[name]
+        found = await self.computed(asking.holder, job)
+        if len(job["query"]) <= _REMEMBERED_QUERY:
             if len(memory) >= _REMEMBERED_PRICES:
                 memory.pop(next(iter(memory)))
             memory[name] = found
-        return memory[name]
+        return found
 
     async def computed(self, holder: Holder, job: Mapping[str, Any]) -> dict[str, Any]:
         """Return what a pricing process answers, within the time that each analyst has of them."""
@@ -307,6 +319,8 @@ class AnalystService:
 
     async def state(self, table: ServedTable, account: Pool, name: str) -> dict[str, Any] | None:
         """Return the state of a request of an account; None if there is none."""
+        if not RELEASE_ID.fullmatch(name):  # a text of the address, which the ledger need not see
+            return None
         waiting = self.slots.get(name)
         if waiting is not None and (waiting.account != account or waiting.table != table):
             waiting = None
@@ -318,9 +332,9 @@ class AnalystService:
         return None if waiting is None else accepted_json(waiting)
 
     async def finished(self, request: Request) -> tuple[Asking, LedgerEntry]:
-        holder = self.holder(request)
-        for table, account in self.accounts(holder):
-            entry = await asyncio.to_thread(self.budgets.entry, table, account, request.path_params["id"])
+        holder, name = self.holder(request), request.path_params["id"]
+        for table, account in self.accounts(holder) if RELEASE_ID.fullmatch(name) else ():
+            entry = await asyncio.to_thread(self.budgets.entry, table, account, name)
             if entry is not None and entry.text is not None and time.time() >= ready_time(entry):
                 return Asking(holder=holder, table=table, account=account), entry
         raise ProblemError("not-found")

@@ -69,7 +69,8 @@ class Slots:
     async def stop(self) -> None:
         """Drop what waits, and wait until what runs has ended."""
         self._stopping = True
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        while self._tasks:  # one that was accepted meanwhile is dropped as well
+            await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _run(self, accepted: Accepted) -> None:
         slot, child = accepted.slot, None
@@ -136,6 +137,7 @@ class Slots:
 
     def _finish(self, accepted: Accepted) -> None:
         accepted.state = "recorded" if accepted.problem is None else "dropped"
+        accepted.job = {}  # with the query and the releases that it names, which may be large
         if accepted.problem is None:
             self._accepted.pop(accepted.request_id, None)  # the ledger knows it
         while len(self._accepted) > _REMEMBERED:

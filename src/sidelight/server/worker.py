@@ -138,13 +138,12 @@ class PacedAccount:
         if self.together_at is not None:
             claims, delta = declared(claims, delta=self.together_at), self.together_at
         time.sleep(max(0.0, start - time.time()))
-        self._check_right()
         latest = start + (end - start) * CHARGE_PART
         if time.time() > latest:  # the host is busy: nothing is charged, and nobody's budget is used up by others
             raise ProblemError("unavailable")
         asked = {"digest": self._job["digest"], "seconds": self._job["seconds"], "analyst": self._job["analyst"]}
         try:
-            granted = self._budgets.reserve(
+            granted = self._reserve_by_right(
                 self._table,
                 self._account,
                 claims,
@@ -175,18 +174,28 @@ class PacedAccount:
         self._budgets.keep_head()
         return PacedReservation(granted, self._budgets, self._connection, end=end, fill=self._fill)
 
-    def _check_right(self) -> None:
-        config = self._budgets.config
-        store = IdentityStore(config.store, create=False)
+    def _reserve_by_right(self, *given: Any, **named: Any) -> Reservation | Stored:
+        """Charge if the right to ask is there when the charge is decided; nobody can take it away in between."""
+        store, held = IdentityStore(self._budgets.config.store, create=False), contextlib.ExitStack()
+
+        def confirm() -> None:
+            held.close()  # of a transaction that is repeated
+            held.enter_context(store.holding())
+            self._check_right(store)
+
         try:
-            if self._job["token"] == BY_PROXY:
-                right = is_still_named(config.proxy, self._job["analyst"])
-            else:
-                right = store.is_live(self._job["token"], now=time.time())
-            if not right or store.is_paused(self._table.name, self._account.name):
-                raise ProblemError("unavailable")
+            return self._budgets.reserve(*given, **named, confirm=confirm)
         finally:
-            store.close()
+            with contextlib.closing(store):
+                held.close()
+
+    def _check_right(self, store: IdentityStore) -> None:
+        if self._job["token"] == BY_PROXY:
+            right = is_still_named(self._budgets.config.proxy, self._job["analyst"])
+        else:
+            right = store.is_live(self._job["token"], now=time.time())
+        if not right or store.is_paused(self._table.name, self._account.name):
+            raise ProblemError("unavailable")
 
 
 class PacedReservation:

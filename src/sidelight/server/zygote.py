@@ -78,6 +78,7 @@ class Zygote:
 
     def __init__(self, shared: Any) -> None:
         self._shared = shared
+        self._cores = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else None
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
@@ -112,7 +113,11 @@ class Zygote:
             if self._control is not None:
                 self._control.close()
             if self._process is not None:
-                self._process.wait(timeout=10)
+                try:
+                    self._process.wait(timeout=10)
+                except subprocess.TimeoutExpired:
+                    self._process.kill()
+                    self._process.wait()
             self._control = self._process = None
 
     def _start(self) -> None:
@@ -129,6 +134,8 @@ class Zygote:
                 env={**os.environ, **ENVIRONMENT},
                 stdin=subprocess.DEVNULL,
             )
+        if self._cores is not None:  # this process is kept on one core by now, and workers run on the others
+            os.sched_setaffinity(self._process.pid, self._cores)
         self._control = ours
         shared = pickle.dumps(self._shared)
         ours.sendall(len(shared).to_bytes(8, "big") + shared)
@@ -150,6 +157,8 @@ _MESSAGE = 128
 
 def main(control: socket.socket) -> None:
     """Import the libraries, then fork a child for each message until the connection ends."""
+    for each in (signal.SIGINT, signal.SIGTERM):  # of a terminal or a supervisor, which send them to all processes:
+        signal.signal(each, signal.SIG_IGN)  # the listening process says when to end, and children finish what is paid
     size = int.from_bytes(_exactly(control, 8), "big")
     shared = pickle.loads(_exactly(control, size))  # from the process that started this one
     for name in PRELOADED:
@@ -164,10 +173,12 @@ def main(control: socket.socket) -> None:
         raise SystemExit(
             f"the zygote has {threads} threads, and a fork would copy their locks; which library starts them?"
         )
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # of the terminal: the listening process says when to end
     control.sendall(b"ready".ljust(_MESSAGE))
     while True:
-        message, descriptors, _, _ = socket.recv_fds(control, _MESSAGE, 1)
+        try:
+            message, descriptors, _, _ = socket.recv_fds(control, _MESSAGE, 1)
+        except OSError:  # the listening process was killed
+            return
         if not message:
             return
         word, _, rest = message.decode().strip().partition(" ")

@@ -2,7 +2,7 @@
 
 from sidelight.session.deployment_record import Disclosure, PublisherFacts
 from sidelight.session.disclosure import disclose
-from sidelight.session.one_off import release_once
+from sidelight.session.pipeline import release_once
 from sidelight.session.query import Answer, ArrayQuery, Prepared, Query, Refusal
 from sidelight.session.session import Session, request_key
 

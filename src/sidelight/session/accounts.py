@@ -1,16 +1,29 @@
-"""Where a charge is written when there is no ledger: accounts that live as long as the process.
+"""Who pays for a release beside a plain scope of a ledger, and totals that are published once under a budget.
 
-`InProcessAccount` holds a budget by the same rule as a ledger's scope. `OneOffAccount` is the account of
-`query.release(data)`: one reservation, whose guarantee is that query's own claims, so it has no filter and no shares.
+Without a ledger accounts live as long as the process. `InProcessAccount` holds a budget by the same rule as a ledger's
+scope. `OneOffAccount` is the account of `query.release(data)`: one reservation, whose guarantee is that query's own
+claims, so it has no filter and no shares.
+
+Totals that a law has published exactly are computed once under a budget, and repeated afterwards: computed again from
+rows that were corrected meanwhile they would publish the difference, which is that of a few people (hierarchies proof
+page, "A scope beside exact totals").
+
+`DatabaseAccount` refuses a path to the persons of a database that changed after something was released. The unit of a
+database names no column, so every request on a view records, for every table, how its person is found, or that it is
+public, and the window. Tables may be added; a table whose path changed (payees instead of payers) is refused: what was
+released before promises nothing to the new people. So is another window, or one where there was none: rows that were
+asked about would lie in a period with an empty account.
 """
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from threading import Lock, RLock
-from typing import Any, Protocol, Unpack
+from typing import Any, Protocol, Self, Unpack
 
 from sidelight.accounting import (
     Remaining,
@@ -22,13 +35,17 @@ from sidelight.accounting import (
     find_shortfall,
     find_spent,
     granted_with_routes,
+    related,
     what_would_fit,
 )
-from sidelight.errors import BudgetError, LedgerError
-from sidelight.guarantees import Amount, Claims
-from sidelight.ledger import Reservation, Stored
-from sidelight.ledger.reservation import ChargeOptions
-from sidelight.release import Release
+from sidelight.errors import BudgetError, ClaimError, InProgressError, LedgerError, ScopeError
+from sidelight.guarantees import Amount, Claims, Neighbours, claims_like
+from sidelight.ledger import LedgerEntry, Reservation, Scope, Stored
+from sidelight.ledger.scope import ChargeOptions, KeyOptions
+from sidelight.records.linked_tables import LinkedTables
+from sidelight.release import Outcome, Release, outcome_from_json
+from sidelight.session.persons_and_periods import PeriodAccounts, PeriodCharge, recorded_window
+from sidelight.session.query import Prepared
 
 
 @dataclass(frozen=True)
@@ -120,3 +137,198 @@ class OneOffAccount:
             raise LedgerError("a one-off account grants a single release; open a Session for more")
         self._used = True
         return UnrecordedReservation()
+
+
+_RUNS = (
+    "another release with exact totals has begun under this budget and has no outcome yet, and both must publish the "
+    "same numbers; wait for it, or mark it as abandoned if its process died (`sidelight ledger reap`)"
+)
+
+
+def check_totals(prepared: Sequence[Prepared]) -> None:
+    """Refuse claims beside exact totals of a query that could not repeat what an earlier one published."""
+    for each in prepared:
+        if each.claims.neighbours is Neighbours.KEPT and not each.publishes_totals:
+            raise ClaimError(
+                f"{each.request['kind']} makes claims about '{related(each.claims)}' and publishes no totals of its "
+                "own; ask for a Count with invariants by itself. Nothing was charged"
+            )
+
+
+def first_totals(
+    prepared: Sequence[Prepared],
+    account: ChargeAccount,
+    reservation: Reservation | UnrecordedReservation | None = None,
+    *,
+    asked: KeyOptions | None = None,
+) -> Release | None:
+    """Return the release that first published exact totals under an account; None if there is none, or none is needed.
+
+    Args:
+        prepared: What is asked.
+        account: Whose releases must agree.
+        reservation: The charge that was made for it: later ones do not count, they look for this one.
+        asked: How the charge will be made: it may give up an unfinished attempt with its key, and what a key has
+            bought before is returned, whatever else is under way.
+
+    Raises:
+        InProgressError: an earlier one has no outcome yet. With a reservation its charge stands.
+    """
+    if not any(each.publishes_totals for each in prepared):
+        return None
+    if isinstance(account, InProcessAccount):
+        return account.totals
+    if not isinstance(account, Scope):
+        return None
+    after = None
+    while page := account.page(limit=_PAGE, after=after):
+        for entry in page:
+            after = entry.entry_id
+            if reservation is not None and entry.entry_id == reservation.entry_id:
+                return None
+            if not publishes(entry.request) or entry.state in ("failed", "refused"):
+                continue
+            if entry.state == "reserved":
+                key, resume = (asked or {}).get("key"), (asked or {}).get("resume", False)
+                if key is not None and ((resume and entry.key == key) or _is_bought(account, key)):
+                    continue
+                if reservation is not None:
+                    reservation.fail()
+                raise InProgressError(_RUNS)
+            return _published(str(entry.text))
+    return None
+
+
+def _is_bought(account: Scope, key: str) -> bool:
+    """Return whether a key has an outcome that the ledger returns for nothing: no totals are computed for it."""
+    entry = account.entry_of(key)
+    return entry is not None and entry.state in ("released", "refused")
+
+
+def totals_in_turn(account: ChargeAccount, prepared: Sequence[Prepared]) -> AbstractContextManager[object]:
+    """Return what keeps threads of this process from computing exact totals side by side; a ledger has its order."""
+    if isinstance(account, InProcessAccount) and any(each.publishes_totals for each in prepared):
+        return account.one_at_a_time
+    return nullcontext()
+
+
+def remember_totals(account: ChargeAccount, prepared: Sequence[Prepared], outcomes: Sequence[Outcome]) -> None:
+    """Keep the first release of exact totals where there is no ledger that does."""
+    if isinstance(account, InProcessAccount) and account.totals is None:
+        found = (one for each, one in zip(prepared, outcomes, strict=True) if each.publishes_totals)
+        account.totals = next((each for each in found if isinstance(each, Release)), None)
+
+
+def claims_beside(claims: Sequence[Claims], account: ChargeAccount) -> list[Claims]:
+    """Return the claims of a batch, where its budget stands beside exact totals for the neighbours of these."""
+    budget = account.rule.budget if isinstance(account, (InProcessAccount, Scope)) else None
+    if budget is None or budget.neighbours is not Neighbours.KEPT:
+        return list(claims)
+    return [claims_like(each, budget) or each for each in claims]
+
+
+def publishes(request: Mapping[str, Any]) -> bool:
+    """Return whether a recorded request, or one of its batch, has exact totals."""
+    queries = request.get("queries")
+    several = queries if isinstance(queries, list) else []
+    return "invariants" in request or any(isinstance(each, Mapping) and publishes(each) for each in several)
+
+
+def _published(text: str) -> Release:
+    found = json.loads(text)
+    outcomes = [outcome_from_json(each) for each in found] if isinstance(found, list) else [outcome_from_json(text)]
+    return next(each for each in outcomes if isinstance(each, Release) and publishes(each.query))
+
+
+#: How many entries of a ledger are read at once.
+_PAGE = 100
+
+
+class DatabaseAccount:
+    """The scope of a database, which grants nothing while a path differs from that of an earlier request.
+
+    Another session may release between two requests of this one, so the entries that are new are looked at before each
+    charge, and once more after it, up to its own entry: of two requests at the same time the second is refused before
+    a row is read, and its charge stands.
+
+    Raises:
+        ScopeError: a path changed.
+    """
+
+    def __init__(self, scope: Scope, tables: LinkedTables) -> None:
+        self._scope, self._paths, self._window = scope, tables.paths(), tables.window_text()
+        self._periods: PeriodAccounts | None = None
+        self._seen: str | None = None
+        self._check_window()
+        for entry in scope.entries():
+            self._check(entry)
+
+    def beside(self, periods: PeriodAccounts | None) -> Self:
+        """Charge the accounts of periods, too."""
+        self._periods = periods
+        return self
+
+    def reserve(self, claims: Claims, *, request: Mapping[str, Any], **how: Any) -> Reservation | Stored:
+        """Charge as the scope does, if all paths are as before."""
+        return self.reserve_with(None, claims, request=request, **how)
+
+    def reserve_with(
+        self, period: PeriodCharge | None, claims: Claims, *, request: Mapping[str, Any], **how: Any
+    ) -> Reservation | Stored:
+        """Charge the whole life and the periods in one transaction, all or none, if all paths are as before."""
+        if period is not None and self._periods is None:
+            raise LedgerError("a release is charged to periods, and this account has none. Nothing was charged")
+        beside = {} if period is None or self._periods is None else self._periods.charges(period)
+        self._check_new()
+        reservation = self._scope.reserve(claims, beside=beside, request=request, **how)
+        if isinstance(reservation, Reservation):
+            try:
+                self._check_new(before=reservation.entry_id)
+            except ScopeError:
+                reservation.fail()
+                raise
+        return reservation
+
+    def _check_window(self) -> None:
+        """Refuse to release without a window where the periods of one have accounts, which would not be charged."""
+        found = recorded_window(self._scope) if self._window is None else None
+        if found is not None:
+            raise ScopeError(
+                f"scope {self._scope.scope_id!r} was opened with the window {found!r}, and now there is none: what is "
+                "promised of a period would be broken. A window never changes; declare it as before"
+            )
+
+    def _check_new(self, *, before: str | None = None) -> None:
+        self._check_window()
+        while page := self._scope.page(limit=_PAGE, after=self._seen):
+            for entry in page:
+                if entry.entry_id == before:
+                    return
+                self._check(entry)
+                self._seen = entry.entry_id
+
+    def _check(self, entry: LedgerEntry) -> None:
+        for view in _recorded(entry.request):
+            earlier = view["paths"]
+            if view.get("window") != self._window:
+                raise ScopeError(
+                    f"something was released under scope {self._scope.scope_id!r} with the window "
+                    f"{view.get('window')!r}, and now it is {self._window!r}: rows that were asked about would lie in "
+                    "a period with an empty account. A window never changes; declare it as before"
+                )
+            for name, path in self._paths.items():
+                if name in earlier and earlier[name] != path:
+                    raise ScopeError(
+                        f"the person of table {name!r} was found by {earlier[name]!r} when something was released "
+                        f"under scope {self._scope.scope_id!r}, and now by {path!r}: what was promised then says "
+                        "nothing about these people; declare the table as before, or open a scope for other people"
+                    )
+
+
+def _recorded(request: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    view = request.get("view")
+    if isinstance(view, Mapping) and isinstance(view.get("paths"), Mapping):
+        yield view
+    for each in request.get("queries", ()):
+        if isinstance(each, Mapping):
+            yield from _recorded(each)

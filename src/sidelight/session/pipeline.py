@@ -2,6 +2,8 @@
 
 A `Release` or `Refused` is built here and nowhere else. The order is the guarantee: the charge is committed before the
 data is opened, a value leaves only after its outcome is recorded, and nothing is ever given back.
+
+`release_once` is `query.release(data)`: one query on a table or a bare array, with exactly the budget that it costs.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import fields, is_dataclass
 from os import PathLike
 from types import MappingProxyType
-from typing import Any, Unpack
+from typing import Any, Unpack, overload
 
 from sidelight.accounting import batch
 from sidelight.aggregates.view_rows import ViewTable
@@ -28,24 +30,36 @@ from sidelight.errors import (
 from sidelight.guarantees import Amount, Claims
 from sidelight.ledger import Reservation, Stored
 from sidelight.ledger.decide import DECLARED
-from sidelight.ledger.reservation import ChargeOptions, KeyOptions
+from sidelight.ledger.scope import ChargeOptions, KeyOptions
 from sidelight.mechanisms.meter import Meter
-from sidelight.noise import Entropy, Source
+from sidelight.noise import Entropy, OSEntropy, Source
 from sidelight.predictions import Origin
 from sidelight.predictions.public_data import PublicData
 from sidelight.records import Table
 from sidelight.release import Circumstances, Outcome, Refused, Release, outcome_from_json
-from sidelight.session.accounts import ChargeAccount, UnrecordedReservation
-from sidelight.session.exact_totals import (
+from sidelight.session.accounts import (
+    ChargeAccount,
+    DatabaseAccount,
+    OneOffAccount,
+    UnrecordedReservation,
     check_totals,
     claims_beside,
     first_totals,
     remember_totals,
     totals_in_turn,
 )
-from sidelight.session.paths_of_persons import DatabaseAccount
-from sidelight.session.query import Answer, Prepared, Query, Refusal, check_source, declared_delta, prepare_query
-from sidelight.session.restated_claims import on_view, period_charge
+from sidelight.session.persons_and_periods import PeriodCharge, PreparedOnView, at_share, on_view, period_charge
+from sidelight.session.query import (
+    Answer,
+    ArrayQuery,
+    Prepared,
+    Query,
+    Refusal,
+    SureArrayQuery,
+    check_source,
+    declared_delta,
+    prepare_query,
+)
 from sidelight.session.suppressed_output import suppress_output
 from sidelight.version import VERSION
 
@@ -154,7 +168,8 @@ def release_batch_through(
     prepared = [_prepare(query, table, strict=strict, entropy=entropy, owner=owner) for query in queries]
     price = batch(claims_beside([each.claims for each in prepared], account), delta=delta)
     request = {"kind": "together", "delta": str(delta), "queries": [dict(each.request) for each in prepared]}
-    with _charged(prepared, price, account, _asked(request, table, options), **options) as (reservation, totals):
+    asked = _asked(request, table, options)
+    with _charged(prepared, price, account, asked, together_at=delta, **options) as (reservation, totals):
         if isinstance(reservation, Stored):
             stored = [outcome_from_json(text) for text in json.loads(_stored_text(reservation))]
             return [each.at(entry_id=reservation.entry_id, ledger_head=reservation.head) for each in stored]
@@ -173,13 +188,17 @@ def _charged(
     price: Claims,
     account: ChargeAccount,
     request: Mapping[str, Any],
+    *,
+    together_at: Amount | None = None,
     **how: Unpack[ChargeOptions],
 ) -> Iterator[tuple[Reservation | UnrecordedReservation | Stored, Release | None]]:
     """Charge, and find the exact totals that must be repeated: before anything is paid, and again when it is."""
     check_totals(prepared)
     with totals_in_turn(account, prepared):
         first_totals(prepared, account, asked=how)
-        reservation = _reserve(prepared, price, account, request, **how)
+        viewed = any(isinstance(each, PreparedOnView) for each in prepared)
+        period = period_charge(prepared, price, delta=together_at) if viewed else None
+        reservation = _reserve(period, price, account, request, **how)
         if isinstance(reservation, Stored):
             yield reservation, None
         else:
@@ -187,14 +206,13 @@ def _charged(
 
 
 def _reserve(
-    prepared: Sequence[Prepared],
+    period: PeriodCharge | None,
     price: Claims,
     account: ChargeAccount,
     request: Mapping[str, Any],
     **how: Unpack[ChargeOptions],
 ) -> Reservation | UnrecordedReservation | Stored:
     """Charge the account, and with it the periods whose rows are read; an account without periods grants none."""
-    period = period_charge(prepared, price)
     if period is None:
         return account.reserve(price, request=request, **how)
     if not isinstance(account, DatabaseAccount):
@@ -231,7 +249,8 @@ def _prepare(query: Query, table: Table, *, strict: bool, entropy: Entropy, owne
             "whole; open the session on the database and name the table by of=. Nothing was charged"
         )
     refuse_own_file(query, table)
-    prepared = prepare_query(query, table.schema)
+    asked: Query = at_share(query, table.view) if isinstance(table, ViewTable) else query
+    prepared = prepare_query(asked, table.schema)
     if isinstance(table, ViewTable):
         prepared = on_view(prepared, table)
     check_source(prepared, table, owner=owner)
@@ -333,3 +352,33 @@ def _outcome(
         circumstances=circumstances,
         details=answer.details,
     )
+
+
+@overload
+def release_once(query: SureArrayQuery, data: Any, *, entropy: Entropy | None = None) -> Release: ...
+
+
+@overload
+def release_once(query: ArrayQuery, data: Any, *, entropy: Entropy | None = None) -> Outcome: ...
+
+
+def release_once(query: ArrayQuery, data: Any, *, entropy: Entropy | None = None) -> Outcome:
+    """Run one query on a table or a bare array, with exactly the budget that it costs."""
+    table = data if isinstance(data, Table) else _bare_table(query, data)
+    return release_through(query, table, OneOffAccount(), entropy=entropy or OSEntropy())
+
+
+def _bare_table(query: ArrayQuery, data: Any) -> Table:
+    if isinstance(data, list | tuple) and hasattr(query, "table"):
+        table: Table = query.table(data)  # a query of rows: a list would be one column, whatever stands in its cells
+        return table
+    declared = query.declare()
+    try:
+        return Table(data, schema=[declared])
+    except SchemaError:
+        if hasattr(type(data), "columns") or isinstance(data, Mapping | str | PathLike):
+            raise SchemaError(
+                f"one column was wanted, an array or a Series, got {type(data).__name__}, which has named columns; "
+                f"write sl.Table(data, schema=[sl.Number(...)]) and {type(query).__name__}(..., column=...)"
+            ) from None
+        raise

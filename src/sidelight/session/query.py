@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Protocol, Self, TypeVar
 
 from sidelight.errors import ClaimError, RangeError, SchemaError, SourceError
 from sidelight.guarantees import Amount, Claims, Numerics
+from sidelight.guarantees.amounts import exact
 from sidelight.mechanisms.meter import Meter
 from sidelight.noise import Source
 from sidelight.records import Date, Number, PersonId, Schema, Table
@@ -210,6 +211,33 @@ def declared_delta(query: Query) -> Amount | None:
     """
     found = getattr(query, "delta", None)
     return found if getattr(query, "epsilon", None) is not None else None
+
+
+def price_of(query: Any) -> tuple[str, Amount]:
+    """Return the name and the amount of a query's price: epsilon, mu or rho."""
+    asked = getattr(query, "model", query)
+    for name in ("epsilon", "mu", "rho"):
+        amount = getattr(asked, name, None)
+        if amount is not None:
+            return name, amount
+    raise RangeError(f"{type(asked).__name__} has no price that can be changed: no epsilon, mu or rho")
+
+
+def at_price(query: Any, factor: Amount) -> Any:
+    """Return the same query at a multiple of its epsilon or mu; a rho, which grows as their square, at its square.
+
+    >>> import sidelight as sl
+    >>> at_price(sl.Quantiles([0.5], epsilon="0.5"), 4).epsilon
+    Fraction(2, 1)
+    """
+    name, amount = price_of(query)
+    times = exact(factor, name="factor")
+    changed = {name: exact(amount, name=name) * (times**2 if name == "rho" else times)}
+    if hasattr(query, "model"):
+        from sklearn.base import clone
+
+        return replace(query, model=clone(query.model).set_params(**changed))
+    return replace(query, **changed)
 
 
 PreparedKind = TypeVar("PreparedKind", covariant=True)

@@ -16,16 +16,15 @@ from sidelight.guarantees import Amount, Claim, Neighbours, Unit
 from sidelight.ledger import Ledger, Scope, now_utc, open_ledger
 from sidelight.noise import Entropy, OSEntropy
 from sidelight.records import Database, PairedView, Table, View
+from sidelight.records.views import Cap
 from sidelight.registry import load_query
 from sidelight.release import Outcome, Release, Value
-from sidelight.session.accounts import ChargeAccount, InProcessAccount
+from sidelight.session.accounts import ChargeAccount, DatabaseAccount, InProcessAccount
 from sidelight.session.deployment_record import Disclosure, PublisherFacts
 from sidelight.session.disclosure import disclose
-from sidelight.session.paths_of_persons import DatabaseAccount
-from sidelight.session.periods import PeriodAccounts, check_window_budget
+from sidelight.session.persons_and_periods import PeriodAccounts, at_share, check_window_budget, names_in
 from sidelight.session.pipeline import release_batch_through, release_through
 from sidelight.session.query import Query, SureQuery, TypedQuery, check_source, prepare_query
-from sidelight.session.restated_claims import names_in
 
 if TYPE_CHECKING:
     from sidelight.records.invariants import Invariant
@@ -91,7 +90,8 @@ class Session:
         unit = table.unit if isinstance(table, Database) else table.schema.unit
         self.budget = budget_for(budget, unit)
         window = table.linked.window if isinstance(table, Database) else None
-        check_window_budget(window, self.budget, window_budget, name=table.name, ledger=ledger is not None)
+        if window is not None or window_budget is not None:
+            check_window_budget(window, self.budget, window_budget, name=table.name, ledger=ledger is not None)
         if invariants:
             from sidelight.records.invariants import kept_totals, read_invariants
 
@@ -262,6 +262,7 @@ class Session:
         *,
         dry_run: bool = False,
         within: str | tuple[str, str] | None = None,
+        cap: Cap = "person",
         key: str | None = None,
         resume: bool = False,
         **options: Any,
@@ -273,6 +274,7 @@ class Session:
                 also JOIN and LEFT JOIN by declared keys, EXISTS, and sub-selects of the rows that name a row's key.
             dry_run: Return the translated queries and their price, and charge nothing.
             within: Of a database with a window, the period whose dated rows count, or the first and the last.
+            cap: "block" counts what limits a person for each of these periods alone, as `view.within` does.
             key, resume: As for `release`.
             options: The price (epsilon, delta, rho, mu) and what else `sl.SQL` takes: max_groups, max_rows_per_group,
                 noise, confidence.
@@ -292,13 +294,13 @@ class Session:
         query, of = load_query("sql")(statement, **options), None
         if isinstance(self._data, Database):
             query, of = query.over(self._data.linked)
-        if within is not None:
-            if of is None:
-                raise SchemaError("within names periods of a database with a window, and the session has one table")
-            of = of.within(*((within,) if isinstance(within, str) else within))
+        if within is not None or cap != "person":
+            if of is None or within is None:
+                raise SchemaError("within and cap are of the periods of a database with a window; name them by within")
+            of = of.within(*((within,) if isinstance(within, str) else within), cap=cap)
         if dry_run:
             table = self._rows_for([query], of)
-            prepared = prepare_query(query, table.schema)
+            prepared = prepare_query(query if of is None else at_share(query, of), table.schema)
             check_source(prepared, table)
             return prepared.translation if of is None else prepared.translation.over(of)
         return self.release(query, of=of, key=key, resume=resume)

@@ -36,7 +36,7 @@ from sidelight.mechanisms.tests_and_bounds import DistanceTest
 from sidelight.noise import Source
 from sidelight.records import Number, Schema, Table
 from sidelight.release import Outcome
-from sidelight.session.one_off import release_once
+from sidelight.session.pipeline import release_once
 from sidelight.session.query import Answer, Prepared, Refusal
 
 Secret = TypeVar("Secret")

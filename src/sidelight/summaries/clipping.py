@@ -52,10 +52,7 @@ from sidelight.summaries.clip_subject import (
 
 #: How to clip: by declared bounds where there are two and nothing is predicted, else privately; or at public ends.
 Clip = Literal["auto", "declared", "private", "by_group"] | tuple[Real, Real]
-Centre = Literal["auto", "private", "predicted"]
 
-#: Below this number of expected rows times epsilon a predicted centre is better taken as it is.
-_FEW_ROWS = 300
 #: Groups that may have a tree of selections each.
 _MOST_TREES = 1 << 14
 #: No interval reaches further, so that squares of its width stay numbers.
@@ -73,22 +70,17 @@ class ClipShares:
     measure: Fraction
 
 
-def clip_shares(price: str, *, known: Literal["nothing", "values", "centre"] = "nothing") -> ClipShares:
+def clip_shares(price: str, *, predicted: bool = False) -> ClipShares:
     """Return the shares of a price when bounds are not declared.
 
     Args:
         price: "epsilon", "rho", or "mu" (of μ²). Selections of bounded range are cheap in ρ and μ²: half the shares.
-        known: "nothing"; "values": a predicted centre and spread, of which only the median is measured; "centre": the
-            predicted centre is taken as it is.
+        predicted: Whether centre and spread are predicted: only the median is measured.
 
     >>> clip_shares("epsilon")
     ClipShares(centre=Fraction(1, 8), radius=Fraction(1, 8), measure=Fraction(3, 4))
     """
-    centre, radius = {
-        "nothing": (Fraction(1, 8), Fraction(1, 8)),
-        "values": (Fraction(6, 100), Fraction(1, 10)),
-        "centre": (Fraction(0), Fraction(1, 10)),
-    }[known]
+    centre, radius = (Fraction(6, 100), Fraction(1, 10)) if predicted else (Fraction(1, 8), Fraction(1, 8))
     if price != "epsilon":
         centre, radius = centre / 2, radius / 2
     return ClipShares(centre=centre, radius=radius, measure=1 - centre - radius)
@@ -107,7 +99,7 @@ class Clipping:
     interval: ClipInterval | None = None  # if it is known before any row is read
     subject: Subject
     side: Side = "around"  # on which side of the centre values lie
-    tree: QuantileTree | None = None  # step A, with slopes for one row; None where the centre is known
+    tree: QuantileTree | None = None  # step A, with slopes for one row; None where the interval is known
     prior: CompiledPrior | None = None  # of the quantiles of step A
     centre: float | None = None  # if it is known
     anchor: float | None = None  # of the radius, if it is known
@@ -158,13 +150,13 @@ class Clipping:
 
     def _centre(self, ranks: Ranks, source: Source) -> tuple[float, float]:
         """Return the centre and the anchor of the radius."""
-        grid, values = location_grid(self.subject, self.side), [0.0]
-        if self.tree is not None:
-            assert self.prior is not None
-            seen = Distances(ranks) if self.side == "zero" else ranks
-            depths = None if self.by_group else DepthPrices(self.unit, self.rows_per_unit)
-            found = descend(self.tree, seen, priors=self.prior, source=source, depths=depths)
-            values = [grid.value(index) for index in found]
+        assert self.tree is not None
+        assert self.prior is not None
+        grid = location_grid(self.subject, self.side)
+        seen = Distances(ranks) if self.side == "zero" else ranks
+        depths = None if self.by_group else DepthPrices(self.unit, self.rows_per_unit)
+        found = descend(self.tree, seen, priors=self.prior, source=source, depths=depths)
+        values = [grid.value(index) for index in found]
         middle = values[len(values) // 2]
         centre = middle if self.centre is None else self.centre
         if self.anchor is not None:
@@ -190,8 +182,6 @@ def clipping_of(
     *,
     clip: Clip = "auto",
     values: Prior | None = None,
-    centre: Centre = "auto",
-    expected_rows: float | None = None,
     around_zero: bool = False,
 ) -> Clipping:
     """Plan where to clip. Reads no row.
@@ -204,8 +194,6 @@ def clipping_of(
             "private" looks for an interval within them, "by_group" for one in each group; a pair of public numbers is
             the interval.
         values: A prediction of the values: its middle, and how far they spread.
-        centre: "predicted" takes the predicted centre as it is; "auto" does so where few rows are expected.
-        expected_rows: How many rows are expected, a public guess.
         around_zero: For sums, whose sensitivity is the farther end: the centre is 0.
     """
     for bound in (subject.lower, subject.upper):
@@ -219,8 +207,6 @@ def clipping_of(
         raise SchemaError("clip='by_group' finds an interval in each group, and there are none; give by=...")
     if clip == "by_group":
         check_trees(groups)
-    if centre not in ("auto", "private", "predicted"):
-        raise RangeError(f"centre must be 'auto', 'private' or 'predicted', got {centre!r}")
     if clip == "declared" or (clip == "auto" and values is None):
         if subject.lower is not None and subject.upper is not None:
             return Clipping(
@@ -228,49 +214,33 @@ def clipping_of(
             )
         if clip == "declared":
             raise SchemaError("clip='declared' needs both bounds; declare Number(..., lower=..., upper=...)")
-    by_group, trusted = clip == "by_group", _trusted(centre, values, expected_rows, budget)
-    known: Literal["nothing", "values", "centre"] = (
-        "centre" if trusted else "values" if values is not None else "nothing"
-    )
-    given = clip_shares(budget.kind, known=known)
+    by_group, predicted = clip == "by_group", values is not None
+    given = clip_shares(budget.kind, predicted=predicted)
     side = _side(subject, around_zero=around_zero)
     location, scale = (None, None) if values is None else middle_and_spread(values)
     start = {"around": None, "up": subject.lower, "down": subject.upper, "zero": Fraction(0)}[side]
-    fixed = None if start is None else float(start)
-    parts: list[tuple[int, Claims]] = []
-    tree = prior = anchor = None
-    if trusted:
-        assert location is not None
-        assert scale is not None
-        anchor = 2 * scale if fixed is None else abs(location - fixed) + 2 * scale
-        fixed = location if fixed is None else fixed
-    else:
-        levels = _levels(side, predicted=values is not None)
-        depth = 2 if len(levels) > 1 else 1
-        slope, claims = _of_a_row(budget.part(given.centre / depth), groups, by_group=by_group)
-        tree = quantile_tree(levels, epsilon=depth * slope)
-        parts.append((depth, claims))
-        prior = location_prior(subject, location, scale, side=side).compile(location_grid(subject, side))
-        anchor = scale if side == "around" and scale is not None else None
-    slope, claims = _of_a_row(budget.part(given.radius), groups, by_group=by_group)
+    levels = _levels(side, predicted=predicted)
+    depth = 2 if len(levels) > 1 else 1
+    slope, of_centre = _of_a_row(budget.part(given.centre / depth), groups, by_group=by_group)
+    tree = quantile_tree(levels, epsilon=depth * slope)
+    slope, of_radius = _of_a_row(budget.part(given.radius), groups, by_group=by_group)
     if slope < SMALLEST_EPSILON:
         raise RangeError("this price is too small to find where to clip; declare both bounds, or pay more")
-    parts.append((1, claims))
     return Clipping(
         measure=budget.part(given.measure),
-        parts=tuple(parts),
+        parts=((depth, of_centre), (1, of_radius)),
         subject=subject,
         side=side,
         tree=tree,
-        prior=prior,
-        centre=fixed,
-        anchor=anchor,
+        prior=location_prior(subject, location, scale, side=side).compile(location_grid(subject, side)),
+        centre=None if start is None else float(start),
+        anchor=scale if side == "around" else None,
         radius_epsilon=slope * (1 if by_group else groups.norms.total),
         rows_per_unit=1 if by_group else groups.norms.total,
         by_group=by_group,
         unit=groups.unit,
         rows_of_unit=(Fraction(groups.norms.total), Fraction(groups.norms.l2_squared)),
-        rows_wanted=_ROWS_BY_STEP_A / float(tree.epsilon) if known == "nothing" and tree is not None else 0.0,
+        rows_wanted=0.0 if predicted else _ROWS_BY_STEP_A / float(tree.epsilon),
     )
 
 
@@ -310,20 +280,6 @@ def _asked(subject: Subject, clip: tuple[Real, Real]) -> ClipInterval:
     if max(abs(low), abs(high)) > FARTHEST:
         raise RangeError("clip must lie within 2**500 (about 3e150) of 0; change the unit of the column")
     return ClipInterval(lower=low, upper=high)
-
-
-def _trusted(centre: Centre, values: Prior | None, expected_rows: float | None, budget: Budget) -> bool:
-    """Return whether to take the predicted centre as it is."""
-    if expected_rows is not None and not expected_rows >= 0:
-        raise RangeError(f"expected_rows must be a number of at least 0, got {expected_rows}")
-    if centre == "predicted" and values is None:
-        raise RangeError(
-            "centre='predicted' needs a prediction of the values, such as sl.priors.Cauchy(40_000, 15_000)"
-        )
-    if centre != "auto" or values is None:
-        return centre == "predicted"
-    epsilon = float(budget.amount if budget.is_pure else budget.spread / 2)
-    return expected_rows is not None and expected_rows * epsilon < _FEW_ROWS
 
 
 def _side(subject: Subject, *, around_zero: bool) -> Side:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from itertools import product
 from typing import Any, ClassVar
@@ -12,15 +11,14 @@ import numpy as np
 from sidelight.aggregates.counts import MAX_CELLS
 from sidelight.aggregates.group_sums import distinct_counts, group_counts
 from sidelight.aggregates.groups import Groups, declared_max_groups, groups_of
-from sidelight.errors import RangeError, SchemaError
+from sidelight.errors import RangeError, SchemaError, explains_removed
 from sidelight.mechanisms.additive import in_int64
 from sidelight.noise import Source
 from sidelight.records import Schema, Table
 from sidelight.records.expressions import Expression
-from sidelight.records.invariants import read_invariants
 from sidelight.session.query import Answer, SurePrepared
 from sidelight.summaries.count_centred import PreparedCentred, centred_noise, everybody_of, plain_noise
-from sidelight.summaries.count_hierarchy import parsed_condition, prepare_hierarchy
+from sidelight.summaries.count_hierarchy import prepare_hierarchy
 from sidelight.summaries.count_rollup import prepare_rollup
 from sidelight.summaries.count_tables import (
     CountReading,
@@ -29,7 +27,7 @@ from sidelight.summaries.count_tables import (
     bounded_words,
     count_error,
 )
-from sidelight.summaries.grouped import Counted, Grouped, group_labels
+from sidelight.summaries.grouped import Counted, Grouped, NoiseKind, group_labels
 from sidelight.summaries.intervals import around
 from sidelight.summaries.label_tables import prepare_labels
 from sidelight.summaries.noise_choice import IntegerNoise, check_noise, choose_noise, noise_bound
@@ -45,7 +43,6 @@ class CountingQuery(Grouped):
     """The parameters that counts, histograms and rankings share."""
 
     of: Counted | None = None
-    population: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -63,7 +60,7 @@ class CountingQuery(Grouped):
     def reading(self) -> CountReading:
         """Return the settings of the table, with the prediction checked as far as it can be."""
         predicted = read_prediction(self.prediction, keys=self.keys, names=COUNT_NAMES)
-        return CountReading(prediction=predicted, confidence=self.confidence, population=self.population)
+        return CountReading(prediction=predicted, confidence=self.confidence)
 
     def _count_by(self, *axes: str | Expression, known: Any = None) -> Count:
         """Return the count with the same parameters by other groups."""
@@ -71,6 +68,7 @@ class CountingQuery(Grouped):
         return Count(**{**shared, "by": axes, "known": known})
 
 
+@explains_removed
 @dataclass(frozen=True, kw_only=True)
 class Count(CountingQuery):
     """Release how many persons, or rows, there are in each group.
@@ -87,7 +85,8 @@ class Count(CountingQuery):
 
     Args:
         by: Columns or derived labels whose cells are the groups: "job", ["job", "sex"], `sl.col("age").cut([18, 65])`;
-            one of them may be an `sl.Hierarchy`, of which every level is released, with all totals.
+            one of them may be an `sl.Hierarchy`, of which every level is released, with all totals, and which says what
+            is known of its totals and how exact levels must be.
         where: A condition on declared columns that rows must pass: `sl.col("age") >= 18`, or its text.
         epsilon, delta, rho, mu: The price: exactly one of epsilon, epsilon with delta, rho, and mu.
         max_groups: In how many groups a person counts at most.
@@ -101,18 +100,6 @@ class Count(CountingQuery):
             agree with the cells.
         known: Of a column of undeclared labels (`sl.Label`): those that are public, or an earlier release
             that published them. They always appear; others need `delta`, and appear above a threshold.
-        population: Whether intervals are for the expected count of the population that rows are a sample of: wider by
-            a Poisson error.
-        caps: Of a hierarchy: the largest half-width by level, `{"county": 25}`: of the worst cell, at the confidence,
-            each cell by itself. Met by the way the price is shared, or refused with the price that would meet it.
-        impossible: Of a hierarchy: a condition on columns of `by` that no row can meet. Such cells are 0 and have no
-            noise, and rows that meet it are left out before counting, also where a column has a label for what is not
-            listed. What is only improbable is not impossible.
-        public_totals: Of a hierarchy: totals known from elsewhere, `{"state": {"37": 10439388, ...}}` or a frame with
-            level, id and value. Where they are not those of this table `unbiased` and intervals are wrong.
-        invariants: Of a hierarchy: totals of the table itself that a law has published exactly, `sl.Invariant("state",
-            reason="...")`. They change what is protected, to replacing a row by one with the same totals; such a
-            release stands by itself, and no session or ledger takes it.
 
     >>> import sidelight as sl
     >>> people = sl.Table(
@@ -125,23 +112,14 @@ class Count(CountingQuery):
     PureDP(ε = 1)
     """
 
+    noise: NoiseKind = "auto"
     rollup: bool = False
     known: Any = field(default=None, compare=False, repr=False)
-    caps: Mapping[str, float] | None = field(default=None, compare=False)
-    impossible: Expression | str | None = field(default=None, compare=False)
-    public_totals: Any = field(default=None, compare=False, repr=False)
-    invariants: Any = None
     kind_name: ClassVar[str] = "count"
     takes_hierarchy: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "impossible", parsed_condition(self.impossible))
-        object.__setattr__(self, "invariants", read_invariants(self.invariants) or None)
-        names = ("caps", "impossible", "public_totals", "invariants")
-        given = [name for name in names if getattr(self, name) is not None]
-        if given and self.hierarchy is None:
-            raise RangeError(f"{given[0]} is for counts of an sl.Hierarchy in by; leave it out")
         if self.hierarchy is not None and self.rollup:
             raise RangeError("an sl.Hierarchy has all totals already; leave rollup out")
 
@@ -187,7 +165,7 @@ def prepare_counts(
         counted: "persons" or "rows".
         more: Further entries of the request.
     """
-    noise = check_noise(choose_noise(groups.norms, **query.price, noise=query.noise))
+    noise = check_noise(choose_noise(groups.norms, query.law, **query.price))
     cells = tuple(product(*groups.keys))
     if reading.prediction is not None:
         reading.prediction.check(cells)
@@ -212,6 +190,7 @@ def prepare_counts(
     return PreparedCounts(claims=noise.on(bounded_counts(groups, noise)).claims, noise=noise, **shared)
 
 
+@explains_removed
 @dataclass(frozen=True, kw_only=True)
 class CountDistinct(Grouped):
     """Release how many different persons, or different labels, there are in each group.
@@ -227,7 +206,7 @@ class CountDistinct(Grouped):
         column: The labels that are counted: a column, or a derived label.
         persons: True to count persons instead; then there is no column.
         by: Columns or derived labels whose cells are the groups, all declared.
-        where, epsilon, delta, rho, mu, noise, confidence, prediction: As for `Count`.
+        where, epsilon, delta, rho, mu, confidence, prediction: As for `Count`.
         max_groups: In how many groups a person counts at most; without `by` how many labels of a person count.
         max_rows_per_group: How many labels of a person count in one group at most.
 
@@ -255,7 +234,7 @@ class CountDistinct(Grouped):
         if groups.label is not None:
             raise SchemaError("distinct labels are counted in groups of declared labels; take the Label out of by")
         most = self._most(schema, groups)
-        noise = check_noise(choose_noise(groups.norms, **self.price, noise=self.noise))
+        noise = check_noise(choose_noise(groups.norms, **self.price))
         cells = tuple(product(*groups.keys))
         predicted = read_prediction(self.prediction, keys=self.keys, names=_DISTINCT_NAMES)
         if predicted is not None:

@@ -103,9 +103,9 @@ def centred_noise(query: Grouped, groups: Groups, noise: IntegerNoise) -> Centre
     norms = groups.norms
     once = norms.linf == 1 and norms.neighbours is Neighbours.ADD_REMOVE and groups.schema.person is not None
     pure = query.epsilon is not None and query.delta is None
-    if query.noise == "laplace" or pure or not once or norms.l0 < 2 or groups.cells < 2:
+    if query.law == "laplace" or pure or not once or norms.l0 < 2 or groups.cells < 2:
         return None
-    gaussian = choose_noise(norms, **query.price, noise="gaussian")
+    gaussian = choose_noise(norms, "gaussian", **query.price)
     assert gaussian.mu is not None
     best = centred_counts(cells=groups.cells, groups=min(norms.l0, groups.cells), mu=gaussian.mu)
     return best if best.steps and best.variance < _WORTH * noise.variance else None

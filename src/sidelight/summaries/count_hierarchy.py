@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -23,17 +23,15 @@ from sidelight.guarantees.claims import NOT_PROTECTED
 from sidelight.noise import Source
 from sidelight.records import Schema, Table
 from sidelight.records.columns import Category
-from sidelight.records.expression_text import parse_expression
-from sidelight.records.expressions import Expression
 from sidelight.records.hierarchy import LabelTree
-from sidelight.records.invariants import kept_level
+from sidelight.records.invariants import kept_level, read_invariants
 from sidelight.release import Release, TailBound
 from sidelight.session.query import Answer, SurePrepared
 from sidelight.summaries.count_tables import CountReading, bounded_words
 from sidelight.summaries.kept_groups import kept_groups
 from sidelight.summaries.public_totals import public_levels
 from sidelight.summaries.tree_measurement import TreeMeasurement, TreeWishes, measure_tree
-from sidelight.summaries.tree_model import TreeModel, half_widths, quantile
+from sidelight.summaries.tree_model import TreeModel, half_widths
 from sidelight.summaries.tree_prior import predicted_cells, with_prediction
 from sidelight.summaries.tree_tables import HIERARCHY, long_table, written_model
 from sidelight.summaries.tree_whole import whole_tree
@@ -43,8 +41,13 @@ if TYPE_CHECKING:
 
 Floats: TypeAlias = NDArray[np.float64]
 Whole: TypeAlias = NDArray[np.int64]
-#: Parameters of tables without a hierarchy: accepted, they would not even make another request.
-_WITHOUT_EFFECT = ("pull", "centre", "expected_rows", "known")
+#: What a hierarchy says of its table, and the statistics that take it.
+_TAKEN_BY = {
+    "caps": ("count", "sum"),
+    "public_totals": ("count", "sum"),
+    "impossible": ("count",),
+    "invariants": ("count",),
+}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -61,15 +64,15 @@ class TreeShape:
         return np.moveaxis(values, self.axis, 0).reshape(self.tree.sizes[-1], -1)[self.tree.order]
 
 
-def tree_shape(query: Grouped, groups: Groups) -> TreeShape:
+def tree_shape(query: Grouped, groups: Groups, kind: str) -> TreeShape:
     """Check a hierarchy against the schema and the other columns."""
     hierarchy = query.hierarchy
     assert hierarchy is not None
-    for each in fields(query):
-        value = getattr(query, each.name)
-        usual = value is each.default or (isinstance(value, (str, bool)) and value == each.default)
-        if each.name in _WITHOUT_EFFECT and not usual:  # a frame of known labels compares with nothing as a whole
-            raise RangeError(f"{each.name} has no effect with an sl.Hierarchy in by; leave it out")
+    if getattr(query, "known", None) is not None:
+        raise RangeError("known has no effect with an sl.Hierarchy in by; leave it out")
+    for name, kinds in _TAKEN_BY.items():
+        if getattr(hierarchy, name) is not None and kind not in kinds:
+            raise RangeError(f"{name} of a hierarchy is for a {' or a '.join(kinds)}, not for a {kind}; leave it out")
     if groups.label is not None:
         raise SchemaError(f"a hierarchy is crossed with columns of declared labels, and {groups.label.name!r} has none")
     axis = query.keys.index(hierarchy.column)
@@ -162,9 +165,7 @@ class PreparedHierarchy(SurePrepared):
         for level in range(tree.depth + 1):
             values = cells.all_margins(unbiased[level])
             sd, reach = half_widths(model.node_variances(level), model.law, confidence)
-            if self.reading.population:
-                drawn = quantile("gaussian", confidence) ** 2 * np.maximum(values, 0.0)
-                reach = np.sqrt(reach**2 + drawn)
+            values = np.where(sd > 0, values, np.rint(values))  # exact, but for the rounding of floats
             columns["count"].append(cells.all_margins(counts[level]))
             columns["unbiased"].append(values)
             columns["noise_sd"].append(sd)
@@ -199,7 +200,7 @@ def prepare_hierarchy(
     Args:
         query: The `Count`.
         groups: Its groups, over all columns of `by`.
-        reading: Prediction, confidence and population.
+        reading: Prediction and confidence.
         kind: The kind of the query.
         counted: "persons" or "rows".
         schema: The public declarations.
@@ -209,26 +210,28 @@ def prepare_hierarchy(
             "a person who counts once in each of several leaves counts several times above them, so counts of persons "
             "do not add up; use max_groups=1, or of='rows'"
         )
-    shape = tree_shape(query, groups)
+    shape, known = tree_shape(query, groups, kind), query.hierarchy
     possible = None
-    if query.impossible is not None:
+    if known.impossible is not None:
         possible, groups = without_impossible(query, schema, groups, shape, counted=counted)
-    kept = kept_level(query.invariants, shape.tree) if query.invariants else None
+    invariants = read_invariants(known.invariants)
+    kept = kept_level(invariants, shape.tree) if invariants else None
     if kept is not None:
         groups = kept_groups(query, schema, groups, shape.tree, kept[0])
-    totals = public_levels(query.public_totals, shape.tree)
+    totals = public_levels(known.public_totals, shape.tree)
+    something_to_measure(totals, shape)
     if totals and possible is not None and possible.ndim == 2:
         raise SchemaError(
             "public_totals with cells that are impossible in some leaves only may have no solution in whole numbers; "
             "leave one of them out"
         )
     wishes = TreeWishes(
-        caps=read_caps(query.caps, shape.tree),
+        caps=read_caps(known.caps, shape.tree),
         confidence=query.confidence,
         exact_level=kept[0] if kept is not None else len(totals) - 1 if totals else None,
         possible=possible,
     )
-    measurement = measure_tree(shape.tree, shape.labels, groups, wishes, price=query.price, noise=query.noise)
+    measurement = measure_tree(shape.tree, shape.labels, groups, wishes, price=query.price, law=query.law)
     if reading.prediction is not None:
         reading.prediction.check(tuple(product(*groups.keys)))
     digest = f"{' > '.join(shape.tree.names)} {shape.tree.digest}"
@@ -238,8 +241,8 @@ def prepare_hierarchy(
             kind,
             of=counted,
             hierarchy=digest,
-            caps=None if not query.caps else [f"{name}={cap}" for name, cap in query.caps.items()],
-            impossible=query.impossible,
+            caps=None if not known.caps else [f"{name}={cap}" for name, cap in known.caps.items()],
+            impossible=known.impossible,
             public_totals=None if not totals else [str(each) for each in totals[-1].tolist()],
             invariants=None if kept is None else kept[1],
             **reading.request,
@@ -252,15 +255,23 @@ def prepare_hierarchy(
         measurement=measurement,
         reading=reading,
         totals=totals,
-        caps=dict(query.caps or {}),
+        caps=dict(known.caps or {}),
         counted=counted,
         kept=kept,
     )
 
 
+def something_to_measure(totals: Sequence[NDArray[Any]], shape: TreeShape) -> None:
+    """Refuse public totals of everything: the price would buy nothing."""
+    if len(totals) > shape.tree.depth and not shape.others:
+        raise RangeError("public_totals of the leaves leave nothing to measure; name a level above them")
+
+
 def read_caps(caps: Mapping[str, float] | None, tree: LabelTree) -> dict[int, float]:
     """Return caps by the number of their level."""
     found = {}
+    if caps is not None and not isinstance(caps, Mapping):
+        raise RangeError(f"caps are half-widths by level, {{'county': 25}}, got {type(caps).__name__}")
     for name, cap in (caps or {}).items():
         if isinstance(cap, bool) or not isinstance(cap, (int, float)) or not 0 < cap < math.inf:
             raise RangeError(f"a cap is a half-width above 0, got {cap!r} for {name!r}")
@@ -275,7 +286,7 @@ def without_impossible(
 
     The condition is asked of a table of all combinations of the labels it names: it means there what it means of rows.
     """
-    condition = query.impossible
+    condition = query.hierarchy.impossible
     named = [key for key in query.keys if key in condition.columns]
     further = sorted(set(condition.columns) - set(named))
     if further:
@@ -329,12 +340,3 @@ def level_error(model: TreeModel, *, unit: str, assumption: str, each: float = 1
             fixed.append(each * (slope * (math.log(2 * cells) + at) + 0.5))
     words = f"entries are the levels {names}, each for all of its cells at once; {assumption}"
     return TailBound(unit=unit, assumption=words, fixed=tuple(fixed), per_log=tuple(per_log), proved=False)
-
-
-def parsed_condition(given: Expression | str | None) -> Expression | None:
-    """Return a condition that may be given as text."""
-    if given is None or isinstance(given, Expression):
-        return given
-    if isinstance(given, str):
-        return parse_expression(given)
-    raise RangeError(f"impossible is a condition on columns of by, or its text, got {type(given).__name__}")

@@ -30,7 +30,7 @@ from sidelight.session.query import Answer
 from sidelight.summaries.count_tables import CountReading, PreparedGroupCounts, readable_counts
 from sidelight.summaries.golden_section import least_part
 from sidelight.summaries.grouped import Grouped, group_labels
-from sidelight.summaries.intervals import pooled_bound, pooled_ends
+from sidelight.summaries.intervals import around, pooled_bound
 from sidelight.summaries.laplace_sums import LaplaceTerm
 from sidelight.summaries.noise_choice import IntegerNoise, check_noise, choose_noise
 from sidelight.summaries.predicted import Group
@@ -94,8 +94,7 @@ class PreparedRollup(PreparedGroupCounts):
         for axes, bound in zip(self.shown, self.bounds, strict=True):
             outside = tuple(axis for axis in range(len(sizes)) if axis not in axes)
             unbiased = pooled.table(axes).reshape(-1)
-            sampling = np.maximum(unbiased, 0.0) if self.reading.population else 0.0
-            ends = pooled_ends(unbiased, bound, sampling=sampling, confidence=self.reading.confidence)
+            ends = around(unbiased, bound)
             parts["count"].append(readable.reshape(sizes).sum(axis=outside).reshape(-1))
             parts["unbiased"].append(unbiased)
             parts["noise_sd"].append(np.full(unbiased.size, math.sqrt(pooled.variance(axes))))
@@ -130,7 +129,7 @@ def prepare_rollup(
     for axes in shown[1:]:
         inside = math.prod(sizes[axis] for axis in axes)
         by_margin[axes] = norms.margin(cells=inside, cells_apart=math.prod(sizes) // inside)
-    whole = choose_noise(norms, **query.price, noise=query.noise)
+    whole = choose_noise(norms, query.law, **query.price)
     laplace = whole.kind == "laplace"
     shares = rollup_shares(
         sizes,

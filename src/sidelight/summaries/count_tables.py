@@ -20,7 +20,7 @@ from sidelight.group_table import GroupTable
 from sidelight.noise import Source, random_order
 from sidelight.release import TailBound
 from sidelight.session.query import Answer, SurePrepared
-from sidelight.summaries.intervals import around, population_ends
+from sidelight.summaries.intervals import around
 from sidelight.summaries.noise_choice import IntegerNoise, noise_bound
 from sidelight.summaries.predicted import Floats, Group, PredictedTable
 from sidelight.summaries.shrink import best_of, shrink_counts
@@ -32,11 +32,10 @@ _REMAINDERS = 2.0**30
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class CountReading:
-    """The public settings by which noisy counts become a table: prediction, confidence, population."""
+    """The public settings by which noisy counts become a table: prediction and confidence."""
 
     prediction: PredictedTable | None = None
     confidence: float = 0.95
-    population: bool = False
 
     @property
     def described(self) -> dict[str, Any] | None:
@@ -46,10 +45,7 @@ class CountReading:
     @property
     def request(self) -> dict[str, str]:
         """What the request for the ledger says of these settings."""
-        found = {} if self.prediction is None else {"prediction": str(self.prediction.description["sha256"])}
-        if self.population:
-            found["population"] = "yes"
-        return found
+        return {} if self.prediction is None else {"prediction": str(self.prediction.description["sha256"])}
 
     def shrunk(
         self,
@@ -88,8 +84,7 @@ class CountReading:
         cells = max(1, len(groups))
         estimates = self.shrunk(noisy, groups, variance=noise.variance)
         readable = readable_counts(estimates, noisy, bound=noise_bound(noise, self.confidence, cells), source=source)
-        bound = noise_bound(noise, self.confidence)
-        ends = population_ends(noisy, bound, confidence=self.confidence) if self.population else around(noisy, bound)
+        ends = around(noisy, noise_bound(noise, self.confidence))
         return {
             "count": readable,
             "unbiased": noisy,

@@ -28,14 +28,13 @@ NoiseKind = Literal["auto", "laplace", "gaussian"]
 #: Whether a person counts once in a group, or with each of the rows that count.
 Counted = Literal["persons", "rows"]
 #: Parameters that must be True or False: "no", or a number of people, would count as True.
-_FLAGS = ("pull", "population", "rollup", "persons")
+_FLAGS = ("rollup", "persons")
 #: Parameters with closed choices.
 _CHOICES: dict[str, tuple[Any, ...]] = {
     "noise": ("auto", "laplace", "gaussian"),
     "of": (None, "persons", "rows"),
     "outside": ("keep", "drop"),
     "route": ("auto", "histogram", "peeling"),
-    "per": ("auto", "row", "person"),
     "ddof": (0, 1),
 }
 _NOISE = ("noise_sd", "low", "high")
@@ -76,7 +75,6 @@ class Grouped:
     mu: Amount | None = None
     max_groups: int | None = None
     max_rows_per_group: int | None = None
-    noise: NoiseKind = "auto"
     confidence: float = 0.95
     prediction: Any = field(default=None, compare=False, repr=False)
     takes_hierarchy: ClassVar[bool] = False
@@ -113,6 +111,12 @@ class Grouped:
     def price(self) -> dict[str, Amount | None]:
         """The price as it was given."""
         return {"epsilon": self.epsilon, "delta": self.delta, "rho": self.rho, "mu": self.mu}
+
+    @property
+    def law(self) -> NoiseKind:
+        """The law of noise that is insisted on; "auto" takes the smaller."""
+        found: NoiseKind = getattr(self, "noise", "auto")
+        return found
 
     def _check_hierarchy(self, by: tuple[Any, ...]) -> None:
         """Refuse hierarchies where there is no table of one, and more than one."""
@@ -212,7 +216,7 @@ class Grouped:
         )
 
     def _noise_for(self, groups: int) -> str:
-        return f"{choose_noise(persons_in(groups), **self.price, noise=self.noise).sd:.3g}"
+        return f"{choose_noise(persons_in(groups), self.law, **self.price).sd:.3g}"
 
     def request(self, kind: str, **more: Any) -> dict[str, Any]:
         """Return the request for the ledger: texts only, unique to the query; None values are left out."""
@@ -231,7 +235,7 @@ class Grouped:
                 for name, value in rest.items()
                 if value is not None
             },
-            "noise": self.noise,
+            "noise": self.law,  # also of queries that do not choose it: a key keeps its request
             "confidence": str(self.confidence),
         }
         check_compatible(self.prediction, asked)

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Literal
 from sidelight.aggregates.collect_ranks import collect_ranks
 from sidelight.aggregates.group_sums import group_counts
 from sidelight.aggregates.groups import Groups, groups_of
-from sidelight.errors import RangeError, SchemaError
+from sidelight.errors import RangeError, SchemaError, explains_removed
 from sidelight.grid import Outcomes
 from sidelight.guarantees import Claims, Person, Row
 from sidelight.mechanisms.additive import in_int64
@@ -40,6 +40,7 @@ _MOST_PRIVATE_BINS = 1000
 _EDGES_SHARE = Fraction(3, 10)
 
 
+@explains_removed
 @dataclass(frozen=True, kw_only=True)
 class Histogram(CountingQuery):
     """Release a histogram of a number: the count of each bin, by group if asked.
@@ -59,7 +60,7 @@ class Histogram(CountingQuery):
         outside: What becomes of numbers beyond the first and last edge: "keep" has two end bins for them, "drop" has
             none. Bins of equal width reach from bound to bound and need neither.
         by: Further columns or derived labels: a histogram for each of their cells.
-        where, epsilon, delta, rho, mu, noise, confidence, of, population: As for `Count`.
+        where, epsilon, delta, rho, mu, confidence, of: As for `Count`.
         max_groups: In how many bins a person counts at most.
         max_rows_per_group: How many rows of a person count in one bin at most; only for rows.
         prediction: What the counts are expected to be: a release, a frame or a mapping by bin, or `sl.Predicted`; or a
@@ -238,7 +239,7 @@ def prepare_private_bins(
     if groups.label is not None:
         raise SchemaError("private bins by undeclared labels are not supported; declare them as a Category")
     everybody = groups_of(schema, where=query.condition, max_groups=1, max_rows_per_group=schema.rows_per_unit)
-    whole = choose_noise(groups.norms, **query.price, noise=query.noise)
+    whole = choose_noise(groups.norms, **query.price)
     budget = Budget.of(**query.price)
     if whole.kind == "laplace":
         assert whole.epsilon is not None

@@ -75,18 +75,6 @@ def around(unbiased: ArrayLike, bound: ArrayLike, *, lowest: float = 0.0) -> End
     return Ends(low=np.maximum(y - t, lowest), high=np.maximum(y + t, lowest))
 
 
-def population_ends(unbiased: ArrayLike, bound: ArrayLike, *, confidence: float = 0.95) -> Ends:
-    """Return intervals of the expected count λ of a population, of which the table's count is a Poisson draw.
-
-    {λ >= 0: |y - λ| <= √((t + ½)² + z²λ)}, t the bound of the noise and z the normal quantile: both errors together,
-    the half for whole numbers. Measured, not exact.
-    """
-    y, t = np.asarray(unbiased, dtype=np.float64), np.asarray(bound, dtype=np.float64) + 0.5
-    square = normal_quantile(_miss(confidence, 1)) ** 2
-    reach = np.sqrt(np.maximum(t * t + square * (y + square / 4), 0.0))
-    return Ends(low=np.maximum(y + square / 2 - reach, 0.0), high=np.maximum(y + square / 2 + reach, 0.0))
-
-
 def _miss(confidence: float, cells: int) -> float:
     """Return what each of independent cells may miss so that all hold with the confidence: 1 - (1-β)^(1/G)."""
     if not 0 < confidence < 1 or cells < 1:
@@ -201,11 +189,10 @@ def mean_from_count_and_sum(
     lower: float,
     upper: float,
     confidence: float = 0.95,
-    sampling_variance: ArrayLike = 0.0,
 ) -> Ends:
     """Return the interval of each mean from n and Σe, e = 2c - M, with rounded Gaussian noise of these scales.
 
-    {τ: |ŝ - τn̂| <= z√(σ_s² + τ²σ_n² + n̂·extra) + ½(|τ| + 1/M)}, s = Σe/M.
+    {τ: |ŝ - τn̂| <= z√(σ_s² + τ²σ_n²) + ½(|τ| + 1/M)}, s = Σe/M.
 
     Args:
         count, total: n̂ and Σe.
@@ -213,15 +200,13 @@ def mean_from_count_and_sum(
         count_scale, sum_scale: Of the noise of n̂ and of Σe.
         lower, upper: Of the interval of values.
         confidence: Of each interval.
-        sampling_variance: Of one value, in units of half the width; for the mean of a population. 0: of the table.
     """
     n, s = np.asarray(count, dtype=np.float64), np.asarray(total, dtype=np.float64) / levels
     v_n, v_s = float(count_scale) ** 2, (float(sum_scale) / levels) ** 2
-    extra = np.maximum(n, 0.0) * np.asarray(sampling_variance, dtype=np.float64)
     z = normal_quantile(_miss(confidence, 1))
 
     def half_width(tau: Floats) -> Floats:
-        return np.asarray(z * np.sqrt(v_s + tau**2 * v_n + extra) + 0.5 * (np.abs(tau) + 1 / levels))
+        return np.asarray(z * np.sqrt(v_s + tau**2 * v_n) + 0.5 * (np.abs(tau) + 1 / levels))
 
     return fieller(s, n, half_width, -1.0, 1.0, lower, upper)
 
@@ -273,13 +258,6 @@ def pooled_bound(
     if laplace:
         return laplace_sum_bound(parts, miss=(1 - confidence) / cells)
     return normal_quantile(_miss(confidence, cells)) * math.sqrt(variance)
-
-
-def pooled_ends(estimates: ArrayLike, bound: float, *, sampling: ArrayLike = 0.0, confidence: float = 0.95) -> Ends:
-    """Return estimates ± √(bound² + z²·sampling); the second term for counts of a population. At least 0."""
-    y, drawn = np.asarray(estimates, dtype=np.float64), np.asarray(sampling, dtype=np.float64)
-    reach = np.sqrt(bound**2 + normal_quantile(_miss(confidence, 1)) ** 2 * drawn)
-    return around(y, reach)
 
 
 # --- counts of published labels ---------------------------------------------------------------------------------------

@@ -24,10 +24,11 @@ def kept_groups(query: Any, schema: Schema, groups: Groups, tree: LabelTree, lev
             "invariants are for tables in which the row is protected: rows of a person are bounded, and totals of "
             "bounded rows are not the totals that a law asks for"
         )
-    for name in ("public_totals", "impossible", "condition"):
-        if getattr(query, name) is not None:
-            shown = "where" if name == "condition" else name
-            raise SchemaError(f"invariants are totals of all rows; leave {shown} out")
+    known = query.hierarchy
+    given = {"public_totals": known.public_totals, "impossible": known.impossible, "where": query.where}
+    for name, each in given.items():
+        if each is not None:
+            raise SchemaError(f"invariants are totals of all rows; leave {name} out")
     for key in query.keys:
         column = next((each for each in schema.columns if each.name == key), None)
         if not isinstance(column, Category) or column.unknown_code is None or column.missing_code is None:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import product
 from math import prod
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -120,18 +120,17 @@ def refuse_price(query: Grouped, label: Label) -> None:
     )
 
 
-def threshold_law(query: Grouped, most: int, *, share: Any = 1, law: Literal["laplace", "gaussian"]) -> Law:
+def threshold_law(query: Grouped, most: int, *, share: Any = 1) -> Law:
     """Return the threshold that a share of the price buys: of epsilon with all of delta, or of μ².
 
     Args:
         query: The price, epsilon with delta.
         most: The largest number of groups of a unit.
         share: Of the price, for finding labels.
-        law: Of the noise.
     """
     assert query.epsilon is not None
     assert query.delta is not None
-    if law == "gaussian":
+    if query.law == "gaussian" or (query.law == "auto" and most >= FIRST_GAUSSIAN):
         return gaussian_threshold(epsilon=query.epsilon, delta=query.delta, groups=most, share=share)
     whole = positive(query.epsilon, name="epsilon")
     return truncated_laplace(epsilon=whole * share, delta=query.delta, groups=most)
@@ -171,8 +170,7 @@ def label_price(query: Grouped, schema: Schema, groups: Groups, *, known: Any, w
             refuse_price(query, groups.label)
         return LabelPrice(selection=selection, measure=whole, claims=None)
     most = selection.persons.norms.l0
-    gaussian = query.noise == "gaussian" or (query.noise == "auto" and most >= FIRST_GAUSSIAN)
-    law = threshold_law(query, most, share=SELECTION_SHARE, law="gaussian" if gaussian else "laplace")
+    law = threshold_law(query, most, share=SELECTION_SHARE)
     if isinstance(law, GaussianThreshold):
         measure = Budget("mu", law.after_mu**2)
     else:

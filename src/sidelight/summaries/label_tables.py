@@ -26,7 +26,6 @@ from sidelight.summaries.count_tables import CountReading, Whole, bounded_counts
 from sidelight.summaries.grouped import Grouped, group_labels
 from sidelight.summaries.intervals import published_ends
 from sidelight.summaries.label_selection import (
-    FIRST_GAUSSIAN,
     SELECTION_SHARE,
     LabelSelection,
     Law,
@@ -74,7 +73,7 @@ def label_noise(query: Grouped, persons: Groups, counts: Groups, *, has_known: b
     """Share the price between finding labels and counting in them; public numbers only.
 
     Args:
-        query: The price and the kind of noise.
+        query: The price.
         persons: The groups with each person once in each: what the threshold is on.
         counts: The groups as they are counted.
         has_known: Whether there are known labels: a price without delta counts these alone.
@@ -85,7 +84,7 @@ def label_noise(query: Grouped, persons: Groups, counts: Groups, *, has_known: b
     if query.epsilon is None or query.delta is None:
         if not has_known:
             refuse_price(query, persons.label)
-        noise = check_noise(choose_noise(norms, **query.price, noise=query.noise))
+        noise = check_noise(choose_noise(norms, query.law, **query.price))
         return LabelNoise(
             law=None,
             noise=noise,
@@ -94,8 +93,7 @@ def label_noise(query: Grouped, persons: Groups, counts: Groups, *, has_known: b
         )
     separate = norms.linf > 1  # several rows of a person count in a group, and the threshold is on persons
     share = SELECTION_SHARE if separate else Fraction(1)
-    gaussian = query.noise == "gaussian" or (query.noise == "auto" and most >= FIRST_GAUSSIAN)
-    law = threshold_law(query, most, share=share, law="gaussian" if gaussian else "laplace")
+    law = threshold_law(query, most, share=share)
     if isinstance(law, GaussianThreshold):
         mu = law.after_mu if separate else norms.l2 / law.scale
         scale = norms.l2 / mu
@@ -173,11 +171,6 @@ def prepare_labels(
     selection = selection_of(query, schema, groups, known=known)
     cells, persons = selection.known, selection.persons
     plan = label_noise(query, persons, groups, has_known=bool(cells))
-    if reading.population and plan.law is not None and not plan.separate:
-        raise RangeError(
-            "intervals of a population are not known for counts that had to pass a threshold; leave population out, or "
-            "name known labels and give a price without delta"
-        )
     if reading.prediction is not None:
         if not cells:
             raise RangeError("a prediction moves the counts of known labels only; name them with known=[...]")

@@ -25,7 +25,7 @@ from sidelight.records.expressions import Expression
 from sidelight.session import Answer
 from sidelight.session.query import SurePrepared
 from sidelight.summaries.clip_subject import subject_of
-from sidelight.summaries.clipping import Centre, Clip
+from sidelight.summaries.clipping import Clip
 from sidelight.summaries.grouped import Counted, group_labels
 from sidelight.summaries.mean_table import LEAST_GROUPS, MeanReading
 from sidelight.summaries.measurement import (
@@ -42,6 +42,63 @@ from sidelight.summaries.predicted import PredictedTable, check_single, read_pre
 from sidelight.summaries.tree_numbers import PreparedTreeNumber, prepare_tree_number, public_interval
 
 
+@dataclass(frozen=True)
+class GroupSizes:
+    """Declare how many rows of each group have the number of a `Mean` or `Proportion`, where that is public.
+
+    Nothing is then spent on counting, which makes the noise of a mean √2 to 2 times smaller; counts in the table are
+    those declared. The guarantee is the same whatever is declared, and hides nothing that the sizes say; wrong ones
+    make means wrong, towards the middle of the bounds or away from it. For epsilon alone, one column, persons of one
+    row, and groups that are declared.
+
+    Args:
+        sizes: A mapping of groups to whole numbers, or a number without `by`; never a release, whose numbers have
+            noise.
+
+    >>> import sidelight as sl
+    >>> people = sl.Table(
+    ...     {"job": ["cook", "nurse"] * 500, "hours": [38, 42] * 500},
+    ...     schema=[sl.Category("job", ["cook", "nurse"], other=None), sl.Number("hours", lower=0, upper=80)],
+    ... )
+    >>> sizes = sl.GroupSizes({"cook": 500, "nurse": 500})
+    >>> sl.Mean("hours", by="job", epsilon=1, known=sizes).release(people).value["count"].tolist()
+    [500.0, 500.0]
+    """
+
+    sizes: Mapping[Any, int] | int
+
+    def _of(self, plan: Measurement, keys: tuple[str, ...]) -> tuple[int, ...]:
+        """Return the declared size of each group, in the order of the groups."""
+        if not plan.budget.is_pure or plan.labels is not None:
+            raise RangeError(
+                "sizes need a price of epsilon alone and declared groups: Gaussian noise measures the count almost for "
+                "nothing; leave sizes out, or ask with epsilon"
+            )
+        if rows_of_unit(plan.groups.unit) > 1:
+            raise RangeError(
+                "sizes are of rows, and rows of a person beyond the caps are left out of the sum, so that means would "
+                "come out too near the middle of the bounds; leave sizes out, or bound persons to one row"
+            )
+        given: Any = self.sizes
+        if isinstance(given, (int, np.integer)) and not isinstance(given, bool):
+            given = {(): int(given)}
+        if not isinstance(given, Mapping) or isinstance(given, GroupTable):
+            raise RangeError(
+                "sizes are declared as a whole number, or as a mapping {group: number} of plain numbers that are "
+                f"public, got {type(self.sizes).__name__}; a release has noise, and its numbers are no sizes"
+            )
+        table = read_prediction(given, keys=keys, names=("size", "count"))
+        check_prediction(table, plan)
+        assert table is not None
+        sizes = table.on(plan.known).values
+        good = (sizes >= 1) & (sizes <= 2**53) & (sizes == np.floor(sizes))  # NaN, of a group without one, is not
+        if not good.all():
+            group = ", ".join(plan.known[int(np.argmin(good))]) or "all rows"
+            raise RangeError(f"sizes must be a whole number of at least 1 for every group, and that of {group} is not")
+        return tuple(int(size) for size in sizes)
+
+
+@explains_removed
 @dataclass(frozen=True)
 class Mean(OfNumber):
     """Release the mean of a number, of all rows or by group, with its count.
@@ -66,7 +123,6 @@ class Mean(OfNumber):
         epsilon, delta, rho, mu: The price: exactly one of epsilon, epsilon with delta, rho, and mu.
         max_groups: In how many groups a person counts at most.
         max_rows_per_group: How many rows of a person count in one group at most.
-        noise: "laplace" or "gaussian" to insist on one; "auto" takes the smaller.
         confidence: Of the intervals.
         prediction: A predicted mean for each group (a release, a frame, a mapping, `sl.Predicted`), or of the values
             themselves: `sl.priors.Cauchy(40_000, 15_000)`, centre and spread, which helps to clip. A column
@@ -75,21 +131,11 @@ class Mean(OfNumber):
         clip: "auto" clips at declared bounds if there are two and values are not predicted; "private" finds an
             interval; "by_group" finds one in each group, for groups that are large and far apart: each then needs the
             rows that "private" needs in all; "declared" insists on bounds; (lower, upper) is a public interval.
-        centre: "predicted" takes the centre of the predicted values as it is; "private" measures it; "auto" decides.
-        expected_rows: How many rows are expected, a public guess: with few of them "auto" trusts the predicted centre.
-            With `clip="by_group"`: in each group.
-        pull: Whether group means are shrunk to the prediction or the overall mean.
-        population: Whether intervals are for the population that rows are a sample of: wider by the sampling error.
         known: Of groups by a `sl.Label`: labels that are public, or an earlier release that published them. Others
-            need epsilon with delta, and appear above a threshold on persons that takes a third of the price.
+            need epsilon with delta, and appear above a threshold on persons that takes a third of the price. Of
+            declared groups: `sl.GroupSizes`, where it is public how many rows each has.
         of: "persons" counts each person once in a group, with one of their rows, which a fixed public rule chooses:
             the mean age of members, not of loans. "rows", the default, counts every row up to the caps.
-        sizes: How many rows of each group have the number, where its owner declares that this is public: a mapping of
-            groups, or a number without `by`; never a release, whose numbers have noise. Nothing is spent on counting,
-            which makes the noise of a mean √2 to 2 times smaller; counts in the table are those declared. The guarantee
-            is the same whatever is declared, and hides nothing that the declared sizes say; wrong ones make means
-            wrong, towards the middle of the bounds or away from it. For epsilon alone, one column, persons of one row,
-            and groups that are declared.
 
     >>> import sidelight as sl
     >>> people = sl.Table(
@@ -103,10 +149,7 @@ class Mean(OfNumber):
 
     column: str | Expression | Sequence[str | Expression] = field(compare=False)
     _: KW_ONLY
-    pull: bool = True
-    population: bool = False
     of: Counted | None = None
-    sizes: Any = field(default=None, compare=False, repr=False)
     kind: ClassVar[str] = "mean"
     takes_hierarchy: ClassVar[bool] = True
 
@@ -116,12 +159,12 @@ class Mean(OfNumber):
             raise RangeError("max_rows_per_group is for means of rows: a person counts once in a group; leave it out")
         if isinstance(self.column, tuple) and isinstance(self.clip, (tuple, list)):
             raise RangeError("one interval does not fit several columns; declare bounds, or ask for each by itself")
-        if self.sizes is not None and (
-            isinstance(self.column, tuple) or self.clip == "by_group" or self.population or self.hierarchy is not None
+        if isinstance(self.known, GroupSizes) and (
+            isinstance(self.column, tuple) or self.clip == "by_group" or self.hierarchy is not None
         ):
             raise RangeError(
-                "sizes are for the mean of one column with one interval for all groups, without population and "
-                "hierarchies; leave sizes out, or these"
+                "sizes are for the mean of one column with one interval for all groups, without hierarchies; leave "
+                "known=sl.GroupSizes(...) out, or these"
             )
 
     def table_columns(self, kind: str) -> tuple[str, ...]:
@@ -155,15 +198,14 @@ class Mean(OfNumber):
         return self._prepared(schema, number_of(schema, self.column))
 
     def _prepared(self, schema: Schema, of: str | Expression) -> PreparedMean | PreparedTreeNumber:
-        plan = self._plan(schema, of, spread=self.population)
+        sizes = self.known if isinstance(self.known, GroupSizes) else None
+        plan = (self if sizes is None else replace(self, known=None))._plan(schema, of)
         if self.hierarchy is not None:
             interval = public_interval(plan.clipping.interval)
-            if self.population:
-                raise RangeError("population is for means without a hierarchy; leave it out")
             value = value_of(schema, of, lower=interval.lower, upper=interval.upper)
             return prepare_tree_number(self, plan.groups, value, name=self.kind, of=str(of), interval=interval)
-        if self.sizes is not None:
-            plan = replace(plan, sizes=self._sizes(plan))
+        if sizes is not None:
+            plan = replace(plan, sizes=sizes._of(plan, self.keys))
         more: dict[str, Any] = {} if plan.sizes is None else {"sizes": list(plan.sizes)}
         table = self._predicted(plan, self.prediction, (f"{self.kind}_plain", self.kind))
         return PreparedMean(
@@ -171,35 +213,6 @@ class Mean(OfNumber):
             keys=self.keys,
             reading=self._reading(plan, table),
         )
-
-    def _sizes(self, plan: Measurement) -> tuple[int, ...]:
-        """Return the declared size of each group, in the order of the groups."""
-        if not plan.budget.is_pure or plan.labels is not None:
-            raise RangeError(
-                "sizes need a price of epsilon alone and declared groups: Gaussian noise measures the count almost for "
-                "nothing; leave sizes out, or ask with epsilon"
-            )
-        if rows_of_unit(plan.groups.unit) > 1:
-            raise RangeError(
-                "sizes are of rows, and rows of a person beyond the caps are left out of the sum, so that means would "
-                "come out too near the middle of the bounds; leave sizes out, or bound persons to one row"
-            )
-        one = isinstance(self.sizes, (int, np.integer)) and not isinstance(self.sizes, bool)
-        given = {(): int(self.sizes)} if one else self.sizes
-        if not isinstance(given, Mapping) or isinstance(given, GroupTable):
-            raise RangeError(
-                "sizes are declared as a whole number, or as a mapping {group: number} of plain numbers that are "
-                f"public, got {type(self.sizes).__name__}; a release has noise, and its numbers are no sizes"
-            )
-        table = read_prediction(given, keys=self.keys, names=("size", "count"))
-        check_prediction(table, plan)
-        assert table is not None
-        sizes = table.on(plan.known).values
-        good = (sizes >= 1) & (sizes <= 2**53) & (sizes == np.floor(sizes))  # NaN, of a group without one, is not
-        if not good.all():
-            group = ", ".join(plan.known[int(np.argmin(good))]) or "all rows"
-            raise RangeError(f"sizes must be a whole number of at least 1 for every group, and that of {group} is not")
-        return tuple(int(size) for size in sizes)
 
     def _several(self, schema: Schema, columns: tuple[str | Expression, ...]) -> PreparedMeans:
         """Plan the means of several columns: an equal part of the price each, and one reading of all."""
@@ -221,7 +234,7 @@ class Mean(OfNumber):
         for of, name in zip(ofs, names, strict=True):
             part = budget.part(Fraction(1, len(ofs)))
             clipping = self._clipped(subject_of(schema, of), groups, part, predicted[name])
-            plans.append(Measurement(groups=groups, of=of, clipping=clipping, spread=self.population, labels=labels))
+            plans.append(Measurement(groups=groups, of=of, clipping=clipping, labels=labels))
             wanted = (f"mean_{name}_plain", f"mean_{name}", *(("mean_plain", "mean") if predicted.own(name) else ()))
             noise_name = "noise_sd" if predicted.own(name) else f"mean_{name}_noise_sd"
             tables.append(self._predicted(plans[-1], predicted[name], wanted, noise_name=noise_name))
@@ -244,7 +257,8 @@ class Mean(OfNumber):
 
     @property
     def _more(self) -> dict[str, Any]:
-        return {"pull": self.pull, "population": self.population, "of": self.of}
+        """What earlier versions wrote, too: a key keeps its request."""
+        return {"pull": True, "population": False, "of": self.of}
 
     def _predicted(
         self, plan: Measurement, prediction: Any, names: tuple[str, ...], *, noise_name: str = "noise_sd"
@@ -268,8 +282,6 @@ class Mean(OfNumber):
         return MeanReading(
             name=self.kind,
             table=table,
-            pull=self.pull,
-            population=self.population,
             confidence=self.confidence,
             finds=plan.finds,
         )
@@ -289,7 +301,7 @@ class PreparedMean(PreparedMeasurement):
             rows: Of the whole table, a public guess.
             confidence: With which each group's mean, as measured, is within the bound.
         """
-        if self.plan.finds or self.reading.population or self.plan.sizes is not None:
+        if self.plan.finds or self.plan.sizes is not None:
             return None
         each = rows / max(len(self.plan.known), 1)
         found = mean_error(self.plan, each, confidence=confidence)
@@ -356,9 +368,9 @@ class Proportion(Mean):
 
     Args:
         column: The condition, or its text: `sl.col("smoker") == "yes"`.
-        by, where, epsilon, delta, rho, mu, max_groups, max_rows_per_group, noise, confidence: As for `Mean`.
+        by, where, epsilon, delta, rho, mu, max_groups, max_rows_per_group, confidence: As for `Mean`.
         prediction: A predicted proportion for each group: a release, a frame, a mapping, `sl.Predicted`.
-        known, pull, population, of, sizes: As for `Mean`.
+        known, of: As for `Mean`.
 
     >>> import sidelight as sl
     >>> people = sl.Table({"age": list(range(20, 80)) * 50}, schema=[sl.Number("age", granularity=1)])
@@ -368,8 +380,6 @@ class Proportion(Mean):
     """
 
     clip: Clip = field(default="auto", init=False, repr=False)  # a proportion lies in 0..1
-    centre: Centre = field(default="auto", init=False, repr=False)
-    expected_rows: float | None = field(default=None, init=False, repr=False)
     kind: ClassVar[str] = "proportion"
 
     def prepare(self, schema: Schema) -> PreparedMean | PreparedTreeNumber:

@@ -47,17 +47,15 @@ class MeanReading:
 
     name: str  # "mean" or "proportion"
     table: PredictedTable | None
-    pull: bool = True
-    population: bool = False
     confidence: float = 0.95
     finds: bool = False  # whether undeclared groups may have been found
 
     def columns(self, measured: MeasuredGroups) -> dict[str, Any]:
         """Return the columns of the table."""
         name = self.name
-        ends = measured.mean_ends(self.confidence, population=self.population)
+        ends = measured.mean_ends(self.confidence)
         columns: dict[str, Any] = {name: measured.means}
-        shrunk = self._numbers(measured) if self.pull else None
+        shrunk = self._numbers(measured)
         if shrunk is not None:
             columns = {name: shrunk, f"{name}_plain": columns[name]}
             if self.table is None and len(shrunk) >= LEAST_GROUPS:

@@ -364,9 +364,12 @@ def _budget_of(query: Grouped, groups: Groups, *, columns: int) -> Budget:
 
     Of several columns the L1 norm is that of one times their number, and L2² too: d² against d in the variance.
     """
-    chosen = check_noise(choose_noise(groups.norms, **query.price, noise=query.noise))
-    if columns > 1 and query.delta is not None and query.noise == "auto":
-        laplace, gaussian = (choose_noise(groups.norms, **query.price, noise=law) for law in ("laplace", "gaussian"))
+    chosen = check_noise(choose_noise(groups.norms, **query.price))
+    if columns > 1 and query.delta is not None:
+        laplace, gaussian = (
+            choose_noise(groups.norms, "laplace", **query.price),
+            choose_noise(groups.norms, "gaussian", **query.price),
+        )
         chosen = check_noise(laplace if columns * laplace.variance <= gaussian.variance else gaussian)
     if chosen.kind == "laplace":
         assert chosen.epsilon is not None

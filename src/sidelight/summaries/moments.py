@@ -256,12 +256,12 @@ class MeasuredGroups:
             moments=moments, interval=self.interval, lower=lower, upper=upper, names=self.names, within=within
         )
 
-    def mean_ends(self, confidence: float, *, population: bool = False) -> Ends:
-        """Return the interval of each mean; of the table's clipped rows, or of the population that they come from."""
-        if self.pair is not None and not population:
+    def mean_ends(self, confidence: float) -> Ends:
+        """Return the interval of each mean of the table's clipped rows."""
+        if self.pair is not None:
             first, second, scale = self.pair
             ends = mean_from_pair(first, second, scale=scale, lower=-1.0, upper=1.0, confidence=confidence)
-        elif self.laplace and not population:
+        elif self.laplace:
             ends = self._unit_mean_ends(confidence)
         else:
             count_scale, sum_scale = self.scales
@@ -274,7 +274,6 @@ class MeasuredGroups:
                 lower=-1.0,
                 upper=1.0,
                 confidence=confidence,
-                sampling_variance=self.moments.variances() if population else 0.0,
             )
         return Ends(low=self.number(ends.low), high=self.number(ends.high))
 

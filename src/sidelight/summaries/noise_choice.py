@@ -86,12 +86,13 @@ def gaussian_variance(scale: Fraction | float) -> float:
 
 def choose_noise(
     norms: ContributionBounds,
+    law: Literal["auto"] | Kind = "auto",
+    /,
     *,
     epsilon: Amount | None = None,
     delta: Amount | None = None,
     rho: Amount | None = None,
     mu: Amount | None = None,
-    noise: Literal["auto"] | Kind = "auto",
 ) -> IntegerNoise:
     """Return the noise of smaller variance that a price allows; public numbers only.
 
@@ -100,8 +101,8 @@ def choose_noise(
 
     Args:
         norms: Of the integer vector that gets the noise.
+        law: "laplace" or "gaussian" to insist on one.
         epsilon, delta, rho, mu: The price: exactly one of epsilon, epsilon with delta, rho, and mu.
-        noise: "laplace" or "gaussian" to insist on one.
 
     >>> from sidelight.aggregates.bounded import persons_in
     >>> one, ten = persons_in(1), persons_in(10)
@@ -109,12 +110,10 @@ def choose_noise(
     ('laplace', 'gaussian')
     """
     by_epsilon, by_mu = _both_prices(epsilon, delta, rho, mu)
-    if noise not in ("auto", "laplace", "gaussian"):
-        raise RangeError(f"noise must be 'auto', 'laplace' or 'gaussian', got {noise!r}")
-    if noise == "gaussian" and by_mu is None:
+    if law == "gaussian" and by_mu is None:
         raise RangeError("Gaussian noise needs a delta, rho or mu; with epsilon alone noise is Laplace")
-    laplace = None if noise == "gaussian" else _laplace(norms, by_epsilon)
-    gaussian = None if noise == "laplace" or by_mu is None else _gaussian(norms, by_mu)
+    laplace = None if law == "gaussian" else _laplace(norms, by_epsilon)
+    gaussian = None if law == "laplace" or by_mu is None else _gaussian(norms, by_mu)
     if laplace is None:
         assert gaussian is not None
         return gaussian

@@ -15,7 +15,7 @@ from sidelight.records import Schema
 from sidelight.records.expression_text import parse_expression
 from sidelight.records.expressions import Expression, Named
 from sidelight.summaries.clip_subject import Subject, subject_of
-from sidelight.summaries.clipping import Centre, Clip, Clipping, clipping_of
+from sidelight.summaries.clipping import Clip, Clipping, clipping_of
 from sidelight.summaries.grouped import Grouped, group_labels
 from sidelight.summaries.label_selection import known_described, known_digest
 from sidelight.summaries.measurement import Measurement, labels_and_budget
@@ -27,8 +27,6 @@ class OfNumber(Grouped):
     """The parameters that statistics of a number share; see `Mean`."""
 
     clip: Clip = "auto"
-    centre: Centre = "auto"
-    expected_rows: float | None = None
     known: Any = field(default=None, compare=False, repr=False)
     kind: ClassVar[str] = ""
 
@@ -70,8 +68,6 @@ class OfNumber(Grouped):
             budget,
             clip=tuple(asked) if isinstance(asked, list) else asked,
             values=_prior_of(prediction),
-            centre=self.centre,
-            expected_rows=self.expected_rows,
             around_zero=around_zero,
         )
 
@@ -84,8 +80,7 @@ class OfNumber(Grouped):
             self.kind,
             column=str(plan.of) if names is None else list(names),
             clip=clip,
-            centre=self.centre,
-            expected_rows=self.expected_rows,
+            centre="auto",  # as earlier versions wrote it: a key keeps its request
             law=plan.law,
             prediction=self._digest(table, self.prediction) if names is None else None,
             known=None if plan.labels is None else known_digest(plan.labels.selection),

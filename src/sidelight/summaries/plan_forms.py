@@ -1,9 +1,8 @@
-"""Forms of the keys `by`, `prediction`, `bins`, `caps`, `public_totals` and `person_total` of statistics by group."""
+"""Forms of the keys `by`, `prediction`, `bins` and `person_total` of statistics by group."""
 
 from __future__ import annotations
 
 import csv
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ from sidelight.plans.forms import (
     AMOUNT,
     AMOUNTS,
     COLUMN,
+    CONDITION,
     FLAG,
     REAL,
     TEXT,
@@ -49,14 +49,18 @@ def _public_table(file: Path, _: str | None) -> dict[str, list[Any]]:
     return {name: [row[place] or None for row in filled] for place, name in enumerate(head)}
 
 
-def _public_totals(file: Path, _: str | None, *, of: type[int] | type[float] = int) -> dict[str, list[Any]]:
-    """Read a CSV or Parquet file with the columns level, id and value; values are whole numbers, or of sums any."""
+def _public_totals(file: Path, _: str | None) -> dict[str, list[Any]]:
+    """Read a CSV or Parquet file with the columns level, id and value."""
     found = _public_table(file, None)
     try:
-        return {**found, "value": [of(each) for each in found["value"]]}
+        return {**found, "value": [_whole_or_float(each) for each in found["value"]]}
     except (KeyError, TypeError, ValueError):
-        words = "whole numbers" if of is int else "numbers"
-        raise RangeError(f"{file.name!r} needs a column 'value' of {words}, with 'level' and 'id'") from None
+        raise RangeError(f"{file.name!r} needs a column 'value' of numbers, with 'level' and 'id'") from None
+
+
+def _whole_or_float(value: Any) -> int | float:
+    number = float(value)
+    return int(value) if number.is_integer() and "." not in str(value) and abs(number) < 2**53 else number
 
 
 def _parquet(file: Path) -> dict[str, list[Any]]:
@@ -120,20 +124,27 @@ _PREDICTED = OneOfForm(
 #: Tables by group with their origin, earlier releases, or a law of the values.
 PREDICTION = either(_PREDICTED, list_of(_PREDICTED))
 
+#: What a hierarchy says of its table; totals by level and id, or a file with the columns level, id and value.
+_OF_TABLES = {
+    "caps": map_of(REAL),
+    "public_totals": either(map_of(map_of(either(WHOLE, REAL))), file_of(_public_totals)),
+    "impossible": CONDITION,
+    "invariants": list_of(table_of(Invariant, without=("of",))),
+}
 _HIERARCHY = OneOfForm(
     '{column = "tract", prefixes = {state = 2, county = 5}} or {column = "nace", file = "nace.csv", levels = [...]}',
     tables={
         "prefixes": table_of(
             Hierarchy,
             names={"ancestors": "prefixes"},
-            forms={"ancestors": map_of(WHOLE)},
+            forms={"ancestors": map_of(WHOLE), **_OF_TABLES},
             without=("levels", "fill"),
             required=("ancestors",),
         ),
         "file": table_of(
             Hierarchy,
             names={"ancestors": "file"},
-            forms={"ancestors": file_of(_public_table), "levels": TEXTS, "fill": FLAG},
+            forms={"ancestors": file_of(_public_table), "levels": TEXTS, "fill": FLAG, **_OF_TABLES},
             required=("ancestors", "levels"),
         ),
     },
@@ -142,12 +153,5 @@ _HIERARCHY = OneOfForm(
 _AXIS = either(COLUMN, _HIERARCHY)
 #: Columns, derived labels, and a hierarchy among them.
 BY = either(COLUMN, _HIERARCHY, list_of(_AXIS))
-CAPS = map_of(REAL)
-#: Levels whose totals a law publishes exactly, each with its reason.
-INVARIANTS = list_of(table_of(Invariant, without=("of",)))
 #: Of all sums of a statement, or of each by its name.
 PERSON_TOTAL = either(AMOUNT, map_of(AMOUNT))
-#: Sums by level and id, or a file with the columns level, id and value.
-PUBLIC_SUMS = either(map_of(map_of(REAL)), file_of(partial(_public_totals, of=float)))
-#: Totals by level and id, or a file with the columns level, id and value.
-PUBLIC_TOTALS = either(map_of(map_of(WHOLE)), file_of(_public_totals))

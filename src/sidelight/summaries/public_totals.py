@@ -38,7 +38,7 @@ def public_sums(given: Any, tree: LabelTree) -> tuple[Floats, ...]:
 
 
 def _levels(given: Any, tree: LabelTree, *, whole: bool) -> tuple[NDArray[Any], ...]:
-    if given is None:
+    if given is None or (isinstance(given, Mapping) and not given):
         return ()
     by_level = _by_level(given)
     found: dict[int, NDArray[Any]] = {}

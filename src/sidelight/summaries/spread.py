@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from sidelight.errors import RangeError
+from sidelight.errors import RangeError, explains_removed
 from sidelight.noise import Source
 from sidelight.predictions import is_prior
 from sidelight.records import Schema, Table
@@ -18,6 +18,7 @@ from sidelight.summaries.moments import Floats, MeasuredGroups
 from sidelight.summaries.of_number import OfNumber, number_of
 
 
+@explains_removed
 @dataclass(frozen=True)
 class Variance(OfNumber):
     """Release the variance of a number, of all rows or by group, with mean and count.
@@ -34,9 +35,9 @@ class Variance(OfNumber):
 
     Args:
         column: The column, a derived number, or its text.
-        by, where, epsilon, delta, rho, mu, max_groups, max_rows_per_group, noise, confidence: As for `Mean`.
+        by, where, epsilon, delta, rho, mu, max_groups, max_rows_per_group, confidence: As for `Mean`.
         prediction: Of the values: `sl.priors.Cauchy(40_000, 15_000)`, centre and spread, which helps to clip.
-        clip, centre, expected_rows, known: As for `Mean`.
+        clip, known: As for `Mean`.
         ddof: 1 divides by n - 1, 0 by n.
 
     >>> import sidelight as sl
@@ -99,6 +100,7 @@ def spread_columns(measured: MeasuredGroups, name: str, confidence: float, *, dd
     return dict(zip((name, "noise_sd", "low", "high"), (square * each for each in values), strict=True))
 
 
+@explains_removed
 @dataclass(frozen=True)
 class StandardDeviation(Variance):
     """Release the standard deviation of a number, of all rows or by group, with mean and count.
@@ -111,8 +113,8 @@ class StandardDeviation(Variance):
     Accuracy: as for `Variance`.
 
     Args:
-        column, prediction, clip, centre, expected_rows, known: As for `Variance`.
-        by, where, epsilon, delta, rho, mu, max_groups, max_rows_per_group, noise, confidence: As for `Variance`.
+        column, prediction, clip, known: As for `Variance`.
+        by, where, epsilon, delta, rho, mu, max_groups, max_rows_per_group, confidence: As for `Variance`.
         ddof: 1 divides by n - 1, 0 by n.
 
     >>> import sidelight as sl

@@ -9,25 +9,24 @@ one table. Lookups and folds add columns and never rows, so a join costs nothing
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 from sidelight.errors import RangeError, SchemaError, nearest
-from sidelight.records import PersonId, View
+from sidelight.records import PairedView, PersonId, View
 from sidelight.records.fold import Fold
 from sidelight.records.linked_tables import LinkedTables, Step
 from sidelight.records.views import FOUND
 from sidelight.summaries.sql_expressions import ExpressionReader
-from sidelight.summaries.sql_people import people_over
 from sidelight.summaries.sql_subselects import BY_KEY, clamp_counts, folded
-from sidelight.summaries.sql_tree import only, parsed_statement, plain, refuse, sql_text, statement_tree
+from sidelight.summaries.sql_tree import only, plain, refuse, sql_text
 
 _KEYS_ONLY = "tables are joined by declared keys alone: declare sl.Reference(...), or make the code list public"
 
 
 @dataclass(frozen=True)
-class _Source:
+class JoinSource:
     """A table of FROM: its alias, its name, and whether rows that do not find it stay."""
 
     alias: str
@@ -36,7 +35,7 @@ class _Source:
 
 
 @dataclass(frozen=True)
-class _Edge:
+class JoinEdge:
     """A lookup that equalities of the statement ask for."""
 
     child: str
@@ -45,25 +44,7 @@ class _Edge:
     used: tuple[int, ...]
 
 
-def statement_over(text: str, tables: LinkedTables, *, dialect: str) -> tuple[View, str]:
-    """Return the view that a statement reads, and the statement over it.
-
-    Args:
-        text: The statement over tables of the database.
-        tables: The tables and their keys.
-        dialect: Whose spelling it has.
-    """
-    grouped = people_over(parsed_statement(text, dialect), tables, lambda each: JoinReader(each, tables, dialect))
-    if grouped is not None:
-        return grouped[0], str(grouped[1].sql(dialect=dialect))
-    declared = [name for each in tables.tables for name in _columns_of(tables, each)]
-    tree = statement_tree(text, dialect=dialect, declared=declared)
-    joined = JoinReader(tree, tables, dialect)
-    joined.rewrite()
-    return joined.view(), str(tree.sql(dialect=dialect))
-
-
-def _columns_of(tables: LinkedTables, table: str) -> tuple[str, ...]:
+def columns_of(tables: LinkedTables, table: str) -> tuple[str, ...]:
     """Return all columns of a table: those with values, and those of keys and references."""
     schema = tables.schema(table)
     tied = [column for link in schema.links for column in link.columns]
@@ -73,8 +54,10 @@ def _columns_of(tables: LinkedTables, table: str) -> tuple[str, ...]:
 class JoinReader:
     """Reads FROM, JOIN and sub-selects of one SELECT, and writes it over a view of its base."""
 
+    FOUND = FOUND
+
     def __init__(self, tree: Any, tables: LinkedTables, dialect: str, outer: JoinReader | None = None) -> None:
-        self._tree, self.tables, self.dialect, self._outer = tree, tables, dialect, outer
+        self.tree, self.tables, self.dialect, self._outer = tree, tables, dialect, outer
         self.features: dict[str, Fold] = {}
         self._columns: list[str] = []
         self.names: dict[str, str] = {}  # of columns of folds, by their sub-select
@@ -88,17 +71,28 @@ class JoinReader:
 
     def within(self, select: Any) -> JoinReader:
         """Return the reader of a sub-select of this SELECT."""
-        return JoinReader(select, self.tables, self.dialect, outer=self)
+        return JoinReader(select, self.tables, self.dialect, outer=self).settled()
 
-    def view(self) -> View:
+    def settled(self) -> Self:
+        """Return it if the tables of FROM have a base."""
+        if not self.base:
+            names = ", ".join(each.alias for each in self._sources.values())
+            raise RangeError(
+                f"the tables {names} do not form one tree of declared references away from one of them; {_KEYS_ONLY}. "
+                "Two tables with several rows a person each are joined by the person, or by a reference that both "
+                "have, as pairs: with max_rows=..., how many pairs of a person count"
+            )
+        return self
+
+    def view(self) -> View | PairedView:
         """Return the view of the base with what the statement names."""
         view = View(tables=self.tables, base=self.base, grouped=bool(self.grouped), features=self.features)
         return replace(view, columns=tuple(name for name in self._columns if name not in view.schema.names))
 
     # --- FROM
 
-    def _read_sources(self) -> Iterator[_Source]:
-        tree, seen = self._tree, set()
+    def _read_sources(self) -> Iterator[JoinSource]:
+        tree, seen = self.tree, set()
         source = tree.args.get("from_")
         if source is None:
             raise RangeError("FROM is missing; name a table of the database")
@@ -121,14 +115,14 @@ class JoinReader:
             if alias.casefold() in seen:
                 raise RangeError(f"FROM names {alias!r} twice; give each its own name with AS")
             seen.add(alias.casefold())
-            yield _Source(alias, table, side == "LEFT")
+            yield JoinSource(alias, table, side == "LEFT")
 
     def _read_conditions(self) -> None:
         """Collect what WHERE and ON say, joined by AND; ON of a LEFT JOIN may say the key only."""
         from sqlglot import exp
 
-        joins = [*(self._tree.args.get("joins") or ()), *(self._tree.args["from_"].this.args.get("joins") or ())]
-        where = self._tree.args.get("where")
+        joins = [*(self.tree.args.get("joins") or ()), *(self.tree.args["from_"].this.args.get("joins") or ())]
+        where = self.tree.args.get("where")
         parts = [] if where is None else [(where.this, "")]
         for join in joins:
             only(join, "this", "on", "using", "side", "kind")
@@ -139,7 +133,7 @@ class JoinReader:
                 others = {
                     column.casefold(): each.alias
                     for each in reversed(self._sources.values())  # the first table that has it is the one
-                    for column in _columns_of(self.tables, each.table)
+                    for column in columns_of(self.tables, each.table)
                     if each.alias.casefold() != alias
                 }
                 if name.name.casefold() not in others:
@@ -153,47 +147,62 @@ class JoinReader:
                 if alias:
                     self._left[len(self._conjuncts)] = alias
                 self._conjuncts.append(each)
-        self._tree.set("joins", None)
-        self._tree.args["from_"].this.set("joins", None)
+        self.tree.set("joins", None)
+        self.tree.args["from_"].this.set("joins", None)
 
     def _read_tree(self) -> str:
-        """Find the base and the path of every other table; the equalities that say so leave the conditions."""
+        """Find the base and the path of every other table; the equalities that say so leave the conditions.
+
+        Returns "" where the tables form no tree of references away from one of them.
+        """
         edges = list(self._edges())
         for base in self._sources.values():
-            paths: dict[str, tuple[Step, ...]] = {base.alias.casefold(): ()}
-            chosen: list[_Edge] = []
-            grown = True
-            while grown:
-                grown = False
-                for edge in edges:
-                    if edge.child in paths and edge.parent not in paths:
-                        paths[edge.parent] = (*paths[edge.child], edge.step)
-                        chosen.append(edge)
-                        grown = True
+            paths, chosen = self._grown([base], edges)
             if len(paths) == len(self._sources):
                 break
         else:
-            names = ", ".join(each.alias for each in self._sources.values())
-            raise RangeError(
-                f"the tables {names} do not form one tree of declared references away from one of them; {_KEYS_ONLY}. "
-                "Two tables with several rows a person each are not joined: fold one of them, by EXISTS or COUNT"
-            )
+            return ""
         self.paths = paths
-        used = {at for edge in chosen for at in edge.used}
+        self._leave(set(), chosen)
+        if self.tables.is_public(base.table):
+            raise RangeError(f"{base.table!r} is public and no table leads to a person from it; read it in the open")
+        self._missing = [self._path(edge.parent) + self.FOUND for edge in chosen if self._may_be_missing(edge, chosen)]
+        return base.table
+
+    def _grown(
+        self, bases: Sequence[JoinSource], edges: Sequence[JoinEdge]
+    ) -> tuple[dict[str, tuple[Step, ...]], list[JoinEdge]]:
+        """Return the paths of all tables that edges lead to, away from some bases, and the edges that were taken."""
+        paths: dict[str, tuple[Step, ...]] = {base.alias.casefold(): () for base in bases}
+        chosen: list[JoinEdge] = []
+        grown = True
+        while grown:
+            grown = False
+            for edge in edges:
+                if edge.child in paths and edge.parent not in paths:
+                    paths[edge.parent] = (*paths[edge.child], edge.step)
+                    chosen.append(edge)
+                    grown = True
+        return paths, chosen
+
+    def _leave(self, used: set[int], chosen: Sequence[JoinEdge]) -> None:
+        """Take the equalities by which tables are joined out of the conditions."""
+        used = used | {at for edge in chosen for at in edge.used}
         for at, alias in self._left.items():
             if at not in used or not any(at in edge.used and edge.parent == alias for edge in chosen):
                 raise RangeError(f"ON of a LEFT JOIN names the key and nothing else; {_KEYS_ONLY}")
         self._conjuncts = [each for at, each in enumerate(self._conjuncts) if at not in used]
-        if self.tables.is_public(base.table):
-            raise RangeError(f"{base.table!r} is public and no table leads to a person from it; read it in the open")
-        self._missing = [self._path(edge.parent) + FOUND for edge in chosen if self._may_be_missing(edge, chosen)]
-        return base.table
 
-    def _may_be_missing(self, edge: _Edge, chosen: list[_Edge]) -> bool:
+    def _start(self, alias: str) -> str:
+        """Return the alias of the base from which a table is found."""
+        del alias
+        return next(each for each in self._sources if not self.paths[each])
+
+    def _may_be_missing(self, edge: JoinEdge, chosen: list[JoinEdge]) -> bool:
         """Return whether a JOIN drops rows here: not along a row's own path to its person, which is always found."""
         steps = self.paths[edge.parent]
         names = [step.to for step in steps]
-        start = next(s.table for a, s in self._sources.items() if not self.paths[a])
+        start = self._sources[self._start(edge.parent)].table
         own = all(
             (via := self.tables.schema(table).via) is not None and via.to == step.to and via.columns == step.columns
             for table, step in zip([start, *names], steps, strict=False)
@@ -201,7 +210,7 @@ class JoinReader:
         below = any(other.child == edge.parent and not self._sources[other.parent].optional for other in chosen)
         return not (own or below or self._sources[edge.parent].optional)
 
-    def _edges(self) -> Iterator[_Edge]:
+    def _edges(self) -> Iterator[JoinEdge]:
         """Return the lookups that the equalities of two tables amount to."""
         equal: dict[tuple[str, str], dict[tuple[str, str], int]] = {}
         for at, node in enumerate(self._conjuncts):
@@ -222,7 +231,7 @@ class JoinReader:
                     key = self.tables.schema(there).key
                     wanted = [] if key is None else list(zip(step.columns, key.columns, strict=True))
                 if wanted and all(each in columns for each in wanted):
-                    yield _Edge(child, parent, step, tuple(columns[each] for each in wanted))  # type: ignore[index]
+                    yield JoinEdge(child, parent, step, tuple(columns[each] for each in wanted))  # type: ignore[index]
 
     def _equal_columns(self, node: Any) -> tuple[tuple[str, str], tuple[str, str]] | None:
         """Return the aliases and columns of an equality between two tables here; None if it is none."""
@@ -243,7 +252,7 @@ class JoinReader:
             if qualifier and qualifier != alias:
                 continue
             name = next(
-                (e for e in _columns_of(self.tables, source.table) if e.casefold() == node.name.casefold()), None
+                (e for e in columns_of(self.tables, source.table) if e.casefold() == node.name.casefold()), None
             )
             if name is not None:
                 found.append((alias, name))
@@ -251,7 +260,7 @@ class JoinReader:
             names = " or ".join(f"{self._sources[alias].alias}.{name}" for alias, name in found)
             raise RangeError(f"{node.name!r} may mean {names}; write one of them")
         if qualifier in self._sources and not found:
-            known = _columns_of(self.tables, self._sources[qualifier].table)
+            known = columns_of(self.tables, self._sources[qualifier].table)
             raise SchemaError(
                 f"{self._sources[qualifier].table!r} has no column {node.name!r}; {nearest(node.name, known)}"
             )
@@ -263,7 +272,7 @@ class JoinReader:
         """Write every column by its path, and sub-selects as columns of the view."""
         from sqlglot import exp
 
-        tree = self._tree
+        tree = self.tree
         for at, each in enumerate(tree.expressions):
             if each.key == "column":
                 tree.expressions[at].replace(exp.alias_(each.copy(), each.name, quoted=True))
@@ -274,8 +283,10 @@ class JoinReader:
                 tree.set(key, folded(self, tree.args[key]).transform(self.written))
         tree.set("expressions", [folded(self, each).transform(self.written) for each in tree.expressions])
         clamp_counts(tree, self.features, self.tables)
-        name = f"{self.tables.name}.{self.base}"
-        tree.args["from_"].set("this", exp.Table(this=exp.to_identifier(name, quoted=True)))
+        tree.args["from_"].set("this", exp.Table(this=exp.to_identifier(self._name_from(), quoted=True)))
+
+    def _name_from(self) -> str:
+        return f"{self.tables.name}.{self.base}"
 
     def conditions(self) -> list[Any]:
         """Return what rows of the view must pass: what is left of WHERE and ON, and that JOINs find their rows."""

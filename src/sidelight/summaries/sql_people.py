@@ -11,6 +11,7 @@ from sidelight.records import View
 from sidelight.records.expressions import Expression
 from sidelight.records.fold import Fold
 from sidelight.records.linked_tables import LinkedTables
+from sidelight.summaries.sql_averages import compare_averages, less
 from sidelight.summaries.sql_subselects import (
     SelectReader,
     aggregate_fold,
@@ -45,7 +46,7 @@ def people_over(tree: Any, tables: LinkedTables, read: Callable[[Any], SelectRea
     found = reader.source_of(by) if by.key == "column" else None
     if person is None or found is None or reader.paths[found[0]] or found[1] != person.name:
         return None
-    only_rows(inner, "group")
+    only_rows(inner, "group", "having")
     only(inner.args["group"], "expressions")
     source = tree.args["from_"].this
     only(source, "this", "alias")
@@ -59,7 +60,12 @@ def people_over(tree: Any, tables: LinkedTables, read: Callable[[Any], SelectRea
             raise RangeError(f"WHERE after a LEFT JOIN names columns of the first table, and {sql_text(each)} is none")
     where = row_condition(reader, reader.conditions())
     features: dict[str, Fold] = {}
+    averages: dict[str, Callable[[Any], Any]] = {}
     names: set[str] = set()
+
+    def fold_of(asked: Any) -> Fold | None:
+        return aggregate_fold(reader, asked, where) if len(readers) == 1 else _of_join(asked, readers, where)
+
     own = {each.casefold() for each in View(tables=tables, base=reader.base, grouped=True).schema.names}
     for each in inner.expressions:
         node = plain(each.unalias())
@@ -71,20 +77,74 @@ def people_over(tree: Any, tables: LinkedTables, read: Callable[[Any], SelectRea
             continue
         if not has_aggregate(node):
             raise RangeError(f"{sql_text(node)} is neither the person nor an aggregate of the person's rows")
-        made = aggregate_fold(reader, node, where) if len(readers) == 1 else _of_join(node, readers, where)
+
+        made = fold_of(node)
         if made is None or not each.alias:
             raise RangeError(
-                f"{sql_text(each)} of a person's rows is not understood; write COUNT, MIN, MAX or SUM, AS ..."
+                f"{sql_text(each)} of a person's rows is not understood; write COUNT, MIN, MAX, SUM or AVG, AS ..."
             )
         if name.casefold() in own:
             raise RangeError(f"{name!r} is a column of {reader.base!r}, too; call the aggregate otherwise with AS")
         features[name] = made
+        if made.kind == "mean":
+            averages[name] = _sums_of(name, node, fold_of, features)
+    having = inner.args.get("having")
+    if having is not None:
+        _choose_persons(tree, having, fold_of, features, averages)
     tree.set("with_", None)
     tree.args["from_"].set("this", exp.Table(this=exp.to_identifier(f"{tables.name}.{reader.base}", quoted=True)))
     _check_columns(tree, source.alias_or_name, features, own)
+    tree = compare_averages(tree, averages)
     clamp_counts(tree, features, tables)
     view = View(tables=tables, base=reader.base, grouped=True, where=where, features=features)
     return view, tree.transform(_without_table)
+
+
+def _choose_persons(
+    tree: Any,
+    having: Any,
+    fold_of: Callable[[Any], Fold | None],
+    features: dict[str, Fold],
+    averages: dict[str, Callable[[Any], Any]],
+) -> None:
+    """Write HAVING of the sub-select, which chooses persons, as WHERE of the statement; its aggregates are features."""
+    from sqlglot import exp
+
+    only(having, "this")
+
+    def put(node: Any) -> Any:
+        if not isinstance(node, exp.AggFunc):
+            return node
+        made = fold_of(plain(node))
+        if made is None:
+            raise RangeError(
+                f"HAVING {sql_text(node)} of a person's rows is not understood; write COUNT, MIN, MAX, SUM or AVG"
+            )
+        name = f"having {node.sql(dialect='duckdb')}"
+        features.setdefault(name, made)
+        if made.kind == "mean":
+            averages[name] = _sums_of(name, plain(node), fold_of, features)
+        return exp.column(exp.to_identifier(name, quoted=True))
+
+    where = tree.args.get("where")
+    chosen = exp.paren(having.this.copy().transform(put))
+    tree.set("where", exp.Where(this=chosen if where is None else exp.and_(where.this.copy(), chosen)))
+
+
+def _sums_of(
+    name: str, node: Any, fold_of: Callable[[Any], Fold | None], features: dict[str, Fold]
+) -> Callable[[Any], Any]:
+    """Return what makes the column of the sum of x - c, of which AVG(x) is compared with the constant c."""
+    from sqlglot import exp
+
+    def moved(constant: Any) -> Any:
+        called = f"{name} less {constant.sql(dialect='duckdb')}"
+        made = fold_of(less(node.this, constant))
+        assert made is not None
+        features.setdefault(called, made)
+        return exp.column(exp.to_identifier(called, quoted=True))
+
+    return moved
 
 
 def _check_columns(tree: Any, alias: str, features: dict[str, Fold], taken: set[str]) -> None:
@@ -150,7 +210,7 @@ def _inner_select(tree: Any) -> Any:
         inner = only_one.this if only_one.alias.casefold() == of.name.casefold() else None
     if inner is None or inner.key != "select" or inner.args.get("group") is None:
         return None
-    if len(inner.args["group"].expressions) != 1 or inner.args.get("having") or inner.args.get("with_"):
+    if len(inner.args["group"].expressions) != 1 or inner.args.get("with_"):
         return None
     return inner
 

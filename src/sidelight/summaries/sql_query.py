@@ -11,14 +11,14 @@ import numpy as np
 
 from sidelight.aggregates.groups import ROWS_COUNTED
 from sidelight.aggregates.values import has_totals
-from sidelight.errors import RangeError, SchemaError, nearest
+from sidelight.errors import RangeError, SchemaError, explains_removed, nearest
 from sidelight.group_table import POOLED, GroupTable
 from sidelight.guarantees import Amount, exact
 from sidelight.guarantees.intervals import root_below
 from sidelight.mechanisms.budget import Budget, together
 from sidelight.noise import Source
 from sidelight.quantiles.prepared import PreparedQuantiles, level_name
-from sidelight.records import Label, Number, Schema, Table, View
+from sidelight.records import Label, Number, PairedView, Schema, Table, View
 from sidelight.records.expression_shapes import LabelShape
 from sidelight.records.expressions import Expression, Named
 from sidelight.records.linked_tables import LinkedTables
@@ -28,14 +28,15 @@ from sidelight.release.shown import lies_on_the_calendar
 from sidelight.release.statement_table import statement_table
 from sidelight.session import release_once
 from sidelight.session.query import Answer, PublicSource, SureArrayQuery, SurePrepared, prepare_query
-from sidelight.summaries.grouped import NoiseKind, of_statement
+from sidelight.summaries.grouped import of_statement
 from sidelight.summaries.of_number import joined
-from sidelight.summaries.sql_joins import statement_over
+from sidelight.summaries.sql_over import statement_over
 from sidelight.summaries.sql_statement import Select, parse_select
 from sidelight.summaries.sql_translation import ANSWERS_OF, AskedQuery, Translation, asked_of, noise_of
 from sidelight.summaries.sql_tree import Dialect
 
 
+@explains_removed
 @dataclass(frozen=True)
 class SQL:
     """Release what a SELECT asks: counts, sums, means, spreads and quantiles by group, as one table with one price.
@@ -60,9 +61,10 @@ class SQL:
         epsilon, delta, rho, mu: The price of all numbers: exactly one of epsilon, epsilon with delta, rho, and mu.
         max_groups: In how many groups a person counts at most.
         max_rows_per_group: How many rows of a person count in one group at most.
+        max_rows: Where a statement over a database joins two tables with several rows of a person each, how many pairs
+            of a person count.
         person_total: Of sums, the most that one person adds in all groups together, as for `Sum`: one number for all
             sums, or by their names in the answer. Such a sum needs no max_groups.
-        noise: "laplace" or "gaussian" to insist on one; "auto" takes the smaller.
         confidence: Of the intervals.
         prediction: What is known of some of the numbers, by their names in the answer: `{"people": {"cook": 210}}`; as
             the query that answers it takes it. Or an earlier release of a statement, for the counts, sums, means and
@@ -89,8 +91,8 @@ class SQL:
     mu: Amount | None = None
     max_groups: int | None = None
     max_rows_per_group: int | None = None
+    max_rows: int | None = None
     person_total: Mapping[str, Amount] | Amount | None = None
-    noise: NoiseKind = "auto"
     confidence: float = 0.95
     prediction: Mapping[str, Any] | Release | None = field(default=None, compare=False, repr=False)
     dialect: Dialect = "duckdb"
@@ -99,10 +101,10 @@ class SQL:
     def __post_init__(self) -> None:
         Budget.of(epsilon=self.epsilon, delta=self.delta, rho=self.rho, mu=self.mu)
 
-    def over(self, tables: LinkedTables) -> tuple[SQL, View]:
+    def over(self, tables: LinkedTables) -> tuple[SQL, View | PairedView]:
         """Return the statement over a view of a database, and the view: joins are lookups, sub-selects folds."""
-        view, statement = statement_over(self.statement, tables, dialect=self.dialect)
-        return replace(self, statement=statement), view
+        view, statement = statement_over(self.statement, tables, dialect=self.dialect, max_rows=self.max_rows)
+        return replace(self, statement=statement, max_rows=None), view
 
     def translation(self, schema: Schema) -> Translation:
         """Return the queries that the statement means, and their price. Reads no row."""
@@ -110,6 +112,8 @@ class SQL:
 
     def prepare(self, schema: Schema) -> PreparedSQL:
         """Translate the statement, and check and price its queries against a schema."""
+        if self.max_rows is not None:
+            raise RangeError("max_rows is for a JOIN of tables of a sl.Database, and this is one table; leave it out")
         select = parse_select(self.statement, schema, dialect=self.dialect)
         asked = asked_of(select)
         named = [each for each in select.by if isinstance(each, str)]  # == of expressions is a condition
@@ -174,7 +178,7 @@ class SQL:
         `pure` says that one of the queries has a pure price only.
         """
         if pure:
-            if self.epsilon is None or self.noise == "gaussian":
+            if self.epsilon is None:
                 raise RangeError("MEDIAN and QUANTILE have a pure price: give epsilon, or ask the others apart")
             return [{"epsilon": self.epsilon if parts == 1 else exact(self.epsilon, name="epsilon") / parts}]
         given = {"epsilon": self.epsilon, "delta": self.delta, "rho": self.rho, "mu": self.mu}
@@ -185,7 +189,7 @@ class SQL:
         found: list[dict[str, Amount]] = [
             {part.kind: root_below(part.amount) if part.kind == "mu" else part.amount},
         ]
-        if self.delta is not None and self.noise != "gaussian":  # pure parts keep to (epsilon, delta), too
+        if self.delta is not None:  # pure parts keep to (epsilon, delta), too
             assert self.epsilon is not None
             found.append({"epsilon": exact(self.epsilon, name="epsilon") / parts})
         return found
@@ -231,14 +235,12 @@ class SQL:
         if asked.kind == "quantiles":  # has no noise or confidence, nor limits where all rows are one group
             return found if asked.options.keys() & {"by", "where"} else {}
         if asked.kind == "sum" and schema.rows_per_unit > 1 and not has_totals(schema, asked.subject[0]):
-            found["per"] = "row"
+            found.setdefault("max_rows_per_group", schema.rows_per_unit)  # of rows: it has no totals of persons
         stated = self.person_total
         if isinstance(stated, Mapping):
             stated = next((amount for name, amount in stated.items() if name in asked.names), None)
         if asked.kind == "sum" and stated is not None:
             found = {"person_total": stated}
-        if self.noise != "auto":
-            found["noise"] = self.noise
         confidence = self.confidence
         if {*asked.names} & {*select.compared}:  # two intervals hold together, each with half of what is missing to 1
             confidence = (1 + confidence) / 2

@@ -10,13 +10,14 @@ from dataclasses import replace
 from typing import Any, Protocol
 
 from sidelight.errors import RangeError
-from sidelight.records import Label, View, fold
+from sidelight.records import Label, PairedView, View, fold
 from sidelight.records.columns import MAX_ROWS_LIMIT
 from sidelight.records.expression_shapes import LabelShape
 from sidelight.records.expression_text import conjoin
 from sidelight.records.expressions import Expression, IsMissing, Named, Not
 from sidelight.records.fold import MISSING, Fold
 from sidelight.records.linked_tables import LinkedTables, Step
+from sidelight.summaries.sql_averages import check_values, compared_by_sums, is_average, less, step_of_average
 from sidelight.summaries.sql_expressions import ExpressionReader
 from sidelight.summaries.sql_groups import CONDITIONS
 from sidelight.summaries.sql_tree import has_aggregate, only, plain, refuse, sql_text
@@ -38,7 +39,7 @@ class SelectReader(Protocol):
     grouped: bool | None
     correlated: list[tuple[str, str]]
 
-    def view(self) -> View:
+    def view(self) -> View | PairedView:
         """Return the view of the base with the columns that were named."""
 
     def within(self, select: Any) -> SelectReader:
@@ -72,7 +73,7 @@ def folded(outer: SelectReader, node: Any) -> Any:
             return _exists(outer, each.this, None)
         if each.key == "in" and each.args.get("query") is not None:
             return _exists(outer, each.args["query"].this, each.this)
-        if each.key in CONDITIONS and any(map(_is_average, each.iter_expressions())):
+        if each.key in CONDITIONS and any(map(is_average, each.iter_expressions())):
             return _average(outer, each)
         return _scalar(outer, each.this) if each.key == "subquery" else each
 
@@ -97,46 +98,18 @@ def _exists(outer: SelectReader, select: Any, column: Any) -> Any:
     )
 
 
-def _is_average(node: Any) -> bool:
-    """Return whether a node is a sub-select of an average."""
-    select = plain(node).this if plain(node).key == "subquery" else None
-    named = [] if select is None or select.key != "select" else select.expressions
-    return len(named) == 1 and plain(named[0].unalias()).key == "avg"
-
-
 def _average(outer: SelectReader, node: Any) -> Any:
-    """Return a comparison of an average with constants as one of sums: AVG(x) > c where SUM(x - c) > 0.
-
-    So it is exact: an average itself would have to be rounded to some step.
-    """
-    from sqlglot import exp
-
-    others = [each for each in node.iter_expressions() if not _is_average(each)]
-    if not _is_average(node.this) or any(each.find(exp.Column, exp.Select) is not None for each in others):
-        raise RangeError(
-            f"{sql_text(node)} is not understood: write AVG of a sub-select first, and compare it with constants; or "
-            "make a feature of it, sl.fold.mean(..., granularity=...)"
-        )
-    select = plain(node.this).this
+    """Return a comparison of an average with constants as one of sums."""
+    select = next(plain(each).this for each in node.iter_expressions() if is_average(each))
     of = plain(select.expressions[0].unalias())
     only(of, "this")
 
     def moved(constant: Any) -> Any:
         made = select.copy()
-        minus = exp.Sub(this=exp.paren(of.this.copy()), expression=exp.paren(constant.copy()))
-        made.set("expressions", [exp.Sum(this=minus)])
+        made.set("expressions", [less(of.this, constant)])
         return _scalar(outer, made)
 
-    zero = exp.Literal.number(0)
-    if node.key == "is":
-        return exp.Is(this=moved(zero), expression=node.expression.copy())
-    if node.key == "between":
-        low, high = (moved(node.args[end]) for end in ("low", "high"))
-        return exp.paren(exp.and_(exp.GTE(this=low, expression=zero), exp.LTE(this=high, expression=zero.copy())))
-    if node.key == "in":
-        each = [exp.EQ(this=moved(one), expression=zero.copy()) for one in node.expressions]
-        return exp.paren(exp.or_(*each))
-    return type(node)(this=moved(node.expression), expression=zero)
+    return compared_by_sums(node, is_average, moved)
 
 
 def _scalar(outer: SelectReader, select: Any) -> Any:
@@ -154,8 +127,8 @@ def _scalar(outer: SelectReader, select: Any) -> Any:
     made = aggregate_fold(inner, node, where)
     if made is None:
         raise RangeError(
-            f"{sql_text(node)} of a sub-select is not understood; COUNT, COUNT(DISTINCT ...), SUM, MIN, MAX and EXISTS "
-            "are, and AVG where it is compared with constants"
+            f"{sql_text(node)} of a sub-select is not understood; COUNT, COUNT(DISTINCT ...), SUM, AVG, MIN, MAX and "
+            "EXISTS are"
         )
     return _feature(outer, str(select.sql(dialect="duckdb")), made)
 
@@ -165,7 +138,7 @@ def aggregate_fold(inner: SelectReader, node: Any, where: Expression | None) -> 
 
     Counts have no clamp yet: `clamp_counts` puts it on those whose value is released.
     """
-    if node.key not in ("count", "min", "max", "sum"):
+    if node.key not in ("count", "min", "max", "sum", "avg"):
         return None
     only(node, "this", "big_int")
     of: Any = None if node.this is None else plain(node.this)
@@ -182,6 +155,10 @@ def aggregate_fold(inner: SelectReader, node: Any, where: Expression | None) -> 
         return fold.count(inner.base, where=_where_known(inner, of, where), upper=MAX_ROWS_LIMIT)
     if node.key == "sum":  # SQL's is NULL over no known value
         return fold.sum(inner.base, _named(inner, of), where=where, empty=MISSING)
+    if node.key == "avg":
+        mean = fold.mean(inner.base, _named(inner, of), where=where)
+        schema = inner.view().reading(mean.columns).schema
+        return replace(mean, granularity=step_of_average(mean.of[0], schema))
     made = (fold.min if node.key == "min" else fold.max)(inner.base, _named(inner, of), where=where)
     _check_order(inner, made, node)
     return made
@@ -248,6 +225,8 @@ def clamp_counts(tree: Any, features: dict[str, Fold], tables: LinkedTables) -> 
     """
     from sqlglot import exp
 
+    averages = {name: made for name, made in features.items() if made.kind == "mean"}
+    check_values(tree, averages, lambda column: _use(column)[0])
     for name, made in list(features.items()):
         most = tables.max_rows(made.table)
         if made.kind not in ("count", "distinct") or made.upper != MAX_ROWS_LIMIT or most == MAX_ROWS_LIMIT:

@@ -8,9 +8,9 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any, TypeAlias
 
-from sidelight.guarantees import Claims, exact, short_text
+from sidelight.guarantees import Claims, exact, for_group, short_text
 from sidelight.quantiles.prepared import level_name
-from sidelight.records import Schema, View
+from sidelight.records import PairedView, Schema, View
 from sidelight.records.expression_text import conjoin
 from sidelight.records.expressions import Expression, IsMissing, Named, Not
 from sidelight.registry import load_query
@@ -77,14 +77,23 @@ class Translation:
     claims: Claims
     notes: tuple[str, ...] = ()
 
-    def over(self, view: View) -> Translation:
+    def over(self, view: View | PairedView) -> Translation:
         """Return it with what was clamped in the columns of a database's view."""
+        features = {} if isinstance(view, PairedView) else view.features
         notes = [
             f"{name}: at most {each.upper} rows count, the max_rows of {each.table!r}; comparisons count all of them"
-            for name, each in view.features.items()
+            for name, each in features.items()
             if each.kind in ("count", "distinct") and each.upper == view.tables.max_rows(each.table) != 1
         ]
-        return replace(self, notes=tuple(notes))
+        notes += [
+            f"{name}: rounded down to whole steps of {short_text(exact(each.granularity, name='granularity'))}"
+            for name, each in features.items()
+            if each.kind == "mean" and each.granularity is not None
+        ]
+        if (steps := view.steps_of_life) > 1:
+            notes.append(f"the price of each of {steps} periods is that of the queries; all of them together:")
+        life = self.claims.map(lambda claim: for_group(claim, steps))
+        return replace(self, notes=tuple(notes), claims=life)
 
     def __str__(self) -> str:
         return "\n".join([*map(str, self.queries), *self.notes, f"price: {self.claims.strongest}"])
@@ -162,7 +171,7 @@ def noise_of(query: AskedQuery, schema: Schema) -> float:
     built = query.build()
     if not isinstance(built, Grouped):
         return 0.0 if "epsilon" in query.options else 1.0
-    return choose_noise(built.groups(schema).norms, **built.price, noise=built.noise).sd
+    return choose_noise(built.groups(schema).norms, **built.price).sd
 
 
 def _column(item: SelectItem, kind: str) -> str:

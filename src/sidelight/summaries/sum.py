@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field, replace
 from fractions import Fraction
 from typing import Any, ClassVar, Literal, NamedTuple
@@ -17,7 +16,7 @@ from sidelight.aggregates.group_sums import Kind
 from sidelight.aggregates.groups import Groups, known_max_groups
 from sidelight.aggregates.person_vectors import PersonVector
 from sidelight.aggregates.values import Value, total_of, value_of, vector_of
-from sidelight.errors import RangeError
+from sidelight.errors import RangeError, explains_removed
 from sidelight.grid import CODE_LIMIT, Grid
 from sidelight.guarantees import Amount, exact
 from sidelight.mechanisms.additive import GaussianNoise, Noise
@@ -41,13 +40,11 @@ from sidelight.summaries.predicted import Group, PredictedTable, read_prediction
 from sidelight.summaries.shrink import Shrunk, best_of, directions, shrink, sum_doubt
 from sidelight.summaries.tree_numbers import PreparedTreeNumber, prepare_tree_number, public_interval
 
-Per = Literal["auto", "row", "person"]
-
-
 #: A predicted sum farther away, in widths of a record, is ignored: its square would overflow.
 _FARTHEST = 1e60
 
 
+@explains_removed
 @dataclass(frozen=True)
 class Sum(OfNumber):
     """Release the sum of a number, of all rows or by group.
@@ -66,24 +63,19 @@ class Sum(OfNumber):
 
     Args:
         column: The column, a derived number, or its text.
-        by, where, epsilon, delta, rho, mu, max_groups, noise, confidence: As for `Mean`.
-        max_rows_per_group: How many rows of a person count in one group at most; of sums of rows.
+        by, where, epsilon, delta, rho, mu, max_groups, confidence: As for `Mean`.
+        max_rows_per_group: Adds up rows instead of totals of persons: so many of a person count in one group at most.
         prediction: A predicted sum for each group (a release, a frame, a mapping, `sl.Predicted`, or a list of several,
             of which the one that fits best after the noise is used), or of the values or totals themselves:
             `sl.priors.Cauchy(40_000, 15_000)`, which helps to clip.
         clip: "auto" clips at declared bounds if there are two and values are not predicted; "private" finds an interval
             around 0, "by_group" one in each group; "declared" insists on bounds; (lower, upper) is a public interval,
             of totals for persons.
-        centre, expected_rows: As for `Mean`: how far a predicted spread is trusted.
         known: Of groups by a `sl.Label`: labels that are public, as for `Mean`.
-        per: "row" or "person"; "auto" takes persons where a `PersonId` is declared.
         step: The unit to which rows are rounded before they are added up to totals; the granularity if left out.
         person_total: The most that one person's totals, without their signs, add up to in all groups together. A person
             with more loses it in groups that depend on nobody else. "private" finds it, as does leaving it out by
             groups without `max_groups`. With `max_groups` and a public `clip` too, what has less noise is taken.
-        caps: Of an `sl.Hierarchy` in `by`: the largest half-width by level, in the unit of the sums, as for `Count`.
-        public_totals: Of an `sl.Hierarchy`: sums of a level that are known from elsewhere, as for `Count`. Intervals
-            hold if they are the totals of the values that count: clipped, and of at most the capped rows.
 
     >>> import sidelight as sl
     >>> table = sl.Table({"spend": [10.0] * 1000}, schema=[sl.Number("spend", lower=0, upper=50)])
@@ -93,11 +85,8 @@ class Sum(OfNumber):
 
     column: str | Expression = field(compare=False)
     _: KW_ONLY
-    per: Per = "auto"
     step: Amount | None = None
     person_total: Amount | Literal["private"] | None = None
-    caps: Mapping[str, float] | None = field(default=None, compare=False)
-    public_totals: Any = field(default=None, compare=False, repr=False)
     kind: ClassVar[str] = "sum"
     takes_hierarchy: ClassVar[bool] = True
 
@@ -105,13 +94,11 @@ class Sum(OfNumber):
         """Check the query against the schema, plan where to clip, and price it. Opens no data."""
         of = number_of(schema, self.column)
         many = schema.rows_per_unit > 1 or self.person_total is not None
-        totals = self.per == "person" or (self.per == "auto" and many)
+        totals = many and (self.max_rows_per_group is None or self.person_total is not None)
         vector = self._cuts_vectors(schema, totals=totals)
         groups = self.groups(schema, totals="vector" if vector else totals)
         if self.hierarchy is not None:
             return self._by_hierarchy(schema, of, groups)
-        if self.caps is not None or self.public_totals is not None:
-            raise RangeError("caps and public_totals are for sums of an sl.Hierarchy in by; leave them out")
         labels, budget = labels_and_budget(self, schema, groups, self.known)
         clipping = self._clipping(schema, of, groups, budget)
         table = None
@@ -136,7 +123,7 @@ class Sum(OfNumber):
             private = self.clip in ("auto", "private")
             return totals and bool(self.by) and groups is None and self.hierarchy is None and declared and private
         if not totals or schema.person is None:
-            raise RangeError("person_total is for totals of persons; declare sl.PersonId(...), and leave per='row' out")
+            raise RangeError("person_total is for totals of persons; declare sl.PersonId(...)")
         if self.hierarchy is not None:
             raise RangeError("person_total is not for sums by a hierarchy; give max_groups= and clip=(lower, upper)")
         if self.person_total != "private" and exact(self.person_total, name="person_total") <= 0:
@@ -153,7 +140,7 @@ class Sum(OfNumber):
                 "clip is of each group's total; give max_groups= and a person_total too, or leave clip out"
             )
         each = max(abs(exact_number(end, name="an end of clip")) for end in self.clip)
-        laplace = self.noise == "laplace" or (self.epsilon is not None and self.delta is None)
+        laplace = self.epsilon is not None and self.delta is None
         return exact(self.person_total, name="person_total") ** 2 < groups ** (2 if laplace else 1) * each**2
 
     def _by_hierarchy(self, schema: Schema, of: str | Expression, groups: Groups) -> PreparedTreeNumber:
@@ -167,7 +154,7 @@ class Sum(OfNumber):
         subject, clip = subject_of(schema, of), self.clip
         if groups.totals:
             if self.max_rows_per_group is not None:
-                raise RangeError("totals of persons hold all their rows; leave max_rows_per_group out, or per='row'")
+                raise RangeError("totals of persons hold all their rows; leave max_rows_per_group or person_total out")
             subject = _total_subject(schema, of, self.step, vector=isinstance(groups.totals, PersonVector))
             if isinstance(groups.totals, PersonVector):
                 clip = "auto" if self.person_total in (None, "private") else (0, self.person_total)

@@ -30,7 +30,7 @@ from sidelight.summaries.clip_subject import (
     middle_and_spread,
     subject_of,
 )
-from sidelight.summaries.clipping import Centre, Clipping, check_trees
+from sidelight.summaries.clipping import Clipping, check_trees
 from sidelight.summaries.measurement import Measurement, PreparedMeasurement, labels_and_budget, measure_together
 from sidelight.summaries.of_number import OfNumber, number_of
 from sidelight.summaries.predicted import Group
@@ -82,7 +82,7 @@ class Summary(OfNumber):
 
     Args:
         column: The column, a derived number, or its text.
-        by, where, epsilon, delta, rho, mu, max_groups, max_rows_per_group, noise, confidence: As for `Mean`.
+        by, where, epsilon, delta, rho, mu, max_groups, max_rows_per_group, confidence: As for `Mean`.
         prediction: Of the values: `sl.priors.Cauchy(40_000, 15_000)`, centre and spread.
         clip: "auto" clips at declared bounds if there are two; "private" finds an interval; "declared" insists.
         known: Of groups by a `sl.Label`: labels that are public, as for `Mean`.
@@ -95,8 +95,6 @@ class Summary(OfNumber):
     """
 
     column: str | Expression = field(compare=False)
-    centre: Centre = field(default="auto", init=False, repr=False)  # the quartiles are the centre
-    expected_rows: float | None = field(default=None, init=False, repr=False)
     kind: ClassVar[str] = "summary"
 
     def __post_init__(self) -> None:

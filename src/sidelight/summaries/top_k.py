@@ -11,7 +11,7 @@ import numpy as np
 from sidelight.aggregates.bounded import ContributionBounds
 from sidelight.aggregates.group_sums import group_counts
 from sidelight.aggregates.groups import Groups, declared_max_groups, groups_of
-from sidelight.errors import RangeError, SchemaError
+from sidelight.errors import RangeError, SchemaError, explains_removed
 from sidelight.group_table import GroupTable, check_keys
 from sidelight.guarantees import Amount, Context, positive
 from sidelight.guarantees.conversions import gdp_within
@@ -30,6 +30,7 @@ from sidelight.summaries.predicted import check_single
 Route = Literal["auto", "histogram", "peeling"]
 
 
+@explains_removed
 @dataclass(frozen=True, kw_only=True)
 class TopK(CountingQuery):
     """Release the k most frequent labels of a column, the most frequent first.
@@ -47,8 +48,7 @@ class TopK(CountingQuery):
         column: The labels: a column, or a derived label. A `sl.Label` needs `delta`, or `known`.
         k: How many labels.
         route: "histogram" sorts noisy counts, "peeling" draws; "auto" takes what finds more of the right ones.
-        by: Stays empty: the list is one for all rows.
-        where, epsilon, delta, rho, mu, noise, confidence, population: As for `Count`.
+        where, epsilon, delta, rho, mu, confidence: As for `Count`.
         max_groups: How many labels of a person count at most; without it labels are drawn.
         max_rows_per_group: How many rows of a person count for one label at most; only for rows.
         prediction: How frequent labels are expected to be: a release, a frame or a mapping by label, or `sl.Predicted`.
@@ -66,6 +66,7 @@ class TopK(CountingQuery):
     column: str | Expression = field(kw_only=False)
     k: int
     route: Route = "auto"
+    by: tuple[()] = field(default=(), init=False, repr=False)  # the list is one for all rows
     known: Any = field(default=None, compare=False, repr=False)
     kind_name: ClassVar[str] = "top_k"
 
@@ -73,8 +74,6 @@ class TopK(CountingQuery):
         super().__post_init__()
         if isinstance(self.k, bool) or not isinstance(self.k, int) or self.k < 1:
             raise RangeError(f"k must be a whole number of at least 1, got {self.k!r}")
-        if self.by:
-            raise SchemaError("a ranking is one list for all rows: leave by out, or ask sl.Count(by=...)")
 
     @property
     def keys(self) -> tuple[str, ...]:

@@ -23,6 +23,9 @@ from sidelight.summaries.tree_tables import TreeNotes
 
 Floats: TypeAlias = NDArray[np.float64]
 
+#: By how much floats can be off, as a share of all that was added up.
+_ROUNDING = 1e-12
+
 
 def areas(
     release: Release[GroupTable] | GroupTable, areas: Mapping[str, Iterable[str]], *, confidence: float | None = None
@@ -54,6 +57,12 @@ def areas(
     notes = TreeNotes.of(table)
     if "unbiased" not in table.columns:
         raise RangeError(f"areas are sums of leaves, and a {notes.statistic} is not additive; ask sl.Count and sl.Sum")
+    if not isinstance(areas, Mapping) or any(isinstance(each, str) for each in areas.values()):
+        raise RangeError("areas are lists of leaves by name: {'lake': ['111', '112']}")
+    if confidence is None:
+        confidence = notes.confidence
+    elif not isinstance(confidence, (int, float)) or not 0 < confidence <= 1 - 1e-12:
+        raise RangeError(f"confidence must lie strictly between 0 and 1, got {confidence!r}; 0.95 is a usual choice")
     tree, leaves = notes.tree, {label: place for place, label in enumerate(notes.tree.ids[-1])}
     rows = notes.rows[-1]
     columns: dict[str, list[Any]] = {name: [] for name in (notes.statistic, "unbiased", "noise_sd", "low", "high")}
@@ -68,9 +77,15 @@ def areas(
         if not weights.any():
             raise RangeError(f"area {name!r} has no leaves")
         inside = rows[weights[:, 0] > 0]
-        unbiased = np.asarray(table["unbiased"])[inside].sum(axis=0)
+        leaves_of_it = np.asarray(table["unbiased"])[inside]
+        unbiased = leaves_of_it.sum(axis=0)
         variance = notes.combined(partial(area_variance, tree, weights))
-        sd, reach = (each * notes.unit for each in half_widths(variance, notes.law, confidence or notes.confidence))
+        sd, reach = (each * notes.unit for each in half_widths(variance, notes.law, confidence))
+        # a sum of exact totals is exact, but for the rounding of floats: counts lose it, sums have room for it
+        if notes.statistic == "count":
+            unbiased = np.where(sd > 0, unbiased, np.rint(unbiased))
+        else:
+            reach = np.where(sd > 0, reach, _ROUNDING * np.abs(leaves_of_it).sum(axis=0))
         columns[notes.statistic].append(np.asarray(table[notes.statistic])[inside].sum(axis=0))
         columns["unbiased"].append(unbiased)
         columns["noise_sd"].append(sd)

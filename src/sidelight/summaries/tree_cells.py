@@ -99,11 +99,40 @@ class OtherCells:
             found = found * self.shape[axis] + grid[axis]
         return found
 
+    @property
+    def independent(self) -> bool:
+        """Whether only the cells themselves are measured: C is diagonal, and too large to be written out."""
+        return list(self.weights) == [self.finest]
+
+    @cached_property
+    def variances(self) -> Floats:
+        """C_aa of each cell."""
+        return self._alone() if self.independent else np.diagonal(self.covariance()).astype(np.float64)
+
+    def row_sums(self, *, without_total: bool = False) -> Floats:
+        """Return C1."""
+        if self.independent:
+            return self._alone()
+        return np.asarray(self.covariance(without_total=without_total).sum(axis=1))
+
+    def _alone(self) -> Floats:
+        """Return the diagonal of C where only the cells are measured."""
+        return np.asarray(self.possible / self.weights[self.finest] ** self.power, np.float64)
+
     def covariance(self, *, without_total: bool = False) -> Floats:
         """Return C = (Σ w_T·M_TᵀM_T)⁻¹ over possible cells; impossible ones have none."""
+        if without_total not in self._inverses:
+            self._inverses[without_total] = self._covariance(without_total=without_total)
+        return self._inverses[without_total]
+
+    @cached_property
+    def _inverses(self) -> dict[bool, Floats]:
+        return {}
+
+    def _covariance(self, *, without_total: bool) -> Floats:
         weights = self._measured(without_total=without_total)
         if list(weights) == [self.finest]:
-            return np.diag(self.possible / weights[self.finest] ** self.power)
+            return np.diag(self._alone())
         there = np.flatnonzero(self.possible)
         normal = np.zeros((len(there), len(there)))
         for axes, weight in weights.items():
@@ -116,10 +145,11 @@ class OtherCells:
     def _measured(self, *, without_total: bool) -> dict[Axes, float]:
         return {axes: weight for axes, weight in self.weights.items() if axes or not (without_total and self.labels)}
 
-    def pooled(self, measured: Mapping[Axes, Floats], covariance: Floats) -> Floats:
+    def pooled(self, measured: Mapping[Axes, Floats]) -> Floats:
         """Return the pooled cells of every node from its noisy margins: C·Σ w_T·M_Tᵀy_T."""
         if list(measured) == [self.finest]:
             return np.where(self.possible, measured[self.finest], 0.0)
+        covariance = self.covariance(without_total=() not in measured)
         told: Any = 0.0
         for axes, noisy in measured.items():
             told = told + self.weights[axes] ** self.power * noisy[:, self.places(axes)]
@@ -128,15 +158,17 @@ class OtherCells:
     @cached_property
     def factors(self) -> tuple[Floats, Floats]:
         """bᵀCb less what the total has of it, and (bᵀe)²·1ᵀC1, of each shown cell b, e = C1/1ᵀC1 (Theorem 4)."""
-        covariance = self.covariance()
-        row = covariance.sum(axis=1)
+        row = self.row_sums()
         whole = float(row.sum())
+        covariance = None if self.independent else self.covariance()
         of_cells, of_total = [], []
         for axes in self.shown:
             place, width = self.places(axes), self.width(axes)
             in_cell = np.bincount(place, weights=row, minlength=width) / whole
             if width == self.size:
-                own = np.diagonal(covariance).astype(np.float64)
+                own = self.variances
+            elif covariance is None:
+                own = in_cell * whole
             else:
                 inside = np.zeros((width, self.size))
                 np.add.at(inside, place, covariance)

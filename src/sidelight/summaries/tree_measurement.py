@@ -108,13 +108,11 @@ class TreeMeasurement:
                     sums = np.stack([cells.summed(values[:, place], margin.axes) for place in range(len(finest))])
                     bounded = margin.bounded(sums, self.unit)
                     noisy[margin.axes] = np.asarray(margin.noise.on(bounded).release(source), np.float64)
-            without = () not in noisy and bool(cells.labels)
-            covariance = cells.covariance(without_total=without) if noisy else None
             for place, each in enumerate(found):
-                if covariance is None:
+                if not noisy:
                     each.append(None)
                     continue
-                pooled = cells.pooled({axes: values[place] for axes, values in noisy.items()}, covariance)
+                pooled = cells.pooled({axes: values[place] for axes, values in noisy.items()})
                 each.append(np.where(self.model.possible[level], pooled, 0.0))
         return found
 
@@ -126,7 +124,7 @@ def measure_tree(
     wishes: TreeWishes,
     *,
     price: Mapping[str, Amount | None],
-    noise: str,
+    law: str = "auto",
     width: Fraction = Fraction(1),
     signed: bool = False,
 ) -> TreeMeasurement:
@@ -141,17 +139,15 @@ def measure_tree(
         groups: The bounds of one unit in the finest table.
         wishes: Caps, weights, exact totals and impossible cells.
         price: Of all measurements together.
-        noise: "laplace" or "gaussian" to insist on one.
+        law: "laplace" or "gaussian" to insist on one.
         width: The most that one row adds to a cell; 1 for counts.
         signed: Whether rows can add and take away.
     """
     pure = all(price.get(name) is None for name in ("delta", "rho", "mu"))
-    kinds = ["laplace"] if pure else ["gaussian", "laplace"] if noise == "auto" else [noise]
-    if noise == "gaussian" and pure:
-        kinds = ["gaussian"]
     found: list[tuple[float, TreeMeasurement]] = []
     refusal: RangeError | None = None
-    for kind in kinds:
+    both = ("laplace",) if pure else ("gaussian", "laplace")
+    for kind in both if law == "auto" else (law,):
         try:
             found.append(_with_noise(tree, labels, groups, wishes, price, kind, width, signed=signed))
         except RangeError as error:
@@ -173,7 +169,7 @@ def _with_noise(
     *,
     signed: bool,
 ) -> tuple[float, TreeMeasurement]:
-    whole = choose_noise(groups.norms, **price, noise=kind)
+    whole = choose_noise(groups.norms, kind, **price)
     power = 2 if kind == "laplace" else 1
     cells = other_cells(labels, None if wishes.by_leaf else wishes.possible, power=power, pooled=not wishes.by_leaf)
     bounds = _bounds(tree, cells, groups.norms)

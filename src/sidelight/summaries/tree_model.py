@@ -105,7 +105,7 @@ class TreeModel:
         """
         if not totals:
             return tree_estimates(self.tree, pooled, self.variances)
-        row = self.cells.covariance().sum(axis=1)
+        row = self.cells.row_sums()
         part = row / row.sum()  # e = C1/1ᵀC1
         sums: list[Floats | None] = []
         rests: list[Floats | None] = []
@@ -127,7 +127,7 @@ class TreeModel:
             totals: The public totals of each node, of the first levels.
         """
         level = len(totals) - 1
-        whole, apart = (float(self.cells.covariance(without_total=each).sum()) for each in (False, True))
+        whole, apart = (float(self.cells.row_sums(without_total=each).sum()) for each in (False, True))
         kappas = [kappa * (apart if place <= level else whole) for place, kappa in enumerate(self.kappas)]
         variances = tree_variances(self.tree, kappas)
         sums = [None if each is None else each.sum(axis=1, keepdims=True) for each in pooled]

@@ -24,7 +24,7 @@ from sidelight.predictions import is_prior
 from sidelight.records import Table
 from sidelight.session.query import Answer, SurePrepared
 from sidelight.summaries.clip_subject import ClipInterval
-from sidelight.summaries.count_hierarchy import TreeShape, level_error, read_caps, tree_shape
+from sidelight.summaries.count_hierarchy import TreeShape, level_error, read_caps, something_to_measure, tree_shape
 from sidelight.summaries.count_tables import bounded_words
 from sidelight.summaries.intervals import fieller
 from sidelight.summaries.moments import SUPPORT
@@ -116,9 +116,11 @@ class PreparedTreeNumber(SurePrepared):
         lowest = 0.0 if sign > 0 else -math.inf
         highest = 0.0 if sign < 0 else math.inf
         for level in range(tree.depth + 1):
-            values = model.cells.all_margins(unbiased[level])
+            values, shown = (model.cells.all_margins(each[level]) for each in (unbiased, read))
+            if level < len(self.totals):  # as they are, without the rounding of floats
+                values[:, -1] = shown[:, -1] = self.totals[level]
             sd, reach = half_widths(model.node_variances(level), model.law, self.confidence)
-            columns["sum"].append(model.cells.all_margins(read[level]) * unit)
+            columns["sum"].append(shown * unit)
             columns["unbiased"].append(values * unit)
             columns["noise_sd"].append(sd * unit)
             columns["low"].append(np.clip((values - reach) * unit, lowest, highest))
@@ -209,7 +211,7 @@ def prepare_tree_number(
     """
     if query.prediction is not None and (name != "sum" or is_prior(query.prediction)):
         raise RangeError("predictions of a hierarchy are of counts or sums by group; leave prediction out")
-    shape = tree_shape(query, groups)
+    shape, known = tree_shape(query, groups, name), query.hierarchy
     of_sum = name == "sum"
     unit = float(value.whole_step if of_sum else value.code_step)
     table = read_prediction(query.prediction, keys=query.keys, names=("unbiased", "sum")) if of_sum else None
@@ -220,20 +222,17 @@ def prepare_tree_number(
                 "prediction out"
             )
         table.check(tuple(product(*groups.keys)))
-    totals = tuple(each / unit for each in public_sums(getattr(query, "public_totals", None), shape.tree))
+    totals = tuple(each / unit for each in public_sums(known.public_totals, shape.tree))
     if totals and _sign(value) and min(float((each * _sign(value)).min()) for each in totals) < 0:
         raise RangeError("public_totals have a sign that no value within the declared bounds has")
-    if len(totals) > shape.tree.depth and not shape.others:
-        raise RangeError("public_totals of the leaves leave nothing to measure; name a level above them")
-    caps = getattr(query, "caps", None)
-    in_units = {level: cap / unit for level, cap in read_caps(caps, shape.tree).items()}
+    something_to_measure(totals, shape)
+    in_units = {level: cap / unit for level, cap in read_caps(known.caps, shape.tree).items()}
     measurement = measure_tree(
         shape.tree,
         shape.labels,
         groups,
         TreeWishes(caps=in_units, confidence=query.confidence, exact_level=len(totals) - 1 if totals else None),
         price=query.price,
-        noise=query.noise,
         width=Fraction(value.farthest if of_sum else value.levels),
         signed=of_sum and value.first < 0 < value.last,
     )
@@ -246,7 +245,7 @@ def prepare_tree_number(
             column=of,
             hierarchy=f"{' > '.join(shape.tree.names)} {shape.tree.digest}",
             clip=[str(interval.lower), str(interval.upper)],
-            caps=None if not caps else [f"{level}={cap}" for level, cap in caps.items()],
+            caps=None if not known.caps else [f"{level}={cap}" for level, cap in known.caps.items()],
             per=("person" if groups.totals else "row") if of_sum else None,
             step=getattr(query, "step", None),
             of=getattr(query, "of", None),

@@ -102,7 +102,7 @@ def with_prediction(
     # trust is fitted once: fitted again to noisier numbers it would take their noise for errors of the prediction
     plain = summed(unbiased)
     candidates = [_Pass(wide, first, each, plain) for each in expected]
-    unit = _units(model)
+    unit = model.cells.variances
     noises = [_noise(model, unit, source) for _ in range(_DRAWS)]
     size = np.array([(each * unit).sum(axis=0) for each in wide.variances.pooled])
 
@@ -157,11 +157,6 @@ def _chosen(errors: Sequence[Floats], *, runs: int) -> list[int]:
     return found
 
 
-def _units(model: TreeModel) -> Floats:
-    """Return C_aa of each cell."""
-    return np.asarray(np.diag(model.cells.covariance()))
-
-
 def _noise(model: TreeModel, unit: Floats, source: Source) -> list[Floats | None]:
     """Draw h ~ N(0, κ·C_aa) for every measured cell."""
     found: list[Floats | None] = []
@@ -190,7 +185,7 @@ class _Pass:
     def run(self, pooled: Sequence[Floats | None], plain: Sequence[Floats]) -> list[Floats]:
         """Return the posterior mean of every cell."""
         depth = self.model.tree.depth
-        unit = _units(self.model)
+        unit = self.model.cells.variances
         predicted, shares, doubts = self._trusted
         # up: what the subtree of each node says of its departure from the prediction
         measured = pooled[depth]
@@ -241,7 +236,7 @@ class _Pass:
         self, plain: Sequence[Floats], predicted: Sequence[Floats], known: NDArray[np.bool_]
     ) -> tuple[dict[int, Floats], dict[int, Floats]]:
         """Return each node's predicted share of its parent, and g."""
-        tree, variances, unit = self.model.tree, self.model.variances, _units(self.model)
+        tree, variances, unit = self.model.tree, self.model.variances, self.model.cells.variances
         shares, doubts = {}, {}
         for level in range(self.first, tree.depth + 1):
             parents = tree.parents[level]

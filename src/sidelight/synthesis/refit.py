@@ -97,50 +97,69 @@ class Refit:
         measured = self._held[place]
         (mass,) = self.space.marginals(self.weights, [measured.marginal])
         with np.errstate(divide="ignore"):
-            log_mass = np.log(mass)
-        without = log_mass - self._factors[place]
+            without = np.log(mass) - self._factors[place]
         wanted = nearest_marginal(
-            without, measured.values, deviation=measured.deviation, rows=self.rows, prior_weight=self.prior_weight
+            without,
+            measured.values,
+            deviation=measured.deviation,
+            rows=self.rows,
+            prior_weight=self.prior_weight,
+            start=mass,
         )
         ratio = np.divide(wanted, mass, out=np.zeros_like(mass), where=mass > 0)
         self.space.multiply(self.weights, ratio, measured.marginal)
         change = np.log(np.maximum(ratio, 1e-300))
-        self._factors[place] = np.clip(self._factors[place] + change, _LOWEST_LOG, -_LOWEST_LOG)
+        self._factors[place] = np.minimum(np.maximum(self._factors[place] + change, _LOWEST_LOG), -_LOWEST_LOG)
         return float(np.abs(wanted - mass).mean()) * self.rows / measured.mean_error
 
 
 def nearest_marginal(
-    log_reference: Floats, values: Floats, *, deviation: float | Floats, rows: float, prior_weight: float
+    log_reference: Floats,
+    values: Floats,
+    *,
+    deviation: float | Floats,
+    rows: float,
+    prior_weight: float,
+    start: Floats | None = None,
 ) -> Floats:
     """Minimise Σ (N p - y)² / (2σ²) + τ·N·KL(p ‖ r) over distributions p on the cells of one marginal.
 
     Cells with r = 0 keep p = 0. Setting the derivative to a constant gives k p + log p = log r + y/(τσ²) + ν with
-    k = N/(τσ²), cell by cell, so k p = ω(log(k r) + y/(τσ²) + ν); ν is the root of an increasing function.
+    k = N/(τσ²), cell by cell, so k p = ω(log(k r) + y/(τσ²) + ν); ν is the root of an increasing function, looked for
+    from the mean of what it were if p were `start`.
     """
     from scipy.special import wrightomega
 
-    inside = log_reference > -np.inf
-    strength = prior_weight * np.broadcast_to(deviation, values.shape)[inside] ** 2  # τσ²
+    possible = log_reference > -np.inf
+    inside = slice(None) if possible.all() else possible.ravel()  # a mask costs more than all else in small marginals
+    of_cells = deviation.ravel()[inside] if isinstance(deviation, np.ndarray) else deviation
+    strength = prior_weight * of_cells**2  # τσ²
     k = rows / strength
-    z = log_reference[inside] - log_reference[inside].max() + values[inside] / strength + np.log(k)
+    z = log_reference.ravel()[inside]
+    z = z - z.max() + values.ravel()[inside] / strength + np.log(k)
     # Σ ω(z + ν)/k = 1. Where one cell alone has the mass 1, ω(z + ν) = k, the sum is at least 1; where none has more
     # than its even share, at most 1.
     high = float((k + np.log(k) - z).min())
     share = k / len(z)
     low = float((share + np.log(share) - z).min())
     shift = (low + high) / 2
+    if start is not None:
+        near = start.ravel()[inside]
+        solved = np.maximum(k * near, _LEAST)
+        shift = float(near @ (solved + np.log(solved) - z)) / float(near.sum())
+        shift = shift if low < shift < high else (low + high) / 2
     for _ in range(100):
         solved = wrightomega(np.maximum(z + shift, _LOWEST_LOG))
         masses = solved / k
-        excess = float(masses.sum()) - 1.0
+        excess = float(np.add.reduce(masses)) - 1.0
         if abs(excess) <= 1e-10:
             break
         low, high = (low, shift) if excess > 0 else (shift, high)
-        newton = shift - excess / float((masses / (1.0 + solved)).sum())
+        newton = shift - excess / float(np.add.reduce(masses / (1.0 + solved)))
         shift = newton if low < newton < high else (low + high) / 2
-    result = np.zeros(log_reference.shape)
+    result = np.zeros(log_reference.size)
     result[inside] = masses / masses.sum()
-    return result
+    return result.reshape(log_reference.shape)
 
 
 class QueryRefit:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
+from string import ascii_letters
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -46,6 +47,7 @@ class DenseSpace:
     def __init__(self, domain: Domain) -> None:
         check_dense(domain)
         self.domain = domain
+        self._shapes: dict[tuple[str, ...], tuple[list[int], list[int], tuple[int, ...]]] = {}
 
     @property
     def points(self) -> int:
@@ -53,21 +55,31 @@ class DenseSpace:
         return self.domain.cells
 
     def marginals(self, weights: Floats, wanted: Sequence[Marginal]) -> list[Floats]:
-        """Sum one axis at a time."""
-        axes = [self.domain.axes(each.columns) for each in wanted]
-        distinct = list(dict.fromkeys(axes))
+        """Sum one axis at a time; for one set of columns all others at once."""
+        if len(wanted) == 1:
+            shape, full, fine = self._joined(wanted[0])
+            axes = ascii_letters[: len(full)]
+            kept = "".join(axis for axis, size in zip(axes, shape, strict=True) if size > 1)
+            return [wanted[0].grouped(np.einsum(f"{axes}->{kept}", weights.reshape(full)).reshape(fine))]
+        places = [self.domain.axes(each.columns) for each in wanted]
+        distinct = list(dict.fromkeys(places))
         found = dict(zip(distinct, marginal_sums(weights, self.domain.sizes, distinct), strict=True))
-        return [each.grouped(found[a]) for each, a in zip(wanted, axes, strict=True)]
+        return [each.grouped(found[own]) for each, own in zip(wanted, places, strict=True)]
 
     def multiply(self, weights: Floats, factor: Floats, marginal: Marginal) -> None:
         """Multiply by broadcasting."""
-        fine = marginal.spread(factor, self.domain)
-        inside = set(marginal.columns)
-        shape, full = _joined(
-            [(size, name in inside) for name, size in zip(self.domain.columns, self.domain.sizes, strict=True)]
-        )
+        shape, full, _ = self._joined(marginal)
         table = weights.reshape(full)
-        table *= np.asarray(fine).reshape(shape)
+        table *= np.asarray(marginal.spread(factor, self.domain)).reshape(shape)
+
+    def _joined(self, marginal: Marginal) -> tuple[list[int], list[int], tuple[int, ...]]:
+        """Return the shapes of a factor, of the table and of the columns; kept, because every refit asks again."""
+        inside = marginal.columns
+        if inside not in self._shapes:
+            sizes = zip(self.domain.columns, self.domain.sizes, strict=True)
+            joined = _joined([(size, name in inside) for name, size in sizes if size > 1])
+            self._shapes[inside] = (*joined, self.domain.shape_of(inside))
+        return self._shapes[inside]
 
 
 def _joined(axes: list[tuple[int, bool]]) -> tuple[list[int], list[int]]:

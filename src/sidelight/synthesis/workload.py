@@ -62,9 +62,9 @@ class Marginal:
 
     def spread(self, grouped: Any, domain: Domain) -> Any:
         """Return an array over the columns' values that is constant within groups: the adjoint of `grouped`."""
-        for axis, (width, size) in enumerate(zip(self.widths, domain.shape_of(self.columns), strict=True)):
+        for axis, (width, name) in enumerate(zip(self.widths, self.columns, strict=True)):
             if width > 1:
-                grouped = np.repeat(grouped, width, axis=axis).take(range(size), axis=axis)
+                grouped = np.repeat(grouped, width, axis=axis).take(range(*domain.shape_of([name])), axis=axis)
         return grouped
 
     def __str__(self) -> str:

@@ -15,7 +15,7 @@ from sidelight.ledger import Ledger
 from sidelight.noise.source import SEEDED_BRANDING
 from sidelight.release import Outcome
 from sidelight.session import ArrayQuery, Session
-from sidelight.session.one_off import release_once
+from sidelight.session.pipeline import release_once
 
 
 def seeded_release(query: ArrayQuery, data: Any, *, seed: int | str | bytes) -> Outcome:

@@ -32,8 +32,12 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def http_client(url: str, token: str, *, patience: float, timeout: float, verify: Any, transport: Any) -> Any:
+def http_client(
+    url: str, token: str, *, patience: float, timeout: float, verify: Any, transport: Any, awaited: bool = False
+) -> Any:
     """Return an httpx client that sends a token to one address, by https or within this machine.
+
+    `awaited` chooses `httpx.AsyncClient`.
 
     Raises:
         RangeError: the address, the token or the patience makes no sense.
@@ -50,7 +54,7 @@ def http_client(url: str, token: str, *, patience: float, timeout: float, verify
         raise RangeError("token must be the text that `sidelight token new` printed")
     if not patience >= 0:
         raise RangeError(f"patience must be seconds, at least 0, got {patience}")
-    return httpx.Client(
+    return (httpx.AsyncClient if awaited else httpx.Client)(
         base_url=url,
         headers={"Authorization": f"Bearer {token}"},
         timeout=timeout,

@@ -19,7 +19,8 @@ from sidelight.release import Release
 from sidelight.session import Query
 from sidelight.wire.json_text import write_json
 
-#: The largest lists and numbers of a query, by key; "groups" is the product of the declared labels of `by`.
+#: The largest lists and numbers of a query, by key; "groups" is the product of the declared labels of `by`, and
+#: "answer_bytes" what the public shape of an answer may need.
 LIMITS: Mapping[str, int] = {
     "levels": 1000,
     "bins": 10_000,
@@ -32,6 +33,7 @@ LIMITS: Mapping[str, int] = {
     "groups": 100_000,
     "elements": 20_000,
     "expression": 2000,
+    "answer_bytes": 4 * 2**20,
 }
 #: Kinds that hold state between requests, or whose running time is part of their proof, do not travel.
 KINDS = PLAN_KINDS

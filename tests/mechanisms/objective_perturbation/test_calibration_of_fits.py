@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sidelight.errors import RangeError
-from sidelight.mechanisms.objective_perturbation import LossShape, calibrate_objective
+from sidelight.mechanisms.objective_calibration import calibrate_objective
+from sidelight.mechanisms.objective_perturbation import LossShape
 
 LOGISTIC = LossShape(gradient=Fraction(1), curvature=Fraction(1, 4), envelope="logistic", sign_definite=True)
 LOG_COSH = LossShape(gradient=Fraction(1), curvature=Fraction(1), envelope="log_cosh")

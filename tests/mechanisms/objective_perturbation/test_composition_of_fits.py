@@ -12,8 +12,14 @@ from sidelight.accounting import batch
 from sidelight.accounting.loss_distributions import compose
 from sidelight.guarantees import Claims, HingedGaussianCurve
 from sidelight.guarantees.conversions import renyi_epsilon
-from sidelight.mechanisms.objective_perturbation import LossShape, ObjectivePerturbation, calibrate_objective
-from sidelight.mechanisms.objective_perturbation.mechanism import renyi_add, renyi_remove, thesis_shift
+from sidelight.mechanisms.objective_calibration import calibrate_objective
+from sidelight.mechanisms.objective_perturbation import (
+    LossShape,
+    ObjectivePerturbation,
+    renyi_add,
+    renyi_remove,
+    thesis_shift,
+)
 
 UNIT = LossShape(gradient=Fraction(1), curvature=Fraction(1))
 LOGISTIC = LossShape(gradient=Fraction(1), curvature=Fraction(1, 4), envelope="logistic", sign_definite=True)

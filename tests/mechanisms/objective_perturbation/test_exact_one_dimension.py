@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from one_dimension import divergence, hinge, huber, log_cosh, logistic
 
-from sidelight.mechanisms.objective_perturbation import LossShape, ObjectivePerturbation, calibrate_objective
+from sidelight.mechanisms.objective_calibration import calibrate_objective
+from sidelight.mechanisms.objective_perturbation import LossShape, ObjectivePerturbation
 
 EPSILONS = [0.0, 0.1, 0.25, 0.5, 1.0, 2.0]
 

@@ -7,13 +7,7 @@ import pytest
 from scipy import stats
 
 from sidelight.errors import RangeError
-from sidelight.mechanisms.objective_perturbation import (
-    grid_exponent,
-    grid_indices,
-    linear_term,
-    noisy_point,
-    on_grid,
-)
+from sidelight.mechanisms.objective_perturbation import grid_exponent, grid_indices, linear_term, noisy_point, on_grid
 from sidelight.noise import Source
 from sidelight.testing import SeededEntropy
 

@@ -9,7 +9,8 @@ from one_dimension import divergence, hinge, huber, log_cosh, logistic
 from test_exact_one_dimension import EPSILONS, shape_of
 from test_sampled_privacy import logistic_parts, sampled_divergence
 
-from sidelight.mechanisms.objective_perturbation import LossShape, ObjectivePerturbation, calibrate_objective
+from sidelight.mechanisms.objective_calibration import calibrate_objective
+from sidelight.mechanisms.objective_perturbation import LossShape, ObjectivePerturbation
 
 
 def random_pairs(seed, count):

@@ -9,7 +9,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from sidelight.mechanisms.objective_perturbation import LossShape, ObjectivePerturbation, calibrate_objective
+from sidelight.mechanisms.objective_calibration import calibrate_objective
+from sidelight.mechanisms.objective_perturbation import LossShape, ObjectivePerturbation
 
 
 def expit(u):

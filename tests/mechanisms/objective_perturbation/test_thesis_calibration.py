@@ -9,7 +9,8 @@ from benchmarks.baselines.objective_perturbation import thesis_renyi_regularisat
 
 from sidelight.errors import RangeError
 from sidelight.guarantees import Claims
-from sidelight.mechanisms.objective_perturbation import LossShape, calibrate_objective
+from sidelight.mechanisms.objective_calibration import calibrate_objective
+from sidelight.mechanisms.objective_perturbation import LossShape
 
 F = Fraction
 

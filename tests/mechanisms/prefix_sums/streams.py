@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from sidelight.mechanisms.prefix_sums import plan as run_module
+from sidelight.mechanisms import prefix_sums as run_module
 from sidelight.noise import Source, rounded_gaussian
 from sidelight.testing import SeededEntropy
 

@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 from streams import silence
 
 from sidelight.errors import RangeError
-from sidelight.mechanisms.prefix_sums import (
-    PrefixSums,
+from sidelight.mechanisms.prefix_sums import PrefixSums
+from sidelight.mechanisms.square_root_factors import (
     SquareRoot,
+    integer_type,
     square_root_coefficients,
     square_root_norms,
 )
-from sidelight.mechanisms.prefix_sums.square_root import integer_type
 from sidelight.noise import Source
 from sidelight.testing import SeededEntropy
 

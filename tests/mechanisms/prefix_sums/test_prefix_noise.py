@@ -10,8 +10,8 @@ from scipy.stats import chi2, kstest
 from streams import blurred_rows
 
 from sidelight.audit import audit
+from sidelight.mechanisms import prefix_sums as run_module
 from sidelight.mechanisms.prefix_sums import PrefixSums
-from sidelight.mechanisms.prefix_sums import plan as run_module
 from sidelight.noise import Source, rounded_gaussian
 from sidelight.testing import SeededEntropy
 

@@ -11,7 +11,8 @@ from streams import exact_rows
 from sidelight.errors import RangeError
 from sidelight.guarantees import GDP, ApproxDP, Neighbours, Person
 from sidelight.guarantees.conversions import gdp_within
-from sidelight.mechanisms.prefix_sums import PrefixSums, square_root_norms
+from sidelight.mechanisms.prefix_sums import PrefixSums
+from sidelight.mechanisms.square_root_factors import square_root_norms
 
 
 def plan(**changed):

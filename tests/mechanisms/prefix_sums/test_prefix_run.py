@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from sidelight.errors import NoiseError, RangeError
+from sidelight.mechanisms import prefix_sums as run_module
 from sidelight.mechanisms.prefix_sums import PrefixSums
-from sidelight.mechanisms.prefix_sums import plan as run_module
 from sidelight.noise import Source
 from sidelight.testing import SeededEntropy
 

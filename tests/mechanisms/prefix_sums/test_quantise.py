@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sidelight.errors import RangeError
-from sidelight.mechanisms.prefix_sums import Quantiser
-from sidelight.mechanisms.prefix_sums.plan import _shrunk
+from sidelight.mechanisms.prefix_sums import Quantiser, _shrunk
 
 anything = st.floats(allow_nan=True, allow_infinity=True, width=64)
 

@@ -110,7 +110,7 @@ def test_nine_levels_carry_both_bounds() -> None:
 
 def test_counted_codes_have_one_bound_and_a_tree_both() -> None:
     ages = np.random.default_rng(4).integers(0, 90, 5000)
-    counted = sl.Quantiles(even_levels(49), epsilon=1, granularity=1, lower=0, upper=120).release(ages)
+    counted = sl.Quantiles(even_levels(49), epsilon=1, granularity=1, bounds=(0, 120)).release(ages)
     assert counted.error_bound(0.95, assuming="nothing").tolist() == counted.error_bound(0.95).tolist()
     tree = sl.Quantiles([0.5], epsilon=1).release(ages.astype(float))
     assert tree.error_bound(0.95, assuming="nothing").tolist() == tree.error_bound(0.95).tolist()
@@ -164,7 +164,7 @@ def test_the_band_of_a_distribution_that_assumes_nothing() -> None:
 
 def test_the_band_of_counted_codes_assumes_nothing_as_it_is() -> None:
     ages = np.random.default_rng(9).integers(0, 90, 5000)
-    known = sl.Distribution(epsilon=1, granularity=1, lower=0, upper=120).release(ages).value
+    known = sl.Distribution(epsilon=1, granularity=1, bounds=(0, 120)).release(ages).value
     assert [each.tolist() for each in known.band([30, 60], assuming="nothing")] == [
         each.tolist() for each in known.band([30, 60])
     ]

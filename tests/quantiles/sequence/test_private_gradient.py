@@ -15,7 +15,7 @@ from scipy.stats import chi2
 import sidelight as sl
 from ranks_of_codes import ranks_of_codes
 from sidelight.audit import audit
-from sidelight.mechanisms.prefix_sums import plan as run_module
+from sidelight.mechanisms import prefix_sums as run_module
 from sidelight.noise import Source, rounded_gaussian
 from sidelight.published.private_histograms import DayStep, GradientPlan
 from sidelight.quantiles import PrivateHistograms

@@ -11,8 +11,8 @@ import pytest
 import sidelight as sl
 from sidelight.errors import NotPrivateWarning, RangeError, SchemaError, WeakFitWarning
 from sidelight.noise import Source
-from sidelight.regression.additive.law_of_curves import LawOfCurveShape
 from sidelight.regression.descent.targets import Targets
+from sidelight.regression.estimators.additive_forecast import LawOfCurveShape
 from sidelight.regression.public_rows import Dice
 from sidelight.testing import SeededEntropy
 

@@ -86,7 +86,9 @@ def test_chosen_public_rows_are_the_geometry() -> None:
     good = sl.PublicData(np.column_stack([OTHER, OTHER @ [1, -1, 0.5, 0]]), "the same law")
     model = sl.LinearRegression(target_range=(-1, 1), prediction=good, **PRICE).fit(X, Y)
     assert (model.privacy_.chosen, model.privacy_.geometry) == (0, "public")
-    asked = sl.LinearRegression(target_range=(-1, 1), prediction=WRONG["rows"], geometry="public", **PRICE).fit(X, Y)
+    asked = sl.LinearRegression(
+        target_range=(-1, 1), prediction=WRONG["rows"], solver=sl.DescentSettings(geometry="public"), **PRICE
+    ).fit(X, Y)
     assert asked.privacy_.geometry == "public"  # who asks for it by name gets it
 
 
@@ -110,6 +112,8 @@ def test_extreme_units_are_released(norm: str, limits: tuple[float, float], geom
         settings = PRICE | {"data_norm": norm, "epsilon": epsilon}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            model = sl.LinearRegression(**settings, target_range=limits, geometry=geometry).fit(X[:rows], Y[:rows])
+            model = sl.LinearRegression(
+                **settings, target_range=limits, solver=sl.DescentSettings(geometry=geometry)
+            ).fit(X[:rows], Y[:rows])
         assert np.isfinite(model.coef_).all()
         assert np.isfinite(model.release_.error.at(0.95)[0])

@@ -2,10 +2,13 @@
 
 What is logged: codes, rounds, and names of clients whose token was right. Never a value, a token or a path; and few
 lines of one kind, so that nobody can fill the disk.
+
+`serve` runs the service of a plan with uvicorn until it is stopped, or until its disk fails.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import math
@@ -19,7 +22,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 
-from sidelight.errors import RefusedError, ReportError
+from sidelight.errors import PlanError, RefusedError, ReportError, StorageError
 from sidelight.experts.report import NoisyReport
 from sidelight.experts.server import Receipt
 from sidelight.experts.service.answers import (
@@ -34,6 +37,7 @@ from sidelight.experts.service.answers import (
 from sidelight.experts.service.plan import ServicePlan
 from sidelight.experts.service.rounds import HISTORY, Rounds
 from sidelight.experts.service.store import ServiceStore, Tokens
+from sidelight.web import need_service
 from sidelight.web.requests import LogLimit, WithHeaders, read_body
 
 log = logging.getLogger("sidelight.experts.service")
@@ -175,3 +179,36 @@ def _has_values_that_are_not_finite(body: bytes) -> bool:
         return False
     values = read.get("values") if isinstance(read, dict) else None
     return isinstance(values, list) and any(isinstance(each, float) and not math.isfinite(each) for each in values)
+
+
+def serve(plan: ServicePlan, *, when_ready: Callable[[str], None] = lambda url: None) -> None:
+    """Serve until SIGINT or SIGTERM. `when_ready` is called with the address once requests are answered.
+
+    Raises:
+        PlanError: the plan does not fit the stored rounds, or its certificate cannot be read.
+        StorageError: the folder is in use, damaged, or could not be written while serving.
+    """
+    need_service("starlette", "uvicorn")
+    for file in (plan.certificate, plan.key):
+        if file is not None and not file.is_file():
+            raise PlanError(f"[listen] names {file.name!r}, and there is no such file")
+    asyncio.run(_serve(plan, when_ready))
+
+
+async def _serve(plan: ServicePlan, when_ready: Callable[[str], None]) -> None:
+    from sidelight.experts.service.rounds import Rounds
+    from sidelight.experts.service.store import ServiceStore
+    from sidelight.web.running import run_app
+
+    rounds = Rounds(plan, ServiceStore(plan.folder))  # before the network: a mistake in the plan is a PlanError
+    await run_app(
+        service_app(plan, open_rounds=lambda: rounds),
+        host=plan.listen.host,
+        port=plan.listen.port,
+        certificate=plan.certificate,
+        key=plan.key,
+        when_ready=when_ready,
+        until=rounds.failed.wait,
+    )
+    if rounds.failed.is_set():
+        raise StorageError("the state could not be stored, so the service stopped; what it acknowledged is safe")

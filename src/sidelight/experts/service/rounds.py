@@ -21,12 +21,11 @@ from sidelight.errors import PlanError, RangeError, RefusedError, ReportError, S
 from sidelight.experts.adabatch import RWAdaBatch
 from sidelight.experts.follow_leader import RWFTPL
 from sidelight.experts.meta import RWMeta
-from sidelight.experts.player import Player
+from sidelight.experts.player import Player, Stream
 from sidelight.experts.report import NoisyReport, scales_of
 from sidelight.experts.server import Closed, Receipt, Server
 from sidelight.experts.service.plan import ServicePlan
 from sidelight.experts.service.store import ServiceStore
-from sidelight.experts.states import Stream
 from sidelight.guarantees import exact
 from sidelight.guarantees.curves import gaussian_floats
 

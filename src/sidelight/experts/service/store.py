@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from sidelight.errors import RangeError, RefusedError, SidelightError, StorageError
-from sidelight.experts.states import STATE_VERSION, checked_kind, load_state, save_state, sync_folder
+from sidelight.experts.player import STATE_VERSION, checked_kind, load_state, save_state, sync_folder
 from sidelight.noise import OSEntropy
 
 _PREFIX = "sl"

@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 
 from sidelight.errors import RangeError
-from sidelight.extras import import_with_extras
 from sidelight.gaussians.mixture.partition import (
     Ball,
     Floats,
@@ -42,6 +41,7 @@ from sidelight.gaussians.mixture.search import (
 )
 from sidelight.noise import Source
 from sidelight.records import Table
+from sidelight.registry import import_with_extras
 
 # Many public rows, method "public-cluster": scikit-learn's mixture after a projection, fitted to public rows alone.
 

@@ -1,4 +1,4 @@
-// The bound of one person from the tables and the path of an additive model: additive_report.py, in the same order.
+// The bound of one person from the tables and the path of an additive model: stepwise_reports.py, in the same order.
 
 const FINE_CELLS = 1024, LEVELS = 2 ** 20, ROUNDED_UP = 1 + 1e-9;
 

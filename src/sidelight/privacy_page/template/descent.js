@@ -1,4 +1,4 @@
-// The bound of one person from the path of a descent: the formulas of descent_report.py, in the same order.
+// The bound of one person from the path of a descent: the formulas of stepwise_reports.py, in the same order.
 
 const LARGEST_Z = 256, ERROR_SLACK = 2 ** -13, STEP = 1 / 256;
 

@@ -112,8 +112,7 @@ def spans_of(cells: Sequence[Cell]) -> list[tuple[int, int]]:
 
 #: Relative levels are multiples of 2**-40, at least this far from 0 and 1, and this far apart.
 _STEP = 2**40
-_MARGIN = Fraction(_STEP // 1000 + 1, _STEP)
-_APART = Fraction(1, 2**30)
+_MARGIN, _APART = _STEP // 1000 + 1, _STEP // 2**30
 
 
 def inner_levels(levels: Sequence[Fraction | float]) -> tuple[Fraction, ...]:
@@ -124,12 +123,11 @@ def inner_levels(levels: Sequence[Fraction | float]) -> tuple[Fraction, ...]:
     >>> [round(float(each), 4) for each in inner_levels([-3.0, 0.5, 0.5, 7.0])]
     [0.001, 0.5, 0.5, 0.999]
     """
-    found: list[Fraction] = []
+    found: list[int] = []
     for level in levels:
-        rounded = Fraction(round(Fraction(level) * _STEP), _STEP)
-        inside = min(max(rounded, _MARGIN), 1 - _MARGIN)
+        inside = min(max(round(min(max(level, 0), 1) * _STEP), _MARGIN), _STEP - _MARGIN)
         found.append(max(inside, found[-1] + _APART) if found else inside)
-    return tuple(found)
+    return tuple(Fraction(each, _STEP) for each in found)
 
 
 def cell_tree(levels: Sequence[Fraction | float], budget: Budget) -> QuantileTree:

@@ -28,6 +28,8 @@ _TOUCHING = 0.95
 #: Multiples that are tried of the exponent that were best for Gaussian terms; fewer, where they decide shares alone.
 _TRIED = np.linspace(0.15, 1.0, 18)
 _ROUGHLY = _TRIED[3::4]
+#: Numbers that are computed at once, of all steps and rows: few enough to stay in the cache.
+_CELLS = 1 << 13
 #: How much of the failure probability is shared out where it makes the largest bound smaller; the rest as asked.
 _LEVELLED = 0.75
 #: The reciprocal of a share that a row has which is among the largest of all.
@@ -117,10 +119,11 @@ def _even_growth(x: Floats) -> Floats:
 def _levelled(heights: Floats, slopes: Floats) -> Floats:
     """Return shares w that add up to one and make the largest of heights - slopes · log(w) as small as can be."""
     low, high = float(heights.min()), float((heights + slopes * np.log(heights.size)).max())
-    for _ in range(30):
-        middle = (low + high) / 2
-        total = np.exp(np.minimum(heights - middle, 0.0) / slopes).sum()
-        low, high = (middle, high) if total > 1 else (low, middle)
+    for _ in range(10):  # eight parts at a time: thirty halvings
+        ends = np.linspace(low, high, 9)
+        totals = np.exp(np.minimum(heights - ends[1:-1, None], 0.0) / slopes).sum(axis=1)
+        part = np.count_nonzero(totals > 1)
+        low, high = ends[part], ends[part + 1]
     found = np.exp(np.minimum(heights - high, 0.0) / slopes)
     return np.asarray(found / found.sum())
 
@@ -170,22 +173,27 @@ class _Moments:
         gauss = np.sqrt((touching + np.log(2)) / np.maximum(total, 1e-18))
         flat = self._flatness(total, scale) if self.sharp else 0.0
         best, exponent = np.full(wanted.size, np.inf), np.zeros(wanted.size)
-        for step in tried:
-            t = np.minimum(step * gauss, 0.97 / scale)
-            x = (t * self.largest) ** 2
-            growth = t**2 * (squares + smooth) + t**4 * self.fourths / (2 * (1 - x)) + self.uneven
+        at_once = max(1, _CELLS // max(chosen.size, wanted.size, 1))
+        for start in range(0, tried.size, at_once):
+            t = np.minimum(tried[start : start + at_once, None] * gauss, 0.97 / scale)  # of each step and row
+            squared = t**2
+            growth = squared * (squares + smooth) + self.uneven
+            growth += squared**2 * self.fourths / (2 * (1 - squared * self.largest**2))
             growth += _even_growth(t * self.even)
-            spread = 2 * (squares + smooth)
+            spread = np.broadcast_to(2 * (squares + smooth), t.shape)
             if selected.size:
-                tilted = chosen * t[selected, None] ** 2
-                growth[selected] -= np.log1p(-tilted).sum(axis=1)
-                spread[selected] += (2 * chosen * (1 + tilted) / (1 - tilted) ** 2).sum(axis=1)
+                tilted = chosen * squared[:, selected, None]
+                growth[:, selected] -= np.log1p(-tilted).sum(axis=2)
+                spread = spread.copy()
+                spread[:, selected] += (2 * chosen * (1 + tilted) / (1 - tilted) ** 2).sum(axis=2)
             # The tilted density is log-concave, hence nowhere above 1 / its deviation: another factor of Chernoff's.
             sides = np.log1p(np.exp(-2 * t * self.apart))
             width = np.maximum(np.sqrt(spread), flat)
             value = (touching + sides + growth - np.log(np.maximum(t * width, 1.0))) / t
-            better = value < best
-            best, exponent = np.where(better, value, best), np.where(better, t, exponent)
+            least = value.argmin(axis=0)[None]
+            found, at = (np.take_along_axis(each, least, axis=0)[0] for each in (value, t))
+            better = found < best
+            best, exponent = np.where(better, found, best), np.where(better, at, exponent)
         return best - (touching - wanted) / exponent, 1 / exponent
 
     @staticmethod

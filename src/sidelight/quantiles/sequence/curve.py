@@ -17,7 +17,7 @@ from typing import Any, Final
 import numpy as np
 
 from sidelight.errors import RangeError
-from sidelight.predictions.priors import text_of, texts_of
+from sidelight.predictions.mixture import text_of, texts_of
 from sidelight.quantiles.sequence.recursive_regression import Floats, RecursiveRegression
 
 #: Between levels that lie further apart, the curve gets points of its own; with more levels than this, fewer.

@@ -159,7 +159,7 @@ class SequencePlan:
         """A name for everything that must stay the same from day to day."""
         content = {
             "query": {key: value for key, value in self.bare.request.items() if key not in ("priors", "grid")},
-            "resolution": str(self.query.resolution),
+            "resolution": "None",  # as earlier versions wrote it: a state keeps its digest
             "schema": self.schema.to_json(),
             "learner": self.learner.to_json(),
             "days_per_person": str(self.days_per_person),
@@ -180,7 +180,7 @@ class SequencePlan:
     @property
     def granularity(self) -> float:
         """The width of the interval that a release stands in for."""
-        declared = self.number.granularity if self.number.granularity is not None else self.query.resolution
+        declared = self.number.granularity
         if declared is not None:
             return float(declared)
         assert not isinstance(self.learner, PubTrack)  # which has no use for it

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sidelight.errors import RangeError
-from sidelight.predictions.priors import text_of, texts_of
+from sidelight.predictions.mixture import text_of, texts_of
 
 Floats = NDArray[np.float64]
 

@@ -30,20 +30,13 @@ from sidelight.errors import BudgetError, LedgerError, RangeError, SchemaError
 from sidelight.guarantees import ApproxDP, Claim, Claims, Neighbours, Unit
 from sidelight.ledger import Ledger, Reservation, Scope, Stored, open_ledger
 from sidelight.ledger.place import check_output
-from sidelight.ledger.reservation import ChargeOptions
+from sidelight.ledger.scope import ChargeOptions
 from sidelight.mechanisms.prefix_sums import PrefixSumRun
 from sidelight.noise import Entropy, OSEntropy
 from sidelight.predictions import Origin, Prior, guess, released
 from sidelight.quantiles.query import Quantiles
 from sidelight.quantiles.sequence.day import query_of_day
-from sidelight.quantiles.sequence.plan import (
-    Learn,
-    Learner,
-    SequencePlan,
-    chosen_learner,
-    newest_day,
-    read_day,
-)
+from sidelight.quantiles.sequence.plan import Learn, Learner, SequencePlan, chosen_learner, newest_day, read_day
 from sidelight.quantiles.sequence.recursive_regression import Floats
 from sidelight.quantiles.sequence.state import State, caught_up, describe_day, find_day, read_state, write_state
 from sidelight.records import Column, Schema, Table

@@ -31,7 +31,8 @@ from sidelight.mechanisms.additive import Noise, in_int64
 from sidelight.mechanisms.budget import Budget
 from sidelight.noise import Source
 from sidelight.predictions import Laplace, Origin, Prior, hedge, own_prior
-from sidelight.predictions.priors import finite, text_of, texts_of
+from sidelight.predictions.compiled import finite
+from sidelight.predictions.mixture import text_of, texts_of
 from sidelight.quantiles.forms.cell_selection import cells_between, counts_of, index_at_or_below
 from sidelight.quantiles.outcomes import default_prior
 from sidelight.quantiles.sequence.curve import CountedCells, CurveState, knots_of

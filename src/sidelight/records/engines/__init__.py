@@ -17,7 +17,7 @@ from typing import Any, Literal
 from sidelight.errors import SourceError
 from sidelight.records.dates import Calendar
 from sidelight.records.engines.folders import Member, members_of, shown
-from sidelight.records.rows import Rows, library_of
+from sidelight.records.rows import Rows, hide_engine_errors, library_of
 
 _ELSEWHERE = re.compile(r"([a-z][a-z0-9+.]+)://", re.IGNORECASE)
 #: An address that may hold a password, wherever it stands in a text and however it is misspelt.
@@ -191,6 +191,34 @@ def _identities(path: str) -> set[tuple[int, int]]:
         return {(found.st_dev, found.st_ino) for found in map(os.stat, paths)}
     except (OSError, ValueError, SourceError):  # an address, or nothing that is there
         return set()
+
+
+def origin_of(source: Any, rows: Rows, *, table: str | None) -> tuple[Any, ...] | None:
+    """Return what tables of the same rows have in common, as far as it is visible; None of a path of files.
+
+    An object and the name of a table in it; of PostgreSQL the address and the whole name; of DuckDB what a relation
+    runs. Reads no row.
+    """
+    if isinstance(source, (str, PathLike)):
+        return getattr(rows, "origin", None)
+    native = source.to_native() if library_of(source) == "narwhals" else source
+    statement = getattr(type(native), "sql_query", None)  # of the class: an object's own may answer anything
+    if statement is not None:
+        return "duckdb", hide_engine_errors(lambda: statement(native))
+    return native, table
+
+
+def same_origin(one: tuple[Any, ...] | None, other: tuple[Any, ...] | None) -> bool:
+    """Return whether two origins are one: the same texts or object, or frames of Spark with the same plan."""
+    if one is None or other is None or len(one) != len(other):
+        return False
+    first, second = one[0], other[0]
+    if isinstance(first, str):
+        return isinstance(second, str) and one == other
+    if first is second:
+        return bool(one[1] == other[1])
+    plan = getattr(type(first), "sameSemantics", None)
+    return plan is not None and type(first) is type(second) and bool(hide_engine_errors(lambda: plan(first, second)))
 
 
 #: What to write instead, by the ending of a file.

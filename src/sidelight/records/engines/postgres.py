@@ -74,10 +74,15 @@ class PostgresRows(StreamRows):
     _source: Snapshot
 
     def __init__(
-        self, source: Snapshot, kinds: Mapping[str, ColumnType], *, dates: Mapping[str, Calendar] | None = None
+        self,
+        source: Snapshot,
+        kinds: Mapping[str, ColumnType],
+        *,
+        origin: tuple[str, ...],
+        dates: Mapping[str, Calendar] | None = None,
     ) -> None:
         super().__init__(source, source.schema, dates=dates)
-        self._kinds = dict(kinds)
+        self._kinds, self.origin = dict(kinds), origin
 
     @property
     def types(self) -> Mapping[str, ColumnType]:
@@ -196,7 +201,7 @@ def open_postgres(
         )
     columns = ", ".join(f"{_cell(quoted(name), kinds[name])} AS {quoted(name)}" for name in read)
     statement = f"SELECT {columns or '1 AS nothing'} FROM {'.'.join(map(quoted, place))}"
-    return PostgresRows(Snapshot(address, statement), kinds, dates=dates)
+    return PostgresRows(Snapshot(address, statement), kinds, origin=(address, *place), dates=dates)
 
 
 def check_postgres(table: str | None) -> None:

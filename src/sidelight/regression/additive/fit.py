@@ -16,7 +16,7 @@ import numpy as np
 from sidelight.noise import Source
 from sidelight.progress import progress
 from sidelight.records import Number, Table
-from sidelight.regression.additive.basis import Coordinates, coordinates
+from sidelight.regression.additive.basis import Coordinates, Offset, coordinates, line_tables
 from sidelight.regression.additive.counts import (
     FEWEST_ROWS,
     TargetLevel,
@@ -28,7 +28,6 @@ from sidelight.regression.additive.counts import (
     together,
 )
 from sidelight.regression.additive.fine_codes import FINE_CELLS, AdditiveExamples
-from sidelight.regression.additive.offsets import Offset, line_tables
 from sidelight.regression.additive.plan import COLUMN_WEIGHT, TARGET_WEIGHT, AdditivePlan
 from sidelight.regression.additive.row_sums import (
     ONE,

@@ -15,21 +15,13 @@ from typing import Any, Literal
 import numpy as np
 
 from sidelight.errors import RangeError
-from sidelight.guarantees import (
-    Amount,
-    Unit,
-    decimal_text,
-    exact,
-    positive,
-    unit_to_text,
-)
+from sidelight.guarantees import Amount, Unit, decimal_text, exact, positive, unit_to_text
 from sidelight.guarantees.conversions import gdp_within
 from sidelight.mechanisms.additive import Noise
 from sidelight.records import Category, Number
 from sidelight.regression.additive.fine_codes import MOST_LABELS, fine_size
 from sidelight.regression.descent.integer_rows import Integers
-from sidelight.regression.descent.plan import DescentPlan, plan_descent
-from sidelight.regression.descent.priced_fit import PricedFit, square_of
+from sidelight.regression.descent.plan import DescentPlan, PricedFit, plan_descent, square_of
 from sidelight.regression.descent.rules import odds_of
 from sidelight.regression.descent.targets import Targets
 from sidelight.regression.model_predictions import declared_rows

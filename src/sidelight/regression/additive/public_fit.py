@@ -10,10 +10,9 @@ import numpy as np
 from scipy.special import softmax
 
 from sidelight.records import Category, Number
-from sidelight.regression.additive.basis import Coordinates, coordinates
+from sidelight.regression.additive.basis import Coordinates, Offset, coordinates
 from sidelight.regression.additive.counts import ColumnCounts, cells_of_category, cells_of_number
 from sidelight.regression.additive.fine_codes import FINE_CELLS, fine_size
-from sidelight.regression.additive.offsets import Offset
 from sidelight.regression.descent.integer_rows import ERROR_BITS, Integers
 from sidelight.regression.descent.rules import Kind
 from sidelight.regression.descent.targets import Targets

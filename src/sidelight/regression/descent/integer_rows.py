@@ -130,8 +130,7 @@ class GeometryMap:
             inside -= moved
             inside *= 2.0**-self.shift
             np.floor(inside, out=inside)
-            np.clip(inside, -_LARGEST_Z, _LARGEST_Z, out=inside)
-            out[start : start + step, :d] = inside
+            out[start : start + step, :d] = _limited(inside, _LARGEST_Z)
         if self.geometry.intercept:
             out[:, -1] = 1 << Z_BITS
         return out
@@ -149,14 +148,19 @@ class GeometryMap:
     def theta_codes(self, theta: Floats) -> Floats:
         """Return coefficients in whole numbers, so small that a predictor stays below 2⁵³."""
         if self.geometry.map is None:
-            return np.clip(np.rint(theta * 2.0 ** (_U_BITS - CODE_BITS)), -(2.0**28), 2.0**28)
+            return _limited(np.rint(theta * 2.0 ** (_U_BITS - CODE_BITS)), 2.0**28)
         limit = 2.0 ** (32 - math.ceil(math.log2(self.geometry.features + 2)))
-        return np.clip(np.rint(theta * 2.0**_THETA_BITS), -limit, limit)
+        return _limited(np.rint(theta * 2.0**_THETA_BITS), limit)
 
     def seen(self, theta: Floats) -> Floats:
         """Return coefficients as the rows meet them: rounded to their whole numbers, in their own unit."""
         bits = _U_BITS - CODE_BITS if self.geometry.map is None else _THETA_BITS
         return np.asarray(self.theta_codes(theta) * 2.0**-bits)
+
+
+def _limited(values: Floats, limit: Floats | float) -> Floats:
+    """Limit entries in place, as `np.clip` does in twice the time."""
+    return np.minimum(np.maximum(values, -limit, out=values), limit, out=values)
 
 
 def shortened(z: Integers) -> Floats:
@@ -209,7 +213,10 @@ def gradient_sum(z: Any, errors: Floats, last: int = 0) -> Integers:
 
 def squared_errors(u: Floats, targets: Floats) -> Floats:
     """Return prediction minus target; both (rows, 1)."""
-    return np.clip(np.floor(u * 2.0 ** (ERROR_BITS - _U_BITS)) - targets, -_LARGEST_ERROR, _LARGEST_ERROR)
+    found = u * 2.0 ** (ERROR_BITS - _U_BITS)
+    np.floor(found, out=found)
+    found -= targets
+    return _limited(found, _LARGEST_ERROR)
 
 
 def logistic_errors(u: Floats, signs: Floats, weights: tuple[float, float] = (1.0, 1.0)) -> Floats:
@@ -229,7 +236,7 @@ def logistic_places(u: Floats, signs: Floats) -> NDArray[np.intp]:
     steps *= 2.0 ** (_STEP_BITS - _U_BITS)
     steps += _ENDS  # a product of fractions of 28 bits is a fraction of 20 bits: the sum is exact, or far beyond
     np.floor(steps, out=steps)
-    np.clip(steps, 0, 2 * _ENDS - 1, out=steps)
+    np.minimum(np.maximum(steps, 0, out=steps), 2 * _ENDS - 1, out=steps)
     return steps.astype(np.intp)
 
 
@@ -261,7 +268,7 @@ def clipped_errors(errors: Floats, norms: Integers, clip: int) -> Floats:
     if errors.shape[1] == 1:
         # exact: below 2⁵³, a quotient is farther from the next whole number than a rounding, unless it is one
         limit = (np.floor(clip / norms) if clip < 1 << 53 else (clip // norms).astype(np.float64))[:, None]
-        return np.clip(errors, -limit, limit)
+        return np.asarray(np.minimum(np.maximum(errors, -limit), limit))
     lengths = root_up(np.einsum("ij,ij->i", errors, errors))
     long = np.flatnonzero(norms * lengths > clip)
     if len(long):

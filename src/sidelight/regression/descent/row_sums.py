@@ -46,9 +46,9 @@ class ExactSum:
 
     def add(self, part: Integers) -> None:
         """Add the sum over some rows."""
-        self.add_limbs(np.stack([part >> _LOW_BITS, part & _LOW]))
+        self.add_limbs((part >> _LOW_BITS, part & _LOW))
 
-    def add_limbs(self, limbs: Integers) -> None:
+    def add_limbs(self, limbs: Integers | tuple[Integers, Integers]) -> None:
         """Add another such sum, as `limbs` gives it."""
         self._low += limbs[1]
         self._high += limbs[0] + (self._low >> _LOW_BITS)
@@ -62,7 +62,7 @@ class ExactSum:
     def saturated(self) -> Integers:
         """Return the sum, within ±2⁶²."""
         most = VALUE_LIMIT >> _LOW_BITS
-        inside = (np.clip(self._high, -most, most) << _LOW_BITS) + self._low
+        inside = (np.minimum(np.maximum(self._high, -most), most) << _LOW_BITS) + self._low
         return np.where(self._high < -most, -VALUE_LIMIT, np.minimum(inside, VALUE_LIMIT))
 
 

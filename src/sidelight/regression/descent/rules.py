@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Literal
+from typing import Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -205,3 +205,14 @@ def odds_of(given: Amount) -> Fraction:
             "1 as much"
         )
     return odds
+
+
+class FitShares(Protocol):
+    """The shares of mu² that every fit has."""
+
+    @property
+    def count(self) -> Fraction: ...
+    @property
+    def choice(self) -> Fraction: ...
+    @property
+    def steps(self) -> Fraction: ...

@@ -20,9 +20,8 @@ from sidelight.regression.descent.targets import Targets
 from sidelight.regression.estimators.additive_forecast import simulated_fits
 from sidelight.regression.estimators.additive_privacy_report import AdditiveReportMixin
 from sidelight.regression.estimators.additive_query import AdditiveFit, AdditivePrivacy
-from sidelight.regression.estimators.curves import curves_of
+from sidelight.regression.estimators.curves import FittedCurvesMixin, curves_of
 from sidelight.regression.estimators.fit_query import WatchedQuery, entropy_for, release_from
-from sidelight.regression.estimators.fitted_curves import FittedCurvesMixin
 from sidelight.regression.estimators.fitted_privacy import UsedPrediction
 from sidelight.regression.estimators.forecast import Forecast, ForecastMixin
 from sidelight.regression.estimators.goal import (

@@ -9,8 +9,8 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from sidelight.errors import RangeError
-from sidelight.privacy_page.additive_report import AdditiveReport, ColumnPath, build_additive_report
 from sidelight.privacy_page.published import Guarantee, RowEncoding
+from sidelight.privacy_page.stepwise_reports import AdditiveReport, ColumnPath, build_additive_report
 from sidelight.records import Category, Number
 from sidelight.records.numbers import exact_number
 from sidelight.regression.additive.fine_codes import FINE_CELLS, fine_size

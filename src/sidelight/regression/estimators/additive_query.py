@@ -21,7 +21,7 @@ from sidelight.regression.descent.targets import Targets
 from sidelight.regression.estimators.fitted_privacy import StepwisePrivacy
 from sidelight.regression.estimators.table_encoding import refuse_rows_of_table
 from sidelight.session import Answer
-from sidelight.session.external_rows import check_rows_of_unit
+from sidelight.session.paid_estimator import check_rows_of_unit
 from sidelight.session.query import SurePrepared
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Unpack
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,11 +13,10 @@ from sidelight.guarantees import Amount
 from sidelight.records import Category, Number
 from sidelight.regression.descent.targets import Targets
 from sidelight.regression.estimators.goal import (
+    EitherSolver,
     Goal,
-    ModelSolver,
-    ObjectiveSettings,
+    OnlyObjective,
     OnMissing,
-    SolverSettings,
     class_weights,
     declared_classes,
     label_kinds,
@@ -59,28 +58,17 @@ class LogisticRegression(PrivateScoreMixin, ClassifierMixin, LinearEstimator):  
         on_violation: "clip" shortens long rows, "normalize" gives every row the full length (in `predict` too).
         on_missing: "drop" leaves rows out that miss a value or have an undeclared label. "raise" raises for them, as
             scikit-learn does, before any charge: the curator's own choice, whose errors must not be forwarded.
-        solver: "descent", or "objective" for objective perturbation, whose minimum is certified.
+        solver: "descent", or "objective" for objective perturbation, whose minimum is certified; with settings of their
+            own `sl.DescentSettings` and `sl.ObjectiveSettings`.
         prediction: What is known already: `sl.CoefficientPrediction`, public rows as `sl.PublicData` (the target as
             last column, or by name), an earlier model or release of this library, or a list of these. It moves
             accuracy, never the guarantee, and nothing where it is not chosen; `prediction_` says what was used. Public
             rows longer than `data_norm` are refused.
+        odds: How much more a prediction is believed beforehand than none; 1 where you are unsure.
         rows: About how many rows there are, as far as that is public; a wrong number costs accuracy only.
         session: The budget to charge; X must be rows of what it protects. One of persons wants `fit_table`.
         random_state: None. A whole number makes the noise reproducible and the model NOT PRIVATE, with a
             `NotPrivateWarning`: for tests.
-        settings: Settings of the solver, for experts; `get_params` lists those that were given. Of both: `odds`, how
-            much more a prediction is believed beforehand than none, 9 by default; 1 where you are unsure.
-            Of "descent": `geometry`, the coordinates: "private" releases them, "public" takes those of public rows,
-            "none" does without, for sparse and very wide rows, and "auto", the default, takes those of public rows if
-            they are enough and chosen; `shrinkage`, how the model is drawn to its prediction, or to 0: by "evidence"
-            (default), "stein" or "none"; `passes`, the steps, instead of 8 or 16.
-            Of "objective": `regularisation`, λ beside the sum of losses (scikit-learn's C is 1/λ), by default the
-            least; `theta_norm`, a public guess of the coefficients' norm, which raises λ; `intercept_value`, the
-            constant, by default `data_norm`: smaller costs less noise, and the intercept is shrunk more;
-            `rows_at_most`, a public bound of the number of rows, to be given above a million (`fit` warns where the
-            regularisation outweighs so many rows); `tolerance`, τ, the certified bound of the gradient at the released
-            point, by default a millionth of L; `bound`, "tight", or "thesis" and "generic" for comparison;
-            `minimiser`, "auto", "newton", "newton_cg" or "accelerated", outside the privacy proof.
 
     Attributes after a fit: `coef_`, `intercept_`, `classes_`, `n_features_in_`, `privacy_` (every public constant),
     `guarantee_`, `release_`, and with a prediction `prediction_`. There is no training score: it would be a release.
@@ -95,7 +83,7 @@ class LogisticRegression(PrivateScoreMixin, ClassifierMixin, LinearEstimator):  
 
     classes: Any
     class_weight: Any
-    _settings = frozenset(SolverSettings.__annotations__)
+    _solvers = ("descent", "objective")
 
     def __init__(
         self,
@@ -108,12 +96,12 @@ class LogisticRegression(PrivateScoreMixin, ClassifierMixin, LinearEstimator):  
         fit_intercept: bool = True,
         on_violation: OnViolation = "clip",
         on_missing: OnMissing = "drop",
-        solver: ModelSolver = "descent",
+        solver: EitherSolver = "descent",
         prediction: Any = None,
+        odds: Amount = 9,
         rows: int | None = None,
         session: Session | None = None,
         random_state: int | None = None,
-        **settings: Unpack[SolverSettings],
     ) -> None:
         self._store(locals())
 
@@ -184,8 +172,8 @@ class LinearSVC(PrivateScoreMixin, ClassifierMixin, LinearEstimator):  # type: i
         classes: The two labels, public.
         width: Over how much the hinge's corner is rounded: more width, less regularisation.
         epsilon, delta, data_norm, session, random_state: As in `LogisticRegression`.
-        fit_intercept, on_violation, on_missing, prediction, rows: As in `LogisticRegression`.
-        settings: Those of objective perturbation, as in `LogisticRegression`.
+        fit_intercept, on_violation, on_missing, prediction, odds, rows: As in `LogisticRegression`.
+        solver: "objective", objective perturbation, or `sl.ObjectiveSettings` for its settings.
 
     >>> import numpy as np
     >>> from sidelight.regression.estimators import LinearSVC
@@ -209,11 +197,12 @@ class LinearSVC(PrivateScoreMixin, ClassifierMixin, LinearEstimator):  # type: i
         fit_intercept: bool = True,
         on_violation: OnViolation = "clip",
         on_missing: OnMissing = "drop",
+        solver: OnlyObjective = "objective",
         prediction: Any = None,
+        odds: Amount = 9,
         rows: int | None = None,
         session: Session | None = None,
         random_state: int | None = None,
-        **settings: Unpack[ObjectiveSettings],
     ) -> None:
         self._store(locals())
 

@@ -36,7 +36,7 @@ from sidelight.regression.rows import BoundedRows, RowPolicy
 from sidelight.release import Outcome
 from sidelight.session import Answer, Session
 from sidelight.session.accounts import OneOffAccount
-from sidelight.session.external_rows import check_rows_of_unit
+from sidelight.session.paid_estimator import check_rows_of_unit
 from sidelight.session.pipeline import release_through
 from sidelight.session.query import Query, SurePrepared
 

@@ -151,7 +151,7 @@ class ForecastMixin:
         """Simulate the fits of a linear model."""
         model: Any = self
         goal, encoding, query = _described(model, schema, target=target, features=features)
-        size, stated = rows_of_forecast(rows, model.rows, model.rows_at_most)
+        size, stated = rows_of_forecast(rows, model.rows, getattr(model._settings, "rows_at_most", None))
         return _forecast(model, goal, query.prepare(schema_of(schema)), encoding, rows=size, stated=stated, draws=draws)
 
 

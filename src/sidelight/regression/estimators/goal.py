@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from decimal import Decimal
 from fractions import Fraction
 from numbers import Integral, Real
-from typing import Any, Literal, TypedDict, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,34 +28,79 @@ from sidelight.regression.rows import OnViolation
 from sidelight.regression.solver import Solver
 
 OnMissing = Literal["drop", "raise"]
-ModelSolver = Literal["descent", "objective"]
 
 
-class ObjectiveSettings(TypedDict, total=False):
-    """Settings of objective perturbation, and of both solvers the odds of a prediction."""
+@dataclass(frozen=True, kw_only=True)
+class DescentSettings:
+    """Describe noisy descent with settings of your own, as `solver=` of a linear model; for experts.
 
-    odds: Amount
-    intercept_value: Amount | None
-    regularisation: Amount | None
-    theta_norm: Amount | None
-    rows_at_most: int | None
-    tolerance: Amount | None
-    bound: Bound
-    minimiser: Solver
+    Args:
+        geometry: The coordinates: "private" releases them, "public" takes those of public rows, "none" does without,
+            for sparse and very wide rows, and "auto" takes those of public rows if they are enough and chosen.
+        shrinkage: How the model is drawn to its prediction, or to 0: by "evidence", "stein" or "none".
+        passes: The steps, instead of 8 or 16.
 
+    >>> import sidelight as sl
+    >>> model = sl.LogisticRegression(epsilon=1, delta="1e-6", data_norm=1, solver=sl.DescentSettings(geometry="none"))
+    """
 
-class SolverSettings(ObjectiveSettings, total=False):
-    """Settings of both solvers."""
-
-    geometry: GeometryChoice
-    shrinkage: Shrinkage
-    passes: int | None
+    geometry: GeometryChoice = "auto"
+    shrinkage: Shrinkage = "evidence"
+    passes: int | None = None
 
 
-class RegressorSettings(SolverSettings, total=False):
-    """Settings of a linear regression."""
+@dataclass(frozen=True, kw_only=True)
+class ObjectiveSettings:
+    """Describe objective perturbation with settings of your own, as `solver=` of a model; for experts.
 
-    scale: Amount | None
+    Args:
+        regularisation: λ beside the sum of losses (scikit-learn's C is 1/λ), by default the least.
+        theta_norm: A public guess of the coefficients' norm, which raises λ.
+        intercept_value: The constant, by default `data_norm`: smaller costs less noise, and the intercept is shrunk
+            more.
+        rows_at_most: A public bound of the number of rows, to be given above a million (`fit` warns where the
+            regularisation outweighs so many rows).
+        tolerance: τ, the certified bound of the gradient at the released point, by default a millionth of L.
+        bound: "tight", or "thesis" and "generic" for comparison.
+        minimiser: "auto", "newton", "newton_cg" or "accelerated", outside the privacy proof.
+        scale: Of a `LinearRegression`: errors beyond it count linearly (for "squared_clipped": the bound of a record's
+            gradient). Default an eighth of the range. Smaller is less noise and more robust.
+
+    >>> import sidelight as sl
+    >>> model = sl.LinearSVC(epsilon=1, delta="1e-6", data_norm=1, solver=sl.ObjectiveSettings(theta_norm=3))
+    """
+
+    regularisation: Amount | None = None
+    theta_norm: Amount | None = None
+    intercept_value: Amount | None = None
+    rows_at_most: int | None = None
+    tolerance: Amount | None = None
+    bound: Bound = "tight"
+    minimiser: Solver = "auto"
+    scale: Amount | None = None
+
+
+#: The settings that a solver has by its name.
+SOLVERS: Mapping[str, DescentSettings | ObjectiveSettings] = {
+    "descent": DescentSettings(),
+    "objective": ObjectiveSettings(),
+}
+#: The class of each setting.
+SETTINGS = {each.name: type(usual) for usual in SOLVERS.values() for each in fields(usual)}
+#: What `solver` of a model may be.
+EitherSolver = Literal["descent", "objective"] | DescentSettings | ObjectiveSettings
+OnlyObjective = Literal["objective"] | ObjectiveSettings
+
+
+def with_settings(model: str, solver: Any, settings: Mapping[str, Any]) -> Any:
+    """Return a solver, given by its name or its settings, with some other settings."""
+    usual: Any = SOLVERS.get(solver, solver) if isinstance(solver, str) else solver
+    for name in settings:
+        if not isinstance(usual, SETTINGS[name]):
+            raise RangeError(
+                f"{name} of {model} is a setting of sl.{SETTINGS[name].__name__}; leave it out, or pass that as solver"
+            )
+    return replace(usual, **settings)
 
 
 _NEEDED = {
@@ -64,18 +109,10 @@ _NEEDED = {
     "data_norm": "the public bound of a row's Euclidean norm; scale each feature by a public range to [-1, 1], divide "
     "by the square root of their number, and it is 1",
 }
-#: Parameters of a model that `plan_linear` and `plan_descent` take as they are.
-_BOTH = ("epsilon", "delta", "on_violation")
-OBJECTIVE_SETTINGS = (*_BOTH, "regularisation", "theta_norm", "tolerance", "rows_at_most", "bound")
-DESCENT_SETTINGS = (*_BOTH, "geometry", "odds", "rows", "shrinkage", "passes")
-#: Settings that one of the solvers alone has.
-_OF_SOLVER = {
-    "objective": ("regularisation", "theta_norm", "tolerance", "bound", "minimiser"),
-    "descent": ("geometry", "shrinkage", "passes"),
-}
+#: Settings of a solver that `plan_linear` or `plan_descent` takes as they are.
+OBJECTIVE_SETTINGS = ("regularisation", "theta_norm", "tolerance", "rows_at_most", "bound")
+DESCENT_SETTINGS = ("geometry", "shrinkage", "passes")
 _CHOICES = {
-    "bound": get_args(Bound),
-    "minimiser": get_args(Solver),
     "on_violation": get_args(OnViolation),
     "on_missing": get_args(OnMissing),
 }
@@ -90,21 +127,16 @@ def needed(model: Any, name: str, hint: str = "") -> Any:
 
 
 def check_solver(model: Any) -> None:
-    """Check the solver, and that no parameter of the other one is given: it would be ignored silently."""
-    name = type(model).__name__
-    if model.solver not in get_args(ModelSolver):
-        hint = nearest(str(model.solver), get_args(ModelSolver))
-        if model.solver in get_args(Solver):
-            hint = f"write solver='objective', minimiser={model.solver!r}"
-        raise RangeError(f"solver is {model.solver!r}, which is not an option; {hint}")
-    if model.settings is not None:
-        raise RangeError(f"settings of {name} are given by their names, such as odds=1; leave out settings=...")
-    owner = "objective" if model.solver == "descent" else "descent"
-    for parameter in _OF_SOLVER[owner]:
-        if getattr(model, parameter) != getattr(type(model), parameter):
-            raise RangeError(
-                f"{parameter} of {name} belongs to solver={owner!r}; leave it out, or say solver={owner!r}"
-            )
+    """Check the solver and that its settings are settings of this model."""
+    name, known, given = type(model).__name__, model._solvers, model.solver
+    if isinstance(given, str) and given not in known:
+        hint = nearest(given, known)
+        if given in get_args(Solver):
+            hint = f"write solver=sl.ObjectiveSettings(minimiser={given!r})"
+        raise RangeError(f"solver is {given!r}, which is not an option; {hint}")
+    if type(model._settings) not in {type(SOLVERS[each]) for each in known}:
+        words = ", ".join(f"sl.{type(SOLVERS[each]).__name__}(...)" for each in known)
+        raise RangeError(f"solver of {name} is {', '.join(map(repr, known))} or {words}, got {given!r}")
 
 
 def check_price(model: Any) -> None:
@@ -151,11 +183,15 @@ def warn_of_noise(privacy: Any, what: str) -> None:
 def check_parameters(model: Any) -> None:
     """Check the public parameters that linear models have."""
     check_price(model)
-    if model.fit_intercept and model.intercept_value is not None:
-        positive(model.intercept_value, name="intercept_value")
-    if not isinstance(model.rows_at_most, Integral | None):
-        raise RangeError(f"rows_at_most must be a whole number or None, got {type(model.rows_at_most).__name__}")
     check_choices(model, _CHOICES)
+    own = model._settings
+    if not isinstance(own, ObjectiveSettings):
+        return
+    check_choices(own, {"bound": get_args(Bound), "minimiser": get_args(Solver)})
+    if model.fit_intercept and own.intercept_value is not None:
+        positive(own.intercept_value, name="intercept_value")
+    if not isinstance(own.rows_at_most, Integral | None):
+        raise RangeError(f"rows_at_most must be a whole number or None, got {type(own.rows_at_most).__name__}")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,15 +5,18 @@ A class only because scikit-learn wants one: parameters are stored as given and 
 
 from __future__ import annotations
 
+import inspect
+import warnings
 from collections.abc import Sequence
 from contextlib import nullcontext
+from functools import wraps
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, is_classifier
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from sidelight.errors import REMOVED, RangeError, SchemaError, nearest
+from sidelight.errors import REMOVED, RangeError, SchemaError, SidelightWarning, nearest
 from sidelight.guarantees import exact, positive
 from sidelight.progress import progress
 from sidelight.records import Category, Number, Schema, Table
@@ -24,6 +27,9 @@ from sidelight.regression.estimators.forecast import ForecastMixin
 from sidelight.regression.estimators.goal import (
     DESCENT_SETTINGS,
     OBJECTIVE_SETTINGS,
+    SETTINGS,
+    SOLVERS,
+    DescentSettings,
     Goal,
     ObjectiveSettings,
     check_parameters,
@@ -31,6 +37,7 @@ from sidelight.regression.estimators.goal import (
     check_table,
     needed,
     warn_of_noise,
+    with_settings,
 )
 from sidelight.regression.estimators.privacy_report import PrivacyReportMixin
 from sidelight.regression.estimators.table_encoding import (
@@ -59,6 +66,30 @@ from sidelight.session.paid_estimator import PaidEstimator
 from sidelight.session.query import public_numbers
 
 
+def _takes_old_settings(init: Any) -> Any:
+    """Let a constructor take the settings of its solver by their own names, as it did until 0.5, with a warning."""
+
+    @wraps(init)
+    def taking(self: Any, **given: Any) -> None:
+        known, name = inspect.signature(init).parameters, type(self).__name__
+        for each in given.keys() - known.keys() - SETTINGS.keys():
+            if each in (gone := REMOVED.get(name, {})):
+                raise TypeError(f"{name} no longer has the parameter {each!r}; {gone[each]}")
+            raise TypeError(f"{name} has no parameter {each!r}; {nearest(each, [*known][1:])}")
+        old = {each: given.pop(each) for each in given.keys() - known.keys()}
+        if old:
+            given["solver"] = with_settings(name, given.get("solver", self._solvers[0]), old)
+            words = ", ".join(f"{each}=..." for each in sorted(old))
+            warnings.warn(
+                f"write solver=sl.{type(given['solver']).__name__}({words}) instead of {words} of {name}",
+                SidelightWarning,
+                stacklevel=2,
+            )
+        init(self, **given)
+
+    return taking
+
+
 class LinearEstimator(ForecastMixin, PrivacyReportMixin, PaidEstimator, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """A private linear model; see the classes that derive from it."""
 
@@ -74,52 +105,25 @@ class LinearEstimator(ForecastMixin, PrivacyReportMixin, PaidEstimator, BaseEsti
     random_state: Any
     coef_: Any
     intercept_: Any
-    #: "descent" or "objective"; a parameter of the models that have both.
-    solver: Any = "objective"
-    #: Settings of the solver: those that were not given are not attributes of a model.
-    odds: Any = 9
-    geometry: Any = "auto"
-    shrinkage: Any = "evidence"
-    passes: int | None = None
-    intercept_value: Any = None
-    regularisation: Any = None
-    theta_norm: Any = None
-    rows_at_most: int | None = None
-    tolerance: Any = None
-    bound: Any = "tight"
-    minimiser: Any = "auto"
-    scale: Any = None
-    settings: Any = None
-    #: The names of those that a model has.
-    _settings: ClassVar[frozenset[str]] = frozenset(ObjectiveSettings.__annotations__)
+    solver: Any
+    odds: Any
+    #: The solvers that a model has, the usual one first.
+    _solvers: ClassVar[tuple[str, ...]] = ("objective",)
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if "__init__" in vars(cls):
+            cls.__init__ = _takes_old_settings(vars(cls)["__init__"])  # type: ignore[method-assign]
+
+    @property
+    def _settings(self) -> DescentSettings | ObjectiveSettings:
+        """The settings of the solver: the usual ones, if it is given by its name."""
+        found: Any = self.solver
+        return SOLVERS.get(found, found) if isinstance(found, str) else found  # type: ignore[arg-type]
 
     def _store(self, given: dict[str, Any]) -> None:
         """Store the arguments of a constructor as they are: scikit-learn wants them unchecked until `fit`."""
-        settings = given.pop("settings")
-        for name in settings:
-            if name == "solver":
-                raise RangeError(
-                    f"{type(self).__name__} has one solver, objective perturbation; how its minimum is found is "
-                    "minimiser=..."
-                )
-            if name in (gone := REMOVED.get(type(self).__name__, {})):
-                raise TypeError(f"{type(self).__name__} no longer has the parameter {name!r}; {gone[name]}")
-            if name not in (*self._settings, "settings"):  # the latter as in scikit-learn's checks: `fit` refuses it
-                known = [*self._get_param_names(), *sorted(self._settings)]
-                raise TypeError(f"{type(self).__name__} has no parameter {name!r}; {nearest(name, known)}")
-        own = {name: value for name, value in given.items() if name not in ("self", "__class__")}
-        self.__dict__ |= own | settings
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:  # noqa: FBT001, FBT002  # as in scikit-learn
-        """Return the parameters, and the settings of the solver that were given."""
-        given = {name: getattr(self, name) for name in sorted({*self._settings, "settings"}) if name in vars(self)}
-        return {**super().get_params(deep=deep), **given}
-
-    def set_params(self, **parameters: Any) -> Self:
-        """Return this model with other parameters, settings of the solver among them."""
-        self.__dict__ |= {name: parameters.pop(name) for name in (*self._settings, "settings") if name in parameters}
-        super().set_params(**parameters)
-        return self
+        self.__dict__ |= {name: value for name, value in given.items() if name not in ("self", "__class__")}
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -195,7 +199,7 @@ class LinearEstimator(ForecastMixin, PrivacyReportMixin, PaidEstimator, BaseEsti
 
     @property
     def _descends(self) -> bool:
-        return bool(self.solver == "descent")
+        return isinstance(self._settings, DescentSettings)
 
     def _check_solver(self) -> None:
         check_solver(self)
@@ -259,13 +263,16 @@ class LinearEstimator(ForecastMixin, PrivacyReportMixin, PaidEstimator, BaseEsti
 
     def _query(self, goal: Goal, found: Records, predictions: Predictions, *, data_norm: Any) -> FitQuery:
         """Describe the fit of examples that are not yet looked at."""
-        names = OBJECTIVE_SETTINGS if goal.targets is None else DESCENT_SETTINGS
-        settings = {name: getattr(self, name) for name in names} | {"data_norm": data_norm}
+        own: Any = self._settings
+        settings = {name: getattr(self, name) for name in ("epsilon", "delta", "on_violation")}
+        settings["data_norm"] = data_norm
         if goal.targets is not None:
-            settings["intercept"] = bool(self.fit_intercept)
+            settings |= {name: getattr(own, name) for name in DESCENT_SETTINGS}
+            settings |= {"intercept": bool(self.fit_intercept), "odds": self.odds, "rows": self.rows}
         else:
-            settings |= {"intercept": self._constant(data_norm), "solver": self.minimiser}
-            declared_rows(self.rows, rows_at_most=self.rows_at_most)
+            settings |= {name: getattr(own, name) for name in OBJECTIVE_SETTINGS}
+            settings |= {"intercept": self._constant(data_norm), "solver": own.minimiser}
+            declared_rows(self.rows, rows_at_most=own.rows_at_most)
             if predictions.described is not None:
                 settings |= {"odds": self.odds, "rows": self.rows}
         return FitQuery(goal=goal, examples=found, settings=settings, predictions=predictions)
@@ -291,7 +298,8 @@ class LinearEstimator(ForecastMixin, PrivacyReportMixin, PaidEstimator, BaseEsti
         """Return the value of the constant column: as long as a row can be, whatever the unit of the features is."""
         if not self.fit_intercept:
             return None
-        return data_norm if self.intercept_value is None else self.intercept_value
+        given = getattr(self._settings, "intercept_value", None)
+        return data_norm if given is None else given
 
     def _keep(self, goal: Goal, coefficients: Floats, intercepts: Floats) -> None:
         """Set the attributes: coefficients are (outputs, features), intercepts (outputs,)."""

@@ -19,7 +19,6 @@ from sidelight.errors import RangeError
 from sidelight.mechanisms.budget import Budget
 from sidelight.privacy_page import Feature, Scope
 from sidelight.privacy_page.build import FitConstants, build_report, features_of, label_of
-from sidelight.privacy_page.descent_report import DescentLoss, DescentReport, build_descent_report
 from sidelight.privacy_page.losses import (
     ClippedPoisson,
     Huber,
@@ -32,6 +31,7 @@ from sidelight.privacy_page.losses import (
     Weights,
 )
 from sidelight.privacy_page.published import DataDependent, Guarantee, LabelEncoding, PublishedReport, RowEncoding
+from sidelight.privacy_page.stepwise_reports import DescentLoss, DescentReport, build_descent_report
 from sidelight.records import Category, Number
 from sidelight.records.numbers import exact_number
 from sidelight.regression.curator import exact_losses, fit_and_keep, kept_fit, require_curator

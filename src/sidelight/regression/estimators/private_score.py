@@ -26,7 +26,7 @@ from sidelight.regression.losses.loss import positions_of
 from sidelight.regression.rows import bounded_rows, is_sparse
 from sidelight.release import Release
 from sidelight.session import Answer, Session
-from sidelight.session.external_rows import check_rows_of_unit
+from sidelight.session.paid_estimator import check_rows_of_unit
 from sidelight.session.query import SurePrepared
 
 

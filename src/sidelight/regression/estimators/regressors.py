@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import Any, Literal, Unpack, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 from sklearn.base import RegressorMixin
@@ -13,11 +13,10 @@ from sidelight.guarantees import Amount, exact, positive
 from sidelight.records import Category, Number
 from sidelight.regression.descent.targets import Targets
 from sidelight.regression.estimators.goal import (
+    EitherSolver,
     Goal,
-    ModelSolver,
-    ObjectiveSettings,
+    OnlyObjective,
     OnMissing,
-    RegressorSettings,
     needed,
 )
 from sidelight.regression.estimators.linear_estimator import LinearEstimator
@@ -45,10 +44,7 @@ class LinearRegression(RegressorMixin, LinearEstimator):  # type: ignore[misc]
             what the model predicts before it has learned anything.
         loss: "squared" (descent), or with solver="objective" "log_cosh" (its default), "huber" or "squared_clipped".
         epsilon, delta, data_norm, session, random_state: As in `LogisticRegression`.
-        fit_intercept, on_violation, on_missing, solver, prediction, rows: As in `LogisticRegression`.
-        settings: As in `LogisticRegression`; and of "objective" `scale`: errors beyond it count
-            linearly (for "squared_clipped": the bound of a record's gradient). Default an eighth of the range. Smaller
-            is less noise and more robust.
+        fit_intercept, on_violation, on_missing, solver, prediction, odds, rows: As in `LogisticRegression`.
 
     >>> import numpy as np
     >>> from sidelight.regression.estimators import LinearRegression
@@ -60,7 +56,7 @@ class LinearRegression(RegressorMixin, LinearEstimator):  # type: ignore[misc]
 
     target_range: Any
     loss: Any
-    _settings = frozenset(RegressorSettings.__annotations__)
+    _solvers = ("descent", "objective")
 
     def __init__(
         self,
@@ -73,12 +69,12 @@ class LinearRegression(RegressorMixin, LinearEstimator):  # type: ignore[misc]
         fit_intercept: bool = True,
         on_violation: OnViolation = "clip",
         on_missing: OnMissing = "drop",
-        solver: ModelSolver = "descent",
+        solver: EitherSolver = "descent",
         prediction: Any = None,
+        odds: Amount = 9,
         rows: int | None = None,
         session: Session | None = None,
         random_state: int | None = None,
-        **settings: Unpack[RegressorSettings],
     ) -> None:
         self._store(locals())
 
@@ -103,8 +99,6 @@ class LinearRegression(RegressorMixin, LinearEstimator):  # type: ignore[misc]
             raise RangeError(f"unknown loss {self.loss!r}; {nearest(str(self.loss), get_args(RegressionLoss))}")
         if self._descends and self.loss not in (None, "squared"):
             raise RangeError(f"loss={self.loss!r} belongs to solver='objective'; descent minimises the squared loss")
-        if self._descends and self.scale is not None:
-            raise RangeError("scale belongs to the losses of solver='objective'; descent finds its own clip")
         if not self._descends and self.loss == "squared":
             raise RangeError("the squared loss belongs to solver='descent'; objective perturbation has 'log_cosh'")
 
@@ -116,7 +110,8 @@ class LinearRegression(RegressorMixin, LinearEstimator):  # type: ignore[misc]
         return np.asarray(self._rows(X) @ self.coef_ + self.intercept_)
 
     def _loss(self, low: float, high: float, middle: float) -> Loss:
-        scale = _SHARE * (Fraction(high) - Fraction(low)) if self.scale is None else positive(self.scale, name="scale")
+        given = getattr(self._settings, "scale", None)
+        scale = _SHARE * (Fraction(high) - Fraction(low)) if given is None else positive(given, name="scale")
         targets: dict[str, Any] = {"target_range": (low, high), "target_centre": middle}
         if self.loss == "huber":
             return HuberLoss(threshold=scale, **targets)
@@ -165,8 +160,8 @@ class PoissonRegressor(RegressorMixin, LinearEstimator):  # type: ignore[misc]
         clip: The bound of a record's gradient; default 0.3 of `largest_count` (times `data_norm`). Smaller is less
             noise and more robust, but a clip far below the counts cannot pull the mean away from 1.
         epsilon, delta, data_norm, session, random_state: As in `LogisticRegression`.
-        fit_intercept, on_violation, on_missing, prediction, rows: As in `LogisticRegression`.
-        settings: Those of objective perturbation, as in `LogisticRegression`.
+        fit_intercept, on_violation, on_missing, prediction, odds, rows: As in `LogisticRegression`.
+        solver: "objective", objective perturbation, or `sl.ObjectiveSettings` for its settings.
 
     >>> import numpy as np
     >>> from sidelight.regression.estimators import PoissonRegressor
@@ -192,11 +187,12 @@ class PoissonRegressor(RegressorMixin, LinearEstimator):  # type: ignore[misc]
         fit_intercept: bool = True,
         on_violation: OnViolation = "clip",
         on_missing: OnMissing = "drop",
+        solver: OnlyObjective = "objective",
         prediction: Any = None,
+        odds: Amount = 9,
         rows: int | None = None,
         session: Session | None = None,
         random_state: int | None = None,
-        **settings: Unpack[ObjectiveSettings],
     ) -> None:
         self._store(locals())
 

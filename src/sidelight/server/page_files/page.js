@@ -1,6 +1,6 @@
 "use strict";
 // Everything that a server sends is inserted as text, never as markup. The token lives in this variable alone.
-let token = "", tables = {}, timer = 0;
+let token = "", tables = {}, schemas = {}, past = [], pastOf = "", formOf = "", timer = 0;
 const at = (name) => document.getElementById(name);
 
 const fetched = (path, body, headers) => fetch(path, {
@@ -40,21 +40,49 @@ function show() {
     }
     return row;
   }));
-  const number = table.column.find((each) => (each.kind || "number") === "number");
   const [charge] = Object.keys(table.remaining);
-  const examples = table.kinds.filter((kind) => ["count", "mean", "sum", "histogram", "quantiles", "summary"].includes(kind));
-  at("examples").replaceChildren(...examples.map((kind) => {
-    const button = document.createElement("button");
-    button.type = "button"; button.textContent = kind;
-    button.onclick = () => {
-      const made = { kind, ...(kind === "count" || !number ? {} : { column: number.name }), [charge]: "0.05" };
-      if (kind === "quantiles") made.levels = ["0.25", "0.5", "0.75"];
-      if (kind === "histogram") made.bins = 10;
-      at("query").value = JSON.stringify(made, null, 1);
-      price();
-    };
-    return button;
-  }));
+  at("unit").textContent = charge;
+  if (formOf !== table.name) {
+    formOf = table.name;
+    const kinds = inForm.filter((kind) => table.kinds.includes(kind));
+    at("kind").replaceChildren(...kinds.map((kind) => new Option(names[kind] || kind, kind)));
+    at("by").replaceChildren(...table.column.filter((each) => each.kind === "category").map((each) => {
+      const label = document.createElement("label"), box = document.createElement("input");
+      box.type = "checkbox"; box.value = each.name;
+      label.append(box, " " + each.name);
+      return label;
+    }));
+    at("select").value = "SELECT COUNT(*) FROM " + table.name;
+    fields();
+  }
+}
+
+// The form writes the JSON, which is what is sent. Its fields are those that the server's schema of a kind has.
+const inForm = ["count", "mean", "sum", "proportion", "histogram", "quantiles", "summary", "sql"];
+const names = { count: "number of rows", mean: "mean", sum: "sum", proportion: "proportion", sql: "SQL" };
+const hasKey = (key) => key in (schemas[at("kind").value] || {});
+
+function fields() {
+  for (const each of document.querySelectorAll("[data-key]")) each.hidden = !hasKey(each.dataset.key);
+  const columns = chosen().column, numbers = columns.filter((each) => (each.kind || "number") === "number");
+  const before = at("column").value;
+  at("column").replaceChildren(...(numbers.length ? numbers : columns).map((each) => new Option(each.name, each.name)));
+  if ([...at("column").options].some((each) => each.value === before)) at("column").value = before;
+  if (hasKey("by") && !at("by").childElementCount) document.querySelector('[data-key="by"]').hidden = true;
+  write();
+}
+
+function write() {
+  const made = { kind: at("kind").value };
+  const texts = { column: at("column").value, condition: at("condition").value.trim(), where: at("where").value.trim(), select: at("select").value.trim() };
+  for (const [key, text] of Object.entries(texts)) if (hasKey(key) && text) made[key] = text;
+  const groups = [...at("by").querySelectorAll("input:checked")].map((each) => each.value);
+  if (hasKey("by") && groups.length) made.by = groups;
+  if (hasKey("levels")) made.levels = at("levels").value.trim().split(/[\s,;]+/);
+  if (hasKey("bins")) made.bins = Number(at("bins").value);
+  made[at("unit").textContent] = at("amount").value.trim();
+  at("query").value = JSON.stringify(made, null, 1);
+  price();
 }
 
 async function refresh() {
@@ -64,18 +92,49 @@ async function refresh() {
   at("table").replaceChildren(...Object.keys(tables).map((name) => new Option(name, name)));
   if (tables[before]) at("table").value = before;
   show();
-  const past = await ask("/v1/releases?table=" + encodeURIComponent(at("table").value));
-  at("past").replaceChildren(...past.releases.map((each) => {
-    const line = document.createElement("li"), button = document.createElement("button");
-    line.textContent = each.state + " " + each.starts_at + " " + (each.outcome ? JSON.stringify(each.outcome.query) : "") + " ";
-    button.textContent = "use as prediction"; button.type = "button"; button.disabled = !each.outcome || each.state !== "released";
-    button.onclick = () => tried(async () => {
+  await readPast();
+}
+
+// What is final is read once; a page ends where its answers are large, and an empty one ends the list.
+async function readPast() {
+  if (pastOf !== at("table").value) past = [];
+  pastOf = at("table").value;
+  const open = past.findIndex((each) => each.state === "running");
+  if (open >= 0) past.length = open;
+  for (;;) {
+    const after = past.length ? "&after=" + past[past.length - 1].id : "";
+    const page = (await ask("/v1/releases?limit=100&table=" + encodeURIComponent(at("table").value) + after)).releases;
+    past.push(...page);
+    if (!page.length || past.length >= 2000) break;
+  }
+  drawPast();
+}
+
+const described = ({ kind, column, by, where }) => [kind, column && "of " + column, by && by.length && "by " + by, where && "where " + where]
+  .filter(Boolean).join(" ").replaceAll("_", " ");
+
+function drawPast() {
+  const words = at("search").value.toLowerCase().split(/\s+/).filter(Boolean);
+  const lines = past.map((each) => [each, (each.outcome ? described(each.outcome.query) : "a request") + ", " + each.state + " " + each.starts_at.slice(0, 16).replace("T", " ")])
+    .filter(([, text]) => words.every((word) => text.toLowerCase().includes(word))).reverse();
+  at("found").textContent = lines.length + " of " + past.length;
+  at("past").replaceChildren(...lines.slice(0, 100).map(([each, text]) => {
+    const line = document.createElement("li");
+    line.textContent = text + " ";
+    if (each.outcome) line.append(action("show", text, () => answered(each)));
+    if (each.state === "released" && each.outcome) line.append(action("use as prediction", text, () => {
       at("query").value = JSON.stringify({ ...query(), prediction: { release: each.id } }, null, 1);
       price();
-    });
-    line.append(button);
+    }));
     return line;
   }));
+}
+
+function action(name, about, job) {
+  const button = document.createElement("button");
+  button.type = "button"; button.textContent = name; button.setAttribute("aria-label", name + ": " + about);
+  button.onclick = () => tried(async () => job());
+  return button;
 }
 
 function price() {
@@ -140,7 +199,7 @@ function save(name, type, text) {
 
 const quoted = (cell) => /[",\n\r]/.test(cell) ? '"' + cell.replaceAll('"', '""') + '"' : cell;
 
-function shown(outcome, madeUp, chart, id) {
+function shown(outcome, madeUp, chart, id, asked) {
   const rows = rowsOf(outcome);
   at("answer").hidden = false;
   at("band").className = madeUp ? "made-up" : "";
@@ -159,11 +218,19 @@ function shown(outcome, madeUp, chart, id) {
     save("report.html", "text/html", await answer.text());
   });
   at("outcome").textContent = JSON.stringify(outcome, null, 1);
-  const body = JSON.stringify({ query: query() });
+  at("same").hidden = !asked;
+  if (!asked) return;
+  const body = JSON.stringify({ query: asked });
   at("elsewhere").textContent =
-    "remote = sl.connect(" + JSON.stringify(location.origin) + ", token=...)\nremote.release(" + JSON.stringify(query()) +
+    "remote = sl.connect(" + JSON.stringify(location.origin) + ", token=...)\nremote.release(" + JSON.stringify(asked) +
     ")\n\ncurl -H \"Authorization: Bearer $TOKEN\" -H 'Content-Type: application/json' -H 'Idempotency-Key: once' \\\n  -d '" +
     body.replaceAll("'", "'\\''") + "' " + location.origin + "/v1/tables/" + chosen().name + "/releases";
+}
+
+async function answered(state, asked) {
+  shown(state.outcome, false, "", state.id, asked);
+  const drawn = await fetched("/v1/releases/" + state.id + "/chart.svg");  // not of every release
+  if (drawn.ok) drawChart(await drawn.text(), rowsOf(state.outcome));
 }
 
 at("sign-in").onsubmit = (event) => {
@@ -173,6 +240,8 @@ at("sign-in").onsubmit = (event) => {
   tried(async () => {
     const me = await ask("/v1/me");
     at("title").textContent = me.title + ": " + me.analyst;
+    const schema = await ask("/v1/query-schema");
+    schemas = Object.fromEntries(schema.oneOf.map(({ properties }) => [properties.kind.const, properties]));
     await refresh();
     at("sign-in").hidden = true;
     for (const name of ["tables", "ask", "history"]) at(name).hidden = false;
@@ -181,9 +250,19 @@ at("sign-in").onsubmit = (event) => {
 };
 at("table").onchange = () => tried(refresh);
 at("query").oninput = price;
+at("form").oninput = (event) => {
+  if (event.target.id === "kind") fields(); else if (event.target.id !== "within") write();
+};
+at("form").onsubmit = (event) => event.preventDefault();
+at("search").oninput = drawPast;
+at("find").onclick = () => tried(async () => {
+  const found = await ask("/v1/tables/" + chosen().name + "/accuracy", { query: query(), within: at("within").value.trim() });
+  at("amount").value = found.amount;
+  write();
+});
 at("dry").onclick = () => tried(async () => {
   const found = await ask("/v1/tables/" + chosen().name + "/dry-run", { query: query() });
-  shown(found.outcome, true, found.chart);
+  shown(found.outcome, true, found.chart, "", query());
 });
 at("release").onclick = () => tried(async () => {
   const asked = query(), name = chosen().name;
@@ -199,10 +278,7 @@ at("release").onclick = () => tried(async () => {
       state = await ask("/v1/releases/" + state.id);
     }
     at("wait").textContent = "The request is " + state.state + ".";
-    if (state.outcome) {
-      shown(state.outcome, false, "", state.id);
-      const drawn = await fetched("/v1/releases/" + state.id + "/chart.svg");  // not of every release
-      if (drawn.ok) drawChart(await drawn.text(), rowsOf(state.outcome));
-    } else throw new Error((state.problem || {}).detail || (state.problem || {}).title || "failed");
+    if (state.outcome) await answered(state, asked);
+    else throw new Error((state.problem || {}).detail || (state.problem || {}).title || "failed");
   } finally { at("release").disabled = false; await refresh(); }
 });

@@ -1,0 +1,197 @@
+"""What is asked of a server and what follows from its answers, without a network.
+
+Queries are checked here first, against the public schema: most mistakes raise before anything is sent, with the same
+text. The server checks everything again.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+import warnings
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+from urllib.parse import quote
+
+from sidelight.client.connection import Sleep, Steps, ask
+from sidelight.client.remote_answers import (
+    RemotePrice,
+    RemoteTable,
+    outcomes_of,
+    price_from_json,
+    table_from_json,
+)
+from sidelight.errors import RangeError, ReleaseFailedError, ServiceError, SidelightWarning, nearest
+from sidelight.guarantees import Amount
+from sidelight.noise import OSEntropy
+from sidelight.progress import progress
+from sidelight.release import Outcome
+from sidelight.session.query import prepare_query
+from sidelight.version import VERSION
+from sidelight.wire import write_json, write_wire_query
+
+#: Seconds by which the slot of a request that is made again may be later than its first one, and between such requests.
+_LATEST_SLOT, _LONGEST_PAUSE = 600.0, 2.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Posted:
+    """A paid request: its first state, and what is sent to make it again."""
+
+    id: str
+    key: str
+    ready_at: datetime
+    state: Mapping[str, Any]
+    requests: Sequence[Mapping[str, Any] | None] = ()
+    path: str = ""
+    sent: bytes | None = None
+
+
+class Conversation:
+    """The requests to one server, each as steps that a connection carries out."""
+
+    def __init__(self, *, patience: float, table: str | None) -> None:
+        self._patience, self._usual = patience, table
+        self._known: dict[str, RemoteTable] | None = None
+
+    def tables(self) -> Steps[dict[str, RemoteTable]]:
+        """Ask for the tables, once."""
+        if self._known is None:
+            found = (yield from self._get("/v1/tables")).get("tables")
+            if not isinstance(found, list):
+                raise ServiceError("the list of tables is not understood; is the server newer?", code="unknown")
+            self._known = {table.name: table for table in map(table_from_json, found)}
+        return self._known
+
+    def remaining(self) -> Steps[dict[str, Mapping[str, str]]]:
+        """Ask what is left now, by table."""
+        found = (yield from self._get("/v1/tables"))["tables"]
+        return {str(table["name"]): dict(table["remaining"]) for table in found}
+
+    def price(self, query: Any, *, table: str | None, delta: Amount | None, forecast: bool) -> Steps[RemotePrice]:
+        """Ask for the price of a query or a batch."""
+        name, body, _ = yield from self._body(query, table, delta)
+        sent = _bytes({**body, "forecast": forecast})
+        return price_from_json((yield from self._post(f"/v1/tables/{name}/price", sent)))
+
+    def post(self, query: Any, *, table: str | None, delta: Amount | None, key: str | None) -> Steps[Posted]:
+        """Make a paid request."""
+        name, body, requests = yield from self._body(query, table, delta)
+        key = OSEntropy().read(16).hex() if key is None else key
+        path, sent = f"/v1/tables/{name}/releases", _bytes(body)
+        try:
+            state = yield from self._post(path, sent, key=key)
+        except ServiceError as error:
+            if error.code == "unreachable":
+                raise ServiceError(
+                    f"{error}; the request may have been charged: ask again with key={key!r}, which pays once",
+                    code=error.code,
+                ) from None
+            raise
+        return _posted(state, key=key, requests=requests, path=path, sent=sent)
+
+    def result(self, posted: Posted) -> Steps[Outcome | list[Outcome]]:
+        """Wait for the answer of a paid request."""
+        now, found, end, pause = posted.state, outcomes_of(posted.state, key=posted.key), posted.ready_at, 0.2
+        with progress(f"waiting until {posted.ready_at.astimezone():%H:%M:%S}"):
+            while found is None:
+                if time.time() > end.timestamp() + self._patience:
+                    raise ServiceError(f"no answer yet; `remote.fetch({posted.id!r})` asks again", code="waiting")
+                try:
+                    now = yield from self._get(f"/v1/releases/{posted.id}", headers={"Prefer": "wait=20"})
+                except ServiceError as error:
+                    if posted.sent is None or error.code != "not-found":
+                        raise
+                    yield Sleep(pause)
+                    # another replica, or a new server, does not know what was not charged yet: it has a later slot
+                    now = yield from self._post(posted.path, posted.sent, key=posted.key)
+                    pause = min(2 * pause, _LONGEST_PAUSE)
+                    end = min(_ready_at(now), posted.ready_at + timedelta(seconds=_LATEST_SLOT))
+                found = outcomes_of(now, key=posted.key)
+        if posted.requests and len(found) != len(posted.requests):
+            raise ServiceError("the server answered another number of queries than were asked", code="unknown")
+        believed = [_believed(*each) for each in zip(found, posted.requests or [None] * len(found), strict=True)]
+        return believed if "outcomes" in now else believed[0]
+
+    def fetch(self, name: str) -> Steps[Outcome | list[Outcome]]:
+        """Wait for the answer of an earlier request."""
+        state = yield from self._get(f"/v1/releases/{quote(name, safe='')}")
+        return (yield from self.result(_posted(state)))
+
+    def page(self, table: str | None, after: str) -> Steps[tuple[list[Outcome], str] | None]:
+        """Ask for outcomes after an id, and the id to go on with; None at the end. Failed ones are left out."""
+        name = (yield from self._table(table)).name
+        since = f"&after={quote(after, safe='')}" if after else ""
+        page = (yield from self._get(f"/v1/releases?table={name}&limit=50{since}")).get("releases")
+        if not isinstance(page, list) or not page:
+            return None
+        found: list[Outcome] = []
+        for state in page:
+            with suppress(ReleaseFailedError):
+                found += outcomes_of(state, key="") or ()
+        return found, str(page[-1]["id"])
+
+    def _get(self, path: str, *, headers: Mapping[str, str] | None = None) -> Steps[dict[str, Any]]:
+        return (yield from ask("GET", path, patience=self._patience, headers=headers))
+
+    def _post(self, path: str, sent: bytes, *, key: str | None = None) -> Steps[dict[str, Any]]:
+        headers = {} if key is None else {"Idempotency-Key": key}
+        return (yield from ask("POST", path, sent, patience=self._patience, headers=headers))
+
+    def _table(self, name: str | None) -> Steps[RemoteTable]:
+        tables = yield from self.tables()
+        name = self._usual if name is None else name
+        if name is None and len(tables) == 1:
+            return next(iter(tables.values()))
+        if name is None or name not in tables:
+            raise RangeError(f"which table? {nearest(str(name), tables)}; write table='...'")
+        return tables[name]
+
+    def _body(
+        self, query: Any, table: str | None, delta: Amount | None
+    ) -> Steps[tuple[str, dict[str, Any], list[Mapping[str, Any] | None]]]:
+        """Return the table's name, the body that travels, and the canonical queries as they are known here."""
+        found = yield from self._table(table)
+        together = isinstance(query, list)
+        if together != (delta is not None):
+            raise RangeError("delta is where a list of queries is priced together; one query has its own price")
+        queries = query if together else [query]
+        requests = [
+            None if isinstance(each, Mapping) else prepare_query(each, found.schema).request for each in queries
+        ]
+        sections = [write_wire_query(each) for each in queries]
+        body = {"queries": sections, "delta": str(delta)} if together else {"query": sections[0]}
+        return found.name, body, requests
+
+
+def _posted(state: Mapping[str, Any], *, key: str = "", **more: Any) -> Posted:
+    return Posted(id=str(state.get("id")), key=key, ready_at=_ready_at(state), state=state, **more)
+
+
+def _ready_at(state: Mapping[str, Any]) -> datetime:
+    """Return when the answer of a request may be seen; it changes when the request is made again."""
+    try:
+        return datetime.fromisoformat(str(state["ready_at"]))
+    except (KeyError, ValueError):
+        raise ServiceError("the state of a request is not understood", code="unknown") from None
+
+
+def _believed(outcome: Outcome, request: Mapping[str, Any] | None) -> Outcome:
+    """Return an outcome that answers what was asked."""
+    if request is None or json.dumps(outcome.query, sort_keys=True) == json.dumps(dict(request), sort_keys=True):
+        return outcome
+    text = "the server answered another query than the one that was asked"
+    if outcome.circumstances.version == VERSION:
+        raise ServiceError(f"{text}; nothing of its answer is used", code="unknown")
+    warnings.warn(f"{text}: its version is {outcome.circumstances.version}", SidelightWarning, stacklevel=4)
+    return outcome
+
+
+def _bytes(value: Mapping[str, Any]) -> bytes:
+    try:
+        return write_json(dict(value)).encode()
+    except (TypeError, ValueError):
+        raise RangeError("the query holds something that JSON cannot say") from None
