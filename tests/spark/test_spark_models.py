@@ -73,9 +73,17 @@ def kept(spark: Any) -> set[int]:
 
 
 def bits(release: Any) -> list[str]:
-    value = release.value
-    numbers = [value[name] for name in sorted(value)] if isinstance(value, dict) else [value]
-    return [float(each).hex() for part in numbers for each in np.asarray(part).ravel()]
+    return _bits_of(release.value)
+
+
+def _bits_of(value: Any) -> list[str]:
+    if isinstance(value, dict):
+        return [each for name in sorted(value) for each in _bits_of(value[name])]
+    if isinstance(value, list | tuple):
+        return [each for part in value for each in _bits_of(part)]
+    if value is None or isinstance(value, str):
+        return [repr(value)]
+    return [float(each).hex() for each in np.asarray(value).ravel()]
 
 
 def sources(folder: Path) -> dict[str, Any]:
