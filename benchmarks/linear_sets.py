@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import Path
 
 import numpy as np
 
@@ -52,10 +53,13 @@ class Labelled:
         return (self.rows[train], self.labels[train]), (self.rows[test], self.labels[test])
 
 
-@lru_cache(maxsize=2)
 def adult(*, complete: bool = True) -> Labelled:
     """Return the census incomes: eight one-hot columns and six numbers; rows with a gap are left out if `complete`."""
-    folder = real_data.find("adult")
+    return _adult_of(real_data.find("adult"), complete=complete)
+
+
+@lru_cache(maxsize=2)
+def _adult_of(folder: Path | None, *, complete: bool) -> Labelled:
     if folder is None:
         return _generated_adult()
     import pyarrow
