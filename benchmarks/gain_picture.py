@@ -33,7 +33,7 @@ def errors() -> dict[str, dict[str, float]]:
     older = sl.PublicData(ages(5000, older=0.5), "a similar population, half a year older")
     knowledge: dict[str, dict[str, object]] = {
         "nothing at all": {},
-        "bounds 0 to 120": {"lower": 0, "upper": 120},
+        "bounds 0 to 120": {"bounds": (0, 120)},
         "a guess: about 40, give or take 10": {"prediction": sl.priors.Cauchy(40, 10)},
         "a public sample": {"prediction": fit_public(older, levels=LEVELS, size=1000, granularity=1)},
     }

@@ -74,7 +74,7 @@ class Kind:
     def declared(self) -> dict[str, Any]:
         """Return bounds and granularity as arguments of a query."""
         more = {} if self.granularity is None else {"granularity": self.granularity}
-        return {"lower": self.bounds[0], "upper": self.bounds[1], **more}
+        return {"bounds": self.bounds, **more}
 
 
 def _bimodal(rng: np.random.Generator, rows: int) -> np.ndarray:

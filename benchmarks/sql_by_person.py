@@ -1,14 +1,17 @@
 """Does a statement with sub-selects by person or key mean what it means in DuckDB? Generated ones, without noise.
 
 Statements aggregate a person's rows in FROM, in WITH, behind a LEFT JOIN or in WHERE, and the rows that name a row's
-key; some name columns of the wrong table, or arguments that are not NULL in the row of NULLs that a LEFT JOIN adds.
-Tables have missing cells, people without rows, and people with more rows than max_rows. Compared are counts of rows.
-One difference is meant: a number of rows that is grouped by is clamped to max_rows, and DuckDB is asked for the clamped
-one. A statement that DuckDB refuses must be refused here, and every refusal must leave the budget as it was.
+key; grouped sub-selects are also joined by person or key, and lists are read from a public table. Some statements name
+columns of the wrong table, or arguments that are not NULL in the row of NULLs that a LEFT JOIN adds. Tables have
+missing cells, people without rows, and people with more rows than max_rows. Compared are counts of rows. Two
+differences are meant: a number of rows that is grouped by is clamped to max_rows, and DuckDB is asked for the clamped
+one; FIRST and LAST leave out unknown values. A statement that DuckDB refuses must be refused here, and every refusal
+must leave the budget as it was.
 """
 
 from __future__ import annotations
 
+import re
 import sys
 import warnings
 from collections import Counter
@@ -24,6 +27,8 @@ from sidelight.errors import SidelightError
 STATEMENTS = sized(600, 20)
 #: Fewer than some people have, so that a clamp in the wrong place shows.
 MAX_ROWS = 3
+#: Of a pair: as many rows of a person count as there are, and the statement makes no pairs.
+_ALL = 0
 _WHOLE: dict[str, Any] = {"lower": -20, "upper": 20, "granularity": 1}
 _SCHEMAS: dict[str, list[Any]] = {
     "patient": [
@@ -40,6 +45,15 @@ _SCHEMAS: dict[str, list[Any]] = {
         sl.Category("ward", ["west", "east"], other=None),
         sl.Number("days", **_WHOLE),
         sl.Number("cost", **_WHOLE),
+        sl.Number("place", lower=0, upper=200, granularity=1),
+        sl.Category("usual", ["a", "b", "c"], other=None),
+        sl.Reference("code", to="codes"),
+    ],
+    "codes": [
+        sl.Key("code"),
+        sl.Category("kind", ["a", "b", "c"], other=None),
+        sl.Category("family", ["x", "y"], other=None),
+        sl.Number("days", **_WHOLE),
     ],
     "test": [sl.PersonId("pid", max_rows=9), sl.Key("tid"), sl.Number("days", **_WHOLE)],
     "drug": [
@@ -99,6 +113,12 @@ class PersonWriter:
                 self._pairs,
                 self._pairs,
                 self._labels,
+                self._truths,
+                self._one_row,
+                self._with,
+                self._with,
+                self._by_key,
+                self._public,
             ]
         )()
 
@@ -259,6 +279,141 @@ class PersonWriter:
         text = f"SELECT COUNT(*) AS n FROM patient p WHERE {number}"
         return Pair(text, text)
 
+    def _truths(self) -> Pair:
+        """Write BOOL_OR and BOOL_AND of a person's rows, and of those of a key."""
+        random = self._random
+        word = random.choice(["BOOL_OR", "BOOL_AND"])
+        of = f"{word}({self._condition('v.days', 'v.cost')})"
+        rows = f"visit v{self._where(0.4, 'v.days', 'v.cost')}"
+        truth = random.choice(
+            ["k0", "NOT k0", "k0 IS NULL", "k0 = TRUE", "k0 IS FALSE", "k0 IS NOT TRUE", "k0 <> FALSE"]
+        )
+        joined = "patient p LEFT JOIN visit v ON v.pid = p.pid"
+        drugs = f"{word}({self._condition('d.dose', 'd.cost')})"
+        alone = f"(SELECT {of} FROM visit v WHERE v.pid = p.pid)"
+        text = random.choice(
+            [
+                f"SELECT COUNT(*) AS n FROM (SELECT pid, {of} AS k0 FROM {rows} GROUP BY pid) t WHERE {truth}",
+                f"SELECT k0 AS g, COUNT(*) AS n FROM (SELECT pid, {of} AS k0 FROM {rows} GROUP BY pid) t GROUP BY k0",
+                f"SELECT COUNT(*) AS n FROM (SELECT p.pid, {of} AS k0 FROM {joined} GROUP BY p.pid) t WHERE {truth}",
+                f"SELECT COUNT(*) AS n FROM (SELECT pid, MAX(days) AS k1 FROM {rows} GROUP BY pid HAVING {of}) t",
+                f"SELECT sex AS g, COUNT(*) AS n FROM patient p WHERE {truth.replace('k0', alone)} GROUP BY sex",
+                f"SELECT COUNT(*) AS n FROM test t WHERE (SELECT {drugs} FROM drug d WHERE d.tid = t.tid)",
+            ]
+        )
+        return Pair(text, text)
+
+    def _one_row(self) -> Pair:
+        """Write columns of the first and last rows, in an order without ties, and labels of most rows."""
+        random = self._random
+        x, condition = random.choice(
+            [("v.days", "{} > 2"), ("cost", "{} <= 3"), ("v.kind", "{} = 'a'"), ("v.ward", "{} IS NULL")]
+        )
+        order = f"ORDER BY {random.choice(['place', 'v.place'])}{random.choice(['', ' DESC', ' ASC'])}"
+        first = f"{random.choice(['FIRST', 'LAST'])}({x} {order})"
+        of, theirs = random.choice(
+            [
+                (first, f"{first} FILTER (WHERE {x} IS NOT NULL)"),  # of all rows DuckDB's may be NULL
+                *[(f"{by}({x}, v.place)",) * 2 for by in ("MIN_BY", "MAX_BY", "ARG_MIN", "ARG_MAX")],
+                ("MODE(v.usual)", "MODE(v.usual)"),
+                ("MODE(v.days)", "MODE(v.days)"),
+                ("FIRST(v.days)", "FIRST(v.days)"),
+            ]
+        )
+        condition = condition if "usual" not in of else random.choice(["{} = 'a'", "{} <> 'b'", "{} IN ('b', 'c')"])
+        more = "" if "usual" in of else self._where(0.4, "v.days", "v.cost", word="AND")
+        rows = f"visit v{more.replace(' AND ', ' WHERE ', 1)}"
+        alone = f"(SELECT {{}} FROM visit v WHERE v.pid = p.pid{more})"
+        text = random.choice(
+            [
+                f"SELECT COUNT(*) AS n FROM (SELECT pid, {{}} AS k0 FROM {rows} GROUP BY pid) t WHERE "
+                f"{condition.format('k0')}",
+                f"SELECT sex AS g, COUNT(*) AS n FROM patient p WHERE {condition.format(alone)} GROUP BY sex",
+            ]
+        )
+        return Pair(text.replace("{}", of), text.replace("{}", theirs))
+
+    def _with(self) -> Pair:
+        """Write a grouped sub-select that is joined by the person."""
+        random = self._random
+        of = random.choice([*_OF_VISITS, "BOOL_OR(v.days > 2)", "MIN_BY(v.days, v.place)"])
+        having = f" HAVING {self._condition('COUNT(*)', 'MAX(v.days)', 'AVG(cost)')}" if random.random() < 0.3 else ""
+        select = f"SELECT v.pid, {of} AS k0 FROM visit v{self._where(0.4, 'v.days', 'cost')} GROUP BY v.pid{having}"
+        word = random.choice(["JOIN", "JOIN", "LEFT JOIN"])
+        column = random.choice(["k0", "t.k0"])
+        if word == "LEFT JOIN" and of.startswith("COUNT(") and random.random() < 0.7:
+            column = f"COALESCE({column}, 0)"
+        on = random.choice([" ON t.pid = p.pid"] * 3 + [" ON p.pid = t.pid", " USING (pid)", " ON t.pid = p.days", ""])
+        condition = self._condition(column, "p.age", column)
+        second = ""
+        if random.random() < 0.3:
+            second = f", u AS (SELECT pid, MAX(days) AS k1 FROM test{self._where(0.3, 'days')} GROUP BY pid)"
+            on = f"{on} {random.choice(['JOIN', 'LEFT JOIN'])} u ON u.pid = {random.choice(['p.pid', 't.pid'])}"
+            condition = random.choice([condition, f"{column} > k1", f"u.k1 > 1 OR {condition}"])
+        rows = random.choice([f"patient p {word} t{on}"] * 3 + ["patient p, t WHERE t.pid = p.pid"])
+        if word == "JOIN" and not second and random.random() < 0.3:
+            rows = f"t JOIN patient p{on}"
+        chosen = f"{' AND' if ' WHERE ' in rows else ' WHERE'} ({condition})"
+        asked = random.choice([f"SELECT sex AS g, COUNT(*) AS n FROM {rows}{chosen} GROUP BY sex"] * 2 + [
+            f"SELECT COUNT(*) AS n FROM {rows}{chosen}", f"SELECT COUNT(*) FILTER (WHERE {condition}) AS n FROM {rows}"
+        ])  # fmt: skip
+        if not second and word == "JOIN" and random.random() < 0.3:  # of a table with several rows a person
+            several = self._condition(column, "x.days", column)
+            asked = random.choice(
+                [
+                    f"SELECT COUNT(*) AS n FROM test x JOIN t ON t.pid = x.pid WHERE {several}",
+                    "SELECT COUNT(*) AS n FROM test x WHERE (SELECT MAX(days) FROM visit v WHERE v.pid = x.pid) > 2",
+                ]
+            )
+        text = f"WITH t AS ({select}){second} {asked}"
+        if not second and random.random() < 0.4:
+            text = re.sub(r"\bt\b(?=( ON| USING| JOIN|,| WHERE|$))(?<!\.t)", f"({select}) t", asked, count=1)
+        return Pair(text, text)
+
+    def _by_key(self) -> Pair:
+        """Write a sub-select that is grouped by the key of another table, alone and joined to it."""
+        random = self._random
+        of = random.choice([*_OF_DRUGS[:10], "BOOL_AND(d.dose > 1)"])
+        having = f" HAVING {self._condition('COUNT(*)', 'MAX(d.dose)')}" if random.random() < 0.3 else ""
+        select = f"SELECT d.tid, {of} AS k0 FROM drug d{self._where(0.4, 'd.dose', 'cost')} GROUP BY d.tid{having}"
+        chosen = self._condition("k0", "s.k0")
+        rows = random.choice(
+            [
+                f"({select}) s",
+                f"({select}) s",
+                f"test t JOIN ({select}) s ON s.tid = t.tid",
+                f"test t LEFT JOIN ({select}) s USING (tid)",
+                f"({select}) s JOIN test t ON t.tid = s.tid JOIN patient p ON p.pid = t.pid",
+            ]
+        )
+        text = f"SELECT COUNT(*) AS n FROM {rows} WHERE {chosen}"
+        if random.random() < 0.3:
+            text = f"WITH s AS ({select}) SELECT COUNT(*) AS n FROM s WHERE {chosen}"
+        return Pair(text, text, max_rows=_ALL)
+
+    def _public(self) -> Pair:
+        """Write IN and NOT IN of a SELECT of the public table, of labels, numbers and the key."""
+        random = self._random
+        of, column = random.choice(
+            [("v.kind", "kind"), ("kind", "c.kind"), ("v.days", "days"), ("days", "c.days"), ("v.code", "code")]
+        )
+        where = (
+            f" WHERE {random.choice(['family', 'c.family'])} = '{random.choice('xy')}'" if random.random() < 0.7 else ""
+        )
+        known = random.choice([f" AND {column} IS NOT NULL", ""]) if where else ""
+        condition = f"{of}{random.choice([' ', ' ', ' NOT '])}IN (SELECT {column} FROM codes c{where}{known})"
+        condition += random.choice(["", " AND v.days > 1", " OR v.days > 1"])
+        text = random.choice(
+            [
+                f"SELECT COUNT(*) AS n FROM visit v WHERE {condition}",
+                "SELECT COUNT(*) AS n FROM patient p "
+                f"WHERE EXISTS (SELECT * FROM visit v WHERE v.pid = p.pid AND ({condition}))",
+                "SELECT COUNT(*) AS n FROM "
+                f"(SELECT pid, MAX(days) AS k0 FROM visit v WHERE {condition} GROUP BY pid) t",
+            ]
+        )
+        return Pair(text, text, max_rows=_ALL)
+
     def _key(self) -> Pair:
         more = self._where(0.4, "d.dose", "d.cost", word="AND")
         of = self._random.choice(_OF_DRUGS)
@@ -273,6 +428,15 @@ def made_tables(random: Random) -> tuple[dict[str, dict[str, list[Any]]], sl.Dat
 
     def cells(count: int, choices: Sequence[Any], missing: float = 0.2) -> list[Any]:
         return [None if random.random() < missing else random.choice(choices) for _ in range(count)]
+
+    def without_ties(whose: Sequence[int]) -> list[Any]:
+        """Return labels of which every person has one more often than all others together."""
+        found: list[Any] = [None] * len(whose)
+        for pid in set(whose):
+            places, usual = [place for place, who in enumerate(whose) if who == pid], random.choice("abc")
+            for nth, place in enumerate(places):
+                found[place] = usual if 2 * nth <= len(places) else random.choice([*"abc", None])
+        return found
 
     people, small = 12, range(-2, 7)
     visits = [pid for pid in range(1, people + 3) for _ in range(random.choice([0, 0, 1, 1, 2, 3, 5]))]
@@ -294,11 +458,23 @@ def made_tables(random: Random) -> tuple[dict[str, dict[str, list[Any]]], sl.Dat
             "ward": cells(len(visits), ["west", "east"]),
             "days": cells(len(visits), small),
             "cost": cells(len(visits), small, 0.5),
+            "place": random.sample(range(len(visits)), len(visits)),
+            "usual": without_ties(visits),
+            "code": cells(len(visits), range(6)),
+        },
+        "codes": {
+            "code": [*range(5)],  # 5 is named, and not there
+            "kind": cells(5, "abc", 0.1),
+            "family": cells(5, "xy", 0),
+            "days": cells(5, small, 0.1),
         },
         "test": {"pid": tests, "tid": [*range(len(tests))], "days": cells(len(tests), small)},
         "drug": {"tid": drugs, "dose": cells(len(drugs), small), "cost": cells(len(drugs), small, 0.5)},
     }
-    made = {name: sl.Table(pa.table(tables[name]), schema=schema) for name, schema in _SCHEMAS.items()}
+    made = {
+        name: sl.Table(pa.table(tables[name]), schema=schema, public=name == "codes")
+        for name, schema in _SCHEMAS.items()
+    }
     wide = [sl.PersonId("pid", max_rows=9), *_SCHEMAS["visit"][1:]]
     all_count = {**made, "visit": sl.Table(pa.table(tables["visit"]), schema=wide)}
     few = sl.Database(made, name="clinic")
@@ -338,7 +514,7 @@ def compared(count: int, *, seed: int) -> Iterator[tuple[str, str, str]]:
                 session = sessions[pair.max_rows is not None]
                 before = str(session.remaining)
                 try:
-                    ours = _shown(session, pair.ours, pair.max_rows)
+                    ours = _shown(session, pair.ours, None if pair.max_rows == _ALL else pair.max_rows)
                 except SidelightError as error:
                     yield pair.ours, "" if str(session.remaining) == before else "refused after the charge", str(error)
                     continue

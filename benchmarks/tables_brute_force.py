@@ -111,7 +111,7 @@ def as_database(smalls: Iterable[Small]) -> sl.Database:
 
 
 def views(database: sl.Database, depth: int) -> Iterator[Any]:
-    """Return views with every kind of part: owners, lookups up the path, folds by key, pairs of two rows each."""
+    """Return views with every kind of part: owners, lookups up the path, folds by key and person, pairs of two rows."""
     lowest = f"t{depth - 1}"
     above = ".".join(f"t{level}" for level in reversed(range(depth - 1)))
     yield database.view(lowest, columns=[f"{above}.value"])
@@ -121,6 +121,7 @@ def views(database: sl.Database, depth: int) -> Iterator[Any]:
         total=sl.fold.sum("t1", "value", lower=0, upper=99),
         least=sl.fold.min("t1", "t0.value", empty=9),
     )
+    yield database.view(lowest, of_all=replace(sl.fold.sum("t0", "value", lower=0, upper=99), of_person=True))
     yield database.pairs("t0", lowest, max_rows=3)
     yield database.pairs("t1", "t1", on="t0", where=sl.col("left.value") <= sl.col("right.value"), max_rows=3)
 

@@ -68,7 +68,7 @@ PAGES = {
     ),
     "Guarantees": ("PureDP", "ApproxDP", "ZCDP", "GDP", "BoundedRange", "Claims", "Neighbours"),
     "Sessions, ledgers and releases": (
-        *("Session", "Sequence", "open_ledger", "Release", "Refused", "outcome_from_json"),
+        *("Session", "CommonBudget", "Sequence", "open_ledger", "Release", "Refused", "outcome_from_json"),
     ),
     "Synthetic tables": (
         "SyntheticTable",

@@ -169,7 +169,7 @@ def _summary_cases() -> Iterator[Case]:
     yield "means, rho", sl.Mean(["a", "b"], by="job", rho="1/8"), people
     yield "mean, labels", sl.Mean("free", by="word", max_groups=2, **PRICE), persons
     yield "sum, rho", sl.Sum("age", by="job", rho="1/8"), people
-    yield "sum, by group", sl.Sum("free", by="place", clip="by_group", max_groups=2, step="1/32", epsilon=8), persons
+    yield "sum, by group", sl.Sum("free", by="place", clip="by_group", max_groups=2, epsilon=8), persons
     yield "variance, rho", sl.Variance("a", by="job", rho="1/8"), people
     yield "summary, rho", sl.Summary("age", by="yes", rho=1), people
     yield "top, drawn", sl.TopK("place", k=2, route="peeling", epsilon=1), persons

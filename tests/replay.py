@@ -29,8 +29,8 @@ from sidelight.guarantees import BoundedRange, Person, Row
 from sidelight.mechanisms import exponential, rank_selection, tests_and_bounds
 from sidelight.mechanisms import prefix_sums as prefix_sums_plan
 from sidelight.mechanisms.additive import GaussianNoise, LaplaceNoise, SeveralGaussians, SymmetricGaussianNoise
-from sidelight.mechanisms.budget import SphericalNoise, WishartNoise
 from sidelight.mechanisms.gaussian_threshold import GaussianThreshold
+from sidelight.mechanisms.idealized_noise import SphericalNoise, WishartNoise
 from sidelight.mechanisms.refinable_counts import RefinableCounts
 from sidelight.mechanisms.truncated_laplace import TruncatedLaplace
 from sidelight.noise import Source, random_order

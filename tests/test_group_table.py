@@ -53,6 +53,20 @@ def test_json_brings_back_every_number_and_its_kind() -> None:
     assert math.isnan(again["mean"][1])
 
 
+@pytest.mark.parametrize("rows", [3, 5000])
+def test_texts_beside_numbers_come_back(rows: int) -> None:
+    """Short tables write them as they are, long ones as codes."""
+    texts = ["", "public", "invariant"]
+    columns = {"count": range(rows), "exact": [texts[place % 3] for place in range(rows)]}
+    table = GroupTable(keys=["leaf"], groups=[(f"{place:04}",) for place in range(rows)], columns=columns)
+    written = json.dumps(table.to_json(), allow_nan=False)
+    assert ("packed" in written) == (rows > 4096)
+    again = GroupTable.from_json(json.loads(written))
+    assert again == table
+    assert again["exact"].tolist() == columns["exact"]
+    assert again["exact"].dtype == table["exact"].dtype
+
+
 @pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
 def test_frames_hold_the_same_cells(library: str) -> None:
     pytest.importorskip(library)

@@ -92,6 +92,7 @@ if TYPE_CHECKING:
     from sidelight.release import Refused as Refused
     from sidelight.release import Release as Release
     from sidelight.release import outcome_from_json as outcome_from_json
+    from sidelight.session import CommonBudget as CommonBudget
     from sidelight.session import Session as Session
     from sidelight.stability import MajorityVote as MajorityVote
     from sidelight.stability import StableMedian as StableMedian
@@ -148,7 +149,7 @@ _HOME = {
     "sidelight.regression.coefficient_prediction": ("CoefficientPrediction",),
     "sidelight.regression.estimators": ("PoissonRegressor", "TableEncoding"),
     "sidelight.release": ("Refused", "Release", "outcome_from_json"),
-    "sidelight.session": ("Session",),
+    "sidelight.session": ("CommonBudget", "Session"),
     "sidelight.stability.pate.estimator": ("PATE",),
     "sidelight.regression.estimators.goal": ("DescentSettings", "ObjectiveSettings"),
     "sidelight.summaries.mean": ("GroupSizes",),

@@ -60,8 +60,8 @@ class BudgetError(SidelightError):
 
     def with_advice(self, advice: str) -> BudgetError:
         """Return the same refusal with what to write another time."""
-        told = {"requested": self.requested, "remaining": self.remaining, "difference": self.difference}
-        return BudgetError(f"{self}. {advice}", **told, scope_id=self.scope_id)
+        amounts = {"requested": self.requested, "remaining": self.remaining, "difference": self.difference}
+        return BudgetError(f"{self}. {advice}", **amounts, scope_id=self.scope_id)
 
 
 class ConformanceError(SidelightError, AssertionError):
@@ -261,6 +261,7 @@ _REMOVED = (
     ("Summary", "centre expected_rows", "leave it out, the quartiles are the centre"),
     ("Mean Proportion", "pull", "leave it out, `mean_plain` or `proportion_plain` is what was measured"),
     ("Sum", "per", "leave it out, totals of persons are added up, and rows with max_rows_per_group=..."),
+    ("Sum", "step", "leave it out, totals are counted in steps of sl.Number(..., granularity=...)"),
     ("TopK", "by", "leave it out, a ranking is one list for all rows; ask sl.Count(by=...)"),
     (
         "Quantiles",
@@ -295,7 +296,8 @@ def explains_removed(cls: _Class) -> _Class:
             if name in options:
                 raise TypeError(f"{cls.__name__} no longer has the parameter {name!r}; {instead}")
         for owners, names, home in _MOVED:
-            if cls.__name__ in owners.split() and options.keys() & {*names}:
+            if cls.__name__ in owners.split() and (old := [name for name in names if name in options]):
+                refuse_both_names(cls.__name__, old, home, given=home in options)
                 words = f"{home}=({', '.join(names)}) instead of {' and '.join(names)}"
                 warnings.warn(f"{cls.__name__}: write {words}", SidelightWarning, stacklevel=2)
                 options[home] = tuple(options.pop(name, None) for name in names)
@@ -303,6 +305,18 @@ def explains_removed(cls: _Class) -> _Class:
 
     cls.__init__ = init  # type: ignore[misc]
     return cls
+
+
+def refuse_both_names(owner: str, old: Iterable[str], new: str, *, given: bool) -> None:
+    """Refuse a call that has old parameters and the new one: either could be meant.
+
+    >>> refuse_both_names("Quantiles", ["lower"], "bounds", given=True)
+    Traceback (most recent call last):
+    TypeError: Quantiles got both 'bounds' and its old parameter 'lower'; leave 'lower' out
+    """
+    if given:
+        names = " and ".join(map(repr, sorted(old)))
+        raise TypeError(f"{owner} got both {new!r} and its old parameter {names}; leave {names} out")
 
 
 #: Of longer lists of names only the first are listed.

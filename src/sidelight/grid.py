@@ -20,7 +20,7 @@ from typing import Literal, NamedTuple, TypeAlias
 from sidelight.errors import RangeError
 
 #: Codes live in int64, and so do their differences. Nanoseconds since 1970 reach 2**61 in the year 2043. Beyond it
-#: records are clamped where nobody declared bounds, and declared bounds are refused.
+#: records are clamped where no bounds are declared, and declared bounds are refused.
 CODE_LIMIT = 2**61
 #: A step is between 1 over this and this, so that neither 2**61 steps nor their reciprocals leave the floats.
 STEP_LIMIT = Fraction(2) ** 900
@@ -120,7 +120,7 @@ class Grid:
 
 @dataclass(frozen=True, kw_only=True)
 class FloatGrid:
-    """All doubles of lowest..highest, told apart by 48 bits of mantissa: a relative step of 2**-48 whatever the bounds.
+    """All doubles of lowest..highest with 48 bits of mantissa: a relative step of 2**-48 whatever the bounds.
 
     The code of x >= 0 is the pattern of x as an integer without its last four bits; negative numbers are mirrored and
     rounded away from zero. Codes do not decrease in x, and the number of records below the least double of a code is

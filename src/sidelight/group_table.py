@@ -7,6 +7,7 @@ import datetime
 import html
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from importlib import import_module
 from typing import Any
 
@@ -23,14 +24,17 @@ ALL = "all"
 #: The column that says which means are not a group's own, alone or behind the name of the mean, and what it means.
 POOLED = "pooled"
 POOLED_WORDS = "the number is mostly the mean of all groups, because the group's own is mostly noise"
+#: The column of a table of a hierarchy that says which numbers are exact, and whence: "invariant", "public" or "".
+EXACT = "exact"
 #: The number of rows that are printed; further ones are counted.
 _MOST_PRINTED = 20
 #: Tables with more rows are written as codes and bytes.
 _LONG = 4096
 #: Among how many groups a message looks for the one that was meant.
 _MOST_SEARCHED = 10_000
-#: The first keys of a table of a hierarchy.
-HIERARCHY_KEYS = ("level", "id", "parent")
+#: The note of a table of a hierarchy, which says how it was measured, and its first keys but that of the labels.
+HIERARCHY = "hierarchy"
+LEVEL, PARENT = "level", "parent"
 #: Numbers of rows or persons, which are printed whole; a count that a mean is read from has decimals of its own.
 _COUNTS = ("count", "count_unbiased")
 
@@ -72,17 +76,23 @@ class GroupTable(Mapping[str, Any]):
     ) -> None:
         self._keys = tuple(keys)
         self._coded = groups if isinstance(groups, CodedGroups) else None
-        self._groups = None if self._coded is not None else tuple(tuple(group) for group in groups)
+        self._groups = None if self._coded is not None else tuple(map(tuple, groups))
         self._columns = {name: _column(values, self.rows, name) for name, values in columns.items()}
         self._notes = dict(notes or {})
         self._places: dict[tuple[str, ...], int] | None = None
         if self._coded is not None:
             fits = len(self._coded.codes) == len(self._keys) and (repeats or self._coded.distinct())
         else:
-            fits = all(len(group) == len(self._keys) for group in self.groups)
-            fits = fits and (repeats or len(self._by_labels) == self.rows)
+            fits = {*map(len, self.groups)} <= {len(self._keys)}
+            fits = fits and (repeats or len({*self.groups}) == self.rows)
         if not fits:
             raise RangeError("every group of a table has one label for each key, and stands in it once")
+
+    def with_notes(self, more: Mapping[str, Any]) -> GroupTable:
+        """Return the table with other notes next to, or instead of, some of its own."""
+        groups = self.groups if self._coded is None else self._coded
+        notes = self._notes | dict(more)
+        return GroupTable(keys=self._keys, groups=groups, columns=self._columns, notes=notes, repeats=True)
 
     @property
     def _by_labels(self) -> dict[tuple[str, ...], int]:
@@ -177,9 +187,10 @@ class GroupTable(Mapping[str, Any]):
             others: The columns that its counts are by; those that are left out are added up.
 
         Returns:
-            The table of this level; `id` is a column of text that joins the attributes of a map.
+            The table of this level; `id`, or what the hierarchy calls it, is a column of text that joins the
+            attributes of a map.
         """
-        if self._keys[:3] != HIERARCHY_KEYS:
+        if not has_levels(self):
             raise RangeError("only a table of an sl.Hierarchy has levels; by names plain columns here")
         further = self._keys[3:]
         for each in others:
@@ -236,11 +247,11 @@ class GroupTable(Mapping[str, Any]):
 
     def to_json(self) -> dict[str, Any]:
         """Return everything as lists of texts and numbers; what is not there (NaN) is null. Long tables are bytes."""
-        if self.rows > _LONG and self._keys and all(values.dtype.kind in "biuf" for values in self._columns.values()):
-            packed_columns = [[name, values.dtype.name, packed(values)] for name, values in self._columns.items()]
+        if self.rows > _LONG and self._keys and all(values.dtype.kind in "biufU" for values in self._columns.values()):
+            packed_columns = [[name, *_packed(values)] for name, values in self._columns.items()]
             return {"keys": list(self._keys), **self.coded.to_json(), "packed": packed_columns, "notes": self._notes}
         columns = {
-            name: {"dtype": values.dtype.name, "values": _written(values)} for name, values in self._columns.items()
+            name: {"dtype": _dtype_name(values), "values": _written(values)} for name, values in self._columns.items()
         }
         return {
             "keys": list(self._keys),
@@ -253,7 +264,7 @@ class GroupTable(Mapping[str, Any]):
     def from_json(cls, data: Mapping[str, Any]) -> GroupTable:
         """Return the table that `to_json` wrote."""
         if "packed" in data:
-            numbers = {name: unpacked(text, dtype) for name, dtype, text in data["packed"]}
+            numbers = {name: _unpacked(*column) for name, *column in data["packed"]}
             groups = CodedGroups.from_json(data)
             return cls(keys=data["keys"], groups=groups, columns=numbers, notes=data["notes"])
         columns = {
@@ -305,6 +316,12 @@ class GroupTable(Mapping[str, Any]):
         return found
 
 
+def has_levels(table: GroupTable) -> bool:
+    """Return whether a table is of a hierarchy and has all of its levels: level, label, parent, then other keys."""
+    keys = table.keys_of_groups
+    return HIERARCHY in table.notes and keys[:1] == (LEVEL,) and keys[2:3] == (PARENT,)
+
+
 def check_keys(keys: Sequence[str], columns: Sequence[str]) -> None:
     """Refuse key columns with the name of a number column of the same table: in a frame one would be lost.
 
@@ -349,6 +366,27 @@ def _written(values: Any) -> list[Any]:
     if values.dtype.kind in "biu" or (values.dtype.kind == "f" and not np.isnan(values).any()):
         return found
     return [None if isinstance(each, float) and math.isnan(each) else each for each in found]
+
+
+def _dtype_name(values: Column) -> str:
+    return _name_of(values.dtype)
+
+
+@lru_cache(maxsize=64)
+def _name_of(dtype: np.dtype[Any]) -> str:
+    return "str" if dtype.kind == "U" else dtype.name  # the longest text says how many bytes it takes
+
+
+def _packed(values: Column) -> list[Any]:
+    """Return the type and the bytes of a column; of texts the codes, and the texts they stand for."""
+    if values.dtype.kind != "U":
+        return [_dtype_name(values), packed(values)]
+    texts, codes = np.unique(values, return_inverse=True)
+    return [_dtype_name(values), packed(codes.astype(np.int32)), texts.tolist()]
+
+
+def _unpacked(dtype: str, text: str, texts: Sequence[str] | None = None) -> Column:
+    return unpacked(text, dtype) if texts is None else np.array(texts, dtype)[unpacked(text, "int32")]
 
 
 def _package(name: str) -> Any:

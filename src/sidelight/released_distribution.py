@@ -13,7 +13,7 @@ from sidelight.noise import OSEntropy, Source, uniform
 from sidelight.registry import import_with_extras
 
 Floats = NDArray[np.float64]
-#: What a bound may assume about the data: nothing, or that it is spread out, without ties that nobody declared.
+#: What a bound may assume about the data: nothing, or that it is spread out, without undeclared ties.
 Assuming = Literal["nothing", "spread"]
 
 #: The quantiles that are shown: five percent, ten percent, ...
@@ -23,7 +23,7 @@ VENTILES = tuple(place / 20 for place in range(1, 20))
 class ReleasedDistribution(Mapping[str, Any]):
     """Hold a private cumulative distribution: `cdf(x)`, `quantile(q)`, `histogram(bins)`, `sample(count)`, `plot()`.
 
-    A released value; nobody writes one by hand. Whatever is read off it costs nothing more. As a mapping it has
+    A released value, not written by hand. Whatever is read off it costs nothing more. As a mapping it has
     `quantiles` (at five percent, ten percent, ...), `values`, `shares` and `total`.
 
     Args:
@@ -252,7 +252,7 @@ class ReleasedDistribution(Mapping[str, Any]):
     def from_json(cls, data: Mapping[str, Any]) -> ReleasedDistribution:
         """Return the distribution that `to_json` wrote.
 
-        Earlier versions stated what is the likely error now, and what assumes nothing, if anything, beside it.
+        Earlier versions stored the likely error as the error, and the worst case, if any, separately.
         """
         given = dict(data)
         if "likely" not in given:

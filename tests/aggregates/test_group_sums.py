@@ -33,7 +33,7 @@ from sidelight.testing import SeededEntropy
 SCHEMA = [
     Number("x", lower="-50.3", upper=97, missing=Drop()),
     Number("y", lower=-5, upper=8, granularity="0.25", missing=Drop()),
-    Number("big", missing=Fill(5)),
+    Number("big", granularity=1, missing=Fill(5)),
     Category("sex", ["F", "M", "éa"]),
     Category("flag", [True, False], other=None, missing=Drop()),
 ]
@@ -58,7 +58,7 @@ def statistics(table, lowering):
     found["distinct"] = distinct_counts(table, groups, "sex", lowering=lowering).value.tolist()
     if schema.person:
         totals = groups_of(schema, by="sex", max_groups=2, totals=True)
-        total = total_of(schema, "big", step=1, lower=-20, upper=2**50)
+        total = total_of(schema, "big", lower=-20, upper=2**50)
         result = group_statistics(table, totals, [total], lowering=lowering)
         found["totals"] = [result.counts.value.tolist(), result.values[0].value.tolist()]
     return found
@@ -438,8 +438,8 @@ def test_totals_of_persons():
 def test_totals_at_the_end_of_the_integers():
     """2**20 steps of 2**40 each: the sum of more rows than count stays within 64 bits."""
     big = 1e300
-    table = Table({"p": ["a"] * 5, "x": [big] * 5}, schema=[PersonId("p", max_rows=1), Number("x")])
-    value = total_of(table.schema, "x", step=1)
+    table = Table({"p": ["a"] * 5, "x": [big] * 5}, schema=[PersonId("p", max_rows=1), Number("x", granularity=1)])
+    value = total_of(table.schema, "x")
     assert value.levels <= LEVELS
     assert collect_codes(table, value.coding, groups_of(table.schema, totals=True)).tie_at(1)[0] == 5 * 2**40
 

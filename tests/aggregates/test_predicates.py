@@ -19,7 +19,7 @@ from sidelight.aggregates import row_count
 from sidelight.aggregates.coding import EveryRow
 from sidelight.aggregates.collect import collect
 from sidelight.aggregates.counts import CellCounts
-from sidelight.aggregates.predicates import ExpressionCoding, filtered
+from sidelight.aggregates.predicates import ExpressionCoding, Filtered
 from sidelight.errors import SchemaError
 from sidelight.guarantees.units import Row
 from sidelight.records import Category, Drop, Fill, Number, Schema, Table
@@ -173,7 +173,7 @@ def known(which):
 def counted(table, expression, lowering):
     coding = ExpressionCoding(expression, table.schema)
     counts = CellCounts(coding=coding, rows_per_unit=1, unit=Row())
-    every = filtered(EveryRow("x", is_number=True), expression, table.schema)
+    every = Filtered(EveryRow("x", is_number=True), ExpressionCoding(expression, table.schema))
     passed = CellCounts(coding=every, rows_per_unit=1, unit=Row())
     found = collect(table, counts, lowering=lowering).value.tolist()
     assert collect(table, passed, lowering=lowering).value.tolist() == found[1:]
@@ -272,7 +272,7 @@ def test_any_condition_is_that_of_plain_python(condition):
 def test_where_must_be_a_condition():
     schema = Schema(SCHEMA)
     with pytest.raises(SchemaError, match="where must be a condition"):
-        filtered(EveryRow("x", is_number=True), col("y") + 1, schema)
+        Filtered(EveryRow("x", is_number=True), ExpressionCoding(col("y") + 1, schema))
     with pytest.raises(SchemaError, match="granularity"):
         ExpressionCoding(col("x"), schema)
 

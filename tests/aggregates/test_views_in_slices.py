@@ -96,6 +96,7 @@ def _views(clinic: sl.Database) -> Iterator[Any]:
     }
     yield clinic.view("visit", columns=["person.sex", "person.x", "person.label", "person.ward.floor"], **drugs)
     yield clinic.view("drug", columns=["visit.label", "visit.person.sex", "person.x"])
+    yield clinic.view("drug", number=replace(fold.count("visit", upper=9), of_person=True))
     yield sl.per_person(clinic, of="person", columns=["ward.floor"], **drugs)
     yield sl.per_person(clinic, of="person", where=sl.col("x") > 2, number=fold.count("visit", upper=9))
     yield sl.per_person(clinic, of="drug", where=sl.col("visit.n") > 1, usual=fold.mode("visit", "label"))

@@ -19,7 +19,7 @@ import numpy as np
 
 from sidelight.aggregates.bounded import Bounded
 from sidelight.mechanisms.additive import GaussianNoise, LaplaceNoise, SymmetricGaussianNoise
-from sidelight.mechanisms.budget import SphericalNoise, WishartNoise
+from sidelight.mechanisms.idealized_noise import SphericalNoise, WishartNoise
 from sidelight.noise import Categorical, Source
 from sidelight.testing import SeededEntropy
 

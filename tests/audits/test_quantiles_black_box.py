@@ -68,7 +68,7 @@ def test_without_bounds_nothing_raises_and_values_are_finite(data, seed):
 def test_the_order_of_rows_changes_no_bit(data, seed, order):
     shuffled = list(data)
     order.shuffle(shuffled)
-    for options in ({"lower": -10, "upper": 10}, {"granularity": 1}, {"lower": 0}):
+    for options in ({"bounds": (-10, 10)}, {"granularity": 1}, {"bounds": (0, None)}):
         query = sl.Quantiles(["0.25", "0.5", "0.75"], epsilon=1, **options)
         first, second = (seeded_release(query, rows, seed=seed).value for rows in (data, shuffled))
         assert first.tolist() == second.tolist()

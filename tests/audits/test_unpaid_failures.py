@@ -97,7 +97,7 @@ def raises_after_the_charge() -> dict[tuple[str, str], int]:
 ALLOWED: dict[str, dict[str, dict[str, int]]] = {
     PUBLIC: {
         "aggregates/group_sums.py": {"distinct_counts": 1, "group_statistics": 2},
-        "aggregates/groups.py": {"_axis": 2, "_labels": 1, "_limits": 2, "groups_of": 5},
+        "aggregates/groups.py": {"_derived_axis": 3, "_limits": 2, "groups_of": 5},
         "aggregates/predicates.py": {"__post_init__": 2},
         "aggregates/values.py": {"_column_value": 1, "value_of": 1},
         "mechanisms/refinable_counts.py": {"__init__": 1},

@@ -57,6 +57,7 @@ def test_a_plan_opens_a_scope_for_its_totals(tmp_path: Path, sidelight: Callable
     assert "Towns Act, s. 4" in plan.budget.kept
     quoted = sidelight("plan", file).out
     assert "Towns Act, s. 4" in quoted
+    assert "3 totals of level town. No prediction says how many of them are small." in " ".join(quoted.split())
     done = sidelight("run", file, "-o", tmp_path / "report.html", "--json", tmp_path / "out.json")
     assert done.status == 0, done.err
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
@@ -71,5 +72,5 @@ def test_a_plan_opens_a_scope_for_its_totals(tmp_path: Path, sidelight: Callable
         assert float(scope.spent().zcdp.total) == pytest.approx(0.5, abs=1e-9)  # type: ignore[union-attr]
     other = '{column = "leaf", prefixes = {town = 1}, invariants = [{level = "all", reason = "another"}]}'
     file.write_text(PLAN.replace('by = "sex"', f"by = {other}"), encoding="utf-8")
-    with pytest.raises(PlanError, match="no budget holds beside"):
+    with pytest.raises(PlanError, match="no budget holds given"):
         read_plan(file)

@@ -148,7 +148,7 @@ def test_a_release_on_another_domain_is_refused_before_any_charge(town: Path, si
 
 def test_a_release_that_protects_nobody_is_refused(town: Path, seeded_json: str) -> None:
     (town / "seeded.json").write_text(seeded_json, encoding="utf-8")
-    with pytest.raises(PlanError, match="seeded noise and protects nobody"):
+    with pytest.raises(PlanError, match="seeded noise, not private"):
         read_plan(plan_with(town, 'prediction = {releases = ["seeded.json"]}'))
 
 

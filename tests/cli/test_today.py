@@ -46,7 +46,7 @@ def test_two_days_and_one_of_them_again(sidelight: Callable[..., Any], tmp_path:
     first = sidelight("today", path, "--day", "2025-11-15", "--features", "1,0,0.3", "-o", report)
     assert first.status == 0, first.err
     assert "Trip lengths, 2025-11-15" in first.out
-    assert "Declared, not checked: nobody is in more than 2 days" in " ".join(first.out.split())
+    assert "Declared, not checked: no person is in more than 2 days" in " ".join(first.out.split())
     assert "2025-11-15" in report.read_text()
     assert (tmp_path / "budget.db.trips.state.json").exists()
     second = sidelight("today", path, "--day", "2025-11-16", "--features", "0,1,0.3", "-o", report)

@@ -193,3 +193,87 @@ def test_what_a_person_who_comes_every_month_is_promised() -> None:
         assert approx is not None
         found.append(round(float(approx.epsilon), 2))
     assert found == [1.0, 3.9, 7.32, 9.91]
+
+
+# --- several plans about the same people ------------------------------------------------------------------------------
+
+SHOP = """
+[source]
+path = "shop.csv"
+
+[[column]]
+kind = "person"
+name = "customer"
+max_rows = 3
+[[column]]
+kind = "category"
+name = "kind"
+categories = ["a", "b"]
+
+[budget]
+epsilon = 2
+
+[ledger]
+url = "budget.db"
+parent = "people"
+parent_budget = {epsilon = 1}
+
+[[query]]
+kind = "count"
+epsilon = 0.75
+"""
+
+
+def _shops(folder: Path) -> tuple[Path, Path]:
+    """Write a plan of a shop, and one of another that is in no other way tied to it."""
+    plans = []
+    for name in ("shop", "other"):
+        (folder / f"{name}.csv").write_text("customer,kind\n1,a\n2,b\n")
+        plans.append(folder / f"{name}.toml")
+        plans[-1].write_text(SHOP.replace("shop.csv", f"{name}.csv"))
+    return plans[0], plans[1]
+
+
+def test_plans_about_the_same_people_share_a_budget(sidelight: Run, tmp_path: Path) -> None:
+    one, two = _shops(tmp_path)
+    shown = " ".join(sidelight("plan", one).out.split())
+    assert "What is promised of all data sets together" in shown
+    assert "What may be asked of 'people' afterwards, in any of them: one pure query up to ε = 0.25" in shown
+    assert sidelight("run", one, "-o", tmp_path / "one.html").status == 0
+    refused = sidelight("plan", two)
+    assert refused.status == 1
+    found = sidelight("run", two, "-o", tmp_path / "two.html")
+    assert found.status == 1
+    assert "does not fit the budget of 'people'" in " ".join(found.err.split())
+    with open_ledger(tmp_path / "budget.db") as ledger:
+        assert [each.scope_id for each in ledger.scopes()] == ["people", "shop"]
+    two.write_text(two.read_text().replace("0.75", "0.25"))
+    assert sidelight("run", two, "-o", tmp_path / "two.html").status == 0
+    with open_ledger(tmp_path / "budget.db") as ledger:
+        assert Fraction(ledger.scope("people").totals().epsilon, 10**30) == 1
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ('parent = "people"\n', "", "both"),
+        ("parent_budget = {epsilon = 1}\n", "", "both"),
+        ('parent = "people"', 'parent = "shop"', "rename one"),
+        ("{epsilon = 1}", "{}", "got nothing"),
+        ('kind = "person"\nname = "customer"\nmax_rows = 3\n[[column]]\n', "", "protects people"),
+    ],
+)
+def test_mistakes_of_a_common_budget_are_refused(tmp_path: Path, old: str, new: str, words: str) -> None:
+    one, _ = _shops(tmp_path)
+    one.write_text(one.read_text().replace(old, new))
+    with pytest.raises(PlanError, match=words):
+        read_plan(one)
+
+
+def test_a_plan_that_says_another_common_budget_is_refused(sidelight: Run, tmp_path: Path) -> None:
+    one, two = _shops(tmp_path)
+    assert sidelight("run", one, "-o", tmp_path / "one.html").status == 0
+    two.write_text(two.read_text().replace("{epsilon = 1}", "{epsilon = 5}"))
+    found = sidelight("plan", two)
+    assert found.status == 2
+    assert "write parent_budget as in the plan that came first" in " ".join(found.err.split())

@@ -64,7 +64,7 @@ def test_no_new_ledger_is_made_beside_what_is_left_of_another(path: Path) -> Non
     """The new one's log was taken for the old one's, and its charges were lost with the next crash."""
     ledger = opened(path)
     path.rename(path.with_name("moved.db"))
-    with pytest.raises(LedgerError, match="kept beside"):
+    with pytest.raises(LedgerError, match="SQLite kept for one"):
         opened(path)
     path.with_name("moved.db").rename(path)
     ledger.close()

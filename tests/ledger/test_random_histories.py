@@ -101,7 +101,7 @@ def test_a_refusal_names_the_routes_that_would_have_granted_it(tmp_path: Path, n
         scope = ledger.open_scope("people", budget=ApproxDP(E, D))
         for each in range(number):
             scope.reserve(Claims.of(PureDP("0.05")), request={"kind": "x", "number": str(each)})
-        with pytest.raises(BudgetError, match=r"write routes=\['basic', 'gdp', 'zcdp'\] beside budget=") as refused:
+        with pytest.raises(BudgetError, match=r"write routes=\['basic', 'gdp', 'zcdp'\] next to budget=") as refused:
             scope.reserve(Claims.of(PureDP("0.1")), request={"kind": "last"})
         assert 'routes = ["basic", "gdp", "zcdp"] under [budget]' in str(refused.value)
         assert refused.value.requested.startswith("ε 0.1")

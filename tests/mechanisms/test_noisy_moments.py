@@ -15,7 +15,8 @@ from mapped_moments import mapped_moments
 from sidelight.aggregates.mapped_vector import RowMap, as_table, mapped_aggregate
 from sidelight.errors import RangeError, StrictError
 from sidelight.guarantees.claims import Neighbours
-from sidelight.mechanisms.budget import Budget, gridded_sum
+from sidelight.mechanisms.budget import Budget
+from sidelight.mechanisms.idealized_noise import gridded_sum
 from sidelight.mechanisms.noisy_moments import count_noise, matrix_noise, vector_noise
 from sidelight.noise import Source
 from sidelight.testing import SeededEntropy

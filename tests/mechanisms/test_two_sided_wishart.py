@@ -14,7 +14,7 @@ from sidelight.errors import RangeError, StrictError
 from sidelight.guarantees import PureDP
 from sidelight.guarantees.claims import Neighbours
 from sidelight.guarantees.units import Row
-from sidelight.mechanisms.budget import WishartNoise, wishart_matrices
+from sidelight.mechanisms.idealized_noise import WishartNoise, wishart_matrices
 from sidelight.noise import Source, standard_normal
 from sidelight.testing import SeededEntropy
 

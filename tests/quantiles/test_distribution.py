@@ -26,7 +26,7 @@ def ages(rows: int = 10_000) -> np.ndarray:
     return np.clip(np.rint(np.random.default_rng(2).gamma(6, 6.4, rows)), 0, 120)
 
 
-AGES = {"granularity": 1, "lower": 0, "upper": 120}
+AGES = {"granularity": 1, "bounds": (0, 120)}
 
 
 def largest_error(values: np.ndarray, released: ReleasedDistribution) -> float:

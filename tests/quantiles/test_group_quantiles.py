@@ -115,7 +115,7 @@ def test_an_attack_cannot_refute_the_claim_and_refutes_eight_times_the_price():
         (lambda: sl.Quantiles(0.5, column="x", by="x", epsilon=1), SchemaError, "bins"),
         (lambda: sl.Quantiles(0.5, column="x", max_groups=2, epsilon=1), RangeError, "by group"),
         (lambda: sl.Quantiles(0.5, column="x", where="x", epsilon=1), SchemaError, "condition"),
-        (lambda: sl.Quantiles(0.5, column="x", by="firm", epsilon=1), SchemaError, "nobody declared"),
+        (lambda: sl.Quantiles(0.5, column="x", by="firm", epsilon=1), SchemaError, "not declared"),
     ],
 )
 def test_mistakes_are_found_before_any_charge(query, error, words):

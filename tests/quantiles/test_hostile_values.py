@@ -35,8 +35,8 @@ WAYS: dict[str, dict[str, Any]] = {
     "cells": {"levels": even_levels(19), "epsilon": 1, "form": "cells"},
     "many cells": {"levels": even_levels(199), "epsilon": 30, "size": 3000, "form": "cells"},
     "cells in rho": {"levels": even_levels(19), "rho": 1, "form": "cells"},
-    "codes": {"levels": even_levels(9), "epsilon": 1, "granularity": 1, "lower": 0, "upper": 120},
-    "cells within bounds": {"levels": even_levels(19), "epsilon": 1, "lower": -1e300, "upper": 1e300},
+    "codes": {"levels": even_levels(9), "epsilon": 1, "granularity": 1, "bounds": (0, 120)},
+    "cells within bounds": {"levels": even_levels(19), "epsilon": 1, "bounds": (-1e300, 1e300)},
     "predicted cells": {
         "levels": even_levels(19), "epsilon": 1, "form": "predicted",
         "prediction": sl.priors.hedge(sl.priors.Cauchy(1e300, 1e290), with_=sl.priors.ScaleFree(), weight=0.1),

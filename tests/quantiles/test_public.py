@@ -206,4 +206,4 @@ def test_public_data_helps_in_a_release() -> None:
         ]
         return float(np.mean(gaps))
 
-    assert error(prediction=priors) < 0.75 * error(lower=0, upper=120)
+    assert error(prediction=priors) < 0.75 * error(bounds=(0, 120))

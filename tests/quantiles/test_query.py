@@ -75,9 +75,7 @@ def test_mistakes_are_named(build: Any, message: str) -> None:
         [True, False],
     ],
 )
-@pytest.mark.parametrize(
-    "known", [{}, {"granularity": 1}, {"lower": 0, "upper": 10}, {"prediction": sl.priors.Cauchy(0, 1)}]
-)
+@pytest.mark.parametrize("known", [{}, {"granularity": 1}, {"bounds": (0, 10)}, {"prediction": sl.priors.Cauchy(0, 1)}])
 def test_no_data_raises(data: Any, known: dict[str, Any]) -> None:
     release = sl.Quantiles([0.25, 0.5, 0.75], epsilon=1, **known).release(data)
     assert np.isfinite(release.value).all()
@@ -124,7 +122,7 @@ def test_more_is_known_less_is_wrong() -> None:
     errors = {}
     for name, known in {
         "nothing": {},
-        "bounds": {"lower": 0, "upper": 120},
+        "bounds": {"bounds": (0, 120)},
         "guess": {"prediction": [sl.priors.Cauchy(float(np.quantile(data, q)), 1.0) for q in DECILES]},
     }.items():
         query = sl.Quantiles(DECILES, epsilon=0.1, **known)
@@ -136,7 +134,7 @@ def test_more_is_known_less_is_wrong() -> None:
 def test_the_stated_bound_holds() -> None:
     """A tree's at 80 %, being loose: every one of 40 releases keeps it. That of a form at 99 %: all but two."""
     data = np.random.default_rng(6).normal(0, 1, 5000)
-    for known in ({}, {"lower": -10, "upper": 10}, {"prediction": sl.priors.Cauchy(0, 1)}):
+    for known in ({}, {"bounds": (-10, 10)}, {"prediction": sl.priors.Cauchy(0, 1)}):
         for form, confidence in (("tree", 0.8), ("auto", 0.99)):
             query = sl.Quantiles(DECILES, epsilon=1, form=form, **known)
             missed = 0

@@ -60,21 +60,21 @@ def gaps(make: Any, trials: int, levels: Any = DECILES, epsilon: Any = 1, **know
 )
 def test_wide_bounds_cost_next_to_nothing(make, bounds):
     """A step of a millionth of the range was 3000 ranks off for the first, 14 without bounds."""
-    free, bounded = gaps(make, 16), gaps(make, 16, lower=bounds[0], upper=bounds[1])
+    free, bounded = gaps(make, 16), gaps(make, 16, bounds=bounds)
     error = np.sqrt((1.44 * free.var() + bounded.var()) / 16)
     assert bounded.mean() <= 1.2 * free.mean() + 5 * error  # a false alarm has probability below 1e-6
     assert bounded.mean() < 40
 
 
 @pytest.mark.parametrize("make", [ages, counts])
-@pytest.mark.parametrize("known", [{}, {"lower": 0, "upper": 4.6e6}])
+@pytest.mark.parametrize("known", [{}, {"bounds": (0, 4.6e6)}])
 def test_whole_numbers_without_a_declared_granularity(make, known):
     """Atoms on whole numbers: about 15 ranks instead of 50 to 60 on the grid of equal steps."""
     assert gaps(make, 12, **known).mean() < 35
 
 
 @pytest.mark.parametrize("make", [pareto, lognormal, normal, counts, ages])
-@pytest.mark.parametrize("known", [{}, {"lower": -1e9, "upper": 1e9}])
+@pytest.mark.parametrize("known", [{}, {"bounds": (-1e9, 1e9)}])
 @pytest.mark.parametrize(("levels", "epsilon"), [([0.2], 1), ([0.2], 20), (DECILES, 5)])
 def test_the_stated_bound_holds_whatever_the_bounds(make, known, levels, epsilon):
     """Every one of 10 releases keeps it: a tree's at 80 %, being a worst case, that of a form at 99 %."""
@@ -95,7 +95,7 @@ def test_the_stated_bound_holds_at_its_level(record_property):
     """Items 18 and 29 of the attack: coverage of the 95 % bound, four million records included."""
     tried, kept = 0, 0
     for make, known, epsilon in itertools.product(
-        (pareto, lognormal, normal, counts, ages), ({}, {"lower": 0, "upper": 4.6e6}, {"upper": 1e9}), ("0.1", 1, 20)
+        (pareto, lognormal, normal, counts, ages), ({}, {"bounds": (0, 4.6e6)}, {"bounds": (None, 1e9)}), ("0.1", 1, 20)
     ):
         rng = np.random.default_rng(22)
         for levels in ([0.2], DECILES):

@@ -106,7 +106,7 @@ def _shop(
     ("given", "message"),
     [
         ({"dates": {"order": "day"}}, "dates a table 'order'"),
-        ({"dates": {"code": "day"}}, "public and protects nobody"),
+        ({"dates": {"code": "day"}}, "public and holds no persons' rows"),
         ({"dates": {"lines": "ship"}}, "belong to the period of the row of 'orders'"),
         ({"dates": {"orders": "id"}}, r"declare sl.Date\('id'"),
         ({"dates": {"person": "who"}}, r"declare sl.Date\('who'"),

@@ -282,7 +282,7 @@ def test_rights_that_are_missing_are_said_in_our_words(address: str, run: Any) -
     )
     as_role = asked(address, role=role)
     try:
-        with pytest.raises(SourceError, match=r"may not read 'x' of 'tried.people'; .*GRANT it SELECT") as caught:
+        with pytest.raises(SourceError, match=r"may not read 'x' of 'tried.people'; .*GRANT SELECT") as caught:
             sl.Table(as_role, table="tried.people", schema=X)
         assert caught.value.__cause__ is caught.value.__context__ is None
         run(f"GRANT SELECT (x) ON tried.people TO {role}")

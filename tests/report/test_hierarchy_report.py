@@ -75,6 +75,33 @@ def test_a_typical_number_is_that_of_totals() -> None:
     assert f"{int(outside.sum())} published counts lie outside the interval" in page.replace(",", "")
 
 
+def test_exact_totals_are_named_in_the_table() -> None:
+    states = {"state": dict(Counter(leaf[0] for leaf in ROWS))}
+    made = seeded_release(sl.Count(by=replace(GEO, public_totals=states), rho="0.02"), PEOPLE, seed="exact")
+    page = render(Report(title="t", day="2026-11-17", items=(Item(title="exact", outcome=made),)))
+    assert page.count('<td data-title="exact">public</td>') == 3  # everything, and two states
+    assert page.count('<td data-title="exact">–</td>') == 84
+
+
+def test_the_weight_of_a_prediction_is_drawn_by_level() -> None:
+    leaves = [f"{town:02}{leaf:02}" for town in range(20) for leaf in range(10)]
+    rows = np.repeat(np.array(leaves, object), _RNG.poisson(200, len(leaves)))
+    table = sl.Table({"leaf": rows}, schema=[sl.Category("leaf", leaves, other=None)])
+    geo = sl.Hierarchy("leaf", {"town": 2})
+    told = dict.fromkeys(leaves, 200.0)
+    used, none = (
+        seeded_release(sl.Count(by=geo, rho="0.0005", prediction=each), table, seed="weights") for each in (told, None)
+    )
+    pages = [
+        render(Report(title="t", day="2026-11-17", items=(Item(title="towns", outcome=each),))) for each in (used, none)
+    ]
+    leaf = used.value.notes["prediction_by_level"]["leaf"]
+    assert f"leaf: in 100 % of its cells, with a weight of {100 * leaf['weight']:.2g} %" in pages[0]
+    assert "How far the prediction is followed" in pages[0]
+    assert "How far the prediction is followed" not in pages[1]
+    assert "<dt>prediction by level" not in pages[0]  # drawn, so not listed among the notes
+
+
 def test_other_tables_have_no_pictures() -> None:
     plain = seeded_release(sl.Count(by="leaf", rho="0.02"), PEOPLE, seed=1)
     assert hierarchy_pictures(plain.value) is None

@@ -235,7 +235,7 @@ def test_ranks_say_of_about_how_many_where_a_release_says_it(make_release: Calla
         asked = replace(one, query={"kind": "count"}, value=table, labels=(), error=None)
         assert ("of about 3,020" in page_of(one, asked)) == told
     assert "of about" not in page_of(one)
-    assert "Of how many is private" in page_of(one)
+    assert "The number of records is private" in page_of(one)
 
 
 def test_a_matrix_prints_its_numbers() -> None:

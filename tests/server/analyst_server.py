@@ -8,15 +8,18 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, TypeVar
 
 import numpy as np
 
+from sidelight.errors import ServiceError
 from sidelight.server.config_file import read_config
 from sidelight.server.identity import IdentityStore
 
+Result = TypeVar("Result")
 JOBS = ("cook", "nurse", "clerk")
 CONFIG = """
 title = "Generated people"
@@ -121,7 +124,48 @@ def serving(file: Path, *, program: str = "") -> Iterator[tuple[str, subprocess.
         if process.poll() is None:
             process.send_signal(signal.SIGTERM)
         try:
-            process.communicate(timeout=30)
+            process.communicate(timeout=120)
         except subprocess.TimeoutExpired:
             process.kill()
             process.communicate()
+
+
+def until(condition: Callable[[], Result], *, seconds: float = 240.0) -> Result:
+    """Return what a condition finds once that is true; a busy machine takes a while."""
+    end = time.monotonic() + seconds
+    while not (found := condition()):
+        assert time.monotonic() < end, "it did not happen"
+        time.sleep(0.1)
+    return found
+
+
+def undropped(ask: Callable[[], Any]) -> Any:
+    """Return the answer of a paid request, made again with its key while a busy machine drops it uncharged."""
+    for _ in range(20):
+        answer = ask()
+        if answer.json().get("state") != "dropped":
+            return answer
+    raise AssertionError(f"dropped again and again: {answer.text}")
+
+
+def patiently(ask: Callable[[], Result]) -> Result:
+    """Return what a client is answered, which asks again while a busy machine drops its request uncharged."""
+    for _ in range(20):
+        try:
+            return ask()
+        except ServiceError as error:
+            if error.code != "unavailable":
+                raise
+    raise AssertionError("dropped again and again")
+
+
+def unless_busy(scenario: Callable[[Path], None], folder: Path, *, attempts: int = 4) -> None:
+    """Run a scenario that has seconds for each step; again where it fails while the machine has too much to do."""
+    for place in range(attempts):
+        try:
+            scenario(folder / str(place))
+            return
+        except Exception:
+            busy = os.getloadavg()[0] > 1.5 * (os.cpu_count() or 1)
+            if place + 1 == attempts or not busy:
+                raise

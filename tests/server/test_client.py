@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import threading
 import time
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
 
 import sidelight as sl
-from sidelight.client import connection, conversation
+from sidelight.client import AsyncRemote, Remote, connection, conversation
 from sidelight.errors import RangeError, ServiceError
+from sidelight.noise import OSEntropy
+from sidelight.session.asks import Asks
 from sidelight.testing import seeded_release
 
 httpx = pytest.importorskip("httpx")
@@ -52,8 +58,8 @@ class Replica:
     def _table(self) -> dict[str, object]:
         column = {"name": "job", "kind": "category", "categories": ["cook", "nurse"]}
         return {
-            "name": "people", "column": [column], "promise": "", "kinds": ["count"], "remaining": {"epsilon": "1"},
-            "sharing": "reserved", "durations": {"default": 4}, "limits": {},
+            "name": "people", "column": [column], "promise": "ours", "kinds": ["count"], "remaining": {"epsilon": "1"},
+            "spent": {"epsilon": "0.25"}, "sharing": "reserved", "durations": {"default": 4}, "limits": {},
         }  # fmt: skip
 
 
@@ -81,6 +87,121 @@ def test_a_request_that_is_made_again_is_waited_for_until_its_new_slot(ask: Any)
     replica = Replica(again=1, pause=0.6)
     assert isinstance(ask(replica, patience=0.5), sl.Release)
     assert replica.posts == 2
+
+
+def test_code_for_a_session_runs_on_a_server() -> None:
+    def code(asks: Asks) -> list[object]:
+        return [asks.release(sl.Count(epsilon="0.1")).kind, asks.statement(), asks.spent, asks.remaining]
+
+    table = sl.Table({"job": ["cook", "nurse"]}, schema=SCHEMA, name="people")
+    session = sl.Session(table, budget=sl.PureDP(1))
+    with sl.connect("http://127.0.0.1", token="sl_a_b", transport=httpx.MockTransport(Replica(again=0))) as remote:
+        assert isinstance(remote, Asks)
+        assert isinstance(session, Asks)
+        assert code(remote) == ["count", "ours", {"people": {"epsilon": "0.25"}}, {"people": {"epsilon": "1"}}]
+        assert code(session)[0] == "count"
+    with pytest.raises(ServiceError, match="closed"):
+        remote.spent  # noqa: B018
+
+
+def test_both_remotes_offer_the_same() -> None:
+    """What is a property of one is a method of the other; nothing else differs."""
+
+    def names(kind: type) -> set[str]:
+        return {name for name in dir(kind) if not name.startswith("_")}
+
+    assert names(Remote) == names(AsyncRemote)
+    own = {name for kind in (Remote, AsyncRemote) for name in vars(kind) if not name.startswith("_")}
+    assert own == {"tables", "remaining", "spent", "releases"}
+
+
+class Port(BaseHTTPRequestHandler):
+    """Keeps connections, and answers with the port that a request came from as what is left."""
+
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self) -> None:
+        text = json.dumps({"tables": [{"name": "people", "remaining": {"port": str(self.client_address[1])}}]}).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(text)))
+        self.end_headers()
+        self.wfile.write(text)
+
+    def log_message(self, *given: object) -> None:
+        pass
+
+
+@pytest.fixture
+def ports() -> Iterator[str]:
+    with ThreadingHTTPServer(("127.0.0.1", 0), Port) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+def in_a_child(work: Callable[[], str]) -> str:
+    """Return what a forked process finds."""
+    reading, writing = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            os.write(writing, work().encode())
+        finally:
+            os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading) as pipe:
+        found = pipe.read()
+    os.waitpid(pid, 0)
+    return found
+
+
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+def test_a_forked_process_has_connections_of_its_own(ports: str) -> None:
+    """On a shared one parent and child would read each other's answers."""
+    with sl.connect(ports, token="sl_a_b") as remote:
+
+        def port() -> str:
+            return remote.remaining["people"]["port"]
+
+        first = port()
+        theirs = in_a_child(lambda: " ".join(port() for _ in range(3))).split()
+        assert len(theirs) == 3
+        assert len({first, *theirs}) == 2
+        assert port() == first  # the child closed nothing of the parent's
+        keys = in_a_child(lambda: OSEntropy().read(16).hex()), OSEntropy().read(16).hex()
+        assert keys[0] != keys[1]
+
+
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+def test_one_asynchronous_remote_serves_forks_loops_and_threads(ports: str) -> None:
+    remote = sl.connect_async(ports, token="sl_a_b")
+
+    async def port() -> str:
+        found = [await remote.remaining() for _ in range(2)]  # the second one on the connection of the first
+        (one,) = {each["people"]["port"] for each in found}
+        return str(one)
+
+    async def both() -> tuple[str, str, str]:
+        outer = await port()
+        inner = await asyncio.to_thread(lambda: asyncio.run(port()))  # another loop, while this one runs
+        return outer, inner, await port()
+
+    first, second = asyncio.run(port()), asyncio.run(port())
+    outer, inner, again = asyncio.run(both())
+    assert outer == again
+    theirs = in_a_child(lambda: asyncio.run(port()))
+    assert len({first, second, outer, inner, theirs}) == 5
+
+    async def forked() -> str:
+        before = await port()
+        assert in_a_child(lambda: asyncio.run(port())) not in ("", before)  # from inside a running loop
+        assert await port() == before
+        await remote.close()
+        with pytest.raises(ServiceError, match="closed"):
+            await remote.remaining()
+        return before
+
+    asyncio.run(forked())
 
 
 def test_a_token_may_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -111,6 +232,15 @@ def test_an_address_where_no_server_is_says_which_key_to_ask_again_with(ask: Any
 
     with pytest.raises(ServiceError, match=r"ConnectError.*key='one', which pays once"):
         ask(Lost(again=0), patience=0.3)
+
+
+@pytest.mark.parametrize("key", ["", " one", "one ", "ключ", "é", "a" * 201, "one\n", "\ud800", 7])
+def test_a_key_that_no_header_carries_is_refused_before_it_is_sent(key: Any) -> None:
+    replica = Replica(again=0)
+    opened = sl.connect("http://127.0.0.1", token="sl_a_b", transport=httpx.MockTransport(replica))
+    with pytest.raises(RangeError, match="printable ASCII"):
+        opened.release(QUERY, key=key)
+    assert replica.posts == 0
 
 
 @BOTH

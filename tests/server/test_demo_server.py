@@ -9,16 +9,20 @@ import sys
 
 import pytest
 
+from analyst_server import unless_busy
 from sidelight.cli import demo_server
 
 
 def test_what_the_demo_prints_can_be_pasted(tmp_path):
     pytest.importorskip("uvicorn")
-    (tmp_path / "survey.toml").write_text(
-        demo_server._FILE.replace("port = 8472", "port = 0").replace('"4 s"', '"8 s"')
-    )
+    unless_busy(pasted, tmp_path)
+
+
+def pasted(folder):
+    folder.mkdir()
+    (folder / "survey.toml").write_text(demo_server._FILE.replace("port = 8472", "port = 0").replace('"4 s"', '"8 s"'))
     process = subprocess.Popen(
-        [sys.executable, "-m", "sidelight.cli.demo_server", str(tmp_path)],
+        [sys.executable, "-m", "sidelight.cli.demo_server", str(folder)],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -29,7 +33,10 @@ def test_what_the_demo_prints_can_be_pasted(tmp_path):
         while not lines or not lines[-1].startswith("  curl"):
             lines.append(process.stdout.readline())
             assert lines[-1], "".join(lines)
-        found = subprocess.run(lines[-1], shell=True, capture_output=True, text=True, check=True)
+        for _ in range(20):  # a busy machine drops a request uncharged, and the same key may be asked again
+            found = subprocess.run(lines[-1], shell=True, capture_output=True, text=True, check=True)
+            if json.loads(found.stdout)["state"] != "dropped":
+                break
         assert json.loads(found.stdout)["state"] == "released"
         code = "".join(line.removeprefix("  ") for line in lines if line.startswith("  ") and "curl" not in line)
         code = code.replace("print(remote.release(", "print(remote.release(wait=False, query=")
@@ -37,5 +44,5 @@ def test_what_the_demo_prints_can_be_pasted(tmp_path):
         assert "leaves epsilon 0.8" in told.stdout, told.stderr
     finally:
         process.send_signal(signal.SIGINT)
-        said = process.communicate(timeout=30)[0]
+        said = process.communicate(timeout=120)[0]
     assert (process.returncode, said) == (0, "")

@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from analyst_server import serving, tokens_of, write_survey
+from analyst_server import serving, tokens_of, undropped, unless_busy, until, write_survey
 from sidelight.server.audit_log import check_audit_log
 from sidelight.server.budgets import Budgets
 from sidelight.server.config_file import read_config
@@ -44,55 +43,79 @@ def ask(url, token, key, wait=30):
     return httpx.post(f"{url}/v1/tables/people/releases", json=BODY, headers=headers, timeout=60)
 
 
+def get(url):
+    return httpx.get(url, timeout=60)
+
+
+def started(url, token, key):
+    """Make a request until it is charged, and return its id: a busy machine drops some before that."""
+    while not _states(url, token):
+        name = ask(url, token, key, wait=0).json()["id"]
+        until(lambda: _states(url, token) or ask(url, token, key, wait=0).json()["state"] == "dropped")
+    return name
+
+
 def family(pid: int) -> list[int]:
     """Return a process and all that it and they started."""
     found = subprocess.run(["pgrep", "-P", str(pid)], capture_output=True, text=True).stdout.split()
     return [pid, *(each for child in found for each in family(int(child)))]
 
 
-@pytest.mark.parametrize("everybody", [False, True], ids=["one process", "all processes"])
-@pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize(
+    ("sent", "everybody"),
+    [(signal.SIGTERM, False), (signal.SIGTERM, True), (signal.SIGINT, True)],
+    ids=["one process", "a whole unit", "a terminal"],
+)
 def test_what_runs_is_answered_and_what_waits_is_not_charged(tmp_path, sent, everybody):
-    """As `systemctl stop` and a terminal do; also when the signal reaches zygote and workers."""
-    file, token = survey(tmp_path)
+    """As `docker stop`, `systemctl stop` and a terminal do, which also reach zygote and workers."""
+    unless_busy(lambda folder: end_in_order(folder, sent, everybody=everybody), tmp_path)
+
+
+def end_in_order(folder, sent, *, everybody):
+    file, token = survey(folder)
+    audit = read_config(file).audit
     with ThreadPoolExecutor(2) as threads, serving(file, program=CLOSES) as (url, process):
-        running = threads.submit(ask, url, token, "runs")
-        while not (started := _states(url, token)):
-            time.sleep(0.1)
+        running = threads.submit(undropped, lambda: ask(url, token, "runs"))
+        started = until(lambda: _states(url, token))
+        before = check_audit_log(audit)
         waiting = threads.submit(ask, url, token, "waits")
-        time.sleep(0.5)
+        until(lambda: check_audit_log(audit) > before)  # it is accepted
         for pid in family(process.pid) if everybody else [process.pid]:
             os.kill(pid, sent)
-        time.sleep(0.6)
-        assert httpx.get(f"{url}/health/ready").status_code == 503  # it still answers, and takes nothing
-        assert httpx.get(f"{url}/health/live").status_code == 200
+        until(lambda: get(f"{url}/health/ready").status_code == 503)  # it still answers, and takes nothing
+        assert get(f"{url}/health/live").status_code == 200
         assert ask(url, token, "late").status_code == 503
         answered, dropped = running.result(), waiting.result()
-        assert process.wait(timeout=30) == 0
+        assert process.wait(timeout=120) == 0
     assert started == ["running"]
     assert answered.json()["state"] == "released"
     assert (dropped.json()["state"], dropped.json()["problem"]["status"]) == ("dropped", 503)
-    assert (tmp_path / "closed").exists()
-    assert check_audit_log(read_config(file).audit) == 2
+    assert (folder / "closed").exists()
+    assert check_audit_log(audit) == before + 1
     assert _entries(file) == [("released", answered.json()["id"])]
-    with serving(file) as (url, _):
-        assert ask(url, token, "runs").json() == answered.json()
-        assert ask(url, token, "waits").json()["state"] == "released"
-    assert len(_entries(file)) == 2
+    if not everybody:
+        with serving(file) as (url, _):
+            assert ask(url, token, "runs").json() == answered.json()
+            assert undropped(lambda: ask(url, token, "waits")).json()["state"] == "released"
+        assert len(_entries(file)) == 2
 
 
 def test_a_second_signal_ends_the_server_and_no_paid_release(tmp_path):
-    file, token = survey(tmp_path)
+    unless_busy(end_at_once, tmp_path)
+
+
+def end_at_once(folder):
+    file, token = survey(folder)
     with serving(file) as (url, process):
-        accepted = ask(url, token, "runs", wait=0).json()
-        while not _states(url, token):
-            time.sleep(0.1)
+        accepted = started(url, token, "runs")
         process.send_signal(signal.SIGTERM)
-        time.sleep(0.3)
+        until(lambda: get(f"{url}/health/ready").status_code == 503)
         process.send_signal(signal.SIGTERM)
-        assert process.wait(timeout=2) == -signal.SIGTERM
-    time.sleep(9)  # its worker is alone, and records at its time
-    assert _entries(file) == [("released", accepted["id"])]
+        assert process.wait(timeout=120) == -signal.SIGTERM
+    until(
+        lambda: _entries(file) != [("reserved", accepted)], seconds=60
+    )  # its worker is alone, and records at its time
+    assert _entries(file) == [("released", accepted)]
 
 
 def test_workers_of_a_new_zygote_run_on_the_same_cores():
@@ -110,7 +133,7 @@ def test_workers_of_a_new_zygote_run_on_the_same_cores():
 
 
 def _states(url: str, token: str) -> list[str]:
-    found = httpx.get(f"{url}/v1/releases?table=people", headers={"Authorization": f"Bearer {token}"})
+    found = httpx.get(f"{url}/v1/releases?table=people", headers={"Authorization": f"Bearer {token}"}, timeout=60)
     return [each["state"] for each in found.json()["releases"]]
 
 

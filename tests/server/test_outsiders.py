@@ -122,7 +122,9 @@ def test_what_was_dropped_is_remembered_without_its_query():
         now = time.time()
         slot = Slot(seat=0, start=now, end=now + 1, account="people/ada")
         table = SimpleNamespace(name="people")
-        accepted = Accepted(request_id="0", table=table, account=None, slot=slot, digest="", job={"query": "x" * 1000})
+        accepted = Accepted(
+            request_id="0", table=table, account=None, slot=slot, digest="", canonical="", job={"query": "x" * 1000}
+        )
         slots.accept(accepted)
         await slots.stop()
         return slots.get("0")

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from test_server_attacks import entry_of, job_of, prepared, run  # noqa: F401 - a fixture
+from test_server_attacks import clock, entry_of, job_of, prepared, run  # noqa: F401 - fixtures
 
 import sidelight.server
 from sidelight.server import worker
@@ -75,6 +75,7 @@ def test_a_seat_that_is_freed_when_its_worker_is_done_is_noticed(monkeypatch):
 #: What lines of the log and of the audit log may hold: public names, codes, and times of the schedule.
 PUBLIC = {
     "table.name",
+    "found.name",
     "accepted.table.name",
     "account.name",
     "type(error).__name__",

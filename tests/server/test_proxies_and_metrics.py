@@ -8,7 +8,7 @@ import socket
 import httpx
 import pytest
 
-from analyst_server import serving, tokens_of, write_survey
+from analyst_server import serving, tokens_of, undropped, write_survey
 from sidelight.errors import PlanError
 from sidelight.server.config_file import read_config
 
@@ -41,7 +41,7 @@ def behind(tmp_path_factory):
 
 
 def me(url, headers):
-    return httpx.get(f"{url}/v1/me", headers=headers)
+    return httpx.get(f"{url}/v1/me", headers=headers, timeout=60)
 
 
 def test_a_proxy_names_the_analyst(behind):
@@ -76,18 +76,20 @@ def test_metrics_count_and_tell_nothing_of_rows(behind):
     url, admin, token = behind
     body = {"query": {"kind": "count", "by": ["job"], "epsilon": "0.05"}}
     key = {"Idempotency-Key": "by proxy", "Prefer": "wait=20"}
-    paid = httpx.post(f"{url}/v1/tables/people/releases", json=body, headers=[*GOOD, *key.items()], timeout=60)
+    sent = {"json": body, "headers": [*GOOD, *key.items()], "timeout": 60}
+    paid = undropped(lambda: httpx.post(f"{url}/v1/tables/people/releases", **sent))
     assert paid.json()["state"] == "released", paid.text
-    page = httpx.get(f"{admin}/metrics")
+    page = httpx.get(f"{admin}/metrics", timeout=60)
     assert page.headers["content-type"] == "text/plain; version=0.0.4"
     assert 'sidelight_budget_spent{table="people"} 0.05' in page.text
     assert 'sidelight_releases_total{table="people",state="released"} 1' in page.text
     assert re.search(r'requests_total\{route="/v1/me",status="401"\} \d+', page.text)
+    assert re.search(r'refusals_total\{code="token"\} \d+', page.text)
     assert not re.search("second|duration|memory|bytes|rows|exit", page.text)
     assert token not in page.text
-    assert httpx.get(f"{admin}/").status_code == 404
-    assert httpx.get(f"{admin}/metrics", headers={"Host": "evil.example"}).status_code == 404
-    assert httpx.get(f"{url}/metrics", headers=GOOD).status_code == 404  # never on the public address
+    assert httpx.get(f"{admin}/", timeout=60).status_code == 404
+    assert httpx.get(f"{admin}/metrics", headers={"Host": "evil.example"}, timeout=60).status_code == 404
+    assert httpx.get(f"{url}/metrics", headers=GOOD, timeout=60).status_code == 404  # never on the public address
 
 
 @pytest.mark.planted("a header that is believed from any address")

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import sidelight as sl
-from analyst_server import serving, tokens_of, write_survey
+from analyst_server import serving, tokens_of, undropped, write_survey
 from sidelight.errors import ReleaseFailedError
 from sidelight.guarantees import Claims
 from sidelight.ledger import open_ledger
@@ -40,8 +40,28 @@ class Listening:
         self.said.append(text)
 
 
+class Clock:
+    """The time of a worker, which goes on while it sleeps and never else: no test depends on the load of a machine."""
+
+    def __init__(self):
+        self.now = time.time()
+
+    def time(self):
+        return self.now
+
+    def sleep(self, seconds):
+        self.now += seconds
+
+
 @pytest.fixture
-def prepared(tmp_path):
+def clock(monkeypatch):
+    found = Clock()
+    monkeypatch.setattr(worker, "time", found)
+    return found
+
+
+@pytest.fixture
+def prepared(tmp_path, clock):
     file = write_survey(tmp_path)
     config, tokens = read_config(file), tokens_of(file)
     budgets = Budgets(config, create=True)
@@ -51,8 +71,8 @@ def prepared(tmp_path):
     budgets.close()
 
 
-def job_of(token, *, name="first", seconds=2.0, query=QUERY):
-    start = time.time()
+def job_of(token, *, name="first", seconds=4.0, query=QUERY, start=None):
+    start = worker.time.time() if start is None else start
     return {
         "table": "people",
         "query": query,
@@ -79,7 +99,7 @@ def entry_of(budgets, job):
     return budgets.entry(table, table.accounts[0], job["id"])
 
 
-def test_the_charge_is_on_disk_before_a_row_is_read(prepared, tmp_path, monkeypatch):
+def test_the_charge_is_on_disk_before_a_row_is_read(prepared, tmp_path, monkeypatch, clock):
     config, budgets, token = prepared
     job, seen = job_of(token, seconds=6.0), []
     module = __import__("sidelight.session.pipeline", fromlist=["_run_one"])
@@ -94,7 +114,7 @@ def test_the_charge_is_on_disk_before_a_row_is_read(prepared, tmp_path, monkeypa
     assert (seen, said) == (["reserved"], [worker.READY])
     entry = entry_of(budgets, job)
     assert entry.state == "released"
-    assert time.time() >= job["end"] - 0.25  # recorded at the end, not when it was done
+    assert clock.now == pytest.approx(job["end"] - 0.2)  # recorded at the end, not when it was done
 
 
 def test_a_failure_is_paid_final_and_says_nothing(prepared, tmp_path, monkeypatch):
@@ -114,8 +134,29 @@ def test_a_failure_is_paid_final_and_says_nothing(prepared, tmp_path, monkeypatc
     assert first.state == "failed"
     assert "119" not in json.dumps([event.body for event in budgets.ledger.events()])
     with pytest.raises(ReleaseFailedError):  # the retry runs nothing and pays nothing
-        run(config, job | {"start": time.time(), "end": time.time() + 6}, tmp_path)
+        run(config, job_of(token, seconds=6.0), tmp_path)
     assert entry_of(budgets, job) == first
+    assert len(budgets.ledger.entries()) == 1
+
+
+@pytest.mark.parametrize(
+    ("query", "taken"),
+    [('{"kind":"count","epsilon":0.1,"by":"job"}', True), ('{"kind":"count","epsilon":"0.1"}', False)],
+)
+def test_a_replica_that_comes_second_with_a_key_charges_nothing(prepared, tmp_path, query, taken):
+    """It has not seen the request; the ledger compares the texts, or else the canonical queries."""
+    config, budgets, token = prepared
+    first = job_of(token, seconds=6.0)
+    run(config, first, tmp_path)
+    entry = entry_of(budgets, first)
+    again = job_of(token, seconds=6.0, query=query) | {"digest": "1" * 64}
+    if taken:
+        run(config, again, tmp_path)
+    else:
+        with pytest.raises(ProblemError) as refused:
+            run(config, again, tmp_path)
+        assert refused.value.code == "key-reused"
+    assert entry_of(budgets, again) == entry
     assert len(budgets.ledger.entries()) == 1
 
 
@@ -146,7 +187,7 @@ def test_a_token_that_is_revoked_while_the_ledger_is_locked_charges_nothing(prep
     with budgets.ledger.store.write():  # somebody else charges
         asking = threading.Thread(target=ask)
         asking.start()
-        time.sleep(1.0)
+        time.sleep(0.3)  # it waits for the lock by now, or else it finds the token revoked
         store.revoke(token)
     asking.join(timeout=30)
     store.close()
@@ -169,7 +210,7 @@ def test_whoever_takes_a_right_away_waits_for_a_charge_that_is_being_decided(pre
 
     def watched(self, name, account):
         taking.start()
-        time.sleep(0.5)
+        time.sleep(0.3)
         assert seen == []  # it waits
         return is_paused(self, name, account)
 
@@ -198,13 +239,13 @@ def test_a_worker_that_starts_late_charges_nothing(prepared, tmp_path):
     assert budgets.ledger.entries() == []
 
 
-def test_a_slow_commit_counts_among_nobodys_failures(prepared, tmp_path, monkeypatch):
+def test_a_slow_commit_counts_among_nobodys_failures(prepared, tmp_path, monkeypatch, clock):
     config, budgets, token = prepared
     job, reserve = job_of(token, seconds=4.0), Budgets.reserve
 
     def slow(*given, **options):
         granted = reserve(*given, **options)
-        time.sleep(1.1)
+        clock.sleep(1.1)
         return granted
 
     monkeypatch.setattr(Budgets, "reserve", slow)
@@ -232,39 +273,49 @@ def test_a_refusal_by_a_scope_of_others_tells_nothing(prepared, tmp_path, monkey
     assert ("0.123" in str(refused.value.more)) is not others
 
 
-def overrun(prepared, monkeypatch, *, seconds=3.0):
-    """Run a worker whose release takes longer than its slot, with no server there; return how it and its entry end."""
+def overrun(prepared, monkeypatch, *, beyond, seconds=4.0):
+    """Run a worker whose release ends beyond its slot, with no server there; return how it and its entry end.
+
+    A process of its own, with the clock of this machine: it has almost the whole slot for its charge.
+    """
     config, budgets, token = prepared
-    job, run_one = job_of(token, seconds=seconds), pipeline._run_one
+    run_one = pipeline._run_one
 
     def slow(prepared_query, table, *, entropy):
-        time.sleep(seconds)
+        time.sleep(seconds + beyond)
         return run_one(prepared_query, table, entropy=entropy)
 
+    monkeypatch.setattr(worker, "time", time)
+    monkeypatch.setattr(worker, "CHARGE_PART", 0.9)
     monkeypatch.setattr(pipeline, "_run_one", slow)
-    budgets.close()  # a fork does not carry an open ledger
-    ours, theirs = Pipe()
-    pid = os.fork()
-    if pid == 0:
-        try:
-            worker.run_worker(theirs, config)
-        finally:
-            os._exit(0)
-    ours.send_bytes(json.dumps(job).encode())
-    _, status = os.waitpid(pid, 0)
-    return os.WIFSIGNALED(status) and os.WTERMSIG(status), entry_of(budgets, job).state, time.time() - job["end"]
+    for place in range(5):  # a busy machine may take the whole slot before it charges, which costs nothing
+        budgets.close()  # a fork does not carry an open ledger
+        ours, theirs = Pipe()
+        pid = os.fork()
+        if pid == 0:
+            try:
+                worker.run_worker(theirs, config)
+            finally:
+                os._exit(0)
+        job = job_of(token, name=str(place), seconds=seconds)
+        ours.send_bytes(json.dumps(job).encode())
+        _, status = os.waitpid(pid, 0)
+        late, entry = time.time() - job["end"], entry_of(budgets, job)
+        if entry is not None:
+            return os.WIFSIGNALED(status) and os.WTERMSIG(status), entry.state, late
+    raise AssertionError("never charged")
 
 
 def test_a_worker_without_a_server_ends_at_its_time_and_says_nothing(prepared, monkeypatch):
-    signal_number, state, late = overrun(prepared, monkeypatch)
+    signal_number, state, late = overrun(prepared, monkeypatch, beyond=60.0)
     assert (signal_number, state) == (signal.SIGALRM, "reserved")  # given up later, at a time of the schedule
-    assert late < 0.5
+    assert late < 30
 
 
 @pytest.mark.planted("a worker that records after its slot, when its rows let it")
 def test_a_late_record_is_noticed(prepared, monkeypatch):
     monkeypatch.setattr(worker, "DONE", -60.0)
-    assert overrun(prepared, monkeypatch)[1] == "released"
+    assert overrun(prepared, monkeypatch, beyond=0.0)[1] == "released"
 
 
 def test_folders_of_killed_workers_are_removed(prepared):
@@ -285,7 +336,7 @@ def stored(budgets, *, seconds):
     scope = budgets.scope(table, table.accounts[0])
     reservation = scope.reserve(
         Claims.of(sl.PureDP("0.1")),
-        request={"kind": "count", ASKED: {"digest": "0" * 64, "seconds": str(seconds), "analyst": "ada"}},
+        request={"kind": "count", ASKED: {"seconds": str(seconds), "analyst": "ada"}},
         key="a" * 64,
         at_utc=utc_text(time.time()),
     )
@@ -322,9 +373,9 @@ def test_a_server_that_is_killed_loses_and_doubles_nothing(tmp_path):
     token = tokens_of(file)["ada"]
     body = {"query": json.loads(QUERY)}
 
-    def ask(url: str, key: str, wait: int) -> dict:
+    def ask(url, key, wait):
         headers = {"Authorization": f"Bearer {token}", "Idempotency-Key": key, "Prefer": f"wait={wait}"}
-        return httpx.post(f"{url}/v1/tables/people/releases", json=body, headers=headers, timeout=60).json()
+        return httpx.post(f"{url}/v1/tables/people/releases", json=body, headers=headers, timeout=60)
 
     for place, pause in enumerate((0.1, 1.5, 4.45, 4.9)):
         with serving(file) as (url, process):
@@ -335,8 +386,9 @@ def test_a_server_that_is_killed_loses_and_doubles_nothing(tmp_path):
     time.sleep(16)
     with serving(file) as (url, _):
         time.sleep(2)
-        found = [ask(url, f"key {place}", 30) for place in range(4)]
-        again = [ask(url, f"key {place}", 30) for place in range(4)]
+        found, again = (
+            [undropped(lambda key=f"key {place}": ask(url, key, 30)).json() for place in range(4)] for _ in range(2)
+        )
     assert found == again
     assert {each["state"] for each in found} <= {"released", "failed"}
     config = read_config(file)

@@ -7,6 +7,7 @@ import json
 import subprocess
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from datetime import datetime
 from decimal import Decimal
 
@@ -15,7 +16,7 @@ import pytest
 from server_fixtures import *  # noqa: F403 - fixtures
 
 import sidelight as sl
-from analyst_server import tokens_of
+from analyst_server import patiently, tokens_of, undropped, until
 from sidelight.errors import BudgetError, KeyReusedError, RangeError, SchemaError, ServiceError
 from sidelight.ledger import open_ledger
 from sidelight.release import outcome_from_json
@@ -24,6 +25,13 @@ from sidelight.server.config_file import read_config
 from sidelight.server.identity import IdentityStore
 
 COUNT = {"query": {"kind": "count", "by": ["job"], "epsilon": "0.05"}}
+
+#: The same query in other words: members in another order, and numbers and defaults spelled otherwise.
+OTHER_TEXTS = [
+    {"query": {"epsilon": 0.05, "by": "job", "kind": "count"}},
+    {"query": {"epsilon": "5e-2", "kind": "count", "by": ["job"]}},
+    {"query": {"by": ["job"], "kind": "count", "epsilon": "1/20"}},
+]
 
 
 def ask(client, key, body=COUNT, **headers):
@@ -56,38 +64,46 @@ def test_a_price_is_free_and_exact(live):
     assert left(live.bob) == before
 
 
-def test_a_paid_request_is_answered_once_and_never_early(live):
-    began = time.time()
-    first = ask(live.ada, "mean age, first try")
+def watched(live, key):
+    """Ask, watch everything that could show the outcome before its time, and return the answer."""
+    began, first = time.time(), ask(live.ada, key)
     assert first.status_code == 202
     state = first.json()
     assert state["state"] in ("queued", "running")
     assert state["outcome"] is None
     ready = datetime.fromisoformat(state["ready_at"]).timestamp()
+    assert began < ready
+    for body in (*OTHER_TEXTS, COUNT):  # the same query while it runs
+        again = ask(live.ada, key, body)
+        assert (again.status_code == 202 or time.time() >= ready, again.json()["id"]) == (True, state["id"]), again.text
     seen_early, last = 0, 202
     while last == 202:
-        asked = time.time()
         answer = live.ada.get(f"/v1/releases/{state['id']}")
         history = live.ada.get("/v1/releases?table=people").json()["releases"]
         report = min(live.ada.get(f"/v1/releases/{state['id']}/{name}").status_code for name in ("report", "chart.svg"))
         last = answer.status_code
-        answered = time.time()
-        if answered < ready:
+        if time.time() < ready:
             seen_early += last != 202 or report != 404
             seen_early += any(each["id"] == state["id"] and each["outcome"] is not None for each in history)
-        assert asked < ready + 10
         time.sleep(0.1)
     assert seen_early == 0
-    found = answer.json()
+    return answer
+
+
+def test_a_paid_request_is_answered_once_and_never_early(live):
+    found = undropped(lambda: watched(live, "mean age, first try")).json()
+    state = found
     assert found["state"] == "released"
     release = outcome_from_json(json.dumps(found["outcome"]))
     assert release.private
     assert release.circumstances.ledger_head
-    again = ask(live.ada, "mean age, first try")
-    assert (again.status_code, again.json()) == (200, found)
+    for body in (*OTHER_TEXTS, COUNT):
+        again = ask(live.ada, "mean age, first try", body)
+        assert (again.status_code, again.json()) == (200, found)
     assert left(live.ada) == "0.95"
-    reused = ask(live.ada, "mean age, first try", {"query": {**COUNT["query"], "epsilon": "0.06"}})
-    assert (reused.status_code, reused.json()["type"]) == (422, "urn:sidelight:problem:key-reused")
+    for change in ({"epsilon": "0.06"}, {"by": []}, {"where": "age > 3"}, {"kind": "nothing"}, {"epsilon": []}):
+        reused = ask(live.ada, "mean age, first try", {"query": {**COUNT["query"], **change}})
+        assert (reused.status_code, reused.json()["type"]) == (422, "urn:sidelight:problem:key-reused")
     for name, kind in (("report", "text/html"), ("chart.svg", "image/svg+xml")):
         file = live.ada.get(f"/v1/releases/{state['id']}/{name}")
         assert (file.status_code, file.headers["content-type"].partition(";")[0]) == (200, kind)
@@ -96,7 +112,6 @@ def test_a_paid_request_is_answered_once_and_never_early(live):
     proof = live.ada.get(f"/v1/releases/{state['id']}/proof").json()
     assert proof["chain_intact"]
     assert proof["ledger_head"] == release.circumstances.ledger_head
-    assert began < ready
     # nobody else sees it, and it is no prediction of anybody else's
     assert live.bob.get(f"/v1/releases/{state['id']}").status_code == 404
     stolen = {"query": {**COUNT["query"], "prediction": {"release": state["id"]}}}
@@ -105,13 +120,21 @@ def test_a_paid_request_is_answered_once_and_never_early(live):
 
 
 def test_the_same_key_at_once_is_charged_once(live):
-    before = left(live.bob)
-    with ThreadPoolExecutor(6) as threads:
-        answers = list(threads.map(lambda _: ask(live.bob, "at once", Prefer="wait=20"), range(6)))
-    texts = {json.dumps(each.json()["outcome"], sort_keys=True) for each in answers if each.status_code == 200}
-    assert len(texts) == 1
-    assert sorted(each.status_code for each in answers) == [200] * 4 + [202] * 2  # four are held, and not more
-    assert (before, left(live.bob)) == ("1", "0.95")
+    before = Decimal(left(live.bob))
+    for place in range(10):  # on a busy machine some come when the answer is there, or all are dropped
+        with ThreadPoolExecutor(6) as threads:
+            answers = list(
+                threads.map(lambda _, key=f"at once {place}": ask(live.bob, key, Prefer="wait=20"), range(6))
+            )
+        texts = {json.dumps(each.json()["outcome"], sort_keys=True) for each in answers if each.status_code == 200}
+        assert len(texts) == 1
+        after = Decimal(left(live.bob))
+        assert before - after == Decimal("0" if texts == {"null"} else "0.05")
+        before = after
+        if sorted(each.status_code for each in answers) == [200] * 4 + [202] * 2:  # four are held, and not more
+            break
+    else:
+        raise AssertionError([each.status_code for each in answers])
 
 
 def test_refusals_come_before_any_charge(live):
@@ -148,7 +171,7 @@ def test_refusals_come_before_any_charge(live):
 
 
 def test_a_token_is_needed_and_counts_at_once(live):
-    stranger = httpx.Client(base_url=live.url)
+    stranger = httpx.Client(base_url=live.url, timeout=60)
     wrong = "sl_0011223344556677_" + "a" * 43
     said = {
         stranger.get("/v1/me", headers={"Authorization": each}).text for each in ("", "Bearer x", f"Bearer {wrong}")
@@ -175,20 +198,22 @@ def test_a_token_is_needed_and_counts_at_once(live):
 def test_what_waits_is_dropped_when_its_token_is_revoked(live):
     extra = tokens_of(live.file)["dan"]
     with httpx.Client(base_url=live.url, headers={"Authorization": f"Bearer {extra}"}, timeout=60) as client:
-        blocker = ask(live.cy, "blocker")
+        blockers = [ask(live.cy, f"blocker {place}").json() for place in range(2)]
         waiting = ask(client, "waits behind it").json()
-        assert waiting["starts_at"] > blocker.json()["starts_at"]
+        assert waiting["starts_at"] > blockers[-1]["starts_at"]
         store = IdentityStore(read_config(live.file).store)
         store.revoke(extra.split("_")[1])
         store.close()
-        time.sleep(max(0.0, datetime.fromisoformat(waiting["ready_at"]).timestamp() - time.time()) + 0.3)
-        state = live.dan.get(f"/v1/releases/{waiting['id']}").json()
+        one = f"/v1/releases/{waiting['id']}"
+        state = until(lambda: (found := live.dan.get(one)).status_code == 200 and found.json())
     assert (state["state"], state["outcome"]) == ("dropped", None)
-    assert left(live.dan) == "0.95"  # the blocker's, of the same group
+    paid = [live.cy.get(f"/v1/releases/{each['id']}").json()["state"] != "dropped" for each in blockers]
+    assert Decimal(left(live.dan)) == 1 - sum(paid) * Decimal("0.05")  # the blockers', of the same group
 
 
 def test_the_client_asks_as_a_session_does(live):
     with sl.connect(live.url, token=live.tokens["bob"]) as remote:
+        before = Decimal(remote.spent["people"]["epsilon"])
         assert remote.tables["people"].schema.names == ("age", "job")
         assert len(list(remote.tables["people"].dummy(10).schema.columns)) == 2
         price = remote.price(sl.Mean("age", by="job", epsilon="0.1"))
@@ -198,25 +223,40 @@ def test_the_client_asks_as_a_session_does(live):
             remote.release(sl.Mean("wage", epsilon="0.1"))
         with pytest.raises(RangeError, match="costs between"):
             remote.release(sl.Count(epsilon="0.9"))
-        first = remote.release(sl.Mean("age", by="job", epsilon="0.1"), key="mean")
+        first = patiently(lambda: remote.release(sl.Mean("age", by="job", epsilon="0.1"), key="mean"))
         assert isinstance(first, sl.Release)
-        better = remote.release(sl.Mean("age", by="job", epsilon="0.1", prediction=sl.Predicted(first)), wait=False)
-        table = remote.sql("SELECT job, COUNT(*) FROM people GROUP BY job", epsilon="0.1")
+        predicted = sl.Mean("age", by="job", epsilon="0.1", prediction=sl.Predicted(first))
+        better = remote.release(predicted, wait=False)
+        statement = "SELECT job, COUNT(*) FROM people GROUP BY job"
+        table = patiently(lambda: remote.sql(statement, epsilon="0.1", key="table"))
         assert table.kind == "sql"
-        assert better.result().prediction is not None
-        assert remote.fetch(better.id) == better.result()
+        found = patiently(lambda: remote.release(predicted, key=better.key))
+        assert found.prediction is not None
+        assert remote.fetch(better.id) == found
         assert first.to_json() in [each.to_json() for each in remote.releases()]
-        assert remote.remaining["people"] == {"epsilon": "0.65"}
+        spent = remote.spent["people"]["epsilon"]
+        assert Decimal(remote.remaining["people"]["epsilon"]) == 1 - Decimal(spent)
+        assert Decimal(spent) - before == Decimal("0.3")
+        assert remote.statement() == remote.tables["people"].promise
         with pytest.raises(KeyReusedError):
             remote.release(sl.Mean("age", epsilon="0.1"), key="mean")
         with pytest.raises(RangeError):  # a law of an own class is not data
             remote.price(sl.Quantiles([0.5], column="age", epsilon="0.1", prediction=OwnPrior(0, 1)))
-        remote.release(sl.Count(epsilon="0.5"))
+        patiently(lambda: remote.release(sl.Count(epsilon="0.5"), key="half"))
         with pytest.raises(BudgetError) as refused:
             remote.release(sl.Count(epsilon="0.5"))
-        assert refused.value.remaining == "epsilon = 0.15"
+        assert refused.value.remaining == f"epsilon = {remote.remaining['people']['epsilon']}"
     with pytest.raises(ServiceError, match="token"):
         sl.connect(live.url, token="sl_a_b").tables  # noqa: B018
+
+
+@contextmanager
+def suppress_unavailable():
+    try:
+        yield
+    except ServiceError as error:
+        if error.code != "unavailable":
+            raise
 
 
 class OwnPrior(sl.priors.Cauchy):
@@ -230,15 +270,22 @@ def test_many_requests_wait_at_once_in_one_thread(live):
     async def asked():
         async with sl.connect_async(live.url, token=live.tokens["dan"]) as remote:
             assert "count" in (await remote.tables())["people"].kinds
+
+            async def awaited(key, query):
+                for _ in range(20):  # as `patiently`
+                    with suppress_unavailable():
+                        return await remote.release(query, key=key)
+                raise AssertionError("dropped again and again")
+
             price, before = await remote.price(queries[0], forecast=False), await remote.remaining()
             assert price.fits
             pending = await remote.release(queries[0], key="awaited", wait=False)
-            first, second = await asyncio.gather(pending.result(), remote.release(queries[1]))
+            first, second = await asyncio.gather(*map(awaited, ("awaited", "second"), queries))
             again = await remote.release(queries[0], key="awaited")
             assert [again.to_json(), (await remote.fetch(pending.id)).to_json()] == [first.to_json()] * 2
             with pytest.raises(KeyReusedError):
                 await remote.release(queries[1], key="awaited")
-            assert isinstance(await remote.sql("SELECT COUNT(*) FROM people", epsilon="0.01"), sl.Release)
+            assert isinstance(await awaited("sql", sl.SQL("SELECT COUNT(*) FROM people", epsilon="0.01")), sl.Release)
             seen = [each.to_json() async for each in remote.releases()]
             return first, second, before, await remote.remaining(), seen
 
@@ -284,7 +331,7 @@ def test_everything_that_was_charged_is_in_a_ledger_that_verifies(live):
     with open_ledger(config.ledger, key=config.key_file.read_bytes(), create=False) as ledger:
         assert ledger.verify().ok
         entries = ledger.entries()
-        assert all(entry.state == "released" for entry in entries)
+        assert {entry.state for entry in entries} <= {"released", "failed"}
         spent = {name: ledger.scope(f"people/{name}").spent().basic.total for name in ("ada", "bob", "institute")}
         assert sum(spent.values()) == ledger.scope("people").spent().basic.total
     lines = (live.folder / "audit.jsonl").read_text().splitlines()

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import time
 from datetime import UTC, datetime
 from decimal import Decimal
 from fractions import Fraction
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sidelight as sl
-from analyst_server import USUAL, write_survey
+from analyst_server import USUAL, serving, write_survey
 from sidelight.accounting import Totals
-from sidelight.errors import BudgetError, ClaimError, LedgerError, PlanError, StorageError
+from sidelight.cli.analysts import _probed, new_analyst_token, resume_service, revoke_analyst_token, set_pause
+from sidelight.errors import BudgetError, ClaimError, LedgerError, PlanError, RangeError, StorageError
 from sidelight.guarantees import Claims
+from sidelight.server.answers import table_json
 from sidelight.server.audit_log import AuditLog, check_audit_log
 from sidelight.server.budgets import Budgets, keep_head, kept_head
 from sidelight.server.config import Division, rule_of
@@ -25,6 +29,7 @@ from sidelight.server.config_file import read_config
 from sidelight.server.identity import DAY, IdentityStore
 from sidelight.server.pricing import answer_job
 from sidelight.server.schedule import SeatSchedule
+from sidelight.server.service import AnalystService
 from sidelight.wire import ProblemError
 
 
@@ -84,6 +89,112 @@ def test_one_source_in_two_tables_needs_a_common_population(tmp_path):
     budgets.open_scopes()
     assert budgets.ledger.scope("people/ada").ledger.ancestry("people/ada")[-1].scope_id == "all"
     budgets.close()
+
+
+def months(folder, *, population, table="", second="other.parquet"):
+    """Write a file with two tables below a population."""
+    file = write_survey(folder, strict="true\n" + table)
+    (folder / "other.parquet").write_bytes((folder / "people.parquet").read_bytes())
+    head, _, one = file.read_text().partition("[[table]]")
+    one = one.replace("capacity", 'population = "visitors"\ncapacity')
+    other = one.replace('name = "people"', 'name = "later"').replace("people.parquet", second)
+    file.write_text(f"{head}[population.visitors]\n{population}\n[[table]]{one}\n[[table]]{other}")
+    return file
+
+
+PARTS = 'currency = "epsilon"\nbudget = {epsilon = 3}\npartitioned_by = "month of the first visit"'
+
+
+def test_parts_of_a_population_share_no_budget(tmp_path):
+    """Each table may spend what the population promises: nobody is in two of them."""
+    with pytest.raises(PlanError, match="add up to more than its budget"):
+        read_config(months(tmp_path, population=PARTS.replace("partitioned_by", "#")))
+    config = read_config(months(tmp_path, population=PARTS))
+    budgets = Budgets(config, create=True)
+    budgets.open_scopes()
+    budgets.check_isolation()
+    for table in config.tables.values():
+        for account in table.accounts:
+            budgets.reserve(table, account, Claims.of(sl.PureDP(1)), moment=0.0, request={"kind": "count"}, key="a")
+            assert budgets.remaining(table, account, moment=0.0) == {"epsilon": "0"}
+    assert budgets.ledger.scope("visitors").totals().epsilon == 3 * 10**30
+    assert budgets.ledger.verify().ok
+    described = table_json(config, config.tables["later"], config.tables["later"].accounts[0], {})
+    assert described["population"]["partitioned_by"] == "month of the first visit"
+    assert "ε = 3" in described["population"]["promise"]
+    budgets.close()
+    file = tmp_path / "survey.toml"  # without the rule it is another population
+    file.write_text(
+        file.read_text().replace("partitioned_by = ", "sharing = 'first come'#").replace('"reserved"', '"first come"')
+    )
+    other = Budgets(read_config(file))
+    with pytest.raises(LedgerError, match="exists with another"):
+        other.open_scopes()
+    other.close()
+
+
+def test_what_is_left_of_a_part_is_its_own(tmp_path):
+    """First come, with tables that may each spend all: what one spent is still there for the other."""
+    file = months(tmp_path, population=PARTS.replace("epsilon = 3", "epsilon = 2") + "\nsharing = 'first come'")
+    file.write_text(file.read_text().replace('"reserved"', '"first come"'))
+    config = read_config(file)
+    budgets = Budgets(config, create=True)
+    budgets.open_scopes()
+    people, later = config.tables["people"], config.tables["later"]
+    for place in (0, 1):
+        account = people.accounts[place]
+        budgets.reserve(people, account, Claims.of(sl.PureDP("0.9")), moment=0.0, request={"kind": "count"}, key="a")
+    assert budgets.remaining(people, people.accounts[2], moment=0.0) == {"epsilon": "0.2"}
+    assert budgets.remaining(later, later.accounts[2], moment=0.0) == {"epsilon": "1"}
+    budgets.close()
+
+
+@pytest.mark.parametrize(
+    ("population", "second", "message"),
+    [
+        (PARTS, "people.parquet", "two budgets"),
+        (PARTS.replace("month of the first visit", " "), "other.parquet", "public rule"),
+        (PARTS.replace("partitioned_by", "frozen = true #"), "other.parquet", "frozen belongs to"),
+        (PARTS.replace('"epsilon"', '"rho"').replace("{epsilon", "{rho"), "other.parquet", "frozen = true"),
+    ],
+)
+def test_a_partition_that_would_not_hold_is_refused(tmp_path, population, second, message):
+    with pytest.raises(PlanError, match=message):
+        read_config(months(tmp_path, population=population, second=second))
+
+
+RHO = {
+    "currency": "rho",
+    "budget": "{rho = 3}",
+    "share": "{rho = 1}",
+    "largest": "{rho = 1}",
+    "smallest": "{rho = 0.001}",
+}
+
+
+@pytest.mark.parametrize("currency", ["rho", "mu"])
+def test_a_promise_in_rho_or_mu_is_stated_at_a_delta(tmp_path, currency):
+    amounts = {key: text.replace("rho", currency) for key, text in RHO.items()} | {"share": f"{{{currency} = 0.5}}"}
+    table = read_config(write_survey(tmp_path, **amounts, strict='true\nstated_delta = "1e-6"')).tables["people"]
+    stated = Claims.of(table.budget).approx_at("1e-6")
+    assert stated is not None
+    assert f"{currency if currency == 'mu' else 'ρ'}".replace("mu", "μ") in table.promise
+    assert f"ApproxDP(ε = {str(float(stated.epsilon))[:4]}" in table.promise
+    assert table.promise.endswith("δ = 1e-6).")
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"strict": 'true\nstated_delta = "1e-6"'}, "for budgets in rho or mu"),
+        ({**RHO, "strict": 'true\nstated_delta = "0.01"'}, "at most 1/capacity"),
+        ({**RHO, "strict": 'true\nstated_delta = "0"'}, "delta must be positive"),
+        ({**RHO, "strict": "true\nstated_delta = true"}, "stated_delta"),
+    ],
+)
+def test_a_delta_that_says_little_is_refused(tmp_path, changes, message):
+    with pytest.raises(PlanError, match=message):
+        read_config(write_survey(tmp_path, **changes))
 
 
 def test_a_changed_budget_of_a_population_is_noticed(tmp_path):
@@ -411,6 +522,69 @@ def test_a_changed_audit_log_is_noticed(tmp_path):
     (tmp_path / "audit.jsonl").write_text(text.replace('"number": 1', '"number": 7'))
     with pytest.raises(StorageError, match="line 3"):
         check_audit_log(tmp_path / "audit.jsonl")
+
+
+def test_what_the_owner_does_stands_in_the_log_between_lines_of_the_service(tmp_path):
+    file = write_survey(tmp_path)
+    log = AuditLog(read_config(file).audit)
+    log.write(action="accepted", number=0)
+    new_analyst_token(file, analyst="ada", tables=[], actions="read,ask", days=3, words="a note")
+    log.write(action="accepted", number=1)
+    set_pause(file, table="people", analyst="ada", paused=True)
+    resume_service(file, table="people", analyst="ada", clock=True)
+    revoke_analyst_token(file, client="ada")
+    log.write(action="accepted", number=2)
+    with pytest.raises(RangeError):  # what was not done is not logged
+        revoke_analyst_token(file, client="ada")
+    log.close()
+    lines = [json.loads(line) for line in (tmp_path / "audit.jsonl").read_text().splitlines()]
+    done = ["accepted", "token new", "accepted", "pause", "clock", "resume", "token revoke", "accepted"]
+    assert [each["action"] for each in lines] == done
+    assert check_audit_log(tmp_path / "audit.jsonl") == len(done)
+    assert "sl_" not in (tmp_path / "audit.jsonl").read_text()
+
+
+def test_a_check_prices_a_query_of_each_kind(tmp_path):
+    file = write_survey(tmp_path)
+    config = read_config(file)
+    largest, unpriced = _probed(config, config.tables["people"])
+    assert largest > 1000
+    assert unpriced == {}
+    file.write_text(file.read_text().replace('"count", "mean"', '"count", "gaussian_mixture"'))
+    config = read_config(file)
+    assert list(_probed(config, config.tables["people"])[1]) == ["gaussian_mixture"]
+
+
+def test_a_forecast_that_takes_too_long_leaves_the_price():
+    class Slow(AnalystService):
+        def __init__(self):
+            self._prices = {}
+
+        async def job(self, asking, name, query):
+            return {"query": "", "kind": "count"}
+
+        async def computed(self, holder, job):
+            if job["forecast"] or holder.analyst == "bob":
+                raise ProblemError("too-dear")
+            return {"guarantee": "a price", "expected": None}
+
+    def price(analyst, *, forecast):
+        asking = SimpleNamespace(holder=SimpleNamespace(analyst=analyst))
+        return asyncio.run(Slow().priced(asking, {}, forecast=forecast))
+
+    found = price("ada", forecast=True)
+    assert (found["guarantee"], found["expected"]["basis"]) == ("a price", "nothing")
+    assert price("ada", forecast=False)["expected"] is None
+    with pytest.raises(ProblemError):  # the price itself takes too long
+        price("bob", forecast=True)
+
+
+def test_a_server_does_not_start_without_its_sources(tmp_path):
+    pytest.importorskip("uvicorn")
+    file = write_survey(tmp_path)
+    (tmp_path / "people.parquet").write_bytes(b"no Parquet")
+    with pytest.raises(AssertionError, match="a source of 'people' cannot be opened"), serving(file):
+        pass
 
 
 def test_a_torn_line_of_the_audit_log_harms_no_other(tmp_path, monkeypatch):

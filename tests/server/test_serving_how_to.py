@@ -12,12 +12,17 @@ PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "serve-analysts.md"
 
 
 def test_the_files_of_the_page_are_taken(tmp_path):
-    whole, renewed, proxied = re.findall(r"```toml\n(.*?)```", PAGE.read_text(encoding="utf-8"), flags=re.DOTALL)
+    whole, divided, renewed, proxied = re.findall(
+        r"```toml\n(.*?)```", PAGE.read_text(encoding="utf-8"), flags=re.DOTALL
+    )
     write_people(tmp_path)
     (tmp_path / "proxy.secret").write_text("0" * 32)
     file = tmp_path / "survey.toml"
     file.write_text(whole)
     assert [each.name for each in read_config(file).tables["people"].accounts] == ["ada", "bob", "institute"]
+    below = whole.replace('name = "people"\n', 'name = "people"\npopulation = "visitors"\n')
+    file.write_text(below.replace("[[table]]", f"{divided}[[table]]"))
+    assert read_config(file).populations["visitors"].partitioned_by == "month of the first visit"
     ada = '{name = "ada", budget = {epsilon = 1}},'
     file.write_text(re.sub(r"analyst = \[.*\]\n", renewed.replace("[\n", f"[\n  {ada}\n"), whole))
     (_, bob, _) = read_config(file).tables["people"].accounts

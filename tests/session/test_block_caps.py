@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import itertools
+import json
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -23,6 +28,7 @@ from sidelight.aggregates.view_rows import made_rows, open_view
 from sidelight.errors import RangeError, SchemaError
 from sidelight.ledger import open_ledger
 from sidelight.records import PairedView, View
+from sidelight.report import Item, Report, render
 from sidelight.session import persons_and_periods
 from sidelight.session.persons_and_periods import at_share, period_charge, prepared_for
 
@@ -63,6 +69,11 @@ def _by_group(made: sl.Database, cap: Any) -> Any:
 def _folded(made: sl.Database, cap: Any) -> Any:
     more = sl.fold.count("drug", upper=2)
     return made.view("visit", n_drugs=more, some=sl.fold.any("drug", sl.col("g") == "x")).within(*ENDS, cap=cap), "some"
+
+
+def _person_folds(made: sl.Database, cap: Any) -> Any:
+    some = replace(sl.fold.any("drug", sl.col("g") == "x"), of_person=True)
+    return made.view("visit", some=some).within(*ENDS, cap=cap), "some"
 
 
 def _looked_up(made: sl.Database, cap: Any) -> Any:
@@ -125,7 +136,16 @@ def moves(view: Any, cap: str, *, rows: int = 4) -> tuple[int, int]:
 
 @pytest.mark.parametrize(
     ("view", "life"),
-    [(_by_group, 3), (_folded, 3), (_persons, 3), (_totals, 3), (_vector, 3), (_looked_up, 1), (_pairs, 1)],
+    [
+        (_by_group, 3),
+        (_folded, 3),
+        (_person_folds, 3),
+        (_persons, 3),
+        (_totals, 3),
+        (_vector, 3),
+        (_looked_up, 1),
+        (_pairs, 1),
+    ],
 )
 def test_a_month_is_one_step_and_a_life_as_many_as_there_are_months(view: Any, life: int) -> None:
     """All caps are 1; every bundle of at most 4 rows, or 3 of two tables: a pair, or a row that finds, needs two."""
@@ -216,6 +236,40 @@ def test_both_accounts_of_releases_batches_and_statements(tmp_path: Path) -> Non
         assert life == Fraction(5, 4) + Fraction(3, 5)
         assert months["2024-01"] == Fraction(1, 2) + Fraction(3, 10)
         assert ledger.verify().ok
+
+
+def test_releases_reports_and_records_say_that_rows_count_for_each_month_alone(tmp_path: Path) -> None:
+    said = "of each month alone: "
+    with open_ledger(tmp_path / "b.db") as ledger:
+        made = clinic()
+        asked = session(ledger, made)
+        visits = made.view("visit").within(*ENDS, cap="block")
+        people = sl.per_person(made, of="visit", n=sl.fold.count("visit", upper=9)).within(*ENDS, cap="block")
+        whole = asked.release(sl.Count(of="rows", epsilon="0.1"), of=made.view("visit").within(*ENDS))
+        assert str(whole.rows_counted).startswith("at most 3 rows of a person")
+        facts: dict[str, Any] = {"curator": "a", "curator_type": "Government", "authors": ["b"]}
+        facts |= {"intended_use": "c", "region": "d"}
+        details = asked.disclosure(**facts).record["deployment"]["privacy_loss"]["privacy_unit_details"]
+        assert "each period alone" not in details
+        found = [
+            (asked.release(sl.Count(of="rows", epsilon="0.1"), of=visits), f"{said}at most 3 rows of a person"),
+            (asked.release(sl.Count(by="person.sex", epsilon="0.1"), of=visits), f"{said}each person once"),
+            (asked.release(sl.Quantiles([0.5], column="day", epsilon="0.1"), of=visits), f"{said}at most 3 rows"),
+            (asked.sql("SELECT COUNT(*) FROM visit", epsilon="0.1", within=ENDS, cap="block"), f"{said}at most 3 rows"),
+            (asked.release(sl.Mean("n", epsilon="0.1"), of=people), "one row of each person and month"),
+            (
+                asked.release(sl.Quantiles([0.5], column="n", epsilon="0.1"), of=people),
+                "one row of each person and mon",
+            ),
+        ]
+        for release, words in found:
+            assert str(release.rows_counted).startswith(words)
+            page = render(Report(title="x", day="2026-01-01", items=(Item(title="y", outcome=release),)))
+            for text in (str(release), release._repr_html_(), str(release.to_dict()), page):
+                assert words in text
+            assert sl.outcome_from_json(release.to_json()).rows_counted == release.rows_counted
+        details = asked.disclosure(**facts).record["deployment"]["privacy_loss"]["privacy_unit_details"]
+        assert "declared for each table, and holds for each period alone where a release says so;" in details
 
 
 def test_a_key_of_one_cap_is_not_one_of_the_other(tmp_path: Path) -> None:
@@ -356,3 +410,123 @@ def test_slices_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found() == whole
     months = {(who, day[:7]) for who, day in zip(visits["who"], visits["day"], strict=True)}
     assert whole[0] == len(months)
+
+
+# --- several processes, threads and forks on one ledger ---------------------------------------------------------------
+
+RANGES = (("2024-01", "2024-02"), ("2024-02", "2024-03"), ENDS, ("2024-02", "2024-02"))
+Granted = list[tuple[str, ...]]
+
+
+def spend(asked: sl.Session, made: sl.Database, seed: int, *, tries: int = 20) -> Granted:
+    """Ask about overlapping months, each capped alone at 0.1, in three ways; return what was granted, and errors."""
+    draw, granted = np.random.default_rng(seed), Granted()
+    for _ in range(tries):
+        first, last = RANGES[draw.integers(len(RANGES))]
+        price = f"{MONTHS.index(last) - MONTHS.index(first) + 1}e-1"
+        view = made.view("visit").within(first, last, cap="block")
+        try:
+            way = draw.integers(3)
+            if way == 0:
+                asked.release(sl.Count(by="person.sex", epsilon=price), of=view)
+            elif way == 1:
+                asked.sql("SELECT COUNT(*) FROM visit", epsilon=price, within=(first, last), cap="block")
+            else:
+                asked.release(sl.Mean("day", epsilon=price), of=view)
+            granted.append((first, last))
+        except sl.errors.BudgetError:
+            continue
+        except sl.errors.LedgerError as error:
+            granted.append((type(error).__name__,))
+    return granted
+
+
+def owed(granted: Granted) -> tuple[Fraction, dict[str, Fraction]]:
+    """Return what the whole life and each month must have been charged for what was granted."""
+    months = dict.fromkeys(MONTHS, Fraction(0))
+    for each in granted:
+        if len(each) == 2:
+            for month in MONTHS[MONTHS.index(each[0]) : MONTHS.index(each[1]) + 1]:
+                months[month] += Fraction(1, 10)
+    return sum(months.values(), Fraction(0)), months
+
+
+def charged_as_granted(book: Path, granted: Granted) -> bool:
+    """Return whether a ledger has what was granted, no month more than its budget of 1, and one month all of it."""
+    with open_ledger(book) as ledger:
+        found = balances(ledger)
+        return ledger.verify().ok and found == owed(granted) and max(found[1].values()) == 1
+
+
+_SPENDS = """
+import json, sys
+sys.path.insert(0, sys.argv[3])
+import sidelight as sl
+from test_block_caps import spend
+from test_windows import clinic, session
+made = clinic()
+asked = session(sys.argv[1], made, window_budget=sl.PureDP(1))
+print(json.dumps(spend(asked, made, int(sys.argv[2]))))
+"""
+
+
+@pytest.mark.slow
+def test_two_processes_charge_overlapping_months_all_or_none(tmp_path: Path) -> None:
+    book = tmp_path / "b.db"
+    command = [sys.executable, "-c", _SPENDS, str(book)]
+    here = str(Path(__file__).parent)
+    runs = [subprocess.Popen([*command, str(seed), here], stdout=subprocess.PIPE) for seed in (1, 2)]
+    granted = [tuple(each) for run in runs for each in json.loads(run.communicate(timeout=300)[0])]
+    assert charged_as_granted(book, granted)
+
+
+def test_threads_on_one_session_and_on_another_charge_all_or_none(tmp_path: Path) -> None:
+    book, made = tmp_path / "b.db", clinic()
+    sessions = [session(book, made, window_budget=sl.PureDP(1)) for _ in range(2)]
+    with ThreadPoolExecutor(3) as pool:
+        runs = [pool.submit(spend, asked, made, seed, tries=12) for seed, asked in enumerate([*sessions, sessions[0]])]
+        granted = [each for run in runs for each in run.result()]
+    assert charged_as_granted(book, granted)
+
+
+def test_a_fork_of_a_session_spends_nothing(tmp_path: Path) -> None:
+    """Locks do not survive a fork: the child is refused, by its session and by a new one, and the parent goes on."""
+    book, made = tmp_path / "b.db", clinic()
+    asked = session(book, made, window_budget=sl.PureDP(1))
+    read, write = os.pipe()
+    child = os.fork()
+    if not child:
+        try:
+            found = spend(asked, made, 3, tries=4)
+            try:
+                found += spend(session(book, made, window_budget=sl.PureDP(1)), made, 4, tries=4)
+            except sl.errors.LedgerError as error:
+                found.append((type(error).__name__,))
+            os.write(write, json.dumps(found).encode())
+        finally:
+            os._exit(0)
+    granted = spend(asked, made, 5)
+    os.waitpid(child, 0)
+    theirs = json.loads(os.read(read, 10_000))
+    os.close(read)
+    os.close(write)
+    assert {each[0] for each in theirs} == {"LedgerError"}
+    assert charged_as_granted(book, granted)
+
+
+def test_one_key_in_two_sessions_is_charged_once(tmp_path: Path) -> None:
+    book, made = tmp_path / "b.db", clinic()
+    view = made.view("visit").within(*ENDS, cap="block")
+    with ThreadPoolExecutor(2) as pool:
+
+        def ask(_: int) -> Any:
+            asked = session(book, made, window_budget=sl.PureDP(1))
+            try:
+                return asked.release(sl.Count(epsilon="0.3"), of=view, key="visits").value.count
+            except sl.errors.InProgressError:
+                return None
+
+        found = [each for each in pool.map(ask, range(2)) if each is not None]
+    assert len({float(each) for each in found}) == 1
+    with open_ledger(book) as ledger:
+        assert balances(ledger) == (Fraction(3, 10), dict.fromkeys(MONTHS, Fraction(1, 10)))

@@ -34,9 +34,9 @@ ROWS = seeded_release(sl.SyntheticTable(sl.marginals(1), epsilon=50), TABLE, see
 def test_a_real_release_refuses_it_before_the_charge(query: Any) -> None:
     session = sl.Session(TABLE, budget=sl.PureDP(1))
     before = str(session.spent)
-    with pytest.raises(RangeError, match="seeded noise, which protects nobody"):
+    with pytest.raises(RangeError, match="seeded noise, which gives no privacy"):
         session.release(query)
-    with pytest.raises(RangeError, match="seeded noise, which protects nobody"):
+    with pytest.raises(RangeError, match="seeded noise, which gives no privacy"):
         query.release(TABLE)
     assert str(session.spent) == before
     assert not seeded_release(query, TABLE, seed=2).private  # a test may, and is branded
@@ -45,11 +45,11 @@ def test_a_real_release_refuses_it_before_the_charge(query: Any) -> None:
 def test_neither_known_labels_nor_one_of_several_candidates_may_be_seeded() -> None:
     table = sl.Table({"employer": ["acme"] * 90 + ["zeta"]}, schema=[sl.Label("employer")], name="people")
     shown = seeded_release(sl.Count(by="employer", epsilon=50, delta="0.1"), table, seed=1)
-    with pytest.raises(RangeError, match="protects nobody"):
+    with pytest.raises(RangeError, match="gives no privacy"):
         sl.Count(by="employer", epsilon=1, known=shown).release(table)
     candidates = [sl.Count(by="g", epsilon=1, prediction=told) for told in (COUNTS, dict.fromkeys(GROUPS, 100))]
     search = sl.Selection(candidates=candidates, score=sl.PublicScore(lambda answer: 0.0, "nothing"))
-    with pytest.raises(RangeError, match="protects nobody"):
+    with pytest.raises(RangeError, match="gives no privacy"):
         search.release(TABLE)
 
 

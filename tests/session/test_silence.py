@@ -85,7 +85,7 @@ def test_other_threads_are_heard_and_engines_are_not() -> None:
             warn("of the release")
             with ThreadPoolExecutor(1, thread_name_prefix=WORKERS) as pool:
                 pool.submit(warn, "of a thread that adds rows up").result()
-            list(side_by_side(warn, ["of rows that are bounded side by side"] * 3))
+            list(side_by_side(warn, ["of rows that are bounded side by side"] * 8))
             _in_a_thread_of_an_engine(lambda: warn("of an engine"))
         _in_a_thread_of_an_engine(lambda: warn("of an engine afterwards"))
     assert heard == ["of another thread", "of an engine afterwards"]

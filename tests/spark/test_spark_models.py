@@ -100,25 +100,25 @@ def sources(folder: Path) -> dict[str, Any]:
     }
 
 
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(900)  # some dozen jobs each, which take minutes where other work has the cores
+@pytest.mark.parametrize("name", QUERIES)
 @pytest.mark.parametrize("schema", [SCHEMA, PERSONS], ids=["rows", "persons"])
-def test_the_release_of_numpy_duckdb_and_polars(spark: Any, tmp_path: Path, schema: list[Any]) -> None:
+def test_the_release_of_numpy_duckdb_and_polars(spark: Any, tmp_path: Path, schema: list[Any], name: str) -> None:
     """Of one file, of seven of which one is empty, and of tasks that fail after they have handed rows over."""
     one, seven = write(tmp_path / "one", 1), write(tmp_path / "seven", 7)
     frame = spark.read.parquet(str(seven))
     assert frame.rdd.getNumPartitions() > 1
     retried = frame.mapInArrow(by_value(fails_first), frame.schema)
-    before = kept(spark)
-    for name, query in QUERIES.items():
-        found = {
-            engine: bits(seeded_release(query, sl.Table(source, schema=schema), seed=5))
-            for engine, source in sources(one).items()
-        }
-        for engine, source in {"one": spark.read.parquet(str(one)), "seven": frame, "retried": retried}.items():
-            table = sl.Table(source, schema=schema)
-            assert table.engine == "spark"
-            found[engine] = bits(seeded_release(query, table, seed=5))
-        assert all(each == found["NumPy"] for each in found.values()), name
+    before, query = kept(spark), QUERIES[name]
+    found = {
+        engine: bits(seeded_release(query, sl.Table(source, schema=schema), seed=5))
+        for engine, source in sources(one).items()
+    }
+    for engine, source in {"one": spark.read.parquet(str(one)), "seven": frame, "retried": retried}.items():
+        table = sl.Table(source, schema=schema)
+        assert table.engine == "spark"
+        found[engine] = bits(seeded_release(query, table, seed=5))
+    assert all(each == found["NumPy"] for each in found.values())
     assert kept(spark) == before
 
 

@@ -256,6 +256,9 @@ def test_public_totals_stay_and_cost_nothing(others: list[Any]) -> None:
     county = table.level("county")
     assert dict(zip(county["id"], county["count"].tolist(), strict=True)) == totals["county"]
     assert county["noise_sd"].max() == 0
+    assert set(county["exact"]) == {"public"}
+    assert ((table["exact"] == "public") == (table["noise_sd"] == 0)).all()
+    assert "exact" not in table_of(sl.Count(by=[GEO, *others], rho="0.1")).columns
     area = sl.areas(table, {"n": [leaf for leaf in LEAVES if leaf[0] == "n"], "everything": LEAVES})
     whole = np.flatnonzero(area["noise_sd"] == 0)  # the totals of both
     assert len(whole) == 2
@@ -270,6 +273,18 @@ def test_public_totals_stay_and_cost_nothing(others: list[Any]) -> None:
     wrong = replace(GEO, public_totals={**totals, "all": {"all": 1}})
     with pytest.raises(RangeError, match="do not add up"):
         prepare_query(sl.Count(by=[wrong, *others], rho=1), sl.Schema(SCHEMA))
+
+
+def test_a_cell_that_cannot_be_is_not_called_exact() -> None:
+    """Its 0 is public as well, but no total fixes it; and labels of the long form belong to no other column."""
+    geo = replace(GEO, public_totals={"all": {"all": int(TRUTH[:, 0].sum())}}, impossible='sex == "m"')
+    table = table_of(sl.Count(by=[geo, "sex"], rho="0.1"))
+    assert not any(table.level("leaf", "sex")["exact"])
+    assert table.level("all", "sex")["exact"].tolist() == ["public", ""]  # the total is that of the only possible cell
+    for name in ("level", "parent", "exact"):
+        schema = sl.Schema([SCHEMA[0], sl.Category(name, SEXES)])
+        with pytest.raises(RangeError, match="collide"):
+            prepare_query(sl.Count(by=[GEO, name], rho="0.1"), schema)
 
 
 def test_an_area_that_is_a_node_has_the_interval_of_the_node() -> None:
@@ -326,6 +341,12 @@ def test_a_prediction_moves_counts_only() -> None:
     assert errors[3] < 0.7 * errors[0]
     assert good.notes["prediction_used"] == [1]
     assert bad.notes["prediction_used"] == [0]
+    followed = good.notes["prediction_by_level"]
+    assert list(followed) == ["leaf"]  # 40 counties are too few to learn from
+    assert followed["leaf"]["cells"] == 1
+    assert 0.3 < followed["leaf"]["weight"] < 1
+    assert 1 < followed["leaf"]["doubt"] < 60  # Poisson counts of 200 are off by 14
+    assert bad.notes["prediction_by_level"]["leaf"] == {"cells": 0.0, "weight": 0.0, "doubt": 0.0}
     release = seeded_release(sl.Count(by=geo, rho=1), table, seed=3)
     later = seeded_release(sl.Count(by=geo, rho="0.0005", prediction=release.value), table, seed=5).value
     assert later.notes["prediction_used"] == [1]  # a release is a prediction for the next one as it is
@@ -428,6 +449,32 @@ def test_a_plan_says_it_and_files_hold_it(tmp_path: Path) -> None:
     assert pyarrow.parquet.read_table(tmp_path / "t.parquet").num_rows == table.rows
 
 
+def test_the_column_of_labels_has_the_name_that_a_map_has(tmp_path: Path) -> None:
+    """It is a name of the output: in files, areas, predictions and the request, and never in a number."""
+    mapped = replace(GEO, id_column="GEOID")
+    written = write_query(sl.Count(by=[mapped, "sex"], rho="0.1"))
+    assert written["by"][0]["id_column"] == "GEOID"
+    query = read_query(Section({**written}, "query"))
+    table, plain = table_of(query), table_of(sl.Count(by=[GEO, "sex"], rho="0.1"))
+    assert table.keys_of_groups == ("level", "GEOID", "parent", "sex")
+    assert table["count"].tolist() == plain["count"].tolist()
+    assert table.level("county")["GEOID"] == plain.level("county")["id"]
+    table.level("county").to_csv(tmp_path / "t.csv")
+    assert (tmp_path / "t.csv").read_text().startswith("GEOID,parent,count,")
+    north = {"north": [leaf for leaf in LEAVES if leaf[0] == "n"]}
+    assert sl.areas(table, north) == sl.areas(plain, north)
+    asked = [prepare_query(sl.Count(by=each, rho=1), sl.Schema(SCHEMA)).request for each in (GEO, mapped)]
+    assert asked[1] == {**asked[0], "id_column": "GEOID"}
+    first = seeded_release(sl.Count(by=mapped, rho=1), people(), seed=1)
+    second = seeded_release(sl.Count(by=mapped, rho="0.1", prediction=first), people(), seed=2)
+    assert "prediction_used" in second.value.notes
+    with pytest.raises(SchemaError, match="id_column"):
+        replace(GEO, id_column="")
+    for name in ("level", "parent", "count", "exact", "sex"):
+        with pytest.raises(RangeError, match="collide"):
+            prepare_query(sl.Count(by=[replace(GEO, id_column=name), "sex"], rho=1), sl.Schema(SCHEMA))
+
+
 def test_long_tables_are_stored_as_codes() -> None:
     leaves = [f"{a:03}{b:02}" for a in range(100) for b in range(50)]
     table = sl.Table({"leaf": leaves}, schema=[sl.Category("leaf", leaves, other=None)])
@@ -436,13 +483,6 @@ def test_long_tables_are_stored_as_codes() -> None:
     assert sl.Release.from_json(release.to_json()) == release
     flat = seeded_release(sl.Count(by="leaf", rho=1), table, seed=1)
     assert sl.Release.from_json(flat.to_json()).value.row("00000") == flat.value.row("00000")
-
-
-def test_the_step_of_a_sum_of_persons_is_part_of_the_request() -> None:
-    schema = sl.Schema([sl.PersonId("id", max_rows=3), *SCHEMA, sl.Number("age", lower=0, upper=10)])
-    shared: dict[str, Any] = {"by": GEO, "max_groups": 1, "clip": (0, 30), "rho": 1}
-    asked = [prepare_query(sl.Sum("age", step=step, **shared), schema).request for step in (1, 2, None)]
-    assert len({str(each) for each in asked}) == 3
 
 
 def test_a_mean_of_persons_is_another_request_than_one_of_rows() -> None:

@@ -64,13 +64,18 @@ def test_totals_are_exact_and_every_claim_says_so(by: list[Any], price: dict[str
         assert towns[name].tolist() == [47, 93, 0]  # without a trace of the floats that they went through
     assert towns["noise_sd"].tolist() == [0, 0, 0]
     assert value.level("all")["count"].tolist() == [140]
+    assert set(towns["exact"]) == {"invariant"}
     leaves = value.level("leaf")
     found = dict.fromkeys(towns["id"], 0)
     for parent, count in zip(leaves["parent"], leaves["count"], strict=True):
         found[parent] += count
     assert list(found.values()) == [47, 93, 0]
     assert min(leaves["noise_sd"][:4]) > 0
+    assert leaves["exact"].tolist() == ["", "", "", "", "invariant"]
+    if len(by) > 1:
+        assert not any(value.level("town", "sex")["exact"])
     alone = leaves.row("other", "other")  # the only leaf of its town
+    assert alone.pop("exact") == "invariant"
     assert alone["low"] == alone["count"] == alone["unbiased"] == alone["high"] == alone["noise_sd"] == 0
     assert release.guarantee.neighbours is KEPT
     assert "town: Towns Act, s. 4" in str(release.guarantee)

@@ -56,14 +56,14 @@ def test_of_means_it_is_near_the_error(people: sl.Table) -> None:
 def test_it_is_printed_and_stored_nowhere(people: sl.Table) -> None:
     known = dict(zip(NAMES, SIZES.tolist(), strict=True))
     (release,) = releases(people, sl.Count(by="district", epsilon="0.02", prediction=known), 1)
-    assert "believed to" in str(release)
-    assert "believed to" in release._repr_html_()
+    assert "shrinkage weight" in str(release)
+    assert "shrinkage weight" in release._repr_html_()
     assert release.to_dict()["believed"] == release.prediction_use.share
     again = outcome_from_json(release.to_json())
     assert again.prediction_use == release.prediction_use
     (alone,) = releases(people, sl.Count(by="district", epsilon="0.02"), 1)
     assert alone.prediction_use is None
-    assert "believed" not in str(alone)
+    assert "shrinkage" not in str(alone)
 
 
 def test_a_series_and_a_named_column_are_tables() -> None:

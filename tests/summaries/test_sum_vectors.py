@@ -180,7 +180,6 @@ def test_the_stated_error_is_that_of_the_noise() -> None:
         ),
         (lambda: sl.Sum("spend", by="shop", person_total=5, max_rows_per_group=2, epsilon=1), "max_rows_per_group"),
         (lambda: sl.Sum(sl.col("shop"), by="shop", person_total=5, epsilon=1), "number"),
-        (lambda: sl.Sum(NET, by="shop", person_total=5, step=1, epsilon=1), "step"),
         (lambda: sl.Sum("spend", by="shop", clip="by_group", epsilon=1), "max_groups"),
     ],
 )

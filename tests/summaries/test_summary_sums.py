@@ -190,7 +190,6 @@ def test_an_attack_on_totals_refutes_a_claim_by_rows_and_not_ours():
     [
         (lambda: sl.Sum("x", epsilon=1, per="row"), TypeError, "max_rows_per_group"),
         (lambda: sl.Sum("x", epsilon=1, max_rows_per_group=1), SchemaError, "PersonId"),
-        (lambda: sl.Sum("x", epsilon=1, step=1), RangeError, "step"),
         (lambda: sl.Sum("x", epsilon=1, clip=(2, 2)), RangeError, "lower < upper"),
         (lambda: sl.Sum(None, epsilon=1), SchemaError, "name of a column"),
         (lambda: sl.Sum("z", epsilon=1), SchemaError, "z"),
@@ -205,7 +204,8 @@ def test_totals_need_a_unit():
     schema = sl.Schema([sl.Number("x"), sl.PersonId("who", max_rows=3)])
     with pytest.raises(SchemaError, match="step"):
         sl.Sum("x", epsilon=1).prepare(schema)
-    assert sl.Sum("x", epsilon=1, step="0.01").prepare(schema).claims.pure().epsilon == 1
+    schema = sl.Schema([sl.Number("x", granularity="0.01"), sl.PersonId("who", max_rows=3)])
+    assert sl.Sum("x", epsilon=1).prepare(schema).claims.pure().epsilon == 1
 
 
 @pytest.mark.parametrize("price", [{"epsilon": 1}, {"rho": "0.1"}, {"mu": "0.5"}, {"epsilon": 1, "delta": "1e-6"}])

@@ -53,7 +53,9 @@ def test_public_totals_of_sums_are_kept_and_everything_adds_up(others: Any, pric
     for column in ("sum", "unbiased"):
         assert towns[column] == pytest.approx([sign * value for value in TOWNS.values()], rel=1e-9)
     assert towns["noise_sd"].tolist() == pytest.approx([0] * 8, abs=1e-6)
+    assert set(towns["exact"]) == {"public"}
     leaves = table.level("leaf")
+    assert not any(leaves["exact"])
     assert (sign * leaves["sum"]).min() >= 0
     assert leaves["sum"].reshape(8, 20).sum(axis=1) == pytest.approx(towns["sum"], rel=1e-9)
     if others:

@@ -370,7 +370,7 @@ def test_a_release_that_learns_from_seeded_noise_says_so() -> None:
     table = Table({"a": ["x", "y"] * 20}, schema=[sl.Category("a", ["x", "y"], other=None)])
     earlier = seeded_release(sl.SyntheticTable(marginals(1), epsilon=1), table, seed=1)
     learner = sl.SyntheticTable(marginals(1), epsilon=1, prediction=earlier)
-    with pytest.raises(RangeError, match="protects nobody"):
+    with pytest.raises(RangeError, match="gives no privacy"):
         learner.release(table)
     told = seeded_release(learner, table, seed=2).prediction  # type: ignore[union-attr]
     assert told is not None

@@ -92,7 +92,7 @@ class Charge:
 
 @dataclass(frozen=True, kw_only=True)
 class Beside:
-    """Where other routes began to stand beside the sum of epsilons: the totals then, and the delta that is theirs."""
+    """Where other routes began to count in parallel with the sum of epsilons: the totals then, and their delta."""
 
     epsilon: int
     rho: int
@@ -114,8 +114,8 @@ class Beside:
 class Totals:
     """What was spent. Totals never decrease, and a route that was closed stays closed.
 
-    In a rule that adds up epsilons first, `beside` says since when other routes stand beside that sum, and `composed`
-    holds the totals of the second stage, once it was entered.
+    In a rule that adds up epsilons first, `beside` says since when other routes count in parallel with that sum, and
+    `composed` holds the totals of the second stage, once it was entered.
     """
 
     epsilon: int = 0
@@ -287,9 +287,9 @@ def chosen_item(
 def _balanced(claims: Claims, *, pool: Fraction, epsilon: Fraction) -> ApproxDP | None:
     """Read the claims at several deltas, and take the point that uses the smallest share of its scarcer budget.
 
-    With a larger delta epsilon falls, so the two shares cross once: the best point is beside the crossing. Round deltas
-    are among those tried, because a Gaussian release does not say at which one it was declared: so as many queries fit
-    as their declared (epsilon, delta) add up to.
+    With a larger delta epsilon falls, so the two shares cross once: the best point is next to the crossing. Round
+    deltas are among those tried, because a Gaussian release does not say at which one it was declared: so as many
+    queries fit as their declared (epsilon, delta) add up to.
     """
     if not any(isinstance(claim, Profile | RDP | GDP | ZCDP) for claim in claims):
         return None

@@ -8,8 +8,8 @@ filters without splitting delta is not covered (accounting proof page, Theorems 
 The rule of an (epsilon, delta) budget that names no routes never refuses what the plain sum of the declared epsilons
 and deltas grants: all of delta is there for that sum. What else is granted is what that promise leaves (Theorem T11):
 
-* From the first event on that declares an (epsilon, delta) and has a mu of its own, gdp and zcdp stand beside the sum,
-  with the part of that event's delta that the sum cannot use (Theorem T12).
+* From the first event on that declares an (epsilon, delta) and has a mu of its own, gdp and zcdp count in parallel with
+  the sum, with the part of that event's delta that the sum cannot use (Theorem T12).
 * Without such an event, a request that the sum cannot count or grant is composed: what is left of the budget goes, for
   good, to routes that stand side by side (Theorem T10). Naming routes when the budget is opened does that at once.
 
@@ -68,7 +68,7 @@ from sidelight.guarantees import (
 from sidelight.guarantees import conversions as convert
 from sidelight.guarantees.claims import NOT_PROTECTED
 
-#: The routes that may stand beside the sum of epsilons.
+#: The routes that may count in parallel with the sum of epsilons.
 BESIDE: Final[tuple[Literal["gdp"], Literal["zcdp"]]] = ("gdp", "zcdp")
 
 
@@ -175,7 +175,7 @@ class Rule:
         return (*plain, composed, *without) if plain else (composed, side_by_side, *without)
 
     def choose(self, totals: Totals, charges: Sequence[Charge]) -> Charge:
-        """Return the first price that is granted: by the sum or composed, then by the routes beside the sum.
+        """Return the first price that is granted: by the sum or composed, then by the routes in parallel with the sum.
 
         Where none is granted, the first price of the stage that the totals are in.
         """
@@ -221,8 +221,8 @@ class Rule:
     def allows(self, before: Totals, after: Totals) -> bool:
         """Decide a step by one event: granted iff the totals after it are within the rule; equality grants.
 
-        Once a rule composes, its sum is fixed; and where routes begin to stand beside the sum, they get no more delta
-        than the event leaves them.
+        Once a rule composes, its sum is fixed; and where routes begin to count in parallel with the sum, they get no
+        more delta than the event leaves them.
         """
         if before.composed is not None and (before.epsilon, before.delta_items) != (after.epsilon, after.delta_items):
             return False
@@ -264,7 +264,7 @@ class Rule:
         return _rule_of(ApproxDP(epsilon, delta, **self.budget.context), self.routes, self.shares)
 
     def beside(self, totals: Totals) -> tuple[Rule, Totals] | None:
-        """Return the rule of the routes beside the sum and what they have counted, None before they began."""
+        """Return the rule of the routes in parallel with the sum and what they counted, None before they began."""
         began = totals.beside
         if began is None:
             return None
@@ -342,7 +342,7 @@ class Rule:
         return within and totals.delta_items <= capacity_quanta(self.budget.delta)
 
     def _beside_holds(self, totals: Totals) -> bool:
-        """Return whether the routes beside the sum hold; deltas of items are paid from the whole of delta (T12)."""
+        """Return whether the routes in parallel with the sum hold; the whole delta pays for items (T12)."""
         assert isinstance(self.budget, ApproxDP)
         found = self.beside(totals)
         if found is None or totals.delta_items > capacity_quanta(self.budget.delta):
@@ -369,7 +369,7 @@ class Rule:
 
 @lru_cache(maxsize=256)
 def _rule_of(budget: ApproxDP, routes: tuple[Route, ...], shares: tuple[tuple[Share, Fraction], ...]) -> Rule:
-    """Return the rule for what is left of a budget; whoever opened the whole was warned of its size."""
+    """Return the rule for what is left of a budget; a warning about its size came when the whole was opened."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SidelightWarning)
         return Rule.for_budget(budget, routes=routes, shares=dict(shares))

@@ -90,7 +90,7 @@ def check_budget(budget: Claim) -> None:
         raise ClaimError("a budget holds for everyone, not for observers only")
     if budget.neighbours is Neighbours.KEPT and (not budget.kept or budget.unit != Row()):
         raise ClaimError(
-            "a budget beside totals that were published exactly names them, and protects a row; open it by "
+            "a budget given totals that were published exactly names them, and protects a row; open it by "
             "sl.Session(table, budget=..., invariants=sl.Invariant('state', reason='...', of=places))"
         )
     for name in ("epsilon", "delta", "rho", "mu"):
@@ -156,7 +156,7 @@ def shares_of_delta(
 
 
 class RuleTerms(Protocol):
-    """What a price depends on beside the claims: the terms of a rule."""
+    """What a price depends on besides the claims: the terms of a rule."""
 
     @property
     def budget(self) -> Budget:
@@ -219,7 +219,7 @@ def with_declared(terms: RuleTerms, claims: Claims, delta: Amount | None) -> Cla
 def plain_prices(terms: RuleTerms, claims: Claims) -> list[Charge]:
     """Price claims that fit the budget for the plain sum: each declared pair with a smaller epsilon, then the pure.
 
-    The totals of the other routes go on beside it. An event with a mu of its own may be the one from which on they
+    The totals of the other routes are kept as well. An event with a mu of its own may be the one from which on they
     decide, too (Theorem T12). They count it by its own mu and rho: those of the randomised response of its pair hold
     only without a reveal, and all of its delta is already spent on the sum and on the delta of those routes.
     """

@@ -194,7 +194,7 @@ def find_remaining(rule: Rule, totals: Totals, *, delta: Amount | None = None) -
 
 
 def find_spent(rule: Rule, totals: Totals) -> Spent:
-    """Return the totals beside their capacities: bookkeeping, not a guarantee."""
+    """Return the totals and their capacities: bookkeeping, not a guarantee."""
 
     standing = find_standing(rule, totals)
     routes = {line.route: _compared(line.total, line.capacity, is_open=line.open) for line in standing.lines}
@@ -301,7 +301,7 @@ def granted_with_routes(rule: Rule, totals: Totals, *asked: Claims) -> bool:
     if not rule.sum_first:
         return False
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", SidelightWarning)  # whoever opened the budget was warned of its size
+        warnings.simplefilter("ignore", SidelightWarning)  # the warning about its size came when it was opened
         other = Rule.for_budget(rule.budget, routes=ROUTES)
     counted = replace(totals, beside=None, composed=None).plus_totals(totals.composed or Totals.zero())
     try:
@@ -318,6 +318,6 @@ def advice_on_routes() -> str:
     plan = ", ".join(f'"{route}"' for route in ROUTES)
     return (
         "A budget of this size that named its routes when it was opened would have granted it after the same history: "
-        f"write routes=[{python}] beside budget=, in a plan routes = [{plan}] under [budget]. The rule of this one is "
+        f"write routes=[{python}] next to budget=, in a plan routes = [{plan}] under [budget]. The rule of this one is "
         "fixed for good; it is for the next data set"
     )

@@ -108,7 +108,7 @@ def _half_width(value: Any) -> float | None:
     if not isinstance(value, GroupTable):
         return None
     groups = [place for place, group in enumerate(value.groups) if ALL not in group] or list(range(value.rows))
-    # of a table with a leading number, its interval: the count beside a mean is of another unit
+    # of a table with a leading number, its interval: the count of a mean has another unit
     lows = ["low"] if "low" in value.columns else [name for name in value.columns if name.endswith("_low")]
     pairs = [(low, low.replace("low", "high")) for low in lows]
     widths = [np.asarray(value[high] - value[low], np.float64)[groups] / 2 for low, high in pairs if high in value]

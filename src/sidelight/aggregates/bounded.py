@@ -31,8 +31,8 @@ class Bounded:
 
     Guarantee: for data sets that `neighbours` relates by one `unit`, the values differ by at most `sensitivity` in
     `norm`. Matrices count as vectors of all their entries, so "l2" is the Frobenius norm; "trace" is for symmetric
-    matrices, the sum of the absolute eigenvalues. Whoever makes a `Bounded` proves the number; the aggregates of this
-    package do, and tests try to refute them.
+    matrices, the sum of the absolute eigenvalues. The code that makes a `Bounded` proves the number; the aggregates of
+    this package do, and tests try to refute them.
 
     >>> from sidelight.guarantees.claims import Neighbours
     >>> from sidelight.guarantees.units import Row

@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sidelight.aggregates.fixed_point import NumberEncoding
-from sidelight.records import Category, Label, Number, Schema
+from sidelight.records import Category, Column, Label, Number, Schema
+from sidelight.records.expressions import Named
 from sidelight.records.rows import Batch, DistinctTexts, Wanted
 
 if TYPE_CHECKING:
@@ -59,6 +60,12 @@ class Coding(Protocol):
 
         A step that later steps use more than once is a column of its own: engines repeat nested expressions.
         """
+
+
+def column_of(schema: Schema, of: object) -> Column | None:
+    """Return the declaration of a column that is given by name; None for a derived one."""
+    name = of if isinstance(of, str) else of.name if isinstance(of, Named) else None
+    return next((column for column in schema.columns if column.name == name), None)
 
 
 def both(first: Any, second: Any) -> Any:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 #: An odd number, by which the bits of ids are spread before a slice is chosen: 2**64 over the golden ratio.
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)
-#: A table of persons and groups is made if it has at most so many cells, or two a row.
+#: A table of persons and groups is made if it has at most this many cells, or two a row.
 _FEW_GROUPS = 1 << 16
 
 
@@ -203,7 +203,7 @@ def places_that_count(
     ids, person = persons
     everyone = np.arange(len(person))
     groups = _groups_in(ranges, cap)
-    if cap.groups is not None and groups <= cap.groups:  # of so few groups nobody has more
+    if cap.groups is not None and groups <= cap.groups:  # no person is in more groups than there are
         cap = replace(cap, groups=None)
     if not cap.once and len(person):
         few = _is_within(person, codes, ranges, cap, groups)[person]

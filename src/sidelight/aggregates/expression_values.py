@@ -340,7 +340,7 @@ def _compared(whole: Compare, scope: ColumnScope) -> Truth:
 
 
 def _same_labels(left: Expression, right: Expression, operator: Comparison, scope: ColumnScope) -> Truth:
-    """Return where two labels are the same. Whether two that nobody declared, both "other", are is not known."""
+    """Return where two labels are the same. Of two undeclared ones, both "other", that is unknown."""
     (one, known), (two, also) = code_of(left, scope), code_of(right, scope)
     one, known = scope.kept(one), both(known, also)
     equal = scope.kept(one == two)

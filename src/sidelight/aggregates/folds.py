@@ -109,7 +109,7 @@ def fold_columns(fold: Fold, rows: FoldedRows, declared: Sequence[Column]) -> tu
 
 def empty_value(fold: Fold, column: Column) -> float | str | None:
     """Return the value of a fold over no rows; None if it is missing."""
-    if fold.is_missing_sum:
+    if fold.is_missing:
         return None
     if fold.empty is not None:
         if isinstance(column, Date):

@@ -16,17 +16,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sidelight.aggregates.bounded import ContributionBounds
-from sidelight.aggregates.coding import CodeArrays, Coding, CombinedCoding, EveryRow, cells_of
+from sidelight.aggregates.coding import (
+    CategoryCoding,
+    CodeArrays,
+    Coding,
+    CombinedCoding,
+    EveryRow,
+    cells_of,
+    column_of,
+)
 from sidelight.aggregates.collect import totals_of
 from sidelight.aggregates.contributions import Persons, UnitCap, places_that_count
 from sidelight.aggregates.counts import MOST_GROUPS
 from sidelight.aggregates.person_vectors import PersonVector
-from sidelight.aggregates.predicates import ExpressionCoding, filtered
+from sidelight.aggregates.predicates import ExpressionCoding, Filtered
 from sidelight.errors import RangeError, SchemaError
 from sidelight.grid import CODE_LIMIT
 from sidelight.guarantees.claims import Neighbours
 from sidelight.guarantees.units import Unit
-from sidelight.records import Category, Label, Number, Schema, Table
+from sidelight.records import Category, Column, Label, Number, Schema, Table
 from sidelight.records.columns import check_limit
 from sidelight.records.expression_shapes import LabelShape
 from sidelight.records.expressions import Expression, Named
@@ -47,7 +55,7 @@ class Groups:
     """
 
     schema: Schema
-    axes: tuple[ExpressionCoding, ...]
+    axes: tuple[CategoryCoding | ExpressionCoding, ...]
     label: Label | None
     where: Expression | None
     cap: UnitCap
@@ -57,7 +65,7 @@ class Groups:
     @cached_property
     def keys(self) -> tuple[tuple[str, ...], ...]:
         """The labels along each declared axis, in the order of the cells."""
-        return tuple(_labels(axis).labels for axis in self.axes)
+        return tuple(_labels(axis) for axis in self.axes)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -90,7 +98,8 @@ class Groups:
         parts: tuple[Coding, ...] = (*self.axes, *values)
         if not parts:
             parts = (EveryRow.of(self.schema),)
-        return filtered(parts[0] if len(parts) == 1 else CombinedCoding(parts), self.where, self.schema)
+        coding = parts[0] if len(parts) == 1 else CombinedCoding(parts)
+        return coding if self.where is None else Filtered(coding, ExpressionCoding(self.where, self.schema))
 
 
 def groups_of(
@@ -121,9 +130,9 @@ def groups_of(
         raise SchemaError(f"by takes names of columns and derived labels, got {type(by).__name__}")
     given = (by,) if isinstance(by, (str, Expression)) else tuple(by)
     label: Label | None = None
-    axes: list[ExpressionCoding] = []
+    axes: dict[object, CategoryCoding | ExpressionCoding] = {}
     for each in given:
-        declared = _declared(schema, each)
+        declared = column_of(schema, each)
         if isinstance(declared, Label):
             if label is not None:
                 raise SchemaError(
@@ -132,13 +141,13 @@ def groups_of(
                 )
             label = declared
             continue
-        axis = ExpressionCoding(_axis(schema, each), schema)
-        _labels(axis)
-        axes.append(axis)
-    if len({str(axis.expression) for axis in axes}) != len(axes):
-        raise SchemaError("by names one column twice")
+        axis = CategoryCoding(declared) if isinstance(declared, Category) else _derived_axis(schema, each, declared)
+        key = declared if isinstance(axis, CategoryCoding) else str(axis.expression)
+        if key in axes:
+            raise SchemaError("by names one column twice")
+        axes[key] = axis
     if where is not None:
-        filtered(EveryRow("", is_number=True), where, schema)
+        Filtered(EveryRow("", is_number=True), ExpressionCoding(where, schema))
     if totals == "vector":
         if label is not None:
             raise SchemaError(f"the labels of {label.name!r} are undeclared; finding them needs max_groups=")
@@ -146,7 +155,7 @@ def groups_of(
     norms, cap = _limits(schema, given, max_groups, max_rows_per_group, totals=bool(totals), neighbours=neighbours)
     cap = replace(cap, group_codes=len(axes) + (label is not None))
     one = totals is True
-    found = Groups(schema=schema, axes=tuple(axes), label=label, where=where, cap=cap, norms=norms, totals=one)
+    found = Groups(schema=schema, axes=tuple(axes.values()), label=label, where=where, cap=cap, norms=norms, totals=one)
     if totals == "vector":
         found = replace(found, totals=PersonVector(most=CODE_LIMIT // found.cells, cut=False))
     if found.cells > MOST_GROUPS:
@@ -209,28 +218,25 @@ def _limits(
     return norms, UnitCap(rows=rows, groups=groups, per_group=per_group)
 
 
-def _declared(schema: Schema, each: str | Expression) -> object:
-    name = each if isinstance(each, str) else each.name if isinstance(each, Named) else None
-    return next((column for column in schema.columns if column.name == name), None)
-
-
-def _axis(schema: Schema, each: str | Expression) -> Expression:
+def _derived_axis(schema: Schema, each: str | Expression, declared: Column | None) -> ExpressionCoding:
     if not isinstance(each, (str, Expression)):
         raise SchemaError(f"by takes names of columns and derived labels, got {type(each).__name__}")
-    expression = Named(each) if isinstance(each, str) else each
-    if isinstance(_declared(schema, each), Number):
-        assert isinstance(expression, Named)
+    if isinstance(declared, Number):
         raise SchemaError(
-            f"by names the number {expression.name!r}, whose values are data; give public bins: "
-            f"sl.col({expression.name!r}).cut([...])"
+            f"by names the number {declared.name!r}, whose values are data; give public bins: "
+            f"sl.col({declared.name!r}).cut([...])"
         )
-    return expression
+    axis = ExpressionCoding(Named(each) if isinstance(each, str) else each, schema)
+    if not isinstance(axis.shape, LabelShape):
+        raise SchemaError(f"by needs labels, and {axis.expression} gives none; use a Category, lookup(...) or cut(...)")
+    return axis
 
 
-def _labels(axis: ExpressionCoding) -> LabelShape:
-    if isinstance(axis.shape, LabelShape):
-        return axis.shape
-    raise SchemaError(f"by needs labels, and {axis.expression} gives none; use a Category, lookup(...) or cut(...)")
+def _labels(axis: CategoryCoding | ExpressionCoding) -> tuple[str, ...]:
+    if isinstance(axis, CategoryCoding):
+        return axis.category.labels
+    assert isinstance(axis.shape, LabelShape)
+    return axis.shape.labels
 
 
 # Groups by labels that are not declared: which labels exist is private until a threshold. `Label.normalised` maps one

@@ -17,9 +17,9 @@ from sidelight.records.rows import DistinctTexts, TextCells, WholeIds
 Whole = NDArray[np.int64]
 #: The number of what is missing: an id, a key, a row.
 NONE = -1
-#: Values in a window of at most so many numbers are numbered by their distance from its start, however few they are.
+#: Values in a window of at most this many numbers are numbered by their distance from its start, however few they are.
 _WINDOW = 1 << 21
-#: Numbers of parts of a key have at most so many bits, so that two of them fit into one whole number.
+#: Numbers of parts of a key have at most this many bits, so that two of them fit into one whole number.
 _BITS = 31
 
 

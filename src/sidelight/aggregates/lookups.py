@@ -1,6 +1,6 @@
 """Many to one: which row of another table a row finds, by its owner and the key that it names.
 
-A row of a private table is found only by rows of the same owner; a row that names somebody else's key finds nothing.
+A row of a private table is found only by rows of the same owner; a row that names another person's key finds nothing.
 Where several rows of one owner have the key, the least is taken: by the codes of all declared columns of that table in
 the order of its schema (of a `Label` its text), then by the texts of its references; missing counts as least. That is a
 function of the owner's rows alone, the same for every query and every order of the rows. Rows equal in all of these are

@@ -329,7 +329,6 @@ def moments_by_cell(
     maps: Sequence[RowMap],
     rule: CellRule,
     levels: int = 1 << 14,
-    unusable: Unusable = "drop",
 ) -> tuple[Moments, ...]:
     """Return the moments of every cell of a public partition in one pass, each cell by its own map.
 
@@ -337,7 +336,7 @@ def moments_by_cell(
     """
     table = as_table(rows)
     aggregates = tuple(
-        mapped_aggregate(table, columns, row_map=row_map, levels=levels, unusable=unusable) for row_map in maps
+        mapped_aggregate(table, columns, row_map=row_map, levels=levels, unusable="drop") for row_map in maps
     )
     parts = tuple(each.coding for each in aggregates if isinstance(each.coding, MappedVector))
     return collect(table, CelledMoments(coding=CelledVector(parts=parts, rule=rule), cells=aggregates))

@@ -1,4 +1,4 @@
-"""Whose a row is: claimants along the path to the person, and rows that nobody or several people claim.
+"""The owner of a row: claimants along the path to the person, and rows that no one or several people claim.
 
 With A(r) the claimants of a row: its id with `PersonId`; with `PersonVia` the union over all rows of the other table
 with its key. A row is owned by p if A(r) = {p}. Only the two ends of A(r) in some order of the persons are kept: a
@@ -55,7 +55,7 @@ class PersonSlice:
     slices: int = 1
 
     def has(self, persons: Whole) -> NDArray[np.bool_]:
-        """Return which persons are in the slice; -1, nobody, is in none."""
+        """Return which persons are in the slice; -1, no owner, is in none."""
         there = np.asarray(persons != NONE)
         if self.slices == 1:
             return there
@@ -147,8 +147,8 @@ class Owners:
             date, window = self.tables.date_of(name), self.tables.window
             if date is not None and window is not None:
                 period = window.numbers_of(batch.numbers[date.name], date)
-                nobody = (person == NONE) | (period == NONE)
-                person = np.where(nobody, NONE, person * len(window.names) + period)
+                unowned = (person == NONE) | (period == NONE)
+                person = np.where(unowned, NONE, person * len(window.names) + period)
             return ClaimedKeys(person, person)
         keys, by_key = self._claimed[via.to]
         named = keys.of([batch.keys[column] for column in via.columns], grow=False)
@@ -156,7 +156,7 @@ class Owners:
         return ClaimedKeys(least, least if by_key.largest is by_key.least else by_key.largest[named])
 
     def owner(self, name: str, batch: Batch) -> Whole:
-        """Return who owns each row, -1 of rows that nobody owns or that lie in other periods than asked.
+        """Return who owns each row, -1 for rows without an owner or that lie in other periods than asked.
 
         An owner is a person, or, of dated rows that are capped by period, a person and a period.
         """

@@ -55,7 +55,7 @@ class PairSide:
         return PairSide(self.rows.at(kept), self.owner[kept], key, [each[kept] for each in self.texts], self.read)
 
     def cut(self, schema: Schema, conditions: Sequence[Expression], persons: PersonKeys, most: int) -> PairSide:
-        """Return the rows that pass, and of these at most so many of each person."""
+        """Return the rows that pass, and of these at most `most` of each person."""
         kept = self.owner != NONE if self.key is None else (self.owner != NONE) & (self.key != NONE)
         side = self.at(kept & _passed(schema, conditions, self.rows))
         return side.at(side._chosen(schema, persons, most))

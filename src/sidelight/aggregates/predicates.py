@@ -129,8 +129,3 @@ class Filtered(CombinedCoding):
         true, _ = truth_of(self.condition.expression, scope)
         passed = scope.kept(true)
         return scope.frame, both(kept, passed)
-
-
-def filtered(coding: Coding, where: Expression | None, schema: Schema) -> Coding:
-    """Return the coding of the rows that pass a public condition; None lets all pass."""
-    return coding if where is None else Filtered(coding, ExpressionCoding(where, schema))

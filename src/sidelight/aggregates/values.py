@@ -20,15 +20,15 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
-from sidelight.aggregates.coding import Coding, NumberCoding
+from sidelight.aggregates.coding import Coding, NumberCoding, column_of
 from sidelight.aggregates.fixed_point import FixedPoint
 from sidelight.aggregates.groups import ROWS_OF_A_TOTAL
 from sidelight.aggregates.person_vectors import PersonVector
 from sidelight.aggregates.predicates import ExpressionCoding
-from sidelight.errors import RangeError, SchemaError
+from sidelight.errors import SchemaError
 from sidelight.grid import Grid
 from sidelight.records import Number, Schema
-from sidelight.records.expression_shapes import RealShape, StepShape, TruthShape
+from sidelight.records.expression_shapes import StepShape, TruthShape
 from sidelight.records.expressions import Expression, Named
 from sidelight.records.numbers import Real, exact_number
 
@@ -131,14 +131,15 @@ def value_of(schema: Schema, of: str | Expression, *, lower: Real | None = None,
         The value. Its interval is rounded to whole steps; an empty one is made one step wide, never an error, since it
         may come from an earlier release.
     """
-    expression = Named(of) if isinstance(of, str) else of
-    shape = expression.check(schema)
     low = None if lower is None else exact_number(lower, name="lower")
     high = None if upper is None else exact_number(upper, name="upper")
+    number = column_of(schema, of)
+    if isinstance(number, Number):
+        return _column_value(number, low, high)
+    expression = Named(of) if isinstance(of, str) else of
+    shape = expression.check(schema)
     if isinstance(shape, TruthShape):
         return Value(coding=ExpressionCoding(expression, schema), step=Fraction(1), first=0, last=1)
-    if isinstance(expression, Named) and isinstance(shape, (RealShape, StepShape)):
-        return _column_value(schema.number(expression.name), low, high)
     if not isinstance(shape, StepShape):
         raise SchemaError(f"{expression} gives labels, and a number is needed")
     first, last = shape.first, shape.last
@@ -149,23 +150,16 @@ def value_of(schema: Schema, of: str | Expression, *, lower: Real | None = None,
     return _clipped(ExpressionCoding(expression, schema), shape.step, first, last)
 
 
-def total_of(
-    schema: Schema,
-    of: str | Expression,
-    *,
-    step: Real | None = None,
-    lower: Real | None = None,
-    upper: Real | None = None,
-) -> Value:
+def total_of(schema: Schema, of: str | Expression, *, lower: Real | None = None, upper: Real | None = None) -> Value:
     """Return the total of a person's rows as a value: rows in whole steps, their sum clamped to an interval.
 
     Args:
         schema: The public declarations.
-        of: A number column, whose rows are clamped to its own bounds, or to 2**40 steps; or a derived number.
-        step: The unit of a column's rows; by default the granularity, or by the declared bounds.
+        of: A number column, whose rows are rounded to its granularity (or to a step that its bounds give) and clamped
+            to its bounds, or to 2**40 steps; or a derived number.
         lower, upper: The interval of totals, in the unit of the number; by default all possible totals.
     """
-    coding, unit = _rows_of_totals(schema, of, step)
+    coding, unit = _rows_of_totals(schema, of)
     ((low, high),) = coding.ranges
     first, last = min(low, low * ROWS_OF_A_TOTAL), max(high, high * ROWS_OF_A_TOTAL)
     if lower is not None:
@@ -183,17 +177,15 @@ def has_totals(schema: Schema, of: str | Expression) -> bool:
     return isinstance(shape, StepShape) and max(abs(shape.first), abs(shape.last)) <= TOTAL_STEPS
 
 
-def vector_of(
-    schema: Schema, of: str | Expression, *, person_total: Real, step: Real | None = None
-) -> tuple[Value, PersonVector]:
+def vector_of(schema: Schema, of: str | Expression, *, person_total: Real) -> tuple[Value, PersonVector]:
     """Return a person's totals of all groups, cut together, as a value in whole units, and the cut.
 
     Args:
         schema: The public declarations.
-        of, step: As in `total_of`.
+        of: As in `total_of`.
         person_total: U, the most that the absolute totals of a person add up to; at least a step, at most 2**60.
     """
-    coding, unit = _rows_of_totals(schema, of, step)
+    coding, unit = _rows_of_totals(schema, of)
     ((low, high),) = coding.ranges
     most = min(max(_nearest(exact_number(person_total, name="person_total") / unit), 1), 1 << 60)
     steps = -(-most // (LEVELS // 2 if low < 0 < high else LEVELS))  # of a unit
@@ -203,21 +195,19 @@ def vector_of(
     return value, PersonVector(most=most, unit=steps)
 
 
-def _rows_of_totals(schema: Schema, of: str | Expression, step: Real | None) -> tuple[Coding, Fraction]:
+def _rows_of_totals(schema: Schema, of: str | Expression) -> tuple[Coding, Fraction]:
     """Return how rows become whole steps that are added up to totals, at most 2**40 of them, and the step."""
     if not isinstance(of, (str, Named)):
-        return _derived_rows(schema, of, step)
+        return _derived_rows(schema, of)
     number = schema.number(of if isinstance(of, str) else of.name)
-    unit = number.granularity if step is None else exact_number(step, name="step")
+    unit = number.granularity
     if unit is None:
         if number.lower is None or number.upper is None:
             raise SchemaError(
                 f"a total of column {number.name!r} needs a step on which it is counted: declare "
-                f"sl.Number({number.name!r}, granularity=...), or both bounds; sl.Sum also takes step=..."
+                f"sl.Number({number.name!r}, granularity=...), or both bounds"
             )
         unit = _column_value(number, None, None).step
-    if unit <= 0:
-        raise RangeError(f"step must be positive, got {step}")
     low = -TOTAL_STEPS if number.lower is None else max(_nearest(number.lower / unit), -TOTAL_STEPS)
     high = TOTAL_STEPS if number.upper is None else min(_nearest(number.upper / unit), TOTAL_STEPS)
     low, high = min(low, TOTAL_STEPS), max(high, -TOTAL_STEPS)
@@ -225,10 +215,8 @@ def _rows_of_totals(schema: Schema, of: str | Expression, step: Real | None) -> 
     return NumberCoding(number.name, FixedPoint.on_grid(number, grid)), unit
 
 
-def _derived_rows(schema: Schema, of: Expression, step: Real | None) -> tuple[Coding, Fraction]:
+def _derived_rows(schema: Schema, of: Expression) -> tuple[Coding, Fraction]:
     shape = of.check(schema)
-    if step is not None:
-        raise RangeError(f"step is for totals of a column, and {of} has the step of its columns; leave step out")
     if isinstance(shape, TruthShape):
         return ExpressionCoding(of, schema), Fraction(1)
     if not isinstance(shape, StepShape):

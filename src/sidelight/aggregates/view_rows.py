@@ -185,7 +185,7 @@ def _pairs_of_slice(view: PairedView, database: OpenDatabase, names: frozenset[s
         numbers = {name: rows.numbers[inner] for name, inner in cells.items() if inner in rows.numbers}
         labels = {name: rows.texts[inner] for name, inner in cells.items() if inner in rows.texts}
         owner = np.where(database.has(making.view.base, making.owner), making.owner, NONE)
-        # all keys are numbered: were a row left out because nobody else names its key, others would decide about it
+        # all keys are numbered: if a row were left out because no other names its key, other rows would decide about it
         key = None if keys is None else keys.of(texts, grow=True)
         side = PairSide(HeldRows(rows.length, numbers, labels), owner, key, texts, view.read_of(place, names))
         most = view.tables.max_rows(making.view.base)
@@ -226,7 +226,7 @@ def _add_columns(view: View, wanted: frozenset[str], needed: dict[str, NeededCol
             source = step.to
         needed[source].columns.add(found.column.name)
     for fold in _folds(view, wanted):
-        if not view.grouped:
+        if not view.folds_persons(fold):
             needed[fold.table].keys |= {*(view.fold_link(fold) or ())}
             needed[view.base].keys |= {*_key(tables, view.base)}
         _add_columns(view.folded(fold), frozenset(fold.columns), needed)
@@ -328,7 +328,7 @@ class ViewOfSlice:
         held = making.made()
         owners = self.database.owners
         owner = owners.matching(self.view.base, fold.table, self.owner)
-        if self.view.grouped:
+        if self.view.folds_persons(fold):
             index = PairIndex(owner, None, owners.size(fold.table))
             group = index.find(making.owner, None)
         else:

@@ -264,14 +264,14 @@ def _worth(values: Values, measure: Measure, failure: float, *, among: int) -> f
 def _columns(seen: tuple[Sequence[Seen], Sequence[Seen]], *, most: int = MOST_COLUMNS) -> list[tuple[str, Values]]:
     names, (first, second) = as_columns(seen)
     train = [_parts(each)[0] for each in (first, second)]
-    told = told_apart(*train)
-    order = np.argsort(-told, kind="stable")
+    distances = told_apart(*train)
+    order = np.argsort(-distances, kind="stable")
     found: list[tuple[str, Values]] = []
     known: set[bytes] = set()
     for number in order:  # the ends of an interval and the like move together: one of them is enough
         values = _filled(first[:, number]), _filled(second[:, number])
         form = np.unique(np.concatenate(values), return_inverse=True)[1].astype(np.int32).tobytes()
-        if len(found) >= most or (found and told[number] == 0):
+        if len(found) >= most or (found and distances[number] == 0):
             break
         if form not in known:
             known.add(form)

@@ -3,7 +3,7 @@
 A data set is a list of units (a row, or all rows of a person), a unit a tuple of rows, a row a tuple of cells. Where a
 mechanism gives most away is not known beforehand, so the search begins with extremes, ties, nothing at all, missing
 cells, values outside of their bounds and one person with all rows, and then changes one thing after the other in the
-pairs that are told apart best. No row of anybody is needed.
+pairs that an attack distinguishes best. No real row is needed.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def cells_of(column: Column) -> tuple[Any, ...]:
 
 
 class PairSearch:
-    """Propose pairs, be told how well each is told apart, propose better ones.
+    """Propose pairs, receive how well an attack distinguishes each, propose better ones.
 
     Args:
         schema: The public declarations.

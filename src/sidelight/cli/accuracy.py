@@ -68,9 +68,9 @@ def _chart(
     unit = next((each.unit for _, _, each in found if each.unit), "")
     made = table(name, f"error ({confidence:.4g})", "", numbers=(name, f"error ({confidence:.4g})"))
     for _, amount, each in found:
-        told = at_most(each.size) if math.isfinite(each.size) else "–"
+        size_text = at_most(each.size) if math.isfinite(each.size) else "–"
         mark = "  enough" if within is not None and each.size <= within else ""
-        made.add_row(*map(plain, (as_read(amount, digits=6), told, _bar(each.size, sizes) + mark)))
+        made.add_row(*map(plain, (as_read(amount, digits=6), size_text, _bar(each.size, sizes) + mark)))
     console().print(made)
     tell(f"errors in {unit or 'units of the answer'}, bars on a logarithmic scale; {_basis(found[0][2])}")
     return [{"price": price, "amount": float(amount), "expected": each.to_json()} for price, amount, each in found]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 import time
 import tomllib
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,16 +14,18 @@ import typer
 
 from sidelight.cli.answers import note, prints_json
 from sidelight.cli.terminal import tell
-from sidelight.errors import RangeError, nearest
+from sidelight.errors import RangeError, SidelightError, nearest
+from sidelight.server.audit_log import AuditLog
 from sidelight.server.budgets import Budgets
-from sidelight.server.config import ServerConfig, rule_of
+from sidelight.server.config import ServedTable, ServerConfig, rule_of
 from sidelight.server.config_file import read_config
 from sidelight.server.identity import DAY, IdentityStore
 from sidelight.server.running import serve_analysts
+from sidelight.wire import write_json
 
 
 def is_survey(path: Path) -> bool:
-    """Return whether a file is the configuration of an analyst server; other mistakes in it are told later."""
+    """Return whether a file is the configuration of an analyst server; other mistakes in it are reported later."""
     try:
         return "table" in tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
@@ -34,7 +38,7 @@ def serve_survey(path: Path) -> None:
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s")
     logging.getLogger("sidelight.server").setLevel(logging.INFO)
     for table in config.tables.values():
-        tell(f"{table.name}: {rule_of(table.budget).statement()}")
+        tell(f"{table.name}: {table.promise}")
     serve_analysts(config, when_ready=lambda url: tell(f"Serving {config.title!r} on {url}"))
 
 
@@ -50,12 +54,15 @@ def check_survey(path: Path) -> None:
         budgets.check_head()
     finally:
         budgets.close()
-    promises = [
-        {"table": table.name, "promise": rule_of(table.budget).statement(), "requests": _requests(config, table.name)}
-        for table in config.tables.values()
-    ]
-    for each in promises:
-        tell(f"{each['table']}: {each['promise']} At most {each['requests']:,} requests fit.")
+    promises = []
+    for table in config.tables.values():
+        requests, (largest, unpriced) = _requests(config, table.name), _probed(config, table)
+        most = f"At most {requests:,} requests fit, with about {requests * largest:,} bytes of answers."
+        tell(f"{table.name}: {table.promise} {most}")
+        for kind, problem in unpriced.items():
+            tell(f"{table.name}: {kind} was not priced: {problem}")
+        found = {"table": table.name, "promise": table.promise, "requests": requests}
+        promises.append({**found, "ledger_bytes": requests * largest, "unpriced": unpriced})
     note(tables=promises)
 
 
@@ -80,6 +87,27 @@ def calibrate_survey(path: Path, *, table: str | None, runs: int) -> None:
             measured = {kind.kind: kind.duration for kind in kinds if kind.duration is not None}
             found.append({"table": each.name, "lines": lines, "durations": measured})
     note(tables=found)
+
+
+def _probed(config: ServerConfig, table: ServedTable) -> tuple[int, dict[str, str]]:
+    """Price a query of each kind; return the bytes of the largest answer, and why kinds have no price."""
+    from sidelight.server.calibration_probes import prices_of, probes_of
+    from sidelight.server.pricing import answer_job
+
+    largest, unpriced = 0, {}
+    for kind in table.kinds:
+        try:
+            probes, price = dict(probes_of(config, table, kind)), next(prices_of(table, kind))
+        except SidelightError as error:
+            unpriced[kind] = str(error)
+            continue
+        query = write_json({**probes[max(probes)], **price})
+        found = answer_job(config, {"do": "price", "table": table.name, "query": query, "kind": kind})
+        if "problem" in found:
+            unpriced[kind] = str(found["problem"]["text"])
+        else:
+            largest = max(largest, int(found["answer"]["answer_bytes"]))
+    return largest, unpriced
 
 
 def _requests(config: ServerConfig, name: str) -> int:
@@ -119,12 +147,10 @@ def resume_service(path: Path, *, table: str | None, analyst: str | None, clock:
     if table is None and not clock:
         raise RangeError("say what is resumed: a table of the file, or --clock")
     if clock:
-        store = IdentityStore(read_config(path).store)
-        try:
+        config = read_config(path)
+        with _logged(config, "clock"), closing(IdentityStore(config.store)) as store:
             store.latest(time.time())  # a time once seen stays
-        finally:
-            store.close()
-        tell("The clock is believed as it is now")
+        tell("The clock is accepted as it is now")
     if table is not None:
         set_pause(path, table=table, analyst=analyst, paused=False)
     else:
@@ -139,11 +165,9 @@ def set_pause(path: Path, *, table: str, analyst: str | None, paused: bool) -> N
     accounts = [each.name for each in config.tables[table].accounts]
     if analyst is not None and analyst not in accounts:
         raise RangeError(f"the table has no account {analyst!r}; {nearest(analyst, accounts)}")
-    store = IdentityStore(config.store)
-    try:
+    with _logged(config, "pause" if paused else "resume") as facts, closing(IdentityStore(config.store)) as store:
         (store.pause if paused else store.resume)(table, analyst or "", now=time.time())
-    finally:
-        store.close()
+        facts |= {"table": table, "analyst": analyst or ""}
     tell(f"{'Paused' if paused else 'Resumed'} {table}{f' for {analyst}' if analyst else ''}")
     note(table=table, paused=paused)
 
@@ -158,22 +182,19 @@ def new_analyst_token(
     unknown = next((each for each in tables if each not in config.tables), None)
     if unknown is not None:
         raise RangeError(f"there is no table {unknown!r}; {nearest(unknown, config.tables)}")
-    store = IdentityStore(config.store)
-    try:
+    with _logged(config, "token new") as facts, closing(IdentityStore(config.store)) as store:
         token = store.issue(analyst, now=time.time(), tables=tables, actions=actions.split(","), days=days, note=words)
-    finally:
-        store.close()
+        facts |= {"analyst": analyst, "token": token.split("_")[1], "actions": actions}
     note(tokens=[{"client": analyst, "token": token}])
     _line(analyst, token)
 
 
 def revoke_analyst_token(path: Path, *, client: str) -> None:
     """Revoke a token by its id, or all of an analyst."""
-    store = IdentityStore(read_config(path).store)
-    try:
+    config = read_config(path)
+    with _logged(config, "token revoke") as facts, closing(IdentityStore(config.store)) as store:
         number = store.revoke(client)
-    finally:
-        store.close()
+        facts |= {"name": client}
     note(client=client)
     tell(f"Revoked {number} token(s) of {client!r}; what still waits is dropped, what was released stays")
 
@@ -189,6 +210,17 @@ def list_analyst_tokens(path: Path) -> None:
         left = (each["expires"] - time.time()) / DAY
         _line(each["analyst"], each["id"], "revoked" if each["revoked"] else f"{max(0, left):.0f} days")
     note(clients=[{"client": t["analyst"], "token": None if t["revoked"] else t["id"]} for t in tokens])
+
+
+@contextmanager
+def _logged(config: ServerConfig, action: str) -> Iterator[dict[str, str]]:
+    """Write what an owner does into the audit log, with what is added to the facts; nothing is done without a log."""
+    log, facts = AuditLog(config.audit), dict[str, str]()
+    try:
+        yield facts
+        log.write(at=round(time.time(), 3), action=action, **facts)
+    finally:
+        log.close()
 
 
 def _line(*cells: str) -> None:

@@ -175,7 +175,7 @@ _READS = _thing(
 _PRICED = {
     "title": _TEXT,
     "fits": _FLAG,
-    "queries": _list(title=_TEXT, guarantee=_TEXT, expected=_EXPECTED, reads=_maybe(_READS)),
+    "queries": _list(title=_TEXT, guarantee=_TEXT, expected=_EXPECTED, advice=_TEXTS, reads=_maybe(_READS)),
     "charges": _list(title=_TEXT, guarantee=_TEXT, status=_TEXT, periods=_maybe(_TEXT)),
     "promised": _TEXT,
     "left": _TEXT,
@@ -245,7 +245,13 @@ ANSWERS: dict[str, tuple[dict[str, Any], ...]] = {
     "token new": ({"tokens": _list(client=_TEXT, token=_TEXT)},),
     "token revoke": ({"client": _TEXT},),
     "token list": ({"clients": _list(client=_TEXT, token=_maybe(_TEXT))},),
-    "server check": ({"tables": _list(table=_TEXT, promise=_TEXT, requests=_COUNT)},),
+    "server check": (
+        {
+            "tables": _list(
+                table=_TEXT, promise=_TEXT, requests=_COUNT, ledger_bytes=_COUNT, unpriced={"type": "object"}
+            )
+        },
+    ),
     "server calibrate": ({"tables": _list(table=_TEXT, lines=_TEXT, durations={"type": "object"})},),
     "server status": ({"accounts": _list(table=_TEXT, account=_TEXT, remaining={"type": "object"}, paused=_FLAG)},),
     "server pause": ({"table": _TEXT, "paused": _FLAG},),

@@ -84,7 +84,7 @@ def init(
         typer.Option(help="Labels: sex:F,M; sex:F,M:1, one for a person; sex:F=female,M=male, with aliases."),
     ] = None,
     date: Annotated[list[str] | None, typer.Option(help="Dates: visit:2020-01-01:2025-12-31, or with :hour.")] = None,
-    label: Annotated[list[str] | None, typer.Option(help="A column of labels that nobody can list.")] = None,
+    label: Annotated[list[str] | None, typer.Option(help="A column of labels that cannot be listed.")] = None,
     decimal: Annotated[str | None, typer.Option(help="The decimal sign of the numbers: , or a point.")] = None,
     thousands: Annotated[str | None, typer.Option(help="The sign between thousands: . , ' or a space.")] = None,
     date_format: Annotated[list[str] | None, typer.Option(help="How dates are written: %d.%m.%Y, or iso.")] = None,

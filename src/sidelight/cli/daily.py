@@ -124,6 +124,8 @@ def read_daily_plan(path: Path | str) -> DailyPlan:
     for key in ("query", "pricing"):
         if key in given:
             whole.refuse(f"{key} does not go with [sequence]; leave it out", key=key)
+    if head["parent"] is not None:
+        given["ledger"].refuse("a sequence has a budget of its own; leave parent and parent_budget out", key="parent")
     place = given["source"]
     file = place.values["path"]
     for key in ("table", "engine"):
@@ -227,7 +229,7 @@ def show_days(path: Path) -> None:
     if days is None:
         assert each is not None
         held = "one day" if each == 1 else f"{each} days"
-        tell(f"The budget lasts for ever, for everyone who has data in at most {held}: nobody checks that.")
+        tell(f"The budget lasts for ever, for everyone who has data in at most {held}. This is not checked.")
         return
     if days == 0:
         raise FailedError(
@@ -235,7 +237,7 @@ def show_days(path: Path) -> None:
         )
     more = "more " if before != Totals.zero() else ""
     tell(f"The budget lasts for {days} {more}{'day' if days == 1 else 'days'}, each charged in full.")
-    tell("If nobody has data in more than k days, declare days_per_person = k, and it lasts for ever.")
+    tell("If no person has data in more than k days, declare days_per_person = k, and it lasts for ever.")
 
 
 def days_left(rule: Rule, totals: Totals, charge: Charge) -> int | None:

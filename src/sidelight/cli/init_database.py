@@ -2,7 +2,7 @@
 
 Tables that have the person's column belong to that person. What ties other tables to them is a question: a column with
 the name of another table's key is proposed as a reference, asked about on a terminal, and otherwise written as a
-comment. No file is taken to be public unless somebody says so. No row is read.
+comment. No file is taken to be public unless that is stated. No row is read.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ def _declare_columns(answers: InitOptions, tables: Mapping[str, ProposedTable]) 
 
 
 def _propose(tables: Mapping[str, ProposedTable], *, person: str, max_rows: int, asked: bool) -> None:
-    """Find columns with the name of another table's key, and ask about each; what nobody confirms is a comment."""
+    """Find columns with the name of another table's key, and ask about each; others become comments."""
     keys = {name: key for name, table in tables.items() if (key := _key_of(table)) is not None}
     for table in sorted(tables.values(), key=lambda each: person not in each.types):
         for to, key in keys.items():
@@ -157,7 +157,7 @@ def _plan_text(tables: Mapping[str, ProposedTable], *, folder: Path, answers: In
     lines = [
         f"# A first plan for the tables of {toml_value(name)}, written by `sidelight init`. Everything below is to be",
         "# public: true of everybody, not of these rows. Lines that begin with `# proposed` are questions: a table",
-        "# that nobody tied to the person, or declared to be public, is not read.",
+        "# that is neither tied to the person nor declared public is not read.",
         f"title = {toml_value(name)}",
         *("", "[database]", f"name = {toml_value(name)}"),
     ]
@@ -210,5 +210,5 @@ def _tell(tables: Mapping[str, ProposedTable], *, output: Path, queries: int) ->
                 f"proposed, not assumed: {name}.{tie.columns[0]} names a row of {tie.to}; see the comments of {output}"
             )
         if name not in used:
-            tell(f"not read: {name}; nothing ties it to the person, and nobody said that it is public")
+            tell(f"not read: {name}; nothing ties it to the person, and it was not declared public")
     tell(f"next: `sidelight check {output}`, `sidelight plan {output}`, `sidelight run {output}`; the first is for you")

@@ -88,7 +88,7 @@ def _show_scope(scope: Scope, *, parts: Sequence[str]) -> None:
     tell(scope.statement())
     rule = scope.definition.partitioned_by
     if rule is not None:
-        tell(f"In parts, by {rule}. Nobody checks that.")
+        tell(f"In parts, by {rule}. This is not checked.")
     tell(scope.spent())
     if rule is None:
         tell(scope.remaining())

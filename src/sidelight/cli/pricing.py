@@ -1,12 +1,12 @@
 """`sidelight plan`: what a plan costs, whether it fits, and how accurate it can be; the data is not opened.
 
-What `sidelight plan` says of a database: which tables a query reads, and what it costs the periods of a window.
+What `sidelight plan` says of a database: which tables a query reads.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
+from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, Literal
@@ -25,17 +25,17 @@ from sidelight.accounting import (
 )
 from sidelight.accuracy.expected import Expected, expected
 from sidelight.cli.answers import note
+from sidelight.cli.quoted_accounts import QuotedParent, QuotedPeriods, is_not_there
 from sidelight.cli.terminal import console, plain, routes_of, table, tell
 from sidelight.errors import FailedError, LedgerError, SidelightError
-from sidelight.guarantees import Amount, Claim, Claims, Row, short_text
+from sidelight.guarantees import Claim, Claims, Row, short_text
 from sidelight.ledger import LedgerEntry, open_ledger
-from sidelight.ledger.balances import Balances
-from sidelight.ledger.definition import BUDGETS_ADD_UP, Share
+from sidelight.ledger.definition import BUDGETS_ADD_UP
 from sidelight.plans import Plan, PlannedQuery, read_plan
 from sidelight.records import Number
 from sidelight.records.fold_text import fold_text
 from sidelight.release.shown import at_most
-from sidelight.session.persons_and_periods import PeriodCharge, period_charge
+from sidelight.session.persons_and_periods import PeriodCharge
 from sidelight.session.query import declared_delta
 
 CONFIDENCE = 0.95
@@ -59,7 +59,8 @@ class PricedCharge:
     before: Totals
     planned: tuple[PlannedQuery, ...]
     period: PeriodCharge | None = None  # what it costs the periods of a window
-    short: tuple[Rule, Totals, Charge] | None = None  # what refuses it
+    short: tuple[Rule, Totals, Charge] | None = None  # what refuses it, and how it is called
+    refused_by: str = "the budget"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,6 +72,7 @@ class Quote:
     after: Totals
     lines: tuple[PricedCharge, ...]
     periods: QuotedPeriods
+    parent: QuotedParent
     advice: str = ""  # what to write another time, where the plan does not fit
 
     @property
@@ -82,7 +84,7 @@ class Quote:
 def quote(plan: Plan, *, label: str, resume: bool = False) -> Quote:
     """Price every charge of the plan in order, as the ledger would decide it now; resumed attempts pay again."""
     rule, before, entries = account(plan.ledger, plan.scope, budget=plan.budget, routes=plan.routes)
-    periods = QuotedPeriods(plan, _balances_of_periods(plan))
+    periods, parent = QuotedPeriods(plan), QuotedParent(plan)
     live = {entry.key: entry for entry in entries if entry.state != "failed"}
     after, lines = before, []
     for position, (title, claims, planned) in enumerate(_charges(plan)):
@@ -92,15 +94,19 @@ def quote(plan: Plan, *, label: str, resume: bool = False) -> Quote:
         period = periods.charge(planned, claims, delta=plan.together_at)
         status: Status = "new"
         short: tuple[Rule, Totals, Charge] | None = None
+        refused_by = "the budget"
         if found is not None and not (resume and found.state == "reserved"):
             status = "unfinished" if found.state == "reserved" else "stored"
         elif not rule.grants(after, charge):
             status, short = "too much", (rule, after, charge)
         elif period is not None and not periods.grants(period):
-            status, short = "too much", periods.short(period)
+            status, short, refused_by = "too much", periods.short(period), "the budget of its periods"
+        elif (beyond := parent.short(claims, delta=delta)) is not None:
+            status, short, refused_by = "too much", beyond, f"the budget of {parent.name!r}"
         else:
             after = after.plus(charge)
             periods.book(period)
+            parent.book(claims, delta=delta)
         lines.append(
             PricedCharge(
                 title=title,
@@ -111,12 +117,14 @@ def quote(plan: Plan, *, label: str, resume: bool = False) -> Quote:
                 planned=planned,
                 period=period,
                 short=short,
+                refused_by=refused_by,
             )
         )
     asked = [line.claims for line in lines if line.status in ("new", "too much")]
     refused = any(line.status == "too much" for line in lines)
     advice = f". {advice_on_routes()}" if refused and granted_with_routes(rule, before, *asked) else ""
-    return Quote(rule=rule, before=before, after=after, lines=tuple(lines), periods=periods, advice=advice)
+    accounts: dict[str, Any] = {"periods": periods, "parent": parent}
+    return Quote(rule=rule, before=before, after=after, lines=tuple(lines), advice=advice, **accounts)
 
 
 #: Kinds whose error is in the unit of their column; beyond this share of its range an answer says nothing.
@@ -134,7 +142,7 @@ def show_quote(plan: Plan, *, label: str) -> None:
     tell(plan.title, style="bold")
     found = [expected(each.asked, each.fitted, each.schema, confidence=CONFIDENCE) for each in plan.queries]
     console().print(_query_table(priced, found))
-    for sentence in (*_reading(plan, priced), *_useless(plan, found), *_forecasts(plan)):
+    for sentence in (*_reading(plan, priced), *_useless(plan, found), *_advice(plan), *_forecasts(plan)):
         tell(sentence)
     tell("")
     tell("What is charged: bookkeeping, not a guarantee", style="bold")
@@ -150,6 +158,7 @@ def show_quote(plan: Plan, *, label: str) -> None:
                 "title": each.title,
                 "guarantee": str(each.prepared.claims.strongest),
                 "expected": error.to_json(),
+                "advice": list(each.fitted.advice),
                 "reads": reads(each),
             }
             for each, error in zip(plan.queries, found, strict=True)
@@ -213,6 +222,13 @@ def _useless(plan: Plan, errors: Iterable[Expected]) -> Iterable[str]:
                 )
 
 
+def _advice(plan: Plan) -> Iterable[str]:
+    """Return what queries have to say before they are charged."""
+    for planned in plan.queries:
+        for sentence in planned.fitted.advice:
+            yield f"{planned.title!r}: {sentence}"
+
+
 def _forecasts(plan: Plan) -> Iterable[str]:
     """Forecast how good each model will be on new rows; of public numbers and its prediction."""
     for planned in plan.queries:
@@ -242,6 +258,7 @@ def _summary(plan: Plan, priced: Quote) -> Iterable[str]:
     yield f"What is promised: {priced.rule.statement()}"
     yield f"What may be asked afterwards: {str(find_remaining(priced.rule, priced.after)).removeprefix('left: ')}"
     yield from priced.periods.sentences()
+    yield from priced.parent.sentences()
     if plan.ledger is None:
         yield "Note: no [ledger] is named, so nothing will remember what was spent."
     for each in plan.data.tables:
@@ -263,7 +280,7 @@ def account(
 ) -> tuple[Rule, Totals, list[LedgerEntry]]:
     """Return rule, totals and entries of a scope, without making a ledger or a scope."""
     fresh = Rule.for_budget(budget, routes=routes)
-    if url is None or _not_there(url):
+    if url is None or is_not_there(url):
         return fresh, Totals.zero(), []
     with open_ledger(url, create=False) as ledger:
         scopes = {scope.scope_id: scope for scope in ledger.scopes()}
@@ -276,63 +293,6 @@ def account(
                 f"a scope never changes, and {BUDGETS_ADD_UP}"
             )
         return scope.rule, scope.totals(), scope.entries()
-
-
-def _balances_of_periods(plan: Plan) -> Balances:
-    """Return what the periods of a plan's window are charged, without making a ledger or a scope."""
-    if plan.window_budget is None or plan.ledger is None or _not_there(plan.ledger):
-        return Balances()
-    with open_ledger(plan.ledger, create=False) as ledger:
-        found = (scope for scope in ledger.scopes() if scope.scope_id == f"{plan.scope}:periods")
-        return next((scope.balances() for scope in found), Balances())
-
-
-def _not_there(url: str) -> bool:
-    prefix = "sqlite:///"
-    return url.startswith(prefix) and not Path(url.removeprefix(prefix)).exists()
-
-
-class QuotedPeriods:
-    """The accounts of a plan's periods as they stand in its ledger, and as they would after each charge."""
-
-    def __init__(self, plan: Plan, balances: Balances) -> None:
-        rule = None if plan.window_budget is None else Rule.for_budget(plan.window_budget, routes=plan.routes)
-        self.rule = None if rule is None else replace(rule, sum_first=False)
-        self.before = self.after = balances
-        self._name = f"{plan.scope}:periods"
-
-    def charge(
-        self, planned: Iterable[PlannedQuery], price: Claims, *, delta: Amount | None = None
-    ) -> PeriodCharge | None:
-        """Return what queries on one view cost the periods; several are priced together at `delta`."""
-        return period_charge([each.prepared for each in planned], price, delta=delta)
-
-    def grants(self, charge: PeriodCharge | None) -> bool:
-        """Return whether all periods would grant a charge."""
-        return charge is None or (self.rule is not None and self.after.fits(self.rule, self._shares(charge)))
-
-    def short(self, charge: PeriodCharge) -> tuple[Rule, Totals, Charge]:
-        """Return the rule that does not grant a charge, what stands charged by it, and by how much it would rise."""
-        assert self.rule is not None
-        return self.rule, self.after.totals(), self.after.increase(self._shares(charge))
-
-    def book(self, charge: PeriodCharge | None) -> None:
-        """Add a charge that would be granted."""
-        self.after = self.after if charge is None else self.after.plus(self._shares(charge))
-
-    def _shares(self, charge: PeriodCharge) -> list[Share]:
-        assert self.rule is not None
-        amount = self.rule.charges(charge.claims)[0]
-        parts = [None] if charge.periods is None else [f"{self._name}:{each}" for each in charge.periods]
-        return [Share(scope_id=self._name, part=part, claims=charge.claims, charge=amount) for part in parts]
-
-    def sentences(self) -> Iterator[str]:
-        """Return what the dearest period has spent after the plan, and what is promised of one, in sentences."""
-        if self.rule is not None:
-            for name, route in routes_of(find_spent(self.rule, self.after.totals())):
-                spent, of = short_text(route.total), short_text(route.capacity)
-                yield f"After this plan the dearest period has spent, by {name}: {spent} of {of}."
-            yield f"What is promised of a period: {self.rule.statement()}"
 
 
 def charged_to_periods(charge: PeriodCharge | None) -> str | None:

@@ -84,6 +84,7 @@ def _run(
             strict=plan.strict,
             one_run=True,
             window_budget=plan.window_budget,
+            parent=plan.parent,
         )
         items: list[Item] = []
         try:
@@ -119,10 +120,10 @@ def _check_price(priced: Quote) -> None:
         first = priced.refused[0]
         short = first.short or (priced.rule, first.before, first.charge)
         requested, remaining, difference = find_shortfall(*short)
-        budget = "the budget" if short[0] is priced.rule else "the budget of its periods"
         raise BudgetError(
-            f"{first.title!r} does not fit {budget} after what stands before it: requested {requested}, remaining "
-            f"{remaining}, short of {difference}. Nothing of the plan was run and nothing was spent{priced.advice}",
+            f"{first.title!r} does not fit {first.refused_by} after what stands before it: requested {requested}, "
+            f"remaining {remaining}, short of {difference}. Nothing of the plan was run and nothing was spent"
+            f"{priced.advice}",
             requested=requested,
             remaining=remaining,
             difference=difference,

@@ -1,4 +1,4 @@
-"""`sidelight server`: the commands of whoever looks after an analyst server."""
+"""`sidelight server`: the commands for the operator of an analyst server."""
 
 from __future__ import annotations
 

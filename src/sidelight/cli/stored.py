@@ -13,13 +13,12 @@ from typing import Any, get_args
 from sidelight.cli.answers import STANDARD_OUTPUT, note
 from sidelight.cli.terminal import tell, today
 from sidelight.errors import RangeError, SchemaError, SidelightError, SourceError, nearest
-from sidelight.group_table import GroupTable
+from sidelight.group_table import HIERARCHY, GroupTable
 from sidelight.privacy_page.page import privacy_page
 from sidelight.release import Outcome, Release, read_outcomes, stored_text
 from sidelight.report import Report, check_writable, report_from_json, whole_file, write_report, write_text
 from sidelight.report.words import counted
 from sidelight.summaries.tree_areas import areas as sums_of_areas
-from sidelight.summaries.tree_tables import HIERARCHY
 from sidelight.synthesis import Synthetic
 from sidelight.synthesis.axes import Within
 from sidelight.synthesis.released import stored_table

@@ -1,17 +1,18 @@
-"""Connections to a server, of the usual kind and for `await`: each carries out the steps of a conversation.
+"""Connections to a server, of the usual kind and for `await`: they differ in how bytes are sent and a pause is made.
 
-The same bytes are sent again until they are answered, and little is believed. What is sent, and what follows from an
-answer, is written once, as generators that yield steps and are sent what came back.
+The same bytes are sent again until they are answered, and little is believed. What is asked is written once, as
+coroutines: those of a connection that blocks never wait for an event loop, and are run through at once.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import os
 import time
-from collections.abc import Generator, Mapping
-from contextlib import closing
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any, Final, NamedTuple, TypeVar
+from weakref import WeakKeyDictionary
 
 from sidelight.errors import ServiceError
 from sidelight.web import http_client
@@ -21,13 +22,13 @@ Result = TypeVar("Result")
 #: Bytes of an answer that are read at most.
 MOST_BYTES = 16 * 2**20
 #: Statuses after which the same request may succeed.
-_PASSING = (429, 502, 503, 504)
+_PASSING: Final = (429, 502, 503, 504)
 #: Seconds for which an answer is waited for: longer than a server holds a request.
-_TIMEOUT = 40.0
+_TIMEOUT: Final = 40.0
 
 
-class Send(NamedTuple):
-    """A step: send a request, and go on with its answer."""
+class HttpRequest(NamedTuple):
+    """What is sent."""
 
     method: str
     path: str
@@ -35,121 +36,149 @@ class Send(NamedTuple):
     headers: Mapping[str, str]
 
 
-class Sleep(NamedTuple):
-    """A step: go on after some seconds."""
-
-    seconds: float
-
-
-class Received(NamedTuple):
+class HttpAnswer(NamedTuple):
     """What came back: status and body; or status 0, and the name of the error as the body."""
 
     status: int
     body: bytes
 
 
-Steps = Generator[Send | Sleep, Any, Result]
-
-
-def ask(
-    method: str, path: str, content: bytes | None = None, *, patience: float, headers: Mapping[str, str] | None = None
-) -> Steps[dict[str, Any]]:
-    """Send bytes, again and again if need be, and return the JSON that answers them."""
-    kind = {} if content is None else {"Content-Type": "application/json"}
-    end, pause = time.monotonic() + patience, 0.2
-    while True:
-        status, body = yield Send(method, path, content, {**kind, **(headers or {})})
-        if 0 < status < 400:
-            return _object(body)
-        refused: Exception = ServiceError(f"the server cannot be reached ({body.decode()})", code="unreachable")
-        if status:
-            refused = error_of(_object(body))
-        if (status and status not in _PASSING) or time.monotonic() + pause > end:
-            raise refused
-        yield Sleep(pause)
-        pause = min(2 * pause, 5.0)
-
-
 class Connection:
-    """Sends requests with a token; nothing is sent to another host."""
+    """Sends requests with a token, and blocks until they are answered; nothing is sent to another host.
+
+    A forked process has connections of its own: on a shared one each would read answers that are the other's.
+    """
+
+    awaited = False
 
     def __init__(self, url: str, token: str, *, patience: float, verify: Any, transport: Any) -> None:
-        self._http = http_client(url, token, patience=patience, timeout=_TIMEOUT, verify=verify, transport=transport)
+        def client() -> Any:
+            return http_client(
+                url,
+                token,
+                patience=patience,
+                timeout=_TIMEOUT,
+                verify=verify,
+                transport=transport,
+                awaited=self.awaited,
+            )
 
-    def run(self, steps: Steps[Result]) -> Result:
+        client()  # a wrong address is refused at once; nothing is opened
+        self._clients = _Clients(client)
+
+    def run(self, conversation: Coroutine[Any, Any, Any]) -> Any:
         """Carry out a conversation and return what it found."""
-        given: Received | None = None
-        with closing(steps):
-            while True:
-                try:
-                    step = steps.send(given)
-                except StopIteration as end:
-                    result: Result = end.value
-                    return result
-                given = None
-                if isinstance(step, Send):
-                    given = self._once(step)
-                else:
-                    time.sleep(step.seconds)
-
-    def close(self) -> None:
-        """Close the connection."""
-        self._http.close()
-
-    def _once(self, step: Send) -> Received:
-        import httpx
-
-        body = _Body()
         try:
-            with self._http.stream(step.method, step.path, content=step.content, headers=dict(step.headers)) as answer:
-                for part in answer.iter_bytes():
-                    body.take(part)
-                return Received(answer.status_code, body.found)
-        except httpx.TransportError as error:
-            return Received(0, type(error).__name__.encode())
+            conversation.send(None)
+        except StopIteration as end:
+            return end.value
+        raise AssertionError("unreachable: nothing in it waits for an event loop")
 
+    async def ask(
+        self,
+        method: str,
+        path: str,
+        content: bytes | None = None,
+        *,
+        patience: float,
+        headers: Mapping[str, str] | None = None,
+    ) -> dict[str, Any]:
+        """Send bytes, again and again if need be, and return the JSON that answers them."""
+        kind = {} if content is None else {"Content-Type": "application/json"}
+        sent = HttpRequest(method, path, content, {**kind, **(headers or {})})
+        end, pause = time.monotonic() + patience, 0.2
+        while True:
+            status, body = await self._once(sent)
+            if 0 < status < 400:
+                return _object(body)
+            refused: Exception = ServiceError(f"the server cannot be reached ({body.decode()})", code="unreachable")
+            if status:
+                refused = error_of(_object(body))
+            if (status and status not in _PASSING) or time.monotonic() + pause > end:
+                raise refused
+            await self.sleep(pause)
+            pause = min(2 * pause, 5.0)
 
-class AsyncConnection:
-    """Sends requests as a `Connection` does, and lets others run meanwhile."""
-
-    def __init__(self, url: str, token: str, *, patience: float, verify: Any, transport: Any) -> None:
-        self._http = http_client(
-            url, token, patience=patience, timeout=_TIMEOUT, verify=verify, transport=transport, awaited=True
-        )
-
-    async def run(self, steps: Steps[Result]) -> Result:
-        """Carry out a conversation and return what it found."""
-        given: Received | None = None
-        with closing(steps):
-            while True:
-                try:
-                    step = steps.send(given)
-                except StopIteration as end:
-                    result: Result = end.value
-                    return result
-                given = None
-                if isinstance(step, Send):
-                    given = await self._once(step)
-                else:
-                    await asyncio.sleep(step.seconds)
+    async def sleep(self, seconds: float) -> None:
+        """Do nothing for a while."""
+        time.sleep(seconds)
 
     async def close(self) -> None:
         """Close the connection."""
-        await self._http.aclose()
+        if (client := self._clients.closed(None)) is not None:
+            client.close()
 
-    async def _once(self, step: Send) -> Received:
+    async def _once(self, sent: HttpRequest) -> HttpAnswer:
         import httpx
 
         body = _Body()
         try:
-            async with self._http.stream(
-                step.method, step.path, content=step.content, headers=dict(step.headers)
-            ) as answer:
+            with self._clients.of(None).stream(**_arguments(sent)) as answer:
+                for part in answer.iter_bytes():
+                    body.take(part)
+                return HttpAnswer(answer.status_code, body.found)
+        except httpx.TransportError as error:
+            return HttpAnswer(0, type(error).__name__.encode())
+
+
+class AwaitedConnection(Connection):
+    """Sends requests as a `Connection` does, and lets others run meanwhile: one client for each event loop."""
+
+    awaited = True
+
+    def run(self, conversation: Coroutine[Any, Any, Any]) -> Any:
+        """Return the conversation, to be awaited."""
+        return conversation
+
+    async def sleep(self, seconds: float) -> None:
+        """Let others run for a while."""
+        await asyncio.sleep(seconds)
+
+    async def close(self) -> None:
+        """Close the connections of this event loop; those of others ended with them."""
+        if (client := self._clients.closed(asyncio.get_running_loop())) is not None:
+            await client.aclose()
+
+    async def _once(self, sent: HttpRequest) -> HttpAnswer:
+        import httpx
+
+        body = _Body()
+        try:
+            async with self._clients.of(asyncio.get_running_loop()).stream(**_arguments(sent)) as answer:
                 async for part in answer.aiter_bytes():
                     body.take(part)
-                return Received(answer.status_code, body.found)
+                return HttpAnswer(answer.status_code, body.found)
         except httpx.TransportError as error:
-            return Received(0, type(error).__name__.encode())
+            return HttpAnswer(0, type(error).__name__.encode())
+
+
+class _Clients:
+    """A client of httpx for each process and event loop: neither may use what another opened."""
+
+    def __init__(self, make: Callable[[], Any]) -> None:
+        self._make, self._open = make, True
+        self._blocking: dict[int, Any] = {}
+        self._awaited: dict[int, WeakKeyDictionary[Any, Any]] = {}  # of a parent process, never touched by a child
+
+    def of(self, loop: Any) -> Any:
+        if not self._open:
+            raise ServiceError("this connection was closed; open another with sl.connect", code="closed")
+        found, name = self._here(loop)
+        if name not in found:
+            found[name] = self._make()
+        return found[name]
+
+    def closed(self, loop: Any) -> Any:
+        """Let nothing more be sent, and return the client that is to be closed here."""
+        self._open = False
+        found, name = self._here(loop)
+        return found.pop(name, None)
+
+    def _here(self, loop: Any) -> tuple[Any, Any]:
+        process = os.getpid()
+        if loop is None:
+            return self._blocking, process
+        return self._awaited.setdefault(process, WeakKeyDictionary()), loop
 
 
 class _Body:
@@ -162,6 +191,10 @@ class _Body:
         self.found += part
         if len(self.found) > MOST_BYTES:
             raise ServiceError(f"the answer has more than {MOST_BYTES} bytes", code="too-large")
+
+
+def _arguments(sent: HttpRequest) -> dict[str, Any]:
+    return {"method": sent.method, "url": sent.path, "content": sent.content, "headers": dict(sent.headers)}
 
 
 def _object(text: bytes) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from datetime import datetime, timedelta
 from typing import Any
 from urllib.parse import quote
 
-from sidelight.client.connection import Sleep, Steps, ask
+from sidelight.client.connection import Connection
 from sidelight.client.remote_answers import (
     RemotePrice,
     RemoteTable,
@@ -31,7 +31,7 @@ from sidelight.progress import progress
 from sidelight.release import Outcome
 from sidelight.session.query import prepare_query
 from sidelight.version import VERSION
-from sidelight.wire import write_json, write_wire_query
+from sidelight.wire import REQUEST_KEY, write_json, write_wire_query
 
 #: Seconds by which the slot of a request that is made again may be later than its first one, and between such requests.
 _LATEST_SLOT, _LONGEST_PAUSE = 600.0, 2.0
@@ -51,39 +51,46 @@ class Posted:
 
 
 class Conversation:
-    """The requests to one server, each as steps that a connection carries out."""
+    """The requests to one server, each as a coroutine that a connection runs."""
 
-    def __init__(self, *, patience: float, table: str | None) -> None:
-        self._patience, self._usual = patience, table
+    def __init__(self, connection: Connection, *, patience: float, table: str | None) -> None:
+        self._connection, self._patience, self._usual = connection, patience, table
         self._known: dict[str, RemoteTable] | None = None
 
-    def tables(self) -> Steps[dict[str, RemoteTable]]:
+    async def tables(self) -> dict[str, RemoteTable]:
         """Ask for the tables, once."""
         if self._known is None:
-            found = (yield from self._get("/v1/tables")).get("tables")
+            found = (await self._get("/v1/tables")).get("tables")
             if not isinstance(found, list):
                 raise ServiceError("the list of tables is not understood; is the server newer?", code="unknown")
             self._known = {table.name: table for table in map(table_from_json, found)}
         return self._known
 
-    def remaining(self) -> Steps[dict[str, Mapping[str, str]]]:
-        """Ask what is left now, by table."""
-        found = (yield from self._get("/v1/tables"))["tables"]
-        return {str(table["name"]): dict(table["remaining"]) for table in found}
+    async def amounts(self, member: str) -> dict[str, Mapping[str, str]]:
+        """Ask what is left or was spent now, by table."""
+        try:
+            found = (await self._get("/v1/tables"))["tables"]
+            return {str(table["name"]): {str(n): str(a) for n, a in table[member].items()} for table in found}
+        except (KeyError, TypeError, AttributeError):
+            raise ServiceError("the list of tables is not understood; is the server newer?", code="unknown") from None
 
-    def price(self, query: Any, *, table: str | None, delta: Amount | None, forecast: bool) -> Steps[RemotePrice]:
+    async def statement(self, table: str | None) -> str:
+        """Ask what is promised about everything that is ever released from a table."""
+        return (await self._table(table)).promise
+
+    async def price(self, query: Any, *, table: str | None, delta: Amount | None, forecast: bool) -> RemotePrice:
         """Ask for the price of a query or a batch."""
-        name, body, _ = yield from self._body(query, table, delta)
+        name, body, _ = await self._body(query, table, delta)
         sent = _bytes({**body, "forecast": forecast})
-        return price_from_json((yield from self._post(f"/v1/tables/{name}/price", sent)))
+        return price_from_json(await self._post(f"/v1/tables/{name}/price", sent))
 
-    def post(self, query: Any, *, table: str | None, delta: Amount | None, key: str | None) -> Steps[Posted]:
+    async def post(self, query: Any, *, table: str | None, delta: Amount | None, key: str | None) -> Posted:
         """Make a paid request."""
-        name, body, requests = yield from self._body(query, table, delta)
-        key = OSEntropy().read(16).hex() if key is None else key
+        name, body, requests = await self._body(query, table, delta)
+        key = OSEntropy().read(16).hex() if key is None else _checked_key(key)
         path, sent = f"/v1/tables/{name}/releases", _bytes(body)
         try:
-            state = yield from self._post(path, sent, key=key)
+            state = await self._post(path, sent, key=key)
         except ServiceError as error:
             if error.code == "unreachable":
                 raise ServiceError(
@@ -93,7 +100,7 @@ class Conversation:
             raise
         return _posted(state, key=key, requests=requests, path=path, sent=sent)
 
-    def result(self, posted: Posted) -> Steps[Outcome | list[Outcome]]:
+    async def result(self, posted: Posted) -> Outcome | list[Outcome]:
         """Wait for the answer of a paid request."""
         now, found, end, pause = posted.state, outcomes_of(posted.state, key=posted.key), posted.ready_at, 0.2
         with progress(f"waiting until {posted.ready_at.astimezone():%H:%M:%S}"):
@@ -101,13 +108,13 @@ class Conversation:
                 if time.time() > end.timestamp() + self._patience:
                     raise ServiceError(f"no answer yet; `remote.fetch({posted.id!r})` asks again", code="waiting")
                 try:
-                    now = yield from self._get(f"/v1/releases/{posted.id}", headers={"Prefer": "wait=20"})
+                    now = await self._get(f"/v1/releases/{posted.id}", headers={"Prefer": "wait=20"})
                 except ServiceError as error:
                     if posted.sent is None or error.code != "not-found":
                         raise
-                    yield Sleep(pause)
+                    await self._connection.sleep(pause)
                     # another replica, or a new server, does not know what was not charged yet: it has a later slot
-                    now = yield from self._post(posted.path, posted.sent, key=posted.key)
+                    now = await self._post(posted.path, posted.sent, key=posted.key)
                     pause = min(2 * pause, _LONGEST_PAUSE)
                     end = min(_ready_at(now), posted.ready_at + timedelta(seconds=_LATEST_SLOT))
                 found = outcomes_of(now, key=posted.key)
@@ -116,16 +123,16 @@ class Conversation:
         believed = [_believed(*each) for each in zip(found, posted.requests or [None] * len(found), strict=True)]
         return believed if "outcomes" in now else believed[0]
 
-    def fetch(self, name: str) -> Steps[Outcome | list[Outcome]]:
+    async def fetch(self, name: str) -> Outcome | list[Outcome]:
         """Wait for the answer of an earlier request."""
-        state = yield from self._get(f"/v1/releases/{quote(name, safe='')}")
-        return (yield from self.result(_posted(state)))
+        state = await self._get(f"/v1/releases/{quote(name, safe='')}")
+        return await self.result(_posted(state))
 
-    def page(self, table: str | None, after: str) -> Steps[tuple[list[Outcome], str] | None]:
+    async def page(self, table: str | None, after: str) -> tuple[list[Outcome], str] | None:
         """Ask for outcomes after an id, and the id to go on with; None at the end. Failed ones are left out."""
-        name = (yield from self._table(table)).name
+        name = (await self._table(table)).name
         since = f"&after={quote(after, safe='')}" if after else ""
-        page = (yield from self._get(f"/v1/releases?table={name}&limit=50{since}")).get("releases")
+        page = (await self._get(f"/v1/releases?table={name}&limit=50{since}")).get("releases")
         if not isinstance(page, list) or not page:
             return None
         found: list[Outcome] = []
@@ -134,15 +141,15 @@ class Conversation:
                 found += outcomes_of(state, key="") or ()
         return found, str(page[-1]["id"])
 
-    def _get(self, path: str, *, headers: Mapping[str, str] | None = None) -> Steps[dict[str, Any]]:
-        return (yield from ask("GET", path, patience=self._patience, headers=headers))
+    async def _get(self, path: str, *, headers: Mapping[str, str] | None = None) -> dict[str, Any]:
+        return await self._connection.ask("GET", path, patience=self._patience, headers=headers)
 
-    def _post(self, path: str, sent: bytes, *, key: str | None = None) -> Steps[dict[str, Any]]:
+    async def _post(self, path: str, sent: bytes, *, key: str | None = None) -> dict[str, Any]:
         headers = {} if key is None else {"Idempotency-Key": key}
-        return (yield from ask("POST", path, sent, patience=self._patience, headers=headers))
+        return await self._connection.ask("POST", path, sent, patience=self._patience, headers=headers)
 
-    def _table(self, name: str | None) -> Steps[RemoteTable]:
-        tables = yield from self.tables()
+    async def _table(self, name: str | None) -> RemoteTable:
+        tables = await self.tables()
         name = self._usual if name is None else name
         if name is None and len(tables) == 1:
             return next(iter(tables.values()))
@@ -150,11 +157,11 @@ class Conversation:
             raise RangeError(f"which table? {nearest(str(name), tables)}; write table='...'")
         return tables[name]
 
-    def _body(
+    async def _body(
         self, query: Any, table: str | None, delta: Amount | None
-    ) -> Steps[tuple[str, dict[str, Any], list[Mapping[str, Any] | None]]]:
+    ) -> tuple[str, dict[str, Any], list[Mapping[str, Any] | None]]:
         """Return the table's name, the body that travels, and the canonical queries as they are known here."""
-        found = yield from self._table(table)
+        found = await self._table(table)
         together = isinstance(query, list)
         if together != (delta is not None):
             raise RangeError("delta is where a list of queries is priced together; one query has its own price")
@@ -165,6 +172,15 @@ class Conversation:
         sections = [write_wire_query(each) for each in queries]
         body = {"queries": sections, "delta": str(delta)} if together else {"query": sections[0]}
         return found.name, body, requests
+
+
+def _checked_key(key: str) -> str:
+    if not isinstance(key, str) or not REQUEST_KEY.fullmatch(key):
+        raise RangeError(
+            f"a key has 1 to 200 printable ASCII characters and no space at either end, got {str(key)[:60]!r}; use a "
+            "short name, or the sha256 of a long one"
+        )
+    return key
 
 
 def _posted(state: Mapping[str, Any], *, key: str = "", **more: Any) -> Posted:

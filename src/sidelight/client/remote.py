@@ -1,14 +1,18 @@
-"""`Remote` and `AsyncRemote`: a server's tables, asked with the same queries as a session's."""
+"""`Remote` and `AsyncRemote`: a server's tables, asked with the same queries as a session's.
+
+What both do is written once, in `RemoteRequests`: a connection that blocks returns what was found, the other one what
+is awaited for it.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping, Sequence
 from typing import Any, Self
 
-from sidelight.client.connection import AsyncConnection, Connection
+from sidelight.client.connection import AwaitedConnection, Connection
 from sidelight.client.conversation import Conversation
-from sidelight.client.remote_answers import Pending, RemotePrice, RemoteTable
+from sidelight.client.remote_answers import Pending, RemoteTable
 from sidelight.errors import RangeError
 from sidelight.guarantees import Amount
 from sidelight.registry import load_query
@@ -45,8 +49,11 @@ def connect(
     Traceback (most recent call last):
     sidelight.errors.RangeError: http to 'dp.example.org' would send the token in the clear; use https
     """
-    connection = Connection(url, _token(token), patience=patience, verify=verify, transport=transport)
-    return Remote(connection, Conversation(patience=patience, table=table))
+    return Remote(
+        Connection(url, _token(token), patience=patience, verify=verify, transport=transport),
+        patience=patience,
+        table=table,
+    )
 
 
 def connect_async(
@@ -73,8 +80,11 @@ def connect_async(
     Traceback (most recent call last):
     sidelight.errors.RangeError: http to 'dp.example.org' would send the token in the clear; use https
     """
-    connection = AsyncConnection(url, _token(token), patience=patience, verify=verify, transport=transport)
-    return AsyncRemote(connection, Conversation(patience=patience, table=table))
+    return AsyncRemote(
+        AwaitedConnection(url, _token(token), patience=patience, verify=verify, transport=transport),
+        patience=patience,
+        table=table,
+    )
 
 
 def _token(given: str | None) -> str:
@@ -84,28 +94,17 @@ def _token(given: str | None) -> str:
     return found
 
 
-class Remote:
-    """A server as one analyst sees it. Made by `sl.connect`.
+class RemoteRequests:
+    """What can be asked of a server, whether it is awaited or not."""
 
-    Guarantee: that of each table's promise, whatever is asked; every answer carries its own.
-    """
+    def __init__(self, connection: Connection, *, patience: float, table: str | None) -> None:
+        self._connection = connection
+        self._conversation = Conversation(connection, patience=patience, table=table)
 
-    def __init__(self, connection: Connection, conversation: Conversation) -> None:
-        self._connection, self._conversation = connection, conversation
+    def _run(self, conversation: Coroutine[Any, Any, Any]) -> Any:
+        return self._connection.run(conversation)
 
-    @property
-    def tables(self) -> dict[str, RemoteTable]:
-        """The analyst's tables by name: public declarations alone."""
-        return self._connection.run(self._conversation.tables())
-
-    @property
-    def remaining(self) -> dict[str, Mapping[str, str]]:
-        """What is left now, by table."""
-        return self._connection.run(self._conversation.remaining())
-
-    def price(
-        self, query: Any, *, table: str | None = None, delta: Amount | None = None, forecast: bool = True
-    ) -> RemotePrice:
+    def price(self, query: Any, *, table: str | None = None, delta: Amount | None = None, forecast: bool = True) -> Any:
         """Return what a query would cost, what would be left, and the expected error. Free.
 
         Args:
@@ -114,8 +113,11 @@ class Remote:
             table: Which table, where there are several.
             delta: Where a list is priced.
             forecast: Whether to find the expected error, which may take seconds.
+
+        Returns:
+            The `RemotePrice`, which prints what it costs and what would be left.
         """
-        return self._connection.run(self._conversation.price(query, table=table, delta=delta, forecast=forecast))
+        return self._run(self._conversation.price(query, table=table, delta=delta, forecast=forecast))
 
     def release(self, query: Any, *, table: str | None = None, key: str | None = None, wait: bool = True) -> Any:
         """Ask, pay, and return the release.
@@ -134,7 +136,7 @@ class Remote:
             BudgetError: it does not fit what is left. Nothing was charged.
             ReleaseFailedError: it was charged and failed; the same key returns the same failure.
         """
-        return self._asked(query, table, None, key, wait=wait)
+        return self._run(self._asked(query, table, None, key, wait=wait))
 
     def release_together(
         self,
@@ -155,17 +157,18 @@ class Remote:
         Returns:
             The outcomes in the order of the queries; or a `Pending`.
         """
-        return self._asked(list(queries), table, delta, key, wait=wait)
+        return self._run(self._asked(list(queries), table, delta, key, wait=wait))
 
-    def _asked(self, query: Any, table: str | None, delta: Amount | None, key: str | None, *, wait: bool) -> Any:
-        posted = self._connection.run(self._conversation.post(query, table=table, delta=delta, key=key))
-        pending = Pending(
+    async def _asked(self, query: Any, table: str | None, delta: Amount | None, key: str | None, *, wait: bool) -> Any:
+        posted = await self._conversation.post(query, table=table, delta=delta, key=key)
+        if wait:
+            return await self._conversation.result(posted)
+        return Pending(
             id=posted.id,
             key=posted.key,
             ready_at=posted.ready_at,
-            _fetch=lambda: self._connection.run(self._conversation.result(posted)),
+            _fetch=lambda: self._run(self._conversation.result(posted)),
         )
-        return pending.result() if wait else pending
 
     def sql(self, statement: str, *, table: str | None = None, key: str | None = None, **options: Any) -> Any:
         """Release what a SELECT asks, as `Session.sql` does.
@@ -175,26 +178,66 @@ class Remote:
             table: Which table, where there are several.
             key: As for `release`.
             options: The price, and what else `sl.SQL` takes.
+
+        Returns:
+            The release of a table.
         """
         return self.release(load_query("sql")(statement, **options), table=table, key=key)
 
-    def fetch(self, id: str) -> Outcome | list[Outcome]:  # noqa: A002 - the server's word
+    def statement(self, *, table: str | None = None) -> Any:
+        """Return the sentence that may be published about everything ever released from a table.
+
+        Args:
+            table: Which table, where there are several.
+
+        Returns:
+            The promise of the table, as its owner declared it.
+        """
+        return self._run(self._conversation.statement(table))
+
+    def fetch(self, id: str) -> Any:  # noqa: A002 - the server's word
         """Return the outcome of an earlier request of this account, and wait for it if it is under way.
 
-        A batch has several.
+        Args:
+            id: The id of the request, or of its entry in the server's ledger.
+
+        Returns:
+            The outcome; of a batch, the outcomes.
         """
-        return self._connection.run(self._conversation.fetch(id))
+        return self._run(self._conversation.fetch(id))
+
+    def close(self) -> Any:
+        """Close the connection."""
+        return self._run(self._connection.close())
+
+
+class Remote(RemoteRequests):
+    """A server as one analyst sees it. Made by `sl.connect`.
+
+    Guarantee: that of each table's promise, whatever is asked; every answer carries its own.
+    """
+
+    @property
+    def tables(self) -> dict[str, RemoteTable]:
+        """The analyst's tables by name: public declarations alone."""
+        return dict(self._run(self._conversation.tables()))
+
+    @property
+    def remaining(self) -> dict[str, Mapping[str, str]]:
+        """What is left now, by table."""
+        return dict(self._run(self._conversation.amounts("remaining")))
+
+    @property
+    def spent(self) -> dict[str, Mapping[str, str]]:
+        """What this account was charged so far, by table: of a group, by all of its members."""
+        return dict(self._run(self._conversation.amounts("spent")))
 
     def releases(self, *, table: str | None = None) -> Iterator[Outcome]:
         """Yield the outcomes of earlier requests, oldest first; failed ones are left out."""
         after = ""
-        while (page := self._connection.run(self._conversation.page(table, after))) is not None:
+        while (page := self._run(self._conversation.page(table, after))) is not None:
             found, after = page
             yield from found
-
-    def close(self) -> None:
-        """Close the connection."""
-        self._connection.close()
 
     def __enter__(self) -> Self:
         return self
@@ -203,77 +246,34 @@ class Remote:
         self.close()
 
 
-class AsyncRemote:
+class AsyncRemote(RemoteRequests):
     """A server as one analyst sees it, for `await`. Made by `sl.connect_async`; its methods are those of `Remote`.
 
     Guarantee: that of each table's promise, whatever is asked; every answer carries its own.
     """
 
-    def __init__(self, connection: AsyncConnection, conversation: Conversation) -> None:
-        self._connection, self._conversation = connection, conversation
-
     async def tables(self) -> dict[str, RemoteTable]:
         """Return the analyst's tables by name: public declarations alone."""
-        return await self._connection.run(self._conversation.tables())
+        return await self._conversation.tables()
 
     async def remaining(self) -> dict[str, Mapping[str, str]]:
         """Return what is left now, by table."""
-        return await self._connection.run(self._conversation.remaining())
+        return await self._conversation.amounts("remaining")
 
-    async def price(
-        self, query: Any, *, table: str | None = None, delta: Amount | None = None, forecast: bool = True
-    ) -> RemotePrice:
-        """Return what a query would cost, as `Remote.price` does."""
-        return await self._connection.run(self._conversation.price(query, table=table, delta=delta, forecast=forecast))
-
-    async def release(self, query: Any, *, table: str | None = None, key: str | None = None, wait: bool = True) -> Any:
-        """Ask, pay, and return the release, as `Remote.release` does; `wait=False` returns a `Pending`."""
-        return await self._asked(query, table, None, key, wait=wait)
-
-    async def release_together(
-        self,
-        queries: Sequence[Any],
-        *,
-        delta: Amount,
-        table: str | None = None,
-        key: str | None = None,
-        wait: bool = True,
-    ) -> Any:
-        """Ask a fixed batch at one price, as `Remote.release_together` does."""
-        return await self._asked(list(queries), table, delta, key, wait=wait)
-
-    async def _asked(self, query: Any, table: str | None, delta: Amount | None, key: str | None, *, wait: bool) -> Any:
-        posted = await self._connection.run(self._conversation.post(query, table=table, delta=delta, key=key))
-        pending = Pending(
-            id=posted.id,
-            key=posted.key,
-            ready_at=posted.ready_at,
-            _fetch=lambda: self._connection.run(self._conversation.result(posted)),
-        )
-        return await pending.result() if wait else pending
-
-    async def sql(self, statement: str, *, table: str | None = None, key: str | None = None, **options: Any) -> Any:
-        """Release what a SELECT asks, as `Remote.sql` does."""
-        return await self.release(load_query("sql")(statement, **options), table=table, key=key)
-
-    async def fetch(self, id: str) -> Outcome | list[Outcome]:  # noqa: A002 - the server's word
-        """Return the outcome of an earlier request of this account, and wait for it if it is under way."""
-        return await self._connection.run(self._conversation.fetch(id))
+    async def spent(self) -> dict[str, Mapping[str, str]]:
+        """Return what this account was charged so far, by table."""
+        return await self._conversation.amounts("spent")
 
     async def releases(self, *, table: str | None = None) -> AsyncIterator[Outcome]:
         """Yield the outcomes of earlier requests, oldest first; failed ones are left out."""
         after = ""
-        while (page := await self._connection.run(self._conversation.page(table, after))) is not None:
+        while (page := await self._conversation.page(table, after)) is not None:
             found, after = page
             for each in found:
                 yield each
-
-    async def close(self) -> None:
-        """Close the connection."""
-        await self._connection.close()
 
     async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, *exception: object) -> None:
-        await self.close()
+        await self._connection.close()

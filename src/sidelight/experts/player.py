@@ -63,7 +63,7 @@ class Player(Protocol):
 
 def checked_report(report: ArrayLike, actions: int) -> Floats:
     """Return the report as n finite floats. A NaN must never enter a running sum: it would stay for ever."""
-    values = np.array(report, dtype=np.float64)  # a copy: nobody changes it afterwards
+    values = np.array(report, dtype=np.float64)  # a copy, which never changes
     if values.shape != (actions,):
         raise RangeError(f"a report has {actions} coordinates, got shape {values.shape}")
     if not np.isfinite(values).all():
@@ -232,7 +232,7 @@ class Stream:
         return Stream(key=key, branding=self.branding)
 
     def state(self) -> dict[str, str]:
-        """Return the key and its branding. Whoever reads it can predict the server's draws: keep it with the server."""
+        """Return the key and its branding. It predicts the server's draws: keep it with the server."""
         return {"key": self._key.hex(), "branding": self.branding}
 
     @classmethod

@@ -175,7 +175,7 @@ class Reporter:
     """Makes one client's reports under fixed public terms, with a ledger of its own that outlives the process.
 
     Guarantee: each report is μ-GDP for one event, as a statement about its bits (experts proof page, Theorem 1); all of
-    them together satisfy the ledger's budget √rounds μ even for somebody who is in every round. Whatever the server or
+    them together satisfy the ledger's budget √rounds μ even for a person who is in every round. Whatever the server or
     other clients do changes nothing. A ledger belongs to the client that it first reported for: under another name the
     same people would get a second budget, so another `client_id` is refused.
 

@@ -63,7 +63,7 @@ class Reporting:
         mu: What each round costs a person in it.
         sensitivity: Δ, the largest Euclidean change of what one round reports between neighbours, in all clients' gains
             side by side, after filling and clipping. A person whom j clients report in vectors of their own moves them
-            up to √j times as far as one of them; a gain that is a number only when somebody is there moves from `fill`.
+            up to √j times as far as one of them; a gain that is missing without that person moves from `fill`.
             With `sizes`: the largest Euclidean change of size times gains of one client, 1 where gains are shares and a
             person counts in one action; never below `gain_range`.
         neighbours: What neighbours are: "presence" (one person present or not), "move" (or elsewhere), "replace" (any

@@ -1,8 +1,8 @@
 """The server's side without a network: rounds that open, collect reports and close; a plain object that becomes JSON.
 
 Holds no private number: reports are private before they arrive. Of closed rounds it keeps sums and hashes only, and for
-RW-Meta the noisy gains of the last rounds, which its learners look at. Whoever carries the reports (a service, a file,
-a test) checks who sent them; this object checks that they fit the terms.
+RW-Meta the noisy gains of the last rounds, which its learners look at. The carrier of the reports (a service, a file, a
+test) checks who sent them; this object checks that they fit the terms.
 """
 
 from __future__ import annotations

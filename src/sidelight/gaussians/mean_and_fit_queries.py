@@ -220,7 +220,7 @@ class GaussianFit(GaussianQuery):
     Guarantee: zCDP of at most `rho` (and the GDP claim of Gaussian noise), exact on the machine; or PureDP(epsilon),
     idealized, or with noise="laplace", exact and noisier. For adding or removing one unit of the schema; with a public
     number of `rows` for replacing one. It holds for any rows and any public rows (Gaussians proof page, Theorem 1). A
-    public row that is also a private record protects nobody's copy: what is public stays public.
+    public row that is also a private record is not protected: what is public stays public.
 
     Accuracy: for rows that are close to Gaussian, within a few percent of the non-private estimate once there are
     enough rows; the value's "weak" says from released numbers alone when there are not, and `release.error`, which

@@ -216,8 +216,8 @@ def claims_to_replace(claims: Claims) -> Claims:
 def claims_like(claims: Claims, budget: Claim) -> Claims | None:
     """Convert claims to the neighbours of a budget; None where nothing proves them for these.
 
-    Adding or removing becomes replacing by two steps. Whoever cannot tell any replacement apart cannot tell one with
-    which published totals stay: those claims hold as they are. Claims beside other totals speak of other pairs.
+    Adding or removing becomes replacing by two steps. Claims for every replacement hold for those that keep
+    published totals. Claims given other totals are about other pairs.
     """
     wanted, kept = budget.neighbours, budget.kept
     if claims.neighbours is wanted and claims.context["kept"] == kept:
@@ -251,7 +251,7 @@ def _of_one_row(claims: Claims, unit: Unit) -> Claims:
 
 
 def per_person(claims: Claims, *, column: str = "person", max_rounds_per_person: int | None = None) -> Claims:
-    """Convert event-level claims into claims for a person who takes part in at most so many rounds: composition.
+    """Convert event-level claims into claims for a person who takes part in a number of rounds: composition.
 
     >>> print(per_person(Claims.of(GDP(1, unit=Event())), max_rounds_per_person=4))
     GDP(μ = 2; unit: person (person, at most 4 rows))

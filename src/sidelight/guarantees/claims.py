@@ -91,7 +91,7 @@ _UNITS = (Row, Person, PersonOf, PersonPeriod, Event)
 
 @dataclass(frozen=True, kw_only=True)
 class _Promise:
-    """The fields that every claim has beside its amount."""
+    """The fields that every claim has besides its amount."""
 
     neighbours: Neighbours = Neighbours.ADD_REMOVE
     unit: Unit = Row()  # noqa: RUF009 - frozen, without fields

@@ -59,7 +59,7 @@ def implies(a: Claim, b: Claim) -> bool:
         if b.neighbours not in _REPLACE_TO_KEPT:
             return False
         converted = to_replace(a)
-        # fewer pairs: whoever cannot tell any replacement apart cannot tell one that keeps totals
+        # fewer pairs: a claim for every replacement holds for those that keep totals
         return converted is not None and implies(converted.under(neighbours=b.neighbours, kept=b.kept), b)
     if a.kept != b.kept:  # other totals are other pairs
         return False

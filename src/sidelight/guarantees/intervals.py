@@ -1,8 +1,8 @@
 """Certified arithmetic: an interval of two decimals that surely holds the true value, and the normal law in it.
 
-Hand-made because charges depend on it: `decimal` rounds +, -, *, / as told, and its sqrt, exp and ln to the nearest
-80-digit number, so one step up or down makes each of them a proven bound on every machine (libm is not trusted). Every
-conversion that is not rational is evaluated here, and its upper end is what is charged.
+Hand-made because charges depend on it: `decimal` rounds +, -, *, / in the given direction, and its sqrt, exp and ln to
+the nearest 80-digit number, so one step up or down makes each of them a proven bound on every machine (libm is not
+trusted). Every conversion that is not rational is evaluated here, and its upper end is what is charged.
 
 erfc, its inverse and the privacy profile of the Gaussian pair are a series of positive terms with a geometric tail
 bound near zero, and a continued fraction whose convergents lie on both sides of the value further out (accounting proof
@@ -84,14 +84,14 @@ class Interval:
         )
 
     def exp(self) -> Interval:
-        """Enclose the exponential; that of 0 is 1, without a step beside it."""
+        """Enclose the exponential; that of 0 is exactly 1."""
         return Interval(
             max(ZERO, DOWN.exp(self.lower).next_minus(DOWN)) if self.lower else ONE,
             UP.exp(self.upper).next_plus(UP) if self.upper else ONE,
         )
 
     def log(self) -> Interval:
-        """Enclose the natural logarithm of a positive interval; that of 1 is 0, without a step beside it."""
+        """Enclose the natural logarithm of a positive interval; that of 1 is exactly 0."""
         if self.lower <= 0:
             raise ArithmeticError("logarithm of an interval that is not positive")
         return Interval(

@@ -3,7 +3,7 @@
 A partitioned scope keeps its own charges and those of each part in its own units. Its total is its own charges plus the
 largest part, for each quantity by itself; a route that any part closed is closed (accounting proof page, section 5).
 
-How the scopes below a scope share its budget: all in one currency, and with reserved shares nobody takes another's.
+How the scopes below a scope share its budget: all in one currency, and with reserved shares no scope takes another's.
 
 Every scope below one with `sharing` has a budget of the same kind on the same single route, and every request is
 charged the same amount all the way up. Then the total of a scope is the sum of the totals below it and of what was
@@ -231,7 +231,8 @@ def check_shares(parent: Child, children: Iterable[Child], new: ScopeDefinition)
 def shares_fit(parent: Child, children: Iterable[Child]) -> bool:
     """Return whether the budgets directly below a scope, with what was charged to it directly, are at most its own.
 
-    A scope that was closed counts with what it spent. Parts of a partition share nobody: each must fit by itself.
+    A scope that was closed counts with what it spent. Parts of a partition have no person in common: each must fit by
+    itself.
     """
     definition, balances = parent
     below = list(children)

@@ -41,7 +41,7 @@ class _Opened:
     beside: tuple[FileIdentity | None, ...] | None = None  # log and index; None if it only reads
     left_alone: bool = False
     given_up: bool = False  # its owner closed it, and that was not safe
-    log_bytes: int = 0  # the longest that the log was seen; SQLite never shortens it while somebody has it open
+    log_bytes: int = 0  # the longest that the log was seen; SQLite never shortens it while it is open
 
     def unchanged(self) -> bool:
         """Return whether file, log and index are the same as at the start, and the log was not truncated."""
@@ -310,7 +310,7 @@ def _meddled_with(path: Path) -> LedgerDamagedError:
         f"the file {str(path)!r} or its log ({', '.join(path.name + ending for ending in _BESIDE)}) was removed, "
         "replaced or renamed while it was open here; nothing is granted any more, because what is written now could be "
         "forgotten. End this process, leave the file alone, run `sidelight ledger verify --expect-head` with your "
-        "newest release's head, and open it again; copy, hash or move a ledger only while nobody has it open"
+        "newest release's head, and open it again; copy, hash or move a ledger only while it is not open"
     )
 
 

@@ -1,7 +1,7 @@
 """The deciding transaction: one place where a charge is granted and written, or refused and not written.
 
-Charges are computed before any lock. Whoever writes holds the head of the chain from before the first row is read that
-matters, so concurrent sessions decide one after the other. Every function here may run twice after a lost COMMIT, and
+Charges are computed before any lock. A writer locks the head of the chain before it reads the first row that matters,
+so concurrent sessions decide one after the other. Every function here may run twice after a lost COMMIT, and
 begins by looking for its own earlier trace.
 """
 
@@ -197,7 +197,7 @@ def mark_abandoned(transaction: Transaction, entry_id: str, scope_id: str, *, re
 
 
 def find_or_make_scope(transaction: Transaction, wanted: ScopeDefinition, *, key: bytes | None) -> ScopeDefinition:
-    scopes = signed_scopes(transaction, key=key)  # holds the head to the end: nobody makes the same scope meanwhile
+    scopes = signed_scopes(transaction, key=key)  # locks the head: no other process makes the same scope
     columns = scopes.columns(wanted.scope_id)
     if columns is not None:
         return definition_from_row(list(columns.values()))
@@ -236,9 +236,9 @@ def lock(
 ) -> dict[str, Balances]:
     """Lock the head; return the totals of some scopes, which the newest event signs.
 
-    SQLite holds the whole file since BEGIN IMMEDIATE. In PostgreSQL whoever changes a scope holds the head, so the rows
-    that are read after it are the newest. `definitions` are those that the caller charges by: they must be the signed
-    ones, too. `then` is what the caller asks next.
+    SQLite holds the whole file since BEGIN IMMEDIATE. In PostgreSQL a transaction that changes a scope locks the head,
+    so the rows that are read after it are the newest. `definitions` are those that the caller charges by: they must be
+    the signed ones, too. `then` is what the caller asks next.
     """
     names = sorted(set(scope_ids))
     scopes = signed_scopes(transaction, key=key, wanted=names, then=then)

@@ -25,6 +25,8 @@ from sidelight.guarantees import (
     Claim,
     Claims,
     Neighbours,
+    Person,
+    PersonOf,
     Unit,
     claim_from_json,
     claim_to_json,
@@ -35,7 +37,7 @@ from sidelight.guarantees import (
 from sidelight.ledger.chain import canonical, read
 
 _LONGEST_NAME: Final = 500
-#: How the scopes below one share its budget: shares that nobody else can spend, or whoever asks first.
+#: How the scopes below one share its budget: reserved shares, or first come, first served.
 Sharing: TypeAlias = Literal["reserved", "first come"]
 _BESIDE_BUDGET: Final = ("neighbours", "partitioned_by", "rule", "sharing")
 
@@ -164,10 +166,10 @@ def check_sharing(definition: ScopeDefinition, parent: ScopeDefinition | None) -
 
 
 def check_kept(definition: ScopeDefinition) -> None:
-    """Refuse parts and shares beside exact totals: those compose in parallel for adding and removing alone."""
+    """Refuse parts and shares with exact totals: those compose in parallel for adding and removing alone."""
     if definition.neighbours is Neighbours.KEPT and (definition.partitioned_by or definition.sharing):
         raise ClaimError(
-            f"scope {definition.scope_id!r} stands beside totals that were published exactly, and cannot be shared or "
+            f"scope {definition.scope_id!r} depends on totals that were published exactly, and cannot be shared or "
             "partitioned: parts of a data set compose in parallel for adding and removing only"
         )
 
@@ -217,9 +219,9 @@ def check_parent(child: ScopeDefinition, parent: ScopeDefinition) -> None:
     names = f"scope {child.scope_id!r} under {parent.scope_id!r}"
     if Neighbours.KEPT in (child.neighbours, parent.neighbours):
         raise ClaimError(
-            f"{names}: what is promised beside exact totals holds for one table and no other; give the scope no parent"
+            f"{names}: a guarantee given exact totals holds for one table and no other; give the scope no parent"
         )
-    if type(child.unit) is not type(parent.unit):
+    if not _are_same_people(child.unit, parent.unit):
         raise ClaimError(f"{names}: a parent protects the same kind of unit, got {child.unit} and {parent.unit}")
     if child.neighbours is not parent.neighbours and not (
         child.neighbours is Neighbours.ADD_REMOVE and parent.neighbours is Neighbours.REPLACE
@@ -229,12 +231,21 @@ def check_parent(child: ScopeDefinition, parent: ScopeDefinition) -> None:
             "use the same neighbours for both"
         )
     if child.partitioned_by is not None:
-        raise LedgerError(f"{names}: a partitioned scope stands at the top; give the parent to nobody, or partition it")
+        raise LedgerError(f"{names}: a partitioned scope stands at the top; leave out the parent, or partition it")
     if parent.partitioned_by is not None and child.neighbours is not Neighbours.ADD_REMOVE:
         raise ClaimError(
             f"{names}: parts of a partition compose in parallel for add/remove claims only; "
             "replacing a record moves it between two parts"
         )
+
+
+def _are_same_people(unit: Unit, above: Unit) -> bool:
+    """Return whether a parent may declare that its units are those of a scope below it.
+
+    A person of one table is a person of several: claims for all rows of somebody there, of which queries count at most
+    `max_rows`, hold for all rows that they own anywhere.
+    """
+    return type(unit) is type(above) or (isinstance(unit, Person) and isinstance(above, PersonOf))
 
 
 def checked_name(text: str, *, what: str) -> str:
@@ -334,9 +345,10 @@ def spread(
 def adapted(claims: Claims, definition: ScopeDefinition, *, inherited: bool) -> Claims:
     """Return the claims as the scope charges them, or say why it cannot.
 
-    A scope charges claims for its own unit only. One level up the person is the same person under another column name:
-    that is what declaring a parent says, so there the unit is restated. Add/remove claims enter a replace scope by
-    group privacy of two steps, and a scope beside exact totals as well; the other direction has no proof.
+    A scope charges claims for its own unit only. One level up the person is the same person under another column name,
+    or in another database: that is what declaring a parent says, so there the unit is restated. Add/remove claims enter
+    a replace scope by group privacy of two steps, and a scope with exact totals as well; the other direction has no
+    proof.
     """
     name = definition.scope_id
     if claims.audience != "everyone":
@@ -345,7 +357,7 @@ def adapted(claims: Claims, definition: ScopeDefinition, *, inherited: bool) -> 
             "charge the claims that hold against everybody"
         )
     if claims.unit != definition.unit:
-        if not (inherited and type(claims.unit) is type(definition.unit)):
+        if not (inherited and _are_same_people(claims.unit, definition.unit)):
             raise ClaimError(f"scope {name!r} protects one {definition.unit}, got claims for one {claims.unit}")
         claims = claims.with_unit(definition.unit)
     found = claims_like(claims, definition.budget)

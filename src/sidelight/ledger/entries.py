@@ -35,6 +35,7 @@ class LedgerEntry:
     request: Mapping[str, Json]
     text: str | None
     head: str | None
+    sent: str | None  # a digest of the query as it was sent, where it was
 
 
 def list_entries(transaction: Transaction, *, scope_id: str | None) -> list[LedgerEntry]:
@@ -164,4 +165,5 @@ def _entry(event: LedgerEvent, outcome: LedgerEvent | None, *, scope_id: str | N
         request=request if isinstance(request, dict) else {},
         text=text,
         head=None if outcome is None else outcome.hash,
+        sent=None if body.get("sent") is None else str(body["sent"]),
     )

@@ -37,7 +37,7 @@ _IDENTITY: Final = "SELECT key, value FROM meta WHERE key IN ('schema', 'ledger_
 _NEWEST: Final = f"SELECT {_COLUMNS} FROM event ORDER BY seq DESC LIMIT 1"
 _PREFIX: Final = b"sidelight-scopes\n"
 _NOT_SIGNED: Final = (
-    "the totals or budgets in the ledger's tables are not those that its newest event signs: somebody changed them, or "
+    "the totals or budgets in the ledger's tables are not those that its newest event signs: they were changed, or "
     "cut events off. Nothing was granted; run `sidelight ledger verify`, and restore a backup that passes "
     "`--expect-head` with the head of your newest release"
 )
@@ -48,7 +48,7 @@ def lock_head(transaction: Transaction) -> tuple[int, str]:
 
     Every writer calls this, so here a process detects that a newer version has migrated the ledger (a migration takes
     this lock, so the version cannot change afterwards), and that the ledger was replaced by an older copy or another.
-    Once locked, nobody but this transaction moves it.
+    Once locked, only this transaction moves it.
     """
     if transaction.head is not None:
         return transaction.head[1:]
@@ -103,7 +103,7 @@ def append(
     """
     scopes = transaction.scopes
     if scopes is None:
-        raise LedgerError("an event signs the scopes' rows, and nobody has looked at them; nothing was written")
+        raise LedgerError("an event signs the scopes' rows, which were not read; nothing was written")
     seq, head = lock_head(transaction)
     event = chained(
         seq=seq + 1,
@@ -211,7 +211,7 @@ def remembered(transaction: Transaction) -> RememberedRows | None:
 
 
 def look_at_rows(transaction: Transaction) -> RememberedRows:
-    """Return the digests of all rows as a reader sees them, who holds up nobody."""
+    """Return the digests of all rows as a reader sees them, without a lock."""
     row = transaction.row("SELECT MAX(seq) FROM event")
     return SignedScopes(transaction).remembered(-1 if row is None or row[0] is None else int(row[0]))
 
@@ -315,7 +315,7 @@ def signed_scopes(
     """Lock the head and return the scopes, or refuse if they are not what the newest event signs.
 
     `wanted` are scopes that the caller asks for, and `then` what it asks next: all is sent together, the lock first.
-    Once compared they stay in the transaction's memory: what somebody writes past the locks meanwhile is never signed.
+    Once compared they stay in the transaction's memory: what is written past the locks meanwhile is never signed.
     """
     if isinstance(transaction.scopes, SignedScopes):
         return transaction.scopes

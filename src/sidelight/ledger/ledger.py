@@ -59,6 +59,7 @@ def open_ledger(
     create: bool = True,
     key: bytes | None = None,
     wait_seconds: float = 30.0,
+    answer_seconds: float | None = None,
     read_only: bool = False,
 ) -> Ledger:
     """Open the ledger at an address, making an empty one if nothing is there.
@@ -68,8 +69,10 @@ def open_ledger(
             `postgres`), "sqlite://" memory, for tests only.
         testing: Make or open a ledger for tests; production refuses it, and the other way round.
         create: False refuses to make one, so that a mistyped path is not a fresh budget.
-        key: Secret bytes, 16 or more: the chain is an HMAC, and without the key nobody can write it anew.
+        key: Secret bytes, 16 or more: the chain is an HMAC, which cannot be forged without the key.
         wait_seconds: The patience for locks.
+        answer_seconds: The patience for each answer of PostgreSQL: statements end by it, and so does a connection to a
+            server that says nothing. Left out, there is no limit; files need none.
         read_only: For auditors: needs no permission to write, leaves no trace, and refuses what would spend.
 
     Returns:
@@ -93,7 +96,7 @@ def open_ledger(
         check_file(place.path, create=create, read_only=read_only)
     from sidelight.ledger.store import Store  # SQLAlchemy is imported when the first ledger is opened
 
-    store = Store(place, wait_seconds=wait_seconds, read_only=read_only)
+    store = Store(place, wait_seconds=wait_seconds, answer_seconds=answer_seconds, read_only=read_only)
     try:
         identity = open_or_create(store, testing=testing, create=create, key=key)
     except BaseException:
@@ -200,7 +203,7 @@ def open_or_create(store: Store, *, testing: bool, create: bool, key: bytes | No
         identity = _identify(transaction, store.place.shown, key=key, schema=version)
     if identity.testing != testing:
         raise LedgerError(
-            f"{store.place.shown} is a ledger for tests, whose releases protect nobody; production refuses it"
+            f"{store.place.shown} is a ledger for tests, whose releases give no privacy; production refuses it"
             if identity.testing
             else f"{store.place.shown} is a real ledger, and a test session refuses it; use another file for tests"
         )
@@ -243,7 +246,7 @@ def _create(transaction: Transaction, *, testing: bool, key: bytes | None) -> No
         transaction.rows("SELECT pg_advisory_xact_lock(:lock)", lock=_CREATION_LOCK)
     _check_only_one(transaction)
     if set(TABLES) & transaction.tables():
-        return  # somebody else was faster
+        return  # another process was faster
     for statement in create_statements(transaction.dialect):
         transaction.define(statement)
     ledger_id = str(uuid.uuid4())
@@ -297,11 +300,11 @@ def migrate(store: Store, *, key: bytes | None) -> None:
 
 def _migrate(transaction: Transaction, place: Place, *, key: bytes | None) -> str | None:
     if transaction.dialect == "postgresql":
-        # in the order of writers and of whoever opens it, who would otherwise wait for each other
+        # in the order that writers and openers lock, or they would wait for each other
         transaction.define("LOCK TABLE meta, event, scope, entry IN ACCESS EXCLUSIVE MODE")
     version = stored_version(transaction, place.shown)
     if version == _CURRENT:
-        return None  # somebody else was faster
+        return None  # another process was faster
     copy = None if place.path is None else _keep(transaction, place.path, version)
     try:
         _drop_triggers(transaction)
@@ -324,10 +327,10 @@ def _migrate(transaction: Transaction, place: Place, *, key: bytes | None) -> st
         if copy is not None:
             copy.unlink(missing_ok=True)
         raise
-    told = f"the ledger {place.shown} was brought from schema {version} to {SCHEMA_VERSION}"
+    done = f"the ledger {place.shown} was brought from schema {version} to {SCHEMA_VERSION}"
     if copy is None:
-        return told
-    return f"{told}; {copy.name!r} beside it is what it was before: never spend from it, it forgets what comes now"
+        return done
+    return f"{done}; {copy.name!r} next to it is what it was before: never spend from it, it forgets what comes now"
 
 
 def _steps_from(version: int, shown: str) -> list[MigrationStep]:
@@ -349,7 +352,7 @@ def _keep(transaction: Transaction, path: Path, version: int) -> Path:
     draft = kept.with_name(kept.name + ".part")
     try:
         draft.unlink(missing_ok=True)
-        draft.touch(mode=0o600, exist_ok=False)  # while it is written, too, nobody reads it who may not read the ledger
+        draft.touch(mode=0o600, exist_ok=False)  # while it is written it is as private as the ledger
         copy_file(path, draft)
         draft.chmod(0o400)  # opening it as a ledger is refused: `check_file` wants to write
         with draft.open("rb") as file:
@@ -359,7 +362,7 @@ def _keep(transaction: Transaction, path: Path, version: int) -> Path:
         draft.unlink(missing_ok=True)
         raise LedgerError(
             f"the ledger {str(path)!r} wants to be brought from schema {version} to {SCHEMA_VERSION}, and a copy of it "
-            f"cannot be written beside it ({type(error).__name__}); make room or give permission. Nothing was changed"
+            f"cannot be written next to it ({type(error).__name__}); make room or give permission. Nothing was changed"
         ) from error
     return kept
 

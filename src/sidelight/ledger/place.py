@@ -29,7 +29,7 @@ NETWORK_FILE_SYSTEMS: Final = frozenset((
 ))
 # fmt: on
 _ANYBODY_WRITES: Final = 0o222
-#: What SQLite keeps beside a database: its log, the index of the log, an older kind of log.
+#: The files that SQLite keeps next to a database: its log, the index of the log, an older kind of log.
 BESIDE: Final = ("-wal", "-shm", "-journal")
 
 
@@ -100,8 +100,8 @@ def check_file(path: Path, *, create: bool, read_only: bool = False) -> None:
         left = [path.name + ending for ending in BESIDE if path.with_name(path.name + ending).exists()]
         if left and not path.exists():  # else another process is just making it: SQLite makes the file first
             raise LedgerError(
-                f"there is no ledger at {str(path)!r}, but what SQLite kept beside one ({', '.join(left)}): it was "
-                "moved or removed, perhaps while somebody has it open. Put it back; for a new ledger use another name"
+                f"there is no ledger at {str(path)!r}, but files that SQLite kept for one ({', '.join(left)}): it was "
+                "moved or removed, perhaps while it was open. Put it back; for a new ledger use another name"
             )
         return
     if not path.is_file():
@@ -115,10 +115,10 @@ def check_file(path: Path, *, create: bool, read_only: bool = False) -> None:
         )
     if not os.access(path, os.R_OK):
         raise LedgerError(f"{str(path)!r} cannot be read by this user; ask its owner for permission to read it")
-    # the administrator may write everything, also a copy that was marked so that nobody spends from it
+    # the administrator may write everything, also a copy that is marked read-only so that it is never spent from
     if not read_only and not (os.access(path, os.W_OK) and path.stat().st_mode & _ANYBODY_WRITES):
         raise LedgerError(
-            f"{str(path)!r} cannot be written by this user, and whoever spends must write; "
+            f"{str(path)!r} cannot be written by this user, and spending writes to it; "
             "to look into it there are `sidelight ledger show`, `verify` and `export`, or open_ledger(read_only=True)"
         )
     names = tables_in(path)
@@ -154,7 +154,7 @@ def check_output(path: Path) -> None:
     for ending in BESIDE:
         if target.name.endswith(ending):
             raise LedgerError(
-                f"{str(path)!r} ends like a file that SQLite keeps beside a database ({ending}), and writing it could "
+                f"{str(path)!r} ends like a file that SQLite keeps next to a database ({ending}), and writing it could "
                 "destroy a ledger; choose another name"
             )
     if target.exists() and not target.is_file():
@@ -168,12 +168,12 @@ def check_output(path: Path) -> None:
 
 def _is_ledger(path: Path) -> bool:
     if any(path.with_name(path.name + ending).exists() for ending in BESIDE):
-        return True  # somebody may have it open
+        return True  # another process may have it open
     try:
         names = tables_in(path)
     except LedgerError:  # not a database
         return False
-    return names is None or bool(names)  # a damaged one may be restored, and nobody writes over it meanwhile
+    return names is None or bool(names)  # a damaged one may be restored: do not write over it
 
 
 def check_not_mounted(path: Path, *, mounts: str | None = None) -> None:
@@ -190,7 +190,7 @@ def check_not_mounted(path: Path, *, mounts: str | None = None) -> None:
         mounted = [each for each in files if each in points]
     if mounted:
         raise LedgerError(
-            f"{str(mounted[0])!r} is a mount point of its own, and SQLite keeps its log beside it, where others who "
+            f"{str(mounted[0])!r} is a mount point of its own, and SQLite keeps its log next to it, where others who "
             f"use the file do not see it: each would spend the whole budget. Mount the folder {str(path.parent)!r} "
             "that holds the ledger, not the file"
         )

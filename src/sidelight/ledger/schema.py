@@ -154,7 +154,7 @@ class RememberedRows:
 
 @lru_cache(maxsize=256)
 def _text(sql: str) -> sa.TextClause:
-    import sqlalchemy as sa  # whoever has a transaction has loaded it
+    import sqlalchemy as sa  # loaded already where there is a transaction
 
     return sa.text(sql)
 
@@ -221,7 +221,7 @@ class OpenTransaction(AbstractContextManager[Result]):
     """As `contextlib.contextmanager`, except that an interrupt between the two halves leaves nothing open.
 
     There, an interrupt after the first half and before the block leaves the generator, its transaction and its locks
-    to whoever holds the traceback. At the first step of `__exit__` one still can: call `close` in a `finally`.
+    to the holder of the traceback. At the first step of `__exit__` one still can: call `close` in a `finally`.
     """
 
     def __init__(self, steps: Generator[Result, None, None]) -> None:

@@ -203,7 +203,7 @@ class Scope(Unique):
     ) -> Reservation | Stored:
         """Charge before any data is opened, or raise and change nothing.
 
-        `beside` are the claims for other scopes that are charged in the same transaction, all or none.
+        `beside` has the claims for other scopes that are charged in the same transaction, all or none.
 
         With a `key` the answer is remembered: the same key with the same request returns it as `Stored` for nothing.
         `at_utc` is the time of the plan's first reservation, if there is a plan. `delta` is the one that the price was
@@ -211,7 +211,7 @@ class Scope(Unique):
 
         An attempt that failed or was abandoned bought nothing, and the same key may be asked again: **the new attempt
         pays again**, because it is a second draw. `resume=True` marks an unfinished attempt with this key as abandoned
-        first. `once=True` gives a key one attempt for good, whoever asks again and how: a failed or abandoned one is
+        first. `once=True` gives a key one attempt for good: a failed or abandoned one is
         returned as `Stored`, too, and nothing is ever charged twice under the key. The request is then recognised by
         itself, whatever other scopes are charged with it, or by the digest of the text that was `sent` for it.
 

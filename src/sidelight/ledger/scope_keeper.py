@@ -125,7 +125,7 @@ class ScopeKeeper(Unique):
 
         `claims` gives each data set's own claims; ancestors are charged too. If two of the scopes share an ancestor,
         state the claims for it as well. `scope_id` is the scope under which the key is remembered (the first, if left
-        out). `confirm` is called when the charge is granted and nobody else can be, before it is written; what it
+        out). `confirm` is called when the charge is granted and no other can be, before it is written; what it
         raises takes the charge back. It may be called again if the transaction is repeated.
         """
         primary = next(iter(claims), "") if scope_id is None else scope_id
@@ -162,7 +162,7 @@ class ScopeKeeper(Unique):
         return Reservation(self.store, entry_id=entry_id, scope_id=primary, key=self._key)
 
     def _decide(self, work: Callable[[Transaction], Result], *, shares: Sequence[Share] = ()) -> Result:
-        """Run a deciding transaction. What would fit is searched for when it has ended: nobody waits for that."""
+        """Run a deciding transaction. What would fit is searched for after it has ended, without locks."""
         try:
             return self.store.decide(work)
         except BudgetError as refused:
@@ -222,7 +222,7 @@ class ScopeKeeper(Unique):
             scope_id: Those that are remembered in one scope, or in several; all if left out.
             key: Those of one key.
             before: Those reserved before this time, written as entries have it.
-            reason: What the ledger says: "failed" tells nobody whether the run ended or was given up.
+            reason: What the ledger says: "failed" does not show whether the run ended or was given up.
         """
         with self.store.read() as transaction:
             rows = transaction.rows(

@@ -12,6 +12,7 @@ before they are on disk are refused. This file imports SQLAlchemy, so it is impo
 
 from __future__ import annotations
 
+import math
 import os
 import sqlite3
 import threading
@@ -51,7 +52,7 @@ _ADVICE: Final = {
     "not a database": "check the path",
     "malformed": "the file is damaged; restore a backup and check it with `sidelight ledger verify --expect-head`",
     "unable to open": "check the path and the permissions of its directory, which must be writable too",
-    "readonly": "a ledger needs write permission for the file and its directory; to look into one that somebody has "
+    "readonly": "a ledger needs write permission for the file and its directory; to look into one that others have "
     "open, wait until it is closed",
     "disk is full": "make room; nothing was written",
     "connection": "check that the server runs, and the host, user and database of the address",
@@ -62,24 +63,28 @@ _DAMAGE: Final = ("not a database", "malformed")
 class Store:
     """Transactions in one ledger, for any number of threads."""
 
-    def __init__(self, place: Place, *, wait_seconds: float, read_only: bool = False) -> None:
+    def __init__(
+        self, place: Place, *, wait_seconds: float, answer_seconds: float | None = None, read_only: bool = False
+    ) -> None:
         self.place = place
-        self.wait_seconds = wait_seconds
+        self.wait_seconds, self.answer_seconds = wait_seconds, answer_seconds
         self.read_only = read_only
         self.ledger_id: str | None = None  # set once the first event has said which ledger this is
         self._known: RememberedRows | None = None
         self._connect()
 
     def _connect(self) -> None:
-        self._connections = _Connections(self.place, self.wait_seconds, read_only=self.read_only)
-        self._close = weakref.finalize(self, self._connections.close)  # also if nobody closes it
+        self._connections = _Connections(
+            self.place, self.wait_seconds, answer_seconds=self.answer_seconds, read_only=self.read_only
+        )
+        self._close = weakref.finalize(self, self._connections.close)  # also without a call of close
 
     def write(self) -> OpenTransaction[Transaction]:
         """Begin a transaction that may write; commits at the end, rolls back on any exception."""
         return OpenTransaction(self._write())
 
     def read(self) -> OpenTransaction[Transaction]:
-        """Begin a transaction that sees one consistent moment and holds up nobody."""
+        """Begin a transaction that sees one consistent moment and blocks no other."""
         return OpenTransaction(self._read())
 
     def _write(self) -> Generator[Transaction, None, None]:
@@ -88,10 +93,10 @@ class Store:
                 f"the ledger {self.place.shown} was opened for reading only; nothing was written. Open it without "
                 "read_only=True to spend from it"
             )
-        engine, turn = self._engine_and_turn()  # refused in a forked child, in which nobody may hold the turn any more
+        engine, turn = self._engine_and_turn()  # refused in a forked child, where the lock may stay held for ever
         with turn, engine.connect() as connection:
             with connection.begin():
-                _check_file(connection)  # the lock is held: nobody who respects it can move the log now
+                _check_file(connection)  # the lock is held: no process that respects it can move the log now
                 transaction = self._transaction(connection, ledger_id=self.ledger_id, known=self._known)
                 yield transaction
                 if self.place.dialect == "postgresql":
@@ -100,7 +105,7 @@ class Store:
                 _check_under_way(connection)
             remember_head(transaction)
             self._known = remembered(transaction) or self._known
-            _check_file(connection)  # for those who do not: the commit may be in a log that nobody reads
+            _check_file(connection)  # for those that do not: the commit may be in an orphaned log
 
     def _read(self) -> Generator[Transaction, None, None]:
         before, lockless = self._stamp(), False
@@ -134,12 +139,13 @@ class Store:
     def decide(self, work: Callable[[Transaction], Result]) -> Result:
         """Run `work` in a writing transaction, again if the database says so or the connection was lost.
 
-        After a lost COMMIT nobody knows whether it happened, so `work` must begin by looking for its own earlier trace.
+        After a lost COMMIT it is unknown whether it happened, so `work` must begin by looking for its own earlier
+        trace.
         """
         if self._known is None and self.ledger_id is not None:  # before anybody waits for the lock
             with self.read() as transaction:
                 self._known = look_at_rows(transaction)
-        lost = False
+        lost, end = False, math.inf if self.answer_seconds is None else time.monotonic() + 2 * self.answer_seconds
         for attempt in range(_RETRIES):
             opened = self.write()
             try:
@@ -148,7 +154,8 @@ class Store:
             except SQLAlchemyError as error:
                 # a server that was lost may need a moment until it takes connections again
                 lost = lost or (isinstance(error, DBAPIError) and error.connection_invalidated)
-                if attempt + 1 == _RETRIES or not (_state(error) in _AGAIN or lost):
+                last = attempt + 1 == _RETRIES or time.monotonic() > end
+                if last or not (_state(error) in _AGAIN or lost):
                     raise self._explain(error, lost=lost) from error
             finally:
                 opened.close()  # an interrupt may have kept `with` from its end
@@ -223,7 +230,7 @@ def _check_file(connection: sa.Connection) -> None:
 
 
 def _check_under_way(connection: sa.Connection) -> None:
-    """See that nobody ended the transaction before its commit, which would then say nothing and do nothing."""
+    """Check that the transaction was not ended before its commit, which would then silently do nothing."""
     raw = connection.connection.dbapi_connection
     if isinstance(raw, sqlite3.Connection) and not raw.in_transaction:
         raise LedgerUnavailableError(
@@ -259,9 +266,9 @@ _abandoned: list[sa.Engine] = []  # engines of a parent process: closing their c
 class _Connections:
     """The engine of one store in one process: pooled connections to a file or server, or the only one to memory."""
 
-    def __init__(self, place: Place, wait_seconds: float, *, read_only: bool) -> None:
+    def __init__(self, place: Place, wait_seconds: float, *, answer_seconds: float | None, read_only: bool) -> None:
         self._place = place
-        self._wait_seconds = wait_seconds
+        self._wait_seconds, self._answer_seconds = wait_seconds, answer_seconds
         self._read_only = read_only
         self._process = os.getpid()
         self._memory = connect_memory(wait_seconds) if place.in_memory else None
@@ -305,7 +312,7 @@ class _Connections:
         if memory is not None:
             return _sqlite_engine(lambda: memory, poolclass=StaticPool)
         if path is None:
-            return _postgresql_engine(self._place, wait_seconds)
+            return _postgresql_engine(self._place, wait_seconds, self._answer_seconds)
         if self._read_only:
             return _reading_engine(path, wait_seconds)
         return _sqlite_engine(
@@ -337,12 +344,12 @@ def _reading_engine(path: Path, wait_seconds: float) -> sa.Engine:
 def _begin_sqlite(connection: sa.Connection) -> None:
     raw = connection.connection.dbapi_connection
     assert isinstance(raw, LedgerConnection)
-    raw.let_go()  # of what an interrupt left: nothing else is under way on a connection that nobody has
+    raw.let_go()  # of what an interrupt left: nothing runs on an idle connection
     deferred = connection.get_execution_options().get("sidelight_deferred", False)
     connection.exec_driver_sql("BEGIN" if deferred else "BEGIN IMMEDIATE")
 
 
-def _postgresql_engine(place: Place, wait_seconds: float) -> sa.Engine:
+def _postgresql_engine(place: Place, wait_seconds: float, answer_seconds: float | None) -> sa.Engine:
     try:
         engine = sa.create_engine(
             place.address,
@@ -359,7 +366,14 @@ def _postgresql_engine(place: Place, wait_seconds: float) -> sa.Engine:
             f"{place.shown} is not an address of PostgreSQL; write postgresql://user@host/database"
         ) from None
 
+    def connect(_dialect: object, _record: object, given: Any, named: Any) -> Any:
+        from sidelight.ledger.timed_connection import TimedConnection  # with psycopg, which a file does not need
+
+        return TimedConnection.connect(*given, **named)
+
     def prepare(connection: Any, _record: object) -> None:
+        if answer_seconds is not None:
+            connection.limit(answer_seconds)
         with connection.cursor() as cursor:
             cursor.execute("SHOW synchronous_commit")
             commit = cursor.fetchone()[0]
@@ -381,5 +395,6 @@ def _postgresql_engine(place: Place, wait_seconds: float) -> sa.Engine:
                 f"the database {place.shown} stores {encoding} text; a ledger needs one created with UTF8"
             )
 
+    sa.event.listen(engine, "do_connect", connect)
     sa.event.listen(engine, "connect", prepare)
     return engine

@@ -219,8 +219,8 @@ def _entries(transaction: Transaction, history: Replay) -> Iterator[str]:
     for entry_id in sorted(stored.keys() ^ history.entries.keys()):
         yield f"the entry {entry_id} is in the table or in the events, not in both"
     for entry_id in sorted(stored.keys() & history.entries.keys()):
-        told = history.entries[entry_id]
-        wanted = (told.scope_id, told.key, told.attempt, told.reserve_seq, told.outcome_seq, told.state)
+        kept = history.entries[entry_id]
+        wanted = (kept.scope_id, kept.key, kept.attempt, kept.reserve_seq, kept.outcome_seq, kept.state)
         if stored[entry_id] != wanted:
             yield f"the entry {entry_id} is not what its events say"
 

@@ -63,7 +63,6 @@ def denoise(
     noise_scale: float,
     predictions: Sequence[Any] = (),
     law: Law = "goe",
-    thresholds: Sequence[float] = THRESHOLDS,
     overwrite: bool = False,
 ) -> Denoised:
     """Shrink `noisy` = C + Z towards the prediction, threshold and factor of the smallest estimated risk.
@@ -79,7 +78,6 @@ def denoise(
         noise_scale: σ.
         predictions: Symmetric matrices; the zero matrix is always tried too.
         law: Of the noise; chooses the penalty against optimistic selection.
-        thresholds: In units of σ√(2d).
         overwrite: Use up the memory of `noisy`, which is then lost.
 
     >>> rng = np.random.default_rng(0)
@@ -95,7 +93,7 @@ def denoise(
     if not (math.isfinite(noise_scale) and noise_scale > 0):
         raise RangeError(f"noise_scale must be a positive number, got {noise_scale}")
     size = len(released)
-    limits = noise_scale * math.sqrt(2 * size) * np.asarray(thresholds, np.float64)
+    limits = noise_scale * math.sqrt(2 * size) * np.asarray(THRESHOLDS, np.float64)
     best: tuple[float, int, bool, int, float, Floats] | None = None
     # Decompositions of the eigenvalues alone first: the vectors are needed once, for the winner.
     for place in range(-1, len(predictions)):

@@ -124,7 +124,7 @@ def gaussian_threshold(*, epsilon: Amount, delta: Amount, groups: int, share: Am
     if not 0 < part <= 1:
         raise RangeError(f"share must lie in (0, 1], got {share}; 1/3 leaves two thirds for the groups' statistics")
     if chance < _SMALLEST_DELTA:
-        raise RangeError(f"delta must be at least 1e-100, got {delta}; less cannot be told from 0")
+        raise RangeError(f"delta must be at least 1e-100, got {delta}; less cannot be distinguished from 0")
     mu = gdp_within(loss, chance) * (1 - _SLIVER)
     scale = scale_up(root_up(groups / (part * mu**2)))
     if scale > _LARGEST_SCALE:

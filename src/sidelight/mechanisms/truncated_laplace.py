@@ -43,7 +43,7 @@ class LabelCounts:
     """The number of units with each label that at least one unit has.
 
     Guarantee: adding or removing one `unit` moves at most `groups` of the counts, each by exactly one; a label whose
-    count falls to 0 is left out. So units are counted, never rows of a unit: whoever makes this proves it.
+    count falls to 0 is left out. So units are counted, never rows of a unit: the caller proves that.
 
     Args:
         counts: One count of at least 1 a label, in an order that the caller alone knows.
@@ -100,7 +100,7 @@ class Published:
 
 
 def published(counts: LabelCounts, noise: NDArray[np.int64], *, least: int) -> Published:
-    """Keep the labels that somebody has and whose noisy count reaches `least`."""
+    """Keep the labels that occur and whose noisy count reaches `least`."""
     noisy = counts.counts + noise
     places = np.flatnonzero((counts.counts > 0) & (noisy >= least))
     return Published(places=places.astype(np.int64), values=noisy[places])

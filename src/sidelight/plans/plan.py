@@ -24,6 +24,7 @@ from sidelight.plans.sources import (
     BUDGET,
     DATABASE,
     DATABASE_TABLE,
+    LEDGER,
     ROWS,
     SOURCE,
     VIEW,
@@ -33,6 +34,7 @@ from sidelight.plans.sources import (
     PlannedDatabase,
     PlannedTable,
     keys_of,
+    read_common_budget,
     read_database,
     read_rows,
     read_source,
@@ -40,12 +42,12 @@ from sidelight.plans.sources import (
 from sidelight.plans.tables import TaggedForm, section_of, table_of
 from sidelight.plans.toml_text import key_lines
 from sidelight.records import PairedView, Schema, Table, View
+from sidelight.records.views import counted_in
 from sidelight.registry import BY_KIND, PLAN_KINDS
-from sidelight.session import Prepared, PublisherFacts, Query, request_key
+from sidelight.session import CommonBudget, Prepared, PublisherFacts, Query, request_key
 from sidelight.session.persons_and_periods import at_share, check_window_budget, names_in, prepared_for
 from sidelight.session.query import PublicSource, prepare_query
 
-LEDGER = keys_of("url", url=TEXT, scope=TEXT)
 DISCLOSURE = table_of(PublisherFacts)
 
 
@@ -116,6 +118,7 @@ class PlanHead:
     scope: str
     strict: bool
     window_budget: Claim | None = None
+    parent: CommonBudget | None = None
 
     @property
     def name(self) -> str:
@@ -287,6 +290,7 @@ def read_head(
             check_window_budget(window, life, window_budget, name=data.name, ledger=bool(ledger))
     return given, {
         "window_budget": window_budget,
+        "parent": read_common_budget(given["ledger"], unit=data.unit, name=data.name) if ledger else None,
         "title": given.get("title", data.name),
         "data": data,
         "budget": _budget(given["budget"], budget, unit=data.unit),
@@ -313,7 +317,7 @@ def _beside_totals(whole: Section, budget: Claim, planned: Sequence[PlannedQuery
         return budget
     if len(kept) > 1:
         whole.refuse(
-            f"{' and '.join(map(repr, kept.values()))} publish different totals exactly, and no budget holds beside "
+            f"{' and '.join(map(repr, kept.values()))} publish different totals exactly, and no budget holds given "
             "both; give all queries with invariants the same levels, reasons and hierarchy, or write two plans"
         )
     return budget.under(neighbours=Neighbours.KEPT, kept=next(iter(kept)))
@@ -360,7 +364,7 @@ def _planned_on_view(query: Any, data: PlannedDatabase, *, title: str | None, ro
     view = rows.narrowed(view).reading(names_in([query]))
     fitted = prepare_query(at_share(query, view), view.schema)
     prepared = prepared_for(fitted, view)
-    title = title or title_of(fitted.request, view.schema)
+    title = title or str(counted_in(prepared.request["view"], title_of(fitted.request, view.schema)))
     more: dict[str, Any] = {"schema": view.schema, "of": view, "rows": rows.name}
     return PlannedQuery(title=title, query=query, prepared=prepared, fitted=fitted, **more)
 

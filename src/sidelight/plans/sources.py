@@ -15,7 +15,7 @@ from typing import Any, Literal, get_args
 
 from sidelight.accounting import ROUTES
 from sidelight.errors import RangeError, SourceError, nearest
-from sidelight.guarantees import PersonOf, Unit
+from sidelight.guarantees import PersonOf, Unit, parse_claim
 from sidelight.guarantees.units import PeriodLength
 from sidelight.plans.columns import TIED_COLUMN_TABLE, read_schema
 from sidelight.plans.forms import (
@@ -43,6 +43,7 @@ from sidelight.records.linked_tables import LinkedTables
 from sidelight.records.paired_views import PERSON
 from sidelight.records.views import Cap
 from sidelight.records.windows import Window
+from sidelight.session import CommonBudget
 
 
 def keys_of(*required: str, **forms: KeyForm) -> TableForm:
@@ -68,6 +69,7 @@ _FOLD = KeyForm(
 _PRICE = {"epsilon": AMOUNT, "delta": AMOUNT, "rho": AMOUNT, "mu": AMOUNT}
 BUDGET = keys_of(**_PRICE, routes=list_of(choice(*ROUTES)))
 WINDOW_BUDGET = keys_of(**_PRICE)
+LEDGER = keys_of("url", url=TEXT, scope=TEXT, parent=TEXT, parent_budget=section_of(WINDOW_BUDGET.schema))
 WINDOW = keys_of(
     *("length", "start", "end", "dates", "budget"),
     length=choice(*get_args(PeriodLength)),
@@ -79,6 +81,20 @@ WINDOW = keys_of(
 _OF_ONE = {"per_person": FLAG, "features": map_of(_FOLD)}
 _OF_PAIRS = {"pairs_with": TEXT, "on": either(TEXT, TEXTS), "max_rows": WHOLE}
 VIEW = keys_of(*("name", "of"), name=TEXT, of=TEXT, where=CONDITION, columns=TEXTS, **_OF_ONE, **_OF_PAIRS)
+
+
+def read_common_budget(section: Section, *, unit: Unit, name: str) -> CommonBudget | None:
+    """Read what `[ledger]` says of several plans about the same people; None where it says nothing."""
+    given = LEDGER.read_values(section)
+    parent, budget = given.get("parent"), given.get("parent_budget")
+    if parent is None and budget is None:
+        return None
+    if parent is None or budget is None:
+        section.refuse("several plans about the same people have a parent, its name, and its parent_budget: both")
+    with section.naming():
+        made = CommonBudget(parent, parse_claim(WINDOW_BUDGET.read_values(budget)))
+        made.check(unit, scope=given.get("scope", name), ledger=True)
+        return made
 
 
 def _ends(place: KeyPlace, value: Any) -> tuple[str, ...]:
@@ -168,7 +184,7 @@ class PlannedTable:
         )
 
     def unopened(self) -> Table:
-        """Return the declarations with no row: whoever prices a plan need not have the private files."""
+        """Return the declarations with no row: pricing a plan does not need the private files."""
         return Table({name: [] for name in self.schema.source_names}, schema=self.schema, name=self.name)
 
 

@@ -198,7 +198,7 @@ OCTAVES = 61
 FLOAT_RESOLUTION = Fraction(1, 2**20)
 #: On a grid of floats this share lies evenly on the indices themselves: on all powers of two that a double can have.
 EVERYWHERE_BITS = 6
-#: ... and this share on whole numbers alone, for columns whose granularity nobody declared.
+#: ... and this share on whole numbers alone, for columns without a declared granularity.
 _WHOLE_BITS = 3
 
 

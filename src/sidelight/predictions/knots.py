@@ -198,7 +198,7 @@ class IndexLine(_FewPieces):
 class WholeNumbers:
     """Point masses on the whole numbers below 2**24 of a grid of floats: equal mass on 0 and on every power of two.
 
-    A column of whole numbers whose granularity nobody declared ties at single codes, which are 2**-48 of a power of two
+    A column of whole numbers without a declared granularity ties at single codes, which are 2**-48 of a power of two
     and would get nearly nothing of any density.
     """
 

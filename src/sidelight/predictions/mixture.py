@@ -68,7 +68,7 @@ def warn_if_unhedged(prior: Prior, *, stacklevel: int = 2) -> None:
         )
 
 
-#: Stands for "derive it from the parts"; told apart by identity.
+#: Stands for "derive it from the parts"; compared by identity.
 _OF_THE_PARTS = guess("of the parts")
 
 #: Each level is a call inside a call when the law is compiled and written down.

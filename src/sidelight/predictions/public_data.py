@@ -29,7 +29,7 @@ _COPIED_FROM: WeakKeyDictionary[PublicData, ReferenceType[Any]] = WeakKeyDiction
 class PublicData:
     """Hold rows that anyone may see, and where they come from.
 
-    Guarantee: whoever writes `sl.PublicData(...)` states that publishing these rows would harm nobody. Nothing that is
+    Guarantee: writing `sl.PublicData(...)` states that publishing these rows would harm no one. Nothing that is
     learned from them is charged, and nothing in them is protected. A `sl.Table` is private and refused by its type.
 
     Accuracy: as good as the rows are like the private ones; a prediction moves accuracy, never a guarantee.

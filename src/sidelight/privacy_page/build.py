@@ -114,7 +114,7 @@ def largest_bound(
     classes: int = 1,
     paid: DataDependent | None = None,
 ) -> float:
-    """Return the number that nobody's bound exceeds, whatever the row (per-instance proof page, Theorem 3)."""
+    """Return the number that no row's bound exceeds (per-instance proof page, Theorem 3)."""
     norm = math.hypot(encoding.data_norm, encoding.intercept_value or 0.0)
     steep, bent = lipschitz_bounds(loss, norm, largest=encoding.label.hi or 0.0)
     lam, sigma = constants.regularisation, constants.sigma

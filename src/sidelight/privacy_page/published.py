@@ -1,10 +1,10 @@
 """The published privacy report: every field that may leave, and no other.
 
-A report is a small JSON file beside a model. It holds public constants and values that were released already, so it
-costs nothing; with it anyone computes a bound on what the model revealed about one row. The schema is the whitelist:
-a field that is not here can neither be written nor read. Numbers of the page's arithmetic are in the file (quantiles,
-slack), so a page needs no inverse normal. Optional fields that are None are left out of the JSON, but for those that
-are null in the schema (`data_dependent`, `intercept_value`).
+A report is a small JSON file that accompanies a model. It holds public constants and values that were released already,
+so it costs nothing; with it anyone computes a bound on what the model revealed about one row. The schema is the
+whitelist: a field that is not here can neither be written nor read. Numbers of the page's arithmetic are in the file
+(quantiles, slack), so a page needs no inverse normal. Optional fields that are None are left out of the JSON, but for
+those that are null in the schema (`data_dependent`, `intercept_value`).
 """
 
 from __future__ import annotations

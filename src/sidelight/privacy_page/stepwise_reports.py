@@ -348,17 +348,17 @@ def curve_variance(report: AdditiveReport, rows: Floats, targets: Floats) -> Flo
     codes = fine_codes(report, rows)
     steps, outputs = len(report.clips), len(report.constants[0])
     square, leading = np.ones(len(rows)), np.zeros(len(rows))
-    told = np.zeros((steps, len(rows), outputs)) + np.asarray(report.constants)[:, None, :]
+    outputs_before = np.zeros((steps, len(rows), outputs)) + np.asarray(report.constants)[:, None, :]
     for column, code in zip(report.columns, codes.T, strict=True):
         cell = np.asarray(column.cell)[code]
         square += np.asarray(column.square)[cell]
         leading += np.asarray(column.leading)[cell]
-        told += np.asarray(column.offset)[code][None] + np.asarray(column.steps)[:, cell]
+        outputs_before += np.asarray(column.offset)[code][None] + np.asarray(column.steps)[:, cell]
     size = np.sqrt(square) * _UP_TABLES
     largest = report.radius**2
     own = np.minimum(leading * _UP_TABLES, largest) / largest if largest else np.zeros(len(rows))
     total = (report.mu_gram * own) ** 2 + report.mu_count**2
-    for clip, predicted in zip(report.clips, told, strict=True):
+    for clip, predicted in zip(report.clips, outputs_before, strict=True):
         length = np.minimum(size * error_lengths(report.loss, predicted, targets, 0.0), clip)
         total = total + (length / clip * report.mu_step) ** 2
     return np.asarray(total)

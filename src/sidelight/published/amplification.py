@@ -125,7 +125,7 @@ def amplified(
     """Return the guarantee of the report of round `time` against observers of the published actions.
 
     With `reports_per_round` honest reports averaged in every round the components start from μ/√reports_per_round, if
-    one person is in one of them at most. For somebody in j of them, with a sensitivity that bounds all reports of a
+    one person is in one of them at most. For a person in j of them, with a sensitivity that bounds all reports of a
     round together, pass √j μ: their average moves up to √j times as far.
     Early reports get nothing: at time 1 it is exactly μ. `neighbours` is the relation that `mu` was declared for.
     """

@@ -83,7 +83,7 @@ class Precision:
     """How near a certified minimum is to the true one if there are at most `rows` rows of length 1, proved by floats.
 
     The number of rows is private where records are added and removed, so the bound is one that was released with noise;
-    a bound that somebody declared would be a promise about private rows (stability proof page, Theorem 14).
+    a declared bound would be a promise about private rows (stability proof page, Theorem 14).
     """
 
     rows: float

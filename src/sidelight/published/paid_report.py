@@ -1,4 +1,4 @@
-"""Privacy reports that are paid for: a noisy gradient and a noisy Hessian beside a fit by objective perturbation.
+"""Privacy reports that are paid for: a noisy gradient and a noisy Hessian with a fit by objective perturbation.
 
 After Redberg and Wang (2021), "Privately publishable per-instance privacy", as the thesis splits its budget. The extra
 releases make each person's bound narrower, and cost: the noise of the fit grows so that all of it together keeps
@@ -208,7 +208,7 @@ _LARGEST = 1 << 61
 
 @dataclass(frozen=True, kw_only=True)
 class PaidFit:
-    """A query: fit `loss` to rows X and labels y, and release gradient and Hessian beside it.
+    """A query: fit `loss` to rows X and labels y, and release gradient and Hessian with it.
 
     Use `model.privacy_report()` instead, which is free, unless few features and many rows make this one narrower.
 

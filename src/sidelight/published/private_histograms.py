@@ -1,7 +1,7 @@
 """`PrivateHistograms`: learn from the days' records where their quantiles lie, and pay for it every day.
 
 Use `sl.PubTrack` instead: it learns from what is released anyway, for nothing, and is more accurate. Here a day's
-release holds, beside the quantiles, one private gradient of how well the day's priors would have served its records.
+release holds, besides the quantiles, one private gradient of how well the day's priors would have served its records.
 The sum of the released gradients, turned into exponential weights, is tomorrow's prior. Everything that is kept between
 days was released: nothing secret is stored, and nothing is resumed.
 """
@@ -46,7 +46,7 @@ _AMOUNTS: Final = {
     "rho": (Fraction(1, 10**12), Fraction(10**12)),
     "floor_weight": (Fraction(1, 10**6), Fraction(1)),
 }
-#: The error analysis of the gradient holds for so many bins, and entries of a gradient.
+#: The error analysis of the gradient holds for this many bins, and entries of a gradient.
 _MOST_BINS, _MOST_ENTRIES = 2**12, 2**20
 
 
@@ -54,7 +54,7 @@ _MOST_BINS, _MOST_ENTRIES = 2**12, 2**20
 class PrivateHistograms:
     """Learn one histogram prior for each level from the records themselves, by a private gradient every day.
 
-    Guarantee: GDP with mu^2 = 2 rho of every day's gradient for someone in that day, which the day is charged beside
+    Guarantee: GDP with mu^2 = 2 rho of every day's gradient for someone in that day, which the day is charged besides
     its quantiles (learning proof page, Theorem 5). No pure budget can pay for it: it needs ApproxDP, ZCDP or GDP.
 
     Accuracy: it learns from records and not from its own releases, so a wrong prediction cannot confirm itself; but the

@@ -26,7 +26,7 @@ from sidelight.release import NO_ASSUMPTION, TailBound
 
 #: Equal records that the bound allows for where no size is public: each 2**20 of them share one fine index.
 EQUAL_RECORDS = 2**20
-#: How many groups of so many equal records there may be: more than 2**40 records are on no machine.
+#: How many groups of this many equal records there may be: more than 2**40 records are on no machine.
 _GROUPS = 2**20
 #: The part of the failure probability that is kept for fine indices with more records than expected.
 _CROWDED = 2.0**-10
@@ -34,8 +34,8 @@ _CROWDED = 2.0**-10
 _ROUNDING = 1e-6
 #: The part of the failure probability that is kept for the noise of a released number of records.
 _OF_SIZE = 1 / 16
-#: Up to so many levels the likely error of a tree is this many times that of evenly spread records: what clusters need
-#: (`python -m benchmarks.likely_errors`). Of more levels the union over them leaves as much room.
+#: Up to this many levels the likely error of a tree is this many times that of evenly spread records: what clusters
+#: need (`python -m benchmarks.likely_errors`). Of more levels the union over them leaves as much room.
 _FEW_LEVELS, _FEW_CALIBRATED = 3, 1.6
 
 
@@ -126,13 +126,6 @@ def gap_bounds_tree(
     return _recursion(tree, stretch=stretch, best=best, adaptation=adaptation, score=score)
 
 
-def gap_coefficients(
-    tree: QuantileTree, *, adaptation: Adaptation = "conditional", score: Score = "exact"
-) -> tuple[float, ...]:
-    """Return the part of `gap_bounds_tree` that is proportional to L, divided by L: compares trees without a prior."""
-    return _recursion(tree, stretch=1.0, best=0.0, adaptation=adaptation, score=score)
-
-
 def _recursion(
     tree: QuantileTree, *, stretch: float, best: float, adaptation: Adaptation, score: Score, ties: float = 0.0
 ) -> tuple[float, ...]:
@@ -155,10 +148,10 @@ def _recursion(
     return tuple(bounds)
 
 
-def _probability(value: float, *, name: str = "beta") -> float:
-    if not 0 < value < 1:
-        raise RangeError(f"{name} must lie strictly between 0 and 1, got {value}; 0.05 is a common choice")
-    return value
+def _probability(beta: float) -> float:
+    if not 0 < beta < 1:
+        raise RangeError(f"beta must lie strictly between 0 and 1, got {beta}; 0.05 is a common choice")
+    return beta
 
 
 def _mass(value: float) -> float:

@@ -49,7 +49,7 @@ from sidelight.session.query import SurePrepared
 Cell: TypeAlias = tuple[str, ...]
 #: Of the price, for the quantiles of all rows that groups borrow from.
 BORROW_SHARE = Fraction(18, 100)
-#: The weight of knowing nothing beside a borrowed or an earlier value.
+#: The weight of the uninformative prior in a mixture with a borrowed or an earlier value.
 _HEDGE = 0.1
 _FARTHEST = 1e300
 
@@ -267,7 +267,7 @@ def groups_asked(query: Any, schema: Schema) -> Groups:
     )
     if groups.label is not None:
         raise SchemaError(
-            f"by names {groups.label.name!r}, whose labels nobody declared; quantiles by group need sl.Category"
+            f"by names {groups.label.name!r}, whose labels are not declared; quantiles by group need sl.Category"
         )
     return groups
 

@@ -28,7 +28,7 @@ class Cell(NamedTuple):
 
     Cells of a partition share their ends as outcomes and no record. Only the one that is last by its place ends behind
     the last index and so holds the records there; a released point may equal the last index, too, and the cell below
-    it stays half-open. So the end is told apart from `last`, never computed from it.
+    it stays half-open. So the end is kept separately from `last`, never computed from it.
     """
 
     first: int

@@ -51,7 +51,7 @@ class Distribution:
 
     Accuracy: every rank is off by about as much as with 999 quantiles: 25 records at epsilon 1 and 10,000 records;
     `release.value.band(x)` bounds all ranks at once, `release.error_bound(0.95)` those of the quantiles that are shown.
-    Data in tight clusters that nobody declared is harder: declare the
+    Data in undeclared tight clusters is harder: declare the
     granularity (docs/how-to/many-quantiles.md).
 
     Args:
@@ -168,7 +168,7 @@ def prior_of(release: Release) -> Histogram:
     """Return an earlier release of a distribution as a prediction for the next one.
 
     Args:
-        release: What `sl.Distribution` released; not one made with seeded noise, which protects nobody.
+        release: What `sl.Distribution` released; not one made with seeded noise, which gives no privacy.
 
     Returns:
         A histogram that names the release's ledger entry as its origin. Hedge it (`sl.hedge`): where the new data went
@@ -183,7 +183,7 @@ def prior_of(release: Release) -> Histogram:
         raise RangeError(f"a prediction of a distribution is an earlier one, got a {release.kind} release")
     if not release.private:
         raise RangeError(
-            "this distribution was made with seeded noise and protects nobody; predicting with it would carry that on"
+            "this distribution was made with seeded noise, which gives no privacy; nor would a prediction with it"
         )
     values, shares = value["values"], value["shares"]
     if value.steps:
@@ -246,10 +246,10 @@ class PreparedDistribution(SurePrepared):
         at, shown = np.searchsorted(levels, shares[:-1]), np.searchsorted(levels, VENTILES)
         # Made to rise, a rank is off by as much more as it was moved; that of the last code is not off.
         rank_error = np.append(fixed[at] + moved_ranks(counted)[:-1], 0.0), np.append(per_log[at], 0.0)
-        told = replace(error, fixed=tuple(fixed[shown].tolist()), per_log=tuple(per_log[shown].tolist()))
+        shown_error = replace(error, fixed=tuple(fixed[shown].tolist()), per_log=tuple(per_log[shown].tolist()))
         details["counts"] = [[str(int(each)) for each in noisy.tolist()] for noisy in counted.noisy]
         least = least_total(counted.rounds, total)
-        return self._answer(values, shares, total, rank_error, told, details, least=least, steps=True)
+        return self._answer(values, shares, total, rank_error, shown_error, details, least=least, steps=True)
 
     def _cells(self, decision: Decision, ranks: Ranks, size: int, details: dict[str, Any], source: Source) -> Answer:
         from sidelight.quantiles.forms.cell_selection import LevelPriors

@@ -33,7 +33,7 @@ from sidelight.release import TailBound
 from sidelight.session import Answer
 from sidelight.session.query import SurePrepared
 
-#: A group has support if its noisy count exceeds so many standard deviations of its noise.
+#: A group has support if its noisy count exceeds this many standard deviations of its noise.
 _SUPPORT = 3
 
 
@@ -152,7 +152,7 @@ class PreparedQuantiles(SurePrepared):
 
 #: Of the budget of quantiles by group, for the counts that say which groups have rows.
 SIZES_SHARE = Fraction(1, 10)
-#: What the table of quantiles by group has beside its keys and levels.
+#: The columns of quantiles by group besides keys and levels.
 GROUP_COLUMNS = ("count", "count_unbiased", "supported")
 
 
@@ -243,7 +243,7 @@ class PreparedGroupQuantiles(PreparedQuantiles):
         )
 
 
-# What released quantiles show about ties, lattices and spikes that nobody declared: then no error is called likely.
+# What released quantiles show about undeclared ties, lattices and spikes: then no error is called likely.
 
 
 #: Significant digits of a decimal that records without a step hardly ever have: one in 300,000 of the floats' codes.
@@ -252,7 +252,7 @@ _SHORT = 9
 _COINCIDE, _COINCIDE_IN_ALL = 1e-4, 1e-2
 #: Records without a larger step have released values on one so rarely.
 _LEAST_STEP, _LEAST_VALUES = 5, 3
-#: So many released values show nothing by their distances, and are off together.
+#: This many released values show nothing by their distances, and are off together.
 _HIDES = 2
 
 
@@ -279,7 +279,7 @@ def shows_ties(values: Iterable[float], grid: Outcomes) -> bool:
 def as_released(error: TailBound, grid: Outcomes, *released: Iterable[float]) -> TailBound:
     """Return a bound as it is stated after a release: without its likely error where released values show ties.
 
-    Two values on floats show nothing, and beside a narrow spike they were beyond the likely error nearly always, which
+    Two values on floats show nothing, and next to a narrow spike they were beyond the likely error nearly always, which
     single values never were: it is not stated for two.
     """
     found = [tuple(each) for each in released]

@@ -123,7 +123,7 @@ def _fit(
 
 
 def check_public(sample: object) -> None:
-    """Refuse anything that nobody has declared public."""
+    """Refuse anything that is not declared public."""
     if type(sample) is not PublicData:
         raise RangeError(
             f"this wants sl.PublicData, got {type(sample).__name__}; write sl.PublicData(values, 'where they are "

@@ -319,7 +319,7 @@ class Quantiles(Generic[QuantileValues]):
 
     @property
     def _price(self) -> dict[str, str]:
-        """What the ledger is told of the price."""
+        """What the ledger records of the price."""
         given = {"epsilon": self.epsilon, "delta": self.delta, "rho": self.rho}
         return {name: decimal_text(exact(each, name=name)) for name, each in given.items() if each is not None}
 
@@ -328,12 +328,12 @@ class Quantiles(Generic[QuantileValues]):
         return release_once(self, data)
 
 
-#: What is computed after a release, of each level beside each other, must fit into memory.
+#: What is computed after a release, for every pair of levels, must fit into memory.
 MOST_LEVELS = 5000
 
 
 def check_parameters(query: Any, *, levels: int) -> None:
-    """Refuse parameters of a query of so many levels that cannot work; what it may cost is checked elsewhere."""
+    """Refuse parameters that cannot work with this number of levels; what it may cost is checked elsewhere."""
     if levels > MOST_LEVELS:
         raise RangeError(
             f"at most {MOST_LEVELS} levels can be asked for at once, got {levels}; sl.Distribution(column, "

@@ -1,7 +1,7 @@
 """How far off quantiles are where records are about evenly spread around them (quantiles proof page, section 4.6).
 
-The bound of `gap_bounds_tree` charges a node for the prior mass of its single best interval. Intervals beside it have
-mass, too: where that mass grows about as the ranks do, the gap of a node is at most a variable with a known tail,
+The bound of `gap_bounds_tree` charges a node for the prior mass of its single best interval. Neighbouring intervals
+have mass, too: where that mass grows about as the ranks do, the gap of a node is at most a variable with a known tail,
 whatever its ancestors released, and the gaps along a path add up as such variables do, not as their worst cases.
 """
 
@@ -27,7 +27,7 @@ _REACH, _POINTS = 120.0, 4001
 _SHARES = np.linspace(0.02, 0.96, 48)
 _TABLE = np.concatenate(([0.0], _SHARES))
 _CHOSEN_AT = math.log(20)
-#: Sums are convolved up to where moments say that exp(-_FAR) is left, in so many cells, for up to so many levels.
+#: Sums are convolved up to where moments say that exp(-_FAR) is left, in this many cells, for up to this many levels.
 _FAR, _CELLS, _MOST_CONVOLVED = 16.0, 768, 32
 #: What is inherited at least, so that products of many small shares stay far from zero: more is a bound, too.
 _LEAST_WEIGHT = 1e-100

@@ -141,7 +141,7 @@ class QuantileTree:
     """
 
     levels: tuple[Fraction, ...]
-    epsilon: Fraction  # for one unit; of a tree that was priced in rho, what its dearest path adds up to
+    epsilon: Fraction  # for one unit; of a tree that was priced in rho, the sum along its worst-case branch
     unit: Unit
     branching: int
     budget_power: Fraction
@@ -191,7 +191,7 @@ class QuantileTree:
         """What the release promises, from public parameters alone.
 
         Guarantee: the half-open split sends a record into exactly one child, so adding it changes the law of the picks
-        on one path only: the cost is the dearest path, of exponential mechanisms that are each BoundedRange(eps_i)
+        on one path only: the cost is the worst-case branch, of exponential mechanisms that are each BoundedRange(eps_i)
         (quantiles proof page, Theorem 4). The rows of one person may take different paths, so a person with at most k
         rows pays by group privacy: k times epsilon, k**2 times rho, k times mu.
         """

@@ -17,7 +17,7 @@ from sidelight.records.windows import Window
 
 
 class Database:
-    """Hold several tables about the same people, and public code lists beside them.
+    """Hold several tables about the same people, and public code lists.
 
     Guarantee: neighbours differ by one person with all rows that they own in all tables (docs: proofs, persons across
     tables). Making a database checks metadata and reads public tables; no private row is read.

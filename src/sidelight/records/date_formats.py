@@ -175,7 +175,7 @@ def _offset(text: str) -> int:
 
 
 def written(moment: datetime.datetime, text: str) -> str:
-    """Write a moment in a form, with English names; the name of the weekday, which nobody reads, is always the same."""
+    """Write a moment in a form, with English names; the weekday, which is not parsed, is always the same."""
     months = [names.split()[0] for names in _MONTHS]
     names = {"b": months[moment.month - 1][:3], "B": months[moment.month - 1], "a": "Sat", "A": "Saturday"}
     own = {"p": "AM" if moment.hour < 12 else "PM", "z": "+0000", **names}

@@ -107,7 +107,7 @@ class Literally(Expression):
     is_constant: ClassVar[bool] = True
 
     def text(self, level: int = 0) -> str:
-        """Write the constant; a fraction beside an operator that binds as strongly stands in parentheses."""
+        """Write the constant; a fraction next to an operator of the same precedence gets parentheses."""
         text = written(self.value)
         return f"({text})" if level > SUM and "/" in text and text[0] != '"' else text
 

@@ -1,7 +1,8 @@
 """Folds: the rows of another table that belong to a row become one value of it; `sl.fold.count(...)`.
 
 A fold looks at rows of the same owner alone, so it costs nothing (docs: proofs, persons across tables, Theorem 1). Its
-rows are those that name the base row's key, or, in a view with one row a person, all rows of the person.
+rows are those that name the base row's key, or, in a view with one row a person or where it says so, all rows of the
+person.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ FoldKind: TypeAlias = Literal[
 ]
 #: The labels of a yes/no result, by code.
 TRUTHS = ("false", "true")
-#: `empty=` of a sum that is missing over no known value, as in SQL.
+#: `empty=` of a sum, or of `any`, that is missing over no known value, as in SQL.
 MISSING = "missing"
 
 
@@ -43,6 +44,7 @@ class Fold:
         granularity: The step of a mean.
         which: Of a gap, "least" or "largest".
         empty: The value over no rows, instead of the usual one.
+        of_person: Whether all rows of the person are folded, also in a view with several rows a person.
     """
 
     kind: FoldKind
@@ -55,6 +57,7 @@ class Fold:
     granularity: Real | None = None
     which: Literal["least", "largest"] = "least"
     empty: Real | str | None = None
+    of_person: bool = False
 
     def __post_init__(self) -> None:
         if not isinstance(self.table, str) or not self.table:
@@ -63,9 +66,9 @@ class Fold:
             raise SchemaError(f"where must be a condition such as sl.col('x') >= 1, got {type(self.where).__name__}")
 
     @property
-    def is_missing_sum(self) -> bool:
-        """Whether it is a sum that is missing over no rows."""
-        return self.kind == "sum" and self.empty == MISSING
+    def is_missing(self) -> bool:
+        """Whether it is a fold that is usually known, and here missing over no rows."""
+        return self.kind in ("sum", "any") and self.empty == MISSING
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -79,6 +82,7 @@ class Fold:
         found: dict[str, Any] = {"fold": self.kind, "table": self.table}
         found |= {"of": [str(each) for each in self.of]} if self.of else {}
         found |= {"where": str(self.where)} if self.where is not None else {}
+        found |= {"of_person": "true"} if self.of_person else {}
         for name in ("order", "lower", "upper", "granularity", "empty"):
             value = getattr(self, name)
             if value is not None:
@@ -102,7 +106,7 @@ class Fold:
 
     def _with_empty(self, column: Column) -> Column:
         """Refuse a value for no rows that the result could not hold."""
-        if self.empty is None or self.is_missing_sum:
+        if self.empty is None or self.is_missing:
             return column
         if isinstance(column, Number):
             value: Any = Fill(self.empty)
@@ -203,7 +207,7 @@ def count(table: str, *, upper: int, where: Expression | None = None, empty: Rea
 
 
 def any(table: str, condition: Expression, *, where: Expression | None = None, empty: str | None = None) -> Fold:  # noqa: A001 - sl.fold.any
-    """Describe whether a condition is true in some row; "false" over no rows."""
+    """Describe whether a condition is true in some row; "false" over no rows, or `empty`: "missing" leaves it out."""
     return Fold(kind="any", table=table, of=_given(condition), where=where, empty=empty)
 
 

@@ -118,7 +118,7 @@ class GrowingRows:
 
     @property
     def cells(self) -> int:
-        """How many cells are held, a distinct text as so many: PRIVATE."""
+        """How many cells are held, a distinct text as `_CELLS_OF_TEXT`: PRIVATE."""
         texts = sum(map(len, self._texts.values())) + sum(map(len, self._keys.values()))
         columns = 1 + len(self._numbers) + len(self._texts) + len(self._keys)
         return sum(self._lengths) * columns + _CELLS_OF_TEXT * max(texts - _FEW_TEXTS, 0)
@@ -173,7 +173,7 @@ def whole_number(text: str | None) -> int | None:
 
 
 class GrowingTexts:
-    """Collect the texts of batches, each distinct one once; they are told apart by their letters."""
+    """Collect the texts of batches, each distinct one once; compared letter by letter."""
 
     def __init__(self) -> None:
         self._numbers: dict[str | None, int] = {None: 0}

@@ -55,6 +55,7 @@ class Hierarchy:
             What is only improbable is not impossible.
         invariants: Of counts: totals of the table itself that a law has published exactly, `sl.Invariant("state",
             reason="...")`. They change what is protected, to replacing a row by one with the same totals.
+        id_column: What the table calls the column of its nodes' labels: "GEOID" to join a map by that name.
 
     >>> import sidelight as sl
     >>> places = sl.Hierarchy("tract", {"county": 3, "state": 1})
@@ -74,6 +75,7 @@ class Hierarchy:
     public_totals: Any = None
     impossible: Expression | str | None = None
     invariants: Any = None
+    id_column: str = "id"
     names: tuple[str, ...] = field(init=False, default=())
     _paths: Mapping[str, tuple[str, ...]] | None = field(init=False, default=None)
     _lengths: tuple[int, ...] = field(init=False, default=())
@@ -81,6 +83,8 @@ class Hierarchy:
     def __post_init__(self) -> None:
         if not isinstance(self.column, str) or not self.column:
             raise SchemaError("a hierarchy needs the name of the column of its leaves")
+        if not isinstance(self.id_column, str) or not self.id_column:
+            raise SchemaError(f"id_column is the name of a column of the table that comes out, got {self.id_column!r}")
         if isinstance(self.impossible, str):
             object.__setattr__(self, "impossible", parse_expression(self.impossible))
         elif self.impossible is not None and not isinstance(self.impossible, Expression):

@@ -170,11 +170,11 @@ def nonprivate_check(table: Table) -> NonPrivateCheck:
         for batch in table.rows.batches(as_texts):
             for each in texts:
                 each.count_texts(batch)
-    nobody = persons.pop(None, 0)
+    without_id = persons.pop(None, 0)
     cap = 0 if person is None else person.max_rows
     return NonPrivateCheck(
         rows=rows,
-        columns=tuple(each.result(nobody) for each in counting),
+        columns=tuple(each.result(without_id) for each in counting),
         persons=None if person is None else len(persons),
         beyond_cap=sum(max(0, count - cap) for count in persons.values()) if person is not None else 0,
         broken_lines=source.nonprivate_broken_records() if isinstance(source, CsvRows) else None,
@@ -244,7 +244,7 @@ class _Counting:
                 word = next((word for word, form in _FORMS if form.fullmatch(text)), "something else")
                 self.forms[_OTHER_DATE if calendar is not None and word == "a date" else word] += count
 
-    def result(self, nobody: int) -> NonPrivateColumnCheck:
+    def result(self, without_id: int) -> NonPrivateColumnCheck:
         """Return what was counted."""
         empty = self.missing if self.empty is None else min(self.empty, self.missing)
         most = getattr(self.column, "per_person", None)
@@ -254,7 +254,7 @@ class _Counting:
             kind="person" if isinstance(self.column, PersonId) else type(self.column).__name__.lower(),
             per_person=most,
             beyond_labels=beyond,
-            missing=nobody if isinstance(self.column, PersonId) else empty,
+            missing=without_id if isinstance(self.column, PersonId) else empty,
             unreadable=self.missing - empty,
             below=self.below,
             above=self.above,

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sidelight.errors import SidelightError, SourceError
+from sidelight.records.class_protocol import ClassProtocol
 
 if TYPE_CHECKING:
     import narwhals.stable.v2 as nw
@@ -232,7 +233,7 @@ class NoExpressions:
 
 
 @runtime_checkable
-class ReadsInParallel(Protocol):
+class ReadsInParallel(Protocol, metaclass=ClassProtocol):
     """A source that several threads can read at once."""
 
     def in_parallel(self, wanted: Wanted, *, rows: int = BATCH_ROWS) -> Sequence[Iterator[Batch]]:
@@ -240,7 +241,7 @@ class ReadsInParallel(Protocol):
 
 
 @runtime_checkable
-class HandsKeys(Protocol):
+class HandsKeys(Protocol, metaclass=ClassProtocol):
     """A source that reads the keys of `Wanted` itself."""
 
     def hands_keys(self, wanted: Wanted) -> bool:
@@ -248,7 +249,7 @@ class HandsKeys(Protocol):
 
 
 @runtime_checkable
-class SharesMoment(Protocol):
+class SharesMoment(Protocol, metaclass=ClassProtocol):
     """A source on a server that can read the same moment as other tables there."""
 
     def read_at_moment_of(self, others: Sequence[Rows]) -> None:
@@ -256,7 +257,7 @@ class SharesMoment(Protocol):
 
 
 @runtime_checkable
-class BringsRows(Protocol):
+class BringsRows(Protocol, metaclass=ClassProtocol):
     """A distributed source that hands rows over for views of a database alone, a part at a time."""
 
     def brought(self, wanted: Wanted) -> Iterator[Batch]:
@@ -277,7 +278,7 @@ def batches_with_keys(rows: Rows, wanted: Wanted, *, size: int = BATCH_ROWS) -> 
 
 
 @runtime_checkable
-class ComesByPersons(Protocol):
+class ComesByPersons(Protocol, metaclass=ClassProtocol):
     """A source that hands over all rows of some persons, then all rows of others."""
 
     def by_persons(self, wanted: Wanted) -> Iterator[Iterator[Batch]]:
@@ -298,7 +299,7 @@ class Pinned(Protocol):
 
 
 @runtime_checkable
-class DistributedRows(Protocol):
+class DistributedRows(Protocol, metaclass=ClassProtocol):
     """A source whose rows are reduced part by part by other processes or machines, and never leave them."""
 
     def reduce(self, wanted: Wanted, step: Callable[[Iterator[Batch]], bytes]) -> Iterator[bytes]:
@@ -314,7 +315,7 @@ class DistributedRows(Protocol):
 
 
 @runtime_checkable
-class GroupsEqualRows(Protocol):
+class GroupsEqualRows(Protocol, metaclass=ClassProtocol):
     """A distributed source that groups equal rows faster than it hands them over."""
 
     def reduce_equal(self, wanted: Wanted, step: Callable[[Iterator[Batch]], bytes]) -> Iterator[bytes]:
@@ -325,7 +326,7 @@ class GroupsEqualRows(Protocol):
 
 
 @runtime_checkable
-class FitsInMemory(Protocol):
+class FitsInMemory(Protocol, metaclass=ClassProtocol):
     """A source outside of memory whose rows may be held there: persons are bounded faster in arrays."""
 
     def slices_in_memory(self, wanted: Wanted) -> int:

@@ -19,7 +19,7 @@ from sidelight.records.numbers import exact_number, number_text
 # An integer that depends on a person's id alone, the same on every engine: the first 60 bits of MD5 of the id's
 # text.
 #
-# It only spreads the choice of a person's rows (it is one input of a mix); persons are told apart by the id itself,
+# It only spreads the choice of a person's rows (it is one input of a mix); persons are distinguished by the id itself,
 # so a collision harms nothing, and MD5's weaknesses do not matter. MD5 because every engine has it.
 
 

@@ -106,7 +106,8 @@ class Table:
             if tied not in types:
                 raise SchemaError(f"the source has no column {tied!r}, which a key names; {nearest(tied, types)}")
         person = None if self._schema.via is not None else self._schema.person
-        self._rows = read_as_declared(self._rows, readings, person=None if person is None else person.name)
+        if readings:
+            self._rows = read_as_declared(self._rows, readings, person=None if person is None else person.name)
 
     @property
     def schema(self) -> Schema:

@@ -57,7 +57,7 @@ class View:
                 raise SchemaError(f"the feature {name!r} must be a fold such as sl.fold.count(...), got {fold!r}")
             if self.tables.is_public(fold.table):
                 raise SchemaError(f"the fold {name!r} is over {fold.table!r}, which is public; look its columns up")
-            if not self.grouped and self.fold_link(fold) is None:
+            if not self.folds_persons(fold) and self.fold_link(fold) is None:
                 raise SchemaError(
                     f"the fold {name!r} is over {fold.table!r}, whose rows do not name a key of {self.base!r}; declare "
                     f"sl.Reference(..., to={self.base!r}) there, or fold by the person in sl.per_person(...)"
@@ -86,6 +86,10 @@ class View:
         """The rows before they are grouped, with the columns that `where` names."""
         named = () if self.where is None else self.where.columns
         return View(tables=self.tables, base=self.base).reading(named)
+
+    def folds_persons(self, fold: Fold) -> bool:
+        """Return whether a fold is over all rows of the person, and not over those that name the base row's key."""
+        return self.grouped or fold.of_person
 
     def fold_link(self, fold: Fold) -> tuple[str, ...] | None:
         """Return the columns by which the folded rows name the base row; None if they do not."""
@@ -228,6 +232,22 @@ def steps_of_life(view: Any) -> int:
         return 1
     first, last = (0, len(view.tables.window.names) - 1) if view.periods is None else view.periods
     return int(last - first + 1)
+
+
+def counted_in(described: Mapping[str, Any], said: str | None) -> str | None:
+    """Return which rows of a person count in a view that a request describes: of each period alone if it caps those.
+
+    Args:
+        described: What a request says of the view; {} where it has none.
+        said: Which rows count, of the person or of a person's rows of one period; None where a row is a unit.
+
+    >>> counted_in({"cap": "block", "window": "months 2024-01 to 2024-12 by visit.day"}, "at most 3 rows of a person")
+    'of each month alone: at most 3 rows of a person'
+    """
+    if described.get("cap") != "block":
+        return said
+    period = str(described["window"]).partition(" ")[0].removesuffix("s")
+    return f"one row of each person and {period}" if said is None else f"of each {period} alone: {said}"
 
 
 def check_by_period(view: Any, bases: Sequence[str]) -> None:

@@ -40,7 +40,7 @@ _MOST = 40_000
 
 @dataclass(frozen=True)
 class Window:
-    """Declare the periods of a database: what a person did in one has a budget beside that of the whole life.
+    """Declare the periods of a database: each gives a person's rows a budget besides that of the whole life.
 
     Guarantee: `sl.Session(..., window_budget=...)` keeps one account for each period and one for the whole life, and
     charges both (docs: proofs, persons across tables, Theorem 8). A row has the period of its date, or of the row that
@@ -142,7 +142,9 @@ class Window:
                 raise SchemaError(f"the window dates a table {table!r}; {nearest(table, schemas)}")
             schema = schemas[table]
             if schema is None:
-                raise SchemaError(f"the window dates {table!r}, which is public and protects nobody; leave it out")
+                raise SchemaError(
+                    f"the window dates {table!r}, which is public and holds no persons' rows; leave it out"
+                )
             if schema.via is not None:
                 raise SchemaError(
                     f"the window dates {table!r}, whose rows belong to the period of the row of {schema.via.to!r} that "

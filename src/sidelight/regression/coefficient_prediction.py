@@ -1,4 +1,4 @@
-"""What is known about a model before its rows: coefficients that somebody states, with how far off they may be.
+"""What is known about a model before its rows: stated coefficients, with how far off they may be.
 
 `prediction=` of every linear model takes these, public rows (`sl.PublicData`), and earlier models of this library;
 `regression.predictions` turns all of them into the units of one fit. A prediction moves accuracy, never a guarantee.
@@ -27,7 +27,7 @@ INTERCEPT = "intercept"
 
 @dataclass(frozen=True, eq=False, repr=False)
 class CoefficientPrediction:
-    """Hold what the coefficients of a linear model probably are: a guess, or a model that somebody published.
+    """Hold what the coefficients of a linear model probably are: a guess, or a published model.
 
     Guarantee: none is changed. The numbers must not come from the rows that are fitted; those of an earlier release
     were paid for by it, and are passed as the model or the `sl.Release` itself, which remembers its noise.
@@ -42,7 +42,7 @@ class CoefficientPrediction:
             this library, to say its `age`.
         intercept: What the prediction is where all features are 0; one number a class for more than two classes.
         scale: How far off each coefficient may be (a standard deviation): one number for all and the intercept, or a
-            list with one per feature and the intercept's last, or by name with "intercept". Left out: nobody knows.
+            list with one per feature and the intercept's last, or by name with "intercept". Left out if unknown.
         classes: The classes that the coefficients are for, sorted, where it matters: others are refused.
         origin: Where it came from: a text names a public source; a guess if left out.
         age: With an earlier model or its release in place of the coefficients: how many periods old it is. Its noise
@@ -113,8 +113,8 @@ class StatedModel:
     """Coefficients (outputs, features) and intercepts (outputs,) in the users' own units, checked, with their source.
 
     `spread` is a standard deviation of each coefficient and of the intercept, in the same units, or None.
-    `table_units`: whether they are for columns as they are, not for scaled features. `seeded`: from a release that
-    protects nobody.
+    `table_units`: whether they are for columns as they are, not for scaled features. `seeded`: from a release with
+    seeded noise.
     """
 
     coefficients: Floats
@@ -230,7 +230,7 @@ def _spread(given: Any, features: int, names: Sequence[str] | None) -> Floats:
         )
     found = _numbers(cells, "scale")
     if not (found > 0).all():
-        raise RangeError("scale must be above 0: how far off a coefficient may be; leave it out if nobody knows")
+        raise RangeError("scale must be above 0: how far off a coefficient may be; leave it out if that is unknown")
     return found
 
 

@@ -3,8 +3,8 @@
 log p_D(θᴾ) - log p_D±z(θᴾ) depends on everyone's data; publishing a single true loss can give a count, and with it a
 row, away exactly. Bounds that may be published come from `privacy_report` instead.
 
-It needs the noise of the fit and its minimum, which are kept only where that was asked for beforehand: whoever has the
-noise can subtract it, so a fitted model never holds it. It lives in an object of its own that refuses to be copied,
+It needs the noise of the fit and its minimum, which are kept only where that was asked for beforehand: the noise could
+be subtracted, so a fitted model never holds it. It lives in an object of its own that refuses to be copied,
 pickled or printed, and dies with the process.
 """
 
@@ -30,7 +30,7 @@ from sidelight.regression.objective import Objective
 from sidelight.regression.plan import LinearPlan
 from sidelight.regression.rows import Block, bounded_rows, is_sparse
 
-#: Beside the models, not in them: a model that is pickled, copied or cloned has nothing here. With what was released
+#: Outside the models: a model that is pickled, copied or cloned has nothing here. With what was released
 #: then, so that a later fit does not answer for an earlier one.
 _INSIDES: WeakKeyDictionary[Any, tuple[Any, PrivateFit]] = WeakKeyDictionary()
 _KEEPER: ContextVar[Kept | None] = ContextVar("sidelight_kept_noise", default=None)
@@ -86,7 +86,7 @@ def keep_noise(*, i_am_the_curator: bool = False) -> Iterator[Kept]:
 
 
 def remember(fit: PrivateFit) -> None:
-    """Hand a fit to whoever asked for it beforehand, in this context; else to nobody."""
+    """Hand a fit to the code that asked for it beforehand, in this context, if any."""
     keeper = _KEEPER.get()
     if keeper is not None:
         keeper.fit = fit
@@ -103,7 +103,7 @@ def require_curator(*, i_am_the_curator: Any) -> None:
 
 
 def fit_and_keep(model: Any, rows: Any, targets: Any, *, i_am_the_curator: bool = False) -> None:
-    """Fit an estimator and keep the inside of the fit beside it, in this process."""
+    """Fit an estimator and keep the internals of the fit, in this process."""
     with keep_noise(i_am_the_curator=i_am_the_curator) as kept:
         model.fit(rows, targets)
     assert kept.fit is not None  # a fit that returned has been remembered

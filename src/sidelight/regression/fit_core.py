@@ -123,7 +123,7 @@ def _fitted(plan: LinearPlan, rows: BoundedRows, *, source: Source, public: Publ
     indices = grid_indices(point.fractions(), exponent)
     released = noisy_point(indices, exponent, mechanism.output_noise_scale, source).reshape(linear.shape)
     fit = PrivateFit(plan=plan, objective=objective, point=point.high, released=released)
-    remember(fit)  # for an audit that asked for it beforehand, and else for nobody
+    remember(fit)  # only for an audit that asked for it beforehand
     return fit
 
 

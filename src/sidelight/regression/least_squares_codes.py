@@ -5,9 +5,10 @@ length, a constant column for the intercept, the target in steps of its public r
 opened.
 
 The noise is the same in every direction and grows with the square of the longest possible row, so a constant column
-must not be short beside the features, or the intercept drowns; nor need a row be longer than half the diagonal of its
-declared ranges. Neither the centre nor the constant touches the proof: a row is moved by a public vector before it is
-clipped, and the sensitivity (`LeastSquares`) is computed from the clipped length and the constant that are used.
+must not be short compared with the features, or noise hides the intercept; nor need a row be longer than half the
+diagonal of its declared ranges. Neither the centre nor the constant touches the proof: a row is moved by a public
+vector before it is clipped, and the sensitivity (`LeastSquares`) is computed from the clipped length and the constant
+that are used.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from sidelight.records import Number, Schema
 
 #: Integer steps of the feature radius and of half the target's width.
 LEVELS = 1 << 14
-#: The constant column beside a row of length 1, where none is given: the best of five on generated rows, by
+#: The constant column of a row of length 1, where none is given: the best of five on generated rows, by
 #: `benchmarks/intercept_scale.py`.
 INTERCEPT_SHARE = Fraction(1, 2)
 _ROOT_BITS = 20

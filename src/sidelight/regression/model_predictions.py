@@ -86,7 +86,7 @@ class PredictedCoefficients:
     """Coefficients in the units of a fit, (features + 1, outputs), the intercept last.
 
     `basis` (features + 1, columns) and `variances` (columns, outputs) say how far off they are: the covariance of an
-    output's coefficients is basis·diag(variances)·basisᵀ. Both None: nobody knows.
+    output's coefficients is basis·diag(variances)·basisᵀ. Both None: unknown.
     """
 
     theta: Floats
@@ -178,7 +178,7 @@ def refuse_private_rows(predictions: HasPublicRows, private: Any) -> None:
         private: The features that are fitted, as an array, a sparse matrix or a frame; nothing is said of other things.
 
     Raises:
-        RangeError: public rows are private ones. No count and no cell is told.
+        RangeError: public rows are private ones. The message has no count and no cell.
     """
     if not predictions.public:
         return
@@ -239,7 +239,7 @@ def _digest(each: Candidate) -> str:
     parts = (
         [each.features, each.targets] if isinstance(each, PublicExamples) else [each.theta, each.basis, each.variances]
     )
-    told = hashlib.sha256()
+    hashed = hashlib.sha256()
     for part in parts:
-        told.update(b"none" if part is None else np.ascontiguousarray(part, np.float64).tobytes())
-    return told.hexdigest()
+        hashed.update(b"none" if part is None else np.ascontiguousarray(part, np.float64).tobytes())
+    return hashed.hexdigest()

@@ -22,7 +22,7 @@ from sidelight.regression.public_regulariser import PublicBounds
 from sidelight.regression.rows import OnViolation, RowPolicy
 from sidelight.regression.solver import Solver
 
-#: Rows for which a fit cannot fail, where no smaller bound is given: a pass over so many takes hours.
+#: Rows for which a fit cannot fail, where no smaller bound is given: a pass over this many takes hours.
 MOST_ROWS = 1 << 30
 #: Rows for which the number of steps is bounded, too.
 SURE_ROWS = 10**7
@@ -108,7 +108,7 @@ class LinearPlan:
             needed = float(self.mechanism.regularisation / shape.gradient) * math.log(max(1.0, largest / 5))
             if needed > _MANY_ROWS:
                 found.append(
-                    f"with clip {short_text(shape.gradient)} beside counts of up to {largest:g} it takes more than "
+                    f"with clip {short_text(shape.gradient)} and counts of up to {largest:g} it takes more than "
                     f"{needed:.2g} rows to learn a mean of {largest / 5:g}: the model will predict far too little; "
                     f"raise clip towards {0.3 * largest:g}, or lower largest_count"
                 )
@@ -144,7 +144,7 @@ def plan_linear(
         intercept: The value of the constant column, or None. It is penalised like every coefficient: without that there
             is no guarantee. The norm bound of the proof is √(data_norm² + intercept²).
         on_violation: "clip" shortens long rows, "normalize" gives every row the full length.
-        regularisation: λ of λ/2·‖θ‖² beside the *sum* of losses (scikit-learn's C is 1/λ); default: the least.
+        regularisation: λ of λ/2·‖θ‖² added to the *sum* of losses (scikit-learn's C is 1/λ); default: the least.
         noise_scale: σ, if it must be fixed.
         theta_norm: A public guess of the coefficients' norm, which raises λ.
         tolerance: τ, if it must be fixed.

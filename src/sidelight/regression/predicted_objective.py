@@ -1,4 +1,4 @@
-"""Objective perturbation with predictions: a paid choice between them and none, and how strongly one is believed.
+"""Objective perturbation with predictions: a paid choice between them and none, and the strength of its prior.
 
 First a noisy count (unless the number of rows is declared) and one index from the exponential mechanism, both pure;
 then the fit with the chosen public regulariser, calibrated at what is left of epsilon: PureDP and ApproxDP add up for
@@ -41,7 +41,7 @@ _CHOICE, _COUNT = Fraction(1, 10), Fraction(3, 100)
 #: How many times the planned λ a prediction may weigh: so much every plan can certify.
 _MOST_BELIEF = 2.0**14
 _PENALTY, _ROUNDS = 0.1, 3
-#: Variances of a coefficient and of an intercept of which nobody knows how far off they are, for rows of length 1.
+#: Prior variances of a coefficient and an intercept of unknown accuracy, for rows of length 1.
 _UNKNOWN_NUMBER, _UNKNOWN_CLASS = (3.0, 1.0), (48.0, 16.0)
 #: The residual variance where no public rows tell, in half ranges².
 _USUAL_RESIDUAL = 0.1
@@ -185,7 +185,7 @@ def plan_with_predictions(
         candidates: What `prediction_sources.predictions_of` read.
         half: The unit of a numeric target in these; 1 for classes and counts.
         middle: The number that targets are counted from.
-        odds: Prior odds of each prediction beside none.
+        odds: Prior odds of each prediction against none.
         rows: A public number of rows; without it a noisy count is paid for.
         settings: The arguments of `plan_linear`.
 
@@ -228,7 +228,7 @@ def row_losses(plan: LinearPlan, block: Block, theta: Floats, *, half: float) ->
     """Return the loss of the choice of every row, 0..1024, each from the row and public numbers alone.
 
     Products and sums are made entry by entry in the order of the columns, so that a row's number does not depend on
-    the rows beside it; functions are tables.
+    other rows; functions are tables.
     """
     name = plan.loss.name
     with np.errstate(all="ignore"):
@@ -249,7 +249,7 @@ def row_losses(plan: LinearPlan, block: Block, theta: Floats, *, half: float) ->
 
 
 def _predictors(block: Block, theta: Floats) -> Floats:
-    """Return Xθ, row by row: a matrix product would let the rows beside it into a row's last bits."""
+    """Return Xθ, row by row: a matrix product would let other rows into a row's last bits."""
     inside = theta if block.intercept is None else theta[:-1]
     found: Floats
     if is_sparse(block.features):

@@ -48,7 +48,7 @@ _FARTHEST = 1e100
 FEWEST_ROWS = 10
 #: Predictions of one fit: each is a candidate of the paid choice, which then has less to say.
 MOST_PREDICTIONS = 64
-#: A geometry, and so an account of how far off a coefficient is in it, is made up to so many features.
+#: A geometry, and so an account of how far off a coefficient is in it, is made up to this many features.
 _WITH_GEOMETRY = 1000
 
 
@@ -164,7 +164,7 @@ def _with_target(rows: PublicData, wanted: PredictedFit) -> tuple[Floats, NDArra
         others = [name for name in names if name not in set(wanted.names)]
         if len(others) > 1:
             raise RangeError(
-                f"the public rows have {len(others)} columns beside the features, {others[0]!r} and {others[1]!r}; "
+                f"the public rows have {len(others)} columns besides the features, {others[0]!r} and {others[1]!r}; "
                 "give the target as the only one, or a pair (sl.PublicData(rows, ...), sl.PublicData(targets, ...))"
             )
         numbers = rows.numbers_of(list(wanted.names))

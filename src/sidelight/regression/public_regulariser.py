@@ -1,4 +1,4 @@
-"""What is public in an objective beside its λ: a centre, a quadratic form, and public rows.
+"""What is public in an objective besides its λ: a centre, a quadratic form, and public rows.
 
 r(θ) = λ/2·‖θ - θ₀‖² + ½·‖Bᵀ(θ - θ₀)‖² + w·Σ f over public rows. It is λ-strongly convex whatever θ₀, B and w are,
 because λ and B are kept apart: no eigenvalue of a rounded product is trusted (objective-perturbation proof page,

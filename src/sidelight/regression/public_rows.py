@@ -96,7 +96,7 @@ def penalised_fit(loss: Loss, block: Block, *, penalty: float, start: Floats | N
     Args:
         loss: The loss.
         block: Bounded public rows.
-        penalty: Beside the sum of the losses; scikit-learn's 1/C.
+        penalty: Added to the sum of the losses; scikit-learn's 1/C.
         start: Where to begin; 0 if left out.
     """
     from scipy.optimize import minimize
@@ -128,8 +128,8 @@ Basis = Literal["public rows", "declared shape"]
 _SHAPE_ROWS = 4000
 #: A number in its range: the deviation of features and of the target, in halves of their ranges.
 DEVIATION = 1 / 3
-#: Of the variance of a target the features explain a share between these, as probable as any other; where somebody
-#: states coefficients, the middle.
+#: Of the variance of a target the features explain a share between these, all equally likely; where coefficients are
+#: stated, the middle.
 LEAST_EXPLAINED, MOST_EXPLAINED, MIDDLE = 0.05, 0.95, 0.5
 #: The deviation of the log odds of two classes at which features explain a half.
 LOG_ODDS = 2.0
@@ -195,27 +195,27 @@ class Population:
         return np.asarray(rows @ theta[:-1] + theta[-1])
 
 
-def chances_of(told: Floats) -> Floats:
+def chances_of(outcomes: Floats) -> Floats:
     """Return the probability of each class by predictors (rows, outputs); one output is the log odds of the second."""
-    both = np.hstack([np.zeros_like(told), told]) if told.shape[1] == 1 else told
+    both = np.hstack([np.zeros_like(outcomes), outcomes]) if outcomes.shape[1] == 1 else outcomes
     return np.asarray(softmax_of(both, axis=1))
 
 
-def drawn_targets(told: Floats, residuals: Floats | None, dice: Dice) -> Floats:
+def drawn_targets(outcomes: Floats, residuals: Floats | None, dice: Dice) -> Floats:
     """Return targets of rows by their true predictors (rows, outputs): numbers, or the places of classes."""
     if residuals is not None:
-        return np.asarray(told[:, 0] + residuals)
-    reached = chances_of(told).cumsum(axis=1) < dice.uniform(len(told), 1)
-    return np.asarray(np.minimum(reached.sum(axis=1), max(told.shape[1], 2) - 1), np.float64)
+        return np.asarray(outcomes[:, 0] + residuals)
+    reached = chances_of(outcomes).cumsum(axis=1) < dice.uniform(len(outcomes), 1)
+    return np.asarray(np.minimum(reached.sum(axis=1), max(outcomes.shape[1], 2) - 1), np.float64)
 
 
-def score_of(truth: Floats, told: Floats, residuals: Floats | None) -> tuple[float, float]:
-    """Return how predictors do beside the true ones: R² and the root mean squared error, or accuracy and the rest."""
+def score_of(truth: Floats, outcomes: Floats, residuals: Floats | None) -> tuple[float, float]:
+    """Compare predictors with the true ones: R² and the root mean squared error, or accuracy and the rest."""
     if residuals is not None:
         left = float(np.var(residuals))
-        error = left + float(np.mean((told - truth) ** 2))
+        error = left + float(np.mean((outcomes - truth) ** 2))
         return 1 - error / max(left + float(np.var(truth)), 1e-300), math.sqrt(error)
-    said = (told[:, 0] > 0).astype(np.int64) if told.shape[1] == 1 else told.argmax(axis=1)
+    said = (outcomes[:, 0] > 0).astype(np.int64) if outcomes.shape[1] == 1 else outcomes.argmax(axis=1)
     right = float(np.mean(chances_of(truth)[np.arange(len(truth)), said]))
     return right, 1 - right
 
@@ -290,7 +290,7 @@ class LawOfShape:
         classes: How many classes there are; 0 for a number.
         outputs: Predictors of a row.
         intercept: Whether there is one.
-        stated: Coefficients that somebody states, which are taken to be as right as they say.
+        stated: Stated coefficients, taken to be as accurate as stated.
     """
 
     groups: Sequence[int]
@@ -352,15 +352,15 @@ def _classifier(rows: Floats, places: Floats, *, outputs: int, intercept: bool) 
     fitted: list[Floats | None] = [None] * _FOLDS
     scores = {}
     for penalty in sorted(_CLASS_PENALTIES, reverse=True):  # each begins where the one before ended
-        told = np.zeros((len(rows), outputs))
+        outcomes = np.zeros((len(rows), outputs))
         fitted = [
             penalised_fit(loss, kept, penalty=penalty, start=start)
             for (kept, _), start in zip(parts, fitted, strict=True)
         ]
         for out, (model, (_, left)) in enumerate(zip(fitted, parts, strict=True)):
-            told[fold == out] = left.predict(np.asarray(model))
-        chances = chances_of(told)[np.arange(len(rows)), places.astype(np.int64)]
-        said = (told[:, 0] > 0) if outputs == 1 else told.argmax(axis=1)
+            outcomes[fold == out] = left.predict(np.asarray(model))
+        chances = chances_of(outcomes)[np.arange(len(rows)), places.astype(np.int64)]
+        said = (outcomes[:, 0] > 0) if outputs == 1 else outcomes.argmax(axis=1)
         scores[penalty] = (float(np.log(np.maximum(chances, 1e-12)).sum()), float(np.mean(said == places)))
     penalty = max(scores, key=lambda each: scores[each][0])
     block = _block(rows, places, outputs=outputs, intercept=intercept)

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import chain, islice
 from typing import Any, Literal, Protocol, TypeVar
 
 import numpy as np
@@ -62,8 +63,8 @@ def bounded_rows(
 def _surely_short(dense: Floats, bound: float) -> NDArray[np.bool_]:
     """Tell which rows are finite and so much shorter than the bound that no order of summation says otherwise.
 
-    A sum of at most 1024 squares errs by less than 2⁻⁴² of itself, and by what vanishes: nothing beside such a bound.
-    So every one of these rows is left as it is by `_bounded_dense`, too.
+    A sum of at most 1024 squares errs by less than 2⁻⁴² of itself, and by what vanishes: negligible against such a
+    bound. So every one of these rows is left as it is by `_bounded_dense`, too.
     """
     if dense.shape[1] > 1024 or not 2.0**-400 < bound < 2.0**400:
         return np.zeros(len(dense), bool)
@@ -81,7 +82,7 @@ def _bounded_dense(
     for start in range(0, dense.shape[0], _CHUNK):
         part = dense[start : start + _CHUNK]
         exponent = _exponents(np.max(np.abs(part), axis=1, initial=0.0))
-        scaled = part * np.ldexp(1.0, -exponent)[:, None]  # exact, but for what vanishes beside the largest entry
+        scaled = part * np.ldexp(1.0, -exponent)[:, None]  # exact, but for what is negligible against the largest entry
         total = np.zeros(part.shape[0])
         for column in np.ascontiguousarray(scaled.T):  # one after the other: the same sum wherever the row stands
             total += column * column
@@ -145,6 +146,8 @@ def _factors(
 BLOCK_ROWS = 8192
 #: Rows of a sample: enough to come close to the minimum, a small part of a long table.
 SAMPLE_ROWS = 8192
+#: Blocks for which a pool of threads is worth its while.
+SEVERAL = 4
 #: Streamed rows that take no more than this are kept, and the later passes read memory instead of the source.
 KEPT_BYTES = 1 << 26
 Batches = Callable[[], Iterable[tuple[Any, Any]]]
@@ -336,7 +339,7 @@ class StreamedRows:
 
 
 def side_by_side(work: Callable[[Given], Made], items: Iterable[Given]) -> Iterator[Made]:
-    """Return what is made of each item, in their order, with as many at work at once as there are cores.
+    """Return what is made of each item, in their order; of several with as many at work at once as there are cores.
 
     NumPy lets threads run side by side; what is made of an item depends on nothing but it, so that nothing depends on
     how they run.
@@ -345,9 +348,14 @@ def side_by_side(work: Callable[[Given], Made], items: Iterable[Given]) -> Itera
     if threads < 2:
         yield from map(work, items)
         return
+    given = iter(items)
+    first = list(islice(given, SEVERAL))
+    if len(first) < SEVERAL:
+        yield from map(work, first)
+        return
     with ThreadPoolExecutor(threads, thread_name_prefix=WORKERS) as pool:  # silenced as the release is
         waiting: deque[Future[Made]] = deque()
-        for item in items:
+        for item in chain(first, given):
             waiting.append(pool.submit(work, item))
             if len(waiting) > threads:
                 yield waiting.popleft().result()

@@ -35,7 +35,7 @@ class RowEncoder:
     """Rows of features of coded columns: a number its share of half its range, a category one column per label.
 
     With `hats`, a number is that many hat functions over its range instead, at even distances: a value has weights
-    1 - w and w at the two nodes beside it, whose squares add up to at most 1. So a row is no longer than without.
+    1 - w and w at the two adjacent nodes, whose squares add up to at most 1. So a row is no longer than without.
     """
 
     columns: tuple[Number | Category, ...]

@@ -21,6 +21,7 @@ from sidelight.group_table import GroupTable
 from sidelight.guarantees import Claims
 from sidelight.guarantees.units import Person
 from sidelight.records.dates import date_text
+from sidelight.records.views import counted_in
 from sidelight.release.shown import at_most, dated, entries_of, html_text, number_text, plot, records_text
 from sidelight.release.statement_table import statement_table
 from sidelight.release.values import (
@@ -63,7 +64,7 @@ class _PublicOutcome:
 
     @property
     def private(self) -> bool:
-        """True when the noise came from the operating system; seeded noise protects nobody."""
+        """True when the noise came from the operating system; seeded noise gives no privacy."""
         return self.circumstances.entropy == "os"
 
     def at(self, *, entry_id: str | None, ledger_head: str | None) -> Self:
@@ -129,15 +130,14 @@ class Release(_PublicOutcome, Generic[Value]):
     def rows_counted(self) -> str | None:
         """Which rows of a person the answer is about; None where every row is its own unit."""
         said = self.value.notes.get(ROWS_COUNTED) if isinstance(self.value, GroupTable) else None
-        unit = self.guarantee.unit
-        rows = unit.max_rows if isinstance(unit, Person) else self.query.get("view", {}).get("max_rows")
-        if said is not None or rows is None:
-            return None if said is None else str(said)
-        return UnitCap(rows=int(rows)).words(once=False, by_group=False)
+        view, unit = self.query.get("view", {}), self.guarantee.unit
+        rows = unit.max_rows if isinstance(unit, Person) else view.get("max_rows")
+        words = None if rows is None else UnitCap(rows=int(rows)).words(once=False, by_group=False)
+        return str(said) if said is not None else counted_in(view, words) if view else words
 
     @property
     def prediction_use(self) -> PredictionUse | None:
-        """How far a predicted table was believed, and the likely error with it and without; None for other answers."""
+        """The shrinkage weight of a predicted table, and the likely error with and without; None for other answers."""
         return prediction_use(self.value, self.prediction) if isinstance(self.value, GroupTable) else None
 
     def error_bound(self, confidence: float, *, assuming: Literal["nothing", "spread"] | None = None) -> np.ndarray:
@@ -300,8 +300,8 @@ class Release(_PublicOutcome, Generic[Value]):
     __repr__ = __str__  # branded, and short: the exact claims of a model would fill a page
 
     def _repr_html_(self) -> str:
-        told = isinstance(self.value, GroupTable) or self.rows_counted is None  # a table says it itself
-        said = [] if told else [f"counted: {self.rows_counted}"]
+        in_table = isinstance(self.value, GroupTable) or self.rows_counted is None  # a table says it itself
+        said = [] if in_table else [f"counted: {self.rows_counted}"]
         said += [] if self.error is None else self._how_far_off(self.error)
         said += [] if self.prediction_use is None else [f"prediction: {self.prediction_use}"]
         heading = f"{self.kind} · {self.guarantee}"

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from sidelight.errors import RangeError
-from sidelight.group_table import GroupTable
+from sidelight.group_table import EXACT, GroupTable
 from sidelight.records.dates import Calendar, date_text
 from sidelight.registry import import_with_extras
 
@@ -20,9 +20,9 @@ from sidelight.registry import import_with_extras
 #: are the ends of a mean: in other tables they are those of a count, a sum or a spread.
 _MEANS = ("mean", "summary")
 _DATED = re.compile(r"(mean|q[0-9.]+)(_(plain|low|high|predicted))?")
-#: Columns that stand beside a statistic: its interval, what was expected, and how it was made.
+#: Columns that belong to a statistic: its interval, its prediction, and how it was made.
 INTERVAL, PREDICTED = ("low", "high"), "predicted"
-_BESIDE = (PREDICTED, "plain", "unbiased", "noise_sd", "supported", "pooled", "known")
+_BESIDE = (PREDICTED, "plain", "unbiased", "noise_sd", "supported", "pooled", "known", EXACT)
 
 
 def entries_of(value: Any, labels: Sequence[str]) -> Sequence[tuple[str, Any]]:
@@ -193,7 +193,7 @@ def leading_statistic(table: GroupTable) -> str:
 
 
 def beside(table: GroupTable, name: str, word: str) -> Sequence[Any] | None:
-    """Return the column that stands beside a statistic: `mean_low`, or `low` for the leading one of the table."""
+    """Return a column that belongs to a statistic: `mean_low`, or `low` for the leading one of the table."""
     for column in (f"{name}_{word}", *([word] if name == leading_statistic(table) else [])):
         if column in table.columns:
             found: Sequence[Any] = table[column].tolist()

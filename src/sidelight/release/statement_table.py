@@ -21,7 +21,7 @@ from sidelight.release.statement_trees import Cell, StatementRow, Tree, evaluate
 #: The note of a shown table that names the computed numbers without an interval.
 NO_INTERVAL = "no_interval"
 _LARGEST_WHOLE = 2**63
-#: What may stand beside a released number: `x_low`, `x_high`, `x_pooled`.
+#: Columns that may belong to a released number: `x_low`, `x_high`, `x_pooled`.
 _BESIDE = ("low", "high", POOLED)
 
 
@@ -37,7 +37,7 @@ def statement_table(value: Any, query: Mapping[str, Any]) -> GroupTable | None:
         return None
     try:
         return _shown(value, query["shown"], (query.get("dates") or {}).get("columns", {}))
-    except (LookupError, TypeError, ValueError, AttributeError):  # of a file that somebody edited
+    except (LookupError, TypeError, ValueError, AttributeError):  # of an edited file
         raise RangeError(
             "what the statement shows cannot be read from this release; release.value has all of its numbers"
         ) from None

@@ -270,7 +270,7 @@ class TailBound:
 
 @dataclass(frozen=True, kw_only=True)
 class PredictionUse:
-    """How far a predicted table was believed, and the likely error of a group with it and without.
+    """The shrinkage weight of a predicted table, and the likely error of a group with it and without.
 
     Args:
         share: How far the numbers were moved: 0 are the measured numbers, 1 the predicted ones.
@@ -286,14 +286,14 @@ class PredictionUse:
 
     def __str__(self) -> str:
         likely, alone = (as_read(float(f"{size:.2g}")) for size in (self.likely_sd, self.noise_sd))
-        said = f"believed to {100 * self.share:.0f} %"
+        said = f"shrinkage weight {100 * self.share:.0f} %"
         if self.share < 0.005:
             return f"{said}: the numbers are as measured, off by about {alone}"
         return f"{said}: a number is likely off by about {likely}, by the noise alone by {alone} (standard deviations)"
 
 
-def prediction_use(table: GroupTable, told: Mapping[str, Any] | None) -> PredictionUse | None:
-    """Return how a predicted table was used in a released one; None where that cannot be told.
+def prediction_use(table: GroupTable, description: Mapping[str, Any] | None) -> PredictionUse | None:
+    """Return how a predicted table was used in a released one; None where that is not known.
 
     A measured number y was moved to the predicted p by the weight w = (y - x)/(y - p), which was learned from all y.
     Stein's unbiased estimate of the mean square error of x = y - w·(y - p), with w = c·a/Σa²(y - p)², is the mean of
@@ -304,17 +304,17 @@ def prediction_use(table: GroupTable, told: Mapping[str, Any] | None) -> Predict
 
     Args:
         table: The released table.
-        told: The description of the prediction that the release carries.
+        description: The description of the prediction that the release carries.
     """
     try:
-        values = {tuple(labels): float(value) for *labels, value in (told or {}).get("values") or ()}
+        values = {tuple(labels): float(value) for *labels, value in (description or {}).get("values") or ()}
     except (TypeError, ValueError):  # a release from a file may say anything
         return None
     name = leading_statistic(table)
     plain = beside(table, name, "plain")
     measured = beside(table, name, "unbiased") if plain is None else plain
     noise = beside(table, name, "noise_sd")
-    if not values or measured is None or noise is None or "others" in (told or {}):
+    if not values or measured is None or noise is None or "others" in (description or {}):
         return None
     whole = zip(table.groups, table[name].tolist(), measured, noise, strict=True)
     found = [
@@ -325,7 +325,7 @@ def prediction_use(table: GroupTable, told: Mapping[str, Any] | None) -> Predict
     if not found or max(sd for _, _, sd, _ in found) <= 0:
         return None
     x, y, sd, p = np.array(found, np.float64).T
-    if "shares" in (told or {}):
+    if "shares" in (description or {}):
         p = p * (max(float(y.sum()), 0.0) / max(float(p.sum()), 1e-300))
     r, variance = y - p, sd * sd
     moved = np.clip(np.divide(y - x, r, out=np.zeros_like(r), where=r != 0), 0.0, 1.0)

@@ -151,7 +151,7 @@ class Axis:
 
 
 def quantile_chart(levels: Sequence[float], values: Sequence[float], errors: Sequence[float] | None) -> Markup:
-    """Draw the released quantile function, and beside it how many ranks each point may be off."""
+    """Draw the released quantile function with the rank error of each point."""
     return both_widths(
         [_quantiles(levels, values, errors, width=width) for width in (WIDE, NARROW)],
         label=f"Released quantiles: {len(values)} points from {short(values[0])} to {short(values[-1])}",

@@ -1,4 +1,4 @@
-"""What a report shows of statistics by group: a row a group, with a bar, its interval and the prediction beside it.
+"""What a report shows of statistics by group: one row per group, with a bar, its interval and its prediction.
 
 All of it is computed from the release, whose numbers are public.
 """
@@ -14,19 +14,19 @@ from typing import Any
 from markupsafe import Markup, escape
 
 from sidelight.aggregates.groups import ROWS_COUNTED
-from sidelight.group_table import ALL, POOLED, POOLED_WORDS, GroupTable
+from sidelight.group_table import ALL, EXACT, POOLED, POOLED_WORDS, GroupTable
 from sidelight.release import Release
 from sidelight.release.shown import INTERVAL, PREDICTED, as_read, beside, leading_statistic, statistics_of
 from sidelight.report.charts import Axis, line_part, svg_body
 from sidelight.report.words import supported
 
-#: So many groups stand in the open, and so many at all; what comes after is counted.
+#: This many groups stand in the open, and this many at all; what comes after is counted.
 MOST_OPEN, MOST_LISTED = 12, 2000
 _WIDTH, _HEIGHT = 190, 18
 #: More columns of numbers than this leave no room for bars.
 _MOST_BESIDE_BARS = 6
 _DIGITS = 6
-#: Intervals are drawn up to so many times the largest number; one that goes on has no end mark.
+#: Intervals are drawn up to this many times the largest number; one that goes on has no end mark.
 _MOST_OF_INTERVALS = 1.5
 _LOW, _HIGH = INTERVAL
 _SUPPORTED = "supported"
@@ -34,7 +34,7 @@ _SUPPORTED = "supported"
 OTHER = "other"
 
 #: Notes that pictures of a hierarchy show.
-_DRAWN = ("hierarchy", "shares", "caps", "prediction_used")
+_DRAWN = ("hierarchy", "shares", "caps", "prediction_used", "prediction_by_level")
 #: Notes of a table in words.
 _SAID = {"of": "counted"}
 
@@ -77,7 +77,8 @@ def _listed(table: GroupTable) -> dict[str, Any]:
     first = leading_statistic(table)
     flags = [name for name in table.columns if name.endswith((POOLED, _SUPPORTED)) and _tells(name, table[name])]
     titles = [title for name in statistics for title in _titles(table, name)]
-    titles += [name.replace("_", " ") for name in flags]
+    told = [*flags, *(name for name in (EXACT,) if name in table.columns)]
+    titles += [name.replace("_", " ") for name in told]
     halves = {name: _half(table, name) for name in statistics}
     bars = _bars(table, first) if len(titles) <= _MOST_BESIDE_BARS else None
     lines = [
@@ -86,7 +87,7 @@ def _listed(table: GroupTable) -> dict[str, Any]:
             bar=None if bars is None else bars[place],
             numbers=(
                 *(text for name in statistics for text in _texts(table, name, place, half=halves[name])),
-                *(_number(bool(table[name][place])) for name in flags),
+                *(_flag(table[name][place].item()) for name in told),
             ),
             total=ALL in group,
         )
@@ -111,14 +112,14 @@ def _listed(table: GroupTable) -> dict[str, Any]:
 
 
 def _with_prediction(release: Release) -> GroupTable:
-    """Return the released table with what was predicted of each group beside it, where the release says so."""
+    """Return the released table with a column of predicted values, where the release has them."""
     table: GroupTable = release.value
-    told = release.prediction or {}
+    stated = release.prediction or {}
     try:
-        values = {tuple(labels): float(value) for *labels, value in told.get("values") or ()}
+        values = {tuple(labels): float(value) for *labels, value in stated.get("values") or ()}
     except (TypeError, ValueError):  # a release from a file may say anything
         return table
-    if not values or "shares" in told:  # shares of a total that is not known here
+    if not values or "shares" in stated:  # shares of a total that is not known here
         return table
     predicted = [values.get(group, math.nan) for group in table.groups]
     columns = {name: table[name] for name in table.columns}
@@ -152,7 +153,7 @@ def _texts(table: GroupTable, name: str, place: int, *, half: float) -> list[str
     low, high, predicted = (beside(table, name, word) for word in (_LOW, _HIGH, PREDICTED))
     value = table[name][place].item()
     if low is None:
-        # a count beside another statistic is noisy: fractions of a row say nothing
+        # the count of another statistic is noisy: fractions of a row say nothing
         found = [_number(round(value) if name == "count" and _finite(value) else value)]
     else:
         both = (low[place], high[place] if high is not None else math.nan)
@@ -195,18 +196,18 @@ def _bar(scale: Axis, value: float, low: float, high: float, predicted: float, *
         f'width="{max(abs(end - zero), 0.5):.1f}" height="12" rx="2"/>',
         line_part(zero, 0, zero, _HEIGHT, "axis"),
     ]
-    told = f"{name} {_number(value)}"
+    spoken = f"{name} {_number(value)}"
     if _finite(low) and _finite(high):
         start, stop = (scale(min(max(each, scale.low), scale.high)) for each in (low, high))
         parts.append(line_part(start, middle, stop, middle, "whisker"))
         inside = [each for each in (low, high) if scale.low <= each <= scale.high]
         parts += [line_part(scale(each), middle - 4, scale(each), middle + 4, "whisker") for each in inside]
-        told += f", from {_number(low)} to {_number(high)}"
+        spoken += f", from {_number(low)} to {_number(high)}"
     if _finite(predicted):
         parts.append(f'<circle class="expected" cx="{scale(predicted):.1f}" cy="{middle:.1f}" r="3.5"/>')
-        told += f", predicted {_number(predicted)}"
+        spoken += f", predicted {_number(predicted)}"
     body = svg_body(parts, width=_WIDTH, height=_HEIGHT)
-    return Markup(f'<svg class="spark" role="img" aria-label="{escape(told)}" {body}')
+    return Markup(f'<svg class="spark" role="img" aria-label="{escape(spoken)}" {body}')
 
 
 def _noise(table: GroupTable, name: str) -> str | None:
@@ -232,6 +233,10 @@ def _number(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     return as_read(value, digits=_DIGITS) if _there(value) else "–"
+
+
+def _flag(value: Any) -> str:
+    return (value or "–") if isinstance(value, str) else _number(bool(value))
 
 
 def _there(value: Any) -> bool:

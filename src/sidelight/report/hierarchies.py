@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 
-from sidelight.group_table import GroupTable
+from sidelight.group_table import HIERARCHY, GroupTable
 from sidelight.release.shown import as_read
 from sidelight.report.charts import (
     NARROW,
@@ -29,7 +29,7 @@ from sidelight.report.charts import (
     text_width,
 )
 from sidelight.summaries.tree_model import half_widths
-from sidelight.summaries.tree_tables import HIERARCHY, TreeNotes
+from sidelight.summaries.tree_tables import TreeNotes
 from sidelight.summaries.tree_whole import STAYS
 
 _ROW = 34
@@ -62,6 +62,7 @@ def hierarchy_pictures(table: GroupTable) -> Mapping[str, Any] | None:
         "bias": None if biases is None else bias_chart(biases),
         "bias_words": None if biases is None else _bias_words(biases),
         "outside": None if notes.statistic != "count" else counts_outside(table),
+        "by_level": _by_level(table),
         "used": None if not isinstance(used, list) else (sum(each != 0 for each in used), len(used)),
         "statistic": notes.statistic,
         "confidence": f"{100 * notes.confidence:.4g} %",
@@ -72,6 +73,21 @@ def hierarchy_pictures(table: GroupTable) -> Mapping[str, Any] | None:
             if step.cap is not None
         ],
     }
+
+
+def _by_level(table: GroupTable) -> Mapping[str, Any] | None:
+    """Return how far each level follows the prediction, as bars and in words; None where none is used anywhere."""
+    levels = table.notes.get("prediction_by_level")
+    if not isinstance(levels, Mapping) or not any(each["weight"] for each in levels.values()):
+        return None
+    words = "; ".join(
+        f"{name}: in {100 * each['cells']:.3g} % of its cells, with a weight of {100 * each['weight']:.2g} %, allowing "
+        f"departures of about {as_read(float(each['doubt']), digits=2)}"
+        for name, each in levels.items()
+    )
+    weights = np.array([100 * each["weight"] for each in levels.values()])
+    chart = bar_chart(list(levels), weights, label=f"Weight of the prediction by level, in per cent. {words}")
+    return {"chart": chart, "words": words}
 
 
 def level_steps(table: GroupTable, notes: TreeNotes) -> list[LevelStep]:
@@ -100,12 +116,12 @@ def level_steps(table: GroupTable, notes: TreeNotes) -> list[LevelStep]:
 
 def ladder_chart(steps: Sequence[LevelStep]) -> Markup:
     """Draw a line for each level on one logarithmic scale: how far off a cell can be, and a typical number."""
-    told = "; ".join(
+    text = "; ".join(
         f"{step.name}: typically {as_read(step.typical, digits=3)}, plus or minus {as_read(step.half, digits=3)}"
         + (f", cap {as_read(step.cap, digits=3)}" if step.cap is not None else "")
         for step in steps
     )
-    return both_widths([_ladder(steps, width=width) for width in (WIDE, NARROW)], label=f"Levels from the top. {told}")
+    return both_widths([_ladder(steps, width=width) for width in (WIDE, NARROW)], label=f"Levels from the top. {text}")
 
 
 def _ladder(steps: Sequence[LevelStep], *, width: int) -> str:
@@ -136,8 +152,8 @@ def _ladder(steps: Sequence[LevelStep], *, width: int) -> str:
 
 def price_chart(steps: Sequence[LevelStep]) -> Markup:
     """Draw one bar: the share of the price that each level took."""
-    told = ", ".join(f"{step.name} {100 * float(step.share):.3g} %" for step in steps)
-    return both_widths([_price(steps, width=width) for width in (WIDE, NARROW)], label=f"Where the price went: {told}")
+    text = ", ".join(f"{step.name} {100 * float(step.share):.3g} %" for step in steps)
+    return both_widths([_price(steps, width=width) for width in (WIDE, NARROW)], label=f"Where the price went: {text}")
 
 
 def _price(steps: Sequence[LevelStep], *, width: int) -> str:

@@ -218,7 +218,7 @@ def _card(item: Item, report: Report) -> Mapping[str, Any]:
 
 
 def _likely(error: TailBound) -> str | None:
-    """Return the largest likely error, where a release carries one beside its bound."""
+    """Return the largest likely error, where a release carries one besides its bound."""
     return None if error.likely is None else at_most(float(error.likely.at(CONFIDENCE).max()))
 
 
@@ -236,7 +236,7 @@ def release_chart(release: Release, errors: list[float] | None) -> Markup | None
 
 
 def _levels(labels: Sequence[str]) -> list[float] | None:
-    """Return the levels that labels such as 25% name; None of a stored release whose labels somebody has changed."""
+    """Return the levels that labels such as 25% name; None for a stored release with edited labels."""
     try:
         found = [float(label.removesuffix("%")) / 100 for label in labels]
     except ValueError:
@@ -274,7 +274,7 @@ def _law(prior: Mapping[str, Any]) -> str:
 
 def _parameter(key: str, value: Any) -> str:
     if key in ("location", "scale", "lower", "upper"):
-        with suppress(TypeError, ValueError, OverflowError):  # of a stored release that somebody has changed
+        with suppress(TypeError, ValueError, OverflowError):  # of a stored release that was edited
             return as_read(float(value), digits=6)
     return _plain(value)
 
@@ -292,7 +292,7 @@ def _plain(value: Any) -> str:
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[Path]:
-    """Return a place beside a path, with its ending, to write to; what is there at the end takes the path's name."""
+    """Return a temporary path in the same folder with the same suffix; it is renamed to the path at the end."""
     check_output(path)
     path = Path(os.path.realpath(path))  # what a link points to is written, and the link stays
     try:
@@ -338,7 +338,7 @@ def _umask() -> int:
     return mask
 
 
-#: Groups that are drawn; the others stand in the table beside the picture.
+#: Groups that are drawn; the others are in the table below the picture.
 MOST_DRAWN = 40
 _ROW, _BAR = 24, 300
 

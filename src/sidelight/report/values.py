@@ -33,7 +33,8 @@ Row = tuple[str, str, tuple[str, ...]]  # label, value, and its errors under the
 
 #: More entries than this are counted instead of listed.
 _MOST_ENTRIES = 400
-#: So many rows stand in the open, fewer where bars with their numbers stand above; what comes after is behind a click.
+#: This many rows stand in the open, fewer where bars with their numbers stand above; what comes after is behind a
+#: click.
 MOST_ROWS, MOST_BESIDE_BARS = 12, 6
 _DIGITS = 6
 #: Entries of a mapping that say how it was computed.
@@ -254,7 +255,7 @@ def _bound(release: Release, error: float) -> str:
 
 
 _WIDTH, _HEIGHT, _ROW = 330, 150, 19
-#: So many columns are drawn; the others have a sentence. Classes have so many colours.
+#: This many columns are drawn; the others have a sentence. Classes have this many colours.
 _MOST_DRAWN, _COLOURS = 24, 4
 
 
@@ -296,10 +297,10 @@ def declared(name: str, text: str) -> Number | Category:
     >>> declared("age", "age: 18 to 90").upper == 90, declared("plan", 'plan: ["free", "team"]').labels
     (True, ('free', 'team'))
     """
-    told = text.removeprefix(f"{name}: ")
-    if told.startswith("["):
-        return Category(name, json.loads(told), other=None)
-    low, _, high = told.partition(" to ")
+    rest = text.removeprefix(f"{name}: ")
+    if rest.startswith("["):
+        return Category(name, json.loads(rest), other=None)
+    low, _, high = rest.partition(" to ")
     return Number(name, lower=Fraction(low), upper=Fraction(high))
 
 
@@ -374,8 +375,8 @@ def _labels(curve: ColumnCurve, ends: tuple[float, float]) -> tuple[list[str], f
             parts.append(
                 f'<circle class="dot line{output % _COLOURS}" cx="{x(values[at]):.1f}" cy="{middle:.1f}" r="4.5"/>'
             )
-        told = [] if curve.predicted is None else [x(values[at]) for values in _outputs(curve.predicted)]
-        parts += [line_part(each, middle - 7, each, middle + 7, "curve stated") for each in told]
+        expected = [] if curve.predicted is None else [x(values[at]) for values in _outputs(curve.predicted)]
+        parts += [line_part(each, middle - 7, each, middle + 7, "curve stated") for each in expected]
     parts += [
         text_part(left, height + 14, short(ends[0], digits=2), "tick"),
         text_part(right, height + 14, short(ends[1], digits=2), "tick end"),

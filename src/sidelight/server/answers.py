@@ -8,7 +8,6 @@ from typing import Any
 
 from starlette.responses import Response
 
-from sidelight.accounting import Rule
 from sidelight.guarantees import claim_to_json, unit_to_text
 from sidelight.ledger import LedgerEntry
 from sidelight.plans.columns import write_column
@@ -46,12 +45,11 @@ def refusal(problem: ProblemError) -> Response:
 
 def table_json(config: ServerConfig, table: ServedTable, account: Pool, remaining: Mapping[str, str]) -> dict[str, Any]:
     """Return what is public of a table, and what the asking account has."""
-    rule: Rule = rule_of(table.budget)
     return {
         "name": table.name,
         "column": [_column(each) for each in table.schema.columns],
         "unit": unit_to_text(table.schema.unit),
-        "promise": rule.statement(),
+        "promise": table.promise,
         "currency": table.currency,
         "budget": claim_to_json(account.budget),
         "account": account.name,
@@ -65,10 +63,18 @@ def table_json(config: ServerConfig, table: ServedTable, account: Pool, remainin
         "durations": dict(table.durations),
         "costs": cost_json(table.costs),
         "renew": _renewal_json(account),
-        "population": table.population,
+        "population": None if table.population is None else _population(config, table.population),
         "public": {name: origin for name, (_, origin) in config.public.items()},
         "limits": dict(LIMITS),
     }
+
+
+def _population(config: ServerConfig, name: str) -> dict[str, Any]:
+    """Return what is promised of a person in all tables of a population together."""
+    pool = config.populations[name]
+    first = next(table for table in config.tables.values() if table.population == name)
+    promise = rule_of(pool.budget.under(unit=first.schema.unit)).statement()
+    return {"name": name, "promise": promise, "partitioned_by": pool.partitioned_by}
 
 
 def _renewal_json(account: Pool) -> dict[str, Any] | None:

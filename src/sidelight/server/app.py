@@ -25,9 +25,8 @@ from sidelight.server.pricing import MOST_DUMMY_ROWS
 from sidelight.server.service import AnalystService, Asking, log
 from sidelight.session import request_key
 from sidelight.web.requests import WithHeaders
-from sidelight.wire import RELEASE_ID, ProblemError, query_digest
+from sidelight.wire import RELEASE_ID, REQUEST_KEY, ProblemError, query_digest
 
-_KEY = re.compile(r"[!-~](?:[ -~]{0,198}[!-~])?")
 #: Seconds for which a request may be held with `Prefer: wait=...`, and releases on one page of the history.
 LONGEST_HOLD, MOST_ON_A_PAGE = 30.0, 100
 #: Requests of one analyst that are held at once.
@@ -51,7 +50,7 @@ class AnalystRoutes:
 
     async def me(self, request: Request) -> Response:
         """Name the analyst of the token."""
-        holder = self._service.holder(request)
+        holder = await self._service.holder(request)
         tables = [table.name for table, _ in self._service.accounts(holder)]
         return body(
             {
@@ -67,18 +66,18 @@ class AnalystRoutes:
         """List the tables of the analyst."""
         found = [
             await asyncio.to_thread(self._service.described, table, account)
-            for table, account in self._service.accounts(self._service.holder(request))
+            for table, account in self._service.accounts(await self._service.holder(request))
         ]
         return body({"tables": found})
 
     async def table(self, request: Request) -> Response:
         """Describe a table."""
-        asking = self._service.asking(request)
+        asking = await self._service.asking(request)
         return body(await asyncio.to_thread(self._service.described, asking.table, asking.account))
 
     async def price(self, request: Request) -> Response:
         """Price a query: what it costs, what would be left, and the expected error."""
-        asking = self._service.asking(request)
+        asking = await self._service.asking(request)
         asked = await read_request(request, {"query", "forecast"}, together=True)
         price = await self._service.priced(asking, asked["query"], forecast=bool(asked.get("forecast", True)))
         quote = await self._service.quote(asking, price)
@@ -86,21 +85,21 @@ class AnalystRoutes:
 
     async def accuracy(self, request: Request) -> Response:
         """Find the price that an error needs."""
-        asking = self._service.asking(request)
+        asking = await self._service.asking(request)
         asked = await read_request(request, {"query", "within"})
         job = {"within": str(asked.get("within", "")), **await self._service.job(asking, "accuracy", asked["query"])}
         return body(await self._service.computed(asking.holder, job))
 
     async def dry_run(self, request: Request) -> Response:
         """Release from generated rows with seeded noise: not private, and nothing of the table."""
-        asking = self._service.asking(request)
+        asking = await self._service.asking(request)
         asked = await read_request(request, {"query"})
         job = await self._service.job(asking, "dry-run", asked["query"])
         return body(await self._service.computed(asking.holder, job))
 
     async def dummy(self, request: Request) -> Response:
         """Send made-up rows of the declared shape."""
-        asking = self._service.asking(request)
+        asking = await self._service.asking(request)
         given = request.query_params.get("rows", "1000")
         if not (given.isascii() and given.isdecimal() and len(given) < 8 and 1 <= int(given) <= MOST_DUMMY_ROWS):
             raise ProblemError("malformed", f"rows is a whole number of 1 to {MOST_DUMMY_ROWS}")
@@ -113,19 +112,19 @@ class AnalystRoutes:
 
     async def release(self, request: Request) -> Response:
         """Accept a paid request: once for each key, whatever happens to connections and processes."""
-        asking = self._service.asking(request, action="ask")
+        asking = await self._service.asking(request, action="ask")
         key = request.headers.get("idempotency-key", "")
-        if not _KEY.fullmatch(key):
+        if not REQUEST_KEY.fullmatch(key):
             raise ProblemError("key-required", "send an Idempotency-Key of 1 to 200 printable ASCII characters")
         asked = await read_request(request, {"query"}, together=True)
         name = request_key(asking.holder.analyst, asking.table.name, key)
         digest = query_digest(asked["query"])
         async with self._service.turn(name):
-            if not await self._service.is_known(asking, name, digest):
+            if not await self._service.is_known(asking, asked["query"], name=name, digest=digest):
                 await self._service.accept(asking, asked["query"], name=name, digest=digest)
-        return await self._held(request, asking, name)
+        return await self._held(request, asking, name, sent=digest)
 
-    async def _held(self, request: Request, asking: Asking, name: str) -> Response:
+    async def _held(self, request: Request, asking: Asking, name: str, *, sent: str | None = None) -> Response:
         """Answer now, or at the end of the slot if the client prefers to wait."""
         found = re.search(r"\bwait=(\d{1,3})\b", request.headers.get("prefer", ""))
         waiting = self._service.slots.get(name)
@@ -139,6 +138,9 @@ class AnalystRoutes:
                         await waiting.done.wait()
                 finally:
                     self._holding[who] -= 1
+        problem = None if waiting is None or waiting.digest != sent else waiting.problem
+        if problem is not None and problem.code == "key-reused":  # the ledger has the query of another replica
+            raise problem
         answer = await self._service.state(asking.table, asking.account, name)
         if answer is None:
             raise ProblemError("not-found")
@@ -148,7 +150,7 @@ class AnalystRoutes:
 
     async def one(self, request: Request) -> Response:
         """Show one request of the analyst's accounts."""
-        holder = self._service.holder(request)
+        holder = await self._service.holder(request)
         for table, account in self._service.accounts(holder):
             if await self._service.state(table, account, request.path_params["id"]) is not None:
                 asking = Asking(holder=holder, table=table, account=account)
@@ -158,7 +160,7 @@ class AnalystRoutes:
     async def history(self, request: Request) -> Response:
         """List the charged requests of an account, oldest first."""
         given = request.query_params
-        asking = self._service.asking(request, table=given.get("table", ""))
+        asking = await self._service.asking(request, table=given.get("table", ""))
         limit, after = given.get("limit", "20"), given.get("after")
         if not (limit.isascii() and limit.isdecimal() and len(limit) < 4 and 1 <= int(limit) <= MOST_ON_A_PAGE):
             raise ProblemError("malformed", f"limit is a whole number of 1 to {MOST_ON_A_PAGE}")
@@ -279,19 +281,17 @@ def analyst_app(service: AnalystService) -> Starlette:
 
 
 async def _refused(request: Request, error: Exception) -> Response:
-    del request
     assert isinstance(error, ProblemError)
+    request.app.state.service.refused[error.code] += 1
     return refusal(error)
 
 
 async def _unavailable(request: Request, error: Exception) -> Response:
     """Answer an error of ledger or disk with one text: the library's may name paths, hosts or scopes."""
-    del request
     log.error("a request could not be answered: %s", type(error).__name__)
-    return refusal(ProblemError("unavailable"))
+    return await _refused(request, ProblemError("unavailable"))
 
 
 async def _unknown(request: Request, error: Exception) -> Response:
-    del request
     status = error.status_code if isinstance(error, HTTPException) else 404
-    return refusal(ProblemError("wrong-method" if status == 405 else "not-found"))
+    return await _refused(request, ProblemError("wrong-method" if status == 405 else "not-found"))

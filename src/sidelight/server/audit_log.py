@@ -1,12 +1,17 @@
-"""The audit log: one line of JSON for each paid request, with the hash of the line before. No value, no query text."""
+"""The audit log: a line of JSON for each paid request and act of the owner, with the hash of the line before.
+
+No value, no token, no query text.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import hashlib
 import json
 import os
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +21,14 @@ _FIRST = "0" * 64
 
 
 class AuditLog:
-    """Appends lines that are on disk when `write` returns; one process writes."""
+    """Appends lines that are on disk when `write` returns; the service and commands of its owner take turns."""
 
     def __init__(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         self._lock, self._path = threading.Lock(), path
         try:
             self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
-            self._last = _last_hash(path)
+            self._last, self._size = _FIRST, 0
         except OSError as error:
             raise StorageError(f"the audit log {path.name!r} cannot be opened: {error.strerror}") from None
 
@@ -33,17 +38,27 @@ class AuditLog:
         Raises:
             StorageError: it could not be written; then nothing may be accepted.
         """
-        with self._lock:
-            text = json.dumps({**facts, "before": self._last}, sort_keys=True, ensure_ascii=True)
-            line = f"{text}\n".encode()
+        with self._lock, self._turn():
             try:
+                if os.fstat(self._file).st_size != self._size:  # at the start, after a torn line, or of another process
+                    self._last = _last_hash(self._path)
+                text = json.dumps({**facts, "before": self._last}, sort_keys=True, ensure_ascii=True)
+                line = f"{text}\n".encode()
                 if os.write(self._file, line) != len(line):
                     raise OSError
                 os.fdatasync(self._file)
+                self._last, self._size = hashlib.sha256(line).hexdigest(), os.fstat(self._file).st_size
             except OSError:
-                self._after_torn_line()
+                self._size = -1
                 raise StorageError("the audit log cannot be written, so nothing is accepted") from None
-            self._last = hashlib.sha256(line).hexdigest()
+
+    @contextlib.contextmanager
+    def _turn(self) -> Iterator[None]:
+        fcntl.flock(self._file, fcntl.LOCK_EX)
+        try:
+            yield
+        finally:
+            fcntl.flock(self._file, fcntl.LOCK_UN)
 
     def is_writable(self) -> bool:
         """Return whether the disk of the log answers and has room."""
@@ -52,11 +67,6 @@ class AuditLog:
             return os.fstatvfs(self._file).f_bavail > 0
         except OSError:
             return False
-
-    def _after_torn_line(self) -> None:
-        """End a line that was written in part, so that the next one follows it and is a line of its own."""
-        with contextlib.suppress(OSError):
-            self._last = _last_hash(self._path)
 
     def close(self) -> None:
         """Close the file."""

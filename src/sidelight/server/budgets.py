@@ -25,6 +25,7 @@ from sidelight.errors import LedgerError, PlanError
 from sidelight.guarantees import GDP, Amount, Claim, Claims, Neighbours, decimal_text
 from sidelight.ledger import Ledger, LedgerEntry, Reservation, Scope, Stored, open_ledger
 from sidelight.ledger.balances import Balances
+from sidelight.ledger.chain import canonical
 from sidelight.server.config import Pool, ServedTable, ServerConfig, Sharing, routes_of, rule_of
 from sidelight.server.windows import open_window, window_balances
 from sidelight.wire import LIMITS, ProblemError
@@ -66,7 +67,9 @@ class Budgets:
                 "`head -c 32 /dev/urandom | base64`"
             ) from None
         self._kept: dict[str, tuple[float, bool]] = {}
-        self.ledger: Ledger = open_ledger(config.ledger, key=key, wait_seconds=wait_seconds, create=create)
+        self.ledger: Ledger = open_ledger(
+            config.ledger, key=key, wait_seconds=wait_seconds, answer_seconds=max(1.0, wait_seconds), create=create
+        )
 
     def close(self) -> None:
         """Close the connections."""
@@ -80,24 +83,23 @@ class Budgets:
         for name, pool in self.config.populations.items():
             first = next((table for table in tables if table.population == name), None)
             if first is not None:  # the unit of a population is that of its first table
-                self._open(name, pool.budget.under(unit=first.schema.unit), first, sharing=pool.sharing)
+                budget = pool.budget.under(unit=first.schema.unit)
+                self._open(name, budget, first, sharing=pool.sharing, partitioned_by=pool.partitioned_by)
         for table in tables:
             self._open(table.name, table.budget, table, sharing=table.sharing, parent=table.population)
             for account in table.accounts:
                 scope_id = table.scope_of(account)
                 self._open(scope_id, account.budget, table, sharing=table.sharing, parent=table.name)
 
-    def _open(
-        self, name: str, budget: Claim, table: ServedTable, *, sharing: Sharing, parent: str | None = None
-    ) -> None:
+    def _open(self, name: str, budget: Claim, table: ServedTable, *, sharing: Sharing, **more: str | None) -> None:
         self.ledger.open_scope(
             name,
             budget=budget,
             unit=table.schema.unit,
             neighbours=Neighbours.ADD_REMOVE,
             routes=routes_of(budget),
-            parent=parent,
             sharing=sharing,
+            **more,
         )
 
     def check_isolation(self) -> None:
@@ -170,12 +172,23 @@ class Budgets:
         """Return what an account has left at a moment, exactly."""
         return _amounts(table, *self._left(table, account, moment))
 
+    def spent(self, table: ServedTable, account: Pool) -> Mapping[str, str]:
+        """Return what an account was charged so far, in all of its windows; nothing of others."""
+        totals = self.scope(table, account).totals()
+        main = totals.of(rule_of(table.budget).capacities[0][0])
+        if isinstance(table.budget, GDP):  # the root of the sum of squares, rounded up
+            return {"mu": decimal_text(Fraction(_root_above(main * QUANTA_PER_ONE), QUANTA_PER_ONE))}
+        return _amounts(table, main, totals.delta_items)
+
     def _left(self, table: ServedTable, account: Pool, moment: float) -> tuple[int, int]:
         """Return what is left in quanta; with reserved shares of the account alone, which says nothing of others."""
         scope_id = table.scope_of(account)
         definitions = self.ledger.ancestry(scope_id)
         asked = definitions[:1] if self.sharing(table) == "reserved" else definitions
-        found = [_rest(each.rule, self.ledger.scope(each.scope_id).balances()) for each in asked]
+        found = [
+            _rest(each.rule, self.ledger.scope(each.scope_id).balances(), part=below if each.partitioned_by else None)
+            for each, below in zip(asked, ["", *(each.scope_id for each in asked)], strict=False)
+        ]
         if account.renew is not None:
             window = window_balances(self.ledger, table, account, moment)
             found.append((0, 0) if window is None else _rest(rule_of(account.renew.budget), window))
@@ -232,10 +245,16 @@ class Budgets:
         return self.scope(table, account).failures(since=utc_text(since))
 
 
-def _rest(rule: Rule, balances: Balances) -> tuple[int, int]:
-    """Return what a scope has left in quanta."""
-    totals, (route, capacity) = balances.totals(), rule.capacities[0]
+def _rest(rule: Rule, balances: Balances, *, part: str | None = None) -> tuple[int, int]:
+    """Return what a scope has left in quanta; for one of its parts, which the others take nothing from."""
+    totals = balances.totals() if part is None else balances.totals_for(part, rule)
+    route, capacity = rule.capacities[0]
     return (0, 0) if balances.shut else (capacity - totals.of(route), rule.pool - totals.delta_items)
+
+
+def _root_above(number: int) -> int:
+    root = math.isqrt(number)
+    return root + (root * root < number)
 
 
 def _amounts(table: ServedTable, main: int, delta: int) -> dict[str, str]:
@@ -244,6 +263,11 @@ def _amounts(table: ServedTable, main: int, delta: int) -> dict[str, str]:
     name = table.currency.partition(" ")[0]
     found = {name: decimal_text(Fraction(main, QUANTA_PER_ONE))}
     return found | ({"delta": decimal_text(Fraction(delta, QUANTA_PER_ONE))} if "delta" in table.currency else {})
+
+
+def canonical_of(request: Mapping[str, Any]) -> str:
+    """Return the canonical query of a request as the ledger stores it, without what the server adds."""
+    return canonical({name: part for name, part in request.items() if name != ASKED})
 
 
 def ready_time(entry: LedgerEntry) -> float:

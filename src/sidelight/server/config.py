@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, Literal
@@ -86,6 +87,7 @@ class Pool:
     members: tuple[str, ...] = ()
     sharing: Sharing = "reserved"
     renew: Renewal | None = None
+    partitioned_by: str | None = None  # of a population: the public rule by which a person is in one table alone
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,12 +111,23 @@ class ServedTable:
     durations: Mapping[str, float]
     accounts: tuple[Pool, ...]
     together: bool = False
+    stated_delta: Fraction | None = None
     costs: Mapping[str, KindCost] = field(default_factory=dict)
 
     def duration(self, query: Mapping[str, Any]) -> float:
         """Return the public duration of a query in seconds: that of its kind, or of a batch the sum."""
         kinds = (str(each.get("kind")) for each in parts_of(query))
         return sum(self.durations.get(kind, self.durations["default"]) for kind in kinds)
+
+    @property
+    def promise(self) -> str:
+        """What holds for everything ever released from the table; of rho and mu also as epsilon at a delta."""
+        said = rule_of(self.budget).statement()
+        stated = None if self.stated_delta is None else Claims.of(self.budget).approx_at(self.stated_delta)
+        if stated is None:
+            return said
+        pair = ApproxDP(stated.epsilon, stated.delta)  # for rows, as the sentence names the unit already
+        return f"{said} For comparison, that is {pair}."
 
     @property
     def longest(self) -> float:
@@ -205,14 +218,18 @@ class Division:
     name: str
     budget: Claim
     parts: Sequence[Claim]
+    disjoint: bool = False  # nobody is in two parts
 
     def fits(self) -> bool:
-        """Return whether the parts add up to at most the whole: then no part's request is refused because of others."""
+        """Return whether the parts add up to at most the whole: then no part's request is refused because of others.
+
+        Of disjoint parts each by itself is at most the whole.
+        """
         rules = [rule_of(part) for part in self.parts]
-        own = rule_of(self.budget)
+        own, needed = rule_of(self.budget), max if self.disjoint else sum
         return (
-            sum(rule.capacities[0][1] for rule in rules) <= own.capacities[0][1]
-            and sum(rule.pool for rule in rules) <= own.pool
+            needed([0, *(rule.capacities[0][1] for rule in rules)]) <= own.capacities[0][1]
+            and needed([0, *(rule.pool for rule in rules)]) <= own.pool
         )
 
 
@@ -220,7 +237,10 @@ def divisions(config: ServerConfig) -> list[Division]:
     """Return every budget that the file divides by `sharing = "reserved"`."""
     found = [
         Division(
-            name=pool.name, budget=pool.budget, parts=[t.budget for t in config.tables.values() if t.population == name]
+            name=pool.name,
+            budget=pool.budget,
+            parts=[table.budget for table in config.tables.values() if table.population == name],
+            disjoint=pool.partitioned_by is not None,
         )
         for name, pool in config.populations.items()
         if pool.sharing == "reserved"

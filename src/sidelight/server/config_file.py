@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from sidelight.errors import PlanError, SidelightError, nearest
-from sidelight.guarantees import ApproxDP, Claim, Claims, Unit, parse_claim
+from sidelight.guarantees import GDP, ZCDP, ApproxDP, Claim, Claims, Unit, parse_claim
 from sidelight.plans.columns import COLUMN_TABLE, read_schema
 from sidelight.plans.forms import AMOUNT, FLAG, REAL, TEXT, TEXTS, WHOLE, choice, list_of, map_of
 from sidelight.plans.plan import folder_of, ledger_url, read_file
@@ -43,6 +43,8 @@ _SIZES = {"MiB": 2**20, "GiB": 2**30}
 SHORTEST = 1.0
 #: Windows of one account: years of days.
 MOST_WINDOWS = 4000
+#: Characters of the rule by which a population is partitioned.
+LONGEST_RULE = 200
 
 
 _AMOUNTS = map_of(AMOUNT)
@@ -61,7 +63,14 @@ _WORK = keys_of(
     free_per_second=REAL,
 )
 _PUBLIC = keys_of("path", "origin", path=TEXT, origin=TEXT)
-_POPULATION = keys_of("currency", "budget", currency=choice(*CURRENCIES), budget=_AMOUNTS, sharing=_SHARING)
+_POPULATION = keys_of(
+    *("currency", "budget"),
+    currency=choice(*CURRENCIES),
+    budget=_AMOUNTS,
+    sharing=_SHARING,
+    partitioned_by=TEXT,
+    frozen=FLAG,
+)
 _SOURCE = keys_of("path", path=TEXT, table=TEXT, engine=choice("spark"))
 _RENEW = keys_of("every", "budget", "windows", every=choice("day", "week", "month"), budget=_AMOUNTS, windows=WHOLE)
 _ANALYST = keys_of("name", "budget", name=TEXT, budget=_AMOUNTS, renew=section_of())
@@ -82,6 +91,7 @@ _TABLE = keys_of(
     smallest=_AMOUNTS,
     strict=FLAG,
     together=FLAG,
+    stated_delta=AMOUNT,
     durations=map_of(TEXT),
     costs=map_of(section_of()),
     column=list_of(section_of(COLUMN_TABLE.schema)),
@@ -120,7 +130,7 @@ def read_config(path: Path | str) -> ServerConfig:
         tables[table.name] = table
     if not tables:
         whole.refuse("a server serves at least one [[table]]")
-    check_people(given["table"], list(tables.values()))
+    check_people(given["table"], list(tables.values()), populations)
     ledger = _LEDGER.read_values(given["ledger"])
     identity = _IDENTITY.read_values(given["identity"])
     config = ServerConfig(
@@ -164,7 +174,24 @@ def _claim(section: Section, key: str, amounts: Mapping[str, Any], currency: str
 def _population(section: Section, name: str) -> Pool:
     given = _POPULATION.read_values(section)
     budget = _claim(section, "budget", given["budget"], given["currency"])
-    return Pool(name=_named(section, name), budget=budget, sharing=given.get("sharing", "reserved"))
+    rule = given.get("partitioned_by")
+    if rule is not None and not (rule.isprintable() and rule.strip() and len(rule) <= LONGEST_RULE):
+        section.refuse(
+            f"partitioned_by is the public rule by which everybody is in one table alone, in 1 to {LONGEST_RULE} "
+            'printable characters, such as "month of the visit"',
+            key="partitioned_by",
+        )
+    if rule is not None and given["currency"] != "epsilon" and not given.get("frozen", False):
+        section.refuse(
+            "parts compose in parallel in this currency only if their rows never change; say frozen = true if they do "
+            'not, or count in currency = "epsilon"',
+            key="partitioned_by",
+        )
+    if rule is None and "frozen" in given:
+        section.refuse("frozen belongs to partitioned_by: it says that the rows of no part ever change", key="frozen")
+    return Pool(
+        name=_named(section, name), budget=budget, sharing=given.get("sharing", "reserved"), partitioned_by=rule
+    )
 
 
 def _public(section: Section, name: str, folder: Path) -> tuple[Path, str]:
@@ -214,12 +241,29 @@ def _table(section: Section, folder: Path, populations: Mapping[str, Pool]) -> S
         kinds=tuple(dict.fromkeys(given["kinds"])),
         strict=given.get("strict", True),
         together=given.get("together", False),
+        stated_delta=_stated_delta(section, given, budget),
         durations=_durations(section, given["durations"]),
         costs={kind: _cost(inside, kind) for kind, inside in given.get("costs", {}).items()},
         accounts=tuple(_of_unit(each, schema.unit) for each in accounts),
         **limits,
         **_source(given["source"], folder),
     )
+
+
+def _stated_delta(section: Section, given: Mapping[str, Any], budget: Claim) -> Fraction | None:
+    if "stated_delta" not in given:
+        return None
+    if not isinstance(budget, ZCDP | GDP):
+        section.refuse(
+            "stated_delta is for budgets in rho or mu, which it shows as epsilon at a delta", key="stated_delta"
+        )
+    with section.naming("stated_delta"):
+        stated = Claims.of(budget).approx_at(given["stated_delta"])
+    if stated is None or stated.delta > Fraction(1, given["capacity"]):
+        section.refuse(
+            "stated_delta must be at most 1/capacity: a larger one says little about a person", key="stated_delta"
+        )
+    return stated.delta
 
 
 def _of_unit(account: Pool, unit: Unit) -> Pool:

@@ -16,7 +16,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 from sidelight.ledger.place import BESIDE, parse_place
 from sidelight.plans.section import Section
 from sidelight.records.engines import is_postgres
-from sidelight.server.config import ServedTable, ServerConfig
+from sidelight.server.config import Pool, ServedTable, ServerConfig
 
 Identities: TypeAlias = frozenset[tuple[str | int, ...]]
 _LOOPBACK = ("localhost", "::1", "0.0.0.0", "ip6-localhost", "localhost.localdomain")
@@ -55,16 +55,21 @@ def _inodes(path: str) -> Iterator[tuple[str | int, ...]]:
         yield found.st_dev, found.st_ino
 
 
-def check_people(sections: Sequence[Section], tables: Sequence[ServedTable]) -> None:
-    """Refuse two tables of one source without a common population: the same people would have two budgets."""
+def check_people(sections: Sequence[Section], tables: Sequence[ServedTable], populations: Mapping[str, Pool]) -> None:
+    """Refuse two tables of one source without a common population: the same people would have two budgets.
+
+    So they would in a population that is partitioned, whose tables have nobody in common.
+    """
     held = [identities(table.source) for table in tables]
     for place, (section, table) in enumerate(zip(sections, tables, strict=True)):
         for other, known in zip(tables[:place], held, strict=False):
-            apart = table.population is None or table.population != other.population
+            above = None if table.population is None else populations[table.population]
+            apart = above is None or above.partitioned_by is not None or table.population != other.population
             if held[place] & known and apart and not section.values.get("other_people"):
                 section.refuse(
-                    f"{table.name!r} and {other.name!r} have a common source and no common population, so the same "
-                    "people would have two budgets; name a population for both, or say other_people = true",
+                    f"{table.name!r} and {other.name!r} have a common source and no common population that adds up, "
+                    "so the same people would have two budgets; name a population without partitioned_by for both, or "
+                    "say other_people = true",
                     key="source",
                 )
 

@@ -265,28 +265,34 @@ class IdentityStore:
                 text = statement.replace("?", "%s").replace("main.", f"{_SCHEMA}.")
             return self._database.execute(text, given)
 
-        with self._lock:
-            try:
-                if self._shared is not None and (self._database is None or self._database.closed):
-                    self._database = _connected(self._shared)  # the first time, or after the server was restarted
-                yield run
-            except self._error:
-                raise StorageError(
-                    f"the store of tokens {self._name} cannot be read or written; nothing was done"
-                ) from None
+        failed = StorageError(f"the store of tokens {self._name} cannot be read or written; nothing was done")
+        if not self._lock.acquire(timeout=_PATIENCE):  # held by one that waits for the database
+            raise failed
+        try:
+            if self._shared is not None and (self._database is None or self._database.closed):
+                self._database = _connected(self._shared)  # the first time, or after the server was restarted
+            yield run
+        except self._error:
+            raise failed from None
+        finally:
+            self._lock.release()
 
 
 def _connected(address: str) -> Any:
     """Connect to PostgreSQL; a host that vanished or a lock keeps nobody waiting for long."""
     psycopg = import_with_extras("psycopg")
-    limits = ("statement_timeout", "lock_timeout", "tcp_user_timeout")
-    return psycopg.connect(
+    from sidelight.ledger.timed_connection import TimedConnection
+
+    limits = ("lock_timeout", "tcp_user_timeout")
+    found = TimedConnection.connect(
         address,
         autocommit=True,
         row_factory=psycopg.rows.dict_row,
         connect_timeout=_PATIENCE,
         options=" ".join(f"-c {name}={1000 * _PATIENCE}" for name in limits),
     )
+    found.limit(_PATIENCE)
+    return found
 
 
 def _holder(row: Any) -> Holder:

@@ -31,12 +31,15 @@ def metrics_text(
     store: IdentityStore,
     schedule: SeatSchedule,
     answers: Mapping[tuple[str, str], int],
+    refused: Mapping[str, int],
 ) -> str:
     """Return the page of metrics."""
     now = time.time()
     lines = [*_family("requests_total", "counter", "Answers by route and status.")]
     for (route, status), number in sorted(answers.items()):
         lines.append(_line("requests_total", number, route=route, status=status))
+    lines += _family("refusals_total", "counter", "Refusals by the code of their problem.")
+    lines += [_line("refusals_total", number, code=code) for code, number in sorted(refused.items())]
     lines += _family("seats", "gauge", "Seats as scheduled: held now, and requests that wait.")
     lines.append(_line("seats", schedule.taken(now), state="held"))
     lines.append(_line("seats", schedule.waiting(now), state="waiting"))

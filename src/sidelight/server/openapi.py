@@ -135,6 +135,7 @@ def description(config: ServerConfig) -> dict[str, Any]:
                     column=_list({"type": "object"}),
                     promise=_TEXT,
                     remaining=_AMOUNTS,
+                    spent=_AMOUNTS,
                     kinds=_list(_TEXT),
                     sharing={"enum": ["reserved", "first come"]},
                 ),

@@ -11,6 +11,10 @@ _STYLE = (_FOLDER / "page.css").read_text(encoding="utf-8")
 _SCRIPT = (_FOLDER / "page.js").read_text(encoding="utf-8")
 
 
+#: The style of reports, which are shown in a frame that has this page's policy.
+_REPORT_STYLE = (files("sidelight") / "report" / "templates" / "report.css").read_text(encoding="utf-8")
+
+
 def _hash(text: str) -> str:
     return "'sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() + "'"
 
@@ -21,7 +25,9 @@ PAGE = (
     .replace("/*style*/", _STYLE, 1)
     .replace("/*script*/", _SCRIPT, 1)
 )
+#: Attributes with a style, such as the width of a bar, are those of reports: this page inserts texts alone.
 PAGE_POLICY = (
-    f"default-src 'none'; style-src {_hash(_STYLE)}; script-src {_hash(_SCRIPT)}; connect-src 'self'; img-src data:; "
+    f"default-src 'none'; style-src-elem {_hash(_STYLE)} {_hash(f'{chr(10)}{_REPORT_STYLE}{chr(10)}')}; "
+    f"style-src-attr 'unsafe-inline'; script-src {_hash(_SCRIPT)}; connect-src 'self'; img-src data:; "
     "form-action 'none'; base-uri 'none'; frame-ancestors 'none'"
 )

@@ -282,7 +282,7 @@ async def _exchange(child: Child, text: bytes) -> dict[str, Any] | None:
         connection.send_bytes(text)
         loop.add_reader(connection.fileno(), arrived.set)
         try:
-            async with asyncio.timeout(3 * SECONDS):
+            async with asyncio.timeout(6 * SECONDS):
                 await arrived.wait()
         finally:
             loop.remove_reader(connection.fileno())

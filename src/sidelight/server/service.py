@@ -19,12 +19,13 @@ from weakref import WeakValueDictionary
 from starlette.applications import Starlette
 from starlette.requests import Request
 
-from sidelight.errors import ClaimError, SidelightError
+from sidelight.errors import ClaimError, PlanError, SidelightError
 from sidelight.guarantees import Claims
 from sidelight.ledger import LedgerEntry
+from sidelight.ledger.decide import DECLARED
 from sidelight.server.answers import accepted_json, entry_json, outcome_texts, table_json
 from sidelight.server.audit_log import AuditLog
-from sidelight.server.budgets import AccountQuote, Budgets, ready_time
+from sidelight.server.budgets import AccountQuote, Budgets, canonical_of, ready_time
 from sidelight.server.config import LEAD, Pool, ServedTable, ServerConfig
 from sidelight.server.guard import address_of
 from sidelight.server.identity import DAY, Holder, IdentityStore
@@ -35,7 +36,7 @@ from sidelight.server.proxy_identity import TrustedProxy
 from sidelight.server.schedule import SeatSchedule
 from sidelight.server.slots import Accepted, Slots
 from sidelight.server.windows import window_of
-from sidelight.server.worker import clear_scratch
+from sidelight.server.worker import READY, clear_scratch
 from sidelight.server.zygote import Zygote
 from sidelight.web.requests import LogLimit
 from sidelight.wire import LIMITS, RELEASE_ID, ProblemError, problem_of, query_digest, release_ids, write_json
@@ -51,6 +52,15 @@ MOST_RELEASES = 50
 _WRONG_TOKENS = 10
 #: Seconds in a minute for which an analyst may take a pricing process.
 _PRICING_SECONDS = 20.0
+#: Seconds for which all sources together may take to open at the start.
+_OPENING = 120.0
+
+
+#: What is said where a forecast takes longer than a price may.
+_NO_FORECAST = {
+    "size": None, "unit": "", "basis": "nothing", "condition": "the forecast takes too long", "likely": None,
+    "text": "unknown: the forecast takes too long",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,6 +91,7 @@ class AnalystService:
         self.pricing: Pricing
         self.slots: Slots
         self.counted: Counter[tuple[str, str]] = Counter()
+        self.refused: Counter[str] = Counter()
         self._rate = RateLimit(per_second=config.work.free_per_second, burst=4 * config.work.free_per_second)
         self._wrong = RateLimit(per_second=_WRONG_TOKENS / 60, burst=_WRONG_TOKENS)
         self._pricing_time = RateLimit(per_second=_PRICING_SECONDS / 60, burst=_PRICING_SECONDS)
@@ -100,6 +111,20 @@ class AnalystService:
         self.config.work.scratch.mkdir(parents=True, exist_ok=True)
         clear_scratch(self.config)
         self.zygote.start()
+        self._check_sources()
+
+    def _check_sources(self) -> None:
+        """Open every source in a process of its own: no table is ever opened in this one."""
+        child = self.zygote.fork("sidelight.server.worker:open_tables")
+        try:
+            said = child.connection.recv_bytes() if child.connection.poll(_OPENING) else b""
+        except (OSError, EOFError):
+            said = b""
+        finally:
+            child.end()
+        if said != READY:
+            name = f" of {said.decode()!r}" if said else ""
+            raise PlanError(f"a source{name} cannot be opened; `sidelight server check` of this file says why")
 
     async def stop(self) -> None:
         """Take no more requests, drop those that wait, and return when those that run have ended."""
@@ -137,7 +162,8 @@ class AnalystService:
             log.removeFilter(self._log_limit)
 
     def _metrics(self) -> str:
-        return metrics_text(self.config, self.budgets, self.store, self.schedule, dict(self.counted))
+        counted, refused = dict(self.counted), dict(self.refused)
+        return metrics_text(self.config, self.budgets, self.store, self.schedule, counted, refused)
 
     async def _give_up_the_dead(self) -> None:
         """Record as failed the entries that an earlier server or a lost slot left, once no worker can be alive."""
@@ -148,7 +174,7 @@ class AnalystService:
 
     # --- who asks -----------------------------------------------------------------------------------------------------
 
-    def holder(self, request: Request) -> Holder:
+    async def holder(self, request: Request) -> Holder:
         if time.time() - time.monotonic() - self._clock > DAY:
             log.error("the clock was set forward by more than a day; nothing is answered until a restart")
             raise ProblemError("unavailable")
@@ -157,7 +183,8 @@ class AnalystService:
             if self._proxy is not None and self._proxy.speaks(request):
                 holder = self._proxy.holder(request, now=time.time())
             else:
-                holder = self.store.holder(request.headers.get("authorization"), now=time.time())
+                given = request.headers.get("authorization")  # a slow store keeps nobody else waiting
+                holder = await asyncio.to_thread(self.store.holder, given, now=time.time())
         except ProblemError:
             if self._wrong.is_used_up(address):
                 raise ProblemError("busy", retry_after=60) from None
@@ -169,13 +196,15 @@ class AnalystService:
             raise ProblemError("busy", retry_after=1)
         return holder
 
-    def asking(self, request: Request, *, action: str = "read", table: str | None = None) -> Asking:
-        holder = self.holder(request)
+    async def asking(self, request: Request, *, action: str = "read", table: str | None = None) -> Asking:
+        holder = await self.holder(request)
         found = self.config.tables.get(request.path_params["table"] if table is None else table)
         account = None if found is None else found.account_of(holder.analyst)
         if found is None or account is None or not holder.may("read", found.name):
             raise ProblemError("not-found")
         if not holder.may(action, found.name):
+            facts = {"analyst": holder.analyst, "token": holder.token_id, "table": found.name}
+            await asyncio.to_thread(self._write, "refused", {**facts, "code": "not-allowed"})
             raise ProblemError("not-allowed", "this token may read and not ask")
         return Asking(holder=holder, table=found, account=account)
 
@@ -212,7 +241,12 @@ class AnalystService:
         name = query_digest({**job, "query": dict(query)})
         if name in memory:
             return memory[name]
-        found = await self.computed(asking.holder, job)
+        try:
+            found = await self.computed(asking.holder, job)
+        except ProblemError as problem:
+            if problem.code != "too-dear" or not forecast:
+                raise
+            found = {**await self.priced(asking, query, forecast=False), "expected": _NO_FORECAST}
         if len(job["query"]) <= _REMEMBERED_QUERY:
             if len(memory) >= _REMEMBERED_PRICES:
                 memory.pop(next(iter(memory)))
@@ -232,21 +266,21 @@ class AnalystService:
         moment = self.store.latest(time.time())
         return {
             **table_json(self.config, table, account, self.budgets.remaining(table, account, moment=moment)),
+            "spent": self.budgets.spent(table, account),
             "sharing": self.budgets.sharing(table),
             "window": None if account.renew is None else window_of(account.renew, moment),
             "paused": self.store.is_paused(table.name, account.name),
         }
 
     async def quote(self, asking: Asking, price: Mapping[str, Any]) -> AccountQuote:
+        claims = Claims.from_json(price["claims"])
+
+        def quoted() -> AccountQuote:
+            moment = self.store.latest(time.time())
+            return self.budgets.quote(asking.table, asking.account, claims, delta=price["delta"], moment=moment)
+
         try:
-            return await asyncio.to_thread(
-                self.budgets.quote,
-                asking.table,
-                asking.account,
-                Claims.from_json(price["claims"]),
-                delta=price["delta"],
-                moment=self.store.latest(time.time()),
-            )
+            return await asyncio.to_thread(quoted)
         except ClaimError as error:
             raise problem_of(error) from None
 
@@ -259,22 +293,35 @@ class AnalystService:
             self._turns[name] = found = asyncio.Lock()
         return found
 
-    async def is_known(self, asking: Asking, name: str, digest: str) -> bool:
-        """Return whether a request was made before; refuse another query under its key."""
+    async def is_known(self, asking: Asking, query: Mapping[str, Any], *, name: str, digest: str) -> bool:
+        """Return whether a request was made before; refuse another query under its key.
+
+        Two queries are the same if their JSON is, members in any order and numbers by value, or else if what the ledger
+        stores of them is: 0.1 and "0.1", a column with and without its usual options.
+        """
         waiting = self.slots.get(name)
         if waiting is not None and waiting.state == "dropped":
             waiting = None  # never charged: it may be asked again
         if waiting is not None:
-            before = waiting.digest
+            known: tuple[str | None, str] = waiting.digest, waiting.canonical
         else:
             entry = await asyncio.to_thread(self.budgets.entry, asking.table, asking.account, name)
             if entry is None:
                 return False
-            stored = entry.request.get("asked")
-            before = str(stored["digest"]) if isinstance(stored, dict) else ""
-        if before != digest:
+            known = entry.sent, canonical_of(entry.request)
+        if known[0] != digest and known[1] != await self._canonical(asking, query):
             raise ProblemError("key-reused")
         return True
+
+    async def _canonical(self, asking: Asking, query: Mapping[str, Any]) -> str | None:
+        """Return the canonical form of a query; None of one that cannot be priced, which was never accepted."""
+        try:
+            price = await self.priced(asking, query, forecast=False)
+        except ProblemError as problem:
+            if problem.code in ("busy", "unavailable"):  # nothing is known of the query
+                raise
+            return None
+        return canonical_of({**price["request"], DECLARED: asking.table.schema.digest()})
 
     async def accept(self, asking: Asking, query: Mapping[str, Any], *, name: str, digest: str) -> None:
         """Price a request, write its line in the audit log, and give it a slot.
@@ -283,7 +330,7 @@ class AnalystService:
             ProblemError: it is not accepted, and nothing was charged.
         """
         table, account, holder = asking.table, asking.account, asking.holder
-        if self.stopping or self.store.is_paused(table.name, account.name):
+        if self.stopping or await asyncio.to_thread(self.store.is_paused, table.name, account.name):
             raise ProblemError("unavailable")
         facts = {"analyst": holder.analyst, "token": holder.token_id, "table": table.name, "query": digest, "id": name}
         price = await self.priced(asking, query, forecast=False)
@@ -295,6 +342,7 @@ class AnalystService:
             await asyncio.to_thread(self._write, "refused", {**facts, "code": problem.code})
             raise
         seconds = table.duration(query)
+        latest = await asyncio.to_thread(self.store.latest, time.time())
         slot = self.schedule.place(table.scope_of(account), seconds, now=time.time() + LEAD)
         job = {
             **await self.job(asking, "release", query),
@@ -305,9 +353,12 @@ class AnalystService:
             "start": slot.start,
             "end": slot.end,
             "seconds": str(seconds),
-            "moment": max(slot.start, self.store.latest(time.time())),
+            "moment": max(slot.start, latest),
         }
-        accepted = Accepted(request_id=name, table=table, account=account, slot=slot, digest=digest, job=job)
+        canonical = canonical_of({**price["request"], DECLARED: table.schema.digest()})
+        accepted = Accepted(
+            request_id=name, table=table, account=account, slot=slot, digest=digest, canonical=canonical, job=job
+        )
         await asyncio.to_thread(self._write, "accepted", {**facts, "starts_at": slot.start})
         self.slots.accept(accepted)
 
@@ -332,7 +383,7 @@ class AnalystService:
         return None if waiting is None else accepted_json(waiting)
 
     async def finished(self, request: Request) -> tuple[Asking, LedgerEntry]:
-        holder, name = self.holder(request), request.path_params["id"]
+        holder, name = await self.holder(request), request.path_params["id"]
         for table, account in self.accounts(holder) if RELEASE_ID.fullmatch(name) else ():
             entry = await asyncio.to_thread(self.budgets.entry, table, account, name)
             if entry is not None and entry.text is not None and time.time() >= ready_time(entry):

@@ -40,6 +40,7 @@ class Accepted:
     account: Pool
     slot: Slot
     digest: str
+    canonical: str
     job: Mapping[str, Any]
     state: Literal["queued", "running", "dropped", "recorded"] = "queued"
     problem: ProblemError | None = None
@@ -117,7 +118,8 @@ class Slots:
 
     async def _settle(self, accepted: Accepted, problem: ProblemError | None) -> None:
         """Read from the ledger what became of the request, with patience for a slow record."""
-        for _ in range(int(PATIENCE / 0.1)):
+        end = time.monotonic() + PATIENCE
+        while time.monotonic() < end:
             try:
                 entry = await asyncio.to_thread(
                     self._budgets.entry, accepted.table, accepted.account, accepted.request_id
@@ -125,7 +127,7 @@ class Slots:
             except SidelightError:
                 await asyncio.sleep(0.1)
                 continue
-            if entry is None:
+            if entry is None or (problem is not None and problem.code == "key-reused"):
                 accepted.problem = problem or ProblemError("unavailable")
                 return
             if entry.state != "reserved":

@@ -7,18 +7,21 @@ and entry of the ledger serve both.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from decimal import Context, InvalidOperation
 from fractions import Fraction
 from typing import Any, Final
 
 from sidelight.accounting import batch
 from sidelight.guarantees import Amount, Claims
 from sidelight.wire import ProblemError
+from sidelight.wire.json_text import DIGITS
 
 #: The kind of a batch, as `release_batch_through` writes it into its request, and the most queries of one.
 TOGETHER: Final = "together"
 MOST_TOGETHER: Final = 20
 #: A pair is charged where its epsilon is at most this part of the sum's: a delta is not given away for less.
 _WORTH_A_DELTA: Final = Fraction(19, 20)
+_EXACT: Final = Context(prec=2 * DIGITS)
 
 
 def read_together(found: Mapping[str, Any]) -> dict[str, Any]:
@@ -31,7 +34,16 @@ def read_together(found: Mapping[str, Any]) -> dict[str, Any]:
     right = isinstance(queries, list) and 1 <= len(queries) <= MOST_TOGETHER and delta is not None
     if not right or not all(isinstance(each, dict) for each in queries or ()) or "query" in found:
         raise ProblemError("malformed", f"a batch has queries, a list of 1 to {MOST_TOGETHER} objects, and delta")
-    return {"kind": TOGETHER, "queries": queries, "delta": str(delta)}
+    return {"kind": TOGETHER, "queries": queries, "delta": _plain(str(delta))}
+
+
+def _plain(amount: str) -> str:
+    """Return an amount by its value, so that 1e-9 and "0.000000001" are one; what is no decimal stays as it is."""
+    try:
+        value = _EXACT.create_decimal(amount)
+    except InvalidOperation:
+        return amount
+    return f"{value.normalize(_EXACT):f}" if value.is_finite() else amount
 
 
 def parts_of(query: Mapping[str, Any]) -> list[Mapping[str, Any]]:

@@ -20,7 +20,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from sidelight.errors import BudgetError, SidelightError
+from sidelight.errors import BudgetError, KeyReusedError, SidelightError
 from sidelight.guarantees import Amount, Claims
 from sidelight.ledger import Reservation, Stored
 from sidelight.ledger.place import parse_place
@@ -62,6 +62,17 @@ def run_worker(connection: Connection, config: ServerConfig) -> None:
             connection.send_bytes(READY)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def open_tables(connection: Connection, config: ServerConfig) -> None:
+    """Open every source once, reading no row, and say the name of the first that cannot be opened."""
+    for table in config.tables.values():
+        try:
+            table.open()
+        except Exception:
+            connection.send_bytes(table.name.encode())
+            return
+    connection.send_bytes(READY)
 
 
 def _release(
@@ -141,7 +152,7 @@ class PacedAccount:
         latest = start + (end - start) * CHARGE_PART
         if time.time() > latest:  # the host is busy: nothing is charged, and nobody's budget is used up by others
             raise ProblemError("unavailable")
-        asked = {"digest": self._job["digest"], "seconds": self._job["seconds"], "analyst": self._job["analyst"]}
+        asked = {"seconds": self._job["seconds"], "analyst": self._job["analyst"]}
         try:
             granted = self._reserve_by_right(
                 self._table,
@@ -164,6 +175,8 @@ class PacedAccount:
                 raise ProblemError("unavailable") from None
             parts = {"requested": error.requested, "remaining": error.remaining, "difference": error.difference}
             raise ProblemError("budget", **parts) from None
+        except KeyReusedError:  # another replica took another query under this key first
+            raise ProblemError("key-reused") from None
         except SidelightError:
             raise ProblemError("unavailable") from None
         if isinstance(granted, Stored):

@@ -1,5 +1,6 @@
 """The release pipeline: from a query and a budget to a paid-for release."""
 
+from sidelight.session.common_budget import CommonBudget
 from sidelight.session.deployment_record import Disclosure, PublisherFacts
 from sidelight.session.disclosure import disclose
 from sidelight.session.pipeline import release_once
@@ -9,6 +10,7 @@ from sidelight.session.session import Session, request_key
 __all__ = [
     "Answer",
     "ArrayQuery",
+    "CommonBudget",
     "Disclosure",
     "Prepared",
     "PublisherFacts",

@@ -1,12 +1,8 @@
-"""Who pays for a release beside a plain scope of a ledger, and totals that are published once under a budget.
+"""Accounts that pay for a release: of a process, of one release, and of a database in a ledger.
 
 Without a ledger accounts live as long as the process. `InProcessAccount` holds a budget by the same rule as a ledger's
 scope. `OneOffAccount` is the account of `query.release(data)`: one reservation, whose guarantee is that query's own
 claims, so it has no filter and no shares.
-
-Totals that a law has published exactly are computed once under a budget, and repeated afterwards: computed again from
-rows that were corrected meanwhile they would publish the difference, which is that of a few people (hierarchies proof
-page, "A scope beside exact totals").
 
 `DatabaseAccount` refuses a path to the persons of a database that changed after something was released. The unit of a
 database names no column, so every request on a view records, for every table, how its person is found, or that it is
@@ -17,10 +13,8 @@ asked about would lie in a period with an empty account.
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from threading import Lock, RLock
 from typing import Any, Protocol, Self, Unpack
@@ -35,17 +29,15 @@ from sidelight.accounting import (
     find_shortfall,
     find_spent,
     granted_with_routes,
-    related,
     what_would_fit,
 )
-from sidelight.errors import BudgetError, ClaimError, InProgressError, LedgerError, ScopeError
-from sidelight.guarantees import Amount, Claims, Neighbours, claims_like
+from sidelight.errors import BudgetError, LedgerError, ScopeError
+from sidelight.guarantees import Amount, Claims
 from sidelight.ledger import LedgerEntry, Reservation, Scope, Stored
-from sidelight.ledger.scope import ChargeOptions, KeyOptions
+from sidelight.ledger.scope import ChargeOptions
 from sidelight.records.linked_tables import LinkedTables
-from sidelight.release import Outcome, Release, outcome_from_json
+from sidelight.release import Release
 from sidelight.session.persons_and_periods import PeriodAccounts, PeriodCharge, recorded_window
-from sidelight.session.query import Prepared
 
 
 @dataclass(frozen=True)
@@ -139,109 +131,8 @@ class OneOffAccount:
         return UnrecordedReservation()
 
 
-_RUNS = (
-    "another release with exact totals has begun under this budget and has no outcome yet, and both must publish the "
-    "same numbers; wait for it, or mark it as abandoned if its process died (`sidelight ledger reap`)"
-)
-
-
-def check_totals(prepared: Sequence[Prepared]) -> None:
-    """Refuse claims beside exact totals of a query that could not repeat what an earlier one published."""
-    for each in prepared:
-        if each.claims.neighbours is Neighbours.KEPT and not each.publishes_totals:
-            raise ClaimError(
-                f"{each.request['kind']} makes claims about '{related(each.claims)}' and publishes no totals of its "
-                "own; ask for a Count with invariants by itself. Nothing was charged"
-            )
-
-
-def first_totals(
-    prepared: Sequence[Prepared],
-    account: ChargeAccount,
-    reservation: Reservation | UnrecordedReservation | None = None,
-    *,
-    asked: KeyOptions | None = None,
-) -> Release | None:
-    """Return the release that first published exact totals under an account; None if there is none, or none is needed.
-
-    Args:
-        prepared: What is asked.
-        account: Whose releases must agree.
-        reservation: The charge that was made for it: later ones do not count, they look for this one.
-        asked: How the charge will be made: it may give up an unfinished attempt with its key, and what a key has
-            bought before is returned, whatever else is under way.
-
-    Raises:
-        InProgressError: an earlier one has no outcome yet. With a reservation its charge stands.
-    """
-    if not any(each.publishes_totals for each in prepared):
-        return None
-    if isinstance(account, InProcessAccount):
-        return account.totals
-    if not isinstance(account, Scope):
-        return None
-    after = None
-    while page := account.page(limit=_PAGE, after=after):
-        for entry in page:
-            after = entry.entry_id
-            if reservation is not None and entry.entry_id == reservation.entry_id:
-                return None
-            if not publishes(entry.request) or entry.state in ("failed", "refused"):
-                continue
-            if entry.state == "reserved":
-                key, resume = (asked or {}).get("key"), (asked or {}).get("resume", False)
-                if key is not None and ((resume and entry.key == key) or _is_bought(account, key)):
-                    continue
-                if reservation is not None:
-                    reservation.fail()
-                raise InProgressError(_RUNS)
-            return _published(str(entry.text))
-    return None
-
-
-def _is_bought(account: Scope, key: str) -> bool:
-    """Return whether a key has an outcome that the ledger returns for nothing: no totals are computed for it."""
-    entry = account.entry_of(key)
-    return entry is not None and entry.state in ("released", "refused")
-
-
-def totals_in_turn(account: ChargeAccount, prepared: Sequence[Prepared]) -> AbstractContextManager[object]:
-    """Return what keeps threads of this process from computing exact totals side by side; a ledger has its order."""
-    if isinstance(account, InProcessAccount) and any(each.publishes_totals for each in prepared):
-        return account.one_at_a_time
-    return nullcontext()
-
-
-def remember_totals(account: ChargeAccount, prepared: Sequence[Prepared], outcomes: Sequence[Outcome]) -> None:
-    """Keep the first release of exact totals where there is no ledger that does."""
-    if isinstance(account, InProcessAccount) and account.totals is None:
-        found = (one for each, one in zip(prepared, outcomes, strict=True) if each.publishes_totals)
-        account.totals = next((each for each in found if isinstance(each, Release)), None)
-
-
-def claims_beside(claims: Sequence[Claims], account: ChargeAccount) -> list[Claims]:
-    """Return the claims of a batch, where its budget stands beside exact totals for the neighbours of these."""
-    budget = account.rule.budget if isinstance(account, (InProcessAccount, Scope)) else None
-    if budget is None or budget.neighbours is not Neighbours.KEPT:
-        return list(claims)
-    return [claims_like(each, budget) or each for each in claims]
-
-
-def publishes(request: Mapping[str, Any]) -> bool:
-    """Return whether a recorded request, or one of its batch, has exact totals."""
-    queries = request.get("queries")
-    several = queries if isinstance(queries, list) else []
-    return "invariants" in request or any(isinstance(each, Mapping) and publishes(each) for each in several)
-
-
-def _published(text: str) -> Release:
-    found = json.loads(text)
-    outcomes = [outcome_from_json(each) for each in found] if isinstance(found, list) else [outcome_from_json(text)]
-    return next(each for each in outcomes if isinstance(each, Release) and publishes(each.query))
-
-
 #: How many entries of a ledger are read at once.
-_PAGE = 100
+PAGE = 100
 
 
 class DatabaseAccount:
@@ -300,7 +191,7 @@ class DatabaseAccount:
 
     def _check_new(self, *, before: str | None = None) -> None:
         self._check_window()
-        while page := self._scope.page(limit=_PAGE, after=self._seen):
+        while page := self._scope.page(limit=PAGE, after=self._seen):
             for entry in page:
                 if entry.entry_id == before:
                     return

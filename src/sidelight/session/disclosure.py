@@ -62,7 +62,9 @@ def disclose(
     }
     loss = {
         "privacy_unit": "Person" if isinstance(unit, (Person, PersonOf)) else "Record (one row)",
-        "privacy_unit_details": _unit_details(scope, unit),
+        "privacy_unit_details": _unit_details(
+            scope, unit, periods=any(_caps_periods(each.request) for each in entries)
+        ),
         "number_of_privacy_units": facts.units,
         "privacy_parameters": parameters,
         "privacy_parameters_details": "\n".join([*parameters_details, *_allotted(scope, entries)]),
@@ -74,7 +76,7 @@ def disclose(
         "release_type_details": _cadence(scope, times, daily=daily),
         "data_source_type": facts.data_source or ("Dynamic" if daily else "Static"),
         "access_type": facts.access,
-        "access_type_details": "All requests, whoever asks, are charged to the one budget above, and refused once it "
+        "access_type_details": "All requests of all analysts are charged to the one budget above, and refused once it "
         "is spent: no assumption is made about collusion.",
     }
     implementation = {
@@ -189,7 +191,15 @@ def _columns(schema: Schema | Mapping[str, Schema]) -> dict[str, Column]:
     return {f"{name}.{column.name}": column for name, each in schema.items() for column in each.columns}
 
 
-def _unit_details(scope: Scope, unit: Unit) -> str:
+def _caps_periods(request: Mapping[str, Any]) -> bool:
+    """Return whether a recorded request, or one of its batch, counts rows of each period alone."""
+    several = request.get("queries", ())
+    view = request.get("view")
+    own = isinstance(view, Mapping) and view.get("cap") == "block"
+    return own or any(isinstance(each, Mapping) and _caps_periods(each) for each in several)
+
+
+def _unit_details(scope: Scope, unit: Unit, *, periods: bool) -> str:
     neighbours = f"Neighbours: {scope.definition.neighbours} {unit}."
     if kept := scope.definition.budget.kept:
         relation = f"Neighbours: replace one {unit} by another with the same published totals."
@@ -203,13 +213,14 @@ def _unit_details(scope: Scope, unit: Unit) -> str:
     elif isinstance(unit, PersonOf):
         said = (
             "Two data sets are adjacent if one has, in addition, all rows of one person in all tables of "
-            f"{unit.database}. How many of them count in a statistic is declared for each table; which ones is chosen "
+            f"{unit.database}. How many of them count in a statistic is declared for each table"
+            f"{', and holds for each period alone where a release says so' if periods else ''}; which ones is chosen "
             "by a fixed public rule from that person's rows alone. The number of rows and of persons is protected."
         )
     else:
         said = "Two data sets are adjacent if one has one row more. The number of rows is protected."
     parts = scope.definition.partitioned_by
-    return _joined(neighbours, said, f"In parts, by {parts}; nobody checks that." if parts else None)
+    return _joined(neighbours, said, f"In parts, by {parts}; this is not checked." if parts else None)
 
 
 def _allotted(scope: Scope, entries: Sequence[LedgerEntry]) -> list[str]:
@@ -263,7 +274,7 @@ def _mechanisms(outcomes: Sequence[Outcome]) -> str:
         exact,
         f"Random numbers: {entropy}.",
         "Timing: charges of one run carry one time; how long a release takes depends on the rows and is not protected "
-        "from somebody who can measure it.",
+        "from an observer who can measure it.",
         "Platform: errors after the rows were opened have fixed texts, and warnings are suppressed then.",
         "The charge is written to a hash-chained ledger before the rows are opened, and never given back.",
     ]
@@ -335,7 +346,7 @@ def _slug(text: str) -> str:
 
 
 def _without_gaps(value: Any) -> Any:
-    """Leave out what nobody said."""
+    """Leave out what was not stated."""
     if isinstance(value, dict):
         return {key: _without_gaps(each) for key, each in value.items() if each is not None and each != ""}
     return value

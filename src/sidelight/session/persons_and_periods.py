@@ -1,9 +1,9 @@
 """Queries on views of a database: claims for a person with all their rows, and accounts of the periods of a window.
 
-A release is charged to the periods beside a person's whole life. One scope of the ledger is partitioned by period, with
-a part for each period that something was asked about. It is a sibling of the lifetime scope and not below it: a
-partitioned parent takes the largest of its parts, and would forget every period but the dearest. Both are charged in
-one transaction, all or none (proof page persons-across-tables, Theorem 8).
+A release is charged to periods as well as to a person's whole life. One scope of the ledger is partitioned by period,
+with a part for each period that something was asked about. It is a sibling of the lifetime scope and not below it: a
+partitioned parent takes the largest of its parts, and would forget every period but the most expensive. Both are
+charged in one transaction, all or none (proof page persons-across-tables, Theorem 8).
 
 A query prices a view as one table: for `Person(owner, k)`, or, where the view was grouped by the owner, for `Row()`.
 Both hold for one person of the database (proof page persons-across-tables, Theorems 1, 2 and 5). Nothing else does:
@@ -18,13 +18,15 @@ the person goes, and comes again without those rows (Theorem 8).
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 from fractions import Fraction
 from typing import Any
 
 from sidelight.accounting import Remaining, Route, Spent, Totals, batch, find_spent
+from sidelight.aggregates.groups import ROWS_COUNTED
 from sidelight.aggregates.view_rows import ViewTable, open_view, public_tables_read, tables_read
 from sidelight.errors import ClaimError, RangeError, SchemaError, ScopeError, SidelightError
+from sidelight.group_table import GroupTable
 from sidelight.guarantees import (
     Amount,
     Claim,
@@ -34,6 +36,7 @@ from sidelight.guarantees import (
     PersonOf,
     PersonPeriod,
     Row,
+    Unit,
     claims_to_replace,
     for_group,
     implies,
@@ -43,13 +46,14 @@ from sidelight.noise import Source
 from sidelight.records import Database, PairedView, Table, View
 from sidelight.records.expression_text import parse_expression
 from sidelight.records.expressions import Expression
+from sidelight.records.views import counted_in
 from sidelight.records.windows import Window
 from sidelight.session.query import Answer, Prepared, PublicSource, Refusal, at_price
 
 
 @dataclass(frozen=True, kw_only=True)
 class PeriodCharge:
-    """What a release is charged beside its price for the whole life: claims for one person's rows of one period.
+    """What a release is charged besides its price for the whole life: claims for one person's rows of one period.
 
     Args:
         periods: Those that pay, by name; None for all of the window.
@@ -91,7 +95,7 @@ class PeriodAccounts:
                 "as before"
             )
         self._all = lifetime.ledger.open_scope(_periods_of(lifetime), partitioned_by=text, **self._how)
-        self._check_unspent(found)  # somebody without a window may have released before it was there
+        self._check_unspent(found)  # another session may have released before there was a window
 
     def _check_unspent(self, found: str | None) -> None:
         if found is None and self._lifetime.totals() != Totals.zero():
@@ -156,6 +160,16 @@ def recorded_window(lifetime: Scope) -> str | None:
         return None
 
 
+def budget_for(budget: Claim, unit: Unit) -> Claim:
+    """Return the budget for a unit: a budget is meant for whatever the schema protects."""
+    if not isinstance(budget, Claim):
+        raise RangeError(
+            "budget must say what kind it is, such as sl.PureDP(1) or sl.ApproxDP(1, '1e-6'), got "
+            f"{type(budget).__name__}"
+        )
+    return budget.under(unit=unit)
+
+
 def check_window_budget(
     window: Window | None, budget: Claim, window_budget: Claim | None, *, name: str, ledger: bool
 ) -> None:
@@ -175,7 +189,7 @@ def check_window_budget(
     if window_budget is None:
         raise SchemaError(
             f"the database {name!r} has a window of one {window.length}: say what a person's rows of one are "
-            "promised, window_budget=sl.PureDP(...), beside budget= for the whole life"
+            "promised, window_budget=sl.PureDP(...), besides budget= for the whole life"
         )
     if not isinstance(window_budget, Claim):
         raise RangeError(
@@ -227,7 +241,11 @@ class PreparedOnView(Prepared):
         return self.prepared.error_of(rows, confidence=confidence)
 
     def run(self, table: Table, source: Source) -> Answer | Refusal:
-        return self.prepared.run(table, source)
+        answer = self.prepared.run(table, source)
+        if self.view.cap == "person" or isinstance(answer, Refusal) or not isinstance(answer.value, GroupTable):
+            return answer
+        said = counted_in(self.request["view"], answer.value.notes.get(ROWS_COUNTED))
+        return replace(answer, value=answer.value.with_notes({ROWS_COUNTED: said}))
 
 
 def on_view(prepared: Prepared, table: ViewTable) -> PreparedOnView:

@@ -12,6 +12,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import fields, is_dataclass
+from functools import lru_cache
 from os import PathLike
 from types import MappingProxyType
 from typing import Any, Unpack, overload
@@ -27,7 +28,7 @@ from sidelight.errors import (
     SourceError,
     StrictError,
 )
-from sidelight.guarantees import Amount, Claims
+from sidelight.guarantees import Amount, Claims, Neighbours
 from sidelight.ledger import Reservation, Stored
 from sidelight.ledger.decide import DECLARED
 from sidelight.ledger.scope import ChargeOptions, KeyOptions
@@ -37,17 +38,8 @@ from sidelight.predictions import Origin
 from sidelight.predictions.public_data import PublicData
 from sidelight.records import Table
 from sidelight.release import Circumstances, Outcome, Refused, Release, outcome_from_json
-from sidelight.session.accounts import (
-    ChargeAccount,
-    DatabaseAccount,
-    OneOffAccount,
-    UnrecordedReservation,
-    check_totals,
-    claims_beside,
-    first_totals,
-    remember_totals,
-    totals_in_turn,
-)
+from sidelight.session.accounts import ChargeAccount, DatabaseAccount, OneOffAccount, UnrecordedReservation
+from sidelight.session.exact_totals import check_totals, claims_beside, first_totals, remember_totals, totals_in_turn
 from sidelight.session.persons_and_periods import PeriodCharge, PreparedOnView, at_share, on_view, period_charge
 from sidelight.session.query import (
     Answer,
@@ -78,7 +70,7 @@ def refuse_own_file(query: Any, table: Table) -> None:
 
 
 def _origins(part: Any, depth: int) -> Iterator[Origin]:
-    kind = type(part)  # what an object says of its own class may be a cell's
+    kind: Any = type(part)  # what an object says of its own class may be a cell's
     if issubclass(kind, Origin):
         yield part
     elif issubclass(kind, PublicData):
@@ -90,7 +82,7 @@ def _origins(part: Any, depth: int) -> Iterator[Origin]:
             yield from _origins(each, depth - 1)
 
 
-def _inside(part: Any, kind: type) -> Iterator[Any]:
+def _inside(part: Any, kind: Any) -> Iterator[Any]:
     """Yield what an object of this library, or of a class made from one of it, a mapping or a short list is made of."""
     if issubclass(kind, (dict, MappingProxyType)):
         yield from part.values()
@@ -101,7 +93,8 @@ def _inside(part: Any, kind: type) -> Iterator[Any]:
         yield from (getattr(part, name) for name in named if hasattr(part, name))
 
 
-def _ours(kind: type) -> bool:
+@lru_cache(maxsize=1024)
+def _ours(kind: Any) -> bool:
     return any(base.__module__.startswith("sidelight.") for base in kind.__mro__)
 
 
@@ -127,8 +120,8 @@ def release_through(
 ) -> Outcome:
     """Price the query, charge it, run it and record what came out.
 
-    `owner=False` is for requests of somebody who may not see a row. Before the charge nothing then looks at rows, for a
-    refusal would be an answer that nobody paid for (`check_source`); after it all failures look alike.
+    `owner=False` is for requests of analysts, who may not see a row. Before the charge nothing then looks at rows: a
+    refusal would be an answer without a charge (`check_source`); after it all failures look alike.
     """
     prepared = _prepare(query, table, strict=strict, entropy=entropy, owner=owner)
     delta = declared_delta(query)
@@ -141,7 +134,8 @@ def release_through(
         ((outcome, text),) = _run([prepared], table, reservation, entropy=entropy, owner=owner, totals=totals)
         record = reservation.release if isinstance(outcome, Release) else reservation.refuse
         found = outcome.at(entry_id=reservation.entry_id, ledger_head=record(text))
-        remember_totals(account, [prepared], [found])
+        if prepared.publishes_totals:
+            remember_totals(account, [found])
         return found
 
 
@@ -178,7 +172,7 @@ def release_batch_through(
         record = reservation.release if answered else reservation.refuse  # a batch of refusals is one
         head = record(json.dumps([text for _, text in outcomes]))
         found = [outcome.at(entry_id=reservation.entry_id, ledger_head=head) for outcome, _ in outcomes]
-        remember_totals(account, prepared, found)
+        remember_totals(account, [one for each, one in zip(prepared, found, strict=True) if each.publishes_totals])
         return found
 
 
@@ -193,16 +187,16 @@ def _charged(
     **how: Unpack[ChargeOptions],
 ) -> Iterator[tuple[Reservation | UnrecordedReservation | Stored, Release | None]]:
     """Charge, and find the exact totals that must be repeated: before anything is paid, and again when it is."""
+    viewed = any(isinstance(each, PreparedOnView) for each in prepared)
+    period = period_charge(prepared, price, delta=together_at) if viewed else None
+    if not any(each.publishes_totals or each.claims.neighbours is Neighbours.KEPT for each in prepared):
+        yield _reserve(period, price, account, request, **how), None
+        return
     check_totals(prepared)
-    with totals_in_turn(account, prepared):
-        first_totals(prepared, account, asked=how)
-        viewed = any(isinstance(each, PreparedOnView) for each in prepared)
-        period = period_charge(prepared, price, delta=together_at) if viewed else None
+    with totals_in_turn(account):
+        first_totals(account, asked=how)
         reservation = _reserve(period, price, account, request, **how)
-        if isinstance(reservation, Stored):
-            yield reservation, None
-        else:
-            yield reservation, first_totals(prepared, account, reservation)
+        yield reservation, None if isinstance(reservation, Stored) else first_totals(account, reservation)
 
 
 def _reserve(
@@ -256,7 +250,7 @@ def _prepare(query: Query, table: Table, *, strict: bool, entropy: Entropy, owne
     check_source(prepared, table, owner=owner)
     if (prepared.prediction or {}).get("entropy", entropy.branding) != entropy.branding:
         raise RangeError(
-            "the prediction is a release with seeded noise, which protects nobody: predicting with it would publish "
+            "the prediction is a release with seeded noise, which gives no privacy: predicting with it would publish "
             "what it holds. Use one that was released for real, or public data. Nothing was charged"
         )
     if strict and prepared.numerics != "exact":
@@ -280,7 +274,7 @@ def _run(
 
     Once the data has been opened nothing is said: no warning, no log line. Only errors of a few kinds, whose texts are
     fixed, and interrupts pass through, without their causes; anything else might quote a record, or say by its kind
-    which check a record failed, and is replaced. For somebody else than the owner all errors are one, because which of
+    which check a record failed, and is replaced. For analysts all errors are one, because which of
     them it was may depend on rows. The error is raised, and the failure recorded, outside the handler:
     inside it the cause would be attached to whatever is raised, and printed with it.
     """

@@ -110,6 +110,11 @@ class Prepared(ABC):
         """Whether the released bits themselves have the stated law."""
         return self.claims.numerics
 
+    @property
+    def advice(self) -> tuple[str, ...]:
+        """What is worth knowing before the charge, in sentences made of public numbers; `sidelight plan` prints it."""
+        return ()
+
     def check_source(self, source: PublicSource) -> None:  # noqa: B027 - most can read every source
         """Raise a `SourceError` if this query cannot read such a source; a function of public facts alone.
 
@@ -121,8 +126,8 @@ class Prepared(ABC):
         """Raise if what the query brings along is, by content, rows of the table.
 
         That is no public fact, but one for the owner, who gets an error and nothing else: no charge, no release. It
-        never runs for a request of somebody else (`owner=False`): with nine rows that he knows and one that he guesses
-        whether it raises is an answer without noise that nobody paid for.
+        never runs for an analyst's request (`owner=False`): given nine rows that the analyst knows and one guess,
+        whether it raises would be an exact answer without a charge.
         """
 
     def error_of(self, rows: float, *, confidence: float) -> tuple[float, str] | None:
@@ -180,8 +185,8 @@ def _check_for_strangers(prepared: Prepared, table: Table) -> None:
         raise RangeError("a query with rows of its own is for the owner of the rows alone; nothing was charged")
     if not table.has_typed_records:
         raise SourceError(
-            f"the engine {table.engine!r} reads text in which one record can change how others parse, and whether it "
-            "does would be told without a charge to somebody who may not see a row; write the table to Parquet. "
+            f"the engine {table.engine!r} reads text in which one record can change how others parse, and an "
+            "analyst who may not see a row would learn without a charge whether it does; write the table to Parquet. "
             "Nothing was charged"
         )
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 from sidelight.accounting import Remaining, Route, Rule, Spent
 from sidelight.aggregates.view_rows import open_view
 from sidelight.errors import LedgerError, RangeError, SchemaError, nearest
-from sidelight.guarantees import Amount, Claim, Neighbours, Unit
+from sidelight.guarantees import Amount, Claim, Neighbours
 from sidelight.ledger import Ledger, Scope, now_utc, open_ledger
 from sidelight.noise import Entropy, OSEntropy
 from sidelight.records import Database, PairedView, Table, View
@@ -22,12 +22,13 @@ from sidelight.release import Outcome, Release, Value
 from sidelight.session.accounts import ChargeAccount, DatabaseAccount, InProcessAccount
 from sidelight.session.deployment_record import Disclosure, PublisherFacts
 from sidelight.session.disclosure import disclose
-from sidelight.session.persons_and_periods import PeriodAccounts, at_share, check_window_budget, names_in
+from sidelight.session.persons_and_periods import PeriodAccounts, at_share, budget_for, check_window_budget, names_in
 from sidelight.session.pipeline import release_batch_through, release_through
 from sidelight.session.query import Query, SureQuery, TypedQuery, check_source, prepare_query
 
 if TYPE_CHECKING:
     from sidelight.records.invariants import Invariant
+    from sidelight.session.common_budget import CommonBudget
 
 
 class Session:
@@ -52,6 +53,7 @@ class Session:
             running time of a release, which depends on the data.
         window_budget: What everything about one period of the database's `sl.Window` together must keep; `budget` is
             then for a person's whole life, and every release is charged to both.
+        parent: What the same people are promised of several data sets together, `sl.CommonBudget("people", ...)`.
 
     >>> import sidelight as sl
     >>> people = sl.Table({"age": [31, 47, 52] * 100}, schema=[sl.Number("age", granularity=1)], name="people")
@@ -73,6 +75,7 @@ class Session:
         invariants: Invariant | Sequence[Invariant] | None = None,
         one_run: bool = False,
         window_budget: Claim | None = None,
+        parent: CommonBudget | None = None,
     ) -> None:
         if not isinstance(table, (Table, Database)):
             raise SchemaError(
@@ -99,6 +102,8 @@ class Session:
                 raise SchemaError("totals are published exactly of one table, and the session is of a database")
             kept = kept_totals(read_invariants(invariants), table.schema)
             self.budget = self.budget.under(neighbours=Neighbours.KEPT, kept=kept)
+        if parent is not None:
+            parent.check(unit, scope=scope or table.name, ledger=ledger is not None)
         self.strict = strict
         self._entropy: Entropy = OSEntropy()
         self._at_utc = now_utc() if one_run else None
@@ -113,7 +118,9 @@ class Session:
                 unit=unit,
                 neighbours=Neighbours.KEPT if self.budget.kept else Neighbours.ADD_REMOVE,
                 routes=routes,
+                parent=None if parent is None else parent.open(book).scope_id,
             )
+        self._parent = parent
         self._payer: ChargeAccount = self._account
         self._periods: PeriodAccounts | None = None
         if isinstance(table, Database) and isinstance(self._account, Scope):
@@ -365,8 +372,9 @@ class Session:
 
     def statement(self) -> str:
         """Return the sentences that may be published about everything released under this budget."""
-        life = self._account.rule.statement()
-        return life if self._periods is None else f"{life} {self._periods.statement()}"
+        said = [self._account.rule.statement()]
+        said += [] if self._periods is None else [self._periods.statement()]
+        return " ".join([*said, *([] if self._parent is None else [self._parent.statement()])])
 
     def __repr__(self) -> str:
         kept = f", ledger={self._account.ledger.place.shown!r}" if isinstance(self._account, Scope) else ""
@@ -375,16 +383,6 @@ class Session:
     def __sklearn_clone__(self) -> Session:
         """Stay the same session in a cloned estimator: a copy of a budget would be spent twice."""
         return self
-
-
-def budget_for(budget: Claim, unit: Unit) -> Claim:
-    """Return the budget for a unit: a budget is meant for whatever the schema protects."""
-    if not isinstance(budget, Claim):
-        raise RangeError(
-            "budget must say what kind it is, such as sl.PureDP(1) or sl.ApproxDP(1, '1e-6'), got "
-            f"{type(budget).__name__}"
-        )
-    return budget.under(unit=unit)
 
 
 def request_key(*parts: str) -> str:

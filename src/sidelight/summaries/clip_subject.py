@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from sidelight.aggregates.coding import Coding, NumberCoding
+from sidelight.aggregates.coding import Coding, NumberCoding, column_of
 from sidelight.aggregates.collect_ranks import collect_codes, encoding_of
 from sidelight.aggregates.groups import Groups
 from sidelight.aggregates.predicates import ExpressionCoding
@@ -23,7 +23,7 @@ from sidelight.noise import Source
 from sidelight.predictions import Cauchy, Prior, ScaleFree, hedge
 from sidelight.quantiles.outcomes import default_prior, outcome_grid
 from sidelight.records import Number, Schema, Table
-from sidelight.records.expression_shapes import RealShape, StepShape, TruthShape
+from sidelight.records.expression_shapes import StepShape, TruthShape
 from sidelight.records.expressions import Expression, Named
 
 #: On which side of the centre values lie.
@@ -151,16 +151,16 @@ def subject_of(schema: Schema, of: str | Expression, *, total: Value | None = No
         first, last = max(total.first, -CODE_LIMIT), min(total.last, CODE_LIMIT)
         grid = Grid(resolution=total.step, first=first, last=last, snap="nearest")
         return Subject(coding=total.coding, grid=grid, lower=None, upper=None)
+    number = column_of(schema, of)
+    if isinstance(number, Number):
+        outcomes = outcome_grid(number)
+        coding = NumberCoding(number.name, encoding_of(number, outcomes))
+        return Subject(coding=coding, grid=outcomes, lower=number.lower, upper=number.upper)
     expression = Named(of) if isinstance(of, str) else of
     shape = expression.check(schema)
     if isinstance(shape, TruthShape):
         grid = Grid(resolution=Fraction(1), first=0, last=1, snap="nearest")
         return Subject(coding=ExpressionCoding(expression, schema), grid=grid, lower=Fraction(0), upper=Fraction(1))
-    if isinstance(expression, Named) and isinstance(shape, (RealShape, StepShape)):
-        number = schema.number(expression.name)
-        outcomes = outcome_grid(number)
-        coding = NumberCoding(number.name, encoding_of(number, outcomes))
-        return Subject(coding=coding, grid=outcomes, lower=number.lower, upper=number.upper)
     if not isinstance(shape, StepShape):
         raise SchemaError(f"{expression} gives labels, and a number is needed")
     ends = [None if abs(code) >= _DECLARED else code * shape.step for code in (shape.first, shape.last)]

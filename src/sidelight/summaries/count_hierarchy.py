@@ -1,4 +1,4 @@
-"""Counts of a hierarchy: every level and margin at once, whole and adding up, beside an unbiased twin with intervals.
+"""Counts of a hierarchy: every level and margin, additive whole numbers, and unbiased estimates with intervals.
 
 What is public before the run (tree, shares, noise, caps, exact totals, cells that cannot hold rows) is fixed by
 `prepare_hierarchy`; everything after the noise is post-processing (hierarchies proof page).
@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import product
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -18,7 +19,8 @@ from numpy.typing import NDArray
 from sidelight.aggregates.group_sums import group_counts
 from sidelight.aggregates.groups import Groups, groups_of
 from sidelight.errors import RangeError, SchemaError
-from sidelight.group_table import ALL, GroupTable
+from sidelight.group_table import ALL, EXACT, HIERARCHY, LEVEL, PARENT, GroupTable, check_keys
+from sidelight.guarantees import Amount
 from sidelight.guarantees.claims import NOT_PROTECTED
 from sidelight.noise import Source
 from sidelight.records import Schema, Table
@@ -30,10 +32,11 @@ from sidelight.session.query import Answer, SurePrepared
 from sidelight.summaries.count_tables import CountReading, bounded_words
 from sidelight.summaries.kept_groups import kept_groups
 from sidelight.summaries.public_totals import public_levels
+from sidelight.summaries.tree_advice import Measure, exact_advice, pure_advice
 from sidelight.summaries.tree_measurement import TreeMeasurement, TreeWishes, measure_tree
 from sidelight.summaries.tree_model import TreeModel, half_widths
-from sidelight.summaries.tree_prior import predicted_cells, with_prediction
-from sidelight.summaries.tree_tables import HIERARCHY, long_table, written_model
+from sidelight.summaries.tree_prior import TreePredictionUse, predicted_cells, with_prediction
+from sidelight.summaries.tree_tables import long_table, written_model
 from sidelight.summaries.tree_whole import whole_tree
 
 if TYPE_CHECKING:
@@ -58,6 +61,17 @@ class TreeShape:
     axis: int
     others: tuple[str, ...]
     labels: tuple[tuple[str, ...], ...]
+    id_column: str
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The key columns of the long table."""
+        return LEVEL, self.id_column, PARENT, *self.others
+
+    @property
+    def request(self) -> dict[str, Any]:
+        """What the request of a query says of the table that comes out, where it is not as usual."""
+        return {} if self.id_column == "id" else {"id_column": self.id_column}
 
     def cells(self, values: NDArray[Any]) -> NDArray[Any]:
         """Return an array by all columns with a row a leaf, in the order of the tree, and a column a cell."""
@@ -80,10 +94,13 @@ def tree_shape(query: Grouped, groups: Groups, kind: str) -> TreeShape:
     taken = sorted({*others, *(column.name for column in groups.schema.columns)} & set(hierarchy.names[1:-1]))
     if taken:
         raise SchemaError(f"{taken[0]!r} is a level of the hierarchy and a column; give the level another name")
+    name = hierarchy.id_column
+    check_keys([*others, name], [LEVEL, PARENT, EXACT])
+    check_keys([name], [*others, *query.table_columns(kind)])
     labels = tuple(labels for place, labels in enumerate(groups.keys) if place != axis)
     if any(ALL in each for each in labels):
         raise SchemaError(f"totals over other columns are called {ALL!r}, which is a declared label; rename that label")
-    return TreeShape(tree=hierarchy.of(groups.schema), axis=axis, others=others, labels=labels)
+    return TreeShape(tree=hierarchy.of(groups.schema), axis=axis, others=others, labels=labels, id_column=name)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -93,6 +110,8 @@ class PreparedHierarchy(SurePrepared):
     groups: Groups
     shape: TreeShape
     measurement: TreeMeasurement
+    measure: Measure
+    price: Mapping[str, Amount | None]
     reading: CountReading
     totals: tuple[Whole, ...]
     caps: Mapping[str, float]
@@ -120,8 +139,19 @@ class PreparedHierarchy(SurePrepared):
         assert self.kept is not None
         name = self.shape.tree.names[self.kept[0]]
         level = earlier.value.level(name)
-        totals = dict(zip(level["id"], (int(each) for each in level["count"]), strict=True))
+        totals = dict(zip(level[self.shape.id_column], (int(each) for each in level["count"]), strict=True))
         return replace(self, published=public_levels({name: totals}, self.shape.tree))
+
+    @property
+    def advice(self) -> tuple[str, ...]:
+        """What a pure price buys, and how many exact totals are small."""
+        found = pure_advice(self.measure, self.measurement, self.price, of=f"counts of {self.counted}")
+        if self.kept is None:
+            return found
+        table, keys = self.reading.prediction, self.groups.keys
+        expected = [] if table is None else predicted_cells(table, keys, self.shape.cells)
+        shares = table is not None and table.shares
+        return (*found, exact_advice(self.shape.tree, self.kept[0], expected, shares=shares))
 
     @property
     def is_additive(self) -> bool:
@@ -155,7 +185,8 @@ class PreparedHierarchy(SurePrepared):
         totals = self.totals if totals is None else totals
         unbiased = model.estimates(pooled, totals)
         sds = [model.cell_sds(level) for level in range(tree.depth + 1)]
-        believed, used = unbiased, None
+        believed: list[Floats] = unbiased
+        used: TreePredictionUse | None = None
         if self.reading.prediction is not None:
             expected = predicted_cells(self.reading.prediction, self.groups.keys, self.shape.cells)
             believed, used = with_prediction(model, pooled, unbiased, sds, expected, source, totals=totals)
@@ -171,16 +202,18 @@ class PreparedHierarchy(SurePrepared):
             columns["noise_sd"].append(sd)
             columns["low"].append(np.maximum(values - reach, 0.0))
             columns["high"].append(np.maximum(values + reach, 0.0))
-        return long_table(model, self.shape.others, columns, **self._notes(pooled, used))
+            if totals:
+                columns.setdefault(EXACT, []).append(model.exact_words(level, "invariant" if self.kept else "public"))
+        return long_table(model, self.shape.keys, columns, **self._notes(pooled, used))
 
-    def _notes(self, pooled: Sequence[Floats | None], used: Any) -> dict[str, Any]:
+    def _notes(self, pooled: Sequence[Floats | None], used: TreePredictionUse | None) -> dict[str, Any]:
         written = written_model(self.model, statistic="count", confidence=self.reading.confidence, unit=1.0, lowest=0.0)
         notes = {
             HIERARCHY: written,
             "of": self.counted,
             "shares": [str(share) for share in self.measurement.shares],
             **({"caps": dict(self.caps)} if self.caps else {}),
-            **({} if used is None else {"prediction_used": used}),
+            **({} if used is None else used.notes()),
             **self.groups.notes,
         }
         if self.totals:
@@ -231,7 +264,8 @@ def prepare_hierarchy(
         exact_level=kept[0] if kept is not None else len(totals) - 1 if totals else None,
         possible=possible,
     )
-    measurement = measure_tree(shape.tree, shape.labels, groups, wishes, price=query.price, law=query.law)
+    measure = partial(measure_tree, shape.tree, shape.labels, groups, wishes, law=query.law)
+    measurement = measure(query.price)
     if reading.prediction is not None:
         reading.prediction.check(tuple(product(*groups.keys)))
     digest = f"{' > '.join(shape.tree.names)} {shape.tree.digest}"
@@ -241,6 +275,7 @@ def prepare_hierarchy(
             kind,
             of=counted,
             hierarchy=digest,
+            **shape.request,
             caps=None if not known.caps else [f"{name}={cap}" for name, cap in known.caps.items()],
             impossible=known.impossible,
             public_totals=None if not totals else [str(each) for each in totals[-1].tolist()],
@@ -253,6 +288,8 @@ def prepare_hierarchy(
         groups=groups,
         shape=shape,
         measurement=measurement,
+        measure=measure,
+        price=query.price,
         reading=reading,
         totals=totals,
         caps=dict(known.caps or {}),

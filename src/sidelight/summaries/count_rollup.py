@@ -303,7 +303,7 @@ def rollup_shares(
     """Return each margin's share of ε (Laplace) or μ² (Gaussian): least weighted sum of logarithms of cell variances.
 
     Logarithms make a total and a cell count alike, whatever their size, and a margin of n cells weighs √n: with equal
-    weights half of the price went to a few totals whose relative error nobody sees. A margin whose share is 0 is not
+    weights half of the price went to a few totals with a negligible relative error. A margin whose share is 0 is not
     worth measuring: the sums of finer cells are as good.
 
     Args:

@@ -98,7 +98,7 @@ def laplace_difference_quantile(share: ArrayLike, *, confidence: float = 0.95) -
     u = np.asarray(share, dtype=np.float64)
     quantiles = _quantile_table(confidence)
     # the knots are evenly spaced: the place between two of them needs no search
-    place = np.clip((np.maximum(u, 1 - u) - 0.5) * (2 * _GRID), 0.0, _GRID - 1e-9)
+    place = np.minimum((np.maximum(u, 1 - u) - 0.5) * (2 * _GRID), _GRID - 1e-9)
     knot = place.astype(np.intp)
     return np.asarray(quantiles[knot] + (place - knot) * (quantiles[knot + 1] - quantiles[knot]))
 
@@ -232,17 +232,17 @@ def fieller(
         return np.asarray(np.abs(numerator - x * denominator) <= half_width(x))
 
     nothing = ~inside(start) | (denominator <= half_width(start))
-    ends = []
-    for end in (first, last):
-        good, bad = start.copy(), np.full_like(start, end)
-        whole = inside(bad)
-        for _ in range(_HALVINGS):
-            middle = (good + bad) / 2
-            holds = inside(middle)
-            good, bad = np.where(holds, middle, good), np.where(holds, bad, middle)
-        ends.append(np.where(whole | nothing, end, bad))  # the outer end of the last bracket
+    outer = np.stack([np.full_like(start, first), np.full_like(start, last)])
+    good, bad = np.stack([start, start]), outer
+    whole = inside(outer)
+    for _ in range(_HALVINGS):  # both ends at once
+        middle = (good + bad) / 2
+        holds = inside(middle)
+        good, bad = np.where(holds, middle, good), np.where(holds, bad, middle)
     scale = (upper - lower) / (last - first)
-    return Ends(low=np.asarray(lower + scale * (ends[0] - first)), high=np.asarray(lower + scale * (ends[1] - first)))
+    # the outer end of the last bracket
+    low, high = lower + scale * (np.where(whole | nothing, outer, bad) - first)
+    return Ends(low=np.asarray(low), high=np.asarray(high))
 
 
 # --- anything with a standard error -----------------------------------------------------------------------------------

@@ -90,7 +90,7 @@ def _release(file: Path, title: str | None) -> Release:
         raise RangeError(f"{file.name!r} must hold one table by group, or title say which; it holds: {known}")
     if not chosen[0].private:
         raise RangeError(
-            f"the release in {file.name!r} was made with seeded noise and protects nobody; predicting with it would "
+            f"the release in {file.name!r} was made with seeded noise, not private; predicting with it would "
             "void the guarantee"
         )
     return chosen[0]

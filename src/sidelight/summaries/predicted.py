@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sidelight.errors import RangeError, SidelightWarning, nearest
-from sidelight.group_table import ALL, HIERARCHY_KEYS, GroupTable
+from sidelight.group_table import ALL, HIERARCHY, PARENT, GroupTable, has_levels
 from sidelight.noise.source import SEEDED_BRANDING
 from sidelight.predictions.origin import Origin, guess, public, released
 from sidelight.predictions.public_data import PublicData, refuse_look_alike
@@ -29,7 +29,7 @@ from sidelight.summaries.shrink import USUAL_DOUBT, count_doubt
 
 Floats: TypeAlias = NDArray[np.float64]
 Group: TypeAlias = tuple[str, ...]
-#: Nobody counts or sums up to this.
+#: Larger counts and sums do not occur.
 _LARGEST = 1e100
 
 
@@ -168,10 +168,10 @@ class PredictedTable:
     @property
     def description(self) -> dict[str, Any]:
         """The description for a release: words, origin, the numbers of each group, and their digest."""
-        told = sorted([*group, repr(value), repr(sd)] for group, (value, sd) in self.entries.items())
+        listed = sorted([*group, repr(value), repr(sd)] for group, (value, sd) in self.entries.items())
         if self.relative is not None or self.sd is not None or self.shares:  # they change what is made of the entries
-            told.append([repr(self.relative), repr(self.sd), str(self.shares)])
-        written = json.dumps(told)
+            listed.append([repr(self.relative), repr(self.sd), str(self.shares)])
+        written = json.dumps(listed)
         doubt = self.relative if self.relative is not None else self.sd
         kind = "doubt" if self.relative is not None else "sd"
         what = "predicted shares" if self.shares else "a predicted table"
@@ -296,10 +296,11 @@ class _Released(dict[str, Sequence[Any]]):
 
 
 def _whole(table: GroupTable) -> _Released:
-    if table.keys_of_groups[:3] == HIERARCHY_KEYS:  # its leaves, under the name of their column
-        leaf = str(table.notes["hierarchy"]["column"])
+    if has_levels(table):  # its leaves, under the name of their column
+        leaf = str(table.notes[HIERARCHY]["column"])
         finest = table.level(leaf, *table.keys_of_groups[3:])
-        return _Released((leaf if name == "id" else name, list(finest[name])) for name in finest if name != "parent")
+        label = finest.keys_of_groups[0]
+        return _Released((leaf if name == label else name, list(finest[name])) for name in finest if name != PARENT)
     return _Released((name, list(table[name])) for name in table)
 
 

@@ -34,7 +34,7 @@ _DATE_PARTS = ("extract", "year", "quarter", "month", "hour", "dayofweek", "dayo
 _DATE_NODES = (*_DATE_PARTS, "datetrunc", "timestamptrunc")
 #: Dialects in which Sunday is 1; in the others it is 0.
 _SUNDAY_IS_1 = ("bigquery", "spark", "tsql")
-#: A function of a number is evaluated on at most so many values.
+#: A function of a number is evaluated on at most this many values.
 _MOST_VALUES = 10_000
 
 

@@ -143,7 +143,7 @@ class JoinReader:
                 parts.append((equal, alias if join.side else ""))
         self._left: dict[int, str] = {}
         for node, alias in parts:
-            for each in _flat(node):
+            for each in flat_conditions(node):
                 if alias:
                     self._left[len(self._conjuncts)] = alias
                 self._conjuncts.append(each)
@@ -356,12 +356,12 @@ class JoinReader:
         return ExpressionReader(self.view().schema, [""], self.dialect)
 
 
-def _flat(node: Any) -> Iterator[Any]:
+def flat_conditions(node: Any) -> Iterator[Any]:
     """Return the parts of a condition that are joined by AND."""
     node = plain(node)
     if node.key == "and":
-        yield from _flat(node.this)
-        yield from _flat(node.expression)
+        yield from flat_conditions(node.this)
+        yield from flat_conditions(node.expression)
     else:
         yield node
 

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from sidelight.errors import RangeError
 from sidelight.records import PairedView, View
 from sidelight.records.linked_tables import LinkedTables
+from sidelight.summaries.sql_derived import written_out
 from sidelight.summaries.sql_joins import JoinReader, columns_of
 from sidelight.summaries.sql_pairs import PairReader
 from sidelight.summaries.sql_people import people_over
+from sidelight.summaries.sql_public import with_public_lists
+from sidelight.summaries.sql_subselects import SelectReader
 from sidelight.summaries.sql_tree import parsed_statement, statement_tree
 
 
@@ -22,14 +27,17 @@ def statement_over(
         dialect: Whose spelling it has.
         max_rows: How many pairs of a person count, where the statement joins two tables with several rows each.
     """
-    grouped = people_over(
-        parsed_statement(text, dialect), tables, lambda each: JoinReader(each, tables, dialect).settled()
-    )
+
+    def read(select: Any) -> SelectReader:
+        return JoinReader(select, tables, dialect).settled()
+
+    written = written_out(with_public_lists(parsed_statement(text, dialect), tables, dialect), tables, read)
+    grouped = people_over(written.copy(), tables, read)
     if grouped is not None:
         _refuse_max_rows(max_rows)
         return grouped[0], str(grouped[1].sql(dialect=dialect))
     declared = [name for each in tables.tables for name in columns_of(tables, each)]
-    tree = statement_tree(text, dialect=dialect, declared=declared)
+    tree = statement_tree(written, dialect=dialect, declared=declared)
     joined = JoinReader(tree.copy(), tables, dialect)
     if joined.base:
         _refuse_max_rows(max_rows)

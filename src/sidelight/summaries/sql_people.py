@@ -13,6 +13,7 @@ from sidelight.records.fold import Fold
 from sidelight.records.linked_tables import LinkedTables
 from sidelight.summaries.sql_averages import compare_averages, less
 from sidelight.summaries.sql_subselects import (
+    AGGREGATES,
     SelectReader,
     aggregate_fold,
     clamp_counts,
@@ -23,7 +24,10 @@ from sidelight.summaries.sql_subselects import (
 from sidelight.summaries.sql_tree import has_aggregate, only, plain, sql_text
 
 #: What is NULL if all of its columns are.
-_STRICT = ("column", "identifier", "literal", "distinct", "paren", "add", "sub", "mul", "div", "neg")
+_STRICT = (
+    *("column", "identifier", "literal", "distinct", "paren", "add", "sub", "mul", "div", "neg", "order", "ordered"),
+    *("eq", "neq", "lt", "lte", "gt", "gte", "and", "or", "not", "between"),
+)
 
 
 def people_over(tree: Any, tables: LinkedTables, read: Callable[[Any], SelectReader]) -> tuple[View, Any] | None:
@@ -80,9 +84,7 @@ def people_over(tree: Any, tables: LinkedTables, read: Callable[[Any], SelectRea
 
         made = fold_of(node)
         if made is None or not each.alias:
-            raise RangeError(
-                f"{sql_text(each)} of a person's rows is not understood; write COUNT, MIN, MAX, SUM or AVG, AS ..."
-            )
+            raise RangeError(f"{sql_text(each)} of a person's rows is not understood; write {AGGREGATES}, AS ...")
         if name.casefold() in own:
             raise RangeError(f"{name!r} is a column of {reader.base!r}, too; call the aggregate otherwise with AS")
         features[name] = made
@@ -117,9 +119,7 @@ def _choose_persons(
             return node
         made = fold_of(plain(node))
         if made is None:
-            raise RangeError(
-                f"HAVING {sql_text(node)} of a person's rows is not understood; write COUNT, MIN, MAX, SUM or AVG"
-            )
+            raise RangeError(f"HAVING {sql_text(node)} of a person's rows is not understood; write {AGGREGATES}")
         name = f"having {node.sql(dialect='duckdb')}"
         features.setdefault(name, made)
         if made.kind == "mean":

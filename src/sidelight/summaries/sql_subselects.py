@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any, Protocol
 
 from sidelight.errors import RangeError
-from sidelight.records import Label, PairedView, View, fold
+from sidelight.records import Label, Number, PairedView, View, fold
 from sidelight.records.columns import MAX_ROWS_LIMIT
 from sidelight.records.expression_shapes import LabelShape
 from sidelight.records.expression_text import conjoin
@@ -25,6 +25,11 @@ from sidelight.summaries.sql_tree import has_aggregate, only, plain, refuse, sql
 BY_KEY = (
     "a sub-select is tied to the row around it by a declared key and nothing else; fold the other column (MIN, MAX, "
     "COUNT), or release what it computes first and write it as a constant"
+)
+
+
+AGGREGATES = (
+    "COUNT, COUNT(DISTINCT ...), SUM, AVG, MIN, MAX, BOOL_OR, BOOL_AND, MODE, MIN_BY, MAX_BY, FIRST(x ORDER BY d)"
 )
 
 
@@ -86,16 +91,15 @@ def _exists(outer: SelectReader, select: Any, column: Any) -> Any:
 
     if any(map(has_aggregate, select.expressions)):  # which has a row whatever is there
         raise RangeError(f"{sql_text(select)} always has a row; compare its aggregate, or write EXISTS (SELECT * ...)")
-    inner, where = _inner(outer, select, column)
+    inner, where, of_person = _inner(outer, select, column)
     for each in select.expressions:
         node = plain(each.unalias())
         found = node.key != "column" or node.is_star or inner.source_of(node) or outer.source_of(node)
         if node.key not in ("star", "literal", "column", "null", "boolean") or not found:
             raise RangeError(f"{sql_text(node)} in EXISTS is not understood; write EXISTS (SELECT * ...)")
-    return exp.GTE(
-        this=_feature(outer, f"exists {select.sql(dialect='duckdb')}", fold.count(inner.base, where=where, upper=1)),
-        expression=exp.Literal.number(1),
-    )
+    made = replace(fold.count(inner.base, where=where, upper=1), of_person=of_person)
+    found = _feature(outer, f"exists {select.sql(dialect='duckdb')}", made)
+    return exp.GTE(this=found, expression=exp.Literal.number(1))
 
 
 def _average(outer: SelectReader, node: Any) -> Any:
@@ -123,14 +127,11 @@ def _scalar(outer: SelectReader, select: Any) -> Any:
         bare = select.copy()
         bare.set("expressions", [node.this.copy()])
         return exp.Coalesce(this=_scalar(outer, bare), expressions=[node.expressions[0].copy()])
-    inner, where = _inner(outer, select, None)
+    inner, where, of_person = _inner(outer, select, None)
     made = aggregate_fold(inner, node, where)
     if made is None:
-        raise RangeError(
-            f"{sql_text(node)} of a sub-select is not understood; COUNT, COUNT(DISTINCT ...), SUM, AVG, MIN, MAX and "
-            "EXISTS are"
-        )
-    return _feature(outer, str(select.sql(dialect="duckdb")), made)
+        raise RangeError(f"{sql_text(node)} of a sub-select is not understood; {AGGREGATES} and EXISTS are")
+    return _feature(outer, str(select.sql(dialect="duckdb")), replace(made, of_person=of_person))
 
 
 def aggregate_fold(inner: SelectReader, node: Any, where: Expression | None) -> Fold | None:
@@ -138,6 +139,12 @@ def aggregate_fold(inner: SelectReader, node: Any, where: Expression | None) -> 
 
     Counts have no clamp yet: `clamp_counts` puts it on those whose value is released.
     """
+    if node.key in ("logicalor", "logicaland"):
+        return _truth(inner, node, where)
+    if node.key in ("first", "last", "argmin", "argmax"):
+        return _one_row(inner, node, where)
+    if node.key in ("mode", "withingroup"):
+        return _mode(inner, node, where)
     if node.key not in ("count", "min", "max", "sum", "avg"):
         return None
     only(node, "this", "big_int")
@@ -164,6 +171,51 @@ def aggregate_fold(inner: SelectReader, node: Any, where: Expression | None) -> 
     return made
 
 
+def _truth(inner: SelectReader, node: Any, where: Expression | None) -> Fold:
+    """Return BOOL_OR or BOOL_AND as a fold of the rows in which its condition is known, missing over none."""
+    only(node, "this")
+    condition = inner.reader().condition(_own(inner, node.this).transform(inner.written))
+    known = conjoin("or", [condition, Not(condition)])
+    rows = known if where is None else conjoin("and", [where, known])
+    if node.key == "logicaland":
+        return fold.all(inner.base, condition, where=rows)
+    return fold.any(inner.base, condition, where=rows, empty=MISSING)
+
+
+def _one_row(inner: SelectReader, node: Any, where: Expression | None) -> Fold:
+    """Return a column of the first or last row in some order; rows in which either is missing are left out."""
+    descends, of, order = False, plain(node.this), node.args.get("expression")
+    if node.key in ("first", "last"):
+        only(node, "this")
+        ordered = of.expressions if of.key == "order" else []
+        if len(ordered) != 1:
+            raise RangeError(f"{sql_text(node)} needs one column to go by; write FIRST(x ORDER BY d)")
+        only(ordered[0], "this", "desc", "nulls_first")
+        of, order, descends = of.this, ordered[0].this, bool(ordered[0].args.get("desc"))
+    else:
+        only(node, "this", "expression")
+    names = [_named(inner, each) for each in (of, order)]
+    if not all(isinstance(each, str) for each in names):
+        raise RangeError(f"{sql_text(node)} takes a column of one row, and the column to go by; name both")
+    earliest = (node.key in ("first", "argmin")) is not descends
+    return (fold.first if earliest else fold.last)(inner.base, str(names[0]), order=str(names[1]), where=where)
+
+
+def _mode(inner: SelectReader, node: Any, where: Expression | None) -> Fold:
+    """Return MODE(x), or MODE() WITHIN GROUP (ORDER BY x), as a fold of labels."""
+    of = node.this
+    if node.key == "withingroup":
+        ordered = node.expression.expressions if node.this.key == "mode" else []
+        of = ordered[0].this if len(ordered) == 1 else None
+    else:
+        only(node, "this")
+    named = None if of is None else _named(inner, of)
+    schema = inner.view().reading([named] if isinstance(named, str) else []).schema
+    if not isinstance(named, str) or any(isinstance(e, Number) and e.name == named for e in schema.columns):
+        raise RangeError(f"{sql_text(node)} is not understood; write MODE(column), of a column of labels")
+    return fold.mode(inner.base, named, where=where)
+
+
 def counts_rows(node: Any) -> bool:
     """Return whether a node is COUNT(*), or the same as COUNT(1)."""
     return node.key == "count" and (node.this is None or plain(node.this).key in ("star", "literal"))
@@ -185,6 +237,12 @@ def _where_known(inner: SelectReader, of: Any, where: Expression | None) -> Expr
 
 def _named(inner: SelectReader, node: Any) -> str | Expression:
     """Return a column by its path, or a derived number; all of its columns are of the sub-select's own tables."""
+    written = plain(_own(inner, node).transform(inner.written))
+    return str(written.name) if written.key == "column" else inner.reader().number(written)
+
+
+def _own(inner: SelectReader, node: Any) -> Any:
+    """Return a copy of a part of an aggregate, all of whose columns are of the sub-select's own tables."""
     from sqlglot import exp
 
     for each in node.find_all(exp.Column):
@@ -193,8 +251,7 @@ def _named(inner: SelectReader, node: Any) -> str | Expression:
                 f"{sql_text(each)} in an aggregate is not a column of the sub-select's own tables; name one of "
                 f"{inner.base!r}"
             )
-    written = plain(node.copy().transform(inner.written))
-    return str(written.name) if written.key == "column" else inner.reader().number(written)
+    return node.copy()
 
 
 def _check_order(inner: SelectReader, made: Fold, node: Any) -> None:
@@ -269,8 +326,11 @@ def _feature(outer: SelectReader, text: str, made: Fold) -> Any:
     return exp.column(exp.to_identifier(name, quoted=True))
 
 
-def _inner(outer: SelectReader, select: Any, column: Any) -> tuple[SelectReader, Expression | None]:
-    """Read a sub-select tied to the base by its key or its person, and return its condition."""
+def _inner(outer: SelectReader, select: Any, column: Any) -> tuple[SelectReader, Expression | None, bool]:
+    """Read a sub-select tied to the base by its key or its person.
+
+    Returns the reader, the condition of its rows, and whether they are all rows of the person of one of several rows.
+    """
     if select.key != "select":
         refuse(select)
     only_rows(select)
@@ -283,13 +343,13 @@ def _inner(outer: SelectReader, select: Any, column: Any) -> tuple[SelectReader,
         inner.correlate(inner.source_of(key), outer.source_of(plain(column)), select)
     if not inner.correlated:
         raise RangeError(f"{sql_text(select)} looks at all rows; {BY_KEY}")
-    grouped = _is_person(outer, inner)
-    if not grouped and not _is_key(outer, inner):
+    person, one = _is_person(outer, inner), outer.tables.max_rows(outer.base) == 1
+    if not person and not _is_key(outer, inner):
         raise RangeError(f"{inner.base!r} is not tied to {outer.base!r} by its declared key here; {BY_KEY}")
-    if outer.grouped not in (None, grouped):
+    if one and outer.grouped not in (None, person):
         raise RangeError("sub-selects by the person and by a key do not stand in one statement; ask two statements")
-    outer.grouped = grouped
-    return inner, row_condition(inner, conditions)
+    outer.grouped = one and person
+    return inner, row_condition(inner, conditions), person and not one
 
 
 def only_rows(select: Any, *known: str) -> None:
@@ -321,8 +381,8 @@ def _is_key(outer: SelectReader, inner: SelectReader) -> bool:
 
 
 def _is_person(outer: SelectReader, inner: SelectReader) -> bool:
-    """Return whether the rows of a sub-select are those of the base's person, who has one row there."""
+    """Return whether the rows of a sub-select are those of the base's person."""
     persons = [outer.tables.own_person(each) for each in (inner.base, outer.base)]
-    if None in persons or outer.tables.max_rows(outer.base) != 1:
+    if None in persons:
         return False
     return inner.correlated == [tuple(each.name for each in persons if each is not None)]

@@ -110,15 +110,15 @@ _SPELT: Mapping[str, str] = {
 }
 
 
-def statement_tree(text: str, *, dialect: str, declared: Collection[str]) -> Any:
+def statement_tree(text: Any, *, dialect: str, declared: Collection[str]) -> Any:
     """Return one SELECT of one table; its messages name the place, and quote nothing that sqlglot colours.
 
     Args:
-        text: The statement.
+        text: The statement, or its tree.
         dialect: Whose spelling it has.
         declared: The names of the columns, which go before names of AS.
     """
-    tree = parsed_statement(text, dialect)
+    tree = parsed_statement(text, dialect) if isinstance(text, str) else text
     if tree.key != "select":
         kind = {"union": "UNION", "except": "EXCEPT", "intersect": "INTERSECT"}.get(tree.key, tree.key.upper())
         raise RangeError(f"{kind} is not understood: {UNDERSTOOD}; ask several statements one after another")

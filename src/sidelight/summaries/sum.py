@@ -64,7 +64,7 @@ class Sum(OfNumber):
     Args:
         column: The column, a derived number, or its text.
         by, where, epsilon, delta, rho, mu, max_groups, confidence: As for `Mean`.
-        max_rows_per_group: Adds up rows instead of totals of persons: so many of a person count in one group at most.
+        max_rows_per_group: Adds up rows instead of totals of persons: the most rows of a person in one group.
         prediction: A predicted sum for each group (a release, a frame, a mapping, `sl.Predicted`, or a list of several,
             of which the one that fits best after the noise is used), or of the values or totals themselves:
             `sl.priors.Cauchy(40_000, 15_000)`, which helps to clip.
@@ -72,10 +72,9 @@ class Sum(OfNumber):
             around 0, "by_group" one in each group; "declared" insists on bounds; (lower, upper) is a public interval,
             of totals for persons.
         known: Of groups by a `sl.Label`: labels that are public, as for `Mean`.
-        step: The unit to which rows are rounded before they are added up to totals; the granularity if left out.
         person_total: The most that one person's totals, without their signs, add up to in all groups together. A person
-            with more loses it in groups that depend on nobody else. "private" finds it, as does leaving it out by
-            groups without `max_groups`. With `max_groups` and a public `clip` too, what has less noise is taken.
+            with more loses it in groups that do not depend on other persons. "private" finds it, as does leaving it out
+            by groups without `max_groups`. With `max_groups` and a public `clip` too, what has less noise is taken.
 
     >>> import sidelight as sl
     >>> table = sl.Table({"spend": [10.0] * 1000}, schema=[sl.Number("spend", lower=0, upper=50)])
@@ -85,7 +84,6 @@ class Sum(OfNumber):
 
     column: str | Expression = field(compare=False)
     _: KW_ONLY
-    step: Amount | None = None
     person_total: Amount | Literal["private"] | None = None
     kind: ClassVar[str] = "sum"
     takes_hierarchy: ClassVar[bool] = True
@@ -109,8 +107,8 @@ class Sum(OfNumber):
         per = "person" if totals else "row"
         stated = self.person_total or ("private" if vector else None)
         return PreparedSum(
-            **self._shared(plan, table, per=per, step=self.step, person_total=stated),
-            error=_sum_error(plan, self.step),
+            **self._shared(plan, table, per=per, person_total=stated),
+            error=_sum_error(plan),
             query=self,
             table=table,
         )
@@ -147,7 +145,7 @@ class Sum(OfNumber):
         clipping = self._clipping(schema, of, groups, Budget.of(**self.price))
         interval = public_interval(clipping.interval)
         plan = Measurement(groups=groups, of=of, clipping=clipping)
-        value, _ = _summed(plan, interval, self.step)
+        value, _ = _summed(plan, interval)
         return prepare_tree_number(self, groups, value, name=self.kind, of=str(of), interval=interval)
 
     def _clipping(self, schema: Schema, of: str | Expression, groups: Groups, budget: Budget) -> Clipping:
@@ -155,25 +153,23 @@ class Sum(OfNumber):
         if groups.totals:
             if self.max_rows_per_group is not None:
                 raise RangeError("totals of persons hold all their rows; leave max_rows_per_group or person_total out")
-            subject = _total_subject(schema, of, self.step, vector=isinstance(groups.totals, PersonVector))
+            subject = _total_subject(schema, of, vector=isinstance(groups.totals, PersonVector))
             if isinstance(groups.totals, PersonVector):
                 clip = "auto" if self.person_total in (None, "private") else (0, self.person_total)
             elif not self.by and self.person_total not in (None, "private"):
                 clip = (-exact(self.person_total, name="person_total"), self.person_total)
             if schema.rows_per_unit > 1 and clip == "auto":
                 clip = "private"  # declared bounds are those of a row
-        elif self.step is not None:
-            raise RangeError("step is the unit of totals of persons; sums of rows need none")
         return self._clipped(subject, groups, budget, self.prediction, clip=clip, around_zero=True)
 
 
-def _total_subject(schema: Schema, of: str | Expression, step: Amount | None, *, vector: bool) -> Subject:
+def _total_subject(schema: Schema, of: str | Expression, *, vector: bool) -> Subject:
     """Return the totals of persons as what is clipped: k rows within [L, U] add up to min(L, kL)..max(U, kU).
 
     Of vectors it is the sum of all totals without their signs, at most k max(|L|, |U|).
     """
     rows, row = schema.rows_per_unit, subject_of(schema, of)
-    subject = subject_of(schema, of, total=total_of(schema, of, step=step))
+    subject = subject_of(schema, of, total=total_of(schema, of))
     lower = None if row.lower is None else min(row.lower, rows * row.lower)
     upper = None if row.upper is None else max(row.upper, rows * row.upper)
     if not vector:
@@ -184,14 +180,14 @@ def _total_subject(schema: Schema, of: str | Expression, step: Amount | None, *,
     return replace(subject, grid=grid, lower=Fraction(0), upper=most)
 
 
-def _summed(plan: Measurement, interval: ClipInterval, step: Amount | None) -> tuple[Value, Measurement]:
+def _summed(plan: Measurement, interval: ClipInterval) -> tuple[Value, Measurement]:
     """Return what is added up, rows or totals of persons clipped to an interval, and the plan to do it."""
     schema, of, totals = plan.groups.schema, plan.of, plan.groups.totals
     if isinstance(totals, PersonVector):
-        value, cut = vector_of(schema, of, person_total=interval.upper, step=step)
+        value, cut = vector_of(schema, of, person_total=interval.upper)
         return value, replace(plan, groups=replace(plan.groups, totals=cut))
     if totals:
-        return total_of(schema, of, step=step, lower=interval.lower, upper=interval.upper), plan
+        return total_of(schema, of, lower=interval.lower, upper=interval.upper), plan
     return value_of(schema, of, lower=interval.lower, upper=interval.upper), plan
 
 
@@ -200,7 +196,7 @@ def _is_pair(plan: Measurement, value: Value) -> bool:
     return 0 in (value.first, value.last) and not isinstance(plan.groups.totals, PersonVector)
 
 
-def _sum_error(plan: Measurement, step: Amount | None) -> TailBound | None:
+def _sum_error(plan: Measurement) -> TailBound | None:
     """Return a bound on the error of all `unbiased` sums at once where the interval and the groups are public.
 
     It is that of the noise, which is known before any row is read (`count_error`), in the unit of the number.
@@ -208,7 +204,7 @@ def _sum_error(plan: Measurement, step: Amount | None) -> TailBound | None:
     interval, groups = plan.clipping.interval, plan.groups
     if interval is None or plan.finds:
         return None
-    value, _ = _summed(plan, interval, step)
+    value, _ = _summed(plan, interval)
     pair = _is_pair(plan, value)
     width, unit = (value.levels, value.code_step) if pair else (value.farthest, value.whole_step)
     signed = not pair and value.first < 0 < value.last
@@ -282,7 +278,7 @@ class PreparedSum(PreparedMeasurement):
     def _in_one_interval(self, table: Table, names: tuple[Group, ...], source: Source) -> _ExactSums:
         """Add up values clipped to one interval. From 0 on the sum is one entry of the pair, which has the count."""
         interval = self.plan.clipping.run(table, self.plan.groups, source)
-        value, plan = _summed(self.plan, interval, self.query.step)
+        value, plan = _summed(self.plan, interval)
         pair = _is_pair(plan, value)
         kind: Kind = "pair" if pair else "whole"
         found = plan.statistics(table, names, [value], kind=kind, norm=self.plan.budget.norm).values[0]

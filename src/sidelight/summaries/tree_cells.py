@@ -88,7 +88,7 @@ class OtherCells:
         return np.asarray(values.reshape(len(values), *self.shape).sum(axis=outside)).reshape(len(values), -1)
 
     def all_margins(self, values: NDArray[Any]) -> NDArray[Any]:
-        """Return the cells of every node with all their margins beside them."""
+        """Return the cells of every node with all their margins."""
         return np.concatenate([self.summed(values, axes) for axes in self.shown], axis=1)
 
     def places(self, axes: Axes) -> NDArray[np.int64]:
@@ -150,10 +150,10 @@ class OtherCells:
         if list(measured) == [self.finest]:
             return np.where(self.possible, measured[self.finest], 0.0)
         covariance = self.covariance(without_total=() not in measured)
-        told: Any = 0.0
+        weighted: Any = 0.0
         for axes, noisy in measured.items():
-            told = told + self.weights[axes] ** self.power * noisy[:, self.places(axes)]
-        return np.asarray(told @ covariance)
+            weighted = weighted + self.weights[axes] ** self.power * noisy[:, self.places(axes)]
+        return np.asarray(weighted @ covariance)
 
     @cached_property
     def factors(self) -> tuple[Floats, Floats]:

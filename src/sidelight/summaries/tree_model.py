@@ -92,6 +92,11 @@ class TreeModel:
         """Return the variance of every node and shown cell of a level."""
         return self.combined(lambda variances: variances.pooled[level])
 
+    def exact_words(self, level: int, source: str) -> NDArray[np.str_]:
+        """Return the source of each number of a level that exact totals fix, "" for measured and impossible cells."""
+        possible = self.cells.all_margins(self.possible[level].astype(np.int64)) > 0
+        return np.where(possible & (self.node_variances(level) == 0), source, "")
+
     def cell_sds(self, level: int) -> Floats:
         """Return the standard deviation of each cell of a level, over all nodes: the root of the mean variance."""
         return np.asarray(np.sqrt(self.node_variances(level)[:, : self.cells.size].mean(axis=0)))

@@ -7,8 +7,10 @@ are not made to (hierarchies proof page, section 8).
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 from itertools import product
 from typing import Any, TypeAlias
 
@@ -19,6 +21,8 @@ from sidelight.aggregates.group_sums import Kind, group_statistics
 from sidelight.aggregates.groups import Groups
 from sidelight.aggregates.values import Value
 from sidelight.errors import RangeError, SchemaError
+from sidelight.group_table import EXACT, HIERARCHY
+from sidelight.guarantees import Amount
 from sidelight.noise import Source
 from sidelight.predictions import is_prior
 from sidelight.records import Table
@@ -30,10 +34,11 @@ from sidelight.summaries.intervals import fieller
 from sidelight.summaries.moments import SUPPORT
 from sidelight.summaries.predicted import PredictedTable, read_prediction
 from sidelight.summaries.public_totals import public_sums
+from sidelight.summaries.tree_advice import Measure, pure_advice
 from sidelight.summaries.tree_measurement import TreeMeasurement, TreeWishes, measure_tree
 from sidelight.summaries.tree_model import half_widths
-from sidelight.summaries.tree_prior import predicted_cells, with_prediction
-from sidelight.summaries.tree_tables import HIERARCHY, long_table, written_model
+from sidelight.summaries.tree_prior import TreePredictionUse, predicted_cells, with_prediction
+from sidelight.summaries.tree_tables import long_table, written_model
 from sidelight.summaries.tree_whole import nonnegative_tree
 
 Floats: TypeAlias = NDArray[np.float64]
@@ -46,11 +51,21 @@ class PreparedTreeNumber(SurePrepared):
     groups: Groups
     shape: TreeShape
     measurement: TreeMeasurement
+    measure: Measure
+    price: Mapping[str, Amount | None]
     value: Value
     name: str
     confidence: float
     table: PredictedTable | None = None
     totals: tuple[Floats, ...] = ()
+
+    @property
+    def advice(self) -> tuple[str, ...]:
+        """What a pure price buys."""
+        unit, of = self.value.code_step, f"the sums that a {self.name} is made of"
+        if self.name == "sum":
+            unit, of = self.value.whole_step, "sums"
+        return pure_advice(self.measure, self.measurement, self.price, of=of, unit=float(unit))
 
     @property
     def is_additive(self) -> bool:
@@ -69,7 +84,7 @@ class PreparedTreeNumber(SurePrepared):
         pooled = self.measurement.pooled([self.shape.cells(each) for each in parts], source)
         model = self.measurement.model
         estimates = [model.estimates(each, self.totals) for each in pooled]
-        used: list[int] | None = None
+        used: TreePredictionUse | None = None
         if of_sum:
             columns, used = self._sums(estimates[0], pooled[0], source)
         else:
@@ -85,17 +100,17 @@ class PreparedTreeNumber(SurePrepared):
         notes = {
             HIERARCHY: written,
             "shares": [str(share) for share in self.measurement.shares],
-            **({} if used is None else {"prediction_used": used}),
+            **({} if used is None else used.notes(unit=unit * float(self.value.farthest))),
             **({"public_totals_far_off": model.far_off(pooled[0], self.totals)} if self.totals else {}),
             "clip_lower": float(self.value.lower),
             "clip_upper": float(self.value.upper),
             **self.groups.notes,
         }
-        return Answer(value=long_table(model, self.shape.others, columns, **notes))
+        return Answer(value=long_table(model, self.shape.keys, columns, **notes))
 
     def _sums(
         self, unbiased: list[Floats], pooled: list[Floats | None], source: Source
-    ) -> tuple[dict[str, list[Floats]], list[int] | None]:
+    ) -> tuple[dict[str, list[Any]], TreePredictionUse | None]:
         """Return the columns of sums, and which prediction each cell uses.
 
         Where no value is below 0, or none above, neither is a sum.
@@ -112,7 +127,7 @@ class PreparedTreeNumber(SurePrepared):
             totals = [sign * each for each in self.totals]
             found = nonnegative_tree(tree, found, sds, model.possible, totals=totals)
             read = [sign * each for each in found]
-        columns: dict[str, list[Floats]] = {name: [] for name in ("sum", "unbiased", "noise_sd", "low", "high")}
+        columns: dict[str, list[Any]] = {name: [] for name in ("sum", "unbiased", "noise_sd", "low", "high")}
         lowest = 0.0 if sign > 0 else -math.inf
         highest = 0.0 if sign < 0 else math.inf
         for level in range(tree.depth + 1):
@@ -125,6 +140,8 @@ class PreparedTreeNumber(SurePrepared):
             columns["noise_sd"].append(sd * unit)
             columns["low"].append(np.clip((values - reach) * unit, lowest, highest))
             columns["high"].append(np.clip((values + reach) * unit, lowest, highest))
+            if self.totals:
+                columns.setdefault(EXACT, []).append(model.exact_words(level, "public"))
         return columns, used
 
     def _predicted(
@@ -134,7 +151,7 @@ class PreparedTreeNumber(SurePrepared):
         pooled: list[Floats | None],
         sds: list[Floats],
         source: Source,
-    ) -> tuple[list[Floats], list[int]]:
+    ) -> tuple[list[Floats], TreePredictionUse]:
         """Return the sums, without their sign, with predictions where they help.
 
         Doubt is learned as for counts, in units of what one record adds at most: such a sum is at most that count.
@@ -227,15 +244,16 @@ def prepare_tree_number(
         raise RangeError("public_totals have a sign that no value within the declared bounds has")
     something_to_measure(totals, shape)
     in_units = {level: cap / unit for level, cap in read_caps(known.caps, shape.tree).items()}
-    measurement = measure_tree(
+    measure = partial(
+        measure_tree,
         shape.tree,
         shape.labels,
         groups,
         TreeWishes(caps=in_units, confidence=query.confidence, exact_level=len(totals) - 1 if totals else None),
-        price=query.price,
         width=Fraction(value.farthest if of_sum else value.levels),
         signed=of_sum and value.first < 0 < value.last,
     )
+    measurement = measure(query.price)
     words = f"values lie within {float(value.lower):g} to {float(value.upper):g}; {bounded_words(groups)}"
     error = level_error(measurement.model, unit=f"units of {of}", assumption=words, each=unit) if of_sum else None
     return PreparedTreeNumber(
@@ -244,10 +262,10 @@ def prepare_tree_number(
             name,
             column=of,
             hierarchy=f"{' > '.join(shape.tree.names)} {shape.tree.digest}",
+            **shape.request,
             clip=[str(interval.lower), str(interval.upper)],
             caps=None if not known.caps else [f"{level}={cap}" for level, cap in known.caps.items()],
             per=("person" if groups.totals else "row") if of_sum else None,
-            step=getattr(query, "step", None),
             of=getattr(query, "of", None),
             public_totals=None if not totals else [repr(each) for each in (totals[-1] * unit).tolist()],
             prediction=None if table is None else str(table.description["sha256"]),
@@ -258,6 +276,8 @@ def prepare_tree_number(
         groups=groups,
         shape=shape,
         measurement=measurement,
+        measure=measure,
+        price=query.price,
         value=value,
         name=name,
         confidence=query.confidence,

@@ -1,4 +1,4 @@
-"""Predictions of a table of a hierarchy: shares of the parent are believed, as far as released numbers show.
+"""Predictions of a table of a hierarchy: shares of the parent, with a shrinkage weight estimated from released numbers.
 
 A child's departure from its prediction is its predicted share of its parent's departure, and something of its own with
 variance g, which is learned by level from the noisy numbers. Whether a prediction is used at all is decided for each
@@ -29,7 +29,7 @@ Floats: TypeAlias = NDArray[np.float64]
 _LEAST = 0.05
 #: The usual doubt (c, a, b) of g = c + a·p + b·p².
 _USUAL = np.array([1.0, 1.0, 0.0625])
-#: From so many nodes on a level's trust is learned, and learned by cell of the other columns.
+#: From this many nodes on a level's trust is learned, and learned by cell of the other columns.
 _LEARNED, _BY_CELL = 100, 200
 _PENALTY = 0.1
 _LEAST_G = 1e-3
@@ -45,6 +45,35 @@ class ExpectedTree:
     cells: Floats  # NaN where nothing is predicted
     doubt: float | None = None
     sd: float | None = None
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class TreePredictionUse:
+    """Which prediction each cell of the other columns uses, 0 for none, and how far by level."""
+
+    chosen: list[int]
+    levels: tuple[LevelUse, ...] = ()
+
+    def notes(self, *, unit: float = 1.0) -> dict[str, Any]:
+        """Return the notes of a release; levels that are too small to learn from have none."""
+        found = {
+            each.name: {"cells": each.cells, "weight": each.weight, "doubt": each.doubt * unit} for each in self.levels
+        }
+        return {"prediction_used": self.chosen, **({"prediction_by_level": found} if found else {})}
+
+
+@dataclass(frozen=True, kw_only=True)
+class LevelUse:
+    """How far a level follows predictions.
+
+    `cells` is the share of its cells that use one, `doubt` the median of √g over these, `weight` the mean over all of
+    them of s/(g + s): how far a number follows its predicted share of what lies above it.
+    """
+
+    name: str
+    cells: float
+    weight: float
+    doubt: float
 
 
 def predicted_cells(
@@ -74,8 +103,8 @@ def with_prediction(
     source: Source,
     *,
     totals: Sequence[NDArray[Any]] = (),
-) -> tuple[list[Floats], list[int]]:
-    """Return estimates that use predictions where they seem better, and which one each cell uses: 0 for none.
+) -> tuple[list[Floats], TreePredictionUse]:
+    """Return estimates that use predictions where they seem better, and which ones are used where.
 
     Args:
         model: The public numbers of the measurement.
@@ -89,7 +118,7 @@ def with_prediction(
     tree = model.tree
     first = next((level for level, size in enumerate(tree.sizes) if size >= _LEARNED), None)
     if first is None or first == 0:
-        return list(unbiased), [0] * model.cells.size
+        return list(unbiased), TreePredictionUse(chosen=[0] * model.cells.size)
     wide = with_runs(model)
     runs = wide.tree.depth - tree.depth
 
@@ -121,8 +150,8 @@ def with_prediction(
         error = np.array([(each**2).sum(axis=0) for each in off])
         for noise in noises:
             moved = [None if y is None or h is None else y + h / 2 for y, h in zip(pooled, noise, strict=True)]
-            told = outcome(way, moved, model.estimates(moved, totals))
-            after = nonnegative_tree(tree, told, sds, model.possible)
+            result = outcome(way, moved, model.estimates(moved, totals))
+            after = nonnegative_tree(tree, result, sds, model.possible)
             gained = summed(model.estimates(noise, [0 * each for each in totals]))
             change = summed([a - e for a, e in zip(after, published, strict=True)])
             error += 2 / _DRAWS * np.array([(g * c).sum(axis=0) / 0.5 for g, c in zip(gained, change, strict=True)])
@@ -133,7 +162,27 @@ def with_prediction(
         np.stack([outcomes[pick][level][:, cell] for cell, pick in enumerate(chosen)], axis=1)
         for level in range(tree.depth + 1)
     ]
-    return final, chosen
+    used = [_level_use(model, candidates, chosen, level, runs=runs) for level in range(first, tree.depth + 1)]
+    return final, TreePredictionUse(chosen=chosen, levels=tuple(used))
+
+
+def _level_use(model: TreeModel, passes: Sequence[_Pass], chosen: Sequence[int], level: int, *, runs: int) -> LevelUse:
+    """Return how far a level follows the predictions that its cells use."""
+    there = model.possible[level]
+    wide = level + runs if level == model.tree.depth else level
+    weights, doubts = np.zeros(there.shape), np.full(there.shape, np.nan)
+    for pick in sorted({*chosen} - {0}):
+        cells = [cell for cell, each in enumerate(chosen) if each == pick]
+        spread, doubt = (each[wide][:, cells] for each in (passes[pick - 1].spreads, passes[pick - 1].doubts))
+        weights[:, cells], doubts[:, cells] = spread / (doubt + spread), np.sqrt(doubt)
+    used = there & np.isfinite(doubts)  # a family without any prediction has an infinite doubt
+    many = max(int(there.sum()), 1)
+    return LevelUse(
+        name=model.tree.names[level],
+        cells=float(used.sum() / many),
+        weight=float(weights[used].sum() / many),
+        doubt=float(np.median(doubts[used])) if used.any() else 0.0,
+    )
 
 
 def _chosen(errors: Sequence[Floats], *, runs: int) -> list[int]:
@@ -185,14 +234,33 @@ class _Pass:
     def run(self, pooled: Sequence[Floats | None], plain: Sequence[Floats]) -> list[Floats]:
         """Return the posterior mean of every cell."""
         depth = self.model.tree.depth
+        predicted, shares, doubts = self._trusted
+        ups = self._ups(pooled)
+        # down: every family shares what its parent departs by
+        found = list(plain[: self.first])
+        departs = plain[self.first - 1] - predicted[self.first - 1]
+        for level in range(self.first, depth + 1):
+            departs = self._shared(level, *ups[level], shares[level], doubts[level], departs)
+            found.append(np.where(self.model.possible[level], predicted[level] + departs, 0.0))
+        return found
+
+    @cached_property
+    def spreads(self) -> dict[int, Floats]:
+        """s of every level: the numbers that were measured have no part in it."""
+        levels = zip(self.model.kappas, self.unbiased, strict=True)
+        return {level: up[0] for level, up in self._ups([None if np.isinf(k) else 0 * x for k, x in levels]).items()}
+
+    def _ups(self, pooled: Sequence[Floats | None]) -> dict[int, tuple[Floats, Floats]]:
+        """Return s and z of every level from the first with enough nodes down."""
+        depth = self.model.tree.depth
         unit = self.model.cells.variances
         predicted, shares, doubts = self._trusted
         # up: what the subtree of each node says of its departure from the prediction
         measured = pooled[depth]
         assert measured is not None
         spread = np.where(self.model.possible[depth], self.model.kappas[depth] * unit, 0.0)
-        told = np.where(self.model.possible[depth], measured - predicted[depth], 0.0)
-        ups: dict[int, tuple[Floats, Floats]] = {depth: (spread, told)}
+        departure = np.where(self.model.possible[depth], measured - predicted[depth], 0.0)
+        ups: dict[int, tuple[Floats, Floats]] = {depth: (spread, departure)}
         for level in range(depth - 1, self.first - 1, -1):
             precision, information = self._message(level + 1, *ups[level + 1], shares[level + 1], doubts[level + 1])
             own = pooled[level]
@@ -204,13 +272,12 @@ class _Pass:
                 information = information + np.where(there, weight * (own - predicted[level]), 0.0)
             spread = np.divide(1.0, precision, out=np.zeros_like(precision), where=precision > 0)
             ups[level] = (spread, spread * information)
-        # down: every family shares what its parent departs by
-        found = list(plain[: self.first])
-        departs = plain[self.first - 1] - predicted[self.first - 1]
-        for level in range(self.first, depth + 1):
-            departs = self._shared(level, *ups[level], shares[level], doubts[level], departs)
-            found.append(np.where(self.model.possible[level], predicted[level] + departs, 0.0))
-        return found
+        return ups
+
+    @property
+    def doubts(self) -> dict[int, Floats]:
+        """g of every level."""
+        return self._trusted[2]
 
     @cached_property
     def _trusted(self) -> tuple[list[Floats], dict[int, Floats], dict[int, Floats]]:
@@ -270,7 +337,7 @@ class _Pass:
         ]
         return np.stack(columns, axis=1)[:, None, :]
 
-    def _message(self, level: int, spread: Floats, told: Floats, share: Floats, doubt: Floats) -> tuple[Floats, Floats]:
+    def _message(self, level: int, spread: Floats, sent: Floats, share: Floats, doubt: Floats) -> tuple[Floats, Floats]:
         """Return precision and information that the children give of their parent's departure (Theorem 6)."""
         tree = self.model.tree
         inverse, kept = 1 / (doubt + spread), spread / (doubt + spread)
@@ -279,15 +346,15 @@ class _Pass:
         open_part = 1 - tree.up(kept * share, level)
         safe = np.where(left > 0, left, 1.0)
         precision = tree.up(share**2 * inverse, level) + np.where(left > 0, open_part**2 / safe, 0.0)
-        rest = open_part * tree.up(told * (1 - kept), level) / safe
-        return precision, tree.up(share * told * inverse, level) + np.where(left > 0, rest, 0.0)
+        rest = open_part * tree.up(sent * (1 - kept), level) / safe
+        return precision, tree.up(share * sent * inverse, level) + np.where(left > 0, rest, 0.0)
 
     def _shared(
-        self, level: int, spread: Floats, told: Floats, share: Floats, doubt: Floats, departs: Floats
+        self, level: int, spread: Floats, sent: Floats, share: Floats, doubt: Floats, departs: Floats
     ) -> Floats:
         tree, parents = self.model.tree, self.model.tree.parents[level]
         kept = spread / (doubt + spread)
-        middle = told * (1 - kept) + kept * share * departs[parents]
+        middle = sent * (1 - kept) + kept * share * departs[parents]
         free = spread * (1 - kept)
         left = tree.up(free, level)[parents]
         part = np.divide(free, left, out=np.zeros_like(free), where=left > 0)

@@ -39,7 +39,7 @@ def with_runs(model: TreeModel) -> TreeModel:
 
 
 def _split(tree: LabelTree, about: int) -> LabelTree:
-    """Return the tree with a level of runs of about so many leaves; itself where no family is large enough for two."""
+    """Return the tree with a level of runs of `about` leaves; itself where no family is large enough for two."""
     leaves = tree.sizes[-1]
     family, start = tree.parents[-1], tree.starts[-1]
     size = np.diff(np.append(start, leaves))

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from sidelight.coded_groups import CodedGroups
 from sidelight.errors import RangeError
-from sidelight.group_table import ALL, HIERARCHY_KEYS, GroupTable
+from sidelight.group_table import ALL, HIERARCHY, GroupTable, has_levels
 from sidelight.records.hierarchy import LabelTree
 from sidelight.summaries.tree_cells import OtherCells
 from sidelight.summaries.tree_least_squares import TreeVariances
@@ -20,18 +20,15 @@ from sidelight.summaries.tree_model import TreeModel
 
 Floats: TypeAlias = NDArray[np.float64]
 
-#: The note that holds everything that `areas` needs.
-HIERARCHY = "hierarchy"
-
 
 def long_table(
-    model: TreeModel, others: Sequence[str], columns: Mapping[str, Sequence[NDArray[Any]]], **notes: Any
+    model: TreeModel, keys: Sequence[str], columns: Mapping[str, Sequence[NDArray[Any]]], **notes: Any
 ) -> GroupTable:
     """Return the table of all levels, nodes and cells, in this order.
 
     Args:
         model: How it was measured.
-        others: The names of the other columns.
+        keys: The names of the key columns: level, label, parent, and the other columns.
         columns: By name, for each level an array of a row for each node and a column for each shown cell.
         notes: Further notes.
     """
@@ -60,7 +57,7 @@ def long_table(
         (tree.names, tuple(labels), tuple(labels[: len(labels) - tree.sizes[-1]]), *cells.with_all()),
     )
     whole = {name: np.concatenate([each.reshape(-1) for each in parts]) for name, parts in columns.items()}
-    return GroupTable(keys=[*HIERARCHY_KEYS, *others], groups=coded, columns=whole, notes=notes)
+    return GroupTable(keys=keys, groups=coded, columns=whole, notes=notes)
 
 
 def written_model(model: TreeModel, *, statistic: str, confidence: float, unit: float, lowest: float) -> dict[str, Any]:
@@ -122,7 +119,7 @@ class TreeNotes:
     def of(cls, table: GroupTable) -> TreeNotes:
         """Read the notes of a table, and the tree from its rows."""
         said = table.notes.get(HIERARCHY)
-        if table.keys_of_groups[:3] != HIERARCHY_KEYS or not isinstance(said, Mapping):
+        if not has_levels(table) or not isinstance(said, Mapping):
             raise RangeError("areas are sums over a released table of an sl.Hierarchy; this table has none")
         coded, depth = table.coded, len(said["levels"])
         further = coded.labels[3:]

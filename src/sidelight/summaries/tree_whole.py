@@ -21,7 +21,7 @@ Floats: TypeAlias = NDArray[np.float64]
 Whole: TypeAlias = NDArray[np.int64]
 Mask: TypeAlias = NDArray[np.bool_]
 
-#: Cells above so many standard deviations stay as they are; the others share what is left.
+#: Cells above this many standard deviations stay as they are; the others share what is left.
 STAYS = 3.5
 #: Remainders are compared in these parts of 1: those that differ by the rounding of floats alone are equal.
 _REMAINDERS = 2.0**30

@@ -203,7 +203,7 @@ def _fitted(
 def _known(prior: KnownRows, fitted: Fitted, draws: int) -> tuple[CountsPredictor, Codes]:
     """Return what a prediction says of counts, and at most about `draws` of its rows, all with the same weight."""
     if isinstance(prior, PublicRowsPrior):
-        # sorted: every so many of them are spread over all kinds of rows
+        # sorted: every this many of them are spread over all kinds of rows
         return calibrated(fitted, prior.codes, trust=prior.trust), prior.codes[:: -(-len(prior.codes) // draws)]
     each_draws = max(draws // len(prior.releases), 1)
     parts = []
@@ -216,14 +216,7 @@ def _known(prior: KnownRows, fitted: Fitted, draws: int) -> tuple[CountsPredicto
     return EarlierCounts(prior.releases, prior.noises, rows=fitted.rows), np.concatenate(parts)
 
 
-def fit_weights(
-    space: SupportSpace,
-    start: Floats,
-    evidence: Sequence[Evidence],
-    *,
-    rows: float,
-    prior_weight: float = POINTS_WEIGHT,
-) -> Floats:
+def fit_weights(space: SupportSpace, start: Floats, evidence: Sequence[Evidence], *, rows: float) -> Floats:
     """Return the weights W ∝ w·exp(Σ θ) that minimise Σ (N·M W - y)²/(2σ²) + τN·KL(W ‖ w), with one θ a measured cell.
 
     The dual, log Z(θ) - ⟨θ, y⟩/N + (τ/2N) Σ σ²θ², is smooth and convex without constraints: L-BFGS. Cells are scaled by
@@ -236,7 +229,7 @@ def fit_weights(
     places = [slice(first, last) for first, last in pairwise(ends.tolist())]
     shares = np.concatenate([each.values.reshape(-1) for each in evidence]) / rows
     squares = np.concatenate([np.broadcast_to(each.deviation, each.values.shape).reshape(-1) for each in evidence]) ** 2
-    stiffness = prior_weight * squares / rows  # τσ²/N
+    stiffness = POINTS_WEIGHT * squares / rows  # τσ²/N
     scales = 1.0 / np.sqrt(np.maximum(shares, np.sqrt(squares) / rows) + stiffness)
     with np.errstate(divide="ignore"):
         first_logs = np.log(start / start.sum())

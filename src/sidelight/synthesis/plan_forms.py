@@ -61,7 +61,7 @@ def _earlier(file: Path, title: str | None) -> Synthetic:
     made = stored_table(file, title=title)
     if not made.release.private:
         raise RangeError(
-            f"the release in {file.name!r} was made with seeded noise and protects nobody; predicting with it would "
+            f"the release in {file.name!r} was made with seeded noise, not private; predicting with it would "
             "void the guarantee"
         )
     return made

@@ -36,7 +36,7 @@ class TablePrediction:
     description: str
     digest: str
     codes: NDArray[np.int64] | None = field(default=None, repr=False)
-    seeded: bool = False  # from releases that protect nobody: for tests alone
+    seeded: bool = False  # from releases with seeded noise: for tests alone
 
     def to_json(self) -> Mapping[str, Any]:
         """Return what stands in the release."""

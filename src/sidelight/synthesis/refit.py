@@ -85,19 +85,19 @@ class Refit:
 
         The number of sweeps depends on released numbers only.
         """
-        for _ in range(sweeps):
-            moved = max((self._improve(place) for place in reversed(range(len(self._held)))), default=0.0)
-            np.maximum(self.weights, _LEAST, out=self.weights)
-            self.weights /= self.weights.sum()
-            if moved <= tolerance:
-                return
+        with np.errstate(divide="ignore"):  # of the logarithm of an empty cell
+            for _ in range(sweeps):
+                moved = max((self._improve(place) for place in reversed(range(len(self._held)))), default=0.0)
+                np.maximum(self.weights, _LEAST, out=self.weights)
+                self.weights /= self.weights.sum()
+                if moved <= tolerance:
+                    return
 
     def _improve(self, place: int) -> float:
         """Solve for one factor with the others held; return how far the marginal moved, as a share of its noise."""
         measured = self._held[place]
         (mass,) = self.space.marginals(self.weights, [measured.marginal])
-        with np.errstate(divide="ignore"):
-            without = np.log(mass) - self._factors[place]
+        without = np.log(mass) - self._factors[place]
         wanted = nearest_marginal(
             without,
             measured.values,
@@ -106,11 +106,12 @@ class Refit:
             prior_weight=self.prior_weight,
             start=mass,
         )
-        ratio = np.divide(wanted, mass, out=np.zeros_like(mass), where=mass > 0)
+        ratio = np.divide(wanted, mass, out=np.zeros(mass.shape), where=mass > 0)
         self.space.multiply(self.weights, ratio, measured.marginal)
         change = np.log(np.maximum(ratio, 1e-300))
         self._factors[place] = np.minimum(np.maximum(self._factors[place] + change, _LOWEST_LOG), -_LOWEST_LOG)
-        return float(np.abs(wanted - mass).mean()) * self.rows / measured.mean_error
+        apart = float(np.add.reduce(np.abs(wanted - mass), axis=None)) / mass.size
+        return apart * self.rows / measured.mean_error
 
 
 def nearest_marginal(
@@ -130,23 +131,24 @@ def nearest_marginal(
     """
     from scipy.special import wrightomega
 
-    possible = log_reference > -np.inf
-    inside = slice(None) if possible.all() else possible.ravel()  # a mask costs more than all else in small marginals
+    # marginals are small: a mask costs more than all else, and a method of an array more than the ufunc behind it
+    possible = (log_reference > -np.inf).ravel()
+    inside = slice(None) if np.logical_and.reduce(possible) else possible
     of_cells = deviation.ravel()[inside] if isinstance(deviation, np.ndarray) else deviation
     strength = prior_weight * of_cells**2  # τσ²
     k = rows / strength
     z = log_reference.ravel()[inside]
-    z = z - z.max() + values.ravel()[inside] / strength + np.log(k)
+    z = z - np.maximum.reduce(z) + values.ravel()[inside] / strength + np.log(k)
     # Σ ω(z + ν)/k = 1. Where one cell alone has the mass 1, ω(z + ν) = k, the sum is at least 1; where none has more
     # than its even share, at most 1.
-    high = float((k + np.log(k) - z).min())
+    high = float(np.minimum.reduce(k + np.log(k) - z))
     share = k / len(z)
-    low = float((share + np.log(share) - z).min())
+    low = float(np.minimum.reduce(share + np.log(share) - z))
     shift = (low + high) / 2
     if start is not None:
         near = start.ravel()[inside]
         solved = np.maximum(k * near, _LEAST)
-        shift = float(near @ (solved + np.log(solved) - z)) / float(near.sum())
+        shift = float(near @ (solved + np.log(solved) - z)) / float(np.add.reduce(near))
         shift = shift if low < shift < high else (low + high) / 2
     for _ in range(100):
         solved = wrightomega(np.maximum(z + shift, _LOWEST_LOG))
@@ -158,7 +160,7 @@ def nearest_marginal(
         newton = shift - excess / float(np.add.reduce(masses / (1.0 + solved)))
         shift = newton if low < newton < high else (low + high) / 2
     result = np.zeros(log_reference.size)
-    result[inside] = masses / masses.sum()
+    result[inside] = masses / np.add.reduce(masses)
     return result.reshape(log_reference.shape)
 
 

@@ -26,7 +26,7 @@ from sidelight.synthesis.prior import HEDGE, DistributionPrior, FitSetting, Unif
 from sidelight.synthesis.query_blocks import MATRIX_STEPS, QueryBlock
 from sidelight.synthesis.refit import Fitted, QueryRefit
 from sidelight.synthesis.selection import AnsweredQuery, QueryRound, QuerySpace, RoundRecords
-from sidelight.synthesis.spaces import DenseSpace, Floats, Space
+from sidelight.synthesis.spaces import DenseSpace, Floats
 
 #: A query is open again while its released residual is above this many noise scales.
 AGAIN_ABOVE = 2.0
@@ -122,14 +122,13 @@ def release_by_single_queries(
     plan: SingleQueryPlan,
     *,
     prior: DistributionPrior | None = None,
-    space: Space | None = None,
     source: Source,
 ) -> Fitted:
     """Release a distribution by `rounds` noisy answers to single queries.
 
     Guarantee: `plan.claims`, exact on the machine.
     """
-    where = DenseSpace(plan.domain) if space is None else space
+    where = DenseSpace(plan.domain)
     rows = float(plan.rows) if plan.rows is not None else noisy_rows(counts, price=plan.size_price, source=source).rows
     plan = plan.for_rows(rows)
     cells = float(np.mean([plan.domain.cells_of(block.columns) for block in plan.blocks]))

@@ -1,7 +1,7 @@
 """Coded synthetic rows as a frame: labels in their order, numbers inside their bins, missing cells as missing.
 
 Types follow from what is declared, never from the private frame: pandas turns whole numbers into floats when one is
-missing, so a copied type would tell whether somebody's cell is empty. With `like=`, a frame that the user calls public,
+missing, so a copied type would reveal an empty cell of a person. With `like=`, a frame that the user calls public,
 its types and column order are copied.
 
 Rows are drawn by systematic sampling: at equal steps through the cells, with one uniform start. Each cell's count is

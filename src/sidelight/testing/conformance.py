@@ -115,7 +115,7 @@ _SCHEMA: tuple[Column, ...] = (
 def engine_tables(
     *, rows: int, seed: int | str = 0, partitions: Sequence[int] = (1, 7), quick: bool = False
 ) -> list[EngineTable]:
-    """Return tables of so many rows, for rows and for persons of two kinds of ids, cut in several ways, and small ones.
+    """Return tables with some rows, for rows and for persons of two kinds of ids, cut in several ways, and small ones.
 
     Of no rows and of one there is one table each: more of them would show nothing new. With `quick`, the tables for
     rows alone.

@@ -1,7 +1,7 @@
 """Reproducible random bytes for tests: SHAKE-128 in counter mode.
 
 The same bytes on every platform, Python and NumPy version, from `hashlib` alone. Everything drawn from it is branded
-"seeded: not private": whoever knows the seed can subtract the noise.
+"seeded: not private": anyone who knows the seed can subtract the noise.
 """
 
 from __future__ import annotations

@@ -62,7 +62,7 @@ _LAZY = {("polars", "LazyFrame"), ("duckdb", "DuckDBPyRelation"), ("_duckdb", "D
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ReachableTable:
-    """A matrix, a column, or columns side by side, in somebody's hands; `listed` if it was no array or frame."""
+    """A matrix, a column, or several columns that an object holds; `listed` if it was no array or frame."""
 
     cells: Any
     listed: bool = False

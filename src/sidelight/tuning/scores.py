@@ -2,7 +2,7 @@
 
 There is no third way. A score on private validation rows without noise is the classical leak, so no score here is ever
 handed the table, and rows that it visibly holds are compared by content with the private ones: a copy is as private as
-what it was copied from. A refusal is for whoever wrote the score and holds the rows; it comes before anything is
+what it was copied from. A refusal is for the author of the score, who holds the rows; it comes before anything is
 charged or run. It finds copies, views, parts, other orders and other number types of the rows or of one of their
 columns, whatever holds them (`reachable_from`, `tables_in`), and parts that were cut from the same array. It cannot
 find copies of held-out rows that no fit holds, rows that were changed (scaled, rounded), columns of few distinct
@@ -30,7 +30,7 @@ from sidelight.tuning.reachable_tables import FEWEST, ReachableTable, is_lazy, r
 class PublicScore:
     """Score a candidate's answer by a function of it, and of public data at most: it costs nothing.
 
-    Whoever writes one states, as with `sl.PublicData`, that the function reads the answer, public parameters and public
+    The author states, as with `sl.PublicData`, that the function reads the answer, public parameters and public
     data only, and remembers nothing of earlier answers. A function that visibly holds a `Table` or a `Session`
     (closure, defaults, object, class, globals that it names) is refused; what it reads from elsewhere is the writer's
     word.

@@ -9,6 +9,7 @@ from sidelight.wire.problems import CODES, error_of, problem_json, problem_of
 from sidelight.wire.queries import (
     LIMITS,
     RELEASE_ID,
+    REQUEST_KEY,
     WireResolver,
     check_limits,
     query_digest,
@@ -21,6 +22,7 @@ __all__ = [
     "CODES",
     "LIMITS",
     "RELEASE_ID",
+    "REQUEST_KEY",
     "ProblemError",
     "WireResolver",
     "check_limits",

@@ -38,6 +38,8 @@ LIMITS: Mapping[str, int] = {
 #: Kinds that hold state between requests, or whose running time is part of their proof, do not travel.
 KINDS = PLAN_KINDS
 _UNKNOWN = "which is no name of public data here, and no release of yours that is ready"
+#: The key of a paid request, as a header carries it: 1 to 200 printable ASCII characters, no space at either end.
+REQUEST_KEY = re.compile(r"[!-~](?:[ -~]{0,198}[!-~])?")
 #: The id of a release, or of its entry in the ledger; no name of public data looks like one.
 RELEASE_ID = re.compile(r"[0-9a-f]{64}|[0-9a-f]{32}")
 

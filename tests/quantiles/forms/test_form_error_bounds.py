@@ -27,10 +27,10 @@ from sidelight.testing import seeded_release
 Draw = Callable[[np.random.Generator], np.ndarray]
 KINDS: dict[str, tuple[Draw, dict[str, object]]] = {
     "normal": (lambda rng: rng.standard_normal(6000), {}),
-    "lognormal": (lambda rng: rng.lognormal(10, 1, 6000), {"lower": 0, "upper": 1e9}),
+    "lognormal": (lambda rng: rng.lognormal(10, 1, 6000), {"bounds": (0, 1e9)}),
     "two modes": (lambda rng: np.where(rng.random(6000) < 0.5, -5.0, 5.0) + rng.standard_normal(6000), {}),
     "pareto": (lambda rng: 1 + rng.pareto(1.1, 6000), {}),
-    "ages": (lambda rng: np.rint(rng.gamma(6, 6.4, 6000)), {"granularity": 1, "lower": 0, "upper": 120}),
+    "ages": (lambda rng: np.rint(rng.gamma(6, 6.4, 6000)), {"granularity": 1, "bounds": (0, 120)}),
 }
 
 

@@ -122,7 +122,7 @@ def test_persons_are_the_unit_when_the_schema_names_them(make: Make, ledger: Led
     outcome = sequence.release(data, day=day(0), features=features(0))
     assert str(outcome.guarantee.unit) == "person (rider, at most 2 rows)"
     assert spent(ledger, "riders") == 1
-    assert sequence.statement().endswith("nobody is in more than 2 days.")
+    assert sequence.statement().endswith("no person is in more than 2 days.")
 
 
 def test_what_a_new_day_may_cost(make: Make) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,7 +15,7 @@ from sidelight.regression.descent.distributed_rows import KeptCodes, SumOfCodes,
 from sidelight.regression.descent.mapped_rows import CodedExamples
 from sidelight.regression.descent.row_sums import ExactSum
 from sidelight.regression.losses import LogisticLoss
-from sidelight.regression.rows import BLOCK_ROWS, BoundedArrays, RowPolicy
+from sidelight.regression.rows import BLOCK_ROWS, SEVERAL, BoundedArrays, RowPolicy, side_by_side
 
 PARTS = st.lists(st.integers(-(2**62), 2**62), max_size=40)
 
@@ -65,3 +67,17 @@ def test_rows_here_and_on_workers_saturate_alike() -> None:
     longer = BoundedArrays(np.zeros((5 * BLOCK_ROWS, 1)), np.ones(5 * BLOCK_ROWS, int), policy=policy)
     assert CodedExamples(longer, data_norm=1.0).added_up(Huge()).tolist() == [VALUE_LIMIT]
     assert KeptCodes(Kept(blocks[:4])).added_up(Huge()).tolist() == [VALUE_LIMIT]  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("items", [0, 1, SEVERAL - 1, SEVERAL, 3 * SEVERAL])
+def test_few_blocks_have_no_pool_and_all_come_in_order(items: int) -> None:
+    """A pool costs its threads in every fit; what is made is the same with and without."""
+    seen: set[bool] = set()
+
+    def work(item: int) -> int:
+        seen.add(threading.current_thread() is threading.main_thread())
+        return item * item
+
+    assert list(side_by_side(work, iter(range(items)))) == [item * item for item in range(items)]
+    if 0 < items < SEVERAL:
+        assert seen == {True}

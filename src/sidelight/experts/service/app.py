@@ -1,7 +1,7 @@
 """The service as an ASGI application: a few routes over `Rounds`, typed refusals, and headers that browsers respect.
 
 What is logged: codes, rounds, and names of clients whose token was right. Never a value, a token or a path; and few
-lines of one kind, so that nobody can fill the disk.
+lines of one kind, so that no client can fill the disk.
 
 `serve` runs the service of a plan with uvicorn until it is stopped, or until its disk fails.
 """

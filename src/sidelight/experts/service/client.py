@@ -52,7 +52,7 @@ class Client:
         token: The client's token.
         reporter: Makes the reports; its name is the client's.
         patience: Seconds in which a request is tried again before `ServiceError` is raised.
-        verify: The certificate authorities that are believed: the usual ones, or an `ssl.SSLContext`.
+        verify: The certificate authorities to trust: the usual ones, or an `ssl.SSLContext`.
         transport: For tests: an httpx transport in place of the network.
     """
 

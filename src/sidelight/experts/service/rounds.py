@@ -1,6 +1,6 @@
 """The rounds as they run: reports in, a deadline, the next action out; never ahead of what the disk holds.
 
-One lock orders reports and closings. Whoever asks sees the last state that was stored, so nothing that was seen can be
+One lock orders reports and closings. Requests see the last state that was stored, so nothing that was seen can be
 undone by a crash: closing a round again from the same snapshot and journal gives the same bits.
 """
 
@@ -112,7 +112,7 @@ class Rounds:
         self._task = asyncio.create_task(self._run())
 
     def want_observers(self) -> None:
-        """Begin to compute `observers`, the first time that somebody looks; only RW-AdaBatch has such a figure."""
+        """Begin to compute `observers` at the first request; only RW-AdaBatch has such a figure."""
         if self._computing is None and isinstance(self._server.player, RWAdaBatch):
             self._computing = asyncio.create_task(self._compute_observers())
 

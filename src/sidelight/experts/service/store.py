@@ -216,7 +216,7 @@ class Tokens:
         if entry is None or not same:
             raise RefusedError("unknown_token", "this token is not known here")
         if entry.revoked:
-            raise RefusedError("revoked_token", "this token was revoked; ask whoever runs the service for a new one")
+            raise RefusedError("revoked_token", "this token was revoked; ask the operator of the service for a new one")
         return entry.client
 
     def entries(self) -> list[Token]:

@@ -159,7 +159,7 @@ def select_in_cell(
 # A prior may be any function of public numbers and earlier outputs, so focusing it is free. That takes the sixty empty
 # powers of two of a scale-free prior out of the tails (quantiles proof page, section 6).
 
-#: The prior keeps one in so many of the mass when it is mixed with a Cauchy around released numbers.
+#: The prior keeps one in this many of the mass when it is mixed with a Cauchy around released numbers.
 _KEPT = 4
 
 
@@ -256,7 +256,7 @@ def _mixed(grid: Outcomes, prior: Prior, spots: Sequence[Spot]) -> CompiledPrior
 
 
 def tail_spots(grid: Outcomes, points: Sequence[int], counts: Sequence[float]) -> tuple[Spot | None, Spot | None]:
-    """Return the Cauchys of the two tails: from the outermost point on, as wide as the spacing beside it suggests.
+    """Return the Cauchys of the two tails: from the outermost point on, as wide as the neighbouring spacing suggests.
 
     `counts` are the released ones of the cells around the points, one more than points, the tails included.
     """

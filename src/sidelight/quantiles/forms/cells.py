@@ -121,9 +121,9 @@ _WEAK_TAIL = 100.0
 POINTS_BEYOND = 3
 _EVEN_BEYOND = (0.1, 0.3, 0.6, 0.9)
 _FIRST_RANK = 4.0
-#: Powers of ranks beside an edge grow by a factor whose logarithm lies between these two: none is 1, none overflows.
+#: Powers of ranks near an edge grow by a factor whose logarithm lies between these two: none is 1, none overflows.
 _LEAST_LOG, _MOST_LOG = 1e-9, 600.0
-#: So many points there must be, or none is dropped.
+#: This many points there must be, or none is dropped.
 _FEWEST_POINTS = 5
 
 
@@ -254,7 +254,7 @@ def coarse_counts(ranks: Ranks, cells: Sequence[Cell], budget: Budget, parents: 
 
 
 def _without_empty_tails(points: tuple[int, ...], coarse: Round, plan: CellsPlan) -> tuple[tuple[int, ...], Round]:
-    """Drop an outermost point that lies beside the data: far fewer records are beyond it than it was selected for.
+    """Drop an outermost point that lies outside the data: far fewer records are beyond it than it was selected for.
 
     At a hard edge a selection lands in the empty space beyond it, and the curve would spread the next cell over that
     space. The two cells become one tail.
@@ -324,7 +324,7 @@ def _beyond(breakpoints: Breakpoints, levels: Floats, plan: CellsPlan) -> list[i
 
 
 def first_beyond(asked: float, outer: float, rate: float) -> float:
-    """Return the first rank from the outer end at which a point is put, with so many ranks to cut: geometric ones."""
+    """Return the first rank from the outer end at which a point is put, for a number of geometric ranks."""
     return min(max(asked, _FIRST_RANK / rate), outer / 2)
 
 

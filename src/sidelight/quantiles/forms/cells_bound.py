@@ -46,7 +46,7 @@ _OFF_CURVE = 0.3
 _OFF_CURVE_OUTSIDE = 0.5
 #: In a tail there are points at small steps all the way out.
 _OFF_CURVE_TAIL = 0.05
-#: A part that holds more than so many times what it was to hold was cut by points that lie elsewhere: its records may
+#: A part that holds more than this many times what it was to hold was cut by points that lie elsewhere: its records may
 #: lie anywhere in it.
 _MISSED = 2.0
 #: So does a cell beyond the first breakpoints with more than this share of all records there, and than planned.
@@ -57,7 +57,7 @@ _SMOOTH = 3.0
 _SURELY = 2.0
 #: Counts that contradict the curve at this share of the levels show clusters.
 _CLUSTERED = 0.9
-#: At other levels that they contradict, the likely error is so many times that of the curve.
+#: At other levels that they contradict, the likely error is this many times that of the curve.
 _CONTRADICTED = 3.0
 #: Ranks from the outer end, times the epsilon of a tail, that a selection there cannot tell from none.
 _AT_RISK = 30.0
@@ -153,7 +153,7 @@ class _Ends:
 def cells_bound(release: CellsRelease) -> TailBound:
     """Bound the gaps of what `cells` released wherever records lie; and the likely error, as interpolated.
 
-    Where released counts contradict the curve, as beside a spike, the likely error of a level is larger; where they do
+    Where released counts contradict the curve, as next to a spike, the likely error of a level is larger; where they do
     so at nearly all levels, as in clusters, there is none.
     """
     stated, likely = _bound(release, "anywhere"), _bound(release, "as interpolated")
@@ -303,7 +303,7 @@ def _crowding(parts: Parts, outermost: int | None) -> Floats:
 
 
 def _beside_denser(parts: Parts, inner: int, unevenness: float) -> float:
-    """Return the density of the inner part of a tail cell over that of the denser cell beside it."""
+    """Return the density of the inner part of a tail cell over that of the denser neighbouring cell."""
     if unevenness <= 0:
         return 1.0
     counts, widths = np.maximum(parts.counts, 0.0), np.maximum(parts.widths, 1e-300)
@@ -315,7 +315,7 @@ def _beside_denser(parts: Parts, inner: int, unevenness: float) -> float:
 def _outer_ranks_at_risk(task: LocalTask) -> Floats:
     """Return for each target of a tail its rank from the outer end, as long as that is small.
 
-    At a hard edge the points for such ranks are selected beside the data: then a value lies beyond all records, and is
+    At a hard edge the points for such ranks are selected outside the data: then a value lies beyond all records, and is
     off by its rank.
     """
     if task.place == "inside":

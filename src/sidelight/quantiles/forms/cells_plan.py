@@ -34,13 +34,13 @@ BREAKPOINT_TAILS = 0.3
 FINE_TAILS = 0.15
 #: From this value of epsilon² · size on there are three rounds of counts.
 _THREE_ROUNDS = 5e5
-#: Of what the breakpoints leave: the coarse counts of two rounds, the least (on which the dearest claim rests) and the
-#: most; the coarse and the middle counts of three.
+#: Of what the breakpoints leave: the coarse counts of two rounds, the least (on which the worst-case claim rests) and
+#: the most; the coarse and the middle counts of three.
 _TWO_SHARES = (0.3, 0.4)
 _THREE_SHARES = (0.15, 0.25)
 #: Levels have a fine cell each as long as they are at most this many times the best number of cells.
 _CELL_A_LEVEL = 1.6
-#: Under zCDP selections are cheap beside counts, and the breakpoints' share is smaller by this factor.
+#: Under zCDP selections are cheap compared with counts, and the breakpoints' share is smaller by this factor.
 _RHO_BREAKPOINTS = 0.3
 #: Numbers are cut here before they meet floating-point powers.
 _LARGEST = 10**15
@@ -68,7 +68,7 @@ class CellsPlan:
     coarse: Fraction
     middle: Fraction  # 0 with two rounds
     fine: Fraction
-    breakpoint_levels: tuple[Fraction, ...]  # beside the quartiles
+    breakpoint_levels: tuple[Fraction, ...]  # besides the quartiles
     breakpoint_count: int
     middle_count: int  # 0 with two rounds
     fine_count: int
@@ -240,7 +240,7 @@ def _share(value: float) -> Fraction:
     return Fraction(round(value * SHARE_STEP), SHARE_STEP)
 
 
-#: The tails add about so many coarse cells.
+#: The tails add about this many coarse cells.
 _MORE_CELLS = 4
 
 

@@ -27,7 +27,7 @@ Floats = NDArray[np.float64]
 
 #: The share of the groups of codes, where there are groups.
 _GROUP_SHARE = Fraction(35, 100)
-#: Up to so many codes are counted alone.
+#: Up to this many codes are counted alone.
 _UNGROUPED = 100
 
 

@@ -41,17 +41,19 @@ LocalPriors: TypeAlias = Callable[[Sequence[float]], Sequence[CompiledPrior]]
 
 #: Of the budget, what the points cost that cells are counted between; the counts have the rest.
 _POINTS_SHARE = Fraction(1, 3)
-#: So many targets are always selected one by one; at least so many points are selected where there are more.
+#: This many targets are always selected one by one; at least this many points are selected where there are more.
 _FEW = 5
 LOCAL_POINTS = 7
-#: In a tail each further point has at most about this many times the outer rank of the last, with no more than so many.
+#: In a tail each further point has at most about this many times the outer rank of the last, with no more than this
+#: many.
 _STEP_OF_RANKS = 1.4
 _MOST_POINTS = 15
-#: Inside a leaf there are so many, if as many targets; in a tail of many records so many even steps.
+#: Inside a leaf there are this many, if as many targets; in a tail of many records this many even steps.
 _LEAST_INSIDE, _LEAST_EVEN, _MOST_EVEN = 15, 8, 31
 #: The innermost of them, as a share of the tail's records.
 _INNERMOST = 0.85
-#: A rank, times epsilon, is no mere noise from this on, nor is one of so many deviations of the counts that it adds up.
+#: A rank, times epsilon, is no mere noise from this on, nor is one of this many deviations of the counts that it adds
+#: up.
 _FIRST_RANK = 8.0
 _NOISE_OF_RANK = 2 * math.sqrt(2)
 #: Ranks that are nearer to each other than this share of them have the same logarithm.
@@ -161,14 +163,14 @@ def _planned(task: LocalTask, chosen: Sequence[float], ends: Floats) -> Floats:
 
 
 def points_inside(task: LocalTask) -> int:
-    """Return how many points are selected in a leaf: more where counts are precise beside the chance between them."""
+    """Return how many points are selected in a leaf: more where counts are precise for its sampling error."""
     return min(len(task.levels), round(min(max(task.precise_points, _LEAST_INSIDE), _MOST_EVEN)))
 
 
 def outer_ranks(task: LocalTask) -> Floats:
     """Return the relative ranks, from the outer end, at which the points of a tail are selected: geometric.
 
-    A tail is long where the outermost breakpoint lay beside the data and was dropped: at a hard edge. There ranks are
+    A tail is long where the outermost breakpoint lay outside the data and was dropped: at a hard edge. There ranks are
     no power of the distance, and the steps between points must be small.
     """
     outer = task.levels[0] if task.place == "below" else 1 - task.levels[-1]
@@ -185,7 +187,8 @@ def outer_ranks(task: LocalTask) -> Floats:
 def _outwards(task: LocalTask, wanted: Floats, ends: Floats, places: Floats, *, deviations: Floats) -> Floats:
     """Interpolate in the logarithm of the rank from the outer end, and go on outwards as the last points do.
 
-    At a hard edge points are selected beside the data: a point counts only if its rank exceeds the noise of the counts.
+    At a hard edge points are selected outside the data: a point counts only if its rank exceeds the noise of the
+        counts.
     """
     if task.place == "above":  # seen in a mirror
         wanted, ends, places, deviations = ends[-1] - wanted, (ends[-1] - ends)[::-1], places[::-1], deviations[::-1]
@@ -326,7 +329,7 @@ class Finish:
         )
 
     def _spot(self, place: int, beside: int) -> Spot | None:
-        """Return the Cauchy of a tail, from its inner end on: that of the whole, or by the leaf beside it."""
+        """Return the Cauchy of a tail, from its inner end on: that of the whole, or by the neighbouring leaf."""
         if place in (0, len(self.cells) - 1):
             return self.tails[0] if place == 0 else self.tails[1]
         own, other = self.cells[place], self.cells[place + beside]

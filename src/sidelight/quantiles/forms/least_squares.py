@@ -93,7 +93,7 @@ def ranks_of(counts: ArrayLike) -> Floats:
     return np.concatenate([[0.0], middle[:-1], [total]])
 
 
-#: How many leaves' worth of evidence about the fit all other parents together are, beside a parent's own leaves.
+#: How many leaves' worth of evidence about the fit all other parents together are, compared with a parent's own leaves.
 _SHARED_EVIDENCE = 6.0
 #: What a cut counts there at most: one parent that does not fit says little of the others.
 _MOST_SHARED = 8.0
@@ -113,15 +113,15 @@ def smoothed_counts(rounds: Sequence[Round], expected: Floats, rough: NDArray[np
     """
     last, found = rounds[-1], agreed_counts(rounds)[-1]
     own = _Parents(last.parents)
-    told = (last.variances < UNCOUNTED) & np.isfinite(expected)
-    shape = np.where(told, np.maximum(expected, 0.0), 0.0)
-    smooth = (own.sum(told) == own.sum(np.ones(told.size))) & (own.sum(shape) > 0) & (own.sum(found) > 0)
+    has_count = (last.variances < UNCOUNTED) & np.isfinite(expected)
+    shape = np.where(has_count, np.maximum(expected, 0.0), 0.0)
+    smooth = (own.sum(has_count) == own.sum(np.ones(has_count.size))) & (own.sum(shape) > 0) & (own.sum(found) > 0)
     noise = np.where(smooth, last.variances, 1.0)
     # What is expected adds up to the parent's agreed count; around it counts vary by about as much, if the curve fits.
     mean = np.where(smooth, shape * own.sum(found) / np.where(smooth, own.sum(shape), 1.0), 0.0)
     chance = np.maximum(mean, 1.0)
     apart = last.counts - mean
-    # The rank at each cut between leaves beside what is expected there: noise and chance are those of a bridge.
+    # The rank at each cut between leaves minus what is expected there: noise and chance are those of a bridge.
     beside = own.running(apart - noise * own.sum(apart) / own.sum(noise))
     cuts = smooth & ~own.ends
     with np.errstate(all="ignore"):  # counts of no size that data has

@@ -1,7 +1,8 @@
 """Counts in two looks: rough ones of all leaves or parts, and better ones of those that nothing speaks against.
 
 For a pure budget the second look takes noise away (`mechanisms.refinable_counts`); an independent second measurement
-would cost its own epsilon beside the first. In rho it costs no more: precisions of Gaussian noise add up as rho does.
+would cost its own epsilon on top of the first. In rho it costs no more: precisions of Gaussian noise add up as rho
+does.
 """
 
 from __future__ import annotations
@@ -99,13 +100,14 @@ class ConcentratedCounts:
 
 Floats = NDArray[np.float64]
 
-#: A part is looked into again from so many deviations of the counts on that it would then have.
+#: A part is looked into again from this many deviations of the counts on that it would then have.
 _WORTH = 8.0
-#: And if it holds more than so many times what it was to, or its records would fill less than so much of it, were they
-#: as dense as those beside it.
+#: And if it holds more than this many times what it was to, or its records would fill less than so much of it, were
+#: they as dense as the neighbouring ones.
 _FULL = 2.0
 _FILLED = 0.5
-#: Where it is cut, from its denser side on: in ways that hold its records if they are as dense as those beside it.
+#: Where it is cut, from its denser side on: in ways that hold its records if they are as dense as the neighbouring
+#: ones.
 _CUTS = (0.25, 0.5, 0.75, 1.0, 1.5, 2.5)
 #: Of the part, the last place where it is cut.
 _LAST_CUT = 0.95

@@ -1,7 +1,7 @@
 """Which form releases the quantiles: a rule of public numbers and, for many levels, of a released count of the records.
 
 Every branch costs at most the budget, so that a pure price does not depend on the count; every other claim is made
-before the count is drawn, hence for the dearest branch (quantiles proof page, Theorem 8).
+before the count is drawn, hence for the worst-case branch (quantiles proof page, Theorem 8).
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ FORMS: tuple[Form, ...] = ("auto", "tree", "select", "cells", "codes")
 
 #: What the count of the records costs, of the budget.
 COUNT_SHARE = Fraction(1, 50)
-#: Up to so many levels the tree is best; and for 15, which it holds without a gap.
+#: Up to this many levels the tree is best; and for 15, which it holds without a gap.
 _FEW_LEVELS = 7
 _FULL_TREE = 15
-#: From so many levels on interpolation beats selection.
+#: From this many levels on interpolation beats selection.
 _MANY_LEVELS = 15
-#: A grid with so few codes is counted code by code; one with so many can be, if that is asked for. From this many on a
-#: few levels of many records are better selected.
+#: A grid with so few codes is counted code by code; one with this many can be, if that is asked for. From this many on
+#: a few levels of many records are better selected.
 FEW_CODES = 300
 _GROUPED_CODES = 101
 MOST_CODES = 2**16
@@ -48,12 +48,12 @@ _MOST_SELECTED = 1000
 #: epsilon · records below which only the tree works; from which on `select` does.
 _LEAST_SIGNAL = 500
 _SELECT_SIGNAL = 3000
-#: In rho, from so many levels and this 2 √ρ · records on, counts beat the tree.
+#: In rho, from this many levels and this 2 √ρ · records on, counts beat the tree.
 _LEVELS_IN_RHO = 150
 _SIGNAL_IN_RHO = 5000
 #: A price of one row below which a form would divide it into less than a selection can take: then the tree is left.
 _SMALLEST_ROW_PRICE = Fraction(1, 2**40)
-#: zCDP of the dearest plan of `cells` over epsilon²: the least share of the breakpoints, two rounds of counts.
+#: zCDP of the most expensive plan of `cells` over epsilon²: the least share of the breakpoints, two rounds of counts.
 _DEAREST_CELLS = Fraction(26737, 100000)
 #: The same with predicted breakpoints: two rounds of counts have everything.
 _PREDICTED_CELLS = Fraction(29001, 100000)
@@ -79,7 +79,7 @@ class Decision:
     predicted: bool = False
 
     def cells_plan(self, levels: tuple[Fraction, ...], size: int) -> CellsPlan:
-        """Return the plan of `cells` for about so many records."""
+        """Return the plan of `cells` for about this number of records."""
         from sidelight.quantiles.forms.cells_plan import cells_plan
 
         budget = self.budget
@@ -176,9 +176,9 @@ class FormRule:
             return Claims.of(ZCDP(self.budget.amount, **context))
         share = Fraction(0) if self.counted else COUNT_SHARE
         form = _PREDICTED_CELLS if self.predicted else _DEAREST_CODES if self._may_be_codes else _DEAREST_CELLS
-        dearest = share**2 / 2 + (1 - share) ** 2 * form
+        worst = share**2 / 2 + (1 - share) ** 2 * form
         epsilon = self.budget.amount
-        return Claims.of(PureDP(epsilon, **context), ZCDP(dearest * epsilon**2, **context))
+        return Claims.of(PureDP(epsilon, **context), ZCDP(worst * epsilon**2, **context))
 
     # --- the rule -----------------------------------------------------------------------------------------------------
 

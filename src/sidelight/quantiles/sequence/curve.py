@@ -27,33 +27,33 @@ _MOST_KNOTS: Final = 19
 _OUTER: Final = np.array([0.6, 2.0, 6.0])
 #: Over how many days the second expectation forgets, which knows no features.
 _SHORT_MEMORY: Final = 4.0
-#: Waves of the deviation that are told apart; those by which expectations are compared.
+#: Waves of the deviation that are estimated; those by which expectations are compared.
 _WAVES: Final = 9
 _COMPARED: Final = 3
-#: The first guess of how far days move, as a share of the rows, for so many days; over how many it is learned.
+#: The first guess of how far days move, as a share of the rows, for this many days; over how many it is learned.
 _MOVES, _MOVES_DAYS, _MOVES_MEMORY = 0.1, 3.0, 40.0
 _LEAST_MOVES: Final = 0.003
-#: A deviation so many times its expected square is believed rather than drawn back.
+#: A deviation this many times its expected square is kept instead of shrunk.
 _SURPRISE: Final = 6.0
 #: What counts in a day of an expectation's mistake, and over how many days it is remembered.
 _WORST_MISTAKE, _MISTAKES_MEMORY, _FORGOTTEN = 9.0, 60.0, -12.0
-#: On days that are selected nobody counts the rows: after some of them, a day is counted again to see.
+#: On days that are selected rows are not counted: after some of them, a day is counted again to see.
 _ROWS_FADE: Final = 0.9
 #: How far the number of rows moves from day to day, of itself; and a number below which that is not asked.
 _ROWS_MOVE, _FEW_CELLS_OF_NOISE = 0.3, 20.0
-#: Counts beyond the curve that are so many deviations off are believed; over how many days their mean is taken.
+#: Counts beyond the curve that are this many deviations off are used; over how many days their mean is taken.
 _OUTER_DEVIATIONS, _OUTER_MEMORY = 4.0, 60.0
 #: If this share of the rows lies beyond the last edge, the curve is lost.
 _LOST_SHARE: Final = 0.25
-#: If a day is so many times wider than expected, or narrower, the curve begins anew.
+#: If a day is this many times wider than expected, or narrower, the curve begins anew.
 _NEW_SCALE: Final = 4.0
-#: Counts so many deviations off what was expected, all together, are no noise.
+#: Counts this many deviations off what was expected, all together, are no noise.
 _SURE_DEVIATIONS: Final = 6.0
 #: From so much surprise on, what was expected is moved to what was measured.
 _JUMP: Final = 30.0
 #: If this share of the rows lies in one cell, the curve is looked for inside it, at places of every scale.
 _HEAVY_SHARE: Final = 0.7
-#: Beyond so many typical distances of its knots from its middle, a curve is interpolated by factors.
+#: Beyond this many typical distances of its knots from its middle, a curve is interpolated by factors.
 _LINEAR_REACH: Final = 4.0
 
 
@@ -332,7 +332,7 @@ class CurveState:
         ]
         return all(bool(np.isfinite(each).all()) for each in arrays)
 
-    # --- the file beside the ledger -----------------------------------------------------------------------------------
+    # --- the file next to the ledger ----------------------------------------------------------------------------------
 
     def to_json(self) -> dict[str, Any]:
         """Return the state in exact text."""

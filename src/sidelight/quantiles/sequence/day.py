@@ -1,4 +1,4 @@
-"""One day of a sequence as a query: selected, counted, or selected and learned from; what the ledger is told of it."""
+"""One day of a sequence as a query: selected, counted, or selected and learned from; what the ledger records of it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from sidelight.session.query import Answer, SurePrepared
 
 @dataclass(frozen=True, kw_only=True)
 class DayQuery:
-    """The quantiles of one day: the query with its prediction, and what the ledger is told about the day."""
+    """The quantiles of one day: the query with its prediction, and what the ledger records of the day."""
 
     query: Quantiles  # what is selected; of a day that is counted, what is asked for
     about: Mapping[str, Any]  # the day

@@ -143,7 +143,7 @@ class SequencePlan:
     def claims(self) -> Claims:
         """The price of a day for someone in it: its quantiles, and its gradient where there is one.
 
-        A day of `PubTrack` is counted or selected as released numbers have it: then the dearest of the two.
+        A day of `PubTrack` is counted or selected as released numbers have it: the price is the larger of the two.
         """
         if self.tracking is not None:
             paths = [[self.bare.claims], [self.tracking.claims]]

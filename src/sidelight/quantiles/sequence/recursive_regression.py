@@ -24,7 +24,7 @@ _CLIP: Final = 3.0
 _RIDGE: Final = 1.0
 #: The pull of the constant towards its guess: a tenth of an observation.
 _GUESS: Final = 0.1
-#: The first guess of the typical residual counts as so many observations.
+#: The first guess of the typical residual counts as this many observations.
 _FIRST: Final = 2.0
 
 

@@ -1,8 +1,9 @@
 """`Sequence`: the same quantiles every day, each day's prediction learned from the days released before.
 
 Without an assumption about people every day charges one scope in full: a person may be in every day. If it is declared
-that nobody has data in more than k days, the scope is partitioned by day: each day is a part of its own, charged k
-times its price, and the dearest part counts (sequences proof page, Theorem 2). The declaration cannot be checked here.
+that no person has data in more than k days, the scope is partitioned by day: each day is a part of its own, charged k
+times its price, and the most expensive part counts (sequences proof page, Theorem 2). The declaration cannot be checked
+here.
 """
 
 from __future__ import annotations
@@ -41,8 +42,8 @@ from sidelight.quantiles.sequence.recursive_regression import Floats
 from sidelight.quantiles.sequence.state import State, caught_up, describe_day, find_day, read_state, write_state
 from sidelight.records import Column, Schema, Table
 from sidelight.release import Outcome
+from sidelight.session.persons_and_periods import budget_for
 from sidelight.session.pipeline import release_through
-from sidelight.session.session import budget_for
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,7 @@ class DayAccount:
 
 
 def for_days(claims: Claims, times: int) -> Claims:
-    """Return the claims of a person who meets the same mechanism on so many days: composition.
+    """Return the claims of a person who meets the same mechanism on several days: composition.
 
     >>> from sidelight.guarantees import PureDP
     >>> print(for_days(Claims.of(PureDP("0.1")), 3).pure())
@@ -138,13 +139,14 @@ class Sequence:
     """Release the same quantiles every day, better from day to day.
 
     Guarantee: everything ever released under the scope satisfies `budget` for the schema's unit. By default a person
-    may be in every day, and every day is charged in full. With `days_per_person=k` you declare, publicly, that nobody
-    has data in more than k days; then the budget holds for all days together, at k times the price of the dearest day
-    (sequences proof page). The library cannot check this declaration; if it is wrong, so is the guarantee.
+    may be in every day, and every day is charged in full. With `days_per_person=k` you declare, publicly, that no
+    person has data in more than k days; then the budget holds for all days together, at k times the price of the
+    most expensive day (sequences proof page). The library cannot check this declaration; if it is wrong, so is the
+    guarantee.
 
     Accuracy: `PubTrack` counts a day's rows in cells that the days before predict, `PubProx` and `PubPrev` select with
     a prior around their prediction; all see released numbers and public features only, so learning is free.
-    `PrivateHistograms` learns from the records by a private gradient, which every day pays for beside its quantiles:
+    `PrivateHistograms` learns from the records by a private gradient, which every day pays for besides its quantiles:
     the release of a day is then a mapping with "quantiles" and "gradient". Features must be known without the day's
     records (weather, holidays; never the number of rows), and a day must not be skipped because of what its records
     look like.
@@ -159,7 +161,7 @@ class Sequence:
         ledger: Where budget and releases are kept: an address such as "sqlite:///budget.db", or an open ledger.
         scope: The public name of this sequence in the ledger.
         days_per_person: The largest number of days that anybody has data in, if you can declare one.
-        state: The file of the learner's state; beside a ledger in a file if left out. It may be deleted: the ledger
+        state: The file of the learner's state; next to a ledger in a file if left out. It may be deleted: the ledger
             gives it back.
         routes: The ways of adding up that the scope is made with, side by side; all that fit the budget if left out.
         strict: True refuses prices that hold for idealized arithmetic only.
@@ -206,7 +208,7 @@ class Sequence:
         self._check(self._ledger)
         self.state_file = _beside(self._ledger, scope) if state is None else Path(state)
         if self.state_file is not None:
-            check_output(self.state_file)  # before it is read, and before anybody is told to delete it
+            check_output(self.state_file)  # before it is read, and before a message says to delete it
         price = for_days(self.plan.claims, days_per_person or 1)
         check_price(price, budget=promised, routes=routes)
         # The state is read before the scope is made: a file that does not fit leaves the ledger as it is.
@@ -323,7 +325,7 @@ class Sequence:
         if days is None:
             return f"{promise} A person may be in every day{rows}."
         each = "one day" if days == 1 else f"{days} days{', each' if rows else ''}"
-        return f"{promise} Declared, not checked: nobody is in more than {each}{rows}."
+        return f"{promise} Declared, not checked: no person is in more than {each}{rows}."
 
     def rebuild(self) -> None:
         """Read the state again from the ledger alone, and write it."""

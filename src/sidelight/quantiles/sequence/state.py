@@ -1,4 +1,4 @@
-"""The learner's state between two days, in a file beside the ledger.
+"""The learner's state between two days, in a file next to the ledger.
 
 The ledger is the truth: the state is what the released days up to `head` give, and can always be made again from them.
 The file saves doing so every day. It is replaced whole or not at all, carries its own checksum and the name of its

@@ -43,11 +43,11 @@ from sidelight.session.query import Answer
 
 #: Places of the curve are kept apart by this share of a step of the grid, and of their size where there are no steps.
 _APART_STEP, _APART_SIZE = 1 / 64, 2.0**-40
-#: Noise that is smaller, of a budget that protects nobody, is taken to be so large.
+#: Smaller noise, of a budget without privacy, is taken to be this large.
 _LEAST_VARIANCE: Final = 1e-6
-#: From so many rows times epsilon on, selections inside the cells beat interpolation between their counts.
+#: From this many rows times epsilon on, selections inside the cells beat interpolation between their counts.
 _MOST_SIGNAL: Final = 600.0
-#: And from so many of them beyond the outermost level on, the fewer the levels: a single one is selected without
+#: And from this many of them beyond the outermost level on, the fewer the levels: a single one is selected without
 #: dividing the budget (chosen on generated days of one, three and five levels, `benchmarks/daily_few_levels.py`).
 _MOST_BEYOND, _BEYOND_A_DEPTH = 60.0, 7.5
 #: A prior's scale stays a float that can be doubled.
@@ -69,7 +69,7 @@ class PubTrack:
     """Count a day's rows in cells that the days before predict, and read its quantiles off the counts.
 
     The first day is selected, as any other query is; where few levels are asked for, it asks for more of the curve
-    beside them, and is less accurate. From then on the rows of a day are counted in the cells between the quantiles
+    besides them, and is less accurate. From then on the rows of a day are counted in the cells between the quantiles
     that are expected of it, and the counts, whose noise is known, are drawn towards the expectation as far as the days
     before allow. A day that jumps out of its cells is less accurate, and so may be a few days after it.
 
@@ -79,7 +79,7 @@ class PubTrack:
     there, and one of selections an eighth of epsilon² or less.
 
     Args:
-        features: How many numbers come with every day, beside the weekday; best of the order of 1.
+        features: How many numbers come with every day, besides the weekday; best of the order of 1.
         weekdays: Whether the weekday is a feature; the day of a sequence is a date.
         memory: Over how many days the effects of features are forgotten.
         prediction: What is known before the first day: a prior, or one for each level; nothing if left out.
@@ -169,7 +169,7 @@ class TrackPlan:
 
     @property
     def has_more_knots(self) -> bool:
-        """Whether the curve has knots beside all of the levels: then a day without a curve asks for those, too."""
+        """Whether the curve has knots besides the levels: then a day without a curve asks for those, too."""
         return set(self.levels) < set(self.knots)
 
     @property
@@ -241,7 +241,7 @@ class TrackPlan:
         return max(least, _APART_SIZE * size, np.finfo(float).tiny * 2.0**60)
 
     def _selects(self, rows: float) -> bool:
-        """Return whether so many rows are more than counts are good for: few levels are selected at little cost."""
+        """Return whether there are too many rows for counts: few levels are selected at little cost."""
         signal = rows * math.sqrt(2 / self.variance)
         outermost = float(min(min(level, 1 - level) for level in self.levels))
         depth = len(self.levels).bit_length()

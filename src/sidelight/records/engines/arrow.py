@@ -140,7 +140,7 @@ class ArrowRows(StreamRows):
         return int(self._source.num_rows)
 
     def batches(self, wanted: Wanted, *, rows: int = BATCH_ROWS) -> Iterator[Batch]:
-        """Return all rows in slices; ids are told apart once, in the whole column."""
+        """Return all rows in slices; ids are numbered once, in the whole column."""
         ids = None if wanted.person is None else ids_of_arrow(self._source.column(wanted.person))
         start = 0
         for batch in super().batches(replace(wanted, person=None), rows=rows):

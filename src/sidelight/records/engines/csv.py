@@ -111,8 +111,8 @@ def scan(path: str, delimiter: str, *, size: int = BLOCK_BYTES) -> Identity:
 def refusal(path: str, fault: Fault, *, line: int) -> str:
     """Return the message of a refusal: where and what, quoting no cell."""
     return (
-        f"{shown(path)!r}, line {line}: {fault.words}. No standard writer writes that, and where records end cannot be "
-        "told; nothing was charged. Write the file again with the writer of pandas, Polars, DuckDB or Python, or "
+        f"{shown(path)!r}, line {line}: {fault.words}. No standard writer writes that, and where records end is not "
+        "known; nothing was charged. Write the file again with the writer of pandas, Polars, DuckDB or Python, or "
         'declare records="lines" if every line is a record'
     )
 

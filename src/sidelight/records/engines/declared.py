@@ -245,9 +245,7 @@ class DeclaredStep:
 
 
 def read_as_declared(source: Rows, readings: Mapping[str, Reading], *, person: str | None) -> Rows:
-    """Return rows whose texts are read as declared; the rows themselves where nothing is declared."""
-    if not readings:
-        return source
+    """Return rows whose texts are read as declared."""
     for name in readings:
         kinds = source.kinds_of(name) if hasattr(source, "kinds_of") else {source.types[name].kind}
         if len(kinds) > 1:

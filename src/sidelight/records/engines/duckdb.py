@@ -120,7 +120,7 @@ class RelationRows(RowsByDuckDB):
         if own in ("other", "date"):
             return "CAST(NULL AS DOUBLE)"
         cell = quoted(self._columns[name])
-        if own in ("any", "text"):  # of which DuckDB takes "+-5" for -5, and nobody else does
+        if own in ("any", "text"):  # DuckDB alone reads "+-5" as -5
             return f"CASE WHEN NOT contains(CAST({cell} AS VARCHAR), '+-') THEN TRY_CAST({cell} AS DOUBLE) END"
         return f"TRY_CAST({cell} AS DOUBLE)"
 

@@ -174,10 +174,10 @@ class ParquetRows(RowsByDuckDB):
             read = tuple(name for name in names if types[name].kind != "other")
             columns = {name: f"c{at}" for at, name in enumerate(read)}
             # dates are counted by the stream; texts that say dates are read by DuckDB
-            told = {name: calendar for name, calendar in self._dates.items() if types[name].kind != "date"}
+            days = {name: calendar for name, calendar in self._dates.items() if types[name].kind != "date"}
             parts += [
                 RelationRows(
-                    connection.from_arrow(each), name=self.name, columns=columns, kinds=kinds, dates=told, within=self
+                    connection.from_arrow(each), name=self.name, columns=columns, kinds=kinds, dates=days, within=self
                 )
                 for each in streams_of(footers, read, numbers, self._dates)
             ]

@@ -155,7 +155,7 @@ def footer_of(member: Member, connection: duckdb.DuckDBPyConnection) -> Footer:
         for name in relation.columns:
             member = member.holding(name) if name in member.cells else member
         types = {**types_of(relation), **dict.fromkeys(member.cells, FOLDERS)}
-        with open_plain(path) as file:  # names are told apart by capitals here, and by numbers in DuckDB
+        with open_plain(path) as file:  # names differ by case here; DuckDB numbers them
             own, groups, rows = file.schema_arrow.names, file.num_row_groups, file.metadata.num_rows
         unique = len({name.lower() for name in own}) == len(own) and own == list(relation.columns)
         places = {name: place for place, name in enumerate(relation.columns)}

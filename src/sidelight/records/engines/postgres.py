@@ -100,8 +100,8 @@ class PostgresRows(StreamRows):
         return (
             "the PostgreSQL server could not be reached again, or failed while it read the rows; its message is "
             "withheld because it may quote a record: look into its log, check that the table has the columns and types "
-            "that it had, that nobody ended the connection that holds the snapshot or waits to change or empty the "
-            "table, and make the table again"
+            "that it had, that the connection with the snapshot was not ended and no other session waits to change or "
+            "empty the table, and make the table again"
         )
 
 
@@ -190,8 +190,8 @@ def open_postgres(
     hidden = [name for name, _, _, may_read in found if name in read and not may_read]
     if hidden:
         raise SourceError(
-            f"this user of the PostgreSQL database may not read {', '.join(map(repr, hidden))} of {table!r}; have "
-            "somebody GRANT it SELECT on the table, and USAGE on its schema"
+            f"this user of the PostgreSQL database may not read {', '.join(map(repr, hidden))} of {table!r}; it "
+            "needs GRANT SELECT on the table, and USAGE on its schema"
         )
     texts = [name for name in read if kinds[name].kind == "text" and kinds[name].native != "uuid"]
     if encoding != "UTF8" and texts:
@@ -275,7 +275,7 @@ def _cell(column: str, kind: ColumnType) -> str:
 
 _REFUSED = (
     "the PostgreSQL server refused to describe the table, or to begin reading it; its message is withheld because it "
-    "may quote a record: check by psql that this user may read it, and that nobody is changing it"
+    "may quote a record: check by psql that this user may read it, and that no other session is changing it"
 )
 
 

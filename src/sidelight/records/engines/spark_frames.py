@@ -81,7 +81,7 @@ def _chance_in(frame: Any) -> str:
     if found:
         return found[1]
     if _counts_rows_in_order(text):
-        return "a window of so many rows, whose ties come in any order"
+        return "a window of a number of rows, whose ties come in any order"
     return "" if known else "an expression that depends on chance"
 
 

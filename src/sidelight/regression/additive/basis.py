@@ -29,7 +29,7 @@ MOST_COMPONENTS, _MOST_TOGETHER = 12, 1024
 _SMALLEST = 1e-6
 #: Of ranks, of places, of steps in rank, and of single cells.
 _KERNEL = (0.2, 0.2, 0.55, 0.05)
-#: Of a missing cell beside the others.
+#: Of a missing cell relative to the others.
 _MISSING_SHARE = 0.1
 _LEAST_WEIGHT = 0.02
 _LARGEST = 1 << 20

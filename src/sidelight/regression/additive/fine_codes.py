@@ -1,8 +1,8 @@
 """Rows of an additive model as integers: one fine code per column, made row by row from public declarations.
 
 A number has the code c of the linear encoding, -2²⁰..2²⁰, and a fine code of 1024 cells of even width; a missing one
-has a cell of its own, told by the mask and never by c. A category has the place of its label. Lines see c, every other
-release the fine codes alone, so that whatever a row adds is looked up in public tables.
+has a cell of its own, recognised by the mask and never by c. A category has the place of its label. Lines see c, every
+other release the fine codes alone, so that whatever a row adds is looked up in public tables.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from sidelight.regression.table_rows import LEVELS, ExampleDecoder, RowEncoder, 
 #: Fine cells of a number; the code of a missing one comes after them.
 FINE_CELLS = 1024
 _SHIFT = 11
-#: The integer of a missing number beside -LEVELS..LEVELS.
+#: The integer of a missing number; others are in -LEVELS..LEVELS.
 MISSING = LEVELS + 1
 #: Labels of a category: its places are written in two bytes.
 MOST_LABELS = 1 << 14

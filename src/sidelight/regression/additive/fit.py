@@ -50,7 +50,7 @@ _GRADIENT_BITS = Z_BITS + ERROR_BITS
 _LARGEST_CLIP = 2**32 - 1
 #: Columns and numbers of the path up to which it is stored for privacy reports.
 MOST_REPORTED_COLUMNS, _MOST_REPORTED_POINTS = 256, 1 << 15
-#: κ₁ beside κ₀ where lines have been there before, and of a prediction's correction beside its own variances.
+#: κ₁ relative to κ₀ where lines came first, and of a prediction's correction relative to its own variances.
 _AFTER_LINES = 0.3
 
 

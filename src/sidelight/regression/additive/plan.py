@@ -176,7 +176,7 @@ def plan_additive(
         unit: The protected unit; a person may have several rows.
         lines: "auto": lines first, unless there is a prediction; "none": never.
         candidates: Predictions as tables on fine codes.
-        odds: Prior odds of each of them beside none.
+        odds: Prior odds of each of them against none.
         rows: A public number of rows; a wrong one costs accuracy only.
 
     Raises:

@@ -3,7 +3,7 @@
 Everything that `prediction=` takes, read before any charge and without a look at a private row: public rows, an earlier
 model or release of this kind, stated curves, stated coefficients.
 
-`CurvePrediction` holds curves that somebody states or has published.
+`CurvePrediction` holds curves that are stated or published.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ from sidelight.regression.prediction_sources import FEWEST_ROWS, MOST_PREDICTION
 from sidelight.regression.table_rows import TableUnits
 from sidelight.release import Release
 
-#: Of the prior variance: what a correction has where nobody says how far off a prediction is, and at least.
+#: Of the prior variance: of a correction where the accuracy of a prediction is unknown, and the least.
 _UNKNOWN, _LEAST = 0.3, 0.01
-#: The intercept's correction beside the prediction's own variance of it.
+#: The intercept's correction relative to the prediction's own variance of it.
 _INTERCEPT = 4.0
 
 
@@ -49,13 +49,13 @@ class CurveCandidate:
 
     Args:
         known: Curves and, where they are known, the variances of their components.
-        scale: The root mean square of a stated curve's correction, None where nobody says.
+        scale: The root mean square of a stated curve's correction, None where it is unknown.
         origin: Where it came from.
         what: In words.
         given: The public rows, where there are any.
         raw: Their features, as linear models see them.
         coded: Their fine codes and coded targets.
-        seeded: Whether it came from a release that protects nobody.
+        seeded: Whether it came from a release with seeded noise.
     """
 
     known: KnownCurves
@@ -101,10 +101,10 @@ class CurveCandidate:
         """What a ledger holds of it."""
         constant = np.asarray(self.offset.constant).tolist()
         stated = (constant, self.scale, self.known.mean, np.asarray(self.known.intercept).tolist())
-        told = hashlib.sha256(repr(stated).encode())
+        hashed = hashlib.sha256(repr(stated).encode())
         for part in (*self.offset.tables, *self.known.variances, *self.known.bases):
-            told.update(np.ascontiguousarray(part, np.float64).tobytes())
-        return told.hexdigest()
+            hashed.update(np.ascontiguousarray(part, np.float64).tobytes())
+        return hashed.hexdigest()
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -121,8 +121,8 @@ class AdditivePredictions:
     @property
     def request(self) -> dict[str, str]:
         """What a ledger holds of them: a fit with other predictions is another question."""
-        told = hashlib.sha256(" ".join(each.digest for each in self.candidates).encode()).hexdigest()
-        return {"prediction_sha256": told} if self.candidates else {}
+        hashed = hashlib.sha256(" ".join(each.digest for each in self.candidates).encode()).hexdigest()
+        return {"prediction_sha256": hashed} if self.candidates else {}
 
     @property
     def described(self) -> Mapping[str, Any] | None:
@@ -284,7 +284,7 @@ _LARGEST = 1e100
 
 @dataclass(frozen=True, eq=False, repr=False)
 class CurvePrediction:
-    """Hold what the curves of an additive model probably are: a guess, or what somebody published.
+    """Hold what the curves of an additive model probably are: a guess, or published curves.
 
     Guarantee: none is changed. The numbers must not come from the rows that are fitted.
 
@@ -295,7 +295,7 @@ class CurvePrediction:
         curves: By column: of a number points (value, what it adds), linear between them and level beyond; of a
             category {label: what it adds}. Columns that are not named add nothing. In the target's unit, or log odds.
         intercept: What is added to all rows.
-        scale: The root mean square by which a column's curve may be off, in the same unit; left out: nobody knows.
+        scale: The root mean square by which a column's curve may be off, in the same unit; left out if unknown.
         origin: Where it came from: a text names a public source; a guess if left out.
 
     >>> CurvePrediction({"age": [(20, -1.0), (60, 1.0)]}, intercept=5.0, origin="a textbook")

@@ -21,7 +21,7 @@ from sidelight.regression.losses import Floats
 #: Cells of public rows hold at least five of them: three deviations of a count.
 _DEVIATION = 5 / 3
 _ROUNDS, _ROUNDS_OF_CLASSES = 25, 40
-#: Beside the prior: water is filled almost to the brim, because there is no noise.
+#: The penalty relative to the prior: next to none, because there is no noise.
 _LITTLE = 1e-6
 
 
@@ -137,11 +137,11 @@ def _posterior_of_classes(
     kappas, variances = [np.full(len(place.weights), scale)] * classes, np.zeros_like(theta)
     for _ in range(_ROUNDS_OF_CLASSES):
         theta -= theta.mean(axis=1, keepdims=True)
-        told = z @ theta
-        p = softmax(told, axis=1)
+        linear = z @ theta
+        p = softmax(linear, axis=1)
         for each in range(classes):
             weights = np.maximum(p[:, each], 1e-4)
-            response = told[:, each] + (y[:, each] - p[:, each]) / weights
+            response = linear[:, each] + (y[:, each] - p[:, each]) / weights
             theta[:, each], covariance, _, kappas[each] = _updated(
                 place, z, weights, response, kappas[each], scale=scale
             )

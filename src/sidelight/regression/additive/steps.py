@@ -20,7 +20,7 @@ from sidelight.regression.losses.loss import Mask
 
 #: The clip of a residual of classes; that of several is √2 times as long.
 _CLASS_CLIPS: dict[Kind, float] = {"logistic": 0.75, "softmax": 0.75 * math.sqrt(2)}
-#: Deviations of the Gram matrix's noise, beside the correlations that are looked for, up to which it has components.
+#: Noise of the Gram matrix relative to the correlations that are looked for, up to which it has components.
 _MOST_EDGE = 0.3
 _ROOM = 1.5
 _LEAST_EIGENVALUE = 0.1
@@ -42,7 +42,7 @@ class Scales:
         mu_steps: What all steps together cost.
         mu_gram: What the Gram matrix costs.
         rows_per_unit: k.
-        classes: How many classes a softmax has; of one of them `base` is the log odds beside the rest, and `variance`
+        classes: How many classes a softmax has; of one of them `base` is the log odds against the rest, and `variance`
             the share, by which its second derivative is bounded.
     """
 
@@ -82,7 +82,7 @@ class Scales:
         return self.variance if self.kind == "squared" else 1.0
 
     def edge(self, components: int) -> float:
-        """Return the noise of the Gram matrix of so many components, in correlations."""
+        """Return the noise of the Gram matrix of a number of components, in correlations."""
         return float(math.sqrt(2) * self.rows_per_unit * _ROOM * components**1.5 / (self.mu_gram * self.rows))
 
     def of_class(self, share: float) -> Scales:
@@ -90,7 +90,7 @@ class Scales:
         return replace(self, base=math.log(share / (1 - share)), variance=share)
 
     def passes(self, place: Coordinates) -> tuple[int, float]:
-        """Return T and x, the noise beside the signal."""
+        """Return T and x, the noise-to-signal ratio."""
         x = math.sqrt(self.noise * place.trace * place.dimension / self.signal)
         return (6 if x > 0.25 else 10), x
 
@@ -261,7 +261,7 @@ class SmoothingState:
         rest = self.residual if self.scales.kind == "squared" else 1.0
         inner = 1 / weights.sum() + along * rest
         informed = (vectors * (along**2 / inner)) @ vectors.T
-        told = vectors @ (along / inner * (vectors.T @ ((vectors * along) @ (vectors.T @ point) - slope)))
+        pulled = vectors @ (along / inner * (vectors.T @ ((vectors * along) @ (vectors.T @ point) - slope)))
         owner, kappa = self.place.owner, self.kappa
         counts = np.bincount(owner, minlength=len(kappa))
         for left in range(_EM_ROUNDS, -1, -1):
@@ -270,7 +270,7 @@ class SmoothingState:
             # scaled by the prior, so that components of almost no prior variance do no harm
             inside = root[:, None] * informed * root[None, :] + np.eye(len(root))
             covariance = np.linalg.inv(inside) * root[:, None] * root[None, :]
-            right = told.copy()
+            right = pulled.copy()
             right[0] += self.mean / self.intercept
             theta = covariance @ right
             if not left:

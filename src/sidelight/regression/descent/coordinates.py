@@ -48,11 +48,11 @@ _SQUARES = np.array([0.0, *(low * high for low, high in zip(_EDGES, (*_EDGES[1:]
 #: Deviations of noise below which a count is taken for none.
 _SEEN = 4.0
 #: Predictions by a scale are as sure as others where at most this share of the rows may be further away than counts
-#: show, by so many deviations of their noise.
+#: show, by this many deviations of their noise.
 _BEYOND, _SURE = 0.1, 2.0
 #: Of the rows that may hide below it, this share is taken to be as far away as rows can be.
 _HIDDEN = 0.002
-#: Of a column this share of whose entries is in two groups side by side nothing is told by the others.
+#: A column with this share of its entries in two adjacent groups says nothing through the others.
 _EQUAL = 0.95
 #: A second matrix is worth its price where its noise is this much smaller for a column, in deviations of the column.
 _LEAST_GAIN = 2.0
@@ -188,8 +188,8 @@ class ReleasedDistances:
         hidden = _HIDDEN * _SEEN * self.noise / self.rows * ROW_LENGTH**2 / d
         squares, shown, _ = self.scales
         squares = np.maximum(squares + hidden, self.least)
-        told = spread & (shown >= self.rows / 2)
-        gain = np.where(told, ROW_LENGTH / (_ROOM * np.sqrt(d * np.maximum(squares, 1.0))), 1.0)
+        varies = spread & (shown >= self.rows / 2)
+        gain = np.where(varies, ROW_LENGTH / (_ROOM * np.sqrt(d * np.maximum(squares, 1.0))), 1.0)
         if gain[self.narrow].max() < _LEAST_GAIN:
             return None
         stretch = 2.0 ** (CODE_BITS - Z_BITS) * gain

@@ -171,7 +171,7 @@ def _together(shape: tuple[int, ...], parts: Iterable[bytes]) -> Integers:
 
 
 def written(codes: Any, targets: Floats) -> bytes:
-    """Write codes, at most 2¹⁴ each, in two bytes an entry, and whole targets; without a pickle, whoever reads it."""
+    """Write codes, at most 2¹⁴ each, in two bytes an entry, and whole targets, without a pickle."""
     arrays = [targets.astype("<i4")]
     if is_sparse(codes):
         arrays += [np.array(codes.shape, "<i8"), codes.data.astype("<i2"), codes.indices.astype("<i4")]

@@ -63,7 +63,7 @@ class FittedDescent:
         chosen: The prediction that it started from, or None.
         factor: How far it was drawn (κ), None where it was not.
         error: What the mean square of a usual row's error is made of, in half ranges² or probabilities².
-        bias: What is allowed for beside it, not squared: what clip and lost slopes may do to probabilities.
+        bias: What is added to it, not squared: what clip and lost slopes may do to probabilities.
         points: (steps, columns, outputs): where the gradients were taken, in coordinates of z.
         unseen: What else it may be: what columns that no release showed may predict, in half ranges².
         second_look: What was released of the columns after the first matrix.

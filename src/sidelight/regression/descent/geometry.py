@@ -18,7 +18,7 @@ from sidelight.regression.descent.rules import PUBLIC_ROWS_A_FEATURE, GeometryKi
 
 Floats = NDArray[np.float64]
 
-#: The constant beside the rows in the Gram matrix, v.
+#: The constant column of the rows in the Gram matrix, v.
 CONSTANT = 0.5
 _LEAST_LARGEST = 0.02
 #: A column is shown by a matrix from this many deviations of its noise on.
@@ -49,7 +49,7 @@ class Geometry:
         likely: The same mean squares with what the matrix's noise adds to them taken out; None for kind "none".
         step_factor: What shortens the step for a public geometry, None for a released one.
         unseen: The mean square, in half ranges, of predictions by columns that the matrix does not show.
-        obscured: The noise of an entry of the released matrix beside the mean variance of a column, at most 1; of
+        obscured: The noise of an entry of the released matrix over the mean variance of a column, at most 1; of
             public rows 0.
         intercept: Whether z has a constant column.
         kind: "private", "public" or "none".

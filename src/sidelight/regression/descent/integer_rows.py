@@ -1,7 +1,7 @@
 """Rows, predictors, errors and gradients as integers, row by row: why the noise of a descent meets exact sums.
 
 Everything that is added up is an integer vector that depends on one row and on public integers, and on nothing else:
-not on the rows beside it, the size of a block, the number of threads, or the order. Products of floats that hold
+not on other rows, the size of a block, the number of threads, or the order. Products of floats that hold
 integers below 2⁵³ are exact in any order, so BLAS may compute them; functions are tables.
 
 The lemma. For every row, ‖z·e'‖ <= clip exactly. With one output |e'| <= ⌊clip/r⌋ and r >= ‖z‖. With several,
@@ -27,7 +27,7 @@ Integers = NDArray[np.int64]
 #: A row of the full norm has codes of this length.
 CODE_BITS = 14
 ROW_LENGTH = 1 << CODE_BITS
-#: The constant ½ beside the codes of a row.
+#: The constant column ½ of a row of codes.
 HALF = ROW_LENGTH // 2
 #: Bits of the fractions of mapped rows, of coefficients, of predictors, and of errors.
 Z_BITS, _THETA_BITS, _U_BITS, ERROR_BITS = 12, 16, 28, 14
@@ -137,7 +137,7 @@ class GeometryMap:
 
     @property
     def last(self) -> int:
-        """The constant column that z does not hold itself: ½ beside codes, 0 where there is none or z has it."""
+        """The constant column that z does not hold itself: ½ for codes, 0 where there is none or z has it."""
         return HALF if self.geometry.map is None and self.geometry.intercept else 0
 
     @property

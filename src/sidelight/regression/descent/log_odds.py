@@ -29,7 +29,7 @@ _HALVINGS = 10
 _LEAST_STRETCH = 1e-12
 #: Slopes and constant are solved for in turn, so often; a constant is looked for up to here, and moved so far.
 _TURNS, _FARTHEST_CONSTANT, _NEAR = 2, 8.0, 0.1
-#: Public rows that do not vary, beside a matrix that says little, leave no column to make steps for: all of h is 0.
+#: Public rows that do not vary, with a matrix that says little, leave no column to make steps for: all of h is 0.
 _LEAST_SIZE = 1e-200
 
 
@@ -48,7 +48,7 @@ def true_log_odds(
     """Return which share of the slopes of two classes is kept, at most 1, and what the classes' shares then are.
 
     `told_share` of them, and of that as much as the clip has not stretched. It never fails, whatever was released: what
-    cannot be told is 1, and None.
+    cannot be estimated is 1, and None.
 
     Args:
         theta: The average of the last points, (columns,), in coordinates of z.
@@ -62,29 +62,29 @@ def true_log_odds(
         theta, noise, h, likely = (
             np.append(each, last) for each, last in ((theta, 0), (noise, 0), (h, 1), (likely, 1))
         )
-    told = told_share(theta[:-1, None], noise[:-1], likely[:-1])
-    if told is None:
+    signal = told_share(theta[:-1, None], noise[:-1], likely[:-1])
+    if signal is None:
         return 1.0, None
     stepped = float(h[:-1] @ theta[:-1] ** 2)
     if not _LEAST_SIZE < stepped < math.inf:  # steps without noise go nowhere along it, so that the clip takes nothing
-        return told, None
-    ended = math.sqrt(told) * theta
+        return signal, None
+    ended = math.sqrt(signal) * theta
     if not intercept:
-        return told * _unstretched(ended, h, 0.0, steps=steps), None
+        return signal * _unstretched(ended, h, 0.0, steps=steps), None
     share, truth = 1.0, 0.0
     for _ in range(_TURNS):
         share = _unstretched(ended, h, truth, steps=steps)
         truth = _true_constant(ended, h, float(theta[-1]), share=share, steps=steps)
     ends = [clipped_end(ended, h, share=share, truth=truth + each, steps=steps)[1] for each in (-_NEAR, _NEAR)]
     moved = max((ends[1] - ends[0]) / (2 * _NEAR), _LEAST_SHARE)
-    said = float(_PAIRS @ expit(truth + share * math.sqrt(told * stepped) * _FIRST))
+    said = float(_PAIRS @ expit(truth + share * math.sqrt(signal * stepped) * _FIRST))
     variance = float(noise[-1]) / moved**2
-    return told * share, Rate(said, variance) if 0 < said < 1 and variance < math.inf else None
+    return signal * share, Rate(said, variance) if 0 < said < 1 and variance < math.inf else None
 
 
 @np.errstate(all="ignore")
 def told_share(slopes: Floats, noise: Floats, likely: Floats) -> float | None:
-    """Return the share of the variance of slopes, (columns, outputs), that is not noise, or None if nobody can tell.
+    """Return the share of the variance of slopes, (columns, outputs), that is not noise; None if it is unknown.
 
     It is the best guess of a true slope from a noisy one. Noise of a softmax adds up to 0: it has one class less.
     """
@@ -149,7 +149,7 @@ def _root(beyond: Callable[[float], float], low: float, high: float, middle: Cal
 def clipped_end(theta: Floats, h: Floats, *, share: float, truth: float, steps: Schedule) -> tuple[float, float]:
     """Return how far steps without noise go in the direction of theta, and to which constant.
 
-    Rows are normal numbers z with mean squares h, beside a constant 1, all as long as a usual one, so that an error is
+    Rows are normal numbers z with mean squares h, and a constant 1, all as long as a usual one, so that an error is
     clipped to c. Of a function e of u = z·point and t = z·theta, E[z·e] = h·(point·α + theta·β) with β = E[∂e/∂t] and
     α·E[u²] + β·E[u·t] = E[u·e] (Stein), u and t about their means: two numbers a step, whatever the columns are.
 

@@ -24,8 +24,6 @@ from sidelight.regression.rows import Block, BoundedArrays, BoundedRows, is_spar
 KEPT_BYTES = 1 << 29
 #: Entries of z that are worked on at once: they stay in the cache.
 _CELLS = 1 << 17
-#: Blocks of which threads are worth their while.
-_SEVERAL = 4
 
 
 class CodedExamples:
@@ -150,9 +148,8 @@ class MappedRows:
         def of_block(block: Mapped) -> Integers:
             return sum_of_block(statistic, block)
 
-        few = self._kept is not None and len(self._kept) < _SEVERAL
         total = ExactSum(statistic.shape)
-        for found in map(of_block, self.blocks()) if few else side_by_side(of_block, self.blocks()):
+        for found in side_by_side(of_block, self.blocks()):
             total.add(found)
         return total.saturated()
 

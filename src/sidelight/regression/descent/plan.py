@@ -55,7 +55,7 @@ class PricedFit:
     Args:
         targets: What is learned.
         candidates: Predictions to start from.
-        odds: Prior odds of each of them beside none.
+        odds: Prior odds of each of them against none.
         rows: A public number of rows.
         epsilon, delta: The target.
         mu: The Gaussian differential privacy that keeps to it.
@@ -191,7 +191,7 @@ class DescentPlan(PricedFit):
 
     def with_look(self, look: SecondLook) -> DescentPlan:
         """Return the plan of what is left to pay after a release that asked for a second look."""
-        return replace(self, second_look=look)
+        return self if look == self.second_look else replace(self, second_look=look)
 
     @property
     def columns(self) -> int:
@@ -324,7 +324,7 @@ def plan_descent(
         public_candidate: The place of the candidate that they are moments of. With geometry="auto" they are used if it
             is chosen; geometry="public" uses them in any case, and so do public rows without targets.
         candidates: Predictions to start from.
-        odds: Prior odds of each of them beside none.
+        odds: Prior odds of each of them against none.
         rows: A public number of rows; a wrong one costs accuracy only.
         shrinkage: "evidence", "stein" or "none".
         passes: A number of steps instead of 8 or 16.

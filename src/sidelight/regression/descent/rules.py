@@ -97,7 +97,7 @@ class Schedule:
     """The steps of one descent: all of it follows from released numbers.
 
     Args:
-        noise: The noise of one full step beside what it moves (x of the proof page); above 1 the noise outweighs the
+        noise: The noise of one full step relative to the step (x of the proof page); above 1 the noise outweighs the
             rows.
         passes: How many steps.
         tail: How many of the last points are averaged.

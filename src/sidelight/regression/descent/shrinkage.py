@@ -1,7 +1,8 @@
 """What is done with the average of a descent's last points: shrunk by its known noise, towards the prediction or 0.
 
 Free: everything here is computed from released numbers. The noise of the average is known to first order, so that a
-prediction is believed as far as the distance from it, measured in that noise, says (descent proof page, Theorem H).
+prediction gets the shrinkage weight that the distance from it, measured in that noise, implies (descent proof page,
+Theorem H).
 
 Without a prediction the slopes of a number are shrunk and its constant is not: the middle of the range is no better
 guess of the mean than the average is. Where the released matrix is mostly noise the columns of z vary less than it
@@ -204,11 +205,11 @@ def most_evidence(distance: Floats, variance: Floats, trust: Floats) -> float:
 
     A coordinate of which the prediction says nothing is no evidence for it.
     """
-    told = trust < UNKNOWN
+    stated = trust < UNKNOWN
 
     def evidence(factor: float) -> float:
-        total = (factor * trust + variance)[told]
-        return float(-0.5 * np.sum(np.log(total) + distance[told] ** 2 / total) - 0.5 * (math.log(factor) / 2) ** 2)
+        total = (factor * trust + variance)[stated]
+        return float(-0.5 * np.sum(np.log(total) + distance[stated] ** 2 / total) - 0.5 * (math.log(factor) / 2) ** 2)
 
     return max(_TOWARDS, key=evidence)
 

@@ -49,7 +49,7 @@ class StartChoice:
     Args:
         candidates: How many predictions there are.
         budget: What it may cost.
-        odds: The weight of all candidates together beside "none", per candidate.
+        odds: The weight of all candidates together against "none", per candidate.
         unit: The protected unit.
         rows_per_unit: How many rows it may have.
         votes: Whether scores are votes, or losses.
@@ -101,7 +101,7 @@ class StartChoice:
         return None if place == self.candidates else place
 
 
-#: A direction in which rows do not vary is not believed to be known better than this share of the others.
+#: The prior precision of a direction in which rows do not vary is at most this share of the others'.
 _LEAST_H = 0.01
 _RIDGE_ROUNDS = 3
 #: The largest deviation of predictions, in half ranges of the target.
@@ -110,7 +110,7 @@ _REACH = 0.75
 _CLASSIFIER_PENALTY = 1 / 10
 #: Trust in a public classifier: 8/(m·h + 3).
 _CLASSIFIER_VARIANCE, _CLASSIFIER_ROWS = 8.0, 3.0
-#: Trust where nobody knows: this over the mean square of a row, in half ranges², or in log odds².
+#: Prior variance where none is stated: this over the mean square of a row, in half ranges², or in log odds².
 _UNKNOWN_NUMBER, _UNKNOWN_CLASS = 1.0, 16.0
 #: No fit is surer of itself than this, nor less sure.
 _LEAST_VARIANCE, _MOST_VARIANCE = 1e-12, UNKNOWN

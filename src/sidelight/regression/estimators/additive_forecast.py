@@ -108,8 +108,8 @@ def _fitted(
         more, declared = Fraction(rows, fewer), None if plan.rows is None else max(1, plan.rows * fewer // rows)
         lines = None if plan.lines is None else replace(plan.lines, mu=plan.lines.mu * more, rows=declared)
         plan = replace(plan, mu=plan.mu * more, rows=declared, lines=lines)
-    codes, told = population.drawn(fewer, dice)
-    table = _table(prepared, codes, told)
+    codes, outcomes = population.drawn(fewer, dice)
+    table = _table(prepared, codes, outcomes)
     simulated = replace(prepared, plan=plan, examples=replace(prepared.examples, own=table))
     value = simulated.run(table, source).value
     half, middle = plan.targets.half, plan.targets.target_centre
@@ -117,7 +117,7 @@ def _fitted(
     return Offset(tables=tuple(tables), constant=(value["intercept"] - middle) / half)
 
 
-def _table(prepared: PreparedAdditive, codes: Integers, told: Floats) -> Table:
+def _table(prepared: PreparedAdditive, codes: Integers, outcomes: Floats) -> Table:
     """Return fine codes and targets as a table: numbers in the middle of their fine cells."""
     examples, targets = prepared.examples, prepared.plan.targets
     data: dict[str, Any] = {}
@@ -132,17 +132,17 @@ def _table(prepared: PreparedAdditive, codes: Integers, told: Floats) -> Table:
         data[column.name] = np.where(codes[:, at] == FINE_CELLS, np.nan, values)
     target = examples.target
     if isinstance(target, Number):
-        y: Any = told * targets.half + targets.target_centre
+        y: Any = outcomes * targets.half + targets.target_centre
     else:
         assert examples.labels is not None
         labels = dict(zip(examples.labels, target.labels, strict=False))
-        y = np.array([labels[each] for each in targets.classes], dtype=object)[told.astype(np.int64)]
+        y = np.array([labels[each] for each in targets.classes], dtype=object)[outcomes.astype(np.int64)]
     return Table({**data, target.name: y}, schema=[*examples.columns, target])
 
 
 #: Rows that others are drawn from, and cells of a curve that is made up.
 _POOL, _CELLS = 4000, 32
-#: Public rows are left out in so many parts, of at most so many rows.
+#: Public rows are left out in this many parts, of at most this many rows.
 _FOLDS, _MOST_LEFT_OUT = 5, 5000
 
 
@@ -253,7 +253,7 @@ class LawOfCurveShape:
     Args:
         columns: The declared columns.
         targets: What is learned.
-        stated: Curves that somebody states, which are taken to be as right as they say.
+        stated: Stated curves, taken to be as accurate as stated.
     """
 
     columns: Sequence[Number | Category]
@@ -273,9 +273,11 @@ class LawOfCurveShape:
             explained = LEAST_EXPLAINED + (MOST_EXPLAINED - LEAST_EXPLAINED) * at
             wanted = LOG_ODDS * math.sqrt(explained / (1 - explained)) if classes else math.sqrt(explained * variance)
             drawn = Offset(tables=tuple(self._smooth(codes, dice)), constant=0.0)
-            told = outputs_of(drawn, codes)
-            factor = wanted / np.maximum(told.std(axis=0), 1e-300)
-            factor, mean = (factor[0], float(told.mean())) if self.targets.outputs == 1 else (factor, told.mean(axis=0))
+            outcomes = outputs_of(drawn, codes)
+            factor = wanted / np.maximum(outcomes.std(axis=0), 1e-300)
+            factor, mean = (
+                (factor[0], float(outcomes.mean())) if self.targets.outputs == 1 else (factor, outcomes.mean(axis=0))
+            )
             truth = Offset(tables=tuple(table * factor for table in drawn.tables), constant=-mean * factor)
         residuals = None if classes else math.sqrt((1 - explained) * variance) * dice.normal(_POOL)
         return CurvePopulation(codes=codes, apart=0.0, truth=truth, residuals=residuals)

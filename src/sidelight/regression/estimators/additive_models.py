@@ -205,7 +205,7 @@ class AdditiveRegressor(RegressorMixin, AdditiveEstimator):  # type: ignore[misc
         prediction: What is known already: public rows as `sl.PublicData` with the target among their columns, an
             earlier additive model or its release, `sl.CurvePrediction`, `sl.CoefficientPrediction`, or a list of these.
         rows: About how many rows there are, as far as that is public; a wrong number costs accuracy only.
-        odds: How much more a prediction is believed beforehand than none.
+        odds: Prior odds of a prediction against none.
         lines: "auto" fits lines first unless there is a prediction; "none" never.
         monotone: Numbers whose curves only rise or fall, such as {"age": "increasing"}.
         on_missing: "cell" gives missing numbers a value of their own, "drop" leaves their rows out.

@@ -38,10 +38,10 @@ class AdditiveReportMixin:
     columns_: tuple[Number | Category, ...]
 
     def privacy_report(self, *, rho: float = 1e-6) -> dict[str, Any]:
-        """Return the report that may be published beside the model; it costs no privacy.
+        """Return the report that may be published with the model; it costs no privacy.
 
-        Guarantee: a function of what was released (the path and its tables) and public constants. Whoever computes
-        `report_bound` from it gets a bound that holds, for a row fixed beforehand, except with probability `rho`
+        Guarantee: a function of what was released (the path and its tables) and public constants.
+        `report_bound` computes from it a bound that holds, for a row fixed beforehand, except with probability `rho`
         (additive-model proof page, section 7). Rows are on a grid of a millionth of a range, and so is the bound.
 
         Args:

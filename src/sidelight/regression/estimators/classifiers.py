@@ -64,7 +64,7 @@ class LogisticRegression(PrivateScoreMixin, ClassifierMixin, LinearEstimator):  
             last column, or by name), an earlier model or release of this library, or a list of these. It moves
             accuracy, never the guarantee, and nothing where it is not chosen; `prediction_` says what was used. Public
             rows longer than `data_norm` are refused.
-        odds: How much more a prediction is believed beforehand than none; 1 where you are unsure.
+        odds: Prior odds of a prediction against none; 1 where you are unsure.
         rows: About how many rows there are, as far as that is public; a wrong number costs accuracy only.
         session: The budget to charge; X must be rows of what it protects. One of persons wants `fit_table`.
         random_state: None. A whole number makes the noise reproducible and the model NOT PRIVATE, with a

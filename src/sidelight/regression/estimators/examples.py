@@ -3,10 +3,10 @@
 Before: the number of columns, their types and names, and that X and y belong together. After: the cells, one by one,
 where nothing that stands in a row can raise.
 
-Fits of the same rows without a session are each paid for by themselves, and nobody adds them up. So the rows of every
-such fit are remembered as a sketch, their 256 smallest prints (`records.row_prints`), in this process alone. Two
+Fits of the same rows without a session are each paid for by themselves, and no account adds them up. So the rows of
+every such fit are remembered as a sketch, their 256 smallest prints (`records.row_prints`), in this process alone. Two
 sketches say how much two sets of rows have in common, whatever their order, so that folds of a cross-validation, copies
-and loops over settings are found. It is a warning to whoever holds the rows, once per set; no release depends on it.
+and loops over settings are found. It is a warning to the owner of the rows, once per set; no release depends on it.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ class Examples:
     def request(self) -> dict[str, Any]:
         """What a ledger holds of them: the names of a frame's columns, and of a column of targets; public."""
         names, target = names_of(self.rows), getattr(self.targets, "name", None)
-        told: dict[str, Any] = {} if names is None else {"inputs": names}
-        return told | ({"column": target} if isinstance(target, str) else {})
+        described: dict[str, Any] = {} if names is None else {"inputs": names}
+        return described | ({"column": target} if isinstance(target, str) else {})
 
     def bounded(self, table: Table, policy: RowPolicy) -> BoundedArrays:
         """Open the data."""
@@ -266,7 +266,7 @@ def _kind(dtype: Any) -> str:
 
 _SKETCH, _REMEMBERED = 256, 64
 
-#: Sets of fewer distinct rows than this are not told apart.
+#: Sets of fewer distinct rows than this are not compared.
 _FEWEST = 20
 _SHARE = 0.5
 
@@ -279,7 +279,7 @@ class _Known:
     columns: int
     fits: int
     epsilon: Fraction
-    told: bool = False
+    warned: bool = False
 
 
 _KNOWN: list[_Known] = []
@@ -288,7 +288,7 @@ _KNOWN: list[_Known] = []
 def warn_of_repetition(model: Any, found: Examples) -> None:
     """Warn, once for a set of rows, when it is fitted a second time without a session."""
     drivers = drivers_of(model)
-    if drivers.tuned or drivers.search is not None:  # paid for by the search, or told of already
+    if drivers.tuned or drivers.search is not None:  # paid for by the search, or already warned of
         return
     sketch = _sketch(found)
     if sketch is None:
@@ -300,11 +300,11 @@ def warn_of_repetition(model: Any, found: Examples) -> None:
         del _KNOWN[:-_REMEMBERED]
         return
     known.fits, known.epsilon = known.fits + 1, known.epsilon + epsilon
-    if not known.told:
-        known.told = True
+    if not known.warned:
+        known.warned = True
         warn_at_users_line(
             "rows that a private model was fitted to before in this process are fitted again without a session: the "
-            f"prices add up (epsilon {short_text(known.epsilon)} so far), and nobody counts them. Pass session=..., "
+            f"prices add up (epsilon {short_text(known.epsilon)} so far), and no account adds them. Pass session=..., "
             "which adds up and refuses what does not fit; search settings with sl.Selection. This is shown once for "
             "these rows, and harmless if they are public"
         )
@@ -314,7 +314,7 @@ def _sketch(found: Examples) -> Prints | None:
     """Return the smallest prints of rows; None where nothing can be said: too few rows, or rows that are much alike."""
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # what cells have to say is said by nobody
+            warnings.simplefilter("ignore")  # a warning about a cell may quote it
             prints = row_prints(found.read()[0])
     except Exception:  # nor here: the release pipeline raises for such rows without the cause
         return None

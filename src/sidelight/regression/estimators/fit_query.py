@@ -160,7 +160,7 @@ class PreparedFit(SurePrepared):
             refuse_rows_of_table(self.predictions, self.examples, table)
 
     def run(self, table: Table, source: Source) -> Answer:
-        """Read the examples and fit. Released beside the model: the choice, -1 for none, and the number of rows."""
+        """Read the examples and fit. Released with the model: the choice, -1 for none, and the number of rows."""
         plan = self.plan
         if isinstance(plan, DescentPlan):
             found = descend(plan, self.examples.for_sums(table, plan.policy), source=source)
@@ -242,7 +242,7 @@ def entropy_for(random_state: Any) -> Entropy:
             "comes from the operating system"
         )
     warnings.warn(
-        f"random_state={random_state}: whoever knows this number can take the noise off the model, so it is NOT "
+        f"random_state={random_state}: anyone who knows this number can take the noise off the model, so it is NOT "
         "PRIVATE. For tests on public or generated data only; leave random_state out for real data",
         NotPrivateWarning,
         stacklevel=4,

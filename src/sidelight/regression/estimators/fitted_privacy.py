@@ -1,7 +1,7 @@
 """What is public about a fit afterwards: its promise (`privacy_`), its prediction (`prediction_`) and its error.
 
 Read from the plan and from what was released, never from rows. The error of objective perturbation is a theorem: noise
-b beside a λ-strongly convex objective moves its minimum by at most ‖b‖/λ. That of a descent is an estimate: the
+b added to a λ-strongly convex objective moves its minimum by at most ‖b‖/λ. That of a descent is an estimate: the
 first-order noise of its average, in each direction as far as it was kept. Neither is needed for privacy.
 """
 
@@ -37,7 +37,7 @@ class FittedPrivacy:
         neighbours: What two data sets differ by.
         unit: What is added or removed.
         noise_scale: σ, of each entry of the linear term.
-        regularisation: λ, beside the sum of the losses.
+        regularisation: λ, with the sum of the losses.
         tolerance: τ, the certified bound of the gradient.
         output_noise_scale: σ_out, added to every coefficient.
         row_norm: R, the bound of a row with its constant column.
@@ -46,7 +46,7 @@ class FittedPrivacy:
         predictions: How many predictions were given.
         beforehand: The pure epsilon of choosing between them and none, and of the count: a part of `epsilon`.
         chosen: The place of the prediction that was used, or None.
-        believed: 1 where a prediction was used: objective perturbation takes it at its word, and only chooses.
+        believed: 1 where a prediction was used: objective perturbation chooses one and does not shrink.
         rows: The number of rows that it was weighed with, declared or released; None without predictions.
     """
 
@@ -140,7 +140,7 @@ class StepwisePrivacy:
         loss: The loss and its parameters.
         passes: How many steps were taken.
         rows: The number of rows that the steps were made for: declared, or released, and then a little too large.
-        noise_to_signal: The noise of one step beside what it moves; above 1 the noise outweighs the rows.
+        noise_to_signal: The noise of one step relative to the step; above 1 the noise outweighs the rows.
         chosen: The place of the prediction that the steps started from, or None.
         believed: How far the model was drawn (κ), None where it was not.
         predictions: How many predictions were given.
@@ -291,19 +291,19 @@ def _assumed(plan: DescentPlan, fitted: FittedDescent) -> str:
     """Return what the error of a descent rests on, and what it is counted from."""
     if fitted.geometry.map is None:
         return "rows are no longer than declared (root mean square of rows; beside the same steps without noise)"
-    told, beside = ["rows vary as was released"], "the same steps without noise"
+    assumptions, beside = ["rows vary as was released"], "the same steps without noise"
     if fitted.unseen:
-        told = ["rows vary as was released, and columns that noise hides predict no more than half the target's range"]
+        assumptions = [
+            "rows vary as was released, and columns that noise hides predict no more than half the target's range"
+        ]
     started = None if fitted.chosen is None else plan.candidates[fitted.chosen]
     if started is not None:  # it was drawn to it as far as it says that it may be off
-        told.append("the prediction is as good as it says")
+        assumptions.append("the prediction is as good as it says")
     if plan.targets.kind == "squared" or plan.shares.offset:
         beside = "the best linear model"
-    if plan.targets.kind == "squared" and not isinstance(
-        started, PublicExamples
-    ):  # nobody says what the clip takes off
-        told.append("errors of the best linear model are not strongly skewed")
-    return f"{', '.join(told)} (root mean square of rows; beside {beside})"
+    if plan.targets.kind == "squared" and not isinstance(started, PublicExamples):  # the bias of the clip is unknown
+        assumptions.append("errors of the best linear model are not strongly skewed")
+    return f"{', '.join(assumptions)} (root mean square of rows; beside {beside})"
 
 
 def objective_error(plan: LinearPlan) -> TailBound:

@@ -32,7 +32,7 @@ from sidelight.regression.public_rows import Basis, Dice, Law, LawOfRows, LawOfS
 from sidelight.regression.rows import bounded_rows
 from sidelight.session.query import public_numbers
 
-#: Rows of a forecast where nobody says how many there will be.
+#: Rows of a forecast where their number is not stated.
 USUAL_ROWS = 10_000
 #: Simulated fits: the next one lies between the least and the largest of nine with probability 8/10.
 DRAWS = 9
@@ -89,12 +89,12 @@ class Forecast:
     def __str__(self) -> str:
         usual = f"({self.low:.3g} to {self.high:.3g} in 8 of 10 cases, by {self.draws} simulated fits)"
         name = "root mean squared error" if self.measure == "R²" else "share of wrong labels"
-        told = f"{self.measure} about {self.score:.3g} {usual}, {name} about {self.error:.3g}; {self.rows:,} rows"
-        told += "" if self.stated else " (say how many: rows=...)"
+        text = f"{self.measure} about {self.score:.3g} {usual}, {name} about {self.error:.3g}; {self.rows:,} rows"
+        text += "" if self.stated else " (say how many: rows=...)"
         if self.basis == "declared shape":
-            return f"{told} of the declared shape, generated: yours may differ"
+            return f"{text} of the declared shape, generated: yours may differ"
         alone = "" if self.alone is None else f", whose own prediction has {self.alone:.3g}"
-        return f"{told} like the {self.public_rows:,} public ones{alone}"
+        return f"{text} like the {self.public_rows:,} public ones{alone}"
 
 
 class ForecastMixin:
@@ -323,8 +323,8 @@ def _fitted(
     Of many rows fewer are drawn, and descent gets a budget that makes up for it: what noise does to a step is the same
     for n rows at mu and for n/k rows at k·mu.
     """
-    features, told = population.drawn(rows, dice)
-    targets = told * goal.half + goal.middle if goal.classes is None else goal.classes[told.astype(np.int64)]
+    features, drawn = population.drawn(rows, dice)
+    targets = drawn * goal.half + goal.middle if goal.classes is None else goal.classes[drawn.astype(np.int64)]
     plan = prepared.plan
     if isinstance(plan, DescentPlan) and rows < of:
         declared = None if plan.rows is None else max(1, plan.rows * rows // of)

@@ -54,12 +54,12 @@ class ObjectiveSettings:
     """Describe objective perturbation with settings of your own, as `solver=` of a model; for experts.
 
     Args:
-        regularisation: λ beside the sum of losses (scikit-learn's C is 1/λ), by default the least.
+        regularisation: λ of the penalty added to the sum of losses (scikit-learn's C is 1/λ), by default the least.
         theta_norm: A public guess of the coefficients' norm, which raises λ.
         intercept_value: The constant, by default `data_norm`: smaller costs less noise, and the intercept is shrunk
             more.
         rows_at_most: A public bound of the number of rows, to be given above a million (`fit` warns where the
-            regularisation outweighs so many rows).
+            regularisation outweighs that many rows).
         tolerance: τ, the certified bound of the gradient at the released point, by default a millionth of L.
         bound: "tight", or "thesis" and "generic" for comparison.
         minimiser: "auto", "newton", "newton_cg" or "accelerated", outside the privacy proof.

@@ -16,7 +16,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, is_classifier
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from sidelight.errors import REMOVED, RangeError, SchemaError, SidelightWarning, nearest
+from sidelight.errors import REMOVED, RangeError, SchemaError, SidelightWarning, nearest, refuse_both_names
 from sidelight.guarantees import exact, positive
 from sidelight.progress import progress
 from sidelight.records import Category, Number, Schema, Table
@@ -77,7 +77,8 @@ def _takes_old_settings(init: Any) -> Any:
                 raise TypeError(f"{name} no longer has the parameter {each!r}; {gone[each]}")
             raise TypeError(f"{name} has no parameter {each!r}; {nearest(each, [*known][1:])}")
         old = {each: given.pop(each) for each in given.keys() - known.keys()}
-        if old:
+        if old:  # of a solver given by name; an object has its own
+            refuse_both_names(name, old, "solver", given=not isinstance(given.get("solver", ""), str))
             given["solver"] = with_settings(name, given.get("solver", self._solvers[0]), old)
             words = ", ".join(f"{each}=..." for each in sorted(old))
             warnings.warn(
@@ -155,7 +156,7 @@ class LinearEstimator(ForecastMixin, PrivacyReportMixin, PaidEstimator, BaseEsti
         refuse_private_rows(predictions, X)
         if self.on_missing == "raise":
             refuse_unusable(self, X, y, classes=goal.classes)
-        if self.session is None and self.random_state is None:  # nobody adds up, and nothing is said to be public
+        if self.session is None and self.random_state is None:  # no account adds up, and nothing is stated to be public
             warn_of_repetition(self, found)
         self._release(goal, self._query(goal, found, predictions, data_norm=self.data_norm), table=None, key=key)
         for attribute in ("encoding_", "n_features_in_", "feature_names_in_"):

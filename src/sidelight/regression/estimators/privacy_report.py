@@ -1,4 +1,4 @@
-"""`model.privacy_report()`, the file to publish beside a model.
+"""`model.privacy_report()`, the file to publish with a model.
 
 The report is read from the release and its public request, never from training rows, so that it can also be written
 from a model that was saved and loaded.
@@ -59,10 +59,10 @@ class PrivacyReportMixin:
         n_public: int | None = None,
         features: Sequence[Feature | dict[str, Any]] | None = None,
     ) -> dict[str, Any]:
-        """Return the report that may be published beside a model; it costs no privacy.
+        """Return the report that may be published with a model; it costs no privacy.
 
-        Guarantee: a function of what was released (the coefficients, or a descent's path) and public constants. Whoever
-        computes `report_bound` from it gets a bound that holds except with probability `rho` (per-instance proof page,
+        Guarantee: a function of what was released (the coefficients, or a descent's path) and public constants.
+        `report_bound` computes from it a bound that holds except with probability `rho` (per-instance proof page,
         Theorems 3 to 5; descent proof page, section 6).
 
         Args:
@@ -98,7 +98,7 @@ class PrivacyReportMixin:
         ).to_dict()
 
     def fit_keeping_noise(self, X: Any, y: Any, *, i_am_the_curator: bool = False) -> Self:  # noqa: N803
-        """Fit, and keep the noise in this process for `_true_losses`: for audits by whoever holds the data anyway.
+        """Fit, and keep the noise in this process for `_true_losses`: for audits by the owner of the data.
 
         Args:
             X, y: As for `fit`.

@@ -121,10 +121,10 @@ class ScoreQuery:
         """Return the SHA-256 of all that decides which class the model gives a row."""
         model = self.model
         settings = (model.classes_.tolist(), str(model.data_norm), model.on_violation)
-        told = hashlib.sha256(repr(settings).encode())
+        digest = hashlib.sha256(repr(settings).encode())
         for part in (model.coef_, model.intercept_):
-            told.update(np.ascontiguousarray(part, np.float64).tobytes())
-        return told.hexdigest()
+            digest.update(np.ascontiguousarray(part, np.float64).tobytes())
+        return digest.hexdigest()
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

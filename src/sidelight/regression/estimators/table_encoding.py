@@ -49,7 +49,7 @@ class TableEncoding(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # s
     >>> encoding.transform({"age": [50, 100], "sex": ["F", "M"]}).round(2).tolist()
     [[0.0, 0.71, 0.0], [0.71, 0.0, 0.71]]
 
-    Three hats on a number, at 0, 50 and 100: a value is shared by the two nodes beside it.
+    Three hats on a number, at 0, 50 and 100: a value is shared by the two adjacent nodes.
 
     >>> bent = TableEncoding((age,), hats=3)
     >>> bent.names, bent.transform({"age": [50, 75]}).round(2).tolist()
@@ -195,7 +195,7 @@ def encoding_for(schema: Schema, *, target: str, features: Sequence[str] | None)
     names = [name for name in usable if name != target]
     chosen = names if features is None else list(features)
     if not chosen:
-        raise SchemaError(f"a model needs at least one feature beside the target {target!r}")
+        raise SchemaError(f"a model needs at least one feature besides the target {target!r}")
     if target in chosen:
         raise SchemaError(f"the target {target!r} is among the features; leave it out")
     if len(set(chosen)) != len(chosen):
@@ -248,11 +248,11 @@ class TableExamples:
     @property
     def request(self) -> dict[str, Any]:
         """What a ledger holds of them: a fit of other columns is another question."""
-        told: dict[str, Any] = {"column": self.target.name}
-        told["inputs"] = [column.name for column in self.encoding.columns]
+        described: dict[str, Any] = {"column": self.target.name}
+        described["inputs"] = [column.name for column in self.encoding.columns]
         if self.labels is not None:
-            told["labels"] = [None if each is None else str(each) for each in self.labels]
-        return told if self.encoding.hats is None else told | {"hats": str(self.encoding.hats)}
+            described["labels"] = [None if each is None else str(each) for each in self.labels]
+        return described if self.encoding.hats is None else described | {"hats": str(self.encoding.hats)}
 
     def bounded(self, table: Table, policy: RowPolicy) -> StreamedRows:
         """Return the bounded records, read again in every pass unless they fit into memory."""
@@ -312,7 +312,7 @@ def refuse_rows_of_table(predictions: HasPublicRows, examples: _ReadsBatches, ta
     A file is not read for it: no row of one is read before the charge.
 
     Raises:
-        RangeError: they are. Nothing was charged, and no count and no cell is told.
+        RangeError: they are. Nothing was charged; the message has no count and no cell.
     """
     if not table.in_memory:
         return

@@ -93,7 +93,7 @@ class SoftmaxLoss:
 
     Guarantee: with W the largest weight the gradient w_y·x ⊗ (p - e_y) has norm at most √2·WR, one record's Hessian
     eigenvalues are at most WR²/2 (objective-perturbation proof page, Theorem 3). Why a weight only scales both: with
-    t = 1 - p_y the loss of privacy beside the determinant is convex in w_y·‖x‖·t, which lies in [0, WR] instead of
+    t = 1 - p_y the loss of privacy besides the determinant is convex in w_y·‖x‖·t, which lies in [0, WR] instead of
     [0, R]; and the Hessian is w_y·xxᵀ ⊗ M with w_y·‖x‖² at most WR², so the log-determinant is at most
     (K-1)·log(1 + WR²/(Kλ)).
     """

@@ -101,7 +101,7 @@ def _each(labels: Any) -> NDArray[Any]:
 
 
 def _same(item: Any, label: Any) -> bool:
-    """Compare one label; an item that cannot be compared (NA and the like) is no label, and raises for nobody."""
+    """Compare one label; an item that cannot be compared (NA and the like) is no label, and does not raise."""
     try:
         return bool(item == label)
     except Exception:

@@ -24,20 +24,32 @@ async function tried(job) {
 const words = (amounts) => Object.entries(amounts).map(([name, amount]) => name + " " + amount).join(", ");
 const chosen = () => tables[at("table").value];
 const query = () => JSON.parse(at("query").value);
+const written = (asked) => "{\n  " + Object.entries(asked).map(([key, value]) => JSON.stringify(key) + ": " + JSON.stringify(value)).join(",\n  ") + "\n}";
+
+// What is declared of a column, in words where there are some.
+function declared({ name, kind, lower, upper, granularity, categories, ...rest }) {
+  const more = Object.entries(rest).map(([key, value]) => key.replaceAll("_", " ") + " " + (typeof value === "string" ? value : JSON.stringify(value)));
+  return [lower !== undefined && upper !== undefined && lower + " to " + upper, granularity !== undefined && "in steps of " + granularity,
+    categories && categories.join(", "), ...more].filter(Boolean).join("; ");
+}
 
 function show() {
   const table = chosen();
-  at("promise").textContent = table.promise + (table.sharing === "reserved" ? " Your share is reserved." :
-    " Shares are first come, first served.");
+  at("promise").textContent = table.promise;
+  at("sharing").textContent = (table.sharing === "reserved" ? "Your share is reserved: nobody else can use it up." :
+    "Shares are first come, first served: others can use up what you see here.") +
+    (table.population ? " It holds over all tables of " + table.population.name + " together: " + table.population.promise : "");
+  at("paused").textContent = table.paused ? "Paused: nothing can be asked until its owner has looked." : "";
   const [name] = Object.keys(table.remaining);
   const whole = Number(table.budget[name]), left = Number(table.remaining[name]);
   at("left").max = whole; at("left").value = left;
-  at("left-text").textContent = words(table.remaining) + " of " + whole;
+  at("left-text").textContent = words(table.remaining) + " of " + whole + (table.window ? " (in " + table.window + ")" : "");
   at("columns").replaceChildren(...table.column.map((column) => {
     const row = document.createElement("tr");
-    for (const text of [column.name, column.kind || "number", JSON.stringify(column)]) {
-      row.insertCell().textContent = text;
-    }
+    const name = document.createElement("th");
+    name.scope = "row"; name.textContent = column.name;
+    row.append(name);
+    for (const text of [column.kind || "number", declared(column)]) row.insertCell().textContent = text;
     return row;
   }));
   const [charge] = Object.keys(table.remaining);
@@ -81,7 +93,7 @@ function write() {
   if (hasKey("levels")) made.levels = at("levels").value.trim().split(/[\s,;]+/);
   if (hasKey("bins")) made.bins = Number(at("bins").value);
   made[at("unit").textContent] = at("amount").value.trim();
-  at("query").value = JSON.stringify(made, null, 1);
+  at("query").value = written(made);
   price();
 }
 
@@ -123,7 +135,7 @@ function drawPast() {
     line.textContent = text + " ";
     if (each.outcome) line.append(action("show", text, () => answered(each)));
     if (each.state === "released" && each.outcome) line.append(action("use as prediction", text, () => {
-      at("query").value = JSON.stringify({ ...query(), prediction: { release: each.id } }, null, 1);
+      at("query").value = written({ ...query(), prediction: { release: each.id } });
       price();
     }));
     return line;
@@ -211,11 +223,18 @@ function shown(outcome, madeUp, chart, id, asked) {
   at("save-numbers").hidden = !rows.length;
   at("save-numbers").onclick = () => save("numbers.csv", "text/csv", rows.map((row) => row.map((cell) => quoted(String(cell))).join(",")).join("\r\n") + "\r\n");
   at("save-outcome").onclick = () => save("release.json", "application/json", JSON.stringify(outcome));
-  at("save-report").hidden = madeUp;
-  at("save-report").onclick = () => tried(async () => {
+  const report = async () => {
     const answer = await fetched("/v1/releases/" + id + "/report");
     if (!answer.ok) throw new Error("there is no report now");
-    save("report.html", "text/html", await answer.text());
+    return answer.text();
+  };
+  at("show-report").hidden = at("save-report").hidden = madeUp;
+  at("report").hidden = true;
+  at("report").srcdoc = "";
+  at("save-report").onclick = () => tried(async () => save("report.html", "text/html", await report()));
+  at("show-report").onclick = () => tried(async () => {  // in a frame of its own origin, where nothing runs
+    at("report").srcdoc = await report();
+    at("report").hidden = false;
   });
   at("outcome").textContent = JSON.stringify(outcome, null, 1);
   at("same").hidden = !asked;

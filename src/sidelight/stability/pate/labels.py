@@ -46,7 +46,7 @@ class NoisyLabels:
     """Release the noisy winner of every query's vote.
 
     Guarantee: for adding or removing one record, because every record taught one teacher only; for a person
-    whose rows taught up to `teachers_per_unit`, at the price of a group of so many. Without a `proposal`
+    whose rows taught up to `teachers_per_unit`, at the price of a group of that size. Without a `proposal`
     GDP(√(2T)/noise_scale) for T queries, exact. With one, ApproxDP of `proposal.price`, by a private test (stability
     proof page, Theorems 2 and 8), or a refusal. All noise is exact.
 

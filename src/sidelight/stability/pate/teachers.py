@@ -7,7 +7,7 @@ does not decide whether `fit` raises; what a classifier prints or warns while it
 Which teacher a record belongs to is a keyed hash of its id, and nothing else. A share by position (every 250th row,
 equal slices) is a privacy bug: one row more moves all rows behind it to other teachers, and the votes of all of them
 change instead of one. Here the other records have no say. The key is secret although the guarantee does not need it to
-be: without it nobody can choose ids that fill one teacher's share with their own rows, or tell from an id whose rows a
+be: without it no one can choose ids that fill one teacher's share with their own rows, or tell from an id whose rows a
 vote came from.
 """
 

@@ -1,6 +1,6 @@
 """Rows of the types that the public queries have: no record decides about the type of another's cell.
 
-A frame or an array has one type a column, and whoever made it from cells took the type from all of them: one text among
+A frame or an array has one type a column, and the type was derived from all of its cells: one text among
 numbers, or one missing value, makes another column for everybody, and every teacher learns something else. Here the
 public queries say what a column holds, numbers, texts or a declared category, and each private cell becomes one by
 itself. A number that was stored as an integer, a float or a text is the same number; what is none is missing.

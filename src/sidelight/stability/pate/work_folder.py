@@ -142,13 +142,13 @@ def question_digest(teacher: Any, queries: Any, classes: NDArray[Any], *, teache
     params = {name: _value(value) for name, value in sorted(given.items())}
     chosen = [f"{name}={value}" for name, value in params.items() if value != defaults.get(name)]
     parts = [str(teachers), type(teacher).__qualname__, *chosen, *map(repr, classes.tolist())]
-    told = hashlib.sha256("".join(f"{len(part)}:{part}" for part in parts).encode())
+    hashed = hashlib.sha256("".join(f"{len(part)}:{part}" for part in parts).encode())
     rows = queries.tocsr() if hasattr(queries, "tocsr") else None
     for part in (queries,) if rows is None else (rows.indptr, rows.indices, rows.data):
         cells = np.asarray(part)
-        told.update(f"{cells.dtype.str}{cells.shape}".encode())
-        told.update(repr(cells.tolist()).encode() if cells.dtype == object else np.ascontiguousarray(cells).tobytes())
-    return told.hexdigest()
+        hashed.update(f"{cells.dtype.str}{cells.shape}".encode())
+        hashed.update(repr(cells.tolist()).encode() if cells.dtype == object else np.ascontiguousarray(cells).tobytes())
+    return hashed.hexdigest()
 
 
 def _described(teacher: Any) -> str:

@@ -1,0 +1,202 @@
+"""IN (SELECT ...) of a public table: a list of constants, or a lookup where the column is a key.
+
+The rows of a public table are known to everyone, so the SELECT is answered when the statement is read. What it found is
+written into the statement, and stands in the request with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from sidelight.aggregates.expression_values import BatchScope, truth_of
+from sidelight.errors import RangeError, SchemaError, nearest
+from sidelight.records import Category, Date, Label, Number
+from sidelight.records.linked_tables import LinkedTables
+from sidelight.records.numbers import exact_number, number_text
+from sidelight.records.rows import Batch
+from sidelight.summaries.sql_expressions import ExpressionReader
+from sidelight.summaries.sql_tree import only, plain, sql_text
+
+
+def with_public_lists(tree: Any, tables: LinkedTables, dialect: str) -> Any:
+    """Return a statement without IN (SELECT ...) of public tables: lists of constants, or lookups by JOIN.
+
+    Args:
+        tree: The statement.
+        tables: The tables and their keys.
+        dialect: Whose spelling the statement has.
+    """
+    from sqlglot import exp
+
+    _join_keys(tree, tables)
+    for node in list(tree.find_all(exp.In)):
+        inner = None if node.args.get("query") is None else node.args["query"].this
+        if inner is not None and _public_table(inner, tables) is not None:
+            node.replace(exp.In(this=node.this.copy(), expressions=_constants(inner, tables, dialect)))
+    return tree
+
+
+def _public_table(select: Any, tables: LinkedTables) -> str | None:
+    """Return the public table that a SELECT reads; None if it reads another, or several."""
+    from sqlglot import exp
+
+    source = select.args.get("from_") if select.key == "select" else None
+    if source is None or source.this.key != "table" or select.args.get("joins"):
+        return None
+    named = {each.alias.casefold() for each in select.root().find_all(exp.CTE)}
+    if source.this.name.casefold() in named:  # which is what the name means there
+        return None
+    name = next((each for each in tables.tables if each.casefold() == source.this.name.casefold()), None)
+    return name if name is not None and tables.is_public(name) else None
+
+
+def _constants(select: Any, tables: LinkedTables, dialect: str) -> list[Any]:
+    """Return the constants that a SELECT of one column of a public table finds, as literals of a statement.
+
+    Raises:
+        RangeError: it is no SELECT of one column with a condition, or finds nothing, or a missing cell.
+    """
+    from sqlglot import exp
+
+    name = _public_table(select, tables)
+    assert name is not None
+    only(select, "expressions", "from_", "where", "distinct")
+    source, schema, rows = select.args["from_"].this, tables.schema(name), tables.public_rows[name]
+    asked = [plain(each.unalias()) for each in select.expressions]
+    if len(asked) != 1 or asked[0].key != "column":
+        raise RangeError(f"{sql_text(select)} must name one column of the public table {name!r}")
+    valued = {each.name.casefold() for each in schema.columns}
+    if asked[0].name.casefold() in {each.casefold() for each in _columns(tables, name)} - valued:
+        raise RangeError(
+            f"{sql_text(select)} is of a key, which is looked up where IN must hold for every row, by AND; elsewhere "
+            f"LEFT JOIN {name!r} and write a condition on its columns"
+        )
+    reader = ExpressionReader(schema, [source.alias_or_name, name], dialect)
+    column = reader.declared(asked[0])
+    if isinstance(column, Date):
+        raise RangeError(f"{sql_text(select)} is of dates; write the dates as constants")
+    kept = np.ones(rows.length, bool)
+    if select.args.get("where") is not None:
+        condition = reader.conditions(select.args["where"].this)
+        if condition is not None:
+            scope = BatchScope(schema, Batch(rows.length, rows.numbers, rows.texts))
+            kept = np.broadcast_to(np.asarray(truth_of(condition, scope)[0], bool), (rows.length,))
+    if isinstance(column, Number):
+        cells: list[Any] = [None if cell != cell else cell for cell in rows.numbers[column.name][kept].tolist()]
+    else:
+        assert isinstance(column, (Category, Label))
+        cells = rows.texts[column.name][kept].tolist()
+    found = list(dict.fromkeys(cells))
+    if None in found:
+        raise RangeError(
+            f"{sql_text(select)} finds missing cells, which IN compares with nothing; add WHERE {asked[0].name} IS NOT "
+            "NULL"
+        )
+    if not found:
+        raise RangeError(f"{sql_text(select)} finds no row of the public table, so nothing is in it; leave it out")
+    if isinstance(column, Number):
+        return [exp.Literal.number(number_text(exact_number(each, name="a public number"))) for each in found]
+    return [exp.Literal.string(each) for each in found]
+
+
+def _join_keys(tree: Any, tables: LinkedTables) -> None:
+    """Look up a key that is IN (SELECT key FROM a public table) by a JOIN instead."""
+    from sqlglot import exp
+
+    for number, (select, node) in enumerate(list(_conditions(tree))):
+        inner = node.args["query"].this
+        name = _public_table(inner, tables)
+        key = None if name is None else tables.schema(name).key
+        column, asked = plain(node.this), [plain(each.unalias()) for each in inner.expressions]
+        if name is None or key is None or column.key != "column" or len(asked) != 1 or asked[0].key != "column":
+            continue
+        source = _table_of(column, select, tables)
+        named = (column.name.casefold(),)
+        links = [] if source is None else tables.links_of(source[1])
+        linked = any(tuple(map(str.casefold, columns)) == named and to == name for columns, to in links)
+        if not linked or key.columns != (_declared(asked[0].name, key.columns, inner),):
+            continue
+        only(inner, "expressions", "from_", "where", "distinct")
+        assert source is not None
+        alias, known = f"{name} in {number + 1}", {each.casefold() for each in _columns(tables, name)}
+        _qualify(select, known, tables)
+        own = inner.args["from_"].this.alias_or_name.casefold()
+        where = [] if inner.args.get("where") is None else [inner.args["where"].this]
+        for each in (found for part in where for found in part.find_all(exp.Column)):
+            if each.text("table").casefold() not in ("", own):
+                raise RangeError(f"{sql_text(each)} is not a column of the public table {name!r}; name one of its own")
+            each.set("table", exp.to_identifier(alias, quoted=True))
+        node.replace(exp.paren(where[0].copy()) if where else exp.true())
+        table = exp.Table(this=exp.to_identifier(name, quoted=True), alias=_quoted(alias))
+        sides = exp.column(column.name, source[0], quoted=True), exp.column(key.columns[0], alias, quoted=True)
+        select.append("joins", exp.Join(this=table, on=exp.EQ(this=sides[0], expression=sides[1])))
+
+
+def _quoted(alias: str) -> Any:
+    from sqlglot import exp
+
+    return exp.TableAlias(this=exp.to_identifier(alias, quoted=True))
+
+
+def _conditions(tree: Any) -> Iterator[tuple[Any, Any]]:
+    """Return the IN (SELECT ...) that must hold for every row, with the SELECT whose rows they are about."""
+    from sqlglot import exp
+
+    for select in tree.find_all(exp.Select):
+        where = select.args.get("where")
+        parts = [] if where is None else [where.this]
+        while parts:
+            node = plain(parts.pop())
+            if node.key == "and":
+                parts += [node.this, node.expression]
+            elif node.key == "in" and node.args.get("query") is not None:
+                yield select, node
+
+
+def _declared(name: str, known: tuple[str, ...], select: Any) -> str:
+    found = next((each for each in known if each.casefold() == name.casefold()), None)
+    if found is None:
+        raise SchemaError(f"{sql_text(select)} names {name!r} for a key; {nearest(name, known)}")
+    return found
+
+
+def _columns(tables: LinkedTables, name: str) -> list[str]:
+    schema = tables.schema(name)
+    return [*(each.name for each in schema.columns), *(column for link in schema.links for column in link.columns)]
+
+
+def _tables_in(select: Any, tables: LinkedTables) -> list[tuple[str, str]]:
+    """Return the aliases and names of the tables of a SELECT."""
+    nodes = [select.args["from_"].this, *(join.this for join in select.args.get("joins") or ())]
+    known = {each.casefold(): each for each in tables.tables}
+    return [
+        (node.alias_or_name, known[node.name.casefold()])
+        for node in nodes
+        if node.key == "table" and node.name.casefold() in known
+    ]
+
+
+def _table_of(column: Any, select: Any, tables: LinkedTables) -> tuple[str, str] | None:
+    """Return the alias and the name of the one table of a SELECT that a column is of; None if that is not known."""
+    given = column.text("table").casefold()
+    found = [
+        (alias, name)
+        for alias, name in _tables_in(select, tables)
+        if given in ("", alias.casefold())
+        and column.name.casefold() in {each.casefold() for each in _columns(tables, name)}
+    ]
+    return found[0] if len(found) == 1 else None
+
+
+def _qualify(select: Any, names: set[str], tables: LinkedTables) -> None:
+    """Write the table with columns whose names another table will have, too."""
+    from sqlglot import exp
+
+    for column in select.find_all(exp.Column):
+        if not column.text("table") and column.name.casefold() in names and column.parent_select is select:
+            found = _table_of(column, select, tables)
+            if found is not None:
+                column.set("table", exp.to_identifier(found[0], quoted=True))
