@@ -178,7 +178,7 @@ def _population(section: Section, name: str) -> Pool:
     if rule is not None and not (rule.isprintable() and rule.strip() and len(rule) <= LONGEST_RULE):
         section.refuse(
             f"partitioned_by is the public rule by which everybody is in one table alone, in 1 to {LONGEST_RULE} "
-            'printable characters, such as "month of the visit"',
+            'printable characters, such as "month of the first visit"',
             key="partitioned_by",
         )
     if rule is not None and given["currency"] != "epsilon" and not given.get("frozen", False):
