@@ -56,7 +56,7 @@ def persons() -> bool:
     return "each person once" in said[0] and "at most 4 rows of a person" in said[1]
 
 
-def believed() -> bool:
+def predicted() -> bool:
     """What a predicted table gave is printed, and the error that is said falls with a good one."""
     table = sl.dummy(_SCHEMA, 2000)
     exact = seeded_release(sl.Count(by="district", epsilon=10_000), table, seed="truth").value
@@ -65,7 +65,7 @@ def believed() -> bool:
         seeded_release(sl.Count(by="district", epsilon="0.02", prediction=known), table, seed=f"{draw}").prediction_use
         for draw in range(10)
     ]
-    return all(use is not None and "believed" in str(use) for use in uses) and bool(
+    return all(use is not None and "shrinkage weight" in str(use) for use in uses) and bool(
         np.mean([use.likely_sd for use in uses]) < 0.9 * np.mean([use.noise_sd for use in uses])
     )
 
@@ -176,7 +176,7 @@ def tried() -> bool:
 
 
 CHECKS: tuple[Callable[[], bool], ...] = (
-    *(months, persons, believed, series_and_columns, first_plan, transcript, home_page, notebook, explained, outputs),
+    *(months, persons, predicted, series_and_columns, first_plan, transcript, home_page, notebook, explained, outputs),
     *(inside_bins, site, tried),
 )
 
