@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 STAMP = $(VENV)/.ready
 
-.PHONY: demo demo-server test test-spark check bench bench-peers bench-nist targets figures docs audit seconds trust fuzz dist browser clean
+.PHONY: demo demo-server test test-spark check bench bench-peers bench-nist targets figures docs audit seconds trust fuzz dist browser everything clean
 
 $(STAMP): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "sidelight needs Python 3.11 or newer; set PYTHON=/path/to/python3.11"; exit 1; }
@@ -88,6 +88,10 @@ dist: $(STAMP)            ## source distribution and wheel in dist/, installed i
 browser:                  ## Debian's Chromium and npm's axe, for the tests in a browser (they are skipped without them)
 	command -v chromium || apt-get install --yes --quiet --no-install-recommends chromium
 	test -f build/package/axe.min.js || (mkdir -p build && cd build && npm pack --silent axe-core@4 && tar -xzf axe-core-4*.tgz package/axe.min.js)
+
+everything: $(STAMP)      ## all of it on one tree, one after the other: hours, on an idle machine; says at the end which failed
+	@failed=; for each in test demo audit trust figures bench-peers targets; do $(MAKE) $$each || failed="$$failed $$each"; done; \
+	echo "failed:$${failed:- nothing}"; test -z "$$failed"
 
 clean:
 	rm -rf $(VENV) docs/_build docs/reference/api report.html dist build

@@ -325,6 +325,20 @@ def test_made_up_rows_and_dry_runs_say_so(live):
     assert live.ada.get("/v1/tables/people/dummy?rows=0").status_code == 400
 
 
+def test_the_price_of_an_error_and_the_errors_of_prices(live):
+    needed = live.ada.post("/v1/tables/people/accuracy", json=COUNT | {"within": 10}).json()
+    assert needed["name"] == "epsilon"
+    schema = read_config(live.file).tables["people"].schema
+    here = sl.epsilon_for(sl.Count(by="job", epsilon=1), schema, within=10)
+    assert float(needed["amount"]) == pytest.approx(float(here), rel=0.01)
+    sweep = live.ada.post("/v1/tables/people/accuracy", json=COUNT).json()["sweep"]
+    assert [float(each["amount"]) for each in sweep] == [0.05 * factor for factor in (1 / 8, 1 / 4, 1 / 2, 1, 2, 4, 8)]
+    errors = [each["expected"]["size"] for each in sweep]
+    assert errors == sorted(errors, reverse=True)
+    wrong = live.ada.post("/v1/tables/people/accuracy", json=COUNT | {"within": None})
+    assert wrong.status_code == 422
+
+
 def test_everything_that_was_charged_is_in_a_ledger_that_verifies(live):
     """The last one: what analysts were told is what the ledger says."""
     config = read_config(live.file)

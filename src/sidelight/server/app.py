@@ -84,10 +84,11 @@ class AnalystRoutes:
         return body(price_json(price, quote, seconds=asking.table.duration(asked["query"])))
 
     async def accuracy(self, request: Request) -> Response:
-        """Find the price that an error needs."""
+        """Find the price that an error needs, or without `within` the errors of prices around the query's own."""
         asking = await self._service.asking(request)
         asked = await read_request(request, {"query", "within"})
-        job = {"within": str(asked.get("within", "")), **await self._service.job(asking, "accuracy", asked["query"])}
+        within = str(asked["within"]) if "within" in asked else None
+        job = {"within": within, **await self._service.job(asking, "accuracy", asked["query"])}
         return body(await self._service.computed(asking.holder, job))
 
     async def dry_run(self, request: Request) -> Response:

@@ -55,7 +55,12 @@ def description(config: ServerConfig) -> dict[str, Any]:
                 }
                 for name, summary, answer, more in (
                     ("price", "The price of a query. Free.", _ref("Price"), _FORECAST),
-                    ("accuracy", "The price that an error needs. Free.", {"type": "object"}, {"within": _NUMBER}),
+                    (
+                        "accuracy",
+                        "The price of an error, or errors of prices. Free.",
+                        {"type": "object"},
+                        {"within": _NUMBER},
+                    ),
                     ("dry-run", "A release on generated rows, not private. Free.", {"type": "object"}, {}),
                 )
             },

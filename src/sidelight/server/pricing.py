@@ -155,9 +155,13 @@ def _price(config: ServerConfig, job: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _accuracy(config: ServerConfig, job: Mapping[str, Any]) -> dict[str, Any]:
-    from sidelight.accuracy.price import epsilon_for
+    """Return the price that an error needs; without an error, what is expected at prices around the query's own."""
+    from sidelight.accuracy.price import epsilon_for, swept
 
     table, query, *_ = _asked(config, job)
+    if job["within"] is None:
+        found = swept(query, table.schema)
+        return {"sweep": [{"name": name, "amount": str(at), "expected": each.to_json()} for name, at, each in found]}
     try:
         within = float(job["within"])
     except ValueError:
