@@ -40,7 +40,9 @@ class SourceError(SidelightError, OSError):
 
 
 class PlanError(SidelightError, ValueError):
-    """A plan file is not understood."""
+    """A plan file is not understood. `path` are the keys and list positions that lead to the mistake, where known."""
+
+    path: tuple[str | int, ...] = ()
 
 
 class BudgetError(SidelightError):

@@ -97,6 +97,11 @@ def test_what_is_no_batch_is_refused_before_the_charge(paired, body, status):
     assert paired.raw.get("/v1/tables/people").json()["remaining"] == {"epsilon": "1", "delta": "0.00001"}
 
 
+def test_a_problem_says_which_query_of_a_batch_it_is_about(paired):
+    body = {"queries": [WIRE[0], WIRE[0] | {"by": 3}], "delta": "1e-7"}
+    assert paired.raw.post("/v1/tables/people/price", json=body).json()["place"] == "/queries/1/by"
+
+
 def test_reports_show_every_query_and_predictions_take_no_batch(paired):
     body = {"queries": [WIRE[0], {"kind": "mean", "column": "age", "epsilon": "0.1"}], "delta": "1e-7"}
 

@@ -339,6 +339,23 @@ def test_the_price_of_an_error_and_the_errors_of_prices(live):
     assert wrong.status_code == 422
 
 
+@pytest.mark.parametrize(
+    ("sent", "place"),
+    [
+        ({"query": {"kind": "count", "epsilom": 1}}, "/query/epsilom"),
+        (
+            {"query": {"kind": "mean", "column": "age", "epsilon": 1, "prediction": {"a/b": 1}}},
+            "/query/prediction/a~1b",
+        ),
+        ({"query": {"kind": "coun", "epsilon": 1}}, "/query/kind"),
+        ({"query": {"kind": "quantiles", "column": "age", "levels": [2], "epsilon": 1}}, "/query"),
+    ],
+)
+def test_a_problem_says_where_in_the_request_the_mistake_stands(live, sent, place):
+    found = live.ada.post("/v1/tables/people/price", json=sent)
+    assert (found.status_code, found.json().get("place")) == (422, place), found.text
+
+
 def test_everything_that_was_charged_is_in_a_ledger_that_verifies(live):
     """The last one: what analysts were told is what the ledger says."""
     config = read_config(live.file)

@@ -100,7 +100,12 @@ class Section:
 
     def refuse(self, message: str, *, key: str | None = None) -> NoReturn:
         """Raise `PlanError` with the place in front of the message."""
-        raise PlanError(f"{self.place(key)}: {message}")
+        raise self._mistake(message, key)
+
+    def _mistake(self, message: object, key: str | None) -> PlanError:
+        mistake = PlanError(f"{self.place(key)}: {message}")
+        mistake.path = self.path if key is None else (*self.path, key)
+        return mistake
 
     def place(self, key: str | None = None) -> str:
         """Return where this table, or one key of it, stands."""
@@ -118,7 +123,7 @@ class Section:
         except PlanError:
             raise
         except SidelightError as error:
-            raise PlanError(f"{self.place(key)}: {error}") from error
+            raise self._mistake(error, key) from error
 
     def inside(self, values: Mapping[str, Any], *more: str | int) -> Section:
         """Return a table inside this one."""

@@ -78,8 +78,8 @@ class Asked(NamedTuple):
     cost: dict[str, float | int] | None
 
 
-def _asked(config: ServerConfig, job: Mapping[str, Any]) -> Asked:
-    """Read and prepare the query of a job, and refuse one that is expected to take too long."""
+def _asked(config: ServerConfig, job: Mapping[str, Any], *, at: tuple[str | int, ...] = ("query",)) -> Asked:
+    """Read and prepare the query of a job, which stands `at` a place, and refuse one that is expected to take long."""
     table = config.tables[job["table"]]
     values = read_json(job["query"])
     check_limits(values, table.schema)
@@ -91,6 +91,9 @@ def _asked(config: ServerConfig, job: Mapping[str, Any]) -> Asked:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             prepared = prepare_query(query, table.schema)
+    except PlanError as error:
+        error.path = (*at, *error.path)
+        raise
     finally:
         if job.get("releases"):
             shutil.rmtree(folder, ignore_errors=True)
@@ -113,7 +116,10 @@ def _price_together(config: ServerConfig, job: Mapping[str, Any]) -> dict[str, A
     if not config.tables[job["table"]].together:
         raise ProblemError("not-allowed", "this table does not price queries together")
     whole = read_json(job["query"])
-    parts = [_asked(config, {**job, "query": write_json(each)}) for each in parts_of(whole)]
+    parts = [
+        _asked(config, {**job, "query": write_json(each)}, at=("queries", place))
+        for place, each in enumerate(parts_of(whole))
+    ]
     prepared = [each.prepared for each in parts]
     most = check_answer(prepared)
     claims = price_together([each.claims for each in prepared], delta=whole["delta"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from sidelight.errors import (
@@ -74,7 +74,17 @@ def problem_of(error: SidelightError) -> ProblemError:
     """Return the problem of a mistake in a query, with its own text. Only for errors raised before any row is near."""
     if isinstance(error, ProblemError):
         return error
-    return ProblemError(next(code for kind, code in _OF_ERRORS if isinstance(error, kind)), str(error))
+    more = {"place": pointer(error.path)} if isinstance(error, PlanError) and error.path else {}
+    return ProblemError(next(code for kind, code in _OF_ERRORS if isinstance(error, kind)), str(error), **more)
+
+
+def pointer(path: Iterable[str | int]) -> str:
+    """Return a path into JSON as a pointer by RFC 6901.
+
+    >>> pointer(("query", "levels", 0, "a/b"))
+    '/query/levels/0/a~1b'
+    """
+    return "".join(f"/{str(part).replace('~', '~0').replace('/', '~1')}" for part in path)
 
 
 def error_of(body: Any) -> SidelightError:
