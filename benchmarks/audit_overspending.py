@@ -51,7 +51,7 @@ def measure(*, interleavings: int = INTERLEAVINGS, seed: int = SEED) -> dict[str
 
 
 class Actor:
-    """A process that does what it is told. Its answers come over a socket, as one JSON line each."""
+    """A process that executes commands. Its answers come over a socket, as one JSON line each."""
 
     def __init__(self, connection: socket.socket) -> None:
         connection.settimeout(PATIENCE)

@@ -123,7 +123,7 @@ def worst_residual(penalty: float, rows_at_most: int) -> float:
     return 1 + min(math.sqrt(rows_at_most) / (2 * math.sqrt(penalty)), rows_at_most / penalty)
 
 
-#: A baseline's own theorem prices its one draw; the meter is told nothing else.
+#: A baseline's own theorem prices its one draw; the meter counts nothing else.
 _PRICED = DrawPrice(law="for the worst data", claims=Claims.of(ApproxDP("1e-9", "1e-30", numerics="idealized")))
 
 

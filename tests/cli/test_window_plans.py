@@ -105,7 +105,7 @@ def test_both_prices_and_what_is_read_are_printed_and_nothing_is_opened(sideligh
     assert result.status == 0, result.err
     said = " ".join(result.out.split())
     assert "'Visitors' is charged PureDP(ε = 0.5) to the lifetime account, and PureDP(ε = 0.5) to 2024-02." in said
-    assert "'Visits a person' is charged PureDP(ε = 0.25) to the lifetime account, and PureDP(ε = 0.5) to each of" in said
+    assert "'Visits a person' is charged PureDP(ε = 0.25) to the lifetime account, and PureDP(ε = 0.5) to each" in said
     assert "'Visitors' reads visit, at most 4 rows a person, of which K = 1 count; looks up person.sex." in said
     assert "'Visits a person' reads person, one row a person, of which K = 1 count; folds visits = count(" in said
     assert "add or remove one month of a person of clinic" in said

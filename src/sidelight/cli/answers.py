@@ -114,7 +114,8 @@ def _check_place(name: str, place: Path, others: Iterable[Path]) -> None:
         found = None
     if not isinstance(found, dict) or found.get("command") != name:
         raise SourceError(
-            f"{str(place)!r} exists and was not written by `sidelight {name}`, so it would be lost; name another file after --json"
+            f"{str(place)!r} exists and was not written by `sidelight {name}`, so it would be lost; "
+            "name another file after --json"
         )
 
 
