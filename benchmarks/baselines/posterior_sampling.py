@@ -116,7 +116,7 @@ class OutputPerturbation(ProposingQuery):
 
 
 def worst_residual(penalty: float, rows_at_most: int) -> float:
-    """Return 1 + √n/(2√λ), at most 1 + n/λ: no residual of so many rows of length 1 is larger.
+    """Return 1 + √n/(2√λ), at most 1 + n/λ: no residual of n rows of length 1 is larger.
 
     |θ| = |(XᵀX + λ)^-1 Xᵀy| <= |y| max s/(s² + λ) <= √n/(2√λ), and <= |Xᵀy|/λ <= n/λ.
     """
