@@ -89,13 +89,10 @@ def init(
     thousands: Annotated[str | None, typer.Option(help="The sign between thousands: . , ' or a space.")] = None,
     date_format: Annotated[list[str] | None, typer.Option(help="How dates are written: %d.%m.%Y, or iso.")] = None,
     missing_text: Annotated[list[str] | None, typer.Option(help='A text that means missing: "n/a".')] = None,
-    casefold: Annotated[
-        bool, typer.Option("--casefold", help="Ignore upper and lower case in labels and ids.")
-    ] = False,
+    casefold: Annotated[bool, typer.Option("--casefold", help="Ignore case in labels and ids.")] = False,
     strip: Annotated[bool, typer.Option("--strip", help="Ignore spaces around labels and ids.")] = False,
     metadata: Annotated[
-        Path | None,
-        typer.Option(help="Public declarations from a file: CSVW, SmartNoise's YAML, Frictionless, Croissant."),
+        Path | None, typer.Option(help="Declarations from a file: CSVW, SmartNoise's YAML, Frictionless, Croissant.")
     ] = None,
     write_metadata: Annotated[
         Path | None, typer.Option(help="Write the declarations for other tools: .json, or .yaml for SmartNoise.")
