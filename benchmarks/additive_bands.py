@@ -3,7 +3,7 @@
     python -m benchmarks.additive_bands
 
 "posterior" is the deviation of the steps' coefficients, as the release stores it for later fits. "simulated" fits anew
-rows of the released model and takes the root mean square of what the fits are off; it is told the law of the columns,
+rows of the released model and takes the root mean square of what the fits are off; it knows the law of the columns,
 which no release knows so well. Shown are the least share over the laws of rows at which 1.96 of them hold the true
 curve, and by how much they would have to be multiplied to hold it at 95 %, on the kindest law and on the worst.
 `noise_over_posterior` is the deviation of fits of the same rows with other noise, over that of the posterior.

@@ -1,4 +1,4 @@
-"""How good forecasts of additive models are: forecast beside what the fit then has on new rows, on generated sets.
+"""How good forecasts of additive models are: forecast and score of the fit on new rows, on generated sets.
 
     python -m benchmarks.additive_forecasts
 

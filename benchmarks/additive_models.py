@@ -1,4 +1,4 @@
-"""Additive models beside DP-EBM (InterpretML, its defaults) and our linear models: the same splits, ranges and budget.
+"""Additive models and DP-EBM (InterpretML, its defaults), and our linear models: the same splits, ranges and budget.
 
     python -m benchmarks.additive_models
 

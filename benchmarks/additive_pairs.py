@@ -1,4 +1,4 @@
-"""What a pair of columns adds to an additive model: the kindest case, in which the right pair is known for nothing.
+"""What a pair of columns adds to an additive model: the best case, in which the right pair is known at no cost.
 
     python -m benchmarks.additive_pairs
 

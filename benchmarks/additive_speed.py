@@ -1,4 +1,4 @@
-"""Processor seconds of an additive fit beside its line stage: 100,000 rows of 20 columns.
+"""Processor seconds of an additive fit compared with its line stage: 100,000 rows of 20 columns.
 
 python -m benchmarks.additive_speed
 """
@@ -14,7 +14,7 @@ from benchmarks.measuring import print_figures, processor_time, sized
 
 
 def measure() -> dict[str, float]:
-    """Return the seconds of the whole fit, and without lines, which is more than what curves cost beside them."""
+    """Return the seconds of the whole fit, and without lines, which is more than the cost of curves after lines."""
     rng = np.random.default_rng(38)
     count = sized(100_000, 300)
     rows = rng.uniform(0, 1, (count, 20))

@@ -1,4 +1,4 @@
-"""Failures that nobody paid for: every kind of query on hostile tables and their neighbours, after the charge.
+"""Uncharged failures: every kind of query on hostile tables and their neighbours, after the charge.
 
 A query is prepared (what is refused there is refused by public numbers), then run as the door runs it, with seeded
 noise. A pair (query, table) counts as a failure where something is raised on the table, or on the table without its
@@ -45,7 +45,7 @@ SCHEMA = [
     sl.Category("c", ["x", "y"], other=None),
     sl.Category("e", ["x", "y", "z"], other="z"),
 ]
-#: Of queries by labels that nobody declared; others would take the column for a feature.
+#: Queries by undeclared labels; others would use the column as a feature.
 LABEL = sl.Label("f")
 FIT: dict[str, Any] = {"features": ["a"], "target": "b", "feature_norm": 10, "epsilon": 2, "delta": "1e-6"}
 PRICE: dict[str, Any] = {"epsilon": 2, "delta": "1e-6"}
@@ -316,7 +316,7 @@ def failing_queries(seeds: int = SEEDS) -> Iterator[tuple[str, str, bool]]:
 
 
 def measure() -> dict[str, float]:
-    """Return in how many pairs (query, table) something was raised that nobody paid for, and how many were tried."""
+    """Return in how many pairs (query, table) an uncharged error was raised, and how many were tried."""
     found = [failed for *_, failed in failing_queries()] + [failed for _, failed in failing_fits()]
     found += [told not in ("released", "refused") for *_, told in audit_extremes.failing()]
     return {"failures": float(sum(found)), "pairs": float(len(found))}

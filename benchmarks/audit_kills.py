@@ -91,7 +91,7 @@ def _heard(reader: int, before: bytes = b"") -> list[str]:
 
 
 def _wait_for(lines: int, reader: int) -> bytes:
-    """Return what was said when that many lines were, or when nobody says anything any more."""
+    """Return what was said when that many lines were, or when all processes have ended."""
     said = b""
     while said.count(b"\n") < lines and select.select([reader], [], [], _PATIENCE)[0]:
         if not (more := os.read(reader, 1 << 16)):

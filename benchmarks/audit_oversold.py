@@ -33,7 +33,7 @@ RUNS, TRIES = sized((960, 40), (20, 2))
 
 
 def oversold(query: Any, *, times: int = TIMES) -> Any:
-    """Return the same query at so many times its price."""
+    """Return the same query at a multiple of its price."""
     if hasattr(query, "candidates"):
         return replace(query, candidates=[oversold(each, times=times) for each in query.candidates])
     if hasattr(query, "model"):

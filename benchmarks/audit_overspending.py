@@ -31,7 +31,7 @@ INTERLEAVINGS = sized(200, 1)
 SEED = 15
 CHARGES = 4  # that the budget allows
 STEPS = sized(20, 3)
-PATIENCE = 30.0  # seconds for an answer; nobody holds a lock for longer than a charge
+PATIENCE = 30.0  # seconds for an answer; a lock is held at most for the time of a charge
 _MOST_PROCESSES = 5
 
 
@@ -51,7 +51,7 @@ def measure(*, interleavings: int = INTERLEAVINGS, seed: int = SEED) -> dict[str
 
 
 class Actor:
-    """A process that does what it is told. Its answers come over a socket, as one JSON line each."""
+    """A process that executes commands. Its answers come over a socket, as one JSON line each."""
 
     def __init__(self, connection: socket.socket) -> None:
         connection.settimeout(PATIENCE)
@@ -202,7 +202,7 @@ class Interleaving:
 
 
 def _act(ledger: str) -> None:
-    """Be a process: answer commands until told to end. The handles are the sessions that it has open."""
+    """Be a process: answer commands until the command to end. The handles are the sessions that it has open."""
     from sidelight.errors import BudgetError, SidelightError
     from sidelight.guarantees import Claims, PureDP
     from sidelight.ledger import Reservation, open_ledger

@@ -1,4 +1,5 @@
-"""How fast are CSV files looked through and read, as a ratio to DuckDB's own reader (which is told that all is text)?
+"""How fast are CSV files looked through and read, as a ratio to DuckDB's own reader (with all columns declared as
+text)?
 
 Three files of the same people: plain; every field in quotation marks; with a comment of several lines. The
 best of several runs counts, in seconds and in processor seconds. "Scan" is the pass before the first charge, "read" the

@@ -1,4 +1,4 @@
-"""A release every day of one, three or five levels: what `PubTrack` is worth beside the query without a prediction.
+"""A release every day of one, three or five levels: the gain of `PubTrack` over the query without a prediction.
 
     python -m benchmarks.daily_few_levels
 

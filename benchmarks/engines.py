@@ -1,4 +1,4 @@
-"""What a release costs beside the engine's own answer: Parquet files, a folder of partitions, and folds on all cores.
+"""The cost of a release and the engine's own answer: Parquet files, a folder of partitions, and folds on all cores.
 
 Files are made by DuckDB. Ours and theirs take turns in one run, and the best of each counts, in processor seconds;
 folds on all cores are measured as seconds by processor seconds of the same run, on a machine that does nothing else.

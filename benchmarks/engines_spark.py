@@ -1,4 +1,4 @@
-"""What a release costs on Spark beside the same statistic in Spark SQL: seconds in local mode, start-up not counted.
+"""The cost of a release on Spark and the same statistic in Spark SQL: seconds in local mode, start-up not counted.
 
 Spark has processes of its own, so seconds are measured and not processor seconds: on a machine that does nothing else.
 `python -m benchmarks.engines_spark` prints them; it needs PySpark and Java (`make test-spark` installs PySpark).

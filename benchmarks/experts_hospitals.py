@@ -70,7 +70,7 @@ def run(state: State, mu: float, *, runs: int, seed: int, floor: float = 2.0) ->
 
 
 def table(state: State, rows: list[Row]) -> str:
-    """Return the rows as Table 1 has them, with RW-FTPL beside."""
+    """Return the rows as Table 1 has them, with RW-FTPL added."""
     lines = [
         f"{state.name}  [{state.data}]",
         f"{'Privacy Level':<15s}" + "".join(f"{name:>22s}" for name in (*COLUMNS, *OWN_COLUMNS)),

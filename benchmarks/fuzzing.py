@@ -14,7 +14,7 @@ SECONDS = sized(10.0, 0.05)
 
 
 def measure(*, seconds: float = SECONDS) -> dict[str, float]:
-    """Return how many inputs were tried and how many kinds of defects were seen; each target gets so many seconds."""
+    """Return how many inputs were tried and how many kinds of defects were seen; each target runs for `seconds`."""
     root = Path(__file__).resolve().parents[1]
     command = [sys.executable, "tests/audits/fuzz_targets.py", str(seconds)]
     done = subprocess.run(command, cwd=root, capture_output=True, text=True, timeout=60 + 10 * seconds, env=os.environ)

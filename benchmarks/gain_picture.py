@@ -23,7 +23,7 @@ PICTURE = written(Path(__file__).parent.parent / "docs" / "images" / "gain.svg")
 
 
 def ages(count: int, *, older: float = 0.0) -> np.ndarray:
-    """Generate ages: nobody's, so errors may be shown."""
+    """Generate ages, so that errors may be shown."""
     return np.rint(older + np.random.default_rng(2026 + count).gamma(6, 6.4, count))
 
 

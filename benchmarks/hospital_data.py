@@ -1,4 +1,4 @@
-"""Weekly shares of COVID patients by hospital: New York as reported, and generated states beside it.
+"""Weekly shares of COVID patients by hospital: New York as reported, and generated states.
 
 A gain is the average number of suspected and confirmed adult COVID patients of the week divided by staffed adult beds,
 which are public. A count that was suppressed (fewer than 4 in the week) enters as 2/7; a hospital that did not report

@@ -19,7 +19,7 @@ from sidelight.published.adassp import AdaSSP
 from sidelight.records import Number, Table
 
 EPSILONS = sized(("0.1", "1", "8"), ("1",))
-#: Lengths of the constant column beside the longest row; "1" is one unit of the features, whatever their size.
+#: Lengths of the constant column relative to the longest row; "1" is one unit of the features, whatever their size.
 SHARES = sized((0.25, 0.5, 0.7, 1.0, 1.4), (0.5, 1.0))
 DRAWS = sized(21, 1)
 ADULT = (Number("age", lower=17, upper=90), Number("education", lower=1, upper=16), Number("hours", lower=1, upper=99))

@@ -58,7 +58,7 @@ def measure() -> dict[str, float]:
 
 
 def text(epsilons: Sequence[float] = (0.1, 1.0, 8.0)) -> str:
-    """Return the table: both solvers beside scikit-learn without privacy."""
+    """Return the table: both solvers and scikit-learn without privacy."""
     from sklearn.linear_model import LogisticRegression
 
     lines = [f"test accuracy in percent, delta {DELTA}, {SPLITS} splits: descent / objective perturbation"]

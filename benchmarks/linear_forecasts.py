@@ -1,4 +1,4 @@
-"""How good the forecast of a model's score is: forecast beside what the fit then has on new rows, on generated sets.
+"""How good the forecast of a model's score is: forecast and score of the fit on new rows, on generated sets.
 
 Sets of four shapes (`linear_predictions.SHAPES`) for a number, and of two classes: above or below the median of the
 public rows. Rows, columns, epsilon and the share of public rows vary; no seed here chose anything of the forecast.

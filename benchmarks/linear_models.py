@@ -1,4 +1,4 @@
-"""Private logistic regression beside DP-SGD and Gaussian noise: Tables 4.1 and 4.2 of the thesis, measured again.
+"""Private logistic regression against DP-SGD and Gaussian noise: Tables 4.1 and 4.2 of the thesis, measured again.
 
 Ten random splits, 80 % to train, whose seeds chose no default; delta 1e-5; rows of norm 1. Ours is the estimator as it
 comes, by descent: nothing is tuned, the noise is the real release's, drawn anew. DP-SGD (`dp_sgd`) runs on the same

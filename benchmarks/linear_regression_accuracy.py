@@ -1,4 +1,4 @@
-"""Private linear regression beside least squares and AdaSSP: bike sharing, and the UCI sets with 1000 rows or more.
+"""Private linear regression against least squares and AdaSSP: bike sharing, and the UCI sets with 1000 rows or more.
 
 Every method as it comes: the estimator's default, descent, whose rules were fixed on generated data; AdaSSP with the
 same features and range; the older solver (log-cosh, objective perturbation) in the printed tables only. Delta 1e-5,
@@ -131,7 +131,7 @@ def text(found: dict[str, dict[str, np.ndarray]]) -> str:
 
 
 def main() -> None:
-    """Print every figure, the older solver beside the default."""
+    """Print every figure, the older solver next to the default."""
     for name, value in measure(old=True).items():
         print(f"{name:32s} {value:10.4g}")
 

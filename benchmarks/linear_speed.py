@@ -1,4 +1,4 @@
-"""What a private linear model costs in time and memory: Adult beside scikit-learn, and 1e7 x 20 rows from Parquet.
+"""What a private linear model costs in time and memory: Adult against scikit-learn, and 1e7 x 20 rows from Parquet.
 
 Adult: processor time of one fit of all 48,842 rows with one BLAS thread, ours and scikit-learn's newton-cholesky in
 turn, median of the ratios. Every fit of ours has another epsilon, so that nothing that was computed for an earlier one

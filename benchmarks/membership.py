@@ -100,7 +100,7 @@ def _sampler(attack: Attack, *, person: bool) -> Sampler:
 
 
 def shadowed(attack: Attack, claims: Claims, *, runs: int) -> Tight:
-    """Attack with so many shadow models of each kind."""
+    """Attack with this number of shadow models of each kind."""
     samplers = _sampler(attack, person=False), _sampler(attack, person=True)
     return judged(samplers, claims, "rows of a population, and the same with one person", runs)
 

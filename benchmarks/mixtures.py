@@ -72,7 +72,7 @@ class Mixture:
 
 @dataclass(frozen=True)
 class Result:
-    """Of so many runs: refused (before or after the charge), all components found, accepted and wrong; errors."""
+    """Of all runs: refused (before or after the charge), all components found, accepted and wrong; errors."""
 
     refused: float
     matched: float

@@ -50,7 +50,7 @@ def months() -> bool:
 
 
 def persons() -> bool:
-    """Means of persons stand beside means of rows, and the release says which."""
+    """There are means of persons and means of rows, and the release says which."""
     table = sl.dummy(_SCHEMA, 300)
     said = [str(sl.Mean("age", of=of, epsilon=1).release(table)) for of in ("persons", "rows")]
     return "each person once" in said[0] and "at most 4 rows of a person" in said[1]

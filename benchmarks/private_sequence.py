@@ -1,6 +1,6 @@
 """What does the private learner of a sequence gain? Days of one population, every method at the same cost a day.
 
-`PubTrack` and `PubProx` learn from the releases, for nothing, so all of the budget goes to the quantiles;
+`PubTrack` and `PubProx` learn from the releases at no cost, so all of the budget goes to the quantiles;
 `PrivateHistograms` gives a tenth of it (as rho) to its gradients. Mean error in ranks over the second half of the days,
 three seeds, on generated data (NOT PRIVATE: seeded noise). Run: `python -m benchmarks.private_sequence [days]`.
 """

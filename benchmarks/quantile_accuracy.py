@@ -135,7 +135,7 @@ def measure() -> dict[str, float]:
 
 
 def main() -> None:
-    """Print the table of the specification beside ours, then the figures."""
+    """Print the table of the specification next to ours, then the figures."""
     print("n = 1000, N(0,1), Uniform(-10, 10): mean largest gap, ours (specification)")
     print(f"{'epsilon, m':12s}" + "".join(f"{algorithm.name:>26s}" for algorithm in ALGORITHMS))
     for (epsilon, count), wanted in REFERENCE.items():

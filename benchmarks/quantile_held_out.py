@@ -1,4 +1,4 @@
-"""Many quantiles on laws on which no constant was chosen: largest gaps beside the tree's, and bounds that miss."""
+"""Many quantiles on laws on which no constant was chosen: largest gaps against the tree's, and bounds that miss."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Real data sets for benchmarks, where they are: the folder that SIDELIGHT_DATA names, or one beside the project.
+"""Real data sets for benchmarks, where they are: the folder that SIDELIGHT_DATA names, or one next to the project.
 
 Without them the benchmarks generate stand-ins and say so. Nothing here is part of the package or needed by the tests.
 """

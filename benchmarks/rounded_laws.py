@@ -25,7 +25,7 @@ def _seven_clusters(rng: np.random.Generator, rows: int) -> np.ndarray:
     return np.asarray(10.0 * rng.integers(0, 7, rows) + 1e-3 * rng.standard_normal(rows))
 
 
-#: Laws of ordinary columns whose granularity nobody declares.
+#: Laws of ordinary columns without a declared granularity.
 ROUNDED: Mapping[str, Draw] = {
     "half-integers": lambda rng, rows: np.round(2 * rng.normal(50.0, 10.0, rows)) / 2,
     "money rounded to 100": lambda rng, rows: 100 * np.round(rng.lognormal(8.0, 0.5, rows) / 100),

@@ -233,7 +233,7 @@ def _survey(folder: Path, slot: int) -> Path:
 
 
 def _compared(trial: Trial, tokens: dict[str, str]) -> dict[str, float]:
-    """Start the server once more, wait until the dead are given up, and compare."""
+    """Start the server once more, wait until unfinished entries are marked as failed, and compare."""
     config, seen, found = read_config(trial.file), trial.seen, {}
     with serving(trial.many, program=_MANY_SEATS) as (url, _):
         time.sleep(config.longest + 10 + 7)
@@ -257,7 +257,7 @@ def _compared(trial: Trial, tokens: dict[str, str]) -> dict[str, float]:
             overspent += int(not scope.rule.holds(scope.totals()))
         states = Counter(entry.state for entry in entries)
         print(f"  in the ledger: {dict(states)}")
-        lost += states["reserved"]  # given up by now, or nobody ever learns what became of it
+        lost += states["reserved"]  # it should be marked as failed by now
     finally:
         budgets.close()
     doubled += sum(number - 1 for number in again.values())

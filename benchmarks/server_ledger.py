@@ -27,7 +27,7 @@ TABLES = 5
 
 
 def filled(ledger: Ledger, scopes: int) -> list[Scope]:
-    """Open a population, its tables and analysts, so many scopes in all; return those of the analysts."""
+    """Open a population, its tables and analysts, with this number of scopes; return those of the analysts."""
     ledger.open_scope("population", budget=PureDP(TABLES))
     tables = [ledger.open_scope(f"table-{each}", budget=PureDP(1), parent="population") for each in range(TABLES)]
     share = PureDP(f"{TABLES / scopes:.6f}")

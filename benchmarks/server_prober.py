@@ -44,7 +44,7 @@ def _survey(folder: Path, *, fill: bool) -> Path:
 
 
 def _latencies(url: str, token: str, stop: threading.Event, found: list[tuple[float, float]], first: int) -> None:
-    """Ask for prices that nobody asked before, at a steady rate; keep when each was sent and how long it took."""
+    """Request prices of new queries, at a steady rate; keep when each was sent and how long it took."""
     import httpx
 
     with httpx.Client(base_url=url, headers={"Authorization": f"Bearer {token}"}, timeout=60) as client:

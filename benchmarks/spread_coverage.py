@@ -1,4 +1,4 @@
-"""How often the 95 % intervals of standard deviations, and of the means and counts beside them, miss.
+"""How often the 95 % intervals of standard deviations, and of their means and counts, miss.
 
 Run `python -m benchmarks.spread_coverage`: the misses of each law, by seeded noise in many groups with the same rows.
 `SPREAD_GROUPS=200` makes it quick.

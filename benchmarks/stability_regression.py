@@ -1,4 +1,4 @@
-"""Linear regression by posterior samples beside output perturbation, our own regressions, and least squares.
+"""Linear regression by posterior samples compared with output perturbation, our own regressions, and least squares.
 
 The split is that of the thesis' Figure 3.1: 60 % to train on, 10 % taken to be public (they score OPS-PTR's candidates
 and say whether the data are well conditioned), 30 % to test on. Delta 1e-6; every method as it comes; a public bound of

@@ -147,7 +147,7 @@ def _radius(case: Case) -> float:
 
 
 def _covariance(case: Case) -> Any:
-    """Return the covariance that a query is told, which is the rows' own."""
+    """Return the known covariance of a query, which is that of the rows."""
     return np.cov(case.columns["x"], case.columns["y"])
 
 

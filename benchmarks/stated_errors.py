@@ -25,7 +25,7 @@ from benchmarks.measuring import print_figures, sized
 from benchmarks.stated_error_laws import LAWS, Case, Law
 from benchmarks.stated_error_queries import ASKED, Asked
 
-#: Releases of each query under each law, over so many tables.
+#: Releases of each query under each law, over this number of tables.
 RELEASES, TABLES = sized((200, 2), (1, 1))
 #: The chance of a false alarm in one run, and the largest number of statements that it is shared by.
 FALSE_ALARMS, STATEMENTS = 1e-6, 5000
@@ -40,7 +40,7 @@ class Tally:
     failed: int = 0
 
     def chance(self) -> float:
-        """Return the largest probability of so many failures of a statement that is true."""
+        """Return the largest probability of this number of failures of a true statement."""
         return float(binom.sf(self.failed - 1, self.made, 1 - self.confidence))
 
 

@@ -64,7 +64,7 @@ class Small:
 
 
 def two_levels(*, most_top: int, most_low: int) -> Iterator[Small]:
-    """Return all databases of two levels with at most so many rows, values left at 0."""
+    """Return all databases of two levels with at most this number of rows, values left at 0."""
     tops = [(person, key, 0) for person in (*PERSONS, None) for key in KEYS]
     lows = [(key, None, 0) for key in KEYS]
     for top in _multisets(tops, most_top):

@@ -1,4 +1,4 @@
-"""What a view of several tables costs, on TPC-H: processor time beside DuckDB's own join, memory, the error of Q4.
+"""What a view of several tables costs, on TPC-H: processor time against DuckDB's own join, memory, the error of Q4.
 
     python -m benchmarks.tables_cost [folder of Parquet files of scale factor 1] [one of scale factor 10]
 

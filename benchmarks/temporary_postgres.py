@@ -19,7 +19,7 @@ class NoServerError(Exception):
 
 
 def quick_place(*, megabytes: int) -> str | None:
-    """Return a directory in memory, where a commit need not wait for a disk, or None; nobody cuts the power there."""
+    """Return a directory in memory, where a commit need not wait for a disk, or None, not for tests of power loss."""
     memory = Path("/dev/shm")
     usable = memory.is_dir() and os.access(memory, os.W_OK) and shutil.disk_usage(memory).free > megabytes * 2**20
     return str(memory) if usable else None

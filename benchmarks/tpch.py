@@ -321,7 +321,7 @@ def no_noise() -> Iterator[None]:
 
 
 def differences(session: sl.Session, folder: Path, number: int) -> list[str]:
-    """Return where a statement's answer is not DuckDB's; groups that nobody is in must be 0."""
+    """Return where a statement's answer is not DuckDB's; empty groups must be 0."""
     statement, options = QUERIES[number]
     with no_noise():
         shown = session.sql(statement, epsilon=10**6, **options).shown

@@ -56,7 +56,7 @@ def parts_of(*, long: bool, seconds: float) -> dict[str, Callable[[], Any]]:
     }
 
 
-#: Parts that wait for other processes: one after the other, beside the attacks of this process.
+#: Parts that wait for other processes: one after the other, in parallel with the attacks of this process.
 BESIDE = {"planted", *FAULTS, "fuzzing"}
 
 

@@ -112,7 +112,7 @@ def _meter(found: Mapping[str, float]) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Defects:
-    """A class of defects of SECURITY.md: when, what could happen, who was affected, which tests hold it."""
+    """A class of defects of SECURITY.md: when, what could happen, who was affected, which tests guard against it."""
 
     name: str
     when: str
@@ -130,14 +130,14 @@ def defects(security: str) -> list[Defects]:
             continue
         for text in re.split(r"^### ", body, flags=re.MULTILINE)[1:]:
             name, _, rest = text.partition("\n")
-            told = dict(re.findall(r"\*\*([\w ]+):\*\* (.*?)(?= \* \*\*|$)", " ".join(rest.split())))
+            parts = dict(re.findall(r"\*\*([\w ]+):\*\* (.*?)(?= \* \*\*|$)", " ".join(rest.split())))
             tests = len(set(re.findall(r"`(tests/[\w/]+\.py)`", rest)))
             found.append(
                 Defects(
                     name=name,
                     when=heading.removeprefix("Defects").strip(),
-                    happened=told["Could happen"],
-                    affected=told["Affected"],
+                    happened=parts["Could happen"],
+                    affected=parts["Affected"],
                     tests=tests,
                 )
             )
@@ -239,7 +239,7 @@ _FUZZING = """## Fuzzing
 
 Plan files, releases as JSON, ledgers as files, cells of CSV and Parquet files and requests to the service that are
 nearly right (`tests/audits/fuzz_targets.py`, `make fuzz`): a defect is a traceback, or a private mark in any message,
-warning, log line, report or file. {told}.
+warning, log line, report or file. {result}.
 """
 _TIMING = """## What a clock says about the noise
 
@@ -256,8 +256,8 @@ def _faults(faults: Mapping[str, Mapping[str, float]]) -> str:
 
 
 def _fuzzing(found: Mapping[str, float]) -> str:
-    told = f"{found['inputs']:.0f} inputs, {found['defects']:.0f} defects" if found else "Not measured"
-    return _FUZZING.format(told=told)
+    result = f"{found['inputs']:.0f} inputs, {found['defects']:.0f} defects" if found else "Not measured"
+    return _FUZZING.format(result=result)
 
 
 def _timing(timing: Mapping[str, Mapping[str, float]]) -> str:
@@ -269,7 +269,7 @@ def _timing(timing: Mapping[str, Mapping[str, float]]) -> str:
 def _defects(classes: list[Defects]) -> str:
     words = (
         "## What was wrong so far\n\nEvery class of defects that touched privacy, who was affected, and how many test "
-        "files\nwould find it again. What could happen, how it was mended and which tests these are: `SECURITY.md`.\n\n"
+        "files\nwould find it again. What could happen, how it was fixed and which tests these are: `SECURITY.md`.\n\n"
     )
     rows = [(each.name, each.when, each.affected, each.tests) for each in classes]
     return words + _table(("class", "when", "affected", "tests"), rows)

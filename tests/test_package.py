@@ -187,7 +187,7 @@ def test_every_test_that_the_security_page_names_is_there() -> None:
     assert [name for name in named if not (folder / name).is_file()] == []
     entries = text.partition("## Defects before")[2].partition("\n## ")[0].split("\n### ")[1:]
     for entry in entries:
-        for part in ("Could happen", "Affected", "Mended", "Held by"):
+        for part in ("Could happen", "Affected", "Fixed", "Tests"):
             assert f"* **{part}:** " in entry, entry.splitlines()[0]
     assert len(entries) >= 15
 

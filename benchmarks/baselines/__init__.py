@@ -1,1 +1,1 @@
-"""What sidelight is compared with: published methods and simulators, beside the benchmarks and not in the product."""
+"""Baselines: published methods and simulators, for benchmarks only."""

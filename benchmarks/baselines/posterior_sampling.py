@@ -116,14 +116,14 @@ class OutputPerturbation(ProposingQuery):
 
 
 def worst_residual(penalty: float, rows_at_most: int) -> float:
-    """Return 1 + √n/(2√λ), at most 1 + n/λ: no residual of so many rows of length 1 is larger.
+    """Return 1 + √n/(2√λ), at most 1 + n/λ: no residual of n rows of length 1 is larger.
 
     |θ| = |(XᵀX + λ)^-1 Xᵀy| <= |y| max s/(s² + λ) <= √n/(2√λ), and <= |Xᵀy|/λ <= n/λ.
     """
     return 1 + min(math.sqrt(rows_at_most) / (2 * math.sqrt(penalty)), rows_at_most / penalty)
 
 
-#: A baseline's own theorem prices its one draw; the meter is told nothing else.
+#: A baseline's own theorem prices its one draw; the meter counts nothing else.
 _PRICED = DrawPrice(law="for the worst data", claims=Claims.of(ApproxDP("1e-9", "1e-30", numerics="idealized")))
 
 

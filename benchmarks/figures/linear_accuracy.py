@@ -1,4 +1,4 @@
-"""Figure 4.2 of the thesis: test accuracy against epsilon, objective perturbation beside DP-SGD honest and dishonest.
+"""Figure 4.2 of the thesis: test accuracy against epsilon, objective perturbation and DP-SGD, honest and dishonest.
 
 Must show: without any tuning, ours is above honest DP-SGD on the sets with few columns, most of all at small epsilon.
 Not asserted: the sets with many columns, on which the thesis itself has mixed results.

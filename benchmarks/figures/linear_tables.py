@@ -1,4 +1,4 @@
-"""Tables 4.1 and 4.2 of the thesis: test accuracy on Synthetic-L and Adult, beside the printed numbers.
+"""Tables 4.1 and 4.2 of the thesis: test accuracy on Synthetic-L and Adult, compared with the printed numbers.
 
 `python -m benchmarks.figures.linear_tables`, on two splits; `--full` for the thesis's ten.
 """

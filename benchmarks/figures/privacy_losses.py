@@ -1,4 +1,4 @@
-"""Figures 2.2 and A.5 to A.8 of the thesis: what a model revealed about each person, and what each is told.
+"""Figures 2.2 and A.5 to A.8 of the thesis: what a model revealed about each person, and the bound that each reads.
 
 Left, the losses of all people in order: the exact one, which nobody may publish, the free bound, the paid bound with
 what its own releases cost, and the guarantee. Right, how many times too large the two bounds are, the overhead of the

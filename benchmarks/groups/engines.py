@@ -1,4 +1,4 @@
-"""What a release costs beside the engine's own answer."""
+"""What a release costs compared with the engine's own answer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Linear models: accuracy beside DP-SGD, diffprivlib, AdaSSP and no privacy; predictions, wrong ones too; time, memory.
+"""Linear models: accuracy vs DP-SGD, diffprivlib, AdaSSP and no privacy; predictions, wrong ones too; time, memory
 
 A lead is in points of accuracy, the mean of the same splits. `make targets` cannot ask for "above", so 0.01 points is
 the least lead that counts.

@@ -1,4 +1,4 @@
-"""Additive models beside DP-EBM and our linear models; predictions, wrong ones too; seconds.
+"""Additive models compared with DP-EBM and our linear models; predictions, wrong ones too; seconds.
 
 A part of the group `regression`: `make targets ONLY=regression.additive` runs it alone. A ratio is that of two mean
 errors over the same five splits.

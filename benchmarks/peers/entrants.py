@@ -4,7 +4,7 @@ The budget of a question is epsilon for one row added or removed. A method that 
 takes the number of rows as public and protects replacing a row, is given twice the epsilon: ours at epsilon promises
 twice epsilon for replacing, so both promise the same there, and ours hides the number of rows besides. By group there
 are two ways to read that: a row that is replaced may leave a group and enter another one, and both answer it, or it may
-not; both are on the page. A method that is told more (the sizes of the groups, that a model has no constant) is
+not; both are on the page. A method that is given more (the sizes of the groups, that a model has no constant) is
 compared with ours told the same.
 """
 
@@ -29,7 +29,7 @@ EBM = "one row added or removed, the number of rows and the labels that occur pu
 EBM_NUMBERS = f"{EBM}; not proved where a prediction leaves the target's range"
 #: Seconds after which no further release is begun, once there are enough for a verdict; after which all is stopped.
 SECONDS, PATIENCE = 15.0, 240.0
-#: What ours is told besides, by the ending of its method: how the page calls it, and what it promises then.
+#: What ours is given in addition, by the ending of its method: its name on the page, and its promise then.
 TOLD = {
     "predicted": ("told a public sample", ADD_OR_REMOVE),
     "with_sizes": ("`known=sl.GroupSizes(...)`: told the sizes of the groups", DECLARED),
@@ -55,7 +55,7 @@ class Entrant:
     settings: dict[str, Any] = field(default_factory=dict)
     seconds: float = SECONDS
     patience: float = PATIENCE
-    #: What ours is told besides where it is compared with this one, a name of `TOLD`.
+    #: What ours is given in addition where it is compared with this one, a name of `TOLD`.
     against: str | None = None
     #: Whether ten releases take minutes: left out where only a few minutes are to be had.
     slow: bool = False
@@ -71,7 +71,7 @@ class Entrant:
         return (not self.only or case.name in self.only) and (self.delta != "needed" or case.delta is not None)
 
     def public(self, case: Case) -> dict[str, Any]:
-        """Return what its program is told."""
+        """Return the input of its program."""
         epsilon = Fraction(case.epsilon) * self.factor
         told = {**case.public, "epsilon": float(epsilon), "delta": case.delta, "public_share": PUBLIC_SHARE}
         if case.delta is not None:  # for those who count in zCDP: the largest rho that proves this epsilon and delta

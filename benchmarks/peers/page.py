@@ -69,7 +69,7 @@ def judged(case: Case, entrant: Entrant, outcome: Outcome, data: Sequence[Any]) 
 
 
 def with_ratios(alone: Mapping[str, Any], predicted: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an entrant with our errors and seconds over its own; ours as it comes, or told what the other is told."""
+    """Return an entrant with our errors and seconds over its own; ours as it is, or given the same facts."""
     theirs = [np.inf if error is None else error for error in other["errors"]]
     told = dict(other)
     for name, mine in (("ratio", alone["errors"]), ("predicted ratio", predicted["errors"])):

@@ -1,4 +1,4 @@
-"""Attacks on labels that nobody declared: the honest thresholds hold, the two classical mistakes are refuted."""
+"""Attacks on undeclared labels: the honest thresholds hold, the two classical mistakes are refuted."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ def test_a_plan_is_attacked_without_its_data_and_without_a_charge(sidelight: Run
     Path("people.csv").unlink()
     result = sidelight("audit", "plan.toml")
     assert result.status == 0, result.err
-    for text in ("Quartiles of age", "PureDP(ε = 0.5)", "stands", "runs of two", "not thereby proved", "audit.html"):
+    for text in ("Quartiles of age", "PureDP(ε = 0.5)", "stands", "runs of two", "is not proved by that", "audit.html"):
         assert text in result.out
     assert not Path("budget.db").exists()
     page = Path("audit.html").read_text(encoding="utf-8")
@@ -59,7 +59,7 @@ def test_files_of_others_and_inputs_are_not_written_over(sidelight: Run) -> None
     Path("audit.json").write_text("[1, 2]", encoding="utf-8")
     result = sidelight("audit", "plan.toml")
     assert result.status == 2
-    assert "not what `sidelight audit` wrote" in result.err
+    assert "was not written by `sidelight audit`" in result.err
     assert Path("audit.json").read_text(encoding="utf-8") == "[1, 2]"
     assert sidelight("audit", "plan.toml", "-o", "plan.toml").status == 2
 

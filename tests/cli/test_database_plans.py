@@ -147,7 +147,7 @@ def test_it_is_priced_without_the_private_files(sidelight: Run, clinic: Path) ->
     result = sidelight("plan", "plan.toml")
     assert result.status == 0, result.err
     assert "add or remove one person of clinic, with all their rows in all tables" in result.out
-    assert result.out.count("is not there yet") == 3
+    assert result.out.count("does not exist yet") == 3
     assert not (clinic / "budget.db").exists()
 
 

@@ -74,7 +74,7 @@ def test_nothing_is_written_over_unless_said() -> None:
     assert Path("plan.toml").read_text() == "mine"
     typed("init", "people.csv", *FLAGS, "-o", "people.csv", "--overwrite", status=2)
     assert Path("people.csv").read_text() == ROWS
-    assert "--force is called --overwrite" in typed("init", "people.csv", *FLAGS, "--force")
+    assert "--force is now named --overwrite" in typed("init", "people.csv", *FLAGS, "--force")
     assert Path("plan.toml").read_text() != "mine"
 
 

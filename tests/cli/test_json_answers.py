@@ -133,7 +133,7 @@ def test_nothing_but_json_is_written_over(sidelight: Run, folder: Path, place: s
     before = (folder / place).read_bytes()
     result = sidelight("explain", "epsilon", "--json", place)
     assert result.status == 2
-    assert "is no answer of `sidelight explain`" in result.err
+    assert "was not written by `sidelight explain`" in result.err
     assert (folder / place).read_bytes() == before
     assert sidelight("explain", "epsilon", "--json", "out.json").status == 0
     assert sidelight("explain", "delta", "--json", "out.json").status == 0
@@ -156,8 +156,8 @@ def test_nothing_that_a_command_reads_or_writes_otherwise_is_lost(sidelight: Run
 
 def test_what_people_read_goes_to_standard_error(sidelight: Run) -> None:
     result = sidelight("plan", "plan.toml", "--json", "-")
-    assert "What is promised" in result.err
-    assert "What is promised" in sidelight("plan", "plan.toml", "--json", "out.json").out
+    assert "Guarantee:" in result.err
+    assert "Guarantee:" in sidelight("plan", "plan.toml", "--json", "out.json").out
 
 
 def test_words_pages_and_tables(sidelight: Run, folder: Path, seeded_json: str) -> None:

@@ -79,7 +79,7 @@ def test_reap_gives_up_what_is_unfinished_and_keeps_the_charge(sidelight: Run, l
     assert sidelight("ledger", "reap", ledger, "--scope", "peple").status == 2
     result = sidelight("ledger", "reap", ledger, "--scope", "people")
     assert result.status == 0, result.err
-    assert "1 unfinished entry was given up" in result.out
+    assert "1 unfinished entry was marked as abandoned" in result.out
     assert "0 unfinished" in sidelight("ledger", "reap", ledger).out
     shown = sidelight("ledger", "show", ledger).out
     assert "failed" in shown

@@ -139,7 +139,7 @@ def test_schemas_come_back_from_metadata_as_they_were(kind: str, tmp_path: Path)
 
 
 def test_metadata_of_others_is_declared_and_what_lacks_is_said() -> None:
-    """A document as csvw-eo makes one, options that win over it, and a column that it says too little of."""
+    """A document as csvw-eo makes one, options that win over it, and a column with incomplete metadata."""
     Path("meta.json").write_text(
         json.dumps(
             {
@@ -163,7 +163,7 @@ def test_metadata_of_others_is_declared_and_what_lacks_is_said() -> None:
     assert plan["column"][0]["max_rows"] == 4
     assert plan["column"][1]["per_person"] == 1
     assert plan["column"][2]["upper"] == 7
-    assert "says too little of 'day' (lacking: start, end)" in said.replace("\n", " ")
+    assert "is incomplete for 'day' (missing: start, end)" in said.replace("\n", " ")
     assert "'elsewhere'" in said
 
 

@@ -190,7 +190,7 @@ def test_a_sequence_is_priced_by_its_days(sidelight: Callable[..., Any], tmp_pat
     path.write_text(daily, encoding="utf-8")
     for_ever = sidelight("plan", path)
     assert for_ever.status == 0, for_ever.err
-    assert "lasts for ever" in for_ever.out
+    assert "lasts indefinitely" in for_ever.out
     path.write_text(daily.replace("days_per_person = 2", ""), encoding="utf-8")
     counted = sidelight("plan", path)
     assert counted.status == 0, counted.err

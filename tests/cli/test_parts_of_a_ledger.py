@@ -1,4 +1,4 @@
-"""A sequence with `days_per_person` lasts for ever, and no command says anything else once a day was released."""
+"""A sequence with `days_per_person` lasts indefinitely, and no command says anything else once a day was released."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def two_days(sidelight: Callable[..., Any], write_plan: Callable[[str], Path], t
 def test_a_further_day_is_priced_as_a_part_of_its_own(sidelight: Callable[..., Any], two_days: Path) -> None:
     priced = sidelight("plan", two_days)
     assert priced.status == 0, priced.err
-    assert "lasts for ever" in priced.out
+    assert "lasts indefinitely" in priced.out
     (line,) = (line.split() for line in priced.out.splitlines() if line.startswith("Sum of"))
     assert line[-6:] == ["0", "1", "1", "1", "100.0", "%"]
 

@@ -75,7 +75,7 @@ def test_another_report_is_refused_with_the_field(
     result = sidelight("privacy-page", report)
     assert result.status == 2
     assert field in result.err
-    assert result.err.startswith("error: 'report.json' is no privacy report that can be shown: ")
+    assert result.err.startswith("error: 'report.json' is not a valid privacy report: ")
     assert not Path("privacy-page.html").exists()
 
 

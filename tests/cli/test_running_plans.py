@@ -60,7 +60,7 @@ def test_plan_prices_without_the_data_and_without_a_trace(sidelight: Run) -> Non
     ]:
         assert text in result.out, text
     assert "Sum of ε" in result.out
-    assert "is not there yet" in result.out
+    assert "does not exist yet" in result.out
     assert not Path("budget.db").exists()
 
 
@@ -189,7 +189,7 @@ def test_what_was_paid_is_shown_when_a_later_query_fails(sidelight: Run, monkeyp
 
 def test_without_a_ledger_nothing_is_remembered_and_it_says_so(sidelight: Run) -> None:
     change('[ledger]\nurl = "budget.db"\n', "")
-    assert "nothing will remember" in sidelight("plan", "plan.toml").out
+    assert "charges are not stored" in sidelight("plan", "plan.toml").out
     assert sidelight("run", "plan.toml").status == 0
     assert "is forgotten" in Path("report.html").read_text(encoding="utf-8")
     refused = sidelight("run", "plan.toml", "--label", "today")

@@ -167,7 +167,7 @@ def test_a_run_says_how_to_get_the_rows_and_shows_no_numbers_of_the_release(paid
     Path("people.csv").write_text("sex,job,age\n", encoding="utf-8")  # not opened: the release is stored
     again = sidelight("run", "plan.toml")
     assert again.status == 0, again.err
-    assert "came back for nothing" in again.out
+    assert "returned at no cost" in again.out
     assert "run the plan again with --json" in again.out
     assert "rows of sex, job, age; 3 marginals measured" in again.out
     assert "array(" not in again.out

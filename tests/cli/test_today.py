@@ -54,7 +54,7 @@ def test_two_days_and_one_of_them_again(sidelight: Callable[..., Any], tmp_path:
     assert "Days released: 2" in second.out
     again = sidelight("today", path, "--day", "2025-11-15", "--features", "1,0,0.3", "-o", report)
     assert again.status == 0, again.err
-    assert "for nothing" in again.out
+    assert "at no cost" in again.out
     assert [line for line in again.out.splitlines() if "50 %" in line] == [
         line for line in first.out.splitlines() if "50 %" in line
     ]
@@ -64,7 +64,7 @@ def test_two_days_and_one_of_them_again(sidelight: Callable[..., Any], tmp_path:
     ("options", "match"),
     [
         (["--day", "soon"], "day must be a date"),
-        (["--day", "2025-11-15", "--features", "1,x"], "numbers with commas"),
+        (["--day", "2025-11-15", "--features", "1,x"], "comma-separated numbers"),
         (["--day", "2025-11-15", "--features", "1"], "3 features a day, got 1"),
         (["--day", "2025-11-17", "--features", "1,0,0"], "trips-2025-11-17.csv"),
         (["--day", "2205-11-15", "--features", "1,0,0"], "2205-11-15 has not begun"),
@@ -88,7 +88,7 @@ def test_mistakes_are_named_and_spend_nothing(
     [
         ('[ledger]\nurl = "budget.db"\n', "", "needs a \\[ledger\\]"),
         ("[sequence]", "[sequenze]", "no \\[sequence\\] table"),
-        ('path = "trips-{day}.csv"', 'path = "trips.csv"', "path must hold {day}"),
+        ('path = "trips-{day}.csv"', 'path = "trips.csv"', "path must contain {day}"),
         ("features = 3", "feature = 3", "unknown key 'feature'"),
         ('learner = "proximate"', 'learner = "nearest"', "learner = 'nearest'"),
         ('learner = "proximate"', 'learner = "previous"', "belongs to learner"),
@@ -161,7 +161,7 @@ def test_a_plan_that_learns_privately(sidelight: Callable[..., Any], tmp_path: P
     assert learner == PrivateHistograms(0, 60, rho="0.01", bins=12, floor_weight="0.4", boldness=2.0, hedge_weight=0.2)
     priced = sidelight("plan", path)
     assert priced.status == 0, priced.err
-    assert "lasts for ever" in priced.out
+    assert "lasts indefinitely" in priced.out
     assert "ZCDP" in priced.out or "GDP" in priced.out
     for number in (15, 16):
         released = sidelight("today", path, "--day", f"2025-11-{number}", "-o", tmp_path / "report.html")
@@ -188,4 +188,4 @@ def test_a_day_that_no_standard_writer_wrote(sidelight: Callable[..., Any], tmp_
     day.unlink()
     again = sidelight("today", lines, *asked)
     assert again.status == 0, again.err
-    assert "for nothing" in again.out
+    assert "at no cost" in again.out

@@ -104,8 +104,8 @@ def test_both_prices_and_what_is_read_are_printed_and_nothing_is_opened(sideligh
     result = sidelight("plan", "plan.toml")
     assert result.status == 0, result.err
     said = " ".join(result.out.split())
-    assert "'Visitors' is charged PureDP(ε = 0.5) to the whole life, and PureDP(ε = 0.5) to 2024-02." in said
-    assert "'Visits a person' is charged PureDP(ε = 0.25) to the whole life, and PureDP(ε = 0.5) to each of" in said
+    assert "'Visitors' is charged PureDP(ε = 0.5) to the lifetime account, and PureDP(ε = 0.5) to 2024-02." in said
+    assert "'Visits a person' is charged PureDP(ε = 0.25) to the lifetime account, and PureDP(ε = 0.5) to each" in said
     assert "'Visitors' reads visit, at most 4 rows a person, of which K = 1 count; looks up person.sex." in said
     assert "'Visits a person' reads person, one row a person, of which K = 1 count; folds visits = count(" in said
     assert "add or remove one month of a person of clinic" in said
@@ -130,7 +130,7 @@ def test_caps_per_period_are_priced_charged_and_kept_apart_from_accuracy(sidelig
     result = sidelight("plan", "plan.toml")
     assert result.status == 0, result.err
     said = " ".join(result.out.split())
-    assert "'Visitors' is charged PureDP(ε = 0.5) to the whole life, and PureDP(ε = 0.25) to each of" in said
+    assert "'Visitors' is charged PureDP(ε = 0.5) to the lifetime account, and PureDP(ε = 0.25) to each of" in said
     assert "'Visitors' reads visit, at most 4 rows a person and period, of which K = 1 count" in said
     assert sidelight("run", "plan.toml").status == 0
     with open_ledger("sqlite:///budget.db") as ledger:
@@ -237,8 +237,8 @@ def _shops(folder: Path) -> tuple[Path, Path]:
 def test_plans_about_the_same_people_share_a_budget(sidelight: Run, tmp_path: Path) -> None:
     one, two = _shops(tmp_path)
     shown = " ".join(sidelight("plan", one).out.split())
-    assert "What is promised of all data sets together" in shown
-    assert "What may be asked of 'people' afterwards, in any of them: one pure query up to ε = 0.25" in shown
+    assert "Guarantee over all data sets together" in shown
+    assert "Remaining for 'people' afterwards, in any of them: one pure query up to ε = 0.25" in shown
     assert sidelight("run", one, "-o", tmp_path / "one.html").status == 0
     refused = sidelight("plan", two)
     assert refused.status == 1

@@ -70,7 +70,7 @@ def test_simulated_brackets(size: int, rows: int, lower: float, upper: float) ->
 
 
 def test_the_tridiagonal_simulation_has_the_law_of_wishart_matrices() -> None:
-    """Against whole matrices; a law with one degree of freedom more is told apart."""
+    """Against whole matrices; a law with one degree of freedom more is detected."""
     from scipy.stats import ks_2samp
 
     from sidelight.gaussians.point_cloud import _extreme_eigenvalues

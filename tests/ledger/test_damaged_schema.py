@@ -1,4 +1,4 @@
-"""A ledger whose schema is damaged so that its words are no text is refused in words, not by an error nobody knows."""
+"""A ledger whose schema is damaged so that its words are no text is refused in words, not by an unexpected error."""
 
 from __future__ import annotations
 

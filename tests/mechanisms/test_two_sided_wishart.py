@@ -146,7 +146,7 @@ def test_a_million_draws_in_bins() -> None:
 
 
 def test_attacks_refute_the_one_sided_wishart_mechanism() -> None:
-    """What the published mechanism releases minus the data is positive semidefinite: neighbours are told apart."""
+    """What the published mechanism releases minus the data is positive semidefinite: neighbours are distinguished."""
 
     def one_sided(count: int, shift: np.ndarray, source: Source) -> np.ndarray:
         factor = standard_normal(count * 6, source).reshape(count, 2, 3)

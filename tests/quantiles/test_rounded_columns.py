@@ -1,4 +1,4 @@
-"""Stated errors on ordinary columns: rounded, tied, heaped, with steps that nobody declared."""
+"""Stated errors on ordinary columns: rounded, tied, heaped, with undeclared steps."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ def normal(rng: np.random.Generator) -> np.ndarray:
 
 
 def counts(rng: np.random.Generator) -> np.ndarray:
-    """Whole numbers up to 4.6 million whose granularity nobody declared: ties at the small ones."""
+    """Whole numbers up to 4.6 million without a declared granularity: ties at the small ones."""
     return np.minimum(np.floor(rng.lognormal(4, 2.5, 10_000)), 4.6e6)
 
 

@@ -138,7 +138,7 @@ def test_entries_of_batches_are_given_up_after_their_whole_slot(tmp_path):
 
 
 def test_a_list_wants_a_delta(paired):
-    with pytest.raises(RangeError, match="delta is where a list"):
+    with pytest.raises(RangeError, match="delta is for a list"):
         paired.ada.price(QUERIES)
 
 

@@ -118,7 +118,7 @@ def test_the_header_counts_from_the_proxy_alone(tmp_path):
     ("old", "new", "message"),
     [
         ('"ada@example.org" = "ada"', '"ada@example.org" = "eve"', "names maps"),
-        ("127.0.0.1/32", "somewhere", "is no network"),
+        ("127.0.0.1/32", "somewhere", "is not a network"),
         ("X-Auth-Request-Email", "X Auth", "header is the name"),
         ("proxy = {", "proxies = {", "unknown key"),
     ],

@@ -53,8 +53,8 @@ def test_mistakes_in_the_file_are_refused_with_their_place(tmp_path, changes, me
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("people.parquet", "people.csv", "Write it as Parquet"),
-        ('name = "people"', 'name = "../people"', "is no name"),
+        ("people.parquet", "people.csv", "Convert it to Parquet"),
+        ('name = "people"', 'name = "../people"', "is not a valid name"),
         ('name = "bob"', 'name = "ada"', "two accounts"),
         ('"cy", "dan"', '"ada", "dan"', "has an account already"),
         ('"count", "mean"', '"count", "selection"', "kinds names"),

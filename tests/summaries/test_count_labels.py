@@ -1,4 +1,4 @@
-"""Counts by labels that nobody declared: who is shown, with which law, and an attack that a planted bug fails."""
+"""Counts by undeclared labels: who is shown, with which law, and an attack that a planted bug fails."""
 
 from __future__ import annotations
 
@@ -183,7 +183,7 @@ def test_public_columns_are_known_labels_and_lists_of_rows_are_warned_of() -> No
 
 @pytest.mark.parametrize(("factor", "right"), [(1.0, True), (1.3, False)])
 def test_what_is_published_has_the_law_of_the_theorem(factor: float, right: bool) -> None:
-    """3000 labels of 16 rows each: published or not, and with which count; a scale 30 % off is told apart."""
+    """3000 labels of 16 rows each: published or not, and with which count; a scale 30 % off is detected."""
     labels = 3000
     employer = [f"e{n}" for n in range(labels) for _ in range(16)]
     table = table_of(sl.Count(by="employer", **PRICE), {"employer": employer, "sex": ["F"] * len(employer)}, seed=9)

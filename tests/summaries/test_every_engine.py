@@ -58,7 +58,7 @@ QUERIES: dict[str, Callable[[dict[str, Any]], Any]] = {
 
 
 def rows() -> dict[str, list[Any]]:
-    """Return rows with gaps, labels that nobody declared in two spellings, and persons of 1 to 9 rows."""
+    """Return rows with gaps, undeclared labels in two spellings, and persons of 1 to 9 rows."""
     rng = np.random.default_rng(20261116)
     who = rng.choice(60, ROWS, p=np.arange(60, 0, -1) / 1830)
     return {

@@ -1,4 +1,4 @@
-"""Statistics by labels that nobody declared: labels are found first, then measured in, for one (epsilon, delta)."""
+"""Statistics by undeclared labels: labels are found first, then measured in, for one (epsilon, delta)."""
 
 from __future__ import annotations
 

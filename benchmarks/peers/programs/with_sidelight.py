@@ -1,4 +1,4 @@
-"""Our own library, by its public names and with its defaults; `..._predicted` is told a public sample as well."""
+"""Our own library, by its public names and with its defaults; `..._predicted` also gets a public sample."""
 
 from __future__ import annotations
 

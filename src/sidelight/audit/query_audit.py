@@ -163,7 +163,7 @@ def audit_runs(
     seed: int | str = 0,
     kept: tuple[str, Mapping[str, str]] | None = None,
 ) -> QueryAudit:
-    """Attack anything that releases something of a table: as `audit_query`, for what is no query.
+    """Attack anything that releases something of a table: as `audit_query`, for code that is not a query.
 
     Args:
         run: Runs it once on a table, with these bytes as its entropy, and returns what is released.

@@ -15,6 +15,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit with its status: 0 fine, 1 refused, 2 a mistake of the user."""
     from sidelight.cli.app import app
 
-    if COMPLETION in os.environ:  # the shell asks what could come next
+    if COMPLETION in os.environ:  # the shell requests completions
         import_module("typer.completion").completion_init()
     app(args=None if arguments is None else list(arguments), prog_name="sidelight")

@@ -1,4 +1,4 @@
-"""`sidelight accuracy` and `sidelight plan --sweep`: which price an accuracy needs, and what each price gives."""
+"""`sidelight accuracy` and `sidelight plan --sweep`: the price of an accuracy, and the accuracy of each price."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _WIDTH = 40
 
 
 def show_accuracy(path: Path, *, query: int, within: float, confidence: float) -> None:
-    """Print which price one query of a plan needs, and a small chart of the error at others."""
+    """Print the price that one query of a plan needs, and a small chart of the error at others."""
     plan = read_plan(path)
     asked = _chosen(plan.queries, query)
     _check_price(asked)
@@ -40,7 +40,7 @@ def show_accuracy(path: Path, *, query: int, within: float, confidence: float) -
 
 
 def show_sweep(path: Path, *, confidence: float) -> None:
-    """Print for each query of a plan what is expected at an eighth to eight times its price."""
+    """Print the expected error of each query of a plan at an eighth to eight times its price."""
     plan = read_plan(path)
     sweeps = []
     for planned in plan.queries:
@@ -77,7 +77,7 @@ def _chart(
 
 
 def _bar(size: float, sizes: Sequence[float]) -> str:
-    """Draw a size on a logarithmic scale, on which halving is one step everywhere."""
+    """Draw a size as a bar on a logarithmic scale."""
     if not sizes or not math.isfinite(size) or size <= 0:
         return ""
     low, high = math.log(min(sizes)), math.log(max(sizes))

@@ -1,4 +1,4 @@
-"""`sidelight serve`, `server` and `token` for a file with `[[table]]`: a server for analysts who see no row."""
+"""`sidelight serve`, `server` and `token` for a file with `[[table]]`: a server for analysts without access to rows."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def serve_survey(path: Path) -> None:
 
 
 def check_survey(path: Path) -> None:
-    """Read everything, open every source without reading a row, verify the ledger, and print every promise."""
+    """Read the file, open every source without reading a row, verify the ledger, and print every guarantee."""
     config = read_config(path)
     for table in config.tables.values():
         table.open()
@@ -81,7 +81,7 @@ def calibrate_survey(path: Path, *, table: str | None, runs: int) -> None:
             for kind in kinds:
                 if kind.problem:
                     tell(f"{each.name}: {kind.kind} was not measured, choose its duration yourself: {kind.problem}")
-            tell(f"For {each.capacity:,} generated rows of {each.name}, on this machine as loaded as it is now:")
+            tell(f"For {each.capacity:,} generated rows of {each.name}, on this machine at its current load:")
             if not prints_json():
                 typer.echo(lines)
             measured = {kind.kind: kind.duration for kind in kinds if kind.duration is not None}
@@ -90,7 +90,7 @@ def calibrate_survey(path: Path, *, table: str | None, runs: int) -> None:
 
 
 def _probed(config: ServerConfig, table: ServedTable) -> tuple[int, dict[str, str]]:
-    """Price a query of each kind; return the bytes of the largest answer, and why kinds have no price."""
+    """Price a query of each kind; return the bytes of the largest answer, and the reasons for missing prices."""
     from sidelight.server.calibration_probes import prices_of, probes_of
     from sidelight.server.pricing import answer_job
 
@@ -111,7 +111,7 @@ def _probed(config: ServerConfig, table: ServedTable) -> tuple[int, dict[str, st
 
 
 def _requests(config: ServerConfig, name: str) -> int:
-    """Return how many requests of the smallest price fit a table: bounds the ledger and the disk."""
+    """Return how many requests of the smallest price fit a table, which bounds the size of the ledger."""
     table = config.tables[name]
     rule = rule_of(table.budget)
     route, capacity = rule.capacities[0]
@@ -119,7 +119,7 @@ def _requests(config: ServerConfig, name: str) -> int:
 
 
 def show_status(path: Path) -> None:
-    """List what each account has left, and pauses."""
+    """List the balance of each account, and pauses."""
     config = read_config(path)
     budgets, store = Budgets(config), IdentityStore(config.store)
     try:
@@ -145,12 +145,12 @@ def show_status(path: Path) -> None:
 def resume_service(path: Path, *, table: str | None, analyst: str | None, clock: bool) -> None:
     """End a pause, or confirm the clock."""
     if table is None and not clock:
-        raise RangeError("say what is resumed: a table of the file, or --clock")
+        raise RangeError("name what to resume: a table of the file, or --clock")
     if clock:
         config = read_config(path)
         with _logged(config, "clock"), closing(IdentityStore(config.store)) as store:
-            store.latest(time.time())  # a time once seen stays
-        tell("The clock is accepted as it is now")
+            store.latest(time.time())  # the latest time seen is stored
+        tell("The current time of the clock is accepted")
     if table is not None:
         set_pause(path, table=table, analyst=analyst, paused=False)
     else:
@@ -175,7 +175,7 @@ def set_pause(path: Path, *, table: str, analyst: str | None, paused: bool) -> N
 def new_analyst_token(
     path: Path, *, analyst: str | None, tables: list[str], actions: str, days: int, words: str
 ) -> None:
-    """Print a token for an analyst; only its hash is kept."""
+    """Print a token for an analyst; only its hash is stored."""
     config = read_config(path)
     if analyst is None or analyst not in config.analysts:
         raise RangeError(f"name an analyst of the file; {nearest(str(analyst), sorted(config.analysts))}")
@@ -196,7 +196,7 @@ def revoke_analyst_token(path: Path, *, client: str) -> None:
         number = store.revoke(client)
         facts |= {"name": client}
     note(client=client)
-    tell(f"Revoked {number} token(s) of {client!r}; what still waits is dropped, what was released stays")
+    tell(f"Revoked {number} token(s) of {client!r}; waiting requests are dropped, releases stay")
 
 
 def list_analyst_tokens(path: Path) -> None:
@@ -214,7 +214,7 @@ def list_analyst_tokens(path: Path) -> None:
 
 @contextmanager
 def _logged(config: ServerConfig, action: str) -> Iterator[dict[str, str]]:
-    """Write what an owner does into the audit log, with what is added to the facts; nothing is done without a log."""
+    """Write an owner's command to the audit log, with the facts that the caller adds; fail without a log."""
     log, facts = AuditLog(config.audit), dict[str, str]()
     try:
         yield facts

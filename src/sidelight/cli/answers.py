@@ -1,7 +1,7 @@
-"""`--json`: what a command found, as JSON by a schema that `sidelight schema --of COMMAND` prints.
+"""`--json`: the results of a command as JSON, by the schema that `sidelight schema --of COMMAND` prints.
 
-Commands note what they find as they print it. `--json FILE` writes the notes when the command ends, whether it
-went well or not; `--json -` writes them to standard output, and what people read goes to standard error.
+Commands collect results while they print them. `--json FILE` writes them when the command ends, successfully
+or not; `--json -` writes them to standard output and the text for people to standard error.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from sidelight.errors import RangeError, SidelightError, SourceError, nearest
 from sidelight.registry import load
 from sidelight.version import VERSION
 
-#: Standard output, as the place of JSON.
+#: The path that stands for standard output.
 STANDARD_OUTPUT = Path("-")
 Place = Annotated[
     Path | None,
-    typer.Option("--json", metavar="FILE", help="Also write what was found as JSON; - for standard output."),
+    typer.Option("--json", metavar="FILE", help="Also write the results as JSON; - for standard output."),
 ]
 _noted: ContextVar[dict[str, Any] | None] = ContextVar("noted", default=None)
 _printed: ContextVar[bool] = ContextVar("printed", default=False)
 
 
 def note(**facts: Any) -> None:
-    """Add to what `--json` writes; nothing happens without it."""
+    """Add results that `--json` writes; without the option nothing happens."""
     notes = _noted.get()
     if notes is not None:
         notes.update(facts)
@@ -47,7 +47,7 @@ def note_report(text: str) -> None:
 
 
 def prints_json() -> bool:
-    """Return whether standard output is taken by JSON, so that people read standard error."""
+    """Return whether JSON goes to standard output, and text for people to standard error."""
     return _printed.get()
 
 
@@ -55,7 +55,7 @@ def answered(name: str, target: str | None = None) -> Callable[[Callable[..., No
     """Add the option `--json` to a command.
 
     Args:
-        name: The command, as one writes it: "ledger show".
+        name: The command, such as "ledger show".
         target: "module:function" with the same parameters, which is loaded and called in place of the command.
     """
 
@@ -88,17 +88,17 @@ def _answering(name: str, place: Path | None, *, others: Iterable[Path]) -> Iter
     try:
         yield
     except BaseException as raised:
-        error, refused = _told(raised), isinstance(raised, REFUSALS)
+        error, refused = _error_text(raised), isinstance(raised, REFUSALS)
         raise
     finally:
         _noted.reset(tokens[0])
         _printed.reset(tokens[1])
-        if error is None or notes or refused:  # a mistake in what was asked leaves no file
+        if error is None or notes or refused:  # a usage mistake writes no file
             _write(place, {"command": name, "version": VERSION, "ok": error is None, "error": error} | notes)
 
 
 def _check_place(name: str, place: Path, others: Iterable[Path]) -> None:
-    """Refuse a place that the command reads or writes otherwise, and a file that no such command wrote."""
+    """Refuse a path that the command also reads or writes, and a file that this command did not write."""
     from sidelight.report import check_writable
 
     if place == STANDARD_OUTPUT:
@@ -106,7 +106,7 @@ def _check_place(name: str, place: Path, others: Iterable[Path]) -> None:
     check_writable(place, inputs=others)
     try:
         text = place.read_bytes()
-    except OSError:  # it is not there, which is what we want
+    except OSError:  # there is no such file
         return
     try:
         found = json.loads(text) if text else {"command": name}
@@ -114,13 +114,13 @@ def _check_place(name: str, place: Path, others: Iterable[Path]) -> None:
         found = None
     if not isinstance(found, dict) or found.get("command") != name:
         raise SourceError(
-            f"{str(place)!r} is there and is no answer of `sidelight {name}`: it would be lost; name another file "
-            "after --json"
+            f"{str(place)!r} exists and was not written by `sidelight {name}`, so it would be lost; "
+            "name another file after --json"
         )
 
 
-def _told(error: BaseException) -> str:
-    """Return what may be said of an error: its text if it is one of ours, else its kind alone."""
+def _error_text(error: BaseException) -> str:
+    """Return the text of an error of sidelight, or the type of any other error."""
     return in_plan_words(str(error)) if isinstance(error, SidelightError) else type(error).__name__
 
 
@@ -163,12 +163,12 @@ _REPORT = {
     "title": _TEXT,
     "day": _TEXT,
     "introduction": _TEXT,
-    # what was asked and released, as `Release.to_json` writes it
+    # queries and releases, as `Release.to_json` writes them
     "items": _list(title=_TEXT, outcome={"type": "object"}),
     "account": _maybe({"type": "object"}),
     "comparison": _maybe({"type": "object"}),
 }
-#: Of a database: the base table, looked-up columns, folds, and how many rows of a person are there and count.
+#: Of a database: the base table, looked-up columns, folds, and the numbers of rows per person, present and counted.
 _READS = _thing(
     base=_TEXT, cap=_TEXT, rows_a_person=_COUNT, counted_a_person=_COUNT, lookups=_TEXTS, folds={"type": "object"}
 )
@@ -192,13 +192,13 @@ _CHECKED = {
     "problems": _TEXTS,
     "proposals": _list(column=_TEXT, reads=_COUNT, declare=_TEXTS),
 }
-#: Of a table of a database: whose its rows are, and what their references find.
+#: Of a table of a database: owners of its rows, and matches of its references.
 _TIED = {
     **dict.fromkeys(("contested", "dangling", "repeated_keys", "elsewhere"), _COUNT),
     "references": _list(name=_TEXT, to=_TEXT, missing=_COUNT, dangling=_COUNT, of_others=_COUNT),
 }
 
-#: What each command adds to `command`, `version`, `ok` and `error`; one of several where it has several forms.
+#: Results of each command in addition to `command`, `version`, `ok` and `error`; one entry per form.
 ANSWERS: dict[str, tuple[dict[str, Any], ...]] = {
     "demo": (
         {
@@ -267,12 +267,12 @@ ANSWERS: dict[str, tuple[dict[str, Any], ...]] = {
 }
 
 
-#: What a refused command writes in addition to the reason: nothing, or what was found before.
+#: Results of a refused command in addition to the reason.
 _REFUSED: dict[str, tuple[dict[str, Any], ...]] = {"sql": ({}, {"translation": ANSWERS["sql"][0]["translation"]})}
 
 
 def answer_schema(command: str) -> dict[str, Any]:
-    """Return the JSON schema of what a command writes with `--json`.
+    """Return the JSON schema of the results of a command.
 
     >>> answer_schema("explain")["anyOf"][0]["required"]
     ['command', 'version', 'ok', 'error', 'terms']

@@ -1,4 +1,4 @@
-"""The commands and their options; what they do is imported when one of them runs, so that `--help` is quick."""
+"""The commands and their options; implementations are imported on use, so that `--help` is fast."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,  # a pretty traceback prints local variables, and those may be records
     rich_markup_mode=None,
     help="Differentially private statistics that get more accurate from what is already known.",
-    epilog="Status: 0 fine; 1 refused (no budget, failed verification); 2 a mistake in what was asked; 3 a defect.",
+    epilog="Status: 0 fine; 1 refused (no budget, failed verification); 2 a mistake in the request; 3 a defect.",
 )
-ledger_app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Look into a ledger and check it.")
+ledger_app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Inspect and verify a ledger.")
 app.add_typer(ledger_app, name="ledger")
 token_app = typer.Typer(
     no_args_is_help=True, rich_markup_mode=None, help="Tokens of analysts, or of an experts service's clients."
@@ -40,7 +40,7 @@ Place = Annotated[str, typer.Argument(metavar="LEDGER", help="A file such as bud
 ServicePlanFile = Annotated[Path, typer.Argument(metavar="PLAN", help="The service's file: survey.toml, experts.toml.")]
 Shell = Literal["bash", "zsh", "fish", "powershell"]
 OneScope = Annotated[str | None, typer.Option(help="Only this scope.")]
-Areas = Annotated[Path | None, typer.Option(help="CSV with `area` and the leaves: sums of a hierarchy, for nothing.")]
+Areas = Annotated[Path | None, typer.Option(help="CSV with `area` and the leaves: sums of a hierarchy, at no cost.")]
 
 
 def _version(value: bool) -> None:  # noqa: FBT001 - the parser calls it
@@ -66,7 +66,7 @@ def options(
 def demo(
     *,
     output: Output = Path("report.html"),
-    draws: Annotated[int, typer.Option(min=2, help="How often the noise is drawn for each way of asking.")] = 80,
+    draws: Annotated[int, typer.Option(min=2, help="How often the noise is drawn for each case.")] = 80,
 ) -> None:
     """Release quantiles with and without side information; show the gain and write a report."""
 
@@ -76,8 +76,8 @@ def demo(
 def init(
     data: Annotated[Path, typer.Argument(metavar="DATA", help="The file: CSV or Parquet. Its header is read.")],
     *,
-    person: Annotated[str | None, typer.Option(help="The column that says whose row it is.")] = None,
-    max_rows: Annotated[int | None, typer.Option(min=1, help="How many rows of a person count; 5 if left out.")] = None,
+    person: Annotated[str | None, typer.Option(help="The column with the person's id.")] = None,
+    max_rows: Annotated[int | None, typer.Option(min=1, help="How many rows of a person count; default 5.")] = None,
     number: Annotated[list[str] | None, typer.Option(help="A column of numbers: age:0:110, or age:0:110:1.")] = None,
     category: Annotated[
         list[str] | None,
@@ -85,25 +85,25 @@ def init(
     ] = None,
     date: Annotated[list[str] | None, typer.Option(help="Dates: visit:2020-01-01:2025-12-31, or with :hour.")] = None,
     label: Annotated[list[str] | None, typer.Option(help="A column of labels that cannot be listed.")] = None,
-    decimal: Annotated[str | None, typer.Option(help="The decimal sign of the numbers: , or a point.")] = None,
+    decimal: Annotated[str | None, typer.Option(help="The decimal sign of the numbers: comma or point.")] = None,
     thousands: Annotated[str | None, typer.Option(help="The sign between thousands: . , ' or a space.")] = None,
     date_format: Annotated[list[str] | None, typer.Option(help="How dates are written: %d.%m.%Y, or iso.")] = None,
     missing_text: Annotated[list[str] | None, typer.Option(help='A text that means missing: "n/a".')] = None,
-    casefold: Annotated[bool, typer.Option("--casefold", help="Capitals make no difference in labels, ids.")] = False,
-    strip: Annotated[bool, typer.Option("--strip", help="Spaces make no difference in labels and ids.")] = False,
+    casefold: Annotated[bool, typer.Option("--casefold", help="Ignore case in labels and ids.")] = False,
+    strip: Annotated[bool, typer.Option("--strip", help="Ignore spaces around labels and ids.")] = False,
     metadata: Annotated[
-        Path | None, typer.Option(help="What is public, from a file: CSVW, SmartNoise's YAML, Frictionless, Croissant.")
+        Path | None, typer.Option(help="Declarations from a file: CSVW, SmartNoise's YAML, Frictionless, Croissant.")
     ] = None,
     write_metadata: Annotated[
-        Path | None, typer.Option(help="Write what is declared for other tools: .json, or .yaml for SmartNoise.")
+        Path | None, typer.Option(help="Write the declarations for other tools: .json, or .yaml for SmartNoise.")
     ] = None,
     epsilon: Annotated[str, typer.Option(help="The budget.")] = "3",
     delta: Annotated[str, typer.Option(help="Of the budget; 0 for none.")] = "1e-6",
-    ledger: Annotated[str, typer.Option(help="Where spending is remembered.")] = "budget.db",
-    look: Annotated[bool, typer.Option("--look", help="Look at the rows; confirm what comes from them.")] = False,
-    ask: Annotated[bool, typer.Option("--ask", help="Ask about every column that no option declares.")] = False,
+    ledger: Annotated[str, typer.Option(help="The ledger that stores charges.")] = "budget.db",
+    look: Annotated[bool, typer.Option("--look", help="Propose declarations from the rows, to be confirmed.")] = False,
+    ask: Annotated[bool, typer.Option("--ask", help="Prompt for every column without an option.")] = False,
     output: Annotated[Path, typer.Option("--output", "-o", help="Where the plan goes.")] = Path("plan.toml"),
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace files that are there.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace existing files.")] = False,
     force: Annotated[bool, typer.Option("--force", hidden=True)] = False,
 ) -> None:
     """Write a first plan for a file, from its header and what you declare."""
@@ -112,7 +112,7 @@ def init(
 @app.command()
 @answered("check", "sidelight.cli.running:check_plan")
 def check(path: PlanFile) -> None:
-    """Count, for the owner alone, how a plan's declarations fit the file. NOT PRIVATE."""
+    """Count how a plan's declarations fit the file, for the owner only. NOT PRIVATE."""
 
 
 @app.command()
@@ -122,12 +122,12 @@ def dummy(
     *,
     rows: Annotated[int, typer.Option(min=1, help="How many rows.")] = 1000,
     missing: Annotated[float, typer.Option(help="The share of empty cells.")] = 0.02,
-    hostile: Annotated[bool, typer.Option("--hostile", help="Cells that go wrong elsewhere, too.")] = False,
+    hostile: Annotated[bool, typer.Option("--hostile", help="Include malformed cells.")] = False,
     plan: Annotated[
         Path | None, typer.Option(help="Also write a copy of the plan that reads these rows; it has its own ledger.")
     ] = None,
     output: Annotated[Path, typer.Option("--output", "-o", help="Where the rows go, as CSV.")] = Path("dummy.csv"),
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace files that are there.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace existing files.")] = False,
 ) -> None:
     """Write generated rows of the shape that a plan declares, to try it before the data is touched."""
 
@@ -178,8 +178,8 @@ def run(
     path: PlanFile,
     *,
     label: Label = "",
-    resume: Annotated[bool, typer.Option("--resume", help="Pay again for what a dead run left.")] = False,
-    explain: Annotated[bool, typer.Option("--explain", help="Show what was drawn, at what price.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Pay again for charges of an abandoned run.")] = False,
+    explain: Annotated[bool, typer.Option("--explain", help="Show every draw of noise with its price.")] = False,
     output: Output = Path("report.html"),
     json: JsonPlace = None,
 ) -> None:
@@ -195,30 +195,30 @@ def audit(
     seconds: Annotated[float | None, typer.Option(min=1, help="About how long, for all queries together.")] = None,
     output: Annotated[Path, typer.Option("--output", "-o", help="Where the page goes.")] = Path("audit.html"),
 ) -> None:
-    """Attack the claims of a plan on generated data. Opens and charges nothing; goes on where it was stopped."""
+    """Attack the claims of a plan on generated data. Opens and charges nothing; an interrupted audit resumes."""
 
 
 @app.command()
 @answered("sql")
 def sql(
-    plan_file: Annotated[Path, typer.Argument(metavar="PLAN", help="A plan; its [[query]] tables are not asked.")],
+    plan_file: Annotated[Path, typer.Argument(metavar="PLAN", help="A plan; its [[query]] tables are not run.")],
     statement: Annotated[str, typer.Argument(metavar="SELECT", help="The statement, in quotes.")],
     *,
     epsilon: Annotated[str | None, typer.Option(help="The price, e.g. 0.5; or with --delta.")] = None,
     delta: Annotated[str | None, typer.Option(help="Of the price: Gaussian noise.")] = None,
     rho: Annotated[str | None, typer.Option(help="The price in zCDP.")] = None,
     mu: Annotated[str | None, typer.Option(help="The price in Gaussian differential privacy.")] = None,
-    max_groups: Annotated[int | None, typer.Option(min=1, help="In how many groups a person counts.")] = None,
+    max_groups: Annotated[int | None, typer.Option(min=1, help="The largest number of groups of a person.")] = None,
     max_rows_per_group: Annotated[int | None, typer.Option(min=1, help="How many rows of a person in each.")] = None,
     max_rows: Annotated[int | None, typer.Option(min=1, help="How many pairs of a person, of a JOIN.")] = None,
-    dialect: Annotated[str | None, typer.Option(help="Its spelling: postgresql, bigquery, tsql, ...")] = None,
+    dialect: Annotated[str | None, typer.Option(help="The SQL dialect: postgresql, bigquery, tsql, ...")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show queries and price; charge nothing.")] = False,
     label: Label = "",
-    resume: Annotated[bool, typer.Option("--resume", help="Pay again for what a dead run left.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Pay again for charges of an abandoned run.")] = False,
     output: Output = Path("answer.html"),
     json: JsonPlace = None,
 ) -> None:
-    """Ask a SELECT of a plan's source, from the plan's budget: translate, price, charge, release."""
+    """Run a SELECT on a plan's source, from the plan's budget: translate, price, charge, release."""
     from sidelight.cli.running import run_statement
 
     limits = {"max_groups": max_groups, "max_rows_per_group": max_rows_per_group, "max_rows": max_rows}
@@ -233,8 +233,8 @@ def today(
     path: PlanFile,
     *,
     day: Annotated[str, typer.Option(help="The day that is released, e.g. 2026-11-15.")],
-    features: Annotated[str, typer.Option(help="Its public features, numbers with commas between.")] = "",
-    resume: Annotated[bool, typer.Option("--resume", help="Pay again for what a dead run left.")] = False,
+    features: Annotated[str, typer.Option(help="Its public features, comma-separated numbers.")] = "",
+    resume: Annotated[bool, typer.Option("--resume", help="Pay again for charges of an abandoned run.")] = False,
     output: Output = Path("report.html"),
 ) -> None:
     """Release one day of a plan with a [sequence] table, predicted from the days before."""
@@ -246,9 +246,9 @@ def disclose(
     path: PlanFile,
     *,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Where the record goes; named as the registry wants it.")
+        Path | None, typer.Option("--output", "-o", help="Where the record goes; by default the registry's file name.")
     ] = None,
-    page: Annotated[Path, typer.Option(help="Where the page for people goes.")] = Path("disclosure.html"),
+    page: Annotated[Path, typer.Option(help="Where the HTML page goes.")] = Path("disclosure.html"),
 ) -> None:
     """Write the deployment record of what a plan released, for the public registry, and a page of it."""
 
@@ -273,12 +273,12 @@ def table(
     output: Annotated[Path, typer.Option("--output", "-o", help="The table, by its ending: .csv or .parquet.")] = Path(
         "synthetic.csv"
     ),
-    rows: Annotated[int | None, typer.Option(min=1, help="How many rows; as many as released if left out.")] = None,
-    seed: Annotated[int, typer.Option(help="Another one gives other rows of the same release.")] = 0,
+    rows: Annotated[int | None, typer.Option(min=1, help="How many rows; by default the released number.")] = None,
+    seed: Annotated[int, typer.Option(help="Another seed gives other rows of the same release.")] = 0,
     within: Annotated[str, typer.Option(help="Numbers inside their bins: smooth, uniform, or middle.")] = "smooth",
     title: Annotated[str | None, typer.Option(help="Which table, if the file has several.")] = None,
     areas: Areas = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a file that is there.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing file.")] = False,
 ) -> None:
     """Write synthetic rows of a stored release, or its table by group. Nothing is charged, no data is opened."""
 
@@ -290,7 +290,7 @@ def privacy_page(
     *,
     output: Annotated[Path, typer.Option("--output", "-o", help="Where the page goes.")] = Path("privacy-page.html"),
 ) -> None:
-    """Make the page on which a person reads what a release revealed about them."""
+    """Write the page that shows persons what a release revealed about them."""
 
 
 @app.command()
@@ -304,7 +304,7 @@ def serve(plan_file: ServicePlanFile) -> None:
 @app.command()
 @answered("explain", "sidelight.cli.explain:explain")
 def explain(term: Annotated[str | None, typer.Argument(metavar="TERM", help="A word, e.g. epsilon.")] = None) -> None:
-    """Print what a word of these pages means; without one, list them."""
+    """Explain a term of the documentation; without one, list all terms."""
 
 
 @app.command()
@@ -345,11 +345,11 @@ def new(
     words: Annotated[str, typer.Option("--note", help="Of an analyst: a note for yourself.")] = "",
     json: JsonPlace = None,
 ) -> None:
-    """Make and print a token: only its hash is kept. An earlier one of an experts client is revoked."""
+    """Create and print a token; only its hash is stored. An earlier one of an experts client is revoked."""
     from sidelight.cli.serve import new_tokens
 
     if json not in (None, STANDARD_OUTPUT):
-        raise RangeError("a token is a secret and is printed once, not kept in a file; write --json -")
+        raise RangeError("a token is a secret and is not written to a file; use --json -")
     new_tokens(
         plan_file, client=client, everybody=everybody, tables=tables or [], actions=actions, days=days, words=words
     )
@@ -360,7 +360,7 @@ def new(
 def revoke(
     plan_file: ServicePlanFile, client: Annotated[str, typer.Argument(metavar="CLIENT", help="Whose token.")]
 ) -> None:
-    """Revoke a client's token; a running service knows at once."""
+    """Revoke a client's token; running services refuse it at once."""
 
 
 @token_app.command("list")
@@ -372,7 +372,7 @@ def list_clients(plan_file: ServicePlanFile) -> None:
 @ledger_app.command()
 @answered("ledger show", "sidelight.cli.ledgers:show")
 def show(place: Place, *, scope: OneScope = None) -> None:
-    """List scopes, what is spent and left, and every entry."""
+    """List scopes with spent and remaining budget, and every entry."""
 
 
 @ledger_app.command()
@@ -380,7 +380,7 @@ def show(place: Place, *, scope: OneScope = None) -> None:
 def verify(
     place: Place,
     *,
-    expect_head: Annotated[str | None, typer.Option(help="A head seen earlier: notices an older copy.")] = None,
+    expect_head: Annotated[str | None, typer.Option(help="A head seen earlier, to detect an older copy.")] = None,
 ) -> None:
     """Recompute the hash chain, the states and the totals."""
 
@@ -396,4 +396,4 @@ def export(
 @ledger_app.command()
 @answered("ledger reap", "sidelight.cli.ledgers:reap")
 def reap(place: Place, *, scope: OneScope = None) -> None:
-    """Declare entries dead that a process left unfinished. Their charges stay."""
+    """Mark unfinished entries as abandoned. Their charges stay."""

@@ -24,14 +24,15 @@ from sidelight.version import VERSION
 USUAL_SECONDS, LONG_SECONDS = 120.0, 1800.0
 USUAL_RUNS, LONG_RUNS = 4000, 100_000
 _MEANING = (
-    "A claim that stands is not thereby proved: the audit ran each query on two generated neighbouring data sets and "
-    "looked for what tells them apart. Refuted is the largest amount that the runs exclude with a confidence of 95 %; "
+    "A claim that stands is not proved by that: the audit ran each query on two generated neighbouring data sets and "
+    "looked for outputs that distinguish them. Refuted is the largest amount that the runs exclude with a confidence "
+    "of 95 %; "
     "above what is claimed, the claim would be false. No row of the source was read, and nothing was charged."
 )
 
 
 def audit_plan(path: Path, *, output: Path, long: bool, seconds: float | None = None) -> None:
-    """Attack the claims of a plan's queries and write what was found; a claim that falls is an error with status 1."""
+    """Attack the claims of a plan's queries and write the results; a refuted claim is an error with status 1."""
     plan = read_plan(path)
     kept = output.with_suffix(".json")
     for place in (output, kept):
@@ -50,7 +51,7 @@ def audit_plan(path: Path, *, output: Path, long: bool, seconds: float | None = 
             write_text(kept, json.dumps(_state(plan, found, long=long), indent=1))
             step()
     if resumed:
-        tell(f"{resumed} of {len(found)} queries were attacked before, by {kept.name}; delete it to begin again.")
+        tell(f"{resumed} of {len(found)} queries were attacked before, by {kept.name}; delete it to start over.")
     write_text(output, _page(plan, found))
     state = _state(plan, found, long=long)
     note(plan=state["plan"], long=long, queries=state["queries"], output=str(output))
@@ -62,7 +63,7 @@ def _state(plan: Plan, found: list[QueryAudit], *, long: bool) -> dict[str, Any]
 
 
 def _earlier(kept: Path, plan: Plan, *, long: bool) -> list[QueryAudit]:
-    """Return what an earlier run of the same plan found; nothing if the plan, the version or the length is another."""
+    """Return the results of an earlier run of the same plan, version and length."""
     if not kept.exists():
         return []
     try:
@@ -72,7 +73,7 @@ def _earlier(kept: Path, plan: Plan, *, long: bool) -> list[QueryAudit]:
         return [QueryAudit.from_json(each) for each in state["queries"]][: len(plan.queries)]
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         raise SourceError(
-            f"{str(kept)!r} is there and is not what `sidelight audit` wrote; name another --output"
+            f"{str(kept)!r} exists and was not written by `sidelight audit`; name another --output"
         ) from None
 
 
@@ -82,7 +83,7 @@ _HEADS = ("query", "claimed", "refuted", "verdict", "tried", "by", "seconds")
 def _row(title: str, found: QueryAudit) -> tuple[str, ...]:
     best = found.best
     tried = f"{found.pairs_tried} pairs, {found.runs} runs of two"
-    raised = f"; raised something {sum(found.raised)} times" if any(found.raised) else ""
+    raised = f"; raised an error {sum(found.raised)} times" if any(found.raised) else ""
     verdict = "REFUTED" if found.refuted else "stands"
     return title, best.claim, f"{best.refuted:.3g}", verdict + raised, tried, best.attack, f"{found.seconds:.0f}"
 

@@ -33,7 +33,7 @@ from sidelight.records import Schema, Table
 from sidelight.report import Item, check_writable
 
 _FORMS: dict[str, KeyForm] = {"prediction": PRIORS, "fallback": PRIOR}
-#: What predicts each day from those before, and its keys.
+#: The learners that predict a day from those before, with their keys.
 LEARNERS = {
     "tracked": table_of(PubTrack, forms=_FORMS),
     "previous": table_of(PubPrev, forms=_FORMS),
@@ -63,10 +63,10 @@ def sequence_table(learner: str | None = None) -> TableForm:
 
 @dataclass(frozen=True, kw_only=True)
 class DailyPlan(PlanHead):
-    """What a plan with a `[sequence]` table says; a function of the file alone."""
+    """A plan with a `[sequence]` table; a function of the file only."""
 
     ledger: str
-    source: str  # the path, with {day} where the day stands
+    source: str  # the path, with {day} for the day
     query: Quantiles
     learner: Learner
     days_per_person: int | None
@@ -77,7 +77,7 @@ class DailyPlan(PlanHead):
         return Path(self.source.replace("{day}", day.isoformat()))
 
     def rows_of(self, day: datetime.date) -> Path | Table:
-        """Return what is released on a day: its file, or a table whose records are declared."""
+        """Return the rows of a day: its file, or a table with declared records."""
         file = self.file_of(day)
         if self.records == "standard":
             return file
@@ -116,7 +116,7 @@ def read_daily_plan(path: Path | str) -> DailyPlan:
     whole = read_file(path)
     for key, why in {
         "sequence": "the plan has no [sequence] table; `sidelight run` is for plans with [[query]] tables",
-        "ledger": "a sequence needs a [ledger] table: it remembers what was released and spent",
+        "ledger": "a sequence needs a [ledger] table, which stores releases and charges",
     }.items():
         if key not in whole.values:
             whole.refuse(why)
@@ -133,7 +133,7 @@ def read_daily_plan(path: Path | str) -> DailyPlan:
             place.refuse(f"a sequence reads one file a day; leave {key} out", key=key)
     if "{day}" not in file:
         place.refuse(
-            "a sequence reads one file a day, so path must hold {day} where the day stands, such as "
+            "a sequence reads one file a day, so path must contain {day} in place of the day, such as "
             '"trips-{day}.csv"; the same file on several days would be released for the price of one',
             key="path",
         )
@@ -149,7 +149,7 @@ def read_daily_plan(path: Path | str) -> DailyPlan:
 
 
 def read_sequence(section: Section, schema: Schema) -> tuple[Quantiles, Learner, dict[str, Any]]:
-    """Read what is released every day, how it is predicted, and the keys about the days."""
+    """Read the query of every day, its learner, and the keys about the days."""
     usual = "proximate" if "location" in section.values else "tracked"
     kind = take(choice(*LEARNERS), KeyPlace(section, "learner"), section.values.get("learner", usual))
     for key in section.values:
@@ -169,7 +169,7 @@ def read_sequence(section: Section, schema: Schema) -> tuple[Quantiles, Learner,
 
 
 def release_today(path: Path, *, day: str, features: str, resume: bool, output: Path) -> None:
-    """Release a day and write its report; what can go wrong is looked for before anything is spent."""
+    """Release a day and write its report; checks run before anything is charged."""
     plan = read_daily_plan(path)
     date, numbers = read_day(day), read_features(features)
     check_writable(output, inputs=inputs_of(path, [plan.file_of(date)], plan.ledger))
@@ -185,14 +185,14 @@ def release_today(path: Path, *, day: str, features: str, resume: bool, output: 
         tell(f"{plan.title}, {date}", style="bold")
         tell(f"{outcome}\n")
         if again:
-            tell("This day was released before: the stored answer came back for nothing.")
+            tell("This day was released before: the stored answer was returned at no cost.")
         tell(sequence.statement())
         note(days=sequence.days, again=again)
         tell(f"Days released: {sequence.days}   Report: {output}")
 
 
 def read_features(text: str) -> list[float]:
-    """Read numbers with commas between; nothing is no features.
+    """Read comma-separated numbers; an empty text means no features.
 
     >>> read_features("1, 0,-0.5"), read_features("")
     ([1.0, 0.0, -0.5], [])
@@ -200,14 +200,14 @@ def read_features(text: str) -> list[float]:
     try:
         return [float(part) for part in text.split(",")] if text.strip() else []
     except ValueError:
-        raise PlanError(f"--features must be numbers with commas between, such as 1,0,0.5; got {text!r}") from None
+        raise PlanError(f"--features must be comma-separated numbers, such as 1,0,0.5; got {text!r}") from None
 
 
 # `sidelight plan` for a plan with a `[sequence]` table: what a day costs, and for how many days the budget lasts.
 
 
 def show_days(path: Path) -> None:
-    """Print the price of a day and how long the budget lasts; not even one day is an error with status 1."""
+    """Print the price of a day and how long the budget lasts; less than one day is an error with status 1."""
     plan = read_daily_plan(path)
     each = plan.days_per_person
     claims = plan.sequence.claims
@@ -224,12 +224,12 @@ def show_days(path: Path) -> None:
     tell("What one day is charged: bookkeeping, not a guarantee", style="bold")
     console().print(route_table(rule, before, before.plus(charge) if days or days is None else before))
     tell("")
-    tell(f"What is promised: {rule.statement()}")
+    tell(f"Guarantee: {rule.statement()}")
     note(title=plan.title, day=str(claims.strongest), promised=rule.statement(), days_left=days)
     if days is None:
         assert each is not None
         held = "one day" if each == 1 else f"{each} days"
-        tell(f"The budget lasts for ever, for everyone who has data in at most {held}. This is not checked.")
+        tell(f"The budget lasts indefinitely, for everyone who has data in at most {held}. This is not checked.")
         return
     if days == 0:
         raise FailedError(
@@ -237,7 +237,7 @@ def show_days(path: Path) -> None:
         )
     more = "more " if before != Totals.zero() else ""
     tell(f"The budget lasts for {days} {more}{'day' if days == 1 else 'days'}, each charged in full.")
-    tell("If no person has data in more than k days, declare days_per_person = k, and it lasts for ever.")
+    tell("If no person has data in more than k days, declare days_per_person = k, and it lasts indefinitely.")
 
 
 def days_left(rule: Rule, totals: Totals, charge: Charge) -> int | None:

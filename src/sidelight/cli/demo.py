@@ -1,4 +1,4 @@
-"""`sidelight demo`: the same quantiles four times, and counts and means by group twice, with more and more known.
+"""`sidelight demo`: quantiles with four amounts of side information, and counts and means by group with two.
 
 The people are generated here (a public model with a fixed seed), so the true quantiles and the errors may be shown; for
 real people neither ever is. The noise is real: it comes from the operating system, and every run prints new numbers.
@@ -30,13 +30,13 @@ LEVELS = ("0.1", "0.2", "0.3", "0.4", "0.5", "0.6", "0.7", "0.8", "0.9")
 EPSILON = "0.5"
 PEOPLE = 300
 UPPER_BOUND = 10_000_000
-#: The towns of the second question; few people live in most of them.
+#: The towns of the second comparison; most have few people.
 TOWNS, TOWN_PEOPLE, TOWN_EPSILON = 60, 3000, "0.5"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Way:
-    """One way of asking: what is declared about the column, and what is predicted."""
+    """One case of the comparison: the declared column, and the prediction."""
 
     name: str
     knowledge: str
@@ -52,7 +52,7 @@ class Way:
 
 
 def demo(*, output: Path, draws: int) -> None:
-    """Run the comparison, print it, write the report and say where it is."""
+    """Run the comparison, print it and write the report."""
     check_writable(output)
     incomes, survey = _people(PEOPLE, seed=2026, typical=34_000), _people(5000, seed=2025, typical=33_500)
     ways = _ways(survey)
@@ -94,7 +94,7 @@ class Statistic:
 
 
 def _towns(*, draws: int) -> list[Statistic]:
-    """Count people and average incomes by town, with nothing but the noise and with last year's published table."""
+    """Count people and average incomes by town, with and without last year's published table."""
     generator = np.random.default_rng(2024)
     names = [f"town {number:02d}" for number in range(1, TOWNS + 1)]
     shares = 1 / np.arange(1.0, TOWNS + 1)
@@ -121,7 +121,7 @@ def _towns(*, draws: int) -> list[Statistic]:
             doubt=0.1,
             origin="last year's published table (generated)",
         )
-        # without its table a mean is drawn to the overall mean already; `unbiased` and `mean_plain` are noise alone
+        # without a table a mean is shrunk to the overall mean; `unbiased` and `mean_plain` are not shrunk
         plain_column = "unbiased" if name == "count" else "mean_plain"
         query = replace(asked[name], prediction=known)
         alone, predicted = np.empty(draws), np.empty(draws)
@@ -204,7 +204,7 @@ def _compare(ways: Sequence[Way], incomes: NDArray[np.float64], *, draws: int) -
 
 def _tell(comparison: Comparison) -> None:
     tell(comparison.question)
-    tell("The people are generated, so the error that was made may be shown; the noise is real.\n", style="dim")
+    tell("The people are generated, so the actual error may be shown; the noise is real.\n", style="dim")
     numbers = ("error in ranks", "± 2 s.e.", "gain", "released median")
     made = table("known beforehand", "", "", *numbers, numbers=numbers)
     worst = max(each.mean_error for each in comparison.contestants)

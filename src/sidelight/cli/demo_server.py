@@ -1,4 +1,4 @@
-"""`python -m sidelight.cli.demo_server`: a server on generated people with two analysts, and what to paste."""
+"""`python -m sidelight.cli.demo_server`: a server on generated people with two analysts, and example requests."""
 
 from __future__ import annotations
 
@@ -74,12 +74,12 @@ def main() -> None:
     def ready(url: str) -> None:
         for name, token in tokens.items():
             tell(f"{name}: {token}")
-        tell(f"On {url}: the page, for which a token is pasted. From Python:")
+        tell(f"The page is at {url}; sign in with a token. From Python:")
         tell("  import sidelight as sl")
         tell(f'  remote = sl.connect("{url}", token="{tokens["ada"]}")')
         tell('  print(remote.price(sl.Mean("age", by="job", epsilon="0.1")))')
         tell('  print(remote.release(sl.Mean("age", by="job", epsilon="0.1")))')
-        tell("From a shell; the same key pays once:")
+        tell("From a shell; a key is charged once:")
         tell(
             f"  curl -s -H 'Authorization: Bearer {tokens['ada']}' -H 'Content-Type: application/json' "
             f"-H 'Idempotency-Key: first' -H 'Prefer: wait=30' -d '{_QUERY}' {url}/v1/tables/people/releases"

@@ -24,7 +24,9 @@ def write_disclosure(path: Path, *, output: Path | None, page: Path) -> None:
         whole.refuse("a deployment record is made from a ledger; add a [ledger] table to the plan")
     if "disclosure" not in given:
         wanted = "\n".join(f"{key} = ...   # {each.meaning}" for key, each in _required().items())
-        raise PlanError(f"{path.name}: only you know a part of the record; add to the plan:\n[disclosure]\n{wanted}")
+        raise PlanError(
+            f"{path.name}: a part of the record must come from you; add to the plan:\n[disclosure]\n{wanted}"
+        )
     facts = DISCLOSURE.read_section(given["disclosure"])
     data = head["data"]
     schemas = {each.name: each.schema for each in data.tables}
@@ -52,7 +54,7 @@ def write_disclosure(path: Path, *, output: Path | None, page: Path) -> None:
     tell(f"Deployment record of tier {tier}: {output}   Page: {page}")
     if tier < 3:
         lacking = [key for key in ("actors", "justification") if getattr(facts, key) is None]
-        tell(f"For tier 3 say also, under [disclosure]: {', '.join(lacking)}.")
+        tell(f"For tier 3 add under [disclosure]: {', '.join(lacking)}.")
 
 
 def _required() -> dict[str, PlanKey]:

@@ -1,4 +1,4 @@
-"""`sidelight dummy`: generated rows for a plan, and a copy of the plan that reads them and pays from its own ledger."""
+"""`sidelight dummy`: generated rows for a plan, and a copy of the plan for them with its own ledger."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def write_dummy(
     for place in (output, *(() if plan is None else (plan,))):
         check_writable(place, inputs=[path, head["data"].path])
         if place.exists() and not overwrite:
-            raise SourceError(f"{str(place)!r} is there already; choose another name, or say --overwrite to replace it")
+            raise SourceError(f"{str(place)!r} exists already; choose another name, or replace it with --overwrite")
     if plan is not None and plan.absolute().parent != folder_of(whole):
         raise RangeError(f"--plan must be a file next to {path.name}, whose paths it keeps, got {str(plan)!r}")
     text = dummy_csv(schema, rows, missing=missing, hostile=hostile)

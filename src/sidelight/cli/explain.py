@@ -1,4 +1,4 @@
-"""`sidelight explain`: the words of the documentation, from the one file that its glossary is made from."""
+"""`sidelight explain`: the terms of the documentation, from the file of its glossary."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ _SPELLINGS = {
 
 
 def glossary() -> dict[str, str]:
-    """Return every term with what it means.
+    """Return every term with its meaning.
 
     >>> glossary()["charge"]
-    'What the ledger books for a query, before the data is opened. Never given back.'
+    'The cost that the ledger records for a query, before the data is opened. Never refunded.'
     """
     text = (files("sidelight.cli") / "glossary.md").read_text(encoding="utf-8")
     found: dict[str, str] = {}
     for terms, meaning in re.findall(r"^\*\*([^*]+)\*\*\n: (.*?)(?=\n\n|\Z)", text, flags=re.DOTALL | re.MULTILINE):
-        said = re.sub(r"\s+", " ", re.sub(r"\[([^\]]*)\]\([^)]*\)|[*]+", r"\1", meaning)).strip()
-        found |= {term.strip(): said for term in terms.split(",")}
+        text_of_it = re.sub(r"\s+", " ", re.sub(r"\[([^\]]*)\]\([^)]*\)|[*]+", r"\1", meaning)).strip()
+        found |= {term.strip(): text_of_it for term in terms.split(",")}
     return found
 
 
 def explain(term: str | None) -> None:
-    """Print what a term means, or all terms."""
+    """Print the meaning of a term, or all terms."""
     known = glossary()
     if term is None:
         tell(", ".join(sorted(known)))
@@ -46,7 +46,7 @@ def explain(term: str | None) -> None:
         return
     asked = term.strip().lower()
     asked = _SPELLINGS.get(asked, asked)
-    # of several means each has columns of its own: mean_age_low is a low
+    # columns of several means have prefixes: mean_age_low is a `low`
     ends = [asked[place + 1 :] for place, sign in enumerate(asked) if sign == "_"]
     name = next((each for each in (asked, asked.removesuffix("s"), f"{asked}s", *ends) if each in known), None)
     if name is None:

@@ -1,7 +1,7 @@
-"""Errors and warnings at the command line: their text in the words of plans, and the exit status.
+"""Errors and warnings at the command line: their text in terms of plans, and the exit status.
 
-Errors are raised by queries, which do not know how they were asked for, and advise Python. The command line rewrites
-them: `sl.PersonId(..., max_rows=...)` becomes a `[[column]]` of a plan, and `max_groups=` an option.
+Queries raise errors with advice for Python. The command line rewrites
+it: `sl.PersonId(..., max_rows=...)` becomes a `[[column]]` of a plan, and `max_groups=` an option.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from sidelight.errors import (
     SidelightWarning,
 )
 
-#: Refused for budget, failed verification, or a release that did not come about.
+#: Refused for budget, failed verification, or a failed release.
 REFUSED = 1
-#: A mistake in what was asked.
+#: A mistake in the request.
 MISTAKE = 2
 #: A defect of sidelight.
 DEFECT = 3
@@ -40,13 +40,13 @@ class Commands(TyperGroup):
     """The commands; errors are printed as one message instead of a traceback."""
 
     def invoke(self, ctx: Any) -> Any:
-        """Run a command; print what went wrong and end with its status.
+        """Run a command; print an error and exit with its status.
 
-        `--traceback` adds the places in the code. The error itself is never printed by Python, which would show the
-        text of an unforeseen error, its notes and what it was raised from.
+        `--traceback` adds the traceback. Python itself never prints the error, because it would show the text of an
+        unexpected error, its notes and its cause.
         """
         try:
-            with warnings_told():
+            with shown_warnings():
                 return super().invoke(ctx)
         except SystemExit as stop:
             if stop.code is None or isinstance(stop.code, int):
@@ -65,8 +65,8 @@ class Commands(TyperGroup):
 
 
 @contextmanager
-def warnings_told() -> Iterator[None]:
-    """Print each warning of sidelight once, as a line on standard error, when it comes.
+def shown_warnings() -> Iterator[None]:
+    """Print each warning of sidelight once, as a line on standard error.
 
     Python's own form quotes lines of source code. Warnings of other libraries are for programmers, may quote what they
     read, and are not shown.
@@ -95,9 +95,9 @@ def _status(error: Exception) -> int:
 def _message(error: Exception, *, options: bool) -> str:
     if isinstance(error, SidelightError):
         return in_plan_words(str(error), options=options)
-    # The text of an error that was not foreseen may quote anything, so only its kind is shown.
+    # The text of an unexpected error may quote anything, so only its type is shown.
     return (
-        f"sidelight met an error that it does not know ({type(error).__name__}). This is a defect: please report it. "
+        f"an unexpected error was raised ({type(error).__name__}). This is a defect: please report it. "
         "`sidelight --traceback ...` shows where it happened"
     )
 
@@ -106,7 +106,7 @@ def _of_the_parser(error: Exception) -> bool:
     return type(error).__module__.partition(".")[0] in ("click", "typer")
 
 
-# The library's advice in the words of plan files: who uses them writes no Python.
+# The library's advice in terms of plan files.
 
 _COLUMNS = {"Number": "number", "Date": "date", "Category": "category", "Label": "label", "PersonId": "person"}
 #: A call with brackets inside it up to one deep.
@@ -115,7 +115,7 @@ _KEY = r"(?<![\w.])([a-z_]+)"
 
 
 def in_plan_words(message: str, *, options: bool = False) -> str:
-    """Return a message of the library in the words of a plan, or (`options`) at the command line.
+    """Return a message of the library in terms of a plan, or (`options`) of the command line.
 
     >>> in_plan_words("write max_groups=2, or declare sl.Category('sex', [...], per_person=1)")
     'write max_groups = 2, or declare a [[column]] of kind = "category", name = "sex", per_person = 1'

@@ -1,7 +1,7 @@
-"""`sidelight init`: a plan for a file, from its header and what its owner declares about the columns.
+"""`sidelight init`: a plan for a file, from its header and the owner's declarations of columns.
 
-Nothing is learned from rows unless the owner says `--look`; then every declaration that came from them has the key
-`from_rows`, and no other command takes the plan until the owner confirmed each: no guarantee covers them.
+Rows are not read without `--look`; with it, every declaration from rows has the key `from_rows`, and no other
+command accepts the plan until the owner has confirmed each: no guarantee covers them.
 """
 
 from __future__ import annotations
@@ -41,18 +41,18 @@ _TIMES = re.compile(r"(?i).*(date|time|day|month|visit|created|updated).*|.*_(at
 MAX_ROWS = 5
 
 
-#: So many columns of a kind are asked about: more would leave each too little of the budget.
+#: The number of columns of a kind with a query: more would leave each too little of the budget.
 _MOST = 2
 _LEVELS = [Decimal("0.25"), Decimal("0.5"), Decimal("0.75")]
 _UNCONFIRMED = [
-    "# NOT PUBLIC YET: declarations with `from_rows = true` were read from private rows. Replace what they say by what",
+    "# NOT PUBLIC YET: declarations with `from_rows = true` were read from private rows. Replace them by what",
     "# is true of everybody, and remove that line from each: until then `plan`, `check`, `run` and `sql` refuse.",
 ]
 
 
 @dataclass(kw_only=True)
 class InitOptions:
-    """What the owner said on the command line: specifications such as "age:0:110", one for each column."""
+    """The owner's options: specifications such as "age:0:110", one per column."""
 
     person: str | None = None
     max_rows: int | None = None
@@ -97,10 +97,10 @@ def write_plan(
     """Write a plan for a file; the header is read, and the rows only with `look`."""
     answers = InitOptions(**options)
     if force:
-        warnings.warn("--force is called --overwrite, as in other commands", SidelightWarning, stacklevel=2)
+        warnings.warn("--force is now named --overwrite, as in other commands", SidelightWarning, stacklevel=2)
     overwrite |= force
     if output.exists() and not overwrite:
-        raise PlanError(f"{str(output)!r} is there already; name another file with -o, or replace it with --overwrite")
+        raise PlanError(f"{str(output)!r} exists already; name another file with -o, or replace it with --overwrite")
     inputs = [data, *([] if metadata is None else [metadata])]
     check_writable(output, inputs=inputs)
     check_target(write_metadata, look=look, overwrite=overwrite, inputs=[*inputs, output])
@@ -119,10 +119,11 @@ def write_plan(
     skipped = [name for name in types if name not in answers.declared]
     if not declared:
         raise PlanError(
-            "no column is declared, so there is nothing to ask, and no plan was written; say what is publicly known of "
-            "the columns that you want to use, as --number NAME:lowest:highest, --category NAME:label,label, --date "
-            "NAME:first day:last day, --label NAME or --person NAME, or write --ask for questions on a terminal. Of "
-            f"this file that may be: sidelight init {data} {' '.join(_example(name, types[name]) for name in types)}"
+            "no column is declared, so there is nothing to query, and no plan was written; declare what is publicly "
+            "known about the columns that you want to use, as --number NAME:lowest:highest, --category "
+            "NAME:label,label, --date "
+            "NAME:first day:last day, --label NAME or --person NAME, or write --ask for questions on a terminal. For "
+            f"this file that could be: sidelight init {data} {' '.join(_example(name, types[name]) for name in types)}"
         )
     try:
         source = os.path.relpath(data.absolute(), output.absolute().parent)
@@ -138,7 +139,7 @@ def write_plan(
 
 
 def _example(name: str, found: ColumnType) -> str:
-    """Return an option that may declare a column, by its name and the type that the file states."""
+    """Return an example option for a column, from its name and type in the file."""
     kind = _guess(name, found, person=True)
     spec = {"number": ":0:100", "date": ":2020-01-01:2025-12-31", "person": ""}.get(kind, ":label,label")
     return shlex.join([f"--{'category' if kind == 'skip' else kind}", f"{name}{spec}"])
@@ -149,8 +150,8 @@ def columns_of(data: Path) -> Mapping[str, ColumnType]:
     types = open_rows(str(data), ()).types
     if any(_is_value(name) for name in types):
         raise SchemaError(
-            f"the first line of {str(data)!r} holds numbers or dates, so it is probably a record and not the names of "
-            "the columns; write a header line first. Nothing of it is shown"
+            f"the first line of {str(data)!r} contains numbers or dates, so it is probably a record and not a header; "
+            "add a header line. The line is not shown here"
         )
     return {name: kind for name, kind in types.items() if name}
 
@@ -170,7 +171,7 @@ def declare(answers: InitOptions, types: Mapping[str, ColumnType]) -> None:
         _add(answers, Declared(PersonId(_known(answers.person, types), max_rows=rows, **answers.spelling)))
     elif answers.max_rows is not None:
         raise RangeError(
-            "--max-rows is how many rows of a person count, so it needs --person, the column that names them"
+            "--max-rows is the number of rows of a person that count, so it needs --person, the column with their ids"
         )
     for spec in answers.number or ():
         name, rest = _split(spec, types, "--number age:0:110")
@@ -204,7 +205,7 @@ def declare(answers: InitOptions, types: Mapping[str, ColumnType]) -> None:
 
 
 def _spellings(label: str) -> list[str]:
-    """Return a label and its aliases: "m=male=1"; two signs stand for one that belongs to the label.
+    """Return a label and its aliases from "m=male=1"; "==" stands for an equals sign in the label.
 
     >>> _spellings("m=male=1"), _spellings("a==b")
     (['m', 'male', '1'], ['a=b'])
@@ -226,7 +227,7 @@ def _known(name: str, types: Mapping[str, ColumnType]) -> str:
 
 
 def _split(spec: str, types: Mapping[str, ColumnType], example: str) -> tuple[str, str]:
-    """Return the column that a specification begins with, and what stands behind it; a name may hold a colon."""
+    """Return the column of a specification and the text after it; a name may contain a colon."""
     names = [name for name in types if spec == name or spec.startswith(f"{name}:")]
     if not names:
         _known(spec.partition(":")[0], types)
@@ -236,8 +237,8 @@ def _split(spec: str, types: Mapping[str, ColumnType], example: str) -> tuple[st
 
 
 def _ask(answers: InitOptions, types: Mapping[str, ColumnType]) -> None:
-    """Ask about each column that no option declares; an empty answer takes what stands in brackets."""
-    tell("What is publicly known of each column? An empty answer takes what stands in brackets. No row is read.")
+    """Prompt for each column without an option."""
+    tell("What is publicly known about each column? An empty answer takes the default in brackets. No row is read.")
     for name, found in types.items():
         has_person = any(isinstance(each.column, PersonId) for each in answers.declared.values())
         kind = ""
@@ -264,7 +265,7 @@ def _ask(answers: InitOptions, types: Mapping[str, ColumnType]) -> None:
 
 
 def _guess(name: str, found: ColumnType, *, person: bool) -> str:
-    """Propose a kind by the name of a column and the type that the file states; no cell is looked at."""
+    """Propose a kind from the name of a column and its type in the file; no cell is read."""
     if person and _IDS.fullmatch(name):
         return "person"
     if found.kind == "date" or (found.kind in ("any", "text") and _TIMES.fullmatch(name)):
@@ -289,28 +290,28 @@ def _say(*, plan_file: Path, declared: Sequence[Declared], skipped: Sequence[str
             "FROM PRIVATE ROWS: "
             + "; ".join(f"{each.column.name!r} ({each.looked})" for each in looked)
             + f". Replace each in {plan_file} by what is public, then remove its line `from_rows = true`: until then "
-            "no command takes the plan",
+            "no command accepts the plan",
             style="bold",
         )
     steps = ", ".join(f"`sidelight {each} {plan_file}`" for each in ("check", "plan", "run"))
     tell(f"{'after that' if looked else 'next'}: {steps}; the first is for you alone")
 
 
-# The text of the plan: columns as declared, a budget, and queries that most people ask first.
+# The text of the plan: columns as declared, a budget, and common first queries.
 
 
 def plan_text(
     declared: Sequence[Declared], skipped: Sequence[str], *, source: str, epsilon: str, delta: str, ledger: str
 ) -> str:
-    """Return a plan as TOML. Half of the budget is asked for, in equal parts, so that something is left to ask."""
+    """Return a plan as TOML, with queries that spend half of the budget in equal parts."""
     columns = [each.column for each in declared]
     asked = list(first_queries(columns))
     budget, price = price_lines(epsilon, delta, len(asked))
     file = PurePath(source).name
     name = file.partition(".")[0]
     lines = [
-        f"# A first plan for {toml_value(file)}, written by `sidelight init`. Everything below is to be",
-        "# public: true of everybody, not of these rows. `sidelight plan` tells the price, `sidelight run` releases.",
+        f"# A first plan for {toml_value(file)}, written by `sidelight init`. Everything below must be",
+        "# public: true of everybody, not of these rows. `sidelight plan` prints the price, `sidelight run` releases.",
         *(_UNCONFIRMED if any(each.looked for each in declared) else []),
         f"title = {toml_value(name)}",
         "",
@@ -359,10 +360,10 @@ def _delta(delta: str) -> list[str]:
 
 
 def first_queries(columns: Sequence[Column]) -> Iterator[dict[str, Any]]:
-    """Return how many there are, counts and means by group, and quartiles: few, so that each gets enough of the price.
+    """Return a count, counts and means by group, and quartiles: few queries, so that each gets enough budget.
 
     Means are of persons where they are declared: one row of each counts, and the noise is that of one row. A mean
-    without declared bounds would spend most of its price on finding some.
+    without declared bounds would spend most of its price on estimating them.
     """
     person = next((each for each in columns if isinstance(each, PersonId)), None)
     categories = [each for each in columns if isinstance(each, Category)]

@@ -1,8 +1,8 @@
-"""`sidelight init folder/`: a plan of a database, from the headers of a folder's files and what their owner declares.
+"""`sidelight init folder/`: a plan of a database, from the headers of a folder's files and the owner's declarations.
 
-Tables that have the person's column belong to that person. What ties other tables to them is a question: a column with
-the name of another table's key is proposed as a reference, asked about on a terminal, and otherwise written as a
-comment. No file is taken to be public unless that is stated. No row is read.
+Tables that have the person's column belong to that person. For other tables, a column with the name of another table's
+key is proposed as a reference: as a question on a terminal, otherwise as a comment. No file is assumed to be
+public unless that is stated. No row is read.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _OF_ONE_TABLE = ("metadata", "write_metadata", "force")
 
 @dataclass
 class ProposedTable:
-    """A file of the folder: its columns, what is declared of them, and what is only proposed."""
+    """A file of the folder: its columns, declarations and proposals."""
 
     name: str
     path: str
@@ -46,7 +46,7 @@ class ProposedTable:
 
     @property
     def is_used(self) -> bool:
-        """Whether it has a way to the person, or is public."""
+        """Whether it is linked to the person, or public."""
         return self.public or any(isinstance(each, (PersonId, PersonVia)) for each in self.columns)
 
 
@@ -85,8 +85,8 @@ def write_database_plan(
     person = answers.person
     if person is None:
         raise PlanError(
-            f"{str(folder)!r} holds {len(files)} tables; a database is about people: name the column that says whose a "
-            "row is, --person COLUMN. A table without it is tied to the others by its keys"
+            f"{str(folder)!r} holds {len(files)} tables; a database is about people: name the column with the person's "
+            "id, --person COLUMN. A table without it is linked to the others by its keys"
         )
     root = output.absolute().parent
     tables = {
@@ -94,7 +94,7 @@ def write_database_plan(
         for name, path in files.items()
     }
     if not any(person in table.types for table in tables.values()):
-        raise SchemaError(f"no file of {str(folder)!r} has a column {person!r}; name the one that says whose a row is")
+        raise SchemaError(f"no file of {str(folder)!r} has a column {person!r}; name the one with the person's id")
     _declare_columns(answers, tables)
     for table in tables.values():
         if person in table.types:
@@ -108,7 +108,7 @@ def write_database_plan(
 
 
 def _declare_columns(answers: InitOptions, tables: Mapping[str, ProposedTable]) -> None:
-    """Declare what options say of "table.column"."""
+    """Apply options for "table.column"."""
     known = {f"{name}.{column}": kind for name, table in tables.items() for column, kind in table.types.items()}
     dotted = replace(answers, person=None, max_rows=None, declared={})
     declare(dotted, known)
@@ -155,7 +155,7 @@ def _plan_text(tables: Mapping[str, ProposedTable], *, folder: Path, answers: In
     budget, price = price_lines(answers.epsilon, answers.delta, len(asked))
     name = folder.absolute().name
     lines = [
-        f"# A first plan for the tables of {toml_value(name)}, written by `sidelight init`. Everything below is to be",
+        f"# A first plan for the tables of {toml_value(name)}, written by `sidelight init`. Everything below must be",
         "# public: true of everybody, not of these rows. Lines that begin with `# proposed` are questions: a table",
         "# that is neither tied to the person nor declared public is not read.",
         f"title = {toml_value(name)}",
@@ -189,7 +189,7 @@ def _table_lines(table: ProposedTable, *, comment: str) -> Iterator[str]:
 
 
 def _queries(table: ProposedTable) -> Sequence[dict[str, Any]]:
-    """Return what most people ask first of a table; a person is found through another one as through its own column."""
+    """Return common first queries of a table; a person may be found through another table."""
     via = [PersonId("person", max_rows=each.max_rows) for each in table.columns if isinstance(each, PersonVia)]
     columns = [*via, *(each for each in table.columns if not isinstance(each, (Key, Reference, PersonVia)))]
     return [each | {"title": f"{each['title']}, {table.name}", "from": table.name} for each in first_queries(columns)]
@@ -210,5 +210,5 @@ def _tell(tables: Mapping[str, ProposedTable], *, output: Path, queries: int) ->
                 f"proposed, not assumed: {name}.{tie.columns[0]} names a row of {tie.to}; see the comments of {output}"
             )
         if name not in used:
-            tell(f"not read: {name}; nothing ties it to the person, and it was not declared public")
+            tell(f"not read: {name}; nothing links it to the person, and it was not declared public")
     tell(f"next: `sidelight check {output}`, `sidelight plan {output}`, `sidelight run {output}`; the first is for you")

@@ -1,4 +1,4 @@
-"""`sidelight ledger show|verify|export|reap`: look into a ledger; none of them makes one."""
+"""`sidelight ledger show|verify|export|reap`: inspect a ledger; none of them creates one."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from sidelight.report.words import counted
 
 
 def show(place: str, *, scope: str | None) -> None:
-    """Print scopes with what is spent and left, then every entry."""
+    """Print scopes with spent and remaining budget, then every entry."""
     with _existing(place) as ledger:
         known = {each.scope_id: each for each in ledger.scopes()}
         whole = [each for each in known.values() if not _is_part(each, known)]
@@ -32,7 +32,7 @@ def show(place: str, *, scope: str | None) -> None:
             tell("No data set has a budget here yet.")
         head = ledger.head()
         tell(f"head {head}")
-        note(scopes=[_told(each) for each in chosen], head=head)
+        note(scopes=[_scope_json(each) for each in chosen], head=head)
 
 
 def verify(place: str, *, expect_head: str | None) -> None:
@@ -48,7 +48,7 @@ def verify(place: str, *, expect_head: str | None) -> None:
         )
     tell(f"{ledger.place.shown}: {found}")
     if expect_head is None:
-        tell("An older copy is intact too: --expect-head with the head of a report tells them apart.")
+        tell("An older copy is intact too: use --expect-head with the head of a report to detect one.")
     tell(f"head {found.head}")
 
 
@@ -62,16 +62,16 @@ def export(place: str, *, output: Path) -> None:
 
 
 def reap(place: str, *, scope: str | None) -> None:
-    """Declare unfinished entries dead and print which."""
+    """Mark unfinished entries as abandoned and print them."""
     with _existing(place, read_only=False) as ledger:
         if scope is not None:
             ledger.scope(scope)  # a mistyped name must not look like "nothing to do"
         reaped = ledger.reap(scope_id=scope)
     note(given_up=list(reaped))
     for entry_id in reaped:
-        tell(f"given up: {entry_id} (its charge stays)")
+        tell(f"abandoned: {entry_id} (its charge stays)")
     were = "was" if len(reaped) == 1 else "were"
-    tell(f"{counted(len(reaped), 'unfinished entry', 'unfinished entries')} {were} given up.")
+    tell(f"{counted(len(reaped), 'unfinished entry', 'unfinished entries')} {were} marked as abandoned.")
 
 
 def _existing(place: str, *, read_only: bool = True) -> Ledger:
@@ -105,8 +105,8 @@ def _show_scope(scope: Scope, *, parts: Sequence[str]) -> None:
     tell("")
 
 
-def _told(scope: Scope) -> dict[str, Any]:
-    """Return a scope as JSON says it."""
+def _scope_json(scope: Scope) -> dict[str, Any]:
+    """Return a scope as JSON."""
     heads = ("at", "what", "guarantee", "state", "entry")
     rows = [dict(zip(heads, _row(entry), strict=True)) for entry in scope.entries()]
     return {
@@ -121,7 +121,7 @@ def _told(scope: Scope) -> dict[str, Any]:
 def _left(scope: Scope) -> str:
     if scope.definition.partitioned_by is None:
         return str(scope.remaining()).removeprefix("left: ")
-    # what the most expensive part spent does not limit another one
+    # parts do not limit one another
     return str(find_remaining(scope.rule, scope.balances().own)).removeprefix("left: ")
 
 

@@ -1,4 +1,4 @@
-"""`sidelight init --look`: what the rows look like, for the owner of the data. Nothing found here is public.
+"""`sidelight init --look`: declarations proposed from rows, for the owner of the data. They are not public.
 
 Also `sidelight init --metadata` and `--write-metadata`: declarations from and for other tools.
 """
@@ -28,20 +28,20 @@ from sidelight.records.readings import TextReading
 from sidelight.records.rows import Wanted
 from sidelight.report import check_writable
 
-#: A list of labels is at most this long, and so is each label, in characters.
+#: The most labels of a list, and the most characters of a label.
 _MOST_LABELS, _MOST_CHARACTERS = 20, 30
-#: A label belongs to at least this many people (rows, where no column names them) and this share of the cells.
+#: The least people (rows, without an id column) and the least share of cells of a label.
 _LEAST_PEOPLE, _LEAST_SHARE = 10, 0.01
-#: A column is what this share of its cells are.
+#: The least share of cells that determines the kind of a column.
 _MOST_CELLS = 0.9
-#: Of a column that may be of dates; years of two digits are not later than this one.
+#: The range of possible dates; two-digit years are not later than this year.
 _ANY_DAY: dict[str, Any] = {"start": "0001-01-01", "end": f"{datetime.now(UTC).year}-12-31"}
 _ID_NAMES = ("id", "person", "patient", "customer", "client", "user", "member")
 
 
 @dataclass(frozen=True)
 class Declared:
-    """A column, and what of it was read off the private rows (empty: nothing)."""
+    """A column, and the declarations that were read from private rows (empty: none)."""
 
     column: Column
     looked: str = ""
@@ -53,7 +53,7 @@ def looked_at(data: Path, names: Sequence[str], *, person: PersonId | None) -> M
     Args:
         data: The file.
         names: The columns that are not declared yet.
-        person: The column that names people, if it is declared; otherwise one is looked for.
+        person: The column of person ids, if it is declared; otherwise one is searched for.
     """
     types = open_rows(str(data), ()).types
     texts = [name for name in names if types[name].kind in ("any", "text", "integer", "boolean")]
@@ -80,7 +80,7 @@ def looked_at(data: Path, names: Sequence[str], *, person: PersonId | None) -> M
         declared = _proposed(name, cells[name], labels[name], by_person=person is not None)
         if declared is not None:
             proposed[name] = declared
-    # The file itself says what its floats are, and bounds are not looked for.
+    # Floats have their type in the file; bounds are not proposed.
     return proposed | {name: Declared(Number(name)) for name in names if types[name].kind == "float"}
 
 
@@ -97,7 +97,7 @@ def _people(data: Path, person: str, labels: Mapping[str, set[str]]) -> Mapping[
 
 
 def _possible_labels(people: Counter[str]) -> set[str]:
-    """Return the texts that may be labels: short, printable, and of enough people to be about none of them."""
+    """Return the texts that may be labels: short, printable, and shared by enough people."""
     return {
         text
         for text, count in people.items()
@@ -140,9 +140,9 @@ def _proposed(name: str, cells: Counter[str], labels: set[str], *, by_person: bo
 
 
 def _reading(column: Column, cells: Counter[str]) -> tuple[dict[str, Any], str]:
-    """Return how a column's cells seem to be written, and a word of it for the owner.
+    """Return the apparent format of a column's cells, and a text about it for the owner.
 
-    Texts for missing are words that mean it everywhere: another one may be a remark about a person.
+    Only common words for missing values are proposed: another text may be a remark about a person.
     """
     shown = Counter({text: n for text, n in cells.items() if NOTHING.fullmatch(text) or re.search(r"[0-9]", text)})
     proposal = propose_reading(column, shown)
@@ -180,7 +180,7 @@ def _spelt_once(labels: Sequence[str], cells: Counter[str]) -> tuple[list[str], 
 
 
 def _round(value: float, *, up: bool) -> int:
-    """Round outward to one digit: the exact least and largest value would each be a record's."""
+    """Round outward to one digit: the exact minimum and maximum are values of records."""
     if value == 0:
         return 0
     size = 10.0 ** math.floor(math.log10(abs(value)))
@@ -188,7 +188,7 @@ def _round(value: float, *, up: bool) -> int:
 
 
 def declare_from(path: Path, declared: dict[str, Declared], names: Iterable[str]) -> Mapping[str, MetadataColumn]:
-    """Declare what a file of metadata says of columns that no option declares; return the columns that lack something.
+    """Apply a metadata file to columns without an option; return the columns with incomplete metadata.
 
     Args:
         path: The file of metadata.
@@ -210,28 +210,28 @@ def declare_from(path: Path, declared: dict[str, Declared], names: Iterable[str]
 
 
 def tell_lacking(path: Path | None, lacking: Mapping[str, MetadataColumn], declared: Iterable[str]) -> None:
-    """Tell which columns were left out because the metadata says too little of them."""
+    """Print the columns that were left out because their metadata are incomplete."""
     there = set(declared)
     for name, found in lacking.items():
         if name not in there:
-            tell(f"{path} says too little of {name!r} (lacking: {', '.join(found.lacking)}); declare it with an option")
+            tell(f"{path} is incomplete for {name!r} (missing: {', '.join(found.lacking)}); declare it with an option")
 
 
 def check_target(path: Path | None, *, look: bool, overwrite: bool, inputs: list[Path]) -> None:
-    """Refuse to write metadata over something else, or of declarations that private rows gave."""
+    """Refuse to overwrite another file, or to write declarations that came from private rows."""
     if path is None:
         return
     if look:
         raise PlanError(
-            "--write-metadata is for what is public, and --look declares what private rows hold; confirm the plan "
+            "--write-metadata is for public declarations, and --look declares from private rows; confirm the plan "
             "first, and declare the columns by options to write metadata"
         )
     if path.exists() and not overwrite:
-        raise PlanError(f"{str(path)!r} is there already; name another file, or replace it with --overwrite")
+        raise PlanError(f"{str(path)!r} exists already; name another file, or replace it with --overwrite")
     check_writable(path, inputs=inputs)
 
 
 def write_for_others(path: Path | None, plan: Plan) -> None:
-    """Write the schema of a plan in the format that the name of the file tells."""
+    """Write the schema of a plan in the format given by the file name."""
     if path is not None:
         tell(f"wrote {path}: {write_metadata(path, plan.schema.columns, name=plan.name)}")

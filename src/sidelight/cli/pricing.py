@@ -1,6 +1,6 @@
-"""`sidelight plan`: what a plan costs, whether it fits, and how accurate it can be; the data is not opened.
+"""`sidelight plan`: the cost of a plan, whether it fits, and its expected errors; the data is not opened.
 
-What `sidelight plan` says of a database: which tables a query reads.
+For a database also the tables that a query reads.
 """
 
 from __future__ import annotations
@@ -58,14 +58,14 @@ class PricedCharge:
     charge: Charge
     before: Totals
     planned: tuple[PlannedQuery, ...]
-    period: PeriodCharge | None = None  # what it costs the periods of a window
-    short: tuple[Rule, Totals, Charge] | None = None  # what refuses it, and how it is called
+    period: PeriodCharge | None = None  # the charge to the periods of a window
+    short: tuple[Rule, Totals, Charge] | None = None  # the account that refuses it
     refused_by: str = "the budget"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Quote:
-    """The price of a plan in the state that its ledger is in now."""
+    """The price of a plan in the current state of its ledger."""
 
     rule: Rule
     before: Totals
@@ -73,7 +73,7 @@ class Quote:
     lines: tuple[PricedCharge, ...]
     periods: QuotedPeriods
     parent: QuotedParent
-    advice: str = ""  # what to write another time, where the plan does not fit
+    advice: str = ""  # advice where the plan does not fit
 
     @property
     def refused(self) -> list[PricedCharge]:
@@ -127,7 +127,7 @@ def quote(plan: Plan, *, label: str, resume: bool = False) -> Quote:
     return Quote(rule=rule, before=before, after=after, lines=tuple(lines), advice=advice, **accounts)
 
 
-#: Kinds whose error is in the unit of their column; beyond this share of its range an answer says nothing.
+#: Kinds whose error is in the unit of their column; beyond this share of its range an answer is useless.
 _OF_UNIT, _USELESS = ("mean",), 1 / 8
 
 
@@ -137,7 +137,7 @@ def show_price(path: Path, *, label: str) -> None:
 
 
 def show_quote(plan: Plan, *, label: str) -> None:
-    """Print the price of a plan that was read."""
+    """Print the price of a plan."""
     priced = quote(plan, label=label)
     tell(plan.title, style="bold")
     found = [expected(each.asked, each.fitted, each.schema, confidence=CONFIDENCE) for each in plan.queries]
@@ -184,13 +184,13 @@ def show_quote(plan: Plan, *, label: str) -> None:
 
 
 def _reading(plan: Plan, priced: Quote) -> Iterable[str]:
-    """Return sentences on which tables each query reads, and on what each charge costs the periods of a window."""
+    """Return sentences on the tables that each query reads, and on charges to the periods of a window."""
     for each in plan.queries:
         if (found := reads(each)) is not None:
             yield reading_sentence(each.title, found)
     for line in priced.lines:
-        if (said := charged_to_periods(line.period)) is not None:
-            yield f"{line.title!r} is charged {amount(line.claims)} to the whole life, and {said}."
+        if (charged := charged_to_periods(line.period)) is not None:
+            yield f"{line.title!r} is charged {amount(line.claims)} to the lifetime account, and {charged}."
 
 
 def _query_table(priced: Quote, errors: Iterable[Expected]) -> RichTable:
@@ -206,7 +206,7 @@ def _query_table(priced: Quote, errors: Iterable[Expected]) -> RichTable:
 
 
 def _useless(plan: Plan, errors: Iterable[Expected]) -> Iterable[str]:
-    """Name the queries whose forecast error is a large part of what the declared bounds allow anyway."""
+    """Name the queries whose forecast error is a large share of the declared range."""
     for planned, error in zip(plan.queries, errors, strict=True):
         numbers = {each.name: each for each in planned.schema.columns if isinstance(each, Number)}
         column = numbers.get(str(planned.prepared.request.get("column")))
@@ -216,33 +216,33 @@ def _useless(plan: Plan, errors: Iterable[Expected]) -> Iterable[str]:
             width = float(column.upper - column.lower)
             if error.usual > _USELESS * width:
                 yield (
-                    f"USELESS AT THIS PRICE: {planned.title!r} may be off by {at_most(error.usual)}, and all that is "
-                    f"declared of {column.name} is a range of {at_most(width)}. Ask for fewer numbers at a higher "
+                    f"USELESS AT THIS PRICE: {planned.title!r} may be off by {at_most(error.usual)}, and the "
+                    f"declared range of {column.name} is {at_most(width)} wide. Ask for fewer numbers at a higher "
                     "price each, for fewer groups, or for persons instead of rows."
                 )
 
 
 def _advice(plan: Plan) -> Iterable[str]:
-    """Return what queries have to say before they are charged."""
+    """Return advice of queries before they are charged."""
     for planned in plan.queries:
         for sentence in planned.fitted.advice:
             yield f"{planned.title!r}: {sentence}"
 
 
 def _forecasts(plan: Plan) -> Iterable[str]:
-    """Forecast how good each model will be on new rows; of public numbers and its prediction."""
+    """Forecast the accuracy of each model on new rows, from public numbers and its prediction."""
     for planned in plan.queries:
         asked = planned.asked
         if hasattr(asked, "forecast"):
             try:
                 yield f"Forecast of {planned.title!r} on new rows: {asked.forecast(planned.schema)}."
-            except Exception as error:  # a forecast is not worth an error, whatever it fails by: no private row is near
+            except Exception as error:  # a forecast may fail: no private row is read
                 why = f" ({error})" if isinstance(error, SidelightError) else ""
                 yield f"Forecast of {planned.title!r}: none{why}."
 
 
 def route_table(rule: Rule, before: Totals, after: Totals) -> RichTable:
-    """Show, for each way of adding up, what stands charged, what is added and what the budget allows."""
+    """Show, for each route, earlier charges, those of this plan, and the limit of the budget."""
     amounts = ("before", "this plan", "afterwards", "of", "used")
     made = table("added up by", *amounts, numbers=amounts)
     earlier = dict(routes_of(find_spent(rule, before)))
@@ -255,15 +255,15 @@ def route_table(rule: Rule, before: Totals, after: Totals) -> RichTable:
 
 
 def _summary(plan: Plan, priced: Quote) -> Iterable[str]:
-    yield f"What is promised: {priced.rule.statement()}"
-    yield f"What may be asked afterwards: {str(find_remaining(priced.rule, priced.after)).removeprefix('left: ')}"
+    yield f"Guarantee: {priced.rule.statement()}"
+    yield f"Remaining afterwards: {str(find_remaining(priced.rule, priced.after)).removeprefix('left: ')}"
     yield from priced.periods.sentences()
     yield from priced.parent.sentences()
     if plan.ledger is None:
-        yield "Note: no [ledger] is named, so nothing will remember what was spent."
+        yield "Note: no [ledger] is named, so charges are not stored."
     for each in plan.data.tables:
         if each.url is None and not each.path.exists():
-            yield f"Note: the source {str(each.path)!r} is not there yet; `sidelight run` will need it."
+            yield f"Note: the source {str(each.path)!r} does not exist yet; `sidelight run` will need it."
 
 
 def _charges(plan: Plan) -> list[tuple[str, Claims, tuple[PlannedQuery, ...]]]:
@@ -278,7 +278,7 @@ def _charges(plan: Plan) -> list[tuple[str, Claims, tuple[PlannedQuery, ...]]]:
 def account(
     url: str | None, scope_id: str, *, budget: Claim, routes: tuple[Route, ...] | None
 ) -> tuple[Rule, Totals, list[LedgerEntry]]:
-    """Return rule, totals and entries of a scope, without making a ledger or a scope."""
+    """Return rule, totals and entries of a scope, without creating a ledger or a scope."""
     fresh = Rule.for_budget(budget, routes=routes)
     if url is None or is_not_there(url):
         return fresh, Totals.zero(), []
@@ -296,7 +296,7 @@ def account(
 
 
 def charged_to_periods(charge: PeriodCharge | None) -> str | None:
-    """Return what a charge costs the periods of a window, in words; None where it costs none."""
+    """Return the charge to the periods of a window in words; None if there is none."""
     if charge is None:
         return None
     names = charge.periods or ()
@@ -305,12 +305,12 @@ def charged_to_periods(charge: PeriodCharge | None) -> str | None:
 
 
 def amount(claims: Claims) -> str:
-    """Return the strongest claim without its unit, for sentences that name whom it protects."""
+    """Return the strongest claim without its unit, for sentences that name the unit."""
     return str(claims.with_unit(Row()).strongest)
 
 
 def reads(planned: PlannedQuery) -> dict[str, Any] | None:
-    """Return what a query of a database reads: base, lookups, folds, and how many rows a person count; else None."""
+    """Return the tables, lookups, folds and counted rows per person of a query of a database; else None."""
     view = planned.of
     if view is None:
         return None
@@ -333,7 +333,7 @@ def _is_grouped(prepared: Any) -> bool:
 
 
 def reading_sentence(title: str, found: dict[str, Any]) -> str:
-    """Return what `reads` found as a sentence."""
+    """Return the result of `reads` as a sentence."""
     rows = "one row a person" if found["rows_a_person"] == 1 else f"at most {found['rows_a_person']} rows a person"
     rows += " and period" if found["cap"] == "block" else ""
     said = [f"{title!r} reads {found['base']}, {rows}, of which K = {found['counted_a_person']} count"]

@@ -72,7 +72,7 @@ class QuotedPeriods:
             for name, route in routes_of(find_spent(self.rule, self.after.totals())):
                 spent, of = short_text(route.total), short_text(route.capacity)
                 yield f"After this plan the period that was charged most has spent, by {name}: {spent} of {of}."
-            yield f"What is promised of a period: {self.rule.statement()}"
+            yield f"Guarantee of a period: {self.rule.statement()}"
 
 
 class QuotedParent:
@@ -102,9 +102,9 @@ class QuotedParent:
     def sentences(self) -> Iterator[str]:
         """Return what is promised to these people in all, and what may be asked of them afterwards."""
         if self._common is not None and self._rule is not None:
-            yield f"What is promised of all data sets together: {self._common.statement()}"
+            yield f"Guarantee over all data sets together: {self._common.statement()}"
             left = str(find_remaining(self._rule, self.after)).removeprefix("left: ")
-            yield f"What may be asked of {self.name!r} afterwards, in any of them: {left}"
+            yield f"Remaining for {self.name!r} afterwards, in any of them: {left}"
 
 
 def _common_account(plan: Plan) -> tuple[Rule, Totals]:

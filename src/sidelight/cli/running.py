@@ -1,7 +1,7 @@
-"""`sidelight run`: charge, release, report; what was paid before comes back free of charge.
+"""`sidelight run`: charge, release, report; earlier answers are returned at no cost.
 
-`sidelight check`: how the declarations of a plan fit the file, for its owner alone. The note next to the plan holds the
-digest of the declarations, which are public, and none of the counts.
+`sidelight check`: how the declarations of a plan fit the file, for its owner only. The file next to the plan contains
+the digest of the public declarations, and none of the counts.
 """
 
 from __future__ import annotations
@@ -37,20 +37,20 @@ if TYPE_CHECKING:
 
 
 def run_plan(path: Path, **options: Any) -> None:
-    """Run a plan and write its report; what can go wrong is looked for before anything is spent."""
+    """Run a plan and write its report; checks run before anything is charged."""
     _run(read_plan(path), path, **options)
 
 
 def run_statement(
     path: Path, statement: str, given: Mapping[str, Any], *, dry_run: bool, label: str, **options: Any
 ) -> None:
-    """Ask a SELECT of a plan's source: show what it means and costs, then run it as a plan with this one query."""
+    """Run a SELECT on a plan's source: show its translation and price, then run it as a plan with one query."""
     from sidelight.summaries.sql_query import SQL, PreparedSQL
 
     plan = read_plan(path, ask=SQL(statement, **given))
     prepared = cast(PreparedSQL, plan.queries[0].fitted)
     if plan.queries[0].of is None:
-        prepared.check_name(plan.name)  # before anything is shown as if it would run
+        prepared.check_name(plan.name)  # before showing a statement that cannot run
     tell(prepared.translation)
     note(translation=str(prepared.translation))
     if dry_run:
@@ -89,28 +89,28 @@ def _run(
         items: list[Item] = []
         try:
             _release(plan, data, session, items, label=label if ledger is not None else None, resume=resume)
-        finally:  # what was paid for is shown even if a later query failed
+        finally:  # paid results are shown even if a later query failed
             if items:
                 write_outcomes(plan, session, ledger, items, output=output)
     _tell(priced, items, output=output, json_output=json, explain=explain)
 
 
 def inputs_of(plan_file: Path, sources: Sequence[object], ledger: str | None) -> list[Path | str | None]:
-    """Return the files that a plan reads and spends from, which no output may replace."""
+    """Return the source and ledger files of a plan, which no output may replace."""
     return [plan_file, *map(str, sources), None if ledger is None else parse_place(ledger).path]
 
 
 def _check_request(plan: Plan, *, label: str, resume: bool, json_output: Path | None) -> None:
     if plan.ledger is None and (label or resume):
         option = "--resume" if resume else "--label"
-        raise PlanError(f"{option} needs a ledger that remembers earlier runs; add a [ledger] table to the plan")
+        raise PlanError(f"{option} needs a ledger, which stores earlier runs; add a [ledger] table to the plan")
     if (
         plan.ledger is None
         and json_output is None
         and any(_is_synthetic(each.prepared.request) for each in plan.queries)
     ):
         raise PlanError(
-            "the plan releases a synthetic table and nothing would keep it: the report shows only parts of it; write "
+            "the plan releases a synthetic table that would not be stored: the report shows only parts of it; write "
             "`--json releases.json`, or add a [ledger] table to the plan. Nothing was spent"
         )
 
@@ -121,7 +121,7 @@ def _check_price(priced: Quote) -> None:
         short = first.short or (priced.rule, first.before, first.charge)
         requested, remaining, difference = find_shortfall(*short)
         raise BudgetError(
-            f"{first.title!r} does not fit {first.refused_by} after what stands before it: requested {requested}, "
+            f"{first.title!r} does not fit {first.refused_by} after earlier charges: requested {requested}, "
             f"remaining {remaining}, short of {difference}. Nothing of the plan was run and nothing was spent"
             f"{priced.advice}",
             requested=requested,
@@ -131,8 +131,8 @@ def _check_price(priced: Quote) -> None:
     unfinished = [line.title for line in priced.lines if line.status == "unfinished"]
     if unfinished:
         raise InProgressError(
-            f"{unfinished[0]!r} was begun and has no outcome: another process runs it now, or one died. If it died, "
-            "`sidelight run --resume` gives that attempt up (its charge stays) and pays for a new one"
+            f"{unfinished[0]!r} was started and has no outcome: another process is running it, or died. If it died, "
+            "`sidelight run --resume` abandons that attempt (its charge stays) and pays for a new one"
         )
 
 
@@ -167,7 +167,7 @@ def _release(
 
 
 def write_outcomes(plan: Any, session: Any, ledger: Ledger | None, items: Sequence[Item], *, output: Path) -> None:
-    """Write the report of what a plan released, by a session or a sequence, with the state of its budget."""
+    """Write the report of a plan's releases, by a session or a sequence, with the state of its budget."""
     epsilon, delta = reading(Claims.of(plan.budget))
     spent: Spent = session.spent
     uses = [
@@ -209,8 +209,8 @@ def _tell(priced: Quote, items: list[Item], *, output: Path, json_output: Path |
     stored = sum(line.status == "stored" for line in priced.lines)
     if stored:
         tell(
-            f"{stored} of {len(priced.lines)} charges were paid in an earlier run: the stored answers came back for "
-            "nothing. A new answer for a new period needs a new --label."
+            f"{stored} of {len(priced.lines)} charges were paid in an earlier run: the stored answers were returned "
+            "at no cost. A new answer for a new period needs a new --label."
         )
     tell(f"Report: {output}" + (f"   JSON: {json_output}" if json_output else ""))
     if any(_is_synthetic(item.outcome.query) for item in items):
@@ -224,7 +224,7 @@ def _is_synthetic(request: Mapping[str, Any]) -> bool:
 
 
 def _in_words(outcome: Outcome) -> str:
-    """Return an outcome as the terminal shows it; of a synthetic table a summary, not its thousands of numbers."""
+    """Return an outcome as the terminal shows it; a summary for a synthetic table."""
     if not isinstance(outcome, Release) or not _is_synthetic(outcome.query):
         return str(outcome)
     from sidelight.cli.stored import summary_of
@@ -236,7 +236,7 @@ _TITLE = "NOT PRIVATE, for the owner of the data only: exact counts of private r
 
 
 def check_plan(path: Path) -> None:
-    """Count what the declarations of a plan do to its rows, print it, and note that it was done."""
+    """Count how the declarations of a plan fit its rows, print the counts, and store that the check was made."""
     from sidelight.records.nonprivate_check import nonprivate_check  # the engines that it reads by
 
     plan = read_plan(path)
@@ -254,7 +254,7 @@ def check_plan(path: Path) -> None:
 
 
 def _check_database(data: Database) -> None:
-    """Count the cells of each private table, and whose its rows are."""
+    """Count the cells of each private table, and the owners of its rows."""
     from sidelight.aggregates.nonprivate_ties import nonprivate_ties
     from sidelight.records.nonprivate_check import nonprivate_check
 
@@ -289,15 +289,15 @@ def _noted(found: NonPrivateCheck) -> dict[str, Any]:
 
 
 def remind(path: Path, plan: Plan) -> None:
-    """Tell before a first run that a check is there, unless it was made of these declarations."""
+    """Recommend `sidelight check` before a first run, unless it was made for these declarations."""
     try:
         checked = _note(path).read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError):
         checked = ""
     if checked != plan.data.digest():
         tell(
-            f"not checked yet: `sidelight check {path}` counts, for you alone, cells that are missing, unreadable, "
-            "clamped or of an unknown label; a release cannot tell you"
+            f"not checked yet: `sidelight check {path}` counts, for you only, cells that are missing, unreadable, "
+            "clamped or of an unknown label; a release does not show them"
         )
 
 
@@ -319,7 +319,7 @@ def _show(found: NonPrivateCheck, *, more: Sequence[str] = ()) -> None:
         tell(f"- {problem}")
     for proposal in found.proposals:
         ways = " or ".join(_declared(proposal))
-        which = " (nothing in the cells says which: ask who wrote the file)" if len(proposal.choices) > 1 else ""
+        which = " (the cells allow both: ask the author of the file)" if len(proposal.choices) > 1 else ""
         tell(f"- {proposal.column}: if the program that wrote the file writes so, declare {ways}{which}")
     if not found.problems and not more:
         tell("every cell is read as declared")

@@ -16,7 +16,7 @@ from sidelight.experts.service.store import Tokens
 
 
 def serve_file(plan_file: Path) -> None:
-    """Serve until interrupted; the rounds go on from where they were stored."""
+    """Serve until interrupted; rounds resume from their stored state."""
     from sidelight.cli.analysts import is_survey, serve_survey
 
     if is_survey(plan_file):
@@ -67,7 +67,7 @@ def new_tokens(
 
 
 def revoke_token(plan_file: Path, *, client: str) -> None:
-    """Revoke the token of a client; a running service knows at once."""
+    """Revoke the token of a client; running services refuse it at once."""
     from sidelight.cli.analysts import is_survey, revoke_analyst_token
 
     if is_survey(plan_file):

@@ -10,7 +10,7 @@ import typer
 
 from sidelight.cli.answers import answered
 
-server_app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Look after an analyst server.")
+server_app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Operate an analyst server.")
 
 SurveyFile = Annotated[Path, typer.Argument(metavar="FILE", help="The server's file, e.g. survey.toml.")]
 ServedTableName = Annotated[str, typer.Argument(metavar="TABLE", help="A table of the file.")]
@@ -20,7 +20,7 @@ OneAccount = Annotated[str | None, typer.Option(help="Only this analyst or group
 @server_app.command("check")
 @answered("server check", "sidelight.cli.analysts:check_survey")
 def check_server(path: SurveyFile) -> None:
-    """Read the file, open every source, verify the ledger, and print every promise."""
+    """Read the file, open every source, verify the ledger, and print every guarantee."""
 
 
 @server_app.command()
@@ -38,13 +38,13 @@ def calibrate(
 @server_app.command()
 @answered("server status", "sidelight.cli.analysts:show_status")
 def status(path: SurveyFile) -> None:
-    """List what each account has left, and pauses."""
+    """List the balance of each account, and pauses."""
 
 
 @server_app.command()
 @answered("server pause")
 def pause(path: SurveyFile, table: ServedTableName, *, analyst: OneAccount = None) -> None:
-    """Let nothing be charged to a table, or by one account of it."""
+    """Stop charges to a table, or to one account of it."""
     import_module("sidelight.cli.analysts").set_pause(path, table=table, analyst=analyst, paused=True)
 
 
@@ -55,7 +55,7 @@ def resume(
     table: Annotated[str | None, typer.Argument(metavar="[TABLE]", help="A table of the file.")] = None,
     *,
     analyst: OneAccount = None,
-    clock: Annotated[bool, typer.Option("--clock", help="Confirm a clock that went on by weeks.")] = False,
+    clock: Annotated[bool, typer.Option("--clock", help="Confirm a clock that was set forward by weeks.")] = False,
 ) -> None:
-    """End a pause; failures before it count no more. With --clock, believe the clock as it is now."""
+    """End a pause; earlier failures no longer count. With --clock, accept the current time."""
     import_module("sidelight.cli.analysts").resume_service(path, table=table, analyst=analyst, clock=clock)

@@ -1,4 +1,4 @@
-"""What is made of stored JSON: reports, synthetic rows, and privacy pages. Nothing else is read."""
+"""Reports, synthetic rows and privacy pages from stored JSON. No other data is read."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def write_stored(releases: Path, *, output: Path, title: str, areas: Path | None
     note(releases=len(report.items), output=str(output))
 
 
-# `sidelight privacy-page`: the page on which a person reads what a release revealed about them.
+# `sidelight privacy-page`: the page that shows persons what a release revealed about them.
 
 
 def write_privacy_page(report: Path, *, output: Path) -> None:
@@ -63,7 +63,7 @@ def write_privacy_page(report: Path, *, output: Path) -> None:
     try:
         page = privacy_page(text)
     except SchemaError as error:
-        raise SchemaError(f"{str(report)!r} is no privacy report that can be shown: {error}") from None
+        raise SchemaError(f"{str(report)!r} is not a valid privacy report: {error}") from None
     except RecursionError:
         raise SchemaError(f"{str(report)!r} is nested too deeply for a privacy report") from None
     write_text(output, page)
@@ -87,7 +87,7 @@ def read_areas(file: Path) -> tuple[str, dict[str, list[str]]]:
 
 
 def _areas_of(outcome: Outcome, column: str, leaves: dict[str, list[str]]) -> GroupTable | None:
-    """Return the sums of areas, of a table of a hierarchy with these leaves that is additive; None of all others."""
+    """Return the sums of areas of an additive table of a hierarchy with these leaves; otherwise None."""
     value = outcome.value if isinstance(outcome, Release) else None
     if not isinstance(value, GroupTable) or "unbiased" not in value.columns:
         return None
@@ -111,14 +111,14 @@ def write_table(
     areas: Path | None,
     overwrite: bool,
 ) -> None:
-    """Draw synthetic rows of a stored release and write them; an older file stays whole until the new one is."""
+    """Draw synthetic rows of a stored release and write them; an older file is replaced at the end."""
     if output.suffix.lower() not in ENDINGS:
         raise RangeError(f"the table is written as .csv or .parquet, by its ending; got {output.name!r}")
     if within not in get_args(Within):
-        raise RangeError(f"--within is {within!r}, which is no choice; {nearest(within, get_args(Within))}")
+        raise RangeError(f"--within is {within!r}, which is not a choice; {nearest(within, get_args(Within))}")
     check_writable(output)
     if output.exists() and not overwrite:
-        raise SourceError(f"{str(output)!r} is there already; choose another name, or say --overwrite to replace it")
+        raise SourceError(f"{str(output)!r} exists already; choose another name, or replace it with --overwrite")
     if (grouped := _group_table(release, title)) is not None:
         _write_groups(grouped, output, areas=areas)
         return
@@ -128,7 +128,7 @@ def write_table(
     if not made.release.private:
         tell("NOT PRIVATE: the release was made with seeded noise, for tests only; do not publish the table")
     with whole_file(output) as place:
-        # Arrow comes with sidelight, pandas may not be there; and its whole numbers stay whole where cells are missing.
+        # Arrow is always installed, pandas may not be; and Arrow keeps integers where cells are missing.
         made.write(place, rows, library="pyarrow", within=within, seed=seed)
     count = round(made.rows) if rows is None else rows
     note(rows=count, columns=list(made.domain.columns), private=made.release.private, output=str(output))
@@ -136,7 +136,7 @@ def write_table(
 
 
 def _group_table(file: Path, title: str | None) -> Release[GroupTable] | None:
-    """Return the one table by group of a file without synthetic tables, or the one with a title; None if none is."""
+    """Return the only table by group of a file without synthetic tables, or the one with a title; else None."""
     found: list[tuple[str, Release[Any]]] = []
     with suppress(SidelightError):  # `stored_table` says what is wrong with the file
         read = [(name, each) for name, each in read_outcomes(file) if title in (None, name)]
@@ -146,14 +146,14 @@ def _group_table(file: Path, title: str | None) -> Release[GroupTable] | None:
         return None
     if len(tables) > 1:
         known = ", ".join(repr(name) for name, _ in tables)
-        raise RangeError(f"{file.name!r} holds {len(tables)} tables; say which one by its title: {known}")
+        raise RangeError(f"{file.name!r} holds {len(tables)} tables; choose one by its title: {known}")
     return tables[0][1]
 
 
 def _write_groups(release: Release[GroupTable], output: Path, *, areas: Path | None) -> None:
     table = release.value if areas is None else _areas_of(release, *read_areas(areas))
     if table is None:
-        raise RangeError(f"{str(areas)!r} names leaves of another column than the table of this file is by")
+        raise RangeError(f"{str(areas)!r} names leaves of another column than that of the table")
     if not release.private:
         tell("NOT PRIVATE: the release was made with seeded noise, for tests only; do not publish the table")
     with whole_file(output) as place:
@@ -176,10 +176,10 @@ def summary_of(outcome: Release) -> str:
 
 
 def how_to_write(json_output: Path | None) -> str:
-    """Return how synthetic rows are made of what was just released."""
+    """Return how to make synthetic rows from the release."""
     if json_output not in (None, STANDARD_OUTPUT):
-        return f"Synthetic rows, for nothing: sidelight table {shlex.quote(str(json_output))} -o synthetic.csv"
+        return f"Synthetic rows, at no cost: sidelight table {shlex.quote(str(json_output))} -o synthetic.csv"
     return (
-        "Synthetic rows, for nothing: run the plan again with --json releases.json (the stored release comes back), "
+        "Synthetic rows, at no cost: run the plan again with --json releases.json (the stored release is returned), "
         "then sidelight table releases.json -o synthetic.csv"
     )

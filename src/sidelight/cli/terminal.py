@@ -1,4 +1,4 @@
-"""What the commands write on standard output: tables and sentences."""
+"""Tables and sentences on standard output."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sidelight.cli.answers import prints_json
 
 
 def console() -> Console:
-    """Return standard output, or standard error where the former is taken by JSON.
+    """Return standard output, or standard error where JSON goes to standard output.
 
     In a pipe it is wide enough for every table and has no colours.
     """
@@ -34,17 +34,17 @@ def table(*columns: str, numbers: tuple[str, ...] = ()) -> Table:
 
 
 def plain(value: Any) -> Text:
-    """Return a text that is shown as it is: a name from a plan must not be read as markup."""
+    """Return a text without markup: a name from a plan must not be read as such."""
     return Text(str(value))
 
 
 def tell(value: Any, *, style: str | None = None) -> None:
-    """Print sentences on standard output, unbroken: the terminal wraps them, a pipe gets them whole."""
+    """Print sentences on standard output without line breaks; the terminal wraps them."""
     console().print(plain(value), style=style, soft_wrap=True)
 
 
 def show_spending(lines: Sequence[Mapping[str, str]]) -> None:
-    """Print what was drawn for a release, in order, with the price of each draw."""
+    """Print the draws of a release in order, with their prices."""
     shown = table("law", "of what", "about", "price of one", "times", numbers=("times",))
     for line in lines:
         parts = (line["law"], line["statistic"], line["over"], line["cost"], line["times"])
@@ -54,12 +54,12 @@ def show_spending(lines: Sequence[Mapping[str, str]]) -> None:
 
 
 def today() -> str:
-    """Return the date, without the time: how long a run took may depend on the data."""
+    """Return the date without the time, because the duration of a run may depend on the data."""
     return datetime.now(UTC).date().isoformat()
 
 
 def routes_of(spent: Spent) -> list[tuple[str, RouteSpent]]:
-    """Name the ways of adding up that this budget has."""
+    """Return the routes of a budget with their names."""
     named = (
         ("Sum of ε", spent.basic),
         ("Sum of μ² (Gaussian)", spent.gdp),

@@ -1,4 +1,4 @@
-"""The client of an analyst server: the same queries as a session's, asked over HTTP."""
+"""The client of an analyst server: the queries of a session over HTTP."""
 
 from sidelight.client.remote import AsyncRemote, Remote, connect, connect_async
 from sidelight.client.remote_answers import Pending, RemotePrice, RemoteTable

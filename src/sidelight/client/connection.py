@@ -1,7 +1,7 @@
-"""Connections to a server, of the usual kind and for `await`: they differ in how bytes are sent and a pause is made.
+"""Blocking and asynchronous connections to a server: they differ in how they send bytes and pause. Requests are
 
-The same bytes are sent again until they are answered, and little is believed. What is asked is written once, as
-coroutines: those of a connection that blocks never wait for an event loop, and are run through at once.
+repeated with the same bytes until they are answered, and answers are checked. Conversations are written once, as
+coroutines: those of a blocking connection never wait for an event loop and run to their end at once.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from sidelight.web import http_client
 from sidelight.wire import error_of
 
 Result = TypeVar("Result")
-#: Bytes of an answer that are read at most.
+#: The largest answer that is read, in bytes.
 MOST_BYTES = 16 * 2**20
 #: Statuses after which the same request may succeed.
 _PASSING: Final = (429, 502, 503, 504)
-#: Seconds for which an answer is waited for: longer than a server holds a request.
+#: Seconds to wait for an answer: longer than a server holds a request.
 _TIMEOUT: Final = 40.0
 
 
 class HttpRequest(NamedTuple):
-    """What is sent."""
+    """A request to send."""
 
     method: str
     path: str
@@ -37,16 +37,16 @@ class HttpRequest(NamedTuple):
 
 
 class HttpAnswer(NamedTuple):
-    """What came back: status and body; or status 0, and the name of the error as the body."""
+    """An answer: status and body; or status 0, with the name of the error as the body."""
 
     status: int
     body: bytes
 
 
 class Connection:
-    """Sends requests with a token, and blocks until they are answered; nothing is sent to another host.
+    """Sends requests with a token to one host, and blocks until they are answered. A forked process
 
-    A forked process has connections of its own: on a shared one each would read answers that are the other's.
+    opens its own connections: on a shared one each would read the other's answers.
     """
 
     awaited = False
@@ -67,7 +67,7 @@ class Connection:
         self._clients = _Clients(client)
 
     def run(self, conversation: Coroutine[Any, Any, Any]) -> Any:
-        """Carry out a conversation and return what it found."""
+        """Run a conversation and return its result."""
         try:
             conversation.send(None)
         except StopIteration as end:
@@ -83,7 +83,7 @@ class Connection:
         patience: float,
         headers: Mapping[str, str] | None = None,
     ) -> dict[str, Any]:
-        """Send bytes, again and again if need be, and return the JSON that answers them."""
+        """Send bytes, repeatedly if needed, and return the JSON of the answer."""
         kind = {} if content is None else {"Content-Type": "application/json"}
         sent = HttpRequest(method, path, content, {**kind, **(headers or {})})
         end, pause = time.monotonic() + patience, 0.2
@@ -122,7 +122,7 @@ class Connection:
 
 
 class AwaitedConnection(Connection):
-    """Sends requests as a `Connection` does, and lets others run meanwhile: one client for each event loop."""
+    """Sends requests asynchronously; one client per event loop."""
 
     awaited = True
 
@@ -131,7 +131,7 @@ class AwaitedConnection(Connection):
         return conversation
 
     async def sleep(self, seconds: float) -> None:
-        """Let others run for a while."""
+        """Sleep without blocking the event loop."""
         await asyncio.sleep(seconds)
 
     async def close(self) -> None:
@@ -169,7 +169,7 @@ class _Clients:
         return found[name]
 
     def closed(self, loop: Any) -> Any:
-        """Let nothing more be sent, and return the client that is to be closed here."""
+        """Stop sending, and return the client to close."""
         self._open = False
         found, name = self._here(loop)
         return found.pop(name, None)

@@ -1,4 +1,4 @@
-"""What is asked of a server and what follows from its answers, without a network.
+"""Requests to a server and the evaluation of its answers, without a network.
 
 Queries are checked here first, against the public schema: most mistakes raise before anything is sent, with the same
 text. The server checks everything again.
@@ -33,13 +33,13 @@ from sidelight.session.query import prepare_query
 from sidelight.version import VERSION
 from sidelight.wire import REQUEST_KEY, write_json, write_wire_query
 
-#: Seconds by which the slot of a request that is made again may be later than its first one, and between such requests.
+#: Seconds by which the slot of a repeated request may be later, and between such requests.
 _LATEST_SLOT, _LONGEST_PAUSE = 600.0, 2.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class Posted:
-    """A paid request: its first state, and what is sent to make it again."""
+    """A paid request: its first state, and the data to repeat it."""
 
     id: str
     key: str
@@ -67,7 +67,7 @@ class Conversation:
         return self._known
 
     async def amounts(self, member: str) -> dict[str, Mapping[str, str]]:
-        """Ask what is left or was spent now, by table."""
+        """Request the remaining or spent budget by table."""
         try:
             found = (await self._get("/v1/tables"))["tables"]
             return {str(table["name"]): {str(n): str(a) for n, a in table[member].items()} for table in found}
@@ -75,7 +75,7 @@ class Conversation:
             raise ServiceError("the list of tables is not understood; is the server newer?", code="unknown") from None
 
     async def statement(self, table: str | None) -> str:
-        """Ask what is promised about everything that is ever released from a table."""
+        """Request the guarantee of everything that is ever released from a table."""
         return (await self._table(table)).promise
 
     async def price(self, query: Any, *, table: str | None, delta: Amount | None, forecast: bool) -> RemotePrice:
@@ -94,7 +94,7 @@ class Conversation:
         except ServiceError as error:
             if error.code == "unreachable":
                 raise ServiceError(
-                    f"{error}; the request may have been charged: ask again with key={key!r}, which pays once",
+                    f"{error}; the request may have been charged: repeat it with key={key!r}, which is charged once",
                     code=error.code,
                 ) from None
             raise
@@ -106,22 +106,24 @@ class Conversation:
         with progress(f"waiting until {posted.ready_at.astimezone():%H:%M:%S}"):
             while found is None:
                 if time.time() > end.timestamp() + self._patience:
-                    raise ServiceError(f"no answer yet; `remote.fetch({posted.id!r})` asks again", code="waiting")
+                    raise ServiceError(
+                        f"no answer yet; `remote.fetch({posted.id!r})` continues waiting", code="waiting"
+                    )
                 try:
                     now = await self._get(f"/v1/releases/{posted.id}", headers={"Prefer": "wait=20"})
                 except ServiceError as error:
                     if posted.sent is None or error.code != "not-found":
                         raise
                     await self._connection.sleep(pause)
-                    # another replica, or a new server, does not know what was not charged yet: it has a later slot
+                    # another replica or a restarted server may not know an uncharged request: repeat it
                     now = await self._post(posted.path, posted.sent, key=posted.key)
                     pause = min(2 * pause, _LONGEST_PAUSE)
                     end = min(_ready_at(now), posted.ready_at + timedelta(seconds=_LATEST_SLOT))
                 found = outcomes_of(now, key=posted.key)
         if posted.requests and len(found) != len(posted.requests):
-            raise ServiceError("the server answered another number of queries than were asked", code="unknown")
-        believed = [_believed(*each) for each in zip(found, posted.requests or [None] * len(found), strict=True)]
-        return believed if "outcomes" in now else believed[0]
+            raise ServiceError("the server returned another number of answers than queries", code="unknown")
+        outcomes = [_checked_outcome(*each) for each in zip(found, posted.requests or [None] * len(found), strict=True)]
+        return outcomes if "outcomes" in now else outcomes[0]
 
     async def fetch(self, name: str) -> Outcome | list[Outcome]:
         """Wait for the answer of an earlier request."""
@@ -160,11 +162,11 @@ class Conversation:
     async def _body(
         self, query: Any, table: str | None, delta: Amount | None
     ) -> tuple[str, dict[str, Any], list[Mapping[str, Any] | None]]:
-        """Return the table's name, the body that travels, and the canonical queries as they are known here."""
+        """Return the table's name, the body to send, and the canonical queries."""
         found = await self._table(table)
         together = isinstance(query, list)
         if together != (delta is not None):
-            raise RangeError("delta is where a list of queries is priced together; one query has its own price")
+            raise RangeError("delta is for a list of queries that are priced together; one query has its own price")
         queries = query if together else [query]
         requests = [
             None if isinstance(each, Mapping) else prepare_query(each, found.schema).request for each in queries
@@ -188,20 +190,20 @@ def _posted(state: Mapping[str, Any], *, key: str = "", **more: Any) -> Posted:
 
 
 def _ready_at(state: Mapping[str, Any]) -> datetime:
-    """Return when the answer of a request may be seen; it changes when the request is made again."""
+    """Return when the answer of a request is ready; it changes when the request is repeated."""
     try:
         return datetime.fromisoformat(str(state["ready_at"]))
     except (KeyError, ValueError):
         raise ServiceError("the state of a request is not understood", code="unknown") from None
 
 
-def _believed(outcome: Outcome, request: Mapping[str, Any] | None) -> Outcome:
-    """Return an outcome that answers what was asked."""
+def _checked_outcome(outcome: Outcome, request: Mapping[str, Any] | None) -> Outcome:
+    """Return an outcome after checking that it answers the query."""
     if request is None or json.dumps(outcome.query, sort_keys=True) == json.dumps(dict(request), sort_keys=True):
         return outcome
-    text = "the server answered another query than the one that was asked"
+    text = "the server answered another query"
     if outcome.circumstances.version == VERSION:
-        raise ServiceError(f"{text}; nothing of its answer is used", code="unknown")
+        raise ServiceError(f"{text}; the answer is discarded", code="unknown")
     warnings.warn(f"{text}: its version is {outcome.circumstances.version}", SidelightWarning, stacklevel=4)
     return outcome
 
@@ -210,4 +212,4 @@ def _bytes(value: Mapping[str, Any]) -> bytes:
     try:
         return write_json(dict(value)).encode()
     except (TypeError, ValueError):
-        raise RangeError("the query holds something that JSON cannot say") from None
+        raise RangeError("the query contains a value that JSON cannot represent") from None

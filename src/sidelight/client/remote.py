@@ -1,7 +1,7 @@
-"""`Remote` and `AsyncRemote`: a server's tables, asked with the same queries as a session's.
+"""`Remote` and `AsyncRemote`: the tables of a server, with the queries of a session. Both
 
-What both do is written once, in `RemoteRequests`: a connection that blocks returns what was found, the other one what
-is awaited for it.
+share `RemoteRequests`: a blocking connection returns results, the other one
+awaitables.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from sidelight.guarantees import Amount
 from sidelight.registry import load_query
 from sidelight.release import Outcome
 
-#: Where a token is looked for if none is given.
+#: The environment variable of the token.
 _TOKEN = "SIDELIGHT_TOKEN"
 
 
@@ -36,9 +36,9 @@ def connect(
     Args:
         url: Where the server is: https, or http on this machine.
         token: What `sidelight token new` printed; left out, that of the environment variable `SIDELIGHT_TOKEN`.
-        table: Which table is asked where a request names none and there are several.
+        table: The default table, where there are several.
         patience: Seconds in which a request is sent again before an error is raised.
-        verify: The certificate authorities that are believed: the usual ones, or an `ssl.SSLContext`.
+        verify: The trusted certificate authorities: the default ones, or an `ssl.SSLContext`.
         transport: For tests: an httpx transport in place of the network.
 
     Returns:
@@ -72,8 +72,8 @@ def connect_async(
         transport: For tests: an asynchronous httpx transport in place of the network.
 
     Returns:
-        The open server, an asynchronous context manager that closes its connection. What is a property of `Remote`
-        is a method here.
+        The open server, an asynchronous context manager that closes its connection. Properties of `Remote` are
+        methods here.
 
     >>> import sidelight as sl
     >>> sl.connect_async("http://dp.example.org", token="sl_a_b")
@@ -90,12 +90,12 @@ def connect_async(
 def _token(given: str | None) -> str:
     found = os.environ.get(_TOKEN) if given is None else given
     if found is None:
-        raise RangeError(f"a server wants a token: write token='...', or set {_TOKEN}")
+        raise RangeError(f"a server needs a token: write token='...', or set {_TOKEN}")
     return found
 
 
 class RemoteRequests:
-    """What can be asked of a server, whether it is awaited or not."""
+    """The requests to a server, blocking or asynchronous."""
 
     def __init__(self, connection: Connection, *, patience: float, table: str | None) -> None:
         self._connection = connection
@@ -105,35 +105,35 @@ class RemoteRequests:
         return self._connection.run(conversation)
 
     def price(self, query: Any, *, table: str | None = None, delta: Amount | None = None, forecast: bool = True) -> Any:
-        """Return what a query would cost, what would be left, and the expected error. Free.
+        """Return the price of a query, the remaining budget, and the expected error. Free.
 
         Args:
             query: A query, or a `[[query]]` section of a plan as a mapping; or a list of them, as `release_together`
-                takes, whose expected errors are asked for one by one.
+                takes, for which there is no expected error.
             table: Which table, where there are several.
             delta: Where a list is priced.
             forecast: Whether to find the expected error, which may take seconds.
 
         Returns:
-            The `RemotePrice`, which prints what it costs and what would be left.
+            The `RemotePrice`, which prints the price and the remaining budget.
         """
         return self._run(self._conversation.price(query, table=table, delta=delta, forecast=forecast))
 
     def release(self, query: Any, *, table: str | None = None, key: str | None = None, wait: bool = True) -> Any:
-        """Ask, pay, and return the release.
+        """Release a query: charge it, wait, and return the outcome.
 
         Args:
             query: A query, or a `[[query]]` section of a plan as a mapping.
             table: Which table, where there are several.
-            key: Remembers the answer for good: the same key and query return it and cost nothing, also after a lost
-                connection or a failure. Left out, a fresh one is made.
+            key: Stores the answer permanently: the same key and query return it at no cost, also after a lost
+                connection or a failure. By default a new one is made.
             wait: False returns a `Pending` at once.
 
         Returns:
             The release, or `Refused` from a query that tests privately; or a `Pending`.
 
         Raises:
-            BudgetError: it does not fit what is left. Nothing was charged.
+            BudgetError: it does not fit the remaining budget. Nothing was charged.
             ReleaseFailedError: it was charged and failed; the same key returns the same failure.
         """
         return self._run(self._asked(query, table, None, key, wait=wait))
@@ -147,7 +147,7 @@ class RemoteRequests:
         key: str | None = None,
         wait: bool = True,
     ) -> Any:
-        """Ask a fixed batch at one price, where the table says `together`; pay, and return the releases.
+        """Release a fixed batch at one price, where the table allows `together`.
 
         Args:
             queries: All are fixed before the first runs; that is what makes the lower price valid.
@@ -171,13 +171,13 @@ class RemoteRequests:
         )
 
     def sql(self, statement: str, *, table: str | None = None, key: str | None = None, **options: Any) -> Any:
-        """Release what a SELECT asks, as `Session.sql` does.
+        """Release a SELECT statement, as `Session.sql` does.
 
         Args:
             statement: SELECT columns and aggregates FROM table [WHERE condition] [GROUP BY columns].
             table: Which table, where there are several.
             key: As for `release`.
-            options: The price, and what else `sl.SQL` takes.
+            options: The price, and other parameters of `sl.SQL`.
 
         Returns:
             The release of a table.
@@ -191,12 +191,12 @@ class RemoteRequests:
             table: Which table, where there are several.
 
         Returns:
-            The promise of the table, as its owner declared it.
+            The guarantee of the table, as its owner declared it.
         """
         return self._run(self._conversation.statement(table))
 
     def fetch(self, id: str) -> Any:  # noqa: A002 - the server's word
-        """Return the outcome of an earlier request of this account, and wait for it if it is under way.
+        """Return the outcome of an earlier request of this account, waiting for it if it is running.
 
         Args:
             id: The id of the request, or of its entry in the server's ledger.
@@ -214,22 +214,22 @@ class RemoteRequests:
 class Remote(RemoteRequests):
     """A server as one analyst sees it. Made by `sl.connect`.
 
-    Guarantee: that of each table's promise, whatever is asked; every answer carries its own.
+    Guarantee: that of each table, for all requests together; every answer carries its own.
     """
 
     @property
     def tables(self) -> dict[str, RemoteTable]:
-        """The analyst's tables by name: public declarations alone."""
+        """The analyst's tables by name, as public declarations."""
         return dict(self._run(self._conversation.tables()))
 
     @property
     def remaining(self) -> dict[str, Mapping[str, str]]:
-        """What is left now, by table."""
+        """The remaining budget by table."""
         return dict(self._run(self._conversation.amounts("remaining")))
 
     @property
     def spent(self) -> dict[str, Mapping[str, str]]:
-        """What this account was charged so far, by table: of a group, by all of its members."""
+        """The charges of this account so far by table; for a group, of all its members."""
         return dict(self._run(self._conversation.amounts("spent")))
 
     def releases(self, *, table: str | None = None) -> Iterator[Outcome]:
@@ -249,19 +249,19 @@ class Remote(RemoteRequests):
 class AsyncRemote(RemoteRequests):
     """A server as one analyst sees it, for `await`. Made by `sl.connect_async`; its methods are those of `Remote`.
 
-    Guarantee: that of each table's promise, whatever is asked; every answer carries its own.
+    Guarantee: that of each table, for all requests together; every answer carries its own.
     """
 
     async def tables(self) -> dict[str, RemoteTable]:
-        """Return the analyst's tables by name: public declarations alone."""
+        """Return the analyst's tables by name, as public declarations."""
         return await self._conversation.tables()
 
     async def remaining(self) -> dict[str, Mapping[str, str]]:
-        """Return what is left now, by table."""
+        """Return the remaining budget by table."""
         return await self._conversation.amounts("remaining")
 
     async def spent(self) -> dict[str, Mapping[str, str]]:
-        """Return what this account was charged so far, by table."""
+        """Return the charges of this account so far by table."""
         return await self._conversation.amounts("spent")
 
     async def releases(self, *, table: str | None = None) -> AsyncIterator[Outcome]:

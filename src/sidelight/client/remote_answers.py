@@ -1,4 +1,4 @@
-"""What a server tells: a table's public declarations, a price, and a request that is under way."""
+"""Answers of a server: a table's public declarations, a price, and a running request."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from sidelight.wire import error_of, read_json, write_json
 
 @dataclass(frozen=True, kw_only=True)
 class RemoteTable:
-    """The public declarations of a table on a server, and what the analyst has left of it.
+    """The public declarations of a table on a server, and the analyst's remaining budget.
 
     Args:
         name: Its name.
         schema: The declared columns.
-        promise: What holds for everything that is ever released from it, to everybody.
-        kinds: What may be asked.
-        remaining: What this account may still spend, exactly.
+        promise: The guarantee of everything that is ever released from it, to all analysts.
+        kinds: The allowed kinds of queries.
+        remaining: The exact remaining budget of this account.
         sharing: "reserved", or "first come".
         durations: Seconds of a slot, by kind.
         limits: The largest lists and numbers of a request.
@@ -42,7 +42,7 @@ class RemoteTable:
     limits: Mapping[str, int]
 
     def dummy(self, rows: int = 1000) -> Table:
-        """Return made-up rows of the declared shape, made here: for trying queries, never for conclusions."""
+        """Return generated rows of the declared shape, made locally: for trying queries, never for conclusions."""
         from sidelight.accuracy.dummy import dummy
 
         return dummy(self.schema, rows)
@@ -77,14 +77,14 @@ def table_from_json(found: Mapping[str, Any]) -> RemoteTable:
 
 @dataclass(frozen=True, kw_only=True)
 class RemotePrice:
-    """What a query would cost: nothing was charged.
+    """The price of a query; nothing was charged.
 
     Args:
         guarantee: What the release would satisfy.
-        charge: What the account would be charged.
-        remaining: What it has.
-        after: What it would have left; None if the price does not fit.
-        expected: The expected error, and what that rests on; None if it was not asked for.
+        charge: The charge to the account.
+        remaining: The balance of the account.
+        after: The balance after the charge; None if it does not fit.
+        expected: The expected error and its basis; None if it was not requested.
         seconds: How long the answer takes from its start.
         notes: Warnings of the query.
     """
@@ -135,12 +135,12 @@ def price_from_json(found: Mapping[str, Any]) -> RemotePrice:
 
 @dataclass(frozen=True, kw_only=True)
 class Pending:
-    """A paid request that is under way; the charge stands whatever becomes of this object.
+    """A running paid request; the charge stands even if this object is dropped.
 
     Args:
-        id: Its name on the server, with which `remote.fetch(id)` finds it.
-        key: The key that it was asked with.
-        ready_at: When its answer may be seen.
+        id: Its id on the server, for `remote.fetch(id)`.
+        key: The key of the request.
+        ready_at: When its answer is ready.
     """
 
     id: str
@@ -157,19 +157,19 @@ class Pending:
 
 
 def outcomes_of(state: Mapping[str, Any], *, key: str) -> list[Outcome] | None:
-    """Return the outcomes of a request's state, one unless it is a batch; None while it is under way.
+    """Return the outcomes of a request's state, one unless it is a batch; None while it runs.
 
     Raises:
         ReleaseFailedError: it was charged and failed; the same key returns the same failure.
-        SidelightError: it was never charged, for the reason that is raised.
+        SidelightError: it was never charged; the error is the reason.
     """
     found = state.get("state")
     if found in ("queued", "running"):
         return None
     if found == "failed":
         raise ReleaseFailedError(
-            f"the release with the key {key!r} failed after it was charged; the charge stands, and the same key gives "
-            "this failure. A new key is a new request, and pays again"
+            f"the release with the key {key!r} failed after it was charged; the charge stands, and the same key "
+            "returns this failure. A new key is a new request, and is charged again"
         )
     if found == "dropped":
         raise error_of(state.get("problem"))

@@ -1,4 +1,4 @@
-"""The ledger: what was spent, durably, on SQLite or PostgreSQL.
+"""The ledger: a durable record of charges, on SQLite or PostgreSQL.
 
 A charge is committed before any data is opened and is never given back; concurrent sessions cannot overspend together;
 the history is append-only and hash-chained. SQLAlchemy is imported when the first ledger is opened.

@@ -36,7 +36,7 @@ _NOTHING = Remaining(epsilon=None, exponential_epsilon=None, rho=None, mu=None)
 
 @dataclass(frozen=True)
 class Balances:
-    """Totals that only grow. `shut` is set when the owner closes the scope for good."""
+    """Totals that only grow. `shut` is set when the owner closes the scope permanently."""
 
     own: Totals = field(default_factory=Totals.zero)
     parts: Mapping[str, Totals] = field(default_factory=dict)

@@ -199,7 +199,7 @@ def check_key(genesis: LedgerEvent, *, key: bytes | None, shown: str) -> None:
     if keyed and key is None:
         raise LedgerError(f"{shown} was made with a secret key; pass key=...")
     if not keyed and key is not None:
-        raise LedgerError(f"{shown} was made without a key (or written anew without it); it cannot be checked with one")
+        raise LedgerError(f"{shown} was made without a key (or rewritten without it); it cannot be checked with one")
     if key is not None and not hmac.compare_digest(genesis.hash, event_hash(genesis, key=key)):
         raise LedgerDamagedError(f"the key does not belong to {shown}, or its first event was changed")
 

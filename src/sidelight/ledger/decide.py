@@ -74,7 +74,7 @@ class Request:
     def same_as(self, body: Mapping[str, Json]) -> bool:
         """Return whether a stored reservation asked for the same thing: the same request with the same claims.
 
-        A key with one attempt names a query for good, whatever other scopes pay for it, such as that of a month: it is
+        A key with one attempt names one query, whatever other scopes pay for it, such as that of a month: it is
         the same if it was sent as the same text, or else if the scope that remembers the key is asked for the same.
         """
         mine, theirs = self.body(0), plain(body)
@@ -88,7 +88,7 @@ class Request:
 
 
 def has_one_attempt(body: Mapping[str, Json]) -> bool:
-    """Return whether a stored reservation gave its key one attempt for good."""
+    """Return whether a stored reservation limits its key to one attempt."""
     return body.get("once") == "1"
 
 
@@ -275,7 +275,7 @@ def check_budget(
     for name in sorted(grouped, key=lambda name: (name != first, -depth_of(name, definitions), name)):
         own, rule = balances[name], definitions[name].rule_for(grouped[name])
         if own.shut:
-            raise ScopeClosedError(f"scope {name!r} was closed for good and grants nothing more; {BUDGETS_ADD_UP}")
+            raise ScopeClosedError(f"scope {name!r} was closed and grants nothing more; {BUDGETS_ADD_UP}")
         if not own.fits(rule, grouped[name]):
             price = grouped[name][0].charge if rule.sum_first else own.increase(grouped[name])
             requested, remaining, difference = find_shortfall(rule, own.totals(), price)

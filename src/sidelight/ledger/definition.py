@@ -1,4 +1,4 @@
-"""What a scope is, fixed for good, and who pays: one share of a request for every scope that it touches.
+"""The fixed definition of a scope, and the shares of a request that its scopes are charged.
 
 A scope is one data set (or one population) with its protected unit, its budget and its rule. It may have a parent: what
 is charged to it is charged to the parent as well, each by its own rule. A scope may be partitioned by a declared public
@@ -354,7 +354,7 @@ def adapted(claims: Claims, definition: ScopeDefinition, *, inherited: bool) -> 
     if claims.audience != "everyone":
         raise ClaimError(
             f"scope {name!r} charges what everyone may see, got claims for {claims.audience}; "
-            "charge the claims that hold against everybody"
+            "charge the claims that hold for every observer"
         )
     if claims.unit != definition.unit:
         if not (inherited and _are_same_people(claims.unit, definition.unit)):

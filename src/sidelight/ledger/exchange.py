@@ -164,7 +164,8 @@ def scope_map(history: Replay, known: Sequence[str], into: Mapping[str, str] | N
             raise LedgerError(f"the export has no scope {source!r}; it has {', '.join(sorted(history.definitions))}")
         if target not in known:
             raise LedgerError(
-                f"there is no scope {target!r} here to book {source!r} of the export into; open it, or say into={{...}}"
+                f"there is no scope {target!r} here to book {source!r} of the export into; open it, or pass "
+                f"into={{...}}"
             )
     if len(set(result.values())) != len(result):
         raise LedgerError("two scopes of the export would be booked into one; import them one after the other")
@@ -181,7 +182,7 @@ def _seen(transaction: Transaction, source_id: str, history: Replay) -> dict[tup
         if source["head"] not in history.hashes:
             raise LedgerError(
                 "the export does not continue what was imported from the same ledger before: it is an older copy, or "
-                "its history was written anew; nothing was booked"
+                "its history was rewritten; nothing was booked"
             )
         for origin, target in source["into"]:
             seen[origin, target] = int(source["head_seq"])

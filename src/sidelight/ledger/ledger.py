@@ -314,7 +314,7 @@ def _migrate(transaction: Transaction, place: Place, *, key: bytes | None) -> st
         transaction.run("UPDATE meta SET value = :value WHERE key = 'schema'", value=SCHEMA_VERSION)
         for statement in trigger_statements(transaction.dialect).values():
             transaction.define(statement)
-        transaction.scopes = SignedScopes(transaction)  # as they stand; the verification below is what believes them
+        transaction.scopes = SignedScopes(transaction)  # unchecked: the verification below checks them
         body = {"from": str(version), "to": SCHEMA_VERSION}
         append(transaction, kind="migrate", at_utc=now_utc(), body=body, key=key)
         problems = problems_in(transaction, key=key)
@@ -361,7 +361,7 @@ def _keep(transaction: Transaction, path: Path, version: int) -> Path:
     except (OSError, sqlite3.Error) as error:
         draft.unlink(missing_ok=True)
         raise LedgerError(
-            f"the ledger {str(path)!r} wants to be brought from schema {version} to {SCHEMA_VERSION}, and a copy of it "
+            f"the ledger {str(path)!r} must be migrated from schema {version} to {SCHEMA_VERSION}, and a copy of it "
             f"cannot be written next to it ({type(error).__name__}); make room or give permission. Nothing was changed"
         ) from error
     return kept

@@ -1,8 +1,8 @@
 """Questions of a transaction in PostgreSQL, sent together: one answer is waited for in place of one for each.
 
-By hand, because SQLAlchemy waits for every statement by itself, and a charge has a dozen: on a server in another room,
-or a busy machine, a charge is as slow as the waiting. The order is that of the calls, and every statement sees what was
-committed before it began, so what follows a lock sees what the lock waited for.
+Written by hand, because SQLAlchemy waits for every statement separately, and a charge has a dozen: with a remote
+server or a busy machine, the waiting dominates the time of a charge. The order is that of the calls, and every
+statement sees what was committed before it began, so what follows a lock sees what the lock waited for.
 """
 
 from __future__ import annotations

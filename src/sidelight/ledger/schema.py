@@ -76,7 +76,7 @@ _REFUSALS: Final = (
         "NEW.scope_id <> OLD.scope_id OR NEW.parent_id {differs} OLD.parent_id OR NEW.unit <> OLD.unit"
         " OR NEW.neighbours <> OLD.neighbours OR NEW.budget <> OLD.budget OR NEW.routes <> OLD.routes"
         " OR NEW.head_seq < OLD.head_seq",
-        "a scope keeps its budget and its rule for good",
+        "a scope never changes its budget and its rule",
     ),
     ("scope", "INSERT", "EXISTS (SELECT 1 FROM scope WHERE scope_id = NEW.scope_id)", "the scope exists"),
     ("meta", "DELETE", "1 = 1", "the identity of a ledger is never deleted"),
@@ -180,7 +180,7 @@ class Transaction:
         self._ahead: dict[tuple[object, ...], list[Row]] = {}  # answers to questions that were sent ahead
 
     def ask_ahead(self, *statements: Question) -> None:
-        """Name questions that follow, for a database that is far away; a file is asked when they come."""
+        """Announce queries that follow, to send them together to a remote database; a file ignores this."""
 
     def later(self, sql: str, **parameters: object) -> None:
         """Execute a statement before the next question, at the latest before the commit."""

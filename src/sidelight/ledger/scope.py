@@ -44,7 +44,7 @@ class KeyOptions(TypedDict, total=False):
 
 
 class ChargeOptions(KeyOptions, total=False):
-    """What any charge may say besides its price and request."""
+    """Optional parameters of a charge."""
 
     delta: Amount | None
 
@@ -122,7 +122,7 @@ def _checked_text(text: str) -> str:
 
 
 class KeepsScopes(Protocol):
-    """What a scope asks of its ledger."""
+    """The operations of a ledger that scopes use."""
 
     store: Store
     place: Place
@@ -155,7 +155,7 @@ class KeepsScopes(Protocol):
         """Mark unfinished attempts as abandoned."""
 
     def close_scope(self, scope_id: str) -> str:
-        """Close a scope for good."""
+        """Close a scope permanently."""
 
     def entries(self, *, scope_id: str | None = None) -> list[LedgerEntry]:
         """Return entries in order."""
@@ -211,7 +211,7 @@ class Scope(Unique):
 
         An attempt that failed or was abandoned bought nothing, and the same key may be asked again: **the new attempt
         pays again**, because it is a second draw. `resume=True` marks an unfinished attempt with this key as abandoned
-        first. `once=True` gives a key one attempt for good: a failed or abandoned one is
+        first. `once=True` limits a key to one attempt: a failed or abandoned one is
         returned as `Stored`, too, and nothing is ever charged twice under the key. The request is then recognised by
         itself, whatever other scopes are charged with it, or by the digest of the text that was `sent` for it.
 
@@ -247,7 +247,7 @@ class Scope(Unique):
         return self.ledger.reap(scope_id=self.scope_id, key=key, before=before, reason=reason)
 
     def close(self) -> str:
-        """Close the scope for good: it grants nothing more. Return the new head."""
+        """Close the scope permanently and return the new head."""
         return self.ledger.close_scope(self.scope_id)
 
     def balances(self) -> Balances:

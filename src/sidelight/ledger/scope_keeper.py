@@ -222,7 +222,7 @@ class ScopeKeeper(Unique):
             scope_id: Those that are remembered in one scope, or in several; all if left out.
             key: Those of one key.
             before: Those reserved before this time, written as entries have it.
-            reason: What the ledger says: "failed" does not show whether the run ended or was given up.
+            reason: The recorded reason: "failed" does not show whether the run ended or was abandoned.
         """
         with self.store.read() as transaction:
             rows = transaction.rows(
@@ -244,7 +244,7 @@ class ScopeKeeper(Unique):
         )
 
     def close_scope(self, scope_id: str) -> str:
-        """Close a scope for good: it grants nothing more. Return the new head."""
+        """Close a scope permanently and return the new head."""
         self._definition(scope_id)
         return self.store.decide(lambda transaction: decide.close_scope(transaction, scope_id, key=self._key))
 

@@ -177,7 +177,7 @@ class Store:
             raise LedgerUnavailableError(f"the ledger {self.place.shown} was written while it was read; try again")
 
     def _stamp(self) -> tuple[int, int] | None:
-        """Return what tells whether a file was written, for a reader that may take no lock."""
+        """Return a stamp that changes when a file is written, for a reader without a lock."""
         if not self.read_only or self.place.path is None:
             return None
         try:
@@ -251,7 +251,7 @@ def _check_lasting(transaction: Transaction, shown: str) -> None:
 
 
 def _check_alive(connection: sa.Connection) -> None:
-    """Connect anew if the server was restarted since the connection was used; `decide` begins again by itself."""
+    """Reconnect if the server was restarted since the connection was used; `decide` begins again by itself."""
     raw: Any = connection.connection.dbapi_connection
     try:
         connection.dialect.do_ping(raw)
@@ -327,7 +327,7 @@ def _sqlite_engine(connect: Callable[[], sqlite3.Connection], **options: Any) ->
 
 
 def _reading_engine(path: Path, wait_seconds: float) -> sa.Engine:
-    """Connect anew for every transaction: whether there is a log to read is asked each time, and kept with it."""
+    """Open a new connection for every transaction: each checks whether there is a log to read."""
 
     def connect(_dialect: object, record: Any, _args: object, _options: object) -> sqlite3.Connection:
         lockless = not has_log(path)

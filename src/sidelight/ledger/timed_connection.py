@@ -1,7 +1,8 @@
-"""A connection to PostgreSQL that is given up when an answer does not come.
+"""A connection to PostgreSQL with a time limit for each answer.
 
 Timeouts of the server hold only while it answers: one that is stopped, or a host that vanished behind a proxy, keeps a
-connection open and says nothing. By hand, because psycopg waits for an answer for as long as the connection is open.
+connection open and says nothing. Written by hand, because psycopg waits for an answer for as long as the connection is
+open.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ class TimedConnection(psycopg.Connection[Any]):
             while True:
                 ready = yield wanted
                 if not ready and time.monotonic() > end:
-                    self.pgconn.finish()  # nobody knows what became of the statement: the connection is of no use
+                    self.pgconn.finish()  # the result of the statement is unknown: drop the connection
                     raise psycopg.OperationalError(
                         f"the server did not answer for {seconds:g} s; the connection is closed"
                     )

@@ -71,7 +71,7 @@ def verify_ledger(
     if expect_head is not None and expect_head not in history.hashes:
         problems.append(
             f"the expected head {expect_head[:12]}... is not in this ledger: it is an older copy, another ledger, or "
-            "was written anew; what was spent since is forgotten here"
+            "was rewritten; later charges are missing here"
         )
     return Verification(
         events=0 if history.last is None else history.last.seq + 1,

@@ -1,4 +1,4 @@
-"""The losses that a published report can name, and how steep and how bent each may be.
+"""The losses of published reports, with bounds on their first and second derivatives.
 
 The exact minimum lies within `slack` of what is published. f is convex, so f' is monotone in the predictor u, and over
 |u' - u| <= h it lies between f'(u - h) and f'(u + h); the curvature is bounded by its extremes over the same interval.

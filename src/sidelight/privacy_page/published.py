@@ -26,14 +26,14 @@ _TWO_CLASSES = ("logistic", "smoothed-hinge")
 
 
 class Guarantee(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The worst-case guarantee of the release: (ε, δ) for everybody."""
+    """The worst-case guarantee of the release: (ε, δ) for every person."""
 
     epsilon: Positive
     delta: Annotated[float, msgspec.Meta(gt=0, lt=1)]
 
 
 class Feature(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One thing that a person is asked for: a number, or one of several levels.
+    """One input of a person's row: a number, or one of several levels.
 
     A number with `lo` and `hi` is clamped to them (`outside` "clamp", the default) or refused ("reject"), and mapped
     linearly to `to` (default [0, 1]). A number without them is used as it is. A level becomes one entry of `to[1]` in

@@ -1,4 +1,4 @@
-"""Reports: one self-contained HTML page about what was released, with what guarantee, and what is left."""
+"""Reports: a self-contained HTML page of releases, their guarantees, and the remaining budget."""
 
 from sidelight.report.contents import Account, Comparison, Contestant, Item, Report, Use, report_from_json
 from sidelight.report.render import check_writable, disclosure_page, render, whole_file, write_report, write_text

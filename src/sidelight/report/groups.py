@@ -20,7 +20,7 @@ from sidelight.release.shown import INTERVAL, PREDICTED, as_read, beside, leadin
 from sidelight.report.charts import Axis, line_part, svg_body
 from sidelight.report.words import supported
 
-#: This many groups stand in the open, and this many at all; what comes after is counted.
+#: Groups that are shown at once, and the most groups listed; further ones are counted.
 MOST_OPEN, MOST_LISTED = 12, 2000
 _WIDTH, _HEIGHT = 190, 18
 #: More columns of numbers than this leave no room for bars.
@@ -72,13 +72,13 @@ def groups_card(release: Release, *, areas: GroupTable | None = None) -> Mapping
 
 
 def _listed(table: GroupTable) -> dict[str, Any]:
-    """Return the rows of a table with their bars and titles, and what is to be said below them."""
+    """Return the rows of a table with their bars and titles, and the notes below it."""
     statistics = statistics_of(table)
     first = leading_statistic(table)
     flags = [name for name in table.columns if name.endswith((POOLED, _SUPPORTED)) and _tells(name, table[name])]
     titles = [title for name in statistics for title in _titles(table, name)]
-    told = [*flags, *(name for name in (EXACT,) if name in table.columns)]
-    titles += [name.replace("_", " ") for name in told]
+    marks = [*flags, *(name for name in (EXACT,) if name in table.columns)]
+    titles += [name.replace("_", " ") for name in marks]
     halves = {name: _half(table, name) for name in statistics}
     bars = _bars(table, first) if len(titles) <= _MOST_BESIDE_BARS else None
     lines = [
@@ -87,7 +87,7 @@ def _listed(table: GroupTable) -> dict[str, Any]:
             bar=None if bars is None else bars[place],
             numbers=(
                 *(text for name in statistics for text in _texts(table, name, place, half=halves[name])),
-                *(_flag(table[name][place].item()) for name in told),
+                *(_flag(table[name][place].item()) for name in marks),
             ),
             total=ALL in group,
         )

@@ -33,7 +33,7 @@ Row = tuple[str, str, tuple[str, ...]]  # label, value, and its errors under the
 
 #: More entries than this are counted instead of listed.
 _MOST_ENTRIES = 400
-#: This many rows stand in the open, fewer where bars with their numbers stand above; what comes after is behind a
+#: Rows that are shown at once, fewer below bars with numbers; further ones are behind a
 #: click.
 MOST_ROWS, MOST_BESIDE_BARS = 12, 6
 _DIGITS = 6

@@ -68,7 +68,7 @@ class Belief:
 
 @dataclass(frozen=True, kw_only=True)
 class Promise:
-    """One guarantee: for everybody, for the curious, and exactly."""
+    """One guarantee at three levels of detail."""
 
     plain: str
     beliefs: tuple[Belief, ...]

@@ -1,4 +1,4 @@
-"""A server for analysts who never see a row: every answer is a release, charged first, in a public time slot.
+"""A server for analysts without access to rows: answers are releases, charged first, in public time slots.
 
 The libraries of the extra `[service]` are loaded when a server starts, not before.
 """

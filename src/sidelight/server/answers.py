@@ -1,4 +1,4 @@
-"""Bodies of answers: public declarations, prices, and the state of a request; nothing leaves before its time."""
+"""Bodies of answers: public declarations, prices, and the state of a request; outcomes only after their slot."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _FAILED = "the release failed after it was charged; the charge stands, the cause
 
 
 def body(value: Any, *, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
-    """Return an answer of JSON; nothing of it is compressed, and its size is that of the public shape."""
+    """Return a JSON answer; it is not compressed, so that its size depends on the public shape only."""
     return Response(write_json(value), status_code=status, media_type="application/json", headers=headers)
 
 
@@ -34,7 +34,7 @@ def refusal(problem: ProblemError) -> Response:
     if "retry_after" in problem.more:
         headers["Retry-After"] = str(problem.more["retry_after"])
     if problem.code in ("too-large", "wrong-type"):
-        headers["Connection"] = "close"  # the rest of the body is not wanted
+        headers["Connection"] = "close"  # the rest of the body is not read
     return Response(
         write_json(problem_json(problem)),
         status_code=CODES[problem.code].status,
@@ -44,7 +44,7 @@ def refusal(problem: ProblemError) -> Response:
 
 
 def table_json(config: ServerConfig, table: ServedTable, account: Pool, remaining: Mapping[str, str]) -> dict[str, Any]:
-    """Return what is public of a table, and what the asking account has."""
+    """Return the public description of a table, and the balance of the account."""
     return {
         "name": table.name,
         "column": [_column(each) for each in table.schema.columns],
@@ -70,7 +70,7 @@ def table_json(config: ServerConfig, table: ServedTable, account: Pool, remainin
 
 
 def _population(config: ServerConfig, name: str) -> dict[str, Any]:
-    """Return what is promised of a person in all tables of a population together."""
+    """Return the guarantee of a person over all tables of a population together."""
     pool = config.populations[name]
     first = next(table for table in config.tables.values() if table.population == name)
     promise = rule_of(pool.budget.under(unit=first.schema.unit)).statement()
@@ -90,7 +90,7 @@ def _column(column: Any) -> dict[str, Any]:
 
 
 def price_json(price: Mapping[str, Any], quote: AccountQuote, *, seconds: float) -> dict[str, Any]:
-    """Return a price with what it would leave."""
+    """Return a price with the balance after it."""
     return {
         "guarantee": price["guarantee"],
         "claims": price["claims"],
@@ -138,7 +138,7 @@ def entry_json(entry: LedgerEntry, table: ServedTable, *, now: float) -> dict[st
 
 
 def outcome_texts(entry: LedgerEntry) -> list[str]:
-    """Return the outcomes of an entry with their place in the ledger, as `Release.to_json` writes them."""
+    """Return the outcomes of an entry with its id and head in the ledger, as `Release.to_json` writes them."""
     if entry.text is None:
         return []
     texts = json.loads(entry.text) if entry.request.get("kind") == TOGETHER else [entry.text]

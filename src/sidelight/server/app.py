@@ -1,4 +1,4 @@
-"""The server as an ASGI application: its routes. What is logged are codes; never a value, a token or a query."""
+"""The routes of the server as an ASGI application. Logs contain codes, never a value, a token or a query."""
 
 from __future__ import annotations
 
@@ -34,19 +34,19 @@ MOST_HELD = 4
 
 
 class AnalystRoutes:
-    """The handlers; what they share is in the service."""
+    """The handlers of requests; their shared state is in the service."""
 
     def __init__(self, service: AnalystService) -> None:
         self._service = service
         self._ready_since = (0.0, False)
         self._holding: Counter[str] = Counter()
         self._verified: tuple[float, bool, str] = (0.0, False, "")
-        # Written once: whoever has no token may ask for both, and the schema takes most of a second to make.
+        # Written once: both are served without a token, and making the schema takes most of a second.
         tables = service.config.tables.values()
         self._schema = json.dumps(query_schema(sorted({kind for table in tables for kind in table.kinds})))
         self._openapi = json.dumps(description(service.config))
 
-    # --- what is free -------------------------------------------------------------------------------------------------
+    # --- free requests ------------------------------------------------------------------------------------------------
 
     async def me(self, request: Request) -> Response:
         """Name the analyst of the token."""
@@ -76,7 +76,7 @@ class AnalystRoutes:
         return body(await asyncio.to_thread(self._service.described, asking.table, asking.account))
 
     async def price(self, request: Request) -> Response:
-        """Price a query: what it costs, what would be left, and the expected error."""
+        """Price a query: its cost, the remaining budget, and the expected error."""
         asking = await self._service.asking(request)
         asked = await read_request(request, {"query", "forecast"}, together=True)
         price = await self._service.priced(asking, asked["query"], forecast=bool(asked.get("forecast", True)))
@@ -92,7 +92,7 @@ class AnalystRoutes:
         return body(await self._service.computed(asking.holder, job))
 
     async def dry_run(self, request: Request) -> Response:
-        """Release from generated rows with seeded noise: not private, and nothing of the table."""
+        """Release from generated rows with seeded noise: not private, and independent of the table."""
         asking = await self._service.asking(request)
         asked = await read_request(request, {"query"})
         job = await self._service.job(asking, "dry-run", asked["query"])
@@ -112,7 +112,7 @@ class AnalystRoutes:
     # --- what is paid -------------------------------------------------------------------------------------------------
 
     async def release(self, request: Request) -> Response:
-        """Accept a paid request: once for each key, whatever happens to connections and processes."""
+        """Accept a paid request once per key, even if connections or processes are lost."""
         asking = await self._service.asking(request, action="ask")
         key = request.headers.get("idempotency-key", "")
         if not REQUEST_KEY.fullmatch(key):
@@ -130,7 +130,7 @@ class AnalystRoutes:
         found = re.search(r"\bwait=(\d{1,3})\b", request.headers.get("prefer", ""))
         waiting = self._service.slots.get(name)
         who, open_states = asking.holder.analyst, ("queued", "running")
-        held = found is not None and self._holding[who] < MOST_HELD  # more are answered at once, and ask again
+        held = found is not None and self._holding[who] < MOST_HELD  # more are answered at once, and poll
         if found is not None and held and waiting is not None and waiting.state in open_states:
             self._holding[who] += 1
             with contextlib.suppress(TimeoutError):
@@ -140,7 +140,7 @@ class AnalystRoutes:
                 finally:
                     self._holding[who] -= 1
         problem = None if waiting is None or waiting.digest != sent else waiting.problem
-        if problem is not None and problem.code == "key-reused":  # the ledger has the query of another replica
+        if problem is not None and problem.code == "key-reused":  # another replica accepted another query first
             raise problem
         answer = await self._service.state(asking.table, asking.account, name)
         if answer is None:
@@ -190,13 +190,13 @@ class AnalystRoutes:
         )
 
     def _file(self, text: str, kind: str, name: str) -> Response:
-        """Answer with a file that a browser keeps and never runs in this origin."""
+        """Answer with a file that a browser saves and never runs in this origin."""
         policy = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'none'; sandbox"
         headers = {"Content-Security-Policy": policy, "Content-Disposition": f'attachment; filename="{name}"'}
         return Response(text, media_type=kind, headers=headers)
 
     async def proof(self, request: Request) -> Response:
-        """Return whether the head of a release stands in the ledger, and whether the whole chain verifies."""
+        """Return whether the ledger contains the head of a release, and whether the whole chain verifies."""
         _, entry = await self._service.finished(request)
         if time.time() - self._verified[0] > 60:
             found = await asyncio.to_thread(self._service.budgets.ledger.verify)
@@ -211,15 +211,15 @@ class AnalystRoutes:
             }
         )
 
-    # --- for anybody --------------------------------------------------------------------------------------------------
+    # --- requests without a token -------------------------------------------------------------------------------------
 
     async def live(self, request: Request) -> Response:
-        """Answer while the loop turns."""
+        """Answer while the event loop runs."""
         del request
         return body({"status": "ok"})
 
     async def ready(self, request: Request) -> Response:
-        """Return whether requests are taken; found out once a second at most."""
+        """Return whether requests are accepted; checked at most once a second."""
         del request
         when, good = self._ready_since
         if time.monotonic() - when > 1:
@@ -233,7 +233,7 @@ class AnalystRoutes:
         return body({"status": "ready" if good else "not ready"}, status=200 if good else 503)
 
     async def page(self, request: Request) -> Response:
-        """Show the page, which uses the routes here and nothing else."""
+        """Show the page, which uses only these routes."""
         del request
         return HTMLResponse(PAGE, headers={"Content-Security-Policy": PAGE_POLICY})
 
@@ -288,7 +288,7 @@ async def _refused(request: Request, error: Exception) -> Response:
 
 
 async def _unavailable(request: Request, error: Exception) -> Response:
-    """Answer an error of ledger or disk with one text: the library's may name paths, hosts or scopes."""
+    """Answer every error of ledger or disk with one text: the original may name paths, hosts or scopes."""
     log.error("a request could not be answered: %s", type(error).__name__)
     return await _refused(request, ProblemError("unavailable"))
 

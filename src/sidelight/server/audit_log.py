@@ -1,6 +1,6 @@
-"""The audit log: a line of JSON for each paid request and act of the owner, with the hash of the line before.
+"""The audit log: one line of JSON per paid request or owner's command, with the hash of the previous line.
 
-No value, no token, no query text.
+It contains no value, token or query text.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _FIRST = "0" * 64
 
 
 class AuditLog:
-    """Appends lines that are on disk when `write` returns; the service and commands of its owner take turns."""
+    """Appends lines that are on disk when `write` returns; service and commands lock the file in turn."""
 
     def __init__(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -36,11 +36,11 @@ class AuditLog:
         """Append a line and sync it.
 
         Raises:
-            StorageError: it could not be written; then nothing may be accepted.
+            StorageError: it could not be written; the request must not be accepted.
         """
         with self._lock, self._turn():
             try:
-                if os.fstat(self._file).st_size != self._size:  # at the start, after a torn line, or of another process
+                if os.fstat(self._file).st_size != self._size:  # first line, torn line, or another process wrote
                     self._last = _last_hash(self._path)
                 text = json.dumps({**facts, "before": self._last}, sort_keys=True, ensure_ascii=True)
                 line = f"{text}\n".encode()
@@ -61,7 +61,7 @@ class AuditLog:
             fcntl.flock(self._file, fcntl.LOCK_UN)
 
     def is_writable(self) -> bool:
-        """Return whether the disk of the log answers and has room."""
+        """Return whether the disk of the log is writable and has free space."""
         try:
             os.fdatasync(self._file)
             return os.fstatvfs(self._file).f_bavail > 0
@@ -74,10 +74,10 @@ class AuditLog:
 
 
 def check_audit_log(path: Path) -> int:
-    """Return the number of lines of a log whose hashes are right.
+    """Return the number of lines of a log whose hashes are valid.
 
     Raises:
-        StorageError: a line was changed, taken out or put in.
+        StorageError: a line was changed, removed or inserted.
     """
     last = _FIRST
     with path.open("rb") as lines:
@@ -89,7 +89,7 @@ def check_audit_log(path: Path) -> int:
 
 
 def _before(line: bytes) -> str | None:
-    """Return the hash that a line names; None for one that was torn, whose own hash the next line names."""
+    """Return the previous hash in a line; None for a torn line, whose own hash is in the next line."""
     try:
         return str(json.loads(line)["before"])
     except (ValueError, TypeError, KeyError):

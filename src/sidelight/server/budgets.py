@@ -1,7 +1,7 @@
-"""The ledger as a server reads it: what each account has left, what a price would leave, and what became of requests.
+"""Balances of accounts, quotes for prices, and states of requests, read from the ledger.
 
-The server adds no second accounting: a charge is granted by the ledger, in the worker. What is read here is for
-answers that cost nothing, and for refusals that the ledger would give as well.
+There is no second accounting: the ledger grants charges, in the worker. This module serves free answers, and
+refusals that the ledger would give as well.
 """
 
 from __future__ import annotations
@@ -31,22 +31,22 @@ from sidelight.server.windows import open_window, window_balances
 from sidelight.wire import LIMITS, ProblemError
 
 log = logging.getLogger("sidelight.server")
-#: Seconds after which it is looked again whether reserved shares are still there.
+#: Seconds between checks that reserved shares still fit.
 _LOOK_AGAIN = 10.0
 #: Entries that are read at once: some have outcomes of megabytes.
 _READ_AT_ONCE = 10
-#: The member of a stored request that the server adds: what the request was asked as, and for how long it runs.
+#: The key that the server adds to a stored request: its analyst and its duration.
 ASKED = "asked"
 
 
 @dataclass(frozen=True, kw_only=True)
 class AccountQuote:
-    """What a price does to an account, in the words of its currency."""
+    """The effect of a price on an account, in its currency."""
 
     charge: Mapping[str, str]
     before: Mapping[str, str]
     after: Mapping[str, str] | None  # None: it does not fit
-    short: Mapping[str, str]  # by how much it does not fit
+    short: Mapping[str, str]  # the missing amount
 
     @property
     def fits(self) -> bool:
@@ -75,10 +75,10 @@ class Budgets:
         """Close the connections."""
         self.ledger.close()
 
-    # --- at the start -------------------------------------------------------------------------------------------------
+    # --- startup ------------------------------------------------------------------------------------------------------
 
     def open_scopes(self) -> None:
-        """Make the scopes that are not there, and refuse those that differ from the file."""
+        """Create missing scopes, and refuse scopes that differ from the file."""
         tables = self.config.tables.values()
         for name, pool in self.config.populations.items():
             first = next((table for table in tables if table.population == name), None)
@@ -114,7 +114,7 @@ class Budgets:
                 )
 
     def sharing(self, table: ServedTable) -> Sharing:
-        """Return how a table is shared now: a charge past the server can break reserved shares, never the promise."""
+        """Return how a table is shared now: a charge outside the server can break shares, not the guarantee."""
         if table.sharing == "first come":
             return "first come"
         above = [table.name, *([] if table.population is None else [table.population])]
@@ -127,7 +127,7 @@ class Budgets:
         return "reserved" if kept else "first come"
 
     def check_head(self) -> None:
-        """Verify the ledger, and refuse one that lacks the newest head that was kept elsewhere."""
+        """Verify the ledger, and refuse one without the newest head in the head file."""
         file = self.config.head_file
         found = self.ledger.verify(expect_head=None if file is None else kept_head(file))
         if not found.ok:
@@ -139,16 +139,16 @@ class Budgets:
             number, head = self.ledger.numbered_head()
             keep_head(self.config.head_file, {"seq": str(number), "hash": head})
 
-    # --- what is left -------------------------------------------------------------------------------------------------
+    # --- balances -----------------------------------------------------------------------------------------------------
 
     def quote(
         self, table: ServedTable, account: Pool, claims: Claims, *, delta: Amount | None, moment: float
     ) -> AccountQuote:
-        """Return what a price does to an account at a moment, which chooses the window if it has some.
+        """Return the effect of a price on an account at a time, which selects the window if it has some.
 
         Raises:
-            ClaimError: the table's currency cannot count it, or not alike in all scopes.
-            ProblemError: it is larger or smaller than a request may be.
+            ClaimError: the table's currency cannot express it, or not equally in all scopes.
+            ProblemError: it is outside the limits of a request.
         """
         charge = self.scope(table, account).price(claims, delta=delta)
         most, least = table.limits
@@ -169,11 +169,11 @@ class Budgets:
         )
 
     def remaining(self, table: ServedTable, account: Pool, *, moment: float) -> Mapping[str, str]:
-        """Return what an account has left at a moment, exactly."""
+        """Return the exact balance of an account at a time."""
         return _amounts(table, *self._left(table, account, moment))
 
     def spent(self, table: ServedTable, account: Pool) -> Mapping[str, str]:
-        """Return what an account was charged so far, in all of its windows; nothing of others."""
+        """Return the charges of an account so far, in all of its windows."""
         totals = self.scope(table, account).totals()
         main = totals.of(rule_of(table.budget).capacities[0][0])
         if isinstance(table.budget, GDP):  # the root of the sum of squares, rounded up
@@ -181,7 +181,7 @@ class Budgets:
         return _amounts(table, main, totals.delta_items)
 
     def _left(self, table: ServedTable, account: Pool, moment: float) -> tuple[int, int]:
-        """Return what is left in quanta; with reserved shares of the account alone, which says nothing of others."""
+        """Return the balance in quanta; with reserved shares that of the account alone, independent of others."""
         scope_id = table.scope_of(account)
         definitions = self.ledger.ancestry(scope_id)
         asked = definitions[:1] if self.sharing(table) == "reserved" else definitions
@@ -197,14 +197,14 @@ class Budgets:
     def reserve(
         self, table: ServedTable, account: Pool, claims: Claims, *, moment: float, **given: Any
     ) -> Reservation | Stored:
-        """Charge an account, and its window at a moment if it has some; the key is remembered in the account."""
+        """Charge an account, and its window if it has some; the key is stored in the account."""
         scope_id = table.scope_of(account)
         charged = {scope_id: claims}
         if account.renew is not None:
             charged[open_window(self.ledger, table, account, moment)] = claims
         return self.ledger.reserve(charged, scope_id=scope_id, **given)
 
-    # --- what became of requests --------------------------------------------------------------------------------------
+    # --- states of requests -------------------------------------------------------------------------------------------
 
     def scope(self, table: ServedTable, account: Pool) -> Scope:
         """Return the scope of an account."""
@@ -232,21 +232,21 @@ class Budgets:
         return found[skipped:]
 
     def give_up(self, table: ServedTable, account: Pool, request_id: str) -> None:
-        """Record that a request failed whose worker left no outcome; its charge stands."""
+        """Record a request without an outcome as failed; its charge stands."""
         self.scope(table, account).reap(key=request_id, reason="failed")
 
     def give_up_before(self, moment: float) -> None:
-        """Record as failed the unfinished entries of all accounts whose slots began before a moment."""
+        """Record as failed the unfinished entries of all accounts whose slots began before a time."""
         scopes = [table.scope_of(each) for table in self.config.tables.values() for each in table.accounts]
         self.ledger.reap(scope_id=scopes, before=utc_text(moment), reason="failed")
 
     def failures(self, table: ServedTable, account: Pool, *, since: float) -> int:
-        """Return how many paid requests of an account failed since a moment."""
+        """Return how many paid requests of an account failed since a time."""
         return self.scope(table, account).failures(since=utc_text(since))
 
 
 def _rest(rule: Rule, balances: Balances, *, part: str | None = None) -> tuple[int, int]:
-    """Return what a scope has left in quanta; for one of its parts, which the others take nothing from."""
+    """Return the balance of a scope in quanta, or that of one of its parts, which is independent of the others."""
     totals = balances.totals() if part is None else balances.totals_for(part, rule)
     route, capacity = rule.capacities[0]
     return (0, 0) if balances.shut else (capacity - totals.of(route), rule.pool - totals.delta_items)
@@ -266,12 +266,12 @@ def _amounts(table: ServedTable, main: int, delta: int) -> dict[str, str]:
 
 
 def canonical_of(request: Mapping[str, Any]) -> str:
-    """Return the canonical query of a request as the ledger stores it, without what the server adds."""
+    """Return the canonical query of a request as the ledger stores it, without the server's own key."""
     return canonical({name: part for name, part in request.items() if name != ASKED})
 
 
 def ready_time(entry: LedgerEntry) -> float:
-    """Return the end of the slot of an entry, which no outcome leaves before."""
+    """Return the end of the slot of an entry, before which no outcome is sent."""
     asked = entry.request.get(ASKED)
     seconds = float(str(asked["seconds"])) if isinstance(asked, dict) else 0.0
     return start_time(entry) + seconds
@@ -283,12 +283,12 @@ def start_time(entry: LedgerEntry) -> float:
 
 
 def utc_text(moment: float) -> str:
-    """Return a moment as ledgers and answers write it."""
+    """Return a time as ledgers and answers write it."""
     return datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 def keep_head(path: Path, head: Mapping[str, str]) -> None:
-    """Keep a head in a file, unless a newer one is there; on disk when it returns."""
+    """Store a head in a file unless it has a newer one; synced to disk on return."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with open(f"{path}.lock", "a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -309,5 +309,5 @@ def keep_head(path: Path, head: Mapping[str, str]) -> None:
 
 
 def kept_head(path: Path) -> str | None:
-    """Return the head in a file; None if none was kept yet."""
+    """Return the head in a file; None if there is none yet."""
     return str(json.loads(path.read_text())["hash"]) if path.exists() else None

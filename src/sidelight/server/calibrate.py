@@ -1,7 +1,7 @@
-"""`sidelight server calibrate`: how long every allowed kind takes on generated rows, and the durations that follow.
+"""`sidelight server calibrate`: times of every allowed kind on generated rows, and durations derived from them.
 
 The private source is never opened: rows are made from the schema, as many as the public `capacity`, in several shapes
-that are hard in different ways. What is proposed is for the curator to write down; nothing adapts to private rows.
+that are hard in different ways. The curator writes the proposal into the file; nothing adapts to private rows.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from sidelight.server.zygote import Zygote
 from sidelight.session.accounts import OneOffAccount
 from sidelight.session.pipeline import release_through
 
-#: A slot is so many times the slowest run, and at least so many seconds.
+#: The duration of a slot as a multiple of the slowest run, and its minimum in seconds.
 TIMES, LEAST = 5.0, 1.0
 #: Runs of each probe on each shape, alternating between the largest and the smallest price.
 RUNS: Final = 50
@@ -38,7 +38,7 @@ _PATIENCE: Final = 600.0
 
 @dataclass(frozen=True, kw_only=True)
 class CalibratedKind:
-    """What one kind took on generated rows; `problem` says why nothing was measured."""
+    """Measurements of one kind on generated rows; `problem` says why there are none."""
 
     kind: str
     duration: float | None = None
@@ -53,9 +53,9 @@ def calibrate(
 
     Args:
         config: The server's file; its public data may be named by queries.
-        table: Whose schema, capacity, kinds and prices are used. Its source is not opened.
-        runs: Of each probe on each shape.
-        said: Is told what is measured next.
+        table: Its schema, capacity, kinds and prices are used; its source is not opened.
+        runs: Runs of each probe on each shape.
+        said: Called with a progress message before each measurement.
     """
     zygote = Zygote(config)
     with temporary_folder() as folder:
@@ -99,9 +99,9 @@ def _calibrated(
 
 
 def fitted(kind: str, found: Mapping[int, tuple[float, int]]) -> CalibratedKind:
-    """Return the proposal for a kind from the slowest run and the most bytes of each size.
+    """Return the proposal for a kind from the slowest run and the largest memory of each size.
 
-    The line begins at the smallest request and lies above all others: a cost is never below what was measured.
+    The line starts at the smallest request and lies above all others: a cost is never below the measurements.
 
     >>> fitted("count", {1: (0.1, 1000), 11: (0.3, 1500)})
     CalibratedKind(kind='count', duration=1.5, cost=KindCost(seconds=0.1, seconds_per_cell=0.02, memory=1000, \
@@ -121,7 +121,7 @@ memory_per_cell=50.0), problem='')
 
 
 def _rounded(value: float) -> float:
-    """Return a number with three digits, rounded up: a cost is never written too small."""
+    """Return a number rounded up to three digits, so that no cost is too small."""
     if value <= 0:
         return 0.0
     unit = 10.0 ** (math.floor(math.log10(value)) - 2)
@@ -161,7 +161,7 @@ def _taken(zygote: Zygote, job: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def run_probe(connection: Connection, config: ServerConfig) -> None:
-    """Run one release on generated rows in a child, as a worker would, and say what it took."""
+    """Run one release on generated rows in a child, as a worker does, and send its time and memory."""
     job = json.loads(connection.recv_bytes())
     table = config.tables[job["table"]]
     pin_to_cores(listening=False)
@@ -172,7 +172,7 @@ def run_probe(connection: Connection, config: ServerConfig) -> None:
             warnings.simplefilter("ignore")
             query = probe_query(config, table, job["query"])
             release_through(query, rows, OneOffAccount(), entropy=OSEntropy(), owner=False).to_json()
-    except SidelightError as error:  # of generated rows: nothing of it is private
+    except SidelightError as error:  # the rows are generated, so the text is not private
         connection.send_bytes(json.dumps({"problem": f"{type(error).__name__}: {error}"}).encode())
         return
     seconds = time.perf_counter() - began
@@ -180,7 +180,7 @@ def run_probe(connection: Connection, config: ServerConfig) -> None:
 
 
 def _resident_bytes(name: str) -> int:
-    """Return the memory of this process now (`VmRSS`) or at most so far (`VmHWM`); 0 where the system does not say."""
+    """Return the current (`VmRSS`) or peak (`VmHWM`) memory of this process; 0 if unknown."""
     try:
         lines = Path("/proc/self/status").read_text().splitlines()
     except OSError:

@@ -1,4 +1,4 @@
-"""What `server calibrate` runs: generated rows of a table's capacity in hard shapes, and queries of every kind."""
+"""The probes of `server calibrate`: generated rows in hard shapes, and queries of every kind."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from sidelight.wire import LIMITS, WireResolver, check_limits, read_wire_query
 _OF_A_COLUMN: Final = ("mean", "sum", "summary", "variance", "standard_deviation")
 _MODELS: Final = ("adassp", "additive_regression", "linear_regression")
 _CLASSIFIERS: Final = ("additive_classifier", "linear_svc", "logistic_regression")
-#: Labels of a target that a classifier is tried on, with that of all others.
+#: The largest number of labels of a classifier's target, including the one for all others.
 _FEW_LABELS: Final = 3
 
 
 def write_shapes(schema: Schema, rows: int, folder: Path) -> list[Path]:
-    """Write generated tables of a schema as Parquet: spread out, sorted, of few values, and one person's for the most.
+    """Write generated Parquet tables: spread out, sorted, with few values, and mostly of one person.
 
-    Where the schema has no persons, all rows of the last are the same.
+    Where the schema has no persons, all rows of the last table are equal.
     """
     import narwhals.stable.v2 as nw
 
@@ -73,10 +73,10 @@ def prices_of(table: ServedTable, kind: str) -> Iterator[dict[str, str]]:
 
 
 def probes_of(config: ServerConfig, table: ServedTable, kind: str) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield queries of a kind that the table takes, with their sizes in cells.
+    """Yield queries of a kind that the table accepts, with their sizes in cells.
 
     Raises:
-        SidelightError: none is taken; the reason of the first.
+        SidelightError: none is accepted; the error of the first.
     """
     refused: SidelightError | None = None
     taken = False

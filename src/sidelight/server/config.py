@@ -1,4 +1,4 @@
-"""What a server serves: tables with their budgets, the accounts of analysts, and how budgets are divided."""
+"""Tables of a server with their budgets, the accounts of analysts, and the division of budgets."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ LEAD = 0.5
 
 @dataclass(frozen=True, kw_only=True)
 class ServerAddress:
-    """`[listen]`: where requests are taken, and from whom."""
+    """`[listen]`: the address of the server and its proxies."""
 
     host: str = "127.0.0.1"
     port: int = 8472
@@ -51,12 +51,12 @@ class ProxyIdentity:
     header: str
     secret_file: Path
     addresses: tuple[str, ...]
-    names: Mapping[str, str]  # what the proxy says, and the analyst it stands for
+    names: Mapping[str, str]  # from the proxy's name of a person to the analyst
 
 
 @dataclass(frozen=True, kw_only=True)
 class Work:
-    """`[work]`: how many releases run at once, and how long others wait. Times are in seconds."""
+    """`[work]`: concurrent releases, queue and limits. Times are in seconds."""
 
     seats: int = 1
     memory: int = 2 * 2**30
@@ -71,7 +71,7 @@ class Work:
 
 @dataclass(frozen=True, kw_only=True)
 class Renewal:
-    """`renew`: an account's budget in calendar periods, of which a number may ever be opened."""
+    """`renew`: an account's budget per calendar period, and the total number of periods."""
 
     every: Literal["day", "week", "month"]
     budget: Claim
@@ -87,12 +87,12 @@ class Pool:
     members: tuple[str, ...] = ()
     sharing: Sharing = "reserved"
     renew: Renewal | None = None
-    partitioned_by: str | None = None  # of a population: the public rule by which a person is in one table alone
+    partitioned_by: str | None = None  # of a population: the public rule that puts a person into one table only
 
 
 @dataclass(frozen=True, kw_only=True)
 class ServedTable:
-    """`[[table]]`: a private source with its public declarations, its budget and who may ask."""
+    """`[[table]]`: a private source with its public declarations, its budget and its accounts."""
 
     name: str
     population: str | None
@@ -115,19 +115,19 @@ class ServedTable:
     costs: Mapping[str, KindCost] = field(default_factory=dict)
 
     def duration(self, query: Mapping[str, Any]) -> float:
-        """Return the public duration of a query in seconds: that of its kind, or of a batch the sum."""
+        """Return the public duration of a query in seconds: that of its kind, or the sum for a batch."""
         kinds = (str(each.get("kind")) for each in parts_of(query))
         return sum(self.durations.get(kind, self.durations["default"]) for kind in kinds)
 
     @property
     def promise(self) -> str:
-        """What holds for everything ever released from the table; of rho and mu also as epsilon at a delta."""
-        said = rule_of(self.budget).statement()
+        """The guarantee of everything ever released from the table; for rho and mu also as epsilon at a delta."""
+        statement = rule_of(self.budget).statement()
         stated = None if self.stated_delta is None else Claims.of(self.budget).approx_at(self.stated_delta)
         if stated is None:
-            return said
+            return statement
         pair = ApproxDP(stated.epsilon, stated.delta)  # for rows, as the sentence names the unit already
-        return f"{said} For comparison, that is {pair}."
+        return f"{statement} For comparison, that is {pair}."
 
     @property
     def longest(self) -> float:
@@ -135,7 +135,7 @@ class ServedTable:
         return max(self.durations.values()) * (MOST_TOGETHER if self.together else 1)
 
     def account_of(self, analyst: str) -> Pool | None:
-        """Return the budget that an analyst asks from; None if the table is not theirs."""
+        """Return the account of an analyst; None if the analyst has none in this table."""
         return self._account_of.get(analyst)
 
     @cached_property
@@ -159,7 +159,7 @@ class ServedTable:
 
 @dataclass(frozen=True, kw_only=True)
 class ServerConfig:
-    """A whole file, checked as far as that is possible without ledger and data."""
+    """A complete configuration, checked as far as possible without ledger and data."""
 
     title: str
     folder: Path
@@ -182,7 +182,7 @@ class ServerConfig:
 
     @property
     def libraries(self) -> tuple[str, ...]:
-        """What children of this server load on their first use, and its zygote once for all, where it is installed."""
+        """Optional libraries that the zygote imports once, so that its children do not."""
         ledger = ("psycopg", "sqlalchemy.dialects.postgresql.psycopg", "sidelight.ledger.pipelined")
         batches = ("dp_accounting.pld.privacy_loss_distribution",)
         return (
@@ -191,7 +191,7 @@ class ServerConfig:
         )
 
     def tables_of(self, analyst: str) -> list[ServedTable]:
-        """Return the tables that an analyst may ask."""
+        """Return the tables that an analyst may query."""
         return [table for table in self.tables.values() if table.account_of(analyst) is not None]
 
     @cached_property
@@ -201,7 +201,7 @@ class ServerConfig:
 
 
 def routes_of(budget: Claim) -> tuple[Route, ...] | None:
-    """Return the one route by which a budget is counted: no request can change the rule for others."""
+    """Return the only route of a budget, so that no request can change the rule for others."""
     return ("basic",) if isinstance(budget, ApproxDP) else None
 
 
@@ -218,12 +218,12 @@ class Division:
     name: str
     budget: Claim
     parts: Sequence[Claim]
-    disjoint: bool = False  # nobody is in two parts
+    disjoint: bool = False  # no person is in two parts
 
     def fits(self) -> bool:
-        """Return whether the parts add up to at most the whole: then no part's request is refused because of others.
+        """Return whether the parts sum to at most the whole, so that no part is refused because of others. For
 
-        Of disjoint parts each by itself is at most the whole.
+        disjoint parts each one may be as large as the whole.
         """
         rules = [rule_of(part) for part in self.parts]
         own, needed = rule_of(self.budget), max if self.disjoint else sum

@@ -39,9 +39,9 @@ from sidelight.wire.queries import KINDS, RELEASE_ID
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
 _TIMES = {"s": Fraction(1), "ms": Fraction(1, 1000), "min": Fraction(60)}
 _SIZES = {"MiB": 2**20, "GiB": 2**30}
-#: The shortest duration: the record and a quarter for the charge have to fit.
+#: The shortest duration: it must have room for the charge (a quarter) and the record.
 SHORTEST = 1.0
-#: Windows of one account: years of days.
+#: Windows of one account: enough for ten years of days.
 MOST_WINDOWS = 4000
 #: Characters of the rule by which a population is partitioned.
 LONGEST_RULE = 200
@@ -115,7 +115,7 @@ def read_config(path: Path | str) -> ServerConfig:
     """Read and check the configuration of a server.
 
     Raises:
-        PlanError: with the line, what was wanted and what came.
+        PlanError: names the line, the expected and the given value.
     """
     whole = read_file(path)
     given = _WHOLE.read_values(whole)
@@ -126,10 +126,10 @@ def read_config(path: Path | str) -> ServerConfig:
     for section in given["table"]:
         table = _table(section, folder, populations)
         if table.name in tables or table.name in populations:
-            section.refuse(f"the name {table.name!r} stands for something else already", key="name")
+            section.refuse(f"the name {table.name!r} is already in use", key="name")
         tables[table.name] = table
     if not tables:
-        whole.refuse("a server serves at least one [[table]]")
+        whole.refuse("a server needs at least one [[table]]")
     check_people(given["table"], list(tables.values()), populations)
     ledger = _LEDGER.read_values(given["ledger"])
     identity = _IDENTITY.read_values(given["identity"])
@@ -156,7 +156,8 @@ def read_config(path: Path | str) -> ServerConfig:
 def _named(section: Section, name: str, *, key: str | None = None) -> str:
     if not _NAME.fullmatch(name) or RELEASE_ID.fullmatch(name):
         section.refuse(
-            f"{name!r} is no name: 1 to 63 of a-z, 0-9, '.', '_' and '-', the first a letter or digit, and unlike the "
+            f"{name!r} is not a valid name: 1 to 63 of a-z, 0-9, '.', '_' and '-', the first a letter or digit, and "
+            f"unlike the "
             "id of a release",
             key=key,
         )
@@ -166,7 +167,7 @@ def _named(section: Section, name: str, *, key: str | None = None) -> str:
 def _claim(section: Section, key: str, amounts: Mapping[str, Any], currency: str) -> Claim:
     if set(amounts) != set(CURRENCIES[currency]):
         wanted = " and ".join(CURRENCIES[currency])
-        section.refuse(f"{key} must have {wanted}, as the currency says, got {', '.join(sorted(amounts))}", key=key)
+        section.refuse(f"{key} must have {wanted}, for this currency, got {', '.join(sorted(amounts))}", key=key)
     with section.naming(key):
         return parse_claim(amounts)
 
@@ -177,18 +178,20 @@ def _population(section: Section, name: str) -> Pool:
     rule = given.get("partitioned_by")
     if rule is not None and not (rule.isprintable() and rule.strip() and len(rule) <= LONGEST_RULE):
         section.refuse(
-            f"partitioned_by is the public rule by which everybody is in one table alone, in 1 to {LONGEST_RULE} "
+            f"partitioned_by is the public rule that puts every person into one table only, in 1 to {LONGEST_RULE} "
             'printable characters, such as "month of the first visit"',
             key="partitioned_by",
         )
     if rule is not None and given["currency"] != "epsilon" and not given.get("frozen", False):
         section.refuse(
-            "parts compose in parallel in this currency only if their rows never change; say frozen = true if they do "
-            'not, or count in currency = "epsilon"',
+            "parts compose in parallel in this currency only if their rows never change; set frozen = true if they do "
+            'not, or use currency = "epsilon"',
             key="partitioned_by",
         )
     if rule is None and "frozen" in given:
-        section.refuse("frozen belongs to partitioned_by: it says that the rows of no part ever change", key="frozen")
+        section.refuse(
+            "frozen belongs to partitioned_by: it declares that the rows of no part ever change", key="frozen"
+        )
     return Pool(
         name=_named(section, name), budget=budget, sharing=given.get("sharing", "reserved"), partitioned_by=rule
     )
@@ -199,7 +202,7 @@ def _public(section: Section, name: str, folder: Path) -> tuple[Path, str]:
     _named(section, name)
     file = folder / given["path"]
     if not file.is_file():
-        section.refuse(f"there is no file {given['path']!r}; a path starts at the folder of this file", key="path")
+        section.refuse(f"there is no file {given['path']!r}; paths are relative to the folder of this file", key="path")
     return file, given["origin"]
 
 
@@ -214,18 +217,18 @@ def _table(section: Section, folder: Path, populations: Mapping[str, Pool]) -> S
     sharing: Sharing = given.get("sharing", "reserved")
     above = populations.get(population or "")
     if above is not None and type(above.budget) is not type(budget):
-        section.refuse(f"its population counts in another currency than {currency!r}", key="currency")
+        section.refuse(f"its population has another currency than {currency!r}", key="currency")
     if above is not None and sharing == "reserved" and above.sharing != "reserved":
         section.refuse('sharing = "reserved" needs a population with sharing = "reserved"', key="sharing")
     unknown = next((kind for kind in given["kinds"] if kind not in KINDS), None)
     if unknown is not None or not given["kinds"]:
         section.refuse(f"kinds names {unknown!r}; {nearest(str(unknown), KINDS)}", key="kinds")
     if given["capacity"] < 1:
-        section.refuse("capacity is the number of rows that durations were calibrated for, at least 1", key="capacity")
+        section.refuse("capacity is the number of rows for which durations were calibrated, at least 1", key="capacity")
     if isinstance(budget, ApproxDP) and budget.delta > Fraction(1, given["capacity"]):
         section.refuse("delta must be at most 1/capacity: a larger one could publish a whole record", key="budget")
     if given.get("together", False) and not isinstance(budget, ApproxDP):
-        section.refuse('together = true needs currency = "epsilon and delta": that is how batches are priced')
+        section.refuse('together = true needs currency = "epsilon and delta": batches are priced in it')
     limits: dict[str, Any] = {
         key: Claims.of(_claim(section, key, given[key], currency)) for key in ("largest", "smallest")
     }
@@ -280,7 +283,7 @@ def _source(section: Section, folder: Path) -> dict[str, Any]:
     if local and not path.lower().endswith((".parquet", ".duckdb", ".db")) and not (folder / path).is_dir():
         section.refuse(
             "a server reads sources with fixed types (Parquet, DuckDB, PostgreSQL, Spark); whether a CSV file is well "
-            "formed depends on a record, and its refusal would tell. Write it as Parquet",
+            "formed depends on single records, so refusing it would leak. Convert it to Parquet",
             key="path",
         )
     return {"source": str(folder / path) if local else path, "source_table": table, "engine": engine}
@@ -328,22 +331,24 @@ def _accounts(section: Section, given: Mapping[str, Any], currency: str) -> list
         name = _named(inside, values["name"], key="name")
         members = tuple(_named(inside, each, key="members") for each in values.get("members", [name]))
         if any(each.name == name for each in found):
-            inside.refuse(f"two accounts are called {name!r}", key="name")
+            inside.refuse(f"two accounts are named {name!r}", key="name")
         twice = next((each for each in members if any(each in other.members for other in found)), None)
         if twice is not None:
-            inside.refuse(f"{twice!r} has an account already: an analyst is alone or in one group", key="name")
+            inside.refuse(
+                f"{twice!r} has an account already: an analyst has one account or belongs to one group", key="name"
+            )
         budget = _claim(inside, "budget", values["budget"], currency)
         renew = _renewal(values["renew"], currency) if "renew" in values else None
         found.append(Pool(name=name, budget=budget, members=members, renew=renew))
     if not found:
-        section.refuse("nobody may ask; add analyst = [{name = ..., budget = {...}}]")
+        section.refuse("the table has no accounts; add analyst = [{name = ..., budget = {...}}]")
     return found
 
 
 def _renewal(section: Section, currency: str) -> Renewal:
     given = _RENEW.read_values(section)
     if not 1 <= given["windows"] <= MOST_WINDOWS:
-        section.refuse(f"windows is how many may ever be opened, 1 to {MOST_WINDOWS}", key="windows")
+        section.refuse(f"windows is the total number of windows, 1 to {MOST_WINDOWS}", key="windows")
     budget = _claim(section, "budget", given["budget"], currency)
     return Renewal(every=given["every"], budget=budget, windows=given["windows"])
 
@@ -360,7 +365,10 @@ def _work(section: Section, folder: Path) -> Work:
     found = Work(**values)
     cores = len(os.sched_getaffinity(0))
     if not 1 <= found.seats <= max(1, cores - 1):
-        section.refuse(f"seats must lie in 1..{max(1, cores - 1)}: one core of {cores} answers requests", key="seats")
+        section.refuse(
+            f"seats must lie in 1..{max(1, cores - 1)}: one core of {cores} is reserved for answering requests",
+            key="seats",
+        )
     host = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     if found.seats * found.memory > host:
         section.refuse(
@@ -379,7 +387,7 @@ def check_isolation(config: ServerConfig, whole: Section) -> None:
         if not each.fits():
             whole.refuse(
                 f"the shares of {each.name!r} add up to more than its budget ({each.budget}); make them smaller, or "
-                'say sharing = "first come" and accept that one analyst can use up what another was shown'
+                'set sharing = "first come" and accept that one analyst can use up the budget of another'
             )
     for table in config.tables.values():
         try:

@@ -1,4 +1,4 @@
-"""`[listen]` and `[identity] proxy`: where requests are taken, and from whom."""
+"""`[listen]` and `[identity] proxy`: the server's address and its trusted proxies."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from sidelight.web import is_loopback
 
 
 def keys_of(*required: str, **forms: KeyForm) -> TableForm:
-    """Return the form of a section: its keys, and which of them must be there."""
+    """Return the form of a section: its keys, and which of them are required."""
     return TableForm(
         keys={key: PlanKey(key, form, REQUIRED if key in required else None) for key, form in forms.items()}
     )
@@ -28,7 +28,7 @@ _PROXY = keys_of("header", "secret_file", "addresses", header=TEXT, secret_file=
 
 
 def read_listen(section: Section, folder: Path) -> ServerAddress:
-    """Read where requests are taken; plain http never leaves this machine."""
+    """Read the server's address; plain HTTP is allowed on the loopback interface only."""
     given = _LISTEN.read_values(section)
     _check_networks(section, "behind_proxy", given.get("behind_proxy", ()))
     if ("certificate" in given) != ("key" in given):
@@ -48,18 +48,18 @@ def read_listen(section: Section, folder: Path) -> ServerAddress:
     if not 0 <= found.port <= 65535:
         section.refuse(f"port must lie in 0..65535, got {found.port}", key="port")
     if found.admin is not None and not is_loopback(found.admin.rpartition(":")[0]):
-        section.refuse("the admin address is on this machine alone, such as 127.0.0.1:8473", key="admin")
+        section.refuse("the admin address must be a loopback address, such as 127.0.0.1:8473", key="admin")
     return found
 
 
 def read_proxy(
     section: Section, identity: Mapping[str, Any], folder: Path, tables: Sequence[ServedTable]
 ) -> ProxyIdentity | None:
-    """Read which proxy may say who asks, and for whom."""
+    """Read the trusted proxy and the analysts that it may name."""
     names = identity.get("names", {})
     if "proxy" not in identity:
         if names:
-            section.refuse("names are what a proxy says; add proxy = {...}, or leave them out", key="names")
+            section.refuse("names map a proxy's names to analysts; add proxy = {...}, or leave them out", key="names")
         return None
     given = _PROXY.read_values(identity["proxy"])
     _check_networks(identity["proxy"], "addresses", given["addresses"])
@@ -68,7 +68,7 @@ def read_proxy(
     analysts = {name for table in tables for each in table.accounts for name in each.members}
     unknown = next((name for name in names.values() if name not in analysts), None)
     if unknown is not None or not names:
-        section.refuse(f"names maps what the proxy says to analysts; {nearest(str(unknown), analysts)}", key="names")
+        section.refuse(f"names maps the proxy's names to analysts; {nearest(str(unknown), analysts)}", key="names")
     return ProxyIdentity(
         header=given["header"],
         secret_file=folder / given["secret_file"],
@@ -82,4 +82,4 @@ def _check_networks(section: Section, key: str, given: Sequence[str]) -> None:
         try:
             ip_network(network)
         except ValueError:
-            section.refuse(f"{network!r} is no network, such as 127.0.0.1/32", key=key)
+            section.refuse(f"{network!r} is not a network such as 127.0.0.1/32", key=key)

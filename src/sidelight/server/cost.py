@@ -1,8 +1,8 @@
-"""What a request takes, as a function of public things: its size, and constants measured on generated rows.
+"""The expected time and memory of a request, from its public size and constants measured on generated rows.
 
 A request beyond a quarter of its slot, or half of a worker's memory, is refused before anything is charged: on real
-rows it might not end in time, and a release that does not end in time is seen. So is one whose answer might be too
-large: afterwards it has been paid for, and its size may say something of the rows.
+rows it might not end in time, which is observable. So is one whose answer might be too large: after the charge its
+size could depend on the rows.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any, Final
 from sidelight.session.query import Prepared
 from sidelight.wire import LIMITS, ProblemError
 
-#: The part of a slot, and of a worker's memory, that a request may be expected to take.
+#: The largest expected share of a slot, and of a worker's memory.
 SLOT_PART, MEMORY_PART = 0.25, 0.5
 #: Parameters that repeat the work of a query.
 _REPEATS: Final = ("passes", "steps", "rounds")
@@ -30,8 +30,8 @@ class KindCost:
     """Constants of one kind of query on generated rows of a table's capacity, as `server calibrate` prints them.
 
     Args:
-        seconds: What the smallest request takes at most.
-        seconds_per_cell: What each further cell adds at most; `request_size` counts cells.
+        seconds: The largest time of the smallest request.
+        seconds_per_cell: The largest additional time per cell; `request_size` counts cells.
         memory: Bytes of the smallest request.
         memory_per_cell: Bytes that each further cell adds.
     """
@@ -52,7 +52,7 @@ class KindCost:
 
 
 def request_size(prepared: Prepared) -> int:
-    """Return the public size of a request in cells: numbers of its answer, times what repeats the work.
+    """Return the public size of a request in cells: numbers of its answer, times passes or rounds.
 
     >>> from sidelight.records import Category, Schema
     >>> from sidelight.summaries.count import Count
@@ -67,9 +67,9 @@ def request_size(prepared: Prepared) -> int:
 
 
 def answer_bytes(prepared: Prepared) -> int:
-    """Return how large the answer of a request can be at most, as JSON: a function of its public shape.
+    """Return the largest size of the answer of a request as JSON: a function of its public shape.
 
-    Labels that are found in the rows are not known before; what they add is part of the release, and is not counted.
+    Labels that are found privately are not known before; they are part of the release and are not counted.
 
     >>> from sidelight.records import Category, Schema
     >>> from sidelight.summaries.count import Count
@@ -96,7 +96,7 @@ def check_answer(prepared: Sequence[Prepared]) -> int:
     if size > most:
         raise ProblemError(
             "too-dear",
-            f"the answer can have {size} bytes, and {most} are the most. Ask for fewer groups, levels or columns",
+            f"the answer can have {size} bytes, and the limit is {most}. Ask for fewer groups, levels or columns",
         )
     return size
 
@@ -104,7 +104,7 @@ def check_answer(prepared: Sequence[Prepared]) -> int:
 def check_cost(
     cost: KindCost | None, prepared: Prepared, *, duration: float, memory: int
 ) -> dict[str, float | int] | None:
-    """Return what a request is expected to take and may take; None where its kind was not calibrated.
+    """Return the expected time and memory of a request and their limits; None for an uncalibrated kind.
 
     Raises:
         ProblemError: `too-dear`, with the same numbers.
@@ -117,7 +117,7 @@ def check_cost(
         raise ProblemError(
             "too-dear",
             f"the request has {request_size(prepared)} cells, for which {seconds:.3g} s and {used} bytes are expected; "
-            f"{most_seconds:.3g} s and {most_memory} bytes are the most. Ask for fewer groups, levels or columns",
+            f"{most_seconds:.3g} s and {most_memory} bytes are the limits. Ask for fewer groups, levels or columns",
         )
     return {"seconds": seconds, "bytes": used, "most_seconds": most_seconds, "most_bytes": most_memory}
 

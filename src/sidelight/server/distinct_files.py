@@ -1,7 +1,8 @@
-"""Every file of a server is one thing: ledger, keys, logs, sources and public files never meet, whatever names them.
+"""Checks that ledger, keys, logs, sources and public files of a server are different files.
 
-Files are compared by device and inode, so that links and other spellings of a path do not hide one, and folders and
-patterns by what they hold. Looked at when the server starts: what is put into a folder later is the owner's to watch.
+Files are compared by device and inode, so that links and other spellings of a path are recognised, and folders and
+patterns by their files. The check runs when the server starts: the owner is responsible for files that are added to a
+folder later.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _LOOPBACK = ("localhost", "::1", "0.0.0.0", "ip6-localhost", "localhost.localdom
 
 
 def identities(source: str | Path) -> Identities:
-    """Return what a path, a folder, a pattern or an address stands for: two that share something meet."""
+    """Return the identities behind a path, a folder, a pattern or an address; a common one is an overlap."""
     text = str(source)
     if is_postgres(text):
         return frozenset({("address", *_postgres_parts(text))})
@@ -35,7 +36,7 @@ def identities(source: str | Path) -> Identities:
 
 
 def _postgres_parts(address: str) -> tuple[str, str, str]:
-    """Return host, port and database, however an address spells them; names of this machine are one host."""
+    """Return host, port and database of any spelling of an address; all loopback names are one host."""
     parts = urlsplit(address)
     options = {name.lower(): given[-1] for name, given in parse_qs(parts.query).items()}
     host = options.get("host", unquote(parts.hostname or "")) or options.get("hostaddr", "")
@@ -58,7 +59,7 @@ def _inodes(path: str) -> Iterator[tuple[str | int, ...]]:
 def check_people(sections: Sequence[Section], tables: Sequence[ServedTable], populations: Mapping[str, Pool]) -> None:
     """Refuse two tables of one source without a common population: the same people would have two budgets.
 
-    So they would in a population that is partitioned, whose tables have nobody in common.
+    The same holds in a partitioned population, whose tables must have no person in common.
     """
     held = [identities(table.source) for table in tables]
     for place, (section, table) in enumerate(zip(sections, tables, strict=True)):
@@ -67,15 +68,16 @@ def check_people(sections: Sequence[Section], tables: Sequence[ServedTable], pop
             apart = above is None or above.partitioned_by is not None or table.population != other.population
             if held[place] & known and apart and not section.values.get("other_people"):
                 section.refuse(
-                    f"{table.name!r} and {other.name!r} have a common source and no common population that adds up, "
-                    "so the same people would have two budgets; name a population without partitioned_by for both, or "
-                    "say other_people = true",
+                    f"{table.name!r} and {other.name!r} have a common source and no common population that sums "
+                    "their costs, so the same people would have two budgets; name a population without partitioned_by "
+                    "for both, or "
+                    "set other_people = true",
                     key="source",
                 )
 
 
 def check_files(config: ServerConfig, whole: Section, public: Mapping[str, Section]) -> None:
-    """Refuse a file that is two things at once, and a scratch folder that holds any of them: it is emptied."""
+    """Refuse a file with two roles, and a scratch folder that contains such a file: it is emptied."""
     sources = {f"the source of {name!r}": identities(table.source) for name, table in config.tables.items()}
     for name, (file, _) in config.public.items():
         for what, known in sources.items():
@@ -98,11 +100,11 @@ def check_files(config: ServerConfig, whole: Section, public: Mapping[str, Secti
     places |= {f"public {name!r}": file for name, (file, _) in config.public.items()}
     for what, place in places.items():
         if place is not None and (place.resolve() == scratch or scratch in place.resolve().parents):
-            whole.refuse(f"the scratch folder holds {what}, and it is emptied; give it a folder of its own")
+            whole.refuse(f"the scratch folder contains {what}, and it is emptied; give it a folder of its own")
 
 
 def _own_files(config: ServerConfig) -> Iterator[tuple[str, Path]]:
-    """Yield the files that the server writes or keeps secret, with what SQLite and locks keep beside them."""
+    """Yield the files that the server writes or keeps secret, with their SQLite and lock files."""
     ledger = parse_place(config.ledger).path
     for what, file, beside in (
         ("the ledger", ledger, BESIDE),

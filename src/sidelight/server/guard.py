@@ -1,4 +1,4 @@
-"""What every request passes first: the hosts of the file, its proxies, and a body within limits."""
+"""Checks of every request: its host, its proxy, and the limits of its body."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from sidelight.web.requests import read_body
 from sidelight.wire import ProblemError, read_json
 from sidelight.wire.json_text import MOST_BYTES
 
-#: Headers of which two readers on the way might each believe another one.
+#: Headers that must not be repeated: a proxy and this server might each use another one.
 _ONCE = (b"authorization", b"content-type", b"idempotency-key")
 _BODY_PROBLEMS = {"wrong_type": "wrong-type", "too_large": "too-large"}
 
 
 async def read_request(request: Request, members: set[str], *, together: bool = False) -> dict[str, Any]:
-    """Read the body of a request: an object with a query, or a batch, and members from a closed list."""
+    """Read the body of a request: an object with a query or a batch, and known members only."""
     try:
         found = read_json(await read_body(request, largest=MOST_BYTES))
     except ProblemError:
@@ -39,14 +39,14 @@ async def read_request(request: Request, members: set[str], *, together: bool = 
 
 
 def address_of(request: Request, config: ServerConfig) -> str:
-    """Return the address of a client: what the proxy says, if there is one."""
+    """Return the address of a client, as reported by the proxy if there is one."""
     direct = "" if request.client is None else request.client.host
     forwarded = request.headers.get("x-forwarded-for", "")
     return forwarded.rpartition(",")[2].strip() if config.listen.behind_proxy and forwarded else direct
 
 
 class Guarded:
-    """Answers requests for the hosts of the file, and from its proxies, alone; and counts answers by status."""
+    """Refuses requests for other hosts or from outside the proxies, and counts answers by status."""
 
     def __init__(self, app: Any, *, config: ServerConfig, counted: Counter[tuple[str, str]]) -> None:
         self._app, self._counted = app, counted
@@ -78,7 +78,9 @@ class Guarded:
             return ProblemError("wrong-host")
         sent = Counter(name for name, _ in scope["headers"])
         if any(sent[name] > 1 for name in _ONCE):
-            return ProblemError("malformed", "a header that says who asks, or what, stands once")
+            return ProblemError(
+                "malformed", "authorization, content-type and idempotency-key headers may occur only once"
+            )
         if self._proxies:
             try:
                 direct = ip_address((scope.get("client") or ("", 0))[0])

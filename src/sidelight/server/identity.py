@@ -1,7 +1,7 @@
-"""Who may ask: tokens kept as hashes, pauses, and the greatest time that the service has seen.
+"""Tokens stored as hashes, pauses, and the latest time that the service has seen.
 
-A file of SQLite, or a database of PostgreSQL that several replicas share; read anew by every request, so revoking works
-at once and on all of them. By hand are the tokens themselves, compared in constant time and for unknown ids as well.
+Stored in an SQLite file, or in a PostgreSQL database that several replicas share; read by every request, so that
+revoking takes effect at once on all of them. Tokens are compared in constant time, also for unknown ids.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from sidelight.wire import ProblemError
 _PREFIX: Final = "sl"
 _NOBODY: Final = "0" * 64
 DAY: Final = 86_400.0
-#: Days that a token is valid: if nothing is said, and at most.
+#: Days for which a token is valid: the default and the maximum.
 USUAL_DAYS, MOST_DAYS = 90, 366
 ACTIONS: Final = ("read", "ask")
-#: A clock that went on by more than this since the last start is not believed.
+#: A clock that advanced by more than this since the last start needs confirmation.
 _LARGEST_STEP: Final = 40 * DAY
-#: What both databases understand: a REAL of PostgreSQL would round a time to minutes. Tables are named with their
-#: schema, in SQLite `main`: which one a name alone finds, a pooler of connections or somebody's table may decide.
+#: Valid in both databases: a REAL of PostgreSQL would round a time to minutes. Tables are named with their
+#: schema, in SQLite `main`: a bare name could resolve to another table.
 _TABLES: Final = (
     """CREATE TABLE IF NOT EXISTS main.token (
     id TEXT PRIMARY KEY, analyst TEXT NOT NULL, digest TEXT NOT NULL, tables TEXT NOT NULL, actions TEXT NOT NULL,
@@ -44,10 +44,10 @@ _TABLES: Final = (
     """CREATE TABLE IF NOT EXISTS main.clock (one INTEGER PRIMARY KEY CHECK (one = 1),
     seen DOUBLE PRECISION NOT NULL)""",
 )
-#: The schema of these tables in PostgreSQL, which may be the ledger's database; what one replica holds to make it, and
-#: what is held while a charge rests on rights, or rights are changed.
+#: The schema of these tables in PostgreSQL, which may be the ledger's database; the advisory lock for creating it, and
+#: the one for charging or changing rights.
 _SCHEMA, _MAKING, _RIGHTS = "sidelight_identity", 7297, 7298
-#: Seconds for which a database may keep a request waiting.
+#: Seconds for which a request waits for a database.
 _PATIENCE: Final = 5
 
 
@@ -97,7 +97,7 @@ class IdentityStore:
             raise StorageError(f"the store of tokens {path.name!r} cannot be opened; is it one?") from None
 
     def _open_shared(self, *, create: bool) -> None:
-        with self._work() as run:  # a role that owns nothing finds the tables, and makes none
+        with self._work() as run:  # a role without ownership uses existing tables
             if run("SELECT to_regclass(?) AS there", f"{_SCHEMA}.clock").fetchone()["there"] is not None:
                 return
             if not create:
@@ -113,7 +113,7 @@ class IdentityStore:
         self._database.close()
 
     def holder(self, authorization: str | None, *, now: float) -> Holder:
-        """Return who sent a request; missing, unknown, expired and revoked tokens are refused alike."""
+        """Return the holder of a token; missing, unknown, expired and revoked tokens get the same refusal."""
         scheme, _, token = (authorization or "").strip().partition(" ")
         parts = token.strip().split("_", 2)
         known = scheme.lower() == "bearer" and len(parts) == 3 and parts[0] == _PREFIX
@@ -128,7 +128,7 @@ class IdentityStore:
         return _holder(row)
 
     def is_live(self, token_id: str, *, now: float) -> bool:
-        """Return whether a token is still valid: a worker asks once more before it charges."""
+        """Return whether a token is still valid: a worker checks again before it charges."""
         row = self._row("SELECT revoked, expires FROM main.token WHERE id = ?", token_id)
         return row is not None and not row["revoked"] and bool(row["expires"] > self.latest(now))
 
@@ -142,7 +142,7 @@ class IdentityStore:
         days: int = USUAL_DAYS,
         note: str = "",
     ) -> str:
-        """Make a token and return it: it cannot be read again."""
+        """Create a token and return it; it cannot be read again."""
         if not 1 <= days <= MOST_DAYS:
             raise RangeError(f"a token is valid for 1 to {MOST_DAYS} days, got {days}")
         unknown = next((each for each in actions if each not in ACTIONS), None)
@@ -162,7 +162,7 @@ class IdentityStore:
 
     @contextmanager
     def holding(self) -> Iterator[None]:
-        """Keep rights as they are: whoever revokes a token or pauses an account meanwhile waits for the end.
+        """Lock the rights: revoking a token or pausing an account waits for the end.
 
         A charge is decided inside, so none is made after `revoke` or `pause` has returned.
         """
@@ -178,7 +178,7 @@ class IdentityStore:
 
     @contextmanager
     def _changing(self) -> Iterator[Callable[..., Any]]:
-        """Change rights when no charge is being decided by them; one statement of SQLite waits by itself."""
+        """Change rights while no charge is being decided; in SQLite a single statement waits by itself."""
         with self._work() as run:
             if self._shared is None:
                 yield run
@@ -204,11 +204,11 @@ class IdentityStore:
             return [dict(row) for row in rows.fetchall()]
 
     def pause(self, name: str, analyst: str = "", *, now: float) -> None:
-        """Let nothing be charged to a table, or by one analyst of it, until it is resumed."""
+        """Stop charges to a table, or by one analyst of it, until it is resumed."""
         self._set(name, analyst, paused=1, now=now)
 
     def resume(self, name: str, analyst: str = "", *, now: float) -> None:
-        """End a pause; failures before this moment count no more."""
+        """End a pause; earlier failures no longer count."""
         self._set(name, analyst, paused=0, now=now)
 
     def is_paused(self, name: str, account: str) -> bool:
@@ -217,12 +217,12 @@ class IdentityStore:
         return self._row(wanted, name, account) is not None
 
     def resumed_at(self, name: str, account: str) -> float:
-        """Return since when failures of an account count."""
+        """Return the time since which failures of an account count."""
         wanted = "SELECT MAX(since) AS since FROM main.pause WHERE name = ? AND analyst IN ('', ?)"
         return float(self._row(wanted, name, account)["since"] or 0.0)
 
     def latest(self, now: float, *, keep: bool = True) -> float:
-        """Return the greatest time ever seen: a clock that is set back revives no token. `keep` remembers this one."""
+        """Return the latest time ever seen, so that setting a clock back revives no token. `keep` stores this one."""
         row = self._row("SELECT seen FROM main.clock")
         return self._latest(None if row is None else row["seen"], now, keep=keep)
 
@@ -237,12 +237,12 @@ class IdentityStore:
         return max(now, seen or 0.0)
 
     def check_clock(self, now: float) -> None:
-        """Refuse a clock that was set forward by weeks: a time once seen stays for good."""
+        """Refuse a clock that was set forward by weeks, since a time once seen is kept permanently."""
         row = self._row("SELECT seen FROM main.clock")
         if row is not None and now - float(row["seen"]) > _LARGEST_STEP:
             raise StorageError(
-                "the clock went on by more than 40 days since the last start, and a time once seen stays; if it is "
-                "right, confirm it with `sidelight server resume FILE --clock`"
+                "the clock advanced by more than 40 days since the last start, and a time once seen is kept; if it "
+                "is right, confirm it with `sidelight server resume FILE --clock`"
             )
 
     def _set(self, name: str, analyst: str, *, paused: int, now: float) -> None:
@@ -266,11 +266,11 @@ class IdentityStore:
             return self._database.execute(text, given)
 
         failed = StorageError(f"the store of tokens {self._name} cannot be read or written; nothing was done")
-        if not self._lock.acquire(timeout=_PATIENCE):  # held by one that waits for the database
+        if not self._lock.acquire(timeout=_PATIENCE):  # held by a thread that waits for the database
             raise failed
         try:
             if self._shared is not None and (self._database is None or self._database.closed):
-                self._database = _connected(self._shared)  # the first time, or after the server was restarted
+                self._database = _connected(self._shared)  # first use, or the database was restarted
             yield run
         except self._error:
             raise failed from None
@@ -279,7 +279,7 @@ class IdentityStore:
 
 
 def _connected(address: str) -> Any:
-    """Connect to PostgreSQL; a host that vanished or a lock keeps nobody waiting for long."""
+    """Connect to PostgreSQL with timeouts for lost hosts and locks."""
     psycopg = import_with_extras("psycopg")
     from sidelight.ledger.timed_connection import TimedConnection
 

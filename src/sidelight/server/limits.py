@@ -6,7 +6,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 
-#: Names that are remembered; the one not seen for longest is forgotten.
+#: Names in memory; the least recently used is dropped.
 _MOST = 10_000
 
 
@@ -32,13 +32,13 @@ class RateLimit:
         return left >= 1
 
     def take(self, name: str, amount: float) -> None:
-        """Take an amount that was used already, whether it was there or not."""
+        """Subtract an amount that was already used, even if less was left."""
         left, now = self._now(name)
         self._left[name] = left - amount, now
         self._left.move_to_end(name)
 
     def is_used_up(self, name: str) -> bool:
-        """Return whether a name has none left, and take none."""
+        """Return whether a name has none left, without taking one."""
         return self._now(name)[0] < 1
 
     def _now(self, name: str) -> tuple[float, float]:

@@ -1,8 +1,8 @@
-"""Metrics for whoever looks after a server, on an address of this machine, in the text format of Prometheus.
+"""Metrics for operators on a loopback address, in the text format of Prometheus.
 
-Counts of requests, seats as scheduled, budgets spent, outcomes and tokens near their end. Not there, on purpose: time,
-memory, bytes or rows of releases, and how workers ended; they are functions of the rows. By hand, because one page
-without parameters needs no second application.
+Counts of requests, seats as scheduled, budgets spent, outcomes, and tokens near their end. Time, memory, bytes or rows
+of releases, and how workers ended, are omitted on purpose: they are functions of the rows. Written by hand,
+because one page without parameters needs no second application.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from sidelight.server.identity import DAY, IdentityStore
 from sidelight.server.schedule import SeatSchedule
 from sidelight.web import is_loopback
 
-#: Days before the end of a token from which on it counts as near it.
+#: Days before its expiry at which a token counts as near it.
 NEAR_DAYS = 14
 _LONGEST_HEADER = 8192
 
@@ -40,11 +40,11 @@ def metrics_text(
         lines.append(_line("requests_total", number, route=route, status=status))
     lines += _family("refusals_total", "counter", "Refusals by the code of their problem.")
     lines += [_line("refusals_total", number, code=code) for code, number in sorted(refused.items())]
-    lines += _family("seats", "gauge", "Seats as scheduled: held now, and requests that wait.")
+    lines += _family("seats", "gauge", "Seats as scheduled: occupied now, and waiting requests.")
     lines.append(_line("seats", schedule.taken(now), state="held"))
     lines.append(_line("seats", schedule.waiting(now), state="waiting"))
-    lines += _family("budget_spent", "gauge", "What each table has spent, in its currency (mu squared for mu).")
-    lines += _family("budget", "gauge", "What each table may spend.")
+    lines += _family("budget_spent", "gauge", "Spent budget of each table, in its currency (mu squared for mu).")
+    lines += _family("budget", "gauge", "Budget of each table.")
     states: Counter[tuple[str, str]] = Counter()
     outcomes = budgets.ledger.states()
     for table in config.tables.values():
@@ -55,7 +55,7 @@ def metrics_text(
         for account in table.accounts:
             for state, number in outcomes.get(table.scope_of(account), {}).items():
                 states[table.name, state] += number
-    lines += _family("releases_total", "counter", "Paid requests by what the ledger says of them.")
+    lines += _family("releases_total", "counter", "Paid requests by their state in the ledger.")
     lines += [_line("releases_total", number, table=name, state=state) for (name, state), number in states.items()]
     near = sum(not each["revoked"] and 0 < each["expires"] - now < NEAR_DAYS * DAY for each in store.tokens())
     lines += [*_family("tokens_near_expiry", "gauge", f"Tokens that end within {NEAR_DAYS} days.")]
@@ -74,7 +74,7 @@ def _line(name: str, value: float, **labels: str) -> str:
 
 
 class MetricsPage:
-    """Answers `GET /metrics` on the admin address, one request a connection."""
+    """Answers `GET /metrics` on the admin address, one request per connection."""
 
     def __init__(self, address: str, page: Callable[[], str]) -> None:
         self._host, _, port = address.rpartition(":")

@@ -1,4 +1,4 @@
-"""`/openapi.json`: the interface of a server as OpenAPI 3.1, and the JSON schema of the queries it takes."""
+"""`/openapi.json`: the interface of a server as OpenAPI 3.1, and the JSON schema of its queries."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ def description(config: ServerConfig) -> dict[str, Any]:
         "openapi": "3.1.0",
         "info": {"title": config.title, "version": VERSION},
         "paths": {
-            "/health/live": {"get": _operation("The loop turns.", _object(status=_TEXT), token=False)},
+            "/health/live": {"get": _operation("The event loop runs.", _object(status=_TEXT), token=False)},
             "/health/ready": {
-                "get": _operation("Requests are taken.", _object(status=_TEXT), token=False, more=(503,))
+                "get": _operation("Requests are accepted.", _object(status=_TEXT), token=False, more=(503,))
             },
             "/v1/query-schema": {
                 "get": _operation(
@@ -76,7 +76,7 @@ def description(config: ServerConfig) -> dict[str, Any]:
             },
             "/v1/tables/{table}/releases": {
                 "post": _operation(
-                    "Ask, and pay, once for each key.",
+                    "Release a query, charged once per key.",
                     state,
                     codes=(*_ASKED, 503),
                     at=["table"],
@@ -108,7 +108,7 @@ def description(config: ServerConfig) -> dict[str, Any]:
             },
             "/v1/releases/{id}/proof": {
                 "get": _operation(
-                    "Whether the ledger holds a release.", {"type": "object"}, codes=(401, 404, 429), at=["id"]
+                    "Whether the ledger contains a release.", {"type": "object"}, codes=(401, 404, 429), at=["id"]
                 )
             },
         },

@@ -1,4 +1,4 @@
-"""The page of a server: HTML, CSS and JavaScript from the package, allowed by hash, and nothing from elsewhere."""
+"""The page of a server: HTML, CSS and JavaScript of the package, allowed by hash; nothing external."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PAGE = (
     .replace("/*style*/", _STYLE, 1)
     .replace("/*script*/", _SCRIPT, 1)
 )
-#: Attributes with a style, such as the width of a bar, are those of reports: this page inserts texts alone.
+#: Style attributes, such as the width of a bar, occur only in reports: this page inserts text only.
 PAGE_POLICY = (
     f"default-src 'none'; style-src-elem {_hash(_STYLE)} {_hash(f'{chr(10)}{_REPORT_STYLE}{chr(10)}')}; "
     f"style-src-attr 'unsafe-inline'; script-src {_hash(_SCRIPT)}; connect-src 'self'; img-src data:; "

@@ -1,7 +1,7 @@
-"""What is free: prices, expected errors, dry runs on generated rows, and reports, in processes that know no source.
+"""Free requests: prices, expected errors, dry runs and reports, in processes without access to sources.
 
 A pricing process has schemas and public data; it never opens a table or a ledger. Each job has a limit of processor
-time and memory, and a job beyond it ends the process: another is forked from the zygote.
+time and memory; exceeding it ends the process, and another is forked from the zygote.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from sidelight.wire import ProblemError, WireResolver, check_limits, problem_of,
 
 #: Seconds of processor time and bytes of one job, and jobs of one process.
 SECONDS, MEMORY, JOBS = 5, 2**30, 1000
-#: Rows of made-up data that are sent at most.
+#: The largest number of generated rows in one answer.
 MOST_DUMMY_ROWS = 100_000
 
 
@@ -64,12 +64,12 @@ def answer_job(config: ServerConfig, job: Mapping[str, Any]) -> dict[str, Any]:
         return {"problem": {"code": problem.code, "text": str(problem), **problem.more}}
     except MemoryError:
         return {"problem": {"code": "too-dear", "text": ""}}
-    except Exception:  # a mistake of ours: it is counted by the tests, and says nothing here
+    except Exception:  # a defect: tests count it, and the answer does not describe it
         return {"problem": {"code": "query", "text": "the query cannot be prepared", "unexpected": True}}
 
 
 class Asked(NamedTuple):
-    """The query of a job, prepared; what its preparation warned of, and what it is expected to take."""
+    """The prepared query of a job, its warnings, and its expected cost."""
 
     table: ServedTable
     query: Any
@@ -79,7 +79,7 @@ class Asked(NamedTuple):
 
 
 def _asked(config: ServerConfig, job: Mapping[str, Any], *, at: tuple[str | int, ...] = ("query",)) -> Asked:
-    """Read and prepare the query of a job, which stands `at` a place, and refuse one that is expected to take long."""
+    """Read and prepare the query of a job, which stands `at` a place, and refuse one with too large a cost."""
     table = config.tables[job["table"]]
     values = read_json(job["query"])
     check_limits(values, table.schema)
@@ -99,10 +99,10 @@ def _asked(config: ServerConfig, job: Mapping[str, Any], *, at: tuple[str | int,
             shutil.rmtree(folder, ignore_errors=True)
     prepared.check_source(PublicSource(schema=table.schema, engine="file", in_memory=False, name=table.name))
     if prepared.reads_external_rows:
-        raise PlanError("a query with rows of its own cannot be asked here")
+        raise PlanError("a query with external rows cannot be released by a server")
     if table.strict and prepared.numerics != "exact":
         raise ProblemError(
-            "strict", f"this table releases exact numerics alone, and this {values.get('kind')} is {prepared.numerics}"
+            "strict", f"this table accepts only exact numerics, and this {values.get('kind')} is {prepared.numerics}"
         )
     notes = [str(each.message) for each in caught if isinstance(each.message, SidelightWarning)]
     cost = table.costs.get(str(values.get("kind")))
@@ -112,7 +112,7 @@ def _asked(config: ServerConfig, job: Mapping[str, Any], *, at: tuple[str | int,
 
 
 def _price_together(config: ServerConfig, job: Mapping[str, Any]) -> dict[str, Any]:
-    """Price a fixed batch; what is expected of its queries is asked for one by one."""
+    """Price a fixed batch; expected errors are computed for single queries only."""
     if not config.tables[job["table"]].together:
         raise ProblemError("not-allowed", "this table does not price queries together")
     whole = read_json(job["query"])
@@ -155,8 +155,8 @@ def _price(config: ServerConfig, job: Mapping[str, Any]) -> dict[str, Any]:
     if job.get("forecast"):
         from sidelight.accuracy.expected import expected
 
-        told = expected(query, prepared, table.schema, confidence=0.95)
-        found["expected"] = {**told.to_json(), "text": str(told)}
+        forecast = expected(query, prepared, table.schema, confidence=0.95)
+        found["expected"] = {**forecast.to_json(), "text": str(forecast)}
     return found
 
 
@@ -210,7 +210,7 @@ def _report(config: ServerConfig, job: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _chart(config: ServerConfig, job: Mapping[str, Any]) -> dict[str, Any]:
-    """Draw the first outcome that can be drawn."""
+    """Draw the first outcome that has a chart."""
     from sidelight.release import outcome_from_json
     from sidelight.report.render import picture
 
@@ -233,7 +233,7 @@ _JOBS: Mapping[str, Callable[[ServerConfig, Mapping[str, Any]], dict[str, Any]]]
 
 
 class Pricing:
-    """The pricing processes of a server: each does one job at a time."""
+    """The pricing processes of a server; each runs one job at a time."""
 
     def __init__(self, zygote: Zygote, processes: int) -> None:
         self._zygote = zygote
@@ -242,15 +242,15 @@ class Pricing:
             self._free.put_nowait(None)
 
     async def ask(self, job: Mapping[str, Any], *, used: Callable[[float], None] = lambda seconds: None) -> Any:
-        """Return the answer of a job; `used` is told for how long a process was taken.
+        """Return the answer of a job; `used` is called with the seconds for which a process was occupied.
 
         Raises:
-            ProblemError: what was wrong with it; `too-dear` if it took too long or too much memory.
+            ProblemError: the problem of the job; `too-dear` if it took too long or too much memory.
         """
         child, began = await self._free.get(), time.monotonic()
         try:
             text = json.dumps(job).encode()
-            for _ in range(2):  # a process that had done its number of jobs has left
+            for _ in range(2):  # a process ends after its number of jobs
                 fresh = child is None
                 child = child or await asyncio.to_thread(self._zygote.fork, "sidelight.server.pricing:run_pricing")
                 assert child is not None
@@ -296,7 +296,7 @@ async def _exchange(child: Child, text: bytes) -> dict[str, Any] | None:
                 await arrived.wait()
         finally:
             loop.remove_reader(connection.fileno())
-        found: dict[str, Any] = json.loads(connection.recv_bytes())  # it is being written
+        found: dict[str, Any] = json.loads(connection.recv_bytes())  # the rest is being written
         return found
     except (OSError, EOFError, TimeoutError):
         return None

@@ -1,7 +1,7 @@
-"""Who asks, as a trusted proxy says: it has checked a login, and names the person in a header.
+"""Identities from a trusted proxy, which has checked a login and names the person in a header.
 
-The header counts from the proxy's addresses and with its secret, and else the request is refused, never taken for an
-anonymous one. The proxy must remove both headers from what clients send; one that comes twice is refused.
+The header is accepted from the proxy's addresses and with its secret; otherwise the request is refused, not treated
+as anonymous. The proxy must remove both headers from what clients send; a repeated header is refused.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 #: The header in which the proxy shows its secret.
 SECRET_HEADER = "x-sidelight-proxy"
-#: Stands in place of a token's id; no token has it.
+#: Used in place of a token's id; no token has it.
 BY_PROXY = "proxy"
 _SHORTEST_SECRET = 16
 
@@ -40,14 +40,14 @@ class TrustedProxy:
         self._networks = [ip_network(each) for each in given.addresses]
 
     def speaks(self, request: Request) -> bool:
-        """Return whether a request has one of the proxy's headers: then it is judged by them and by nothing else."""
+        """Return whether a request has one of the proxy's headers, which then alone identify it."""
         return self._header in request.headers or SECRET_HEADER in request.headers
 
     def holder(self, request: Request, *, now: float) -> Holder:
-        """Return whom the proxy names.
+        """Return the analyst whom the proxy names.
 
         Raises:
-            ProblemError: `token`, for whatever is wrong.
+            ProblemError: `token`, for every mismatch.
         """
         names, secrets = (request.headers.getlist(each) for each in (self._header, SECRET_HEADER))
         direct = "" if request.client is None else request.client.host
@@ -66,6 +66,6 @@ class TrustedProxy:
 
 
 def is_still_named(given: ProxyIdentity | None, analyst: str) -> bool:
-    """Return whether the file still lets a proxy speak for an analyst: a worker asks before it charges."""
+    """Return whether the file still maps a proxy's name to an analyst: a worker checks before it charges."""
     names: Mapping[str, str] = {} if given is None else given.names
     return analyst in names.values()

@@ -1,4 +1,4 @@
-"""Runs the server of a file with uvicorn until it is stopped; running releases finish at their ends first."""
+"""Runs a configured server with uvicorn until it is stopped; running releases finish first."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ def serve_analysts(config: ServerConfig, *, when_ready: Callable[[str], None] = 
     """Serve until SIGINT or SIGTERM. `when_ready` is called with the address once requests are answered.
 
     Raises:
-        PlanError: the file does not fit the ledger, or nothing can listen there.
-        LedgerError: the ledger does not verify, or lacks the head that was kept.
+        PlanError: the file does not match the ledger, or the address cannot be used.
+        LedgerError: the ledger does not verify, or lacks the stored head.
         StorageError: another server runs with the same store of tokens.
     """
     need_service("starlette", "uvicorn")

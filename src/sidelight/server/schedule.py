@@ -1,7 +1,7 @@
-"""Seats and time slots: who starts when, as a function of arrivals and declared durations and of nothing else.
+"""Seats and time slots: start times depend on arrivals and declared durations only.
 
-A request that is accepted gets a seat, a start and an end, at once and for good. The seat is held until the end,
-however soon its worker is done, so no time that an analyst sees depends on a row.
+An accepted request gets a seat, a start and an end, which never change. The seat is occupied until the end, even
+if its worker finishes earlier, so no time that an analyst sees depends on a row.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from sidelight.wire import ProblemError
 
 @dataclass(frozen=True, kw_only=True)
 class Slot:
-    """A seat for one release: when its worker starts, and when its outcome may be seen. Seconds since the epoch."""
+    """A seat for one release, from the start of its worker to the time of its outcome (seconds since the epoch)."""
 
     seat: int
     start: float
@@ -39,7 +39,7 @@ class SeatSchedule:
         """Return the earliest slot that the account may have.
 
         Raises:
-            ProblemError: `busy`, with the seconds after which to ask again.
+            ProblemError: `busy`, with the seconds after which to retry.
         """
         self._slots = [slot for slot in self._slots if slot.end > now]
         waiting = [slot for slot in self._slots if slot.start > now]
@@ -59,7 +59,7 @@ class SeatSchedule:
         return sum(slot.start > now for slot in self._slots)
 
     def taken(self, now: float) -> int:
-        """Return how many seats are held."""
+        """Return how many seats are occupied."""
         return sum(slot.start <= now < slot.end for slot in self._slots)
 
     def _at(self, start: float, account: str, duration: float) -> Iterable[Slot]:

@@ -1,4 +1,4 @@
-"""One server's parts and what its routes share: who asks, what a request costs, and how it is accepted once.
+"""The parts of one server, shared by its routes: identities, prices, and accepting a request once.
 
 No table is ever opened in this process.
 """
@@ -42,21 +42,21 @@ from sidelight.web.requests import LogLimit
 from sidelight.wire import LIMITS, RELEASE_ID, ProblemError, problem_of, query_digest, release_ids, write_json
 
 log = logging.getLogger("sidelight.server")
-#: Prices that are remembered for each analyst: a common memory would tell what others asked.
+#: Cached prices per analyst: a common cache would reveal what others asked.
 _REMEMBERED_PRICES = 200
-#: Characters of a query whose price is remembered: 200 large ones of each analyst would fill the memory of all.
+#: Longest query whose price is cached, in characters: 200 large ones per analyst would fill the memory.
 _REMEMBERED_QUERY = 8 * 1024
 #: Earlier releases that one query may name.
 MOST_RELEASES = 50
-#: Wrong tokens of one address in a minute; right ones are always taken.
+#: Wrong tokens per address and minute; valid ones are always accepted.
 _WRONG_TOKENS = 10
-#: Seconds in a minute for which an analyst may take a pricing process.
+#: Seconds per minute for which an analyst may occupy a pricing process.
 _PRICING_SECONDS = 20.0
-#: Seconds for which all sources together may take to open at the start.
+#: Seconds in which all sources must open at the start.
 _OPENING = 120.0
 
 
-#: What is said where a forecast takes longer than a price may.
+#: The forecast of a query for which computing it takes too long.
 _NO_FORECAST = {
     "size": None, "unit": "", "basis": "nothing", "condition": "the forecast takes too long", "likely": None,
     "text": "unknown: the forecast takes too long",
@@ -65,7 +65,7 @@ _NO_FORECAST = {
 
 @dataclass(frozen=True, kw_only=True)
 class Asking:
-    """Who asks what of which table."""
+    """The analyst, table and account of a request."""
 
     holder: Holder
     table: ServedTable
@@ -73,7 +73,7 @@ class Asking:
 
 
 class AnalystService:
-    """The parts of a server; some are there only while the application runs."""
+    """The parts of a server; some exist only while the application runs."""
 
     def __init__(self, config: ServerConfig) -> None:
         self.config = config
@@ -102,7 +102,7 @@ class AnalystService:
         self.stopping = False
 
     def prepare(self) -> None:
-        """Check ledger and scopes against the file, and that every source opens, before the network is there."""
+        """Check ledger and scopes against the file, and that every source opens, before listening."""
         self.store.check_clock(time.time())
         self.budgets.open_scopes()
         self.budgets.check_isolation()
@@ -114,20 +114,20 @@ class AnalystService:
         self._check_sources()
 
     def _check_sources(self) -> None:
-        """Open every source in a process of its own: no table is ever opened in this one."""
+        """Open every source in a separate process: no table is ever opened in this one."""
         child = self.zygote.fork("sidelight.server.worker:open_tables")
         try:
-            said = child.connection.recv_bytes() if child.connection.poll(_OPENING) else b""
+            answer = child.connection.recv_bytes() if child.connection.poll(_OPENING) else b""
         except (OSError, EOFError):
-            said = b""
+            answer = b""
         finally:
             child.end()
-        if said != READY:
-            name = f" of {said.decode()!r}" if said else ""
+        if answer != READY:
+            name = f" of {answer.decode()!r}" if answer else ""
             raise PlanError(f"a source{name} cannot be opened; `sidelight server check` of this file says why")
 
     async def stop(self) -> None:
-        """Take no more requests, drop those that wait, and return when those that run have ended."""
+        """Accept no more requests, drop waiting ones, and return when running ones have ended."""
         self.stopping = True
         await self.slots.stop()
 
@@ -140,7 +140,7 @@ class AnalystService:
 
     @asynccontextmanager
     async def lifespan(self, app: Starlette) -> AsyncIterator[None]:
-        """Run between startup and shutdown; what runs at the end is waited for."""
+        """Run between startup and shutdown; running requests are awaited at the end."""
         del app
         self.pricing = Pricing(self.zygote, self.config.work.pricing)
         self.slots = Slots(self.budgets, self.store, self.zygote)
@@ -166,13 +166,13 @@ class AnalystService:
         return metrics_text(self.config, self.budgets, self.store, self.schedule, counted, refused)
 
     async def _give_up_the_dead(self) -> None:
-        """Record as failed the entries that an earlier server or a lost slot left, once no worker can be alive."""
+        """Record unfinished entries of an earlier server or a lost slot as failed, once no worker can be alive."""
         while True:
             with contextlib.suppress(SidelightError):
                 await asyncio.to_thread(self.budgets.give_up_before, time.time() - self.config.longest - 10)
             await asyncio.sleep(5)
 
-    # --- who asks -----------------------------------------------------------------------------------------------------
+    # --- identities ---------------------------------------------------------------------------------------------------
 
     async def holder(self, request: Request) -> Holder:
         if time.time() - time.monotonic() - self._clock > DAY:
@@ -183,7 +183,7 @@ class AnalystService:
             if self._proxy is not None and self._proxy.speaks(request):
                 holder = self._proxy.holder(request, now=time.time())
             else:
-                given = request.headers.get("authorization")  # a slow store keeps nobody else waiting
+                given = request.headers.get("authorization")  # a slow store blocks no other request
                 holder = await asyncio.to_thread(self.store.holder, given, now=time.time())
         except ProblemError:
             if self._wrong.is_used_up(address):
@@ -205,7 +205,7 @@ class AnalystService:
         if not holder.may(action, found.name):
             facts = {"analyst": holder.analyst, "token": holder.token_id, "table": found.name}
             await asyncio.to_thread(self._write, "refused", {**facts, "code": "not-allowed"})
-            raise ProblemError("not-allowed", "this token may read and not ask")
+            raise ProblemError("not-allowed", "this token may read but not release")
         return Asking(holder=holder, table=found, account=account)
 
     def accounts(self, holder: Holder) -> list[tuple[ServedTable, Pool]]:
@@ -224,7 +224,7 @@ class AnalystService:
         }
 
     def _own_releases(self, asking: Asking, ids: list[str]) -> dict[str, str]:
-        """Return the releases of the account that are ready, by their ids; others are as unknown."""
+        """Return the finished releases of the account by their ids; others are treated as unknown."""
         found: dict[str, str] = {}
         for name in ids:
             if sum(map(len, found.values())) > LIMITS["answer_bytes"]:
@@ -232,7 +232,7 @@ class AnalystService:
             entry = self.budgets.entry(asking.table, asking.account, name)
             if entry is not None and entry.state == "released" and time.time() >= ready_time(entry):
                 texts = outcome_texts(entry)
-                found |= {name: texts[0]} if len(texts) == 1 else {}  # of a batch nobody says which
+                found |= {name: texts[0]} if len(texts) == 1 else {}  # a batch has several
         return found
 
     async def priced(self, asking: Asking, query: Mapping[str, Any], *, forecast: bool) -> dict[str, Any]:
@@ -254,7 +254,7 @@ class AnalystService:
         return found
 
     async def computed(self, holder: Holder, job: Mapping[str, Any]) -> dict[str, Any]:
-        """Return what a pricing process answers, within the time that each analyst has of them."""
+        """Return the answer of a pricing process, within the analyst's time limit."""
         name = holder.analyst
         if self._pricing_time.is_used_up(name):
             raise ProblemError("busy", retry_after=10)
@@ -262,7 +262,7 @@ class AnalystService:
         return found
 
     def described(self, table: ServedTable, account: Pool) -> dict[str, Any]:
-        """Return what is public of a table, and what the asking account has now."""
+        """Return the public description of a table, and the current balance of the account."""
         moment = self.store.latest(time.time())
         return {
             **table_json(self.config, table, account, self.budgets.remaining(table, account, moment=moment)),
@@ -287,7 +287,7 @@ class AnalystService:
     # --- what is paid
 
     def turn(self, name: str) -> asyncio.Lock:
-        """Return what lets one request of a name in at a time: two that come at once are one."""
+        """Return the lock of a request id, so that concurrent copies of a request are one."""
         found = self._turns.get(name)
         if found is None:
             self._turns[name] = found = asyncio.Lock()
@@ -296,12 +296,12 @@ class AnalystService:
     async def is_known(self, asking: Asking, query: Mapping[str, Any], *, name: str, digest: str) -> bool:
         """Return whether a request was made before; refuse another query under its key.
 
-        Two queries are the same if their JSON is, members in any order and numbers by value, or else if what the ledger
-        stores of them is: 0.1 and "0.1", a column with and without its usual options.
+        Two queries are the same if their JSON is (members in any order, numbers by value) or if their stored form in
+        the ledger is: 0.1 and "0.1", a column with and without its default options.
         """
         waiting = self.slots.get(name)
         if waiting is not None and waiting.state == "dropped":
-            waiting = None  # never charged: it may be asked again
+            waiting = None  # never charged: it may be repeated
         if waiting is not None:
             known: tuple[str | None, str] = waiting.digest, waiting.canonical
         else:
@@ -314,17 +314,17 @@ class AnalystService:
         return True
 
     async def _canonical(self, asking: Asking, query: Mapping[str, Any]) -> str | None:
-        """Return the canonical form of a query; None of one that cannot be priced, which was never accepted."""
+        """Return the canonical form of a query; None if it cannot be priced, so it was never accepted."""
         try:
             price = await self.priced(asking, query, forecast=False)
         except ProblemError as problem:
-            if problem.code in ("busy", "unavailable"):  # nothing is known of the query
+            if problem.code in ("busy", "unavailable"):  # says nothing about the query
                 raise
             return None
         return canonical_of({**price["request"], DECLARED: asking.table.schema.digest()})
 
     async def accept(self, asking: Asking, query: Mapping[str, Any], *, name: str, digest: str) -> None:
-        """Price a request, write its line in the audit log, and give it a slot.
+        """Price a request, write it to the audit log, and assign a slot.
 
         Raises:
             ProblemError: it is not accepted, and nothing was charged.
@@ -370,7 +370,7 @@ class AnalystService:
 
     async def state(self, table: ServedTable, account: Pool, name: str) -> dict[str, Any] | None:
         """Return the state of a request of an account; None if there is none."""
-        if not RELEASE_ID.fullmatch(name):  # a text of the address, which the ledger need not see
+        if not RELEASE_ID.fullmatch(name):  # not an id: do not pass it to the ledger
             return None
         waiting = self.slots.get(name)
         if waiting is not None and (waiting.account != account or waiting.table != table):
@@ -378,7 +378,7 @@ class AnalystService:
         if waiting is not None and waiting.state != "dropped":
             return accepted_json(waiting)
         entry = await asyncio.to_thread(self.budgets.entry, table, account, name)
-        if entry is not None:  # what was charged is what the ledger says
+        if entry is not None:  # the ledger decides what was charged
             return entry_json(entry, table, now=time.time())
         return None if waiting is None else accepted_json(waiting)
 

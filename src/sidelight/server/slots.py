@@ -1,4 +1,4 @@
-"""Running accepted requests in their slots: a worker at the start, a look at its flag, the ledger's word at the end."""
+"""Runs accepted requests in their slots: starts a worker, checks its message, and reads the result from the ledger."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from sidelight.server.zygote import Child, Zygote
 from sidelight.wire import ProblemError
 
 log = logging.getLogger("sidelight.server")
-#: Seconds that a slow ledger has for a record beyond the end of the slot.
+#: Seconds after the end of the slot in which a slow ledger may record.
 PATIENCE = 5.0
-#: Paid failures of one account that pause it, and accounts with one or more that pause a table.
+#: Paid failures that pause an account, and accounts with failures that pause a table.
 FAILURES, FAILED_ACCOUNTS = 2, 3
-#: Requests that were never charged and are remembered, so that their analysts learn why.
+#: Dropped requests kept in memory, so that their analysts can read the reason.
 _REMEMBERED = 10_000
 
 
@@ -48,7 +48,7 @@ class Accepted:
 
 
 class Slots:
-    """The requests that wait or run; whatever was charged is in the ledger, and only there."""
+    """The waiting and running requests; charged ones are stored in the ledger only."""
 
     def __init__(self, budgets: Budgets, store: IdentityStore, zygote: Zygote) -> None:
         self._budgets, self._store, self._zygote = budgets, store, zygote
@@ -57,20 +57,20 @@ class Slots:
         self._stopping = False
 
     def get(self, request_id: str) -> Accepted | None:
-        """Return a request that waits, runs, or was dropped."""
+        """Return a waiting, running or dropped request."""
         return self._accepted.get(request_id)
 
     def accept(self, accepted: Accepted) -> None:
-        """Run a request in its slot, whatever becomes of the connection that brought it."""
+        """Run a request in its slot, even if its connection is lost."""
         self._accepted[accepted.request_id] = accepted
         task = asyncio.create_task(self._run(accepted))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
     async def stop(self) -> None:
-        """Drop what waits, and wait until what runs has ended."""
+        """Drop waiting requests, and wait until running ones have ended."""
         self._stopping = True
-        while self._tasks:  # one that was accepted meanwhile is dropped as well
+        while self._tasks:  # a request accepted meanwhile is dropped as well
             await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _run(self, accepted: Accepted) -> None:
@@ -91,7 +91,7 @@ class Slots:
                     await self._give_up(accepted)
                 await self._until(slot.end)
                 await self._settle(accepted, _dropped(said))
-        except Exception:  # of the service itself: the entry, if there is one, is given up when it is safe
+        except Exception:  # a defect of the service: an entry is marked as failed later
             log.exception("a slot of table %r failed", accepted.table.name)
             accepted.problem = accepted.problem or ProblemError("unavailable")
         finally:
@@ -117,7 +117,7 @@ class Slots:
             await asyncio.to_thread(self._budgets.give_up, accepted.table, accepted.account, accepted.request_id)
 
     async def _settle(self, accepted: Accepted, problem: ProblemError | None) -> None:
-        """Read from the ledger what became of the request, with patience for a slow record."""
+        """Read the result of the request from the ledger, waiting for a slow record."""
         end = time.monotonic() + PATIENCE
         while time.monotonic() < end:
             try:
@@ -139,9 +139,9 @@ class Slots:
 
     def _finish(self, accepted: Accepted) -> None:
         accepted.state = "recorded" if accepted.problem is None else "dropped"
-        accepted.job = {}  # with the query and the releases that it names, which may be large
+        accepted.job = {}  # the query and its releases may be large
         if accepted.problem is None:
-            self._accepted.pop(accepted.request_id, None)  # the ledger knows it
+            self._accepted.pop(accepted.request_id, None)  # it is in the ledger
         while len(self._accepted) > _REMEMBERED:
             oldest = next((name for name, each in self._accepted.items() if each.state == "dropped"), None)
             if oldest is None:
@@ -150,7 +150,7 @@ class Slots:
         accepted.done.set()
 
     def _count_failures(self, table: ServedTable, account: Pool) -> None:
-        """Pause an account whose paid requests failed twice, and a table where those of three accounts failed."""
+        """Pause an account after two failed paid requests, and a table after failures of three accounts."""
         failed = {
             each.name: self._budgets.failures(table, each, since=self._store.resumed_at(table.name, each.name))
             for each in table.accounts
@@ -165,15 +165,15 @@ class Slots:
 
 
 def _said(child: Child) -> bytes | None:
-    """Return what the worker said so far; None if nothing. The one moment at which it is asked."""
+    """Return the message of the worker; None if there is none. Read only once, at a fixed time."""
     try:
         return child.connection.recv_bytes() if child.connection.poll() else None
-    except (OSError, EOFError):  # it ended: the ledger says the rest
+    except (OSError, EOFError):  # it ended: the ledger has the result
         return None
 
 
 def _dropped(said: bytes | None) -> ProblemError | None:
-    """Return the reason for which a request was not charged, as the worker said it."""
+    """Return the worker's reason for not charging a request."""
     if said is None or not said.startswith(b"{"):
         return None
     found = json.loads(said)

@@ -1,4 +1,4 @@
-"""A fixed batch of queries at one price: how it is sent, what it costs and how long it takes.
+"""A fixed batch of queries at one price: its form and its claims.
 
 Inside the server a batch is one query of its own kind, whose JSON names all of its queries: the same key, digest, slot
 and entry of the ledger serve both.
@@ -19,7 +19,7 @@ from sidelight.wire.json_text import DIGITS
 #: The kind of a batch, as `release_batch_through` writes it into its request, and the most queries of one.
 TOGETHER: Final = "together"
 MOST_TOGETHER: Final = 20
-#: A pair is charged where its epsilon is at most this part of the sum's: a delta is not given away for less.
+#: A pair is charged where its epsilon is at most this share of the sum's: less does not justify a delta.
 _WORTH_A_DELTA: Final = Fraction(19, 20)
 _EXACT: Final = Context(prec=2 * DIGITS)
 
@@ -28,7 +28,7 @@ def read_together(found: Mapping[str, Any]) -> dict[str, Any]:
     """Return the batch of a body with `queries` and `delta`.
 
     Raises:
-        ProblemError: it is none.
+        ProblemError: it is not a batch.
     """
     queries, delta = found.get("queries"), found.get("delta")
     right = isinstance(queries, list) and 1 <= len(queries) <= MOST_TOGETHER and delta is not None
@@ -38,7 +38,7 @@ def read_together(found: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _plain(amount: str) -> str:
-    """Return an amount by its value, so that 1e-9 and "0.000000001" are one; what is no decimal stays as it is."""
+    """Return the normal form of an amount, so that 1e-9 and "0.000000001" agree; other texts stay unchanged."""
     try:
         value = _EXACT.create_decimal(amount)
     except InvalidOperation:
@@ -47,12 +47,12 @@ def _plain(amount: str) -> str:
 
 
 def parts_of(query: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Return the queries of a batch, or the one query that is none."""
+    """Return the queries of a batch, or a single query as a list."""
     return list(query["queries"]) if query.get("kind") == TOGETHER else [query]
 
 
 def price_together(claims: Sequence[Claims], *, delta: Amount) -> Claims:
-    """Return the one claim by which a batch is charged: the sum if all are pure, or a pair that saves epsilon.
+    """Return the claim by which a batch is charged: the sum if all are pure, or a pair that saves epsilon.
 
     >>> from sidelight.guarantees import PureDP
     >>> print(price_together([Claims.of(PureDP("0.01"))] * 2, delta="1e-9"))
@@ -64,7 +64,7 @@ def price_together(claims: Sequence[Claims], *, delta: Amount) -> Claims:
 
 
 def declared(price: Claims, *, delta: Amount) -> Claims:
-    """Return the claim of a batch's price that every scope of a shared tree is charged by."""
+    """Return the claim of a batch's price that all scopes of a shared tree are charged."""
     pure, pair = price.pure(), price.approx_at(delta)
     if pair is not None and (pure is None or pair.epsilon < pure.epsilon * _WORTH_A_DELTA):
         return Claims.of(pair)

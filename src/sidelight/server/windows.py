@@ -1,8 +1,8 @@
-"""Renewal windows: calendar periods in UTC, each a scope below an account's. They pace what is spent and add nothing.
+"""Renewal windows: calendar periods in UTC, each a scope below an account. They limit the pace of spending only.
 
-The same rows in a new month are the same people. So a window's budget is part of the account's, `windows` is how many
-may ever be opened, and nothing is carried over. A window is opened by the first charge in it, and those before it are
-closed then.
+The same rows in a new month are the same people. So a window's budget is part of the account's, `windows` is their
+total number, and nothing is carried over. The first charge in a window opens it and closes those before
+it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _FORMATS = {"day": "%Y-%m-%d", "week": "%G-w%V", "month": "%Y-%m"}
 
 
 def window_of(renewal: Renewal, moment: float) -> str:
-    """Return the name of the window at a moment, in seconds since the epoch.
+    """Return the name of the window at a time in seconds since the epoch.
 
     >>> from sidelight.guarantees import PureDP
     >>> window_of(Renewal(every="month", budget=PureDP("0.1"), windows=10), 0.0)
@@ -29,7 +29,7 @@ def window_of(renewal: Renewal, moment: float) -> str:
 
 
 def window_balances(ledger: Ledger, table: ServedTable, account: Pool, moment: float) -> Balances | None:
-    """Return what the window at a moment has spent; None if no window may be opened any more."""
+    """Return the balances of the window at a time; None if no further window may be opened."""
     renewal = account.renew
     assert renewal is not None
     scope_id = table.scope_of(account)
@@ -37,13 +37,13 @@ def window_balances(ledger: Ledger, table: ServedTable, account: Pool, moment: f
     known = next((balances for each, balances in below if each.scope_id == name), None)
     if known is not None:
         return known
-    # a later one is there: a clock that was set back reopens nothing
+    # a later one exists: a clock that was set back reopens nothing
     later = any(each.scope_id > name for each, _ in below)
     return None if later or len(below) >= renewal.windows else Balances()
 
 
 def open_window(ledger: Ledger, table: ServedTable, account: Pool, moment: float) -> str:
-    """Open the window at a moment, close those before it, and return the name of its scope.
+    """Open the window at a time, close those before it, and return the name of its scope.
 
     Raises:
         ProblemError: `budget`, if no window is left.

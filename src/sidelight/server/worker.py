@@ -1,7 +1,7 @@
-"""A worker: one release, then gone. It charges at the start of its slot and records at the end.
+"""A worker process for one release: it charges at the start of its slot and records at the end.
 
-It is the only process of a server that opens a table. Whatever happens in it, its outcome is seen at the end of the
-slot and not before; its output goes nowhere, and nobody reads how it ended.
+It is the only process of a server that opens a table. Whatever happens in it, its outcome becomes visible at the
+end of the slot and not before; its output is discarded, and its exit status is not read.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ from sidelight.wire import ProblemError, WireResolver, read_json, read_wire_quer
 if TYPE_CHECKING:
     from sidelight.session.accounts import ChargeAccount
 
-#: What a worker says on its connection: that its outcome is ready. Read once, shortly before the end of the slot.
+#: The message of a worker whose outcome is ready. Read once, shortly before the end of the slot.
 READY = b"ready"
 #: The part of a slot in which the charge must be granted.
 CHARGE_PART = 0.25
-#: Begins the names of temporary folders.
+#: The prefix of temporary folders.
 SCRATCH = "sidelight-"
 
 
 def run_worker(connection: Connection, config: ServerConfig) -> None:
-    """Run the release of one job; what keeps it from being charged is said, and nothing else."""
+    """Run the release of one job; only a reason for not charging it is sent back."""
     job = json.loads(connection.recv_bytes())
     table = config.tables[job["table"]]
     folder = scratch_folder(config, job["id"])
@@ -55,9 +55,9 @@ def run_worker(connection: Connection, config: ServerConfig) -> None:
         _release(connection, config, table, job, folder)
     except ProblemError as problem:
         connection.send_bytes(json.dumps({"code": problem.code, **problem.more}).encode())
-    except SystemExit:  # too late: nothing is said, and the service gives the entry up at its time
+    except SystemExit:  # too late: no message, and the service records the failure at its time
         pass
-    except BaseException:  # after the charge everything fails alike; before it the service sees that no entry is there
+    except BaseException:  # one message for all failures; the service checks for an entry
         with contextlib.suppress(OSError):
             connection.send_bytes(READY)
     finally:
@@ -65,7 +65,7 @@ def run_worker(connection: Connection, config: ServerConfig) -> None:
 
 
 def open_tables(connection: Connection, config: ServerConfig) -> None:
-    """Open every source once, reading no row, and say the name of the first that cannot be opened."""
+    """Open every source once without reading a row, and send the name of the first that cannot be opened."""
     for table in config.tables.values():
         try:
             table.open()
@@ -108,7 +108,7 @@ def _release(
 
 
 def write_releases(texts: Mapping[str, str], folder: Path) -> dict[str, Path]:
-    """Write releases that the service read from its ledger as files that readers of plans open, by their ids."""
+    """Write releases from the ledger as files for readers of plans, and return their paths by id."""
     found = {}
     for place, (name, text) in enumerate(texts.items()):
         found[name] = folder / f"release-{place}.json"
@@ -117,7 +117,7 @@ def write_releases(texts: Mapping[str, str], folder: Path) -> dict[str, Path]:
 
 
 class PacedAccount:
-    """Charges a scope of the ledger, and lets no outcome through before the end of the slot."""
+    """Charges a scope of the ledger, and records no outcome before the end of the slot."""
 
     def __init__(
         self,
@@ -131,7 +131,7 @@ class PacedAccount:
     ) -> None:
         self._budgets, self._table, self._account, self._job = budgets, table, account, job
         self._connection, self._fill = connection, fill
-        self.together_at: Amount | None = None  # of a batch: where it is priced
+        self.together_at: Amount | None = None  # of a batch: the delta of its price
 
     def reserve(
         self,
@@ -144,13 +144,13 @@ class PacedAccount:
         at_utc: str | None = None,
         delta: Amount | None = None,
     ) -> PacedReservation | Stored:
-        """Charge, unless the analyst lost the right to ask since the request was accepted, or too much time is gone."""
+        """Charge, unless the analyst lost the right since the request was accepted, or it is too late."""
         start, end = self._job["start"], self._job["end"]
         if self.together_at is not None:
             claims, delta = declared(claims, delta=self.together_at), self.together_at
         time.sleep(max(0.0, start - time.time()))
         latest = start + (end - start) * CHARGE_PART
-        if time.time() > latest:  # the host is busy: nothing is charged, and nobody's budget is used up by others
+        if time.time() > latest:  # the host is busy: do not charge for a release that cannot finish
             raise ProblemError("unavailable")
         asked = {"seconds": self._job["seconds"], "analyst": self._job["analyst"]}
         try:
@@ -171,28 +171,28 @@ class PacedAccount:
             raise
         except BudgetError as error:
             own = f"{error.scope_id}/".startswith(f"{self._table.scope_of(self._account)}/")
-            if self._table.sharing == "reserved" and not own:  # what others spent is not told
+            if self._table.sharing == "reserved" and not own:  # does not reveal what others spent
                 raise ProblemError("unavailable") from None
             parts = {"requested": error.requested, "remaining": error.remaining, "difference": error.difference}
             raise ProblemError("budget", **parts) from None
-        except KeyReusedError:  # another replica took another query under this key first
+        except KeyReusedError:  # another replica accepted another query under this key
             raise ProblemError("key-reused") from None
         except SidelightError:
             raise ProblemError("unavailable") from None
         if isinstance(granted, Stored):
             return granted
-        if time.time() > latest:  # a slow COMMIT: no data is opened, and it counts among nobody's failures
+        if time.time() > latest:  # a slow COMMIT: no data is opened, and it does not count as a failure
             granted.fail("reaped")
             raise SystemExit
         self._budgets.keep_head()
         return PacedReservation(granted, self._budgets, self._connection, end=end, fill=self._fill)
 
     def _reserve_by_right(self, *given: Any, **named: Any) -> Reservation | Stored:
-        """Charge if the right to ask is there when the charge is decided; nobody can take it away in between."""
+        """Charge while the rights are locked, so that they cannot change between check and charge."""
         store, held = IdentityStore(self._budgets.config.store, create=False), contextlib.ExitStack()
 
         def confirm() -> None:
-            held.close()  # of a transaction that is repeated
+            held.close()  # the transaction may be repeated
             held.enter_context(store.holding())
             self._check_right(store)
 
@@ -212,10 +212,10 @@ class PacedAccount:
 
 
 class PacedReservation:
-    """A reservation whose outcome is recorded at a moment that was fixed before it began.
+    """A reservation whose outcome is recorded at a time fixed in advance.
 
-    A worker that is not done in time ends itself, whether a service is there to kill it or not: what it would record
-    later would say how long it took. Its entry is given up by the service, at a time of the schedule.
+    A worker that is late ends itself, even without a service to kill it: a later record would reveal its running
+    time. The service marks its entry as failed, at a scheduled time.
     """
 
     def __init__(
@@ -244,10 +244,10 @@ class PacedReservation:
         if time.time() > self._done:
             raise SystemExit
         signal.setitimer(signal.ITIMER_REAL, 0)  # done in time
-        with contextlib.suppress(OSError):  # a service that died does not keep the outcome from the ledger
+        with contextlib.suppress(OSError):  # the outcome is recorded even if the service died
             self._connection.send_bytes(READY)
         while (left := self._until - time.time()) > 0:
-            if self._fill and left > 0.02:  # whoever measures the load of this host sees no end
+            if self._fill and left > 0.02:  # keeps the load of the host constant until the end
                 end = time.perf_counter() + 0.01
                 while time.perf_counter() < end:
                     pass
@@ -260,14 +260,14 @@ class PacedReservation:
 
 
 def _confine(config: ServerConfig, job: Mapping[str, Any], folder: Path) -> None:
-    """Limit what a worker can take from the host, and let it say nothing."""
+    """Limit the resources of a worker, and discard its output."""
     silent = os.open(os.devnull, os.O_RDWR)
     for number in (0, 1, 2):
         os.dup2(silent, number)
     sys.stdout = sys.stderr = open(os.devnull, "w")  # noqa: SIM115 - for as long as the process lives
     os.environ["TMPDIR"] = tempfile.tempdir = str(folder)
     seconds = int(job["end"] - job["start"]) + 10
-    signal.signal(signal.SIGALRM, signal.SIG_DFL)  # which ends the process, also in the middle of a library
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)  # ends the process, also inside a library call
     signal.setitimer(signal.ITIMER_REAL, max(0.01, job["end"] - DONE - time.time()))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
@@ -280,19 +280,19 @@ def _confine(config: ServerConfig, job: Mapping[str, Any], folder: Path) -> None
 
 
 def _limit_files(config: ServerConfig) -> None:
-    """Let no file grow by more than the memory of a worker; the ledger's file may be larger already."""
+    """Limit file sizes to the memory of a worker plus the current size of the ledger."""
     path = parse_place(config.ledger).path
     most = config.work.memory + (0 if path is None else path.stat().st_size)
     resource.setrlimit(resource.RLIMIT_FSIZE, (most, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
 
 
 def scratch_folder(config: ServerConfig, name: str) -> Path:
-    """Return the temporary folder of a job; the service removes what a killed worker leaves."""
+    """Return the temporary folder of a job; the service removes it after a killed worker."""
     return config.work.scratch / f"{SCRATCH}{name}"
 
 
 def clear_scratch(config: ServerConfig) -> None:
-    """Remove folders that an earlier server left, once no worker of it can be alive."""
+    """Remove folders of an earlier server, once none of its workers can be alive."""
     for folder in config.work.scratch.glob(f"{SCRATCH}*"):
         if folder.stat().st_mtime < time.time() - config.longest - 60:
             shutil.rmtree(folder, ignore_errors=True)
@@ -307,7 +307,7 @@ def virtual_bytes() -> int:
 
 
 def pin_to_cores(*, listening: bool) -> None:
-    """Keep workers off the core that answers requests: load on one would be felt on the other."""
+    """Keep workers off the core that answers requests, so that their load does not delay answers."""
     cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
     if len(cores) > 1:
         os.sched_setaffinity(0, cores[:1] if listening else cores[1:])

@@ -1,9 +1,9 @@
-"""A process that has imported the libraries and nothing else, and forks workers and pricing processes from itself.
+"""A process that imports the libraries once and forks workers and pricing processes from itself.
 
-By hand, because the standard fork server imports the main program into every child, collects children when they end
-(which is when a row may tell), and says nothing about threads. It never opens a table or a ledger and never draws
-noise, so a child finds nothing of another release in its memory. A child is collected when it is told, not before: its
-number is not given to another process, and nothing measures when it ended.
+Written by hand, because the standard fork server imports the main program into every child, collects children when
+they end (a time that may depend on rows), and does not check for threads. It never opens a table or a ledger and never
+draws noise, so a child's memory contains nothing of another release. A child is collected on request only: its process
+id is not reused before, and the time of its end is not measured.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from typing import Any
 from sidelight.errors import ServiceError
 from sidelight.registry import load
 
-#: One thread per library: what a release computes runs on its own seat and nowhere else.
+#: One thread per library: a release computes on its own seat only.
 _LIBRARIES = ("OMP", "OPENBLAS", "MKL", "ARROW")
 ENVIRONMENT = {**{f"{name}_NUM_THREADS": "1" for name in _LIBRARIES}, "POLARS_MAX_THREADS": "1"}
-ENVIRONMENT["JE_ARROW_MALLOC_CONF"] = "background_thread:false"  # of Arrow's allocator; a fork would not have it
-#: Modules that children would otherwise import each for itself.
+ENVIRONMENT["JE_ARROW_MALLOC_CONF"] = "background_thread:false"  # Arrow's allocator; a fork would lack this thread
+#: Modules that every child would otherwise import itself.
 PRELOADED = (
     "sidelight.accuracy.expected",
     "sidelight.ledger.store",
@@ -58,7 +58,7 @@ class Child:
         self._ended = False
 
     def kill(self) -> None:
-        """Kill the process; one that has ended is still uncollected, so its number is its own."""
+        """Kill the process; one that has ended is uncollected, so its process id is not reused."""
         if not self._ended:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.pid, signal.SIGKILL)
@@ -74,7 +74,7 @@ class Child:
 
 
 class Zygote:
-    """The handle of the process in the listening process; it is started anew if it dies."""
+    """The handle of the zygote in the listening process; it restarts the zygote if it dies."""
 
     def __init__(self, shared: Any) -> None:
         self._shared = shared
@@ -84,12 +84,12 @@ class Zygote:
         self._control: socket.socket | None = None
 
     def start(self) -> None:
-        """Start the process and wait until its libraries are there."""
+        """Start the process and wait until its libraries are imported."""
         with self._lock:
             self._start()
 
     def fork(self, target: str) -> Child:
-        """Fork a child that calls `module:function` with its connection and what all children share."""
+        """Fork a child that calls `module:function` with its connection and the shared object."""
         ours, theirs = socket.socketpair()
         with self._lock, theirs:
             try:
@@ -108,7 +108,7 @@ class Zygote:
                     self._control.recv(_MESSAGE)
 
     def stop(self) -> None:
-        """End the process; children that run go on to their ends."""
+        """End the process; running children continue."""
         with self._lock:
             if self._control is not None:
                 self._control.close()
@@ -134,7 +134,7 @@ class Zygote:
                 env={**os.environ, **ENVIRONMENT},
                 stdin=subprocess.DEVNULL,
             )
-        if self._cores is not None:  # this process is kept on one core by now, and workers run on the others
+        if self._cores is not None:  # this process is pinned to one core by now; workers use the others
             os.sched_setaffinity(self._process.pid, self._cores)
         self._control = ours
         shared = pickle.dumps(self._shared)
@@ -157,8 +157,8 @@ _MESSAGE = 128
 
 def main(control: socket.socket) -> None:
     """Import the libraries, then fork a child for each message until the connection ends."""
-    for each in (signal.SIGINT, signal.SIGTERM):  # of a terminal or a supervisor, which send them to all processes:
-        signal.signal(each, signal.SIG_IGN)  # the listening process says when to end, and children finish what is paid
+    for each in (signal.SIGINT, signal.SIGTERM):  # a terminal or a supervisor sends them to all processes:
+        signal.signal(each, signal.SIG_IGN)  # the listening process decides, and children finish paid releases
     size = int.from_bytes(_exactly(control, 8), "big")
     shared = pickle.loads(_exactly(control, size))  # from the process that started this one
     for name in PRELOADED:
@@ -196,7 +196,7 @@ def main(control: socket.socket) -> None:
 
 
 def _run(target: Callable[[Connection, Any], None], connection: Connection, shared: Any) -> None:
-    """Run a child, and end it without what Python does at an end: nothing of it may be said."""
+    """Run a child, and end it without Python's exit handlers, which could print something."""
     try:
         target(connection, shared)
     finally:

@@ -1,4 +1,4 @@
-"""What services over HTTP share: limits on connections, bodies and log lines, and the headers of every answer.
+"""Common parts of HTTP services: limits on connections, bodies and log lines, and the headers of answers.
 
 The libraries of the extra `[service]` are loaded when a service or a client starts, not before.
 """
@@ -14,7 +14,7 @@ from sidelight.errors import MissingPackageError, RangeError
 
 
 def need_service(*modules: str) -> None:
-    """Raise `MissingPackageError` unless these libraries of the extra `[service]` are there."""
+    """Raise `MissingPackageError` unless these libraries of the extra `[service]` are installed."""
     missing = [name for name in modules if find_spec(name) is None]
     if missing:
         raise MissingPackageError(
@@ -23,7 +23,7 @@ def need_service(*modules: str) -> None:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether an address never leaves this machine."""
+    """Whether a host is a loopback address."""
     if host == "localhost":
         return True
     try:
@@ -40,7 +40,7 @@ def http_client(
     `awaited` chooses `httpx.AsyncClient`.
 
     Raises:
-        RangeError: the address, the token or the patience makes no sense.
+        RangeError: the address, the token or the patience is invalid.
     """
     need_service("httpx")
     import httpx

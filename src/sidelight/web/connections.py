@@ -1,4 +1,4 @@
-"""The connections of a service: a limited number, and a limited time without a whole request, as a proxy would."""
+"""The connections of a service: a limited number, and a limited time without a complete request."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import socket
 from contextlib import suppress
 from typing import Any
 
-#: Seconds in which the header of a request must be here, TLS included.
+#: Seconds in which the header of a request must arrive, TLS included.
 HEADER_SECONDS = 10.0
 
 #: Seconds for which a connection without a request is kept.
@@ -21,18 +21,18 @@ MOST = 1000
 #: Descriptors that connections never take: for journals, snapshots, folders and the loop itself.
 RESERVE = 48
 
-#: Connections beyond the limit that may be there for a moment, until those that were hung up on are gone.
+#: Connections above the limit that may exist until others have closed.
 _CLOSING = 16
 
 
 class Waiting:
-    """The connections of a service, and which of them wait for a whole request, the longest first.
+    """The connections of a service, and those that wait for a complete request, the longest first.
 
-    By hand, because uvicorn limits neither the time of a header nor what it accepts: 300 connections that never finish
-    a header took all descriptors of a process, and then no state could be stored. Here every accepted connection is
-    known from the first moment, before TLS has shaken hands. Who waits too long for a request, or waits longest when
-    there are too many, is hung up on; who has sent a whole header is never. Descriptors for the store are out of reach
-    of all that.
+    Written by hand, because uvicorn limits neither the time of a header nor what it accepts: 300 connections that never
+    finish a header took all descriptors of a process, and then no state could be stored. Here every accepted connection
+    is registered at once, before the TLS handshake. A connection that waits too long for a request, or the longest when
+    there are too many, is closed; one that has sent a complete header never is. Descriptors for the store are
+    reserved.
     """
 
     def __init__(self, *, most: int, seconds: float = HEADER_SECONDS) -> None:
@@ -43,7 +43,7 @@ class Waiting:
         self._resting: set[int] = set()
 
     def arrived(self, connection: socket.socket) -> bool:
-        """Take in a new connection; say whether there is room for it. One that waits may have to go."""
+        """Register a new connection and return whether it fits; a waiting one may be closed for it."""
         if len(self._open) >= self.most:
             oldest = next(iter(self._timers), None)
             if oldest is not None:
@@ -55,21 +55,21 @@ class Waiting:
         return True
 
     def waits(self, number: int) -> None:
-        """Return a connection time for a header, from its first byte on; more bytes do not give more."""
+        """Start the time limit of a header at its first byte; more bytes do not extend it."""
         if number in self._resting:
             self.busy(number)
         if number in self._open and number not in self._timers:
             self._timers[number] = asyncio.get_running_loop().call_later(self._seconds, self._hang_up, number)
 
     def rests(self, number: int) -> None:
-        """An answer is sent, and nothing of a next request is here: the connection may stay for a while."""
+        """Keep a connection open for a while after an answer."""
         self.busy(number)
         if number in self._open:
             self._resting.add(number)
             self._timers[number] = asyncio.get_running_loop().call_later(KEEP_ALIVE, self._hang_up, number)
 
     def busy(self, number: int) -> None:
-        """A whole header is here: the request is answered, however long that takes."""
+        """Remove the time limit after a complete header."""
         self._resting.discard(number)
         timer = self._timers.pop(number, None)
         if timer is not None:
@@ -81,14 +81,14 @@ class Waiting:
         self._open.pop(number, None)
 
     def _hang_up(self, number: int) -> None:
-        """End a connection: its transport sees the end and closes it, also in the middle of a TLS handshake."""
+        """Shut a connection down; its transport then closes it, also during a TLS handshake."""
         self.busy(number)
         with suppress(KeyError, OSError):  # it left by itself
             self._open[number].shutdown(socket.SHUT_RDWR)
 
 
 class _Connection(socket.socket):
-    """A connection that says when it is closed."""
+    """A connection that reports when it is closed."""
 
     waiting: Waiting
 
@@ -98,12 +98,12 @@ class _Connection(socket.socket):
 
 
 class Listener(socket.socket):
-    """A listening socket that accepts no more connections than the service can hold."""
+    """A listening socket that accepts a limited number of connections."""
 
     waiting: Waiting
 
     def accept(self) -> tuple[socket.socket, Any]:
-        """Return the next connection that there is room for."""
+        """Return the next connection within the limit."""
         number, address = self._accept()  # type: ignore[attr-defined]  # as `socket.accept` does
         connection = _Connection(self.family, self.type, self.proto, fileno=number)
         connection.waiting = self.waiting
@@ -114,7 +114,7 @@ class Listener(socket.socket):
 
 
 def listeners(host: str, port: int, waiting: Waiting) -> list[socket.socket]:
-    """Bind an address, or all that a name stands for.
+    """Bind an address, or all addresses of a name.
 
     Raises:
         OSError: Nothing can listen there.
@@ -154,7 +154,7 @@ def room() -> int:
 
 
 def protocol(waiting: Waiting) -> type[asyncio.Protocol]:
-    """Return uvicorn's protocol, which tells when a connection waits for a request and when it has one."""
+    """Return uvicorn's protocol, which reports when a connection waits for a request or has one."""
     from uvicorn.protocols.http.h11_impl import H11Protocol
 
     class WatchedProtocol(H11Protocol):

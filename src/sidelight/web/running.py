@@ -1,7 +1,7 @@
 """Runs an application with uvicorn until it is stopped: limited connections, few log lines, no header of its own.
 
-The end is written by hand: uvicorn drops requests that take longer than its own timeout, and raises the signal that
-stopped it again, so that nothing after it would run.
+Shutdown is written by hand: uvicorn drops requests that exceed its own timeout, and raises the signal that stopped
+it again, so that no code after it would run.
 """
 
 from __future__ import annotations

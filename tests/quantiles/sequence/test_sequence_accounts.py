@@ -1,4 +1,4 @@
-"""What the days cost: in full by default, the dearest day times k when nobody is in more than k days."""
+"""What the days cost: in full by default, the most expensive day times k when no person is in more than k days."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ const chosen = () => tables[at("table").value];
 const query = () => JSON.parse(at("query").value);
 const written = (asked) => "{\n  " + Object.entries(asked).map(([key, value]) => JSON.stringify(key) + ": " + JSON.stringify(value)).join(",\n  ") + "\n}";
 
-// What is declared of a column, in words where there are some.
+// The declarations of a column in words.
 function declared({ name, kind, lower, upper, granularity, categories, ...rest }) {
   const more = Object.entries(rest).map(([key, value]) => key.replaceAll("_", " ") + " " + (typeof value === "string" ? value : JSON.stringify(value)));
   return [lower !== undefined && upper !== undefined && lower + " to " + upper, granularity !== undefined && "in steps of " + granularity,
@@ -36,10 +36,10 @@ function declared({ name, kind, lower, upper, granularity, categories, ...rest }
 function show() {
   const table = chosen();
   at("promise").textContent = table.promise;
-  at("sharing").textContent = (table.sharing === "reserved" ? "Your share is reserved: nobody else can use it up." :
+  at("sharing").textContent = (table.sharing === "reserved" ? "Your share is reserved: other analysts cannot use it up." :
     "Shares are first come, first served: others can use up what you see here.") +
     (table.population ? " It holds over all tables of " + table.population.name + " together: " + table.population.promise : "");
-  at("paused").textContent = table.paused ? "Paused: nothing can be asked until its owner has looked." : "";
+  at("paused").textContent = table.paused ? "Paused: no requests are accepted until the owner resumes the table." : "";
   const [name] = Object.keys(table.remaining);
   const whole = Number(table.budget[name]), left = Number(table.remaining[name]);
   at("left").max = whole; at("left").value = left;
@@ -107,7 +107,7 @@ async function refresh() {
   await readPast();
 }
 
-// What is final is read once; a page ends where its answers are large, and an empty one ends the list.
+// Final entries are read once; a page is shorter where its answers are large, and an empty one ends the list.
 async function readPast() {
   if (pastOf !== at("table").value) past = [];
   pastOf = at("table").value;
@@ -173,13 +173,13 @@ function rowsOf(outcome) {
   return [["", "value"], ...numbers.map((number, place) => [(outcome.labels || [])[place] || "", number])];
 }
 
-const beside = /(^|_)(plain|unbiased|noise_sd|pooled|supported|known)$/;  // in the JSON and the CSV, not in the table
+const hidden = /(^|_)(plain|unbiased|noise_sd|pooled|supported|known)$/;  // in the JSON and the CSV, not in the table
 const cellText = (cell) => typeof cell === "number" ? String(Number(cell.toPrecision(6))) : String(cell);
 
 function drawTable(rows) {
   at("scroll").hidden = !rows.length;
   if (!rows.length) return;
-  const kept = rows[0].map((title, place) => place).filter((place) => !beside.test(rows[0][place]));
+  const kept = rows[0].map((title, place) => place).filter((place) => !hidden.test(rows[0][place]));
   const line = (row, tag) => {
     const made = document.createElement("tr");
     for (const place of kept) {
@@ -215,7 +215,7 @@ function shown(outcome, madeUp, chart, id, asked) {
   const rows = rowsOf(outcome);
   at("answer").hidden = false;
   at("band").className = madeUp ? "made-up" : "";
-  at("band").textContent = madeUp ? "Made-up rows: NOT PRIVATE and nothing of the table." : "";
+  at("band").textContent = madeUp ? "Made-up rows: NOT PRIVATE, and independent of the table." : "";
   at("guarantee").textContent = outcome.type === "refused" ? "Refused: " + outcome.reason : madeUp ? "" :
     "Guarantee: " + outcome.guarantee.map(({ type, ...amounts }) => type + " (" + words(amounts) + ")").join(", or ");
   drawChart(chart, rows);
