@@ -14,7 +14,7 @@ from sidelight.summaries.sql_dates import shifted_date
 
 #: Whose spelling a statement has; DuckDB's is the default.
 Dialect = Literal["duckdb", "postgresql", "bigquery", "snowflake", "spark", "tsql"]
-_PARSERS: Mapping[str, str] = {
+PARSERS: Mapping[str, str] = {
     "duckdb": "duckdb",
     "postgresql": "postgres",
     "bigquery": "bigquery",
@@ -127,9 +127,9 @@ def statement_tree(text: Any, *, dialect: str, declared: Collection[str]) -> Any
 
 def parsed_statement(text: str, dialect: str) -> Any:
     """Return one statement with functions that dialects spell in their own ways as one node each."""
-    if dialect not in _PARSERS:
-        raise RangeError(f"dialect must be one of {', '.join(_PARSERS)}, got {dialect!r}; {nearest(dialect, _PARSERS)}")
-    return _parsed(text, _PARSERS[dialect]).transform(_respelt)
+    if dialect not in PARSERS:
+        raise RangeError(f"dialect must be one of {', '.join(PARSERS)}, got {dialect!r}; {nearest(dialect, PARSERS)}")
+    return _parsed(text, PARSERS[dialect]).transform(_respelt)
 
 
 def _parsed(text: str, dialect: str) -> Any:
@@ -173,7 +173,7 @@ def _respelt(node: Any) -> Any:
     if node.key in ("add", "sub"):
         return shifted_date(node)
     if node.key != "anonymous":
-        return node
+        return exp.Not(this=node) if node.key == "is" and node.args.pop("negate", None) else node
     name, given = str(node.this).casefold(), node.expressions
     if name == "weekday" and len(given) == 1:
         return exp.Extract(this=exp.var("WEEKDAY"), expression=given[0])
