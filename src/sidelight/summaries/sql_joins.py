@@ -102,13 +102,7 @@ class JoinReader:
                 refuse(node)
             side = "" if join is None else str(join.side or "").upper()
             kind = "" if join is None else str(join.kind or "").upper()
-            plain_join = side in ("", "LEFT") and kind in (
-                "",
-                "INNER",
-                "OUTER",
-                "CROSS",
-            )  # Spark reads a comma as CROSS
-            if not plain_join or (join and join.args.get("method")):
+            if side not in ("", "LEFT") or kind not in ("", "INNER", "OUTER") or (join and join.args.get("method")):
                 raise RangeError(f"{side or kind} JOIN is not understood; write JOIN or LEFT JOIN from the base table")
             only(node, "this", "alias", "db", *(() if join else ("joins",)))
             only(node.args.get("alias") or node.this, "this", "quoted")
