@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -199,6 +200,19 @@ def test_external_spending(ledger: Ledger) -> None:
         scope.record_external(pure("0.1"), note="")
     assert ledger.head() == head
     assert ledger.verify().ok
+
+
+def test_claims_that_are_none_are_refused_in_words(ledger: Ledger) -> None:
+    scope = ledger.open_scope("people", budget=PureDP(1))
+    wrong: Any
+    for wrong in (PureDP("0.1"), "0.1", 0.1, None):
+        with pytest.raises(ClaimError, match=r"write Claims\.of"):
+            scope.record_external(wrong, note="a bare claim")
+        with pytest.raises(ClaimError, match="Claims hold a tuple"):
+            Claims(wrong)
+    with pytest.raises(ClaimError, match="a claim is one of"):
+        Claims.of(wrong)
+    assert scope.totals().epsilon == 0
 
 
 def test_an_export_into_a_missing_directory(file_ledger: Ledger, tmp_path: Path) -> None:

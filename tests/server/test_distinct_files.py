@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import os
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import sidelight as sl
 from analyst_server import write_people, write_survey
+from sidelight.cli.analysts import check_survey
 from sidelight.errors import PlanError, StorageError
+from sidelight.guarantees import Claims
+from sidelight.server.budgets import Budgets
 from sidelight.server.config_file import read_config
 from sidelight.server.distinct_files import identities
 from sidelight.server.identity import IdentityStore
@@ -99,3 +104,62 @@ def test_spellings_of_one_server_are_one_source() -> None:
     assert identities("postgresql:///db?host=far") == identities("postgresql://Far./db")
     others = ["postgresql://localhost/other", "postgresql://localhost:5433/db", "postgresql://far/db"]
     assert len({identities(each) for each in (here[0], *others)}) == 4
+
+
+def begun(file: Path, *, spend: str | None = None) -> None:
+    """Start and end a server as far as its ledger and store; charge a table before it ends."""
+    config = read_config(file)
+    with closing(Budgets(config, create=True)) as budgets, closing(IdentityStore(config.store)) as store:
+        budgets.begin(store)
+        if spend is not None:
+            account = config.tables[spend].accounts[0]
+            how: dict[str, Any] = {"moment": 0.0, "request": {"kind": "count"}, "key": "a"}
+            budgets.reserve(config.tables[spend], account, Claims.of(sl.PureDP("0.5")), **how)
+
+
+def parts(folder: Path, sources: dict[str, str], *, rule: str = 'partitioned_by = "month"', more: str = "") -> Path:
+    """Write a server's file with a table of each source below one population."""
+    file = write_survey(folder)
+    head, _, table = file.read_text().partition("[[table]]")
+    table = table.replace("capacity", f'population = "visitors"\n{more}\ncapacity')
+    made = [
+        "[[table]]" + table.replace('name = "people"', f'name = "{name}"').replace("people.parquet", source)
+        for name, source in sources.items()
+    ]
+    budget = 3 if rule else 9
+    population = f'[population.visitors]\ncurrency = "epsilon"\nbudget = {{epsilon = {budget}}}\n{rule}\n'
+    file.write_text(head + population + "\n".join(made))
+    return file
+
+
+def test_a_new_name_is_no_new_budget(tmp_path: Path) -> None:
+    """A part of a partition that is renamed, moved or exchanged keeps what its people were charged."""
+    write_people(tmp_path)
+    for name in ("jan", "feb", "mar"):
+        (tmp_path / f"{name}.parquet").write_bytes((tmp_path / "people.parquet").read_bytes())
+        os.utime(tmp_path / f"{name}.parquet", ns=(0, 10**18 + len(name)))
+    first = {"jan": "jan.parquet", "feb": "feb.parquet"}
+    begun(parts(tmp_path, first))
+    begun(parts(tmp_path, {"january": "jan.parquet", "feb": "feb.parquet"}))  # nothing was spent
+    begun(parts(tmp_path, first), spend="jan")
+    renamed = {"first": "jan.parquet", "feb": "feb.parquet"}
+    exchanged = {"jan": "feb.parquet", "feb": "jan.parquet"}
+    os.link(tmp_path / "jan.parquet", tmp_path / "moved.parquet")
+    moved = {"first": "moved.parquet", "feb": "feb.parquet"}
+    for sources in (renamed, exchanged, moved):
+        with pytest.raises(PlanError, match="was served as 'jan', whose people have a budget"):
+            begun(parts(tmp_path, sources))
+        with pytest.raises(PlanError, match="was served as 'jan'"):
+            check_survey(parts(tmp_path, sources))
+    for sources in (first, {"feb": "feb.parquet", "mar": "mar.parquet"}, {"mar": "mar.parquet", **first}):
+        begun(parts(tmp_path, sources))
+    begun(parts(tmp_path, renamed, more="other_people = true"))
+
+
+def test_a_new_name_in_a_population_that_adds_up_is_counted(tmp_path: Path) -> None:
+    write_people(tmp_path)
+    begun(parts(tmp_path, {"jan": "people.parquet"}, rule=""), spend="jan")
+    begun(parts(tmp_path, {"january": "people.parquet"}, rule=""))
+    alone = write_survey(tmp_path)
+    with pytest.raises(PlanError, match="was served as 'jan'"):
+        begun(alone)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_args
 
 import duckdb
 import numpy as np
@@ -12,6 +12,7 @@ from benchmarks.tpch import no_noise
 
 import sidelight as sl
 from sidelight.errors import RangeError, SchemaError
+from sidelight.summaries.sql_tree import Dialect
 
 TABLES: dict[str, dict[str, list[Any]]] = {
     "patient": {"pid": [1, 2, 3, 4, 6], "sex": ["F", "M", "F", "M", "F"]},
@@ -109,6 +110,14 @@ AGREE = {
         "WITH t AS (SELECT pid, MAX(days) AS longest FROM visit WHERE days < 5 GROUP BY pid) SELECT COUNT(*) "
         "AS n FROM t WHERE longest >= 3"
     ),
+    "a list of a public table": (
+        "SELECT COUNT(*) AS n FROM visit v JOIN ward w ON v.ward = w.ward WHERE w.name IN (SELECT name FROM ward "
+        "WHERE beds > 20 AND name IS NOT NULL) AND days IS NOT NULL"
+    ),
+    "a list inside of a lookup": (
+        "SELECT COUNT(*) AS n FROM visit WHERE ward IN (SELECT ward FROM ward WHERE name IN (SELECT name FROM ward "
+        "WHERE beds > 20))"
+    ),
     "a sub-select of rows": (
         "SELECT name, COUNT(*) AS n FROM (SELECT name, days FROM visit JOIN ward ON visit.ward = ward.ward) x "
         "WHERE days > 1 GROUP BY name"
@@ -116,12 +125,12 @@ AGREE = {
 }
 
 
-def shown(statement: str) -> dict[tuple[str, ...], float]:
+def shown(statement: str, **more: Any) -> dict[tuple[str, ...], float]:
     session = sl.Session(clinic(), budget=sl.PureDP(1000))
     options: dict[str, Any] = {"person_total": 1000} if "SUM(" in statement else {}
     options |= {"max_groups": 2} if statement in (AGREE["by the person"], AGREE["a sub-select of rows"]) else {}
     with no_noise():
-        release = session.sql(statement, epsilon=1000, **options)
+        release = session.sql(statement, epsilon=1000, **options, **more)
     assert release.query["view"]["database"] == "clinic"
     table = release.shown
     keys = table.keys_of_groups
@@ -145,7 +154,7 @@ REFUSED = {
     "SELECT COUNT(*) FROM visit v JOIN drug d ON v.days = d.dose": "declared keys",
     "SELECT COUNT(*) FROM visit v LEFT JOIN ward w ON v.ward = w.ward AND w.beds > 20": "LEFT JOIN",
     "SELECT COUNT(*) FROM visit RIGHT JOIN ward ON visit.ward = ward.ward": "RIGHT JOIN",
-    "SELECT COUNT(*) FROM visit CROSS JOIN ward": "CROSS",
+    "SELECT COUNT(*) FROM visit CROSS JOIN ward": "do not form one tree",
     "SELECT COUNT(*) FROM visit a JOIN visit b ON a.pid = b.pid": "several rows",
     "SELECT COUNT(*) FROM ward": "public",
     "SELECT COUNT(*) FROM visits": "visit",
@@ -185,6 +194,31 @@ REFUSED = {
     "SELECT COUNT(*) FROM patient p WHERE EXISTS (SELECT 1 FROM visit v WHERE v.pid = p.pid AND v.vid IN "
     "(SELECT vid FROM drug))": "sub-select in WHERE",
 }
+
+
+@pytest.mark.filterwarnings("ignore:a budget of epsilon")
+@pytest.mark.parametrize("dialect", [each for each in get_args(Dialect) if each != "duckdb"])
+def test_every_dialect_reads_statements_over_a_database(dialect: str) -> None:
+    """A statement is written out again in its own dialect, whose spellings sqlglot reads in ways of their own."""
+    for statement in AGREE.values():
+        assert shown(statement, dialect=dialect) == shown(statement), statement
+
+
+def test_a_long_public_list_is_refused_by_its_length() -> None:
+    whole: dict[str, Any] = {"lower": 0, "upper": 10**6, "granularity": 1}
+    numbers = np.arange(5001)
+    lists = sl.Database(
+        {
+            "v": sl.Table({"who": [1], "x": [3]}, schema=[sl.PersonId("who", max_rows=1), sl.Number("x", **whole)]),
+            "p": sl.Table({"k": numbers, "y": numbers}, schema=[sl.Key("k"), sl.Number("y", **whole)], public=True),
+        },
+        name="lists",
+    )
+    session = sl.Session(lists, budget=sl.PureDP(1))
+    with pytest.raises(RangeError, match="finds 5001 different values, and a list holds at most 5000"):
+        session.sql("SELECT COUNT(*) FROM v WHERE x IN (SELECT y FROM p)", epsilon=1)
+    asked = "SELECT COUNT(*) FROM v WHERE x IN (SELECT y FROM p WHERE y < 5000)"
+    assert "price" in str(session.sql(asked, epsilon=1, dry_run=True))
 
 
 @pytest.mark.parametrize("statement", REFUSED)

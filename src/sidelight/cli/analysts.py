@@ -47,13 +47,8 @@ def check_survey(path: Path) -> None:
     config = read_config(path)
     for table in config.tables.values():
         table.open()
-    budgets = Budgets(config, create=True)
-    try:
-        budgets.open_scopes()
-        budgets.check_isolation()
-        budgets.check_head()
-    finally:
-        budgets.close()
+    with closing(Budgets(config, create=True)) as budgets, closing(IdentityStore(config.store)) as store:
+        budgets.begin(store)
     promises = []
     for table in config.tables.values():
         requests, (largest, unpriced) = _requests(config, table.name), _probed(config, table)

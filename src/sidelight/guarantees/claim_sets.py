@@ -64,9 +64,18 @@ class Claims:
 
     claims: tuple[Claim, ...]
 
+    def __post_init__(self) -> None:
+        if type(self.claims) is not tuple or not all(isinstance(each, Claim) for each in self.claims):
+            raise ClaimError(
+                f"Claims hold a tuple of claims, got {type(self.claims).__name__}; write Claims.of(PureDP(1))"
+            )
+
     @classmethod
     def of(cls, *claims: Claim) -> Claims:
         """Return a set of claims; of two that differ in their amount alone the smaller stays."""
+        for each in claims:
+            if not isinstance(each, Claim):
+                raise ClaimError(f"a claim is one of PureDP, ZCDP, GDP, ApproxDP, ..., got {type(each).__name__}")
         if not claims:
             raise ClaimError("a release needs at least one claim; one that promises nothing cannot be charged")
         first = claims[0].context

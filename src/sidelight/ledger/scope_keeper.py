@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from sidelight.accounting import advice_on_routes, granted_with_routes, what_would_fit
-from sidelight.errors import BudgetError, LedgerError, LedgerUnavailableError, ScopeError
+from sidelight.errors import BudgetError, ClaimError, LedgerError, LedgerUnavailableError, ScopeError
 from sidelight.guarantees import Amount, Claim, Claims, Neighbours, Unit
 from sidelight.ledger import decide
 from sidelight.ledger.balances import by_scope, check_one_amount, declared_claims, read_balances
@@ -178,6 +178,9 @@ class ScopeKeeper(Unique):
 
     def shares_of(self, claims: Mapping[str, Claims], *, delta: Amount | None = None) -> tuple[Share, ...]:
         """Return the share of every scope touched, before any lock; in a shared tree all are the same amount."""
+        for own in claims.values():
+            if not isinstance(own, Claims):
+                raise ClaimError(f"a charge is made of Claims, got {type(own).__name__}; write Claims.of(PureDP(1))")
         definitions = self._definitions_of(claims)
         stated = {name: declared_claims(own, definitions[name], delta=delta) for name, own in claims.items()}
         shares = spread(stated, definitions, delta=delta)

@@ -27,6 +27,8 @@ from sidelight.ledger import Ledger, LedgerEntry, Reservation, Scope, Stored, op
 from sidelight.ledger.balances import Balances
 from sidelight.ledger.chain import canonical
 from sidelight.server.config import Pool, ServedTable, ServerConfig, Sharing, routes_of, rule_of
+from sidelight.server.distinct_files import check_earlier_tables
+from sidelight.server.identity import IdentityStore
 from sidelight.server.windows import open_window, window_balances
 from sidelight.wire import LIMITS, ProblemError
 
@@ -76,6 +78,13 @@ class Budgets:
         self.ledger.close()
 
     # --- startup ------------------------------------------------------------------------------------------------------
+
+    def begin(self, store: IdentityStore) -> None:
+        """Check the ledger, its scopes and what was served before against the file; make scopes that are not there."""
+        check_earlier_tables(self.config, store, self.ledger)
+        self.open_scopes()
+        self.check_isolation()
+        self.check_head()
 
     def open_scopes(self) -> None:
         """Create missing scopes, and refuse scopes that differ from the file."""

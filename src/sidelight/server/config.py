@@ -111,6 +111,7 @@ class ServedTable:
     durations: Mapping[str, float]
     accounts: tuple[Pool, ...]
     together: bool = False
+    other_people: bool = False  # than those of a table that has, or had, the same source
     stated_delta: Fraction | None = None
     costs: Mapping[str, KindCost] = field(default_factory=dict)
 

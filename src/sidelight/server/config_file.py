@@ -244,6 +244,7 @@ def _table(section: Section, folder: Path, populations: Mapping[str, Pool]) -> S
         kinds=tuple(dict.fromkeys(given["kinds"])),
         strict=given.get("strict", True),
         together=given.get("together", False),
+        other_people=given.get("other_people", False),
         stated_delta=_stated_delta(section, given, budget),
         durations=_durations(section, given["durations"]),
         costs={kind: _cost(inside, kind) for kind, inside in given.get("costs", {}).items()},

@@ -8,16 +8,21 @@ folder later.
 from __future__ import annotations
 
 import glob
+import hashlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TypeAlias
 from urllib.parse import parse_qs, unquote, urlsplit
 
+from sidelight.accounting import Totals
+from sidelight.errors import PlanError
+from sidelight.ledger import Ledger
 from sidelight.ledger.place import BESIDE, parse_place
 from sidelight.plans.section import Section
 from sidelight.records.engines import is_postgres
 from sidelight.server.config import Pool, ServedTable, ServerConfig
+from sidelight.server.identity import IdentityStore
 
 Identities: TypeAlias = frozenset[tuple[str | int, ...]]
 _LOOPBACK = ("localhost", "::1", "0.0.0.0", "ip6-localhost", "localhost.localdomain")
@@ -74,6 +79,42 @@ def check_people(sections: Sequence[Section], tables: Sequence[ServedTable], pop
                     "set other_people = true",
                     key="source",
                 )
+
+
+def check_earlier_tables(config: ServerConfig, store: IdentityStore, ledger: Ledger) -> None:
+    """Refuse a table whose source was served, and spent from, under another name: a new name is no new budget.
+
+    What was served is remembered by path or address, and of a single file by inode, time and size, which a renamed file
+    keeps. A copy, or a file that was written anew elsewhere, is the curator's to declare.
+    """
+    earlier = {scope.scope_id: scope for scope in ledger.scopes()}
+    for table in config.tables.values():
+        above = None if table.population is None else config.populations[table.population]
+        adds_up = above is not None and above.partitioned_by is None
+        for source in _marks(table.source):
+            for name in {*store.served_as(source)} & earlier.keys() - {table.name}:
+                known, now = earlier[name], config.tables.get(name)
+                declared = table.other_people or (now is not None and now.other_people)
+                counted = adds_up and known.definition.parent_id == table.population
+                if not counted and not declared and known.totals() != Totals.zero():
+                    raise PlanError(
+                        f"the source of {table.name!r} was served as {name!r}, whose people have a budget and used "
+                        f"some of it; call the table {name!r} again, or say other_people = true if its rows are of "
+                        "other people now"
+                    )
+    for table in config.tables.values():
+        for source in _marks(table.source):
+            store.keep_served(source, table.name)
+
+
+def _marks(source: str) -> Iterator[str]:
+    """Yield what a source is recognised by in years: inodes alone are used again for other files."""
+    named = sorted(str(each) for each in identities(source) if isinstance(each[0], str))
+    if os.path.isfile(source):
+        found = os.stat(source)
+        named.append(f"file {found.st_ino} {found.st_mtime_ns} {found.st_size}")
+    for each in named:
+        yield hashlib.sha256(each.encode(errors="surrogatepass")).hexdigest()
 
 
 def check_files(config: ServerConfig, whole: Section, public: Mapping[str, Section]) -> None:

@@ -104,9 +104,7 @@ class AnalystService:
     def prepare(self) -> None:
         """Check ledger and scopes against the file, and that every source opens, before listening."""
         self.store.check_clock(time.time())
-        self.budgets.open_scopes()
-        self.budgets.check_isolation()
-        self.budgets.check_head()
+        self.budgets.begin(self.store)
         self.budgets.keep_head()
         self.config.work.scratch.mkdir(parents=True, exist_ok=True)
         clear_scratch(self.config)

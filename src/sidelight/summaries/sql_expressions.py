@@ -200,11 +200,13 @@ class ExpressionReader:
         only(node, "this", "table", "db", "catalog")
         if node.this.key != "identifier":
             refuse(node.this)
-        given = node.text("table")
+        given, names = node.text("table"), [column.name for column in self._schema.columns]
+        path = ".".join(part.name for part in node.parts)  # BigQuery splits quoted names at their dots
+        if path in names:
+            return path
         if given and given.casefold() not in [each.casefold() for each in self._tables]:
             raise RangeError(f"{given}.{node.name}: the statement reads {self._tables[0]!r} and no table {given!r}")
         name: str = node.name
-        names = [column.name for column in self._schema.columns]
         if name in names:
             return name
         # Names without quotes have no case in SQL.

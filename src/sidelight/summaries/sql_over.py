@@ -13,7 +13,7 @@ from sidelight.summaries.sql_pairs import PairReader
 from sidelight.summaries.sql_people import people_over
 from sidelight.summaries.sql_public import with_public_lists
 from sidelight.summaries.sql_subselects import SelectReader
-from sidelight.summaries.sql_tree import parsed_statement, statement_tree
+from sidelight.summaries.sql_tree import PARSERS, parsed_statement, statement_tree
 
 
 def statement_over(
@@ -35,7 +35,7 @@ def statement_over(
     grouped = people_over(written.copy(), tables, read)
     if grouped is not None:
         _refuse_max_rows(max_rows)
-        return grouped[0], str(grouped[1].sql(dialect=dialect))
+        return grouped[0], str(grouped[1].sql(dialect=PARSERS[dialect]))
     declared = [name for each in tables.tables for name in columns_of(tables, each)]
     tree = statement_tree(written, dialect=dialect, declared=declared)
     joined = JoinReader(tree.copy(), tables, dialect)
@@ -44,7 +44,7 @@ def statement_over(
     else:
         joined = PairReader(tree.copy(), tables, dialect, max_rows=max_rows).settled()
     joined.rewrite()
-    return joined.view(), str(joined.tree.sql(dialect=dialect))
+    return joined.view(), str(joined.tree.sql(dialect=PARSERS[dialect]))
 
 
 def _refuse_max_rows(max_rows: int | None) -> None:

@@ -18,7 +18,7 @@ from sidelight.records.linked_tables import LinkedTables
 from sidelight.records.numbers import exact_number, number_text
 from sidelight.records.rows import Batch
 from sidelight.summaries.sql_expressions import ExpressionReader
-from sidelight.summaries.sql_tree import only, plain, sql_text
+from sidelight.summaries.sql_tree import MOST_PARTS, only, plain, sql_text
 
 
 def with_public_lists(tree: Any, tables: LinkedTables, dialect: str) -> Any:
@@ -95,6 +95,11 @@ def _constants(select: Any, tables: LinkedTables, dialect: str) -> list[Any]:
             f"{sql_text(select)} finds missing cells, which IN compares with nothing; add WHERE {asked[0].name} IS NOT "
             "NULL"
         )
+    if len(found) > MOST_PARTS // 2:
+        raise RangeError(
+            f"{sql_text(select)} finds {len(found)} different values, and a list holds at most {MOST_PARTS // 2}; make "
+            f"the column a key of {name!r}, sl.Key(...), that the private table names by sl.Reference(...)"
+        )
     if not found:
         raise RangeError(f"{sql_text(select)} finds no row of the public table, so nothing is in it; leave it out")
     if isinstance(column, Number):
@@ -125,7 +130,7 @@ def _join_keys(tree: Any, tables: LinkedTables) -> None:
         _qualify(select, known, tables)
         own = inner.args["from_"].this.alias_or_name.casefold()
         where = [] if inner.args.get("where") is None else [inner.args["where"].this]
-        for each in (found for part in where for found in part.find_all(exp.Column)):
+        for each in (found for part in where for found in part.find_all(exp.Column) if found.parent_select is inner):
             if each.text("table").casefold() not in ("", own):
                 raise RangeError(f"{sql_text(each)} is not a column of the public table {name!r}; name one of its own")
             each.set("table", exp.to_identifier(alias, quoted=True))

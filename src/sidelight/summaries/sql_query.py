@@ -294,7 +294,8 @@ class PreparedSQL(SurePrepared):
 
     def check_name(self, name: str) -> None:
         """Refuse a FROM that does not name this table; one without a name of its own may be called anything."""
-        if name != NAMELESS and self.select.table.casefold() != name.casefold():
+        path = self.select.table.casefold()  # BigQuery takes a quoted name with a dot for a schema and its table
+        if name != NAMELESS and name.casefold() not in (path, path.rsplit(".", 1)[-1]):
             raise RangeError(
                 f"FROM names {self.select.table!r}, and the table is called {name!r}; write that name, in double "
                 "quotes where it is not one word"

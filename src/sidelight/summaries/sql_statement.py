@@ -149,7 +149,7 @@ class _StatementReader:
         alias = table.args.get("alias")
         if alias is not None:
             only(alias, "this")
-        return table.name, [table.name, *([] if alias is None else [alias.name])]
+        return ".".join(each.name for each in table.parts), [table.name, *([] if alias is None else [alias.name])]
 
     # --- groups
 

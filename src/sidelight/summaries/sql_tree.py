@@ -6,7 +6,7 @@ Everything that is not understood, anywhere in the tree, is refused by name with
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Any, Literal, NoReturn
+from typing import Any, Literal, NoReturn, get_args
 
 from sidelight.errors import MissingPackageError, RangeError, nearest
 from sidelight.records.expression_text import LONGEST
@@ -14,14 +14,8 @@ from sidelight.summaries.sql_dates import shifted_date
 
 #: Whose spelling a statement has; DuckDB's is the default.
 Dialect = Literal["duckdb", "postgresql", "bigquery", "snowflake", "spark", "tsql"]
-_PARSERS: Mapping[str, str] = {
-    "duckdb": "duckdb",
-    "postgresql": "postgres",
-    "bigquery": "bigquery",
-    "snowflake": "snowflake",
-    "spark": "spark",
-    "tsql": "tsql",
-}
+#: The same by sqlglot's names.
+PARSERS: Mapping[str, str] = {each: each for each in get_args(Dialect)} | {"postgresql": "postgres"}
 UNDERSTOOD = (
     "a statement is SELECT columns and aggregates FROM table [WHERE condition] [GROUP BY columns] [HAVING condition] "
     "[ORDER BY columns] [LIMIT n]"
@@ -127,9 +121,9 @@ def statement_tree(text: Any, *, dialect: str, declared: Collection[str]) -> Any
 
 def parsed_statement(text: str, dialect: str) -> Any:
     """Return one statement with functions that dialects spell in their own ways as one node each."""
-    if dialect not in _PARSERS:
-        raise RangeError(f"dialect must be one of {', '.join(_PARSERS)}, got {dialect!r}; {nearest(dialect, _PARSERS)}")
-    return _parsed(text, _PARSERS[dialect]).transform(_respelt)
+    if dialect not in PARSERS:
+        raise RangeError(f"dialect must be one of {', '.join(PARSERS)}, got {dialect!r}; {nearest(dialect, PARSERS)}")
+    return _parsed(text, PARSERS[dialect]).transform(_respelt)
 
 
 def _parsed(text: str, dialect: str) -> Any:
@@ -172,6 +166,12 @@ def _respelt(node: Any) -> Any:
         return node.this
     if node.key in ("add", "sub"):
         return shifted_date(node)
+    if node.key == "is" and node.args.pop("negate", None):  # PostgreSQL's IS NOT
+        return exp.Not(this=node)
+    if node.key == "neq" and node.expression.key == "all":  # Snowflake's NOT IN (SELECT ...)
+        return exp.Not(this=exp.In(this=node.this, query=exp.Subquery(this=node.expression.this)))
+    if node.key == "join" and node.kind == "CROSS":  # how Spark and BigQuery read a comma
+        node.set("kind", None)
     if node.key != "anonymous":
         return node
     name, given = str(node.this).casefold(), node.expressions
