@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from numbers import Integral
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -159,30 +159,20 @@ def declared_rows(rows: Any, *, rows_at_most: int | None = None) -> int | None:
     return int(rows)
 
 
-class HasPublicRows(Protocol):
-    """Predictions of which some are public rows: each says where they are (`given`) and what they hold (`raw`)."""
-
-    @property
-    def public(self) -> tuple[Any, ...]:
-        """Those."""
-
-
-def refuse_private_rows(predictions: HasPublicRows, private: Any) -> None:
+def refuse_private_rows(public: Sequence[Any], private: Any) -> None:
     """Refuse public rows that are the private ones or cut from them: by memory, or by content.
 
     That is no public fact, but one for the owner of the rows, who gets an error and nothing else: no charge, no
     release.
 
     Args:
-        predictions: What was read.
+        public: The public rows that were read: each says where they are (`given`) and what they hold (`raw`).
         private: The features that are fitted, as an array, a sparse matrix or a frame; nothing is said of other things.
 
     Raises:
         RangeError: public rows are private ones. The message has no count and no cell.
     """
-    if not predictions.public:
-        return
-    for each in predictions.public:
+    for each in public:
         shared = any(data.shares_memory_with(private) for data in each.given)
         if shared or are_rows_of(each.raw, private):
             raise RangeError(

@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal
 
 import numpy as np
 from scipy.special import ndtri
@@ -220,24 +220,6 @@ def score_of(truth: Floats, outcomes: Floats, residuals: Floats | None) -> tuple
     return right, 1 - right
 
 
-class Law(Protocol):
-    """What is known of the law of private rows."""
-
-    @property
-    def basis(self) -> Basis:
-        """Where it comes from."""
-        ...
-
-    @property
-    def alone(self) -> float | None:
-        """The score of the prediction alone, on public rows that it has not seen; None where there are none."""
-        ...
-
-    def population(self, dice: Dice, *, at: float = 0.5) -> Population:
-        """Return one law that is possible; `at`, from 0 to 1, says how much features tell where nothing else does."""
-        ...
-
-
 class LawOfRows:
     """The law of public rows with their targets."""
 
@@ -330,6 +312,10 @@ class LawOfShape:
         return Population(rows=rows, apart=0.0, theta=theta, residuals=residuals)
 
 
+#: What is known of the law of private rows.
+Law = LawOfRows | LawOfShape
+
+
 def chance_share(rows: Floats) -> float:
     """Return which share of the covariances between columns of so few rows is chance (Ledoit and Wolf, diagonal)."""
     m, centred = len(rows), rows - rows.mean(axis=0)
@@ -343,12 +329,9 @@ def chance_share(rows: Floats) -> float:
 
 def _classifier(rows: Floats, places: Floats, *, outputs: int, intercept: bool) -> tuple[Floats, list[Floats], float]:
     """Return coefficients of public classes, roots of their covariances, and the accuracy on parts left out."""
-    loss: Loss = LogisticLoss(classes=(0, 1)) if outputs == 1 else SoftmaxLoss(classes=tuple(range(outputs)))
+    loss, block = public_classes(rows, places, outputs=outputs, intercept=intercept)
     fold = np.arange(len(rows)) % _FOLDS
-    parts = [
-        [_block(rows[part], places[part], outputs=outputs, intercept=intercept) for part in (fold != out, fold == out)]
-        for out in range(_FOLDS)
-    ]
+    parts = [[block.at(fold != out), block.at(fold == out)] for out in range(_FOLDS)]
     fitted: list[Floats | None] = [None] * _FOLDS
     scores = {}
     for penalty in sorted(_CLASS_PENALTIES, reverse=True):  # each begins where the one before ended
@@ -363,7 +346,6 @@ def _classifier(rows: Floats, places: Floats, *, outputs: int, intercept: bool) 
         said = (outcomes[:, 0] > 0) if outputs == 1 else outcomes.argmax(axis=1)
         scores[penalty] = (float(np.log(np.maximum(chances, 1e-12)).sum()), float(np.mean(said == places)))
     penalty = max(scores, key=lambda each: scores[each][0])
-    block = _block(rows, places, outputs=outputs, intercept=intercept)
     raw = penalised_fit(loss, block, penalty=penalty)
     chances = chances_of(block.predict(raw))
     columns = raw.shape[0]
@@ -383,7 +365,10 @@ def _with_intercept(theta: Floats, *, intercept: bool) -> Floats:
     return theta if intercept else np.vstack([theta, np.zeros((1, theta.shape[1]))])
 
 
-def _block(rows: Floats, places: Floats, *, outputs: int, intercept: bool) -> Block:
-    targets = np.where(places == 1, 1.0, -1.0) if outputs == 1 else places
+def public_classes(rows: Floats, places: Floats, *, outputs: int, intercept: bool) -> tuple[Loss, Block]:
+    """Return the loss of classes, given by their places, and public rows of length at most 1 as it reads them."""
     norms = np.full((len(rows), 1), math.sqrt(2.0 if intercept else 1.0))
-    return Block(rows, 1.0 if intercept else None, targets[:, None], norms)
+    constant = 1.0 if intercept else None
+    if outputs == 1:
+        return LogisticLoss(classes=(0, 1)), Block(rows, constant, np.where(places == 1, 1.0, -1.0)[:, None], norms)
+    return SoftmaxLoss(classes=tuple(range(outputs))), Block(rows, constant, places[:, None], norms)

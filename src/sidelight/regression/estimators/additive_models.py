@@ -21,7 +21,7 @@ from sidelight.regression.estimators.additive_forecast import simulated_fits
 from sidelight.regression.estimators.additive_privacy_report import AdditiveReportMixin
 from sidelight.regression.estimators.additive_query import AdditiveFit, AdditivePrivacy
 from sidelight.regression.estimators.curves import FittedCurvesMixin, curves_of
-from sidelight.regression.estimators.fit_query import WatchedQuery, entropy_for, release_from
+from sidelight.regression.estimators.fit_query import release_fit
 from sidelight.regression.estimators.fitted_privacy import UsedPrediction
 from sidelight.regression.estimators.forecast import Forecast, ForecastMixin
 from sidelight.regression.estimators.goal import (
@@ -42,7 +42,6 @@ from sidelight.regression.estimators.table_encoding import (
     width_of,
 )
 from sidelight.regression.losses import Floats
-from sidelight.release import Release
 from sidelight.session import Session
 from sidelight.session.paid_estimator import PaidEstimator
 from sidelight.session.query import public_numbers
@@ -160,11 +159,7 @@ class AdditiveEstimator(FittedCurvesMixin, AdditiveReportMixin, ForecastMixin, P
 
     def _release(self, fit: AdditiveFit, *, table: Table | None, key: str | None) -> Self:
         """Release the fit and keep the result; nothing is kept of a refused fit."""
-        entropy = entropy_for(self.random_state)
-        watched = WatchedQuery(fit, kind_name=fit.kind_name)
-        released = release_from(watched, self.session, table=table, entropy=entropy, key=key)
-        assert isinstance(released, Release)  # a fit runs no private test that could refuse
-        plan = watched.prepared.plan
+        released, plan = release_fit(fit, self, table=table, key=key, kind_name="the fit of an additive model")
         value = released.value
         self.release_, self.guarantee_ = released, released.guarantee
         self.privacy_ = AdditivePrivacy.of(plan, released.guarantee, value)

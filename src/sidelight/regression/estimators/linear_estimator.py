@@ -21,7 +21,7 @@ from sidelight.guarantees import exact, positive
 from sidelight.progress import progress
 from sidelight.records import Category, Number, Schema, Table
 from sidelight.regression.estimators.examples import examples, refuse_unusable, warn_of_repetition
-from sidelight.regression.estimators.fit_query import FitQuery, Records, entropy_for, release_fit
+from sidelight.regression.estimators.fit_query import FitQuery, Records, release_fit
 from sidelight.regression.estimators.fitted_privacy import DescentPrivacy, FittedPrivacy, UsedPrediction
 from sidelight.regression.estimators.forecast import ForecastMixin
 from sidelight.regression.estimators.goal import (
@@ -60,7 +60,6 @@ from sidelight.regression.model_predictions import (
 from sidelight.regression.prediction_sources import predictions_of
 from sidelight.regression.rows import bounded_rows
 from sidelight.regression.table_rows import TableUnits
-from sidelight.release import Release
 from sidelight.session import Session
 from sidelight.session.paid_estimator import PaidEstimator
 from sidelight.session.query import public_numbers
@@ -153,7 +152,7 @@ class LinearEstimator(ForecastMixin, PrivacyReportMixin, PaidEstimator, BaseEsti
         predictions = self._predictions(
             goal, data_norm=self.data_norm, features=found.features, names=None if names is None else list(names)
         )
-        refuse_private_rows(predictions, X)
+        refuse_private_rows(predictions.public, X)
         if self.on_missing == "raise":
             refuse_unusable(self, X, y, classes=goal.classes)
         if self.session is None and self.random_state is None:  # no account adds up, and nothing is stated to be public
@@ -280,9 +279,7 @@ class LinearEstimator(ForecastMixin, PrivacyReportMixin, PaidEstimator, BaseEsti
 
     def _release(self, goal: Goal, query: FitQuery, *, table: Table | None, key: str | None) -> None:
         """Release the fit and keep the result; nothing is kept of a refused fit."""
-        entropy = entropy_for(self.random_state)
-        released, plan = release_fit(query, self.session, table=table, entropy=entropy, key=key)
-        assert isinstance(released, Release)  # a fit runs no private test that could refuse
+        released, plan = release_fit(query, self, table=table, key=key)
         self.release_, self.guarantee_ = released, released.guarantee
         self.__dict__.pop("prediction_", None)
         self.privacy_: Any

@@ -24,7 +24,7 @@ from sidelight.records import Category, Number, Schema, Table
 from sidelight.records.rows import DistributedRows, Wanted
 from sidelight.regression.descent.distributed_rows import DistributedExamples
 from sidelight.regression.losses import Floats
-from sidelight.regression.model_predictions import HasPublicRows, refuse_private_rows
+from sidelight.regression.model_predictions import refuse_private_rows
 from sidelight.regression.rows import RowPolicy, StreamedRows
 from sidelight.regression.table_rows import ExampleDecoder, RowEncoder, TableUnits, check_bounds, coding_of
 
@@ -306,7 +306,7 @@ class _ReadsBatches(Protocol):
     def batches(self, table: Table) -> Iterator[tuple[Any, NDArray[Any]]]: ...
 
 
-def refuse_rows_of_table(predictions: HasPublicRows, examples: _ReadsBatches, table: Table) -> None:
+def refuse_rows_of_table(public: Sequence[Any], examples: _ReadsBatches, table: Table) -> None:
     """Refuse public rows that are rows of a table in memory. For the owner's eyes.
 
     A file is not read for it: no row of one is read before the charge.
@@ -318,7 +318,7 @@ def refuse_rows_of_table(predictions: HasPublicRows, examples: _ReadsBatches, ta
         return
     parts = [_dense(rows) for rows, _ in examples.batches(table)]
     if parts:
-        refuse_private_rows(predictions, np.concatenate(parts))
+        refuse_private_rows(public, np.concatenate(parts))
 
 
 def _dense(rows: Any) -> Floats:
