@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Self, get_args
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.special import softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.utils.validation import check_is_fitted
 
 from sidelight.errors import RangeError, SchemaError, nearest
 from sidelight.guarantees import Amount
@@ -18,8 +17,9 @@ from sidelight.regression.additive.plan import Lines, Monotone
 from sidelight.regression.additive.predictions import additive_predictions
 from sidelight.regression.descent.targets import Targets
 from sidelight.regression.estimators.additive_forecast import simulated_fits
-from sidelight.regression.estimators.additive_privacy_report import AdditiveReportMixin
+from sidelight.regression.estimators.additive_privacy_report import additive_report_of
 from sidelight.regression.estimators.additive_query import AdditiveFit, AdditivePrivacy
+from sidelight.regression.estimators.classifiers import ClassProbabilities
 from sidelight.regression.estimators.curves import FittedCurvesMixin, curves_of
 from sidelight.regression.estimators.fit_query import release_fit
 from sidelight.regression.estimators.fitted_privacy import UsedPrediction
@@ -50,7 +50,7 @@ OnMissingNumber = Literal["cell", "drop"]
 _COLUMNS = "the declarations of the columns of X: sl.Number(name, lower=, upper=) and sl.Category(name, labels)"
 
 
-class AdditiveEstimator(FittedCurvesMixin, AdditiveReportMixin, ForecastMixin, PaidEstimator, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+class AdditiveEstimator(FittedCurvesMixin, ForecastMixin, PaidEstimator, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """A private additive model; see the classes that derive from it."""
 
     epsilon: Any
@@ -138,6 +138,21 @@ class AdditiveEstimator(FittedCurvesMixin, AdditiveReportMixin, ForecastMixin, P
             predictions=additive_predictions(self.prediction, examples, targets, encoding.units),
             monotone=self._monotone(columns, targets),
         )
+
+    def privacy_report(self, *, rho: float = 1e-6) -> dict[str, Any]:
+        """Return the report that may be published with the model; it costs no privacy.
+
+        Guarantee: a function of what was released (the path and its tables) and public constants.
+        `report_bound` computes from it a bound that holds, for a row fixed beforehand, except with probability `rho`
+        (additive-model proof page, section 7). Rows are on a grid of a millionth of a range, and so is the bound.
+
+        Args:
+            rho: The probability, over the noise of the fit, with which a bound may fail.
+        """
+        check_is_fitted(self)
+        return additive_report_of(
+            self.release_, self.columns_, classes=getattr(self, "classes_", None), rho=rho
+        ).to_dict()
 
     def _check(self) -> None:
         check_price(self)
@@ -259,7 +274,7 @@ class AdditiveRegressor(RegressorMixin, AdditiveEstimator):  # type: ignore[misc
         self.target_range_ = targets.target_range
 
 
-class AdditiveClassifier(ClassifierMixin, AdditiveEstimator):  # type: ignore[misc]
+class AdditiveClassifier(ClassProbabilities, ClassifierMixin, AdditiveEstimator):  # type: ignore[misc]
     """Fit an additive model of classes with (ε, δ)-differential privacy: curves of log odds.
 
     Of more than two classes each has curves of its own, whose softmax is the probability: `intercept_` is then one
@@ -303,18 +318,6 @@ class AdditiveClassifier(ClassifierMixin, AdditiveEstimator):  # type: ignore[mi
         random_state: int | None = None,
     ) -> None:
         self.__dict__ |= {name: value for name, value in locals().items() if name not in ("self", "__class__")}
-
-    def predict_proba(self, X: Any) -> Floats:  # noqa: N803
-        """Return the probability of each class, in the order of `classes_`."""
-        odds = np.clip(self.decision_function(X), -700, 700)
-        if odds.ndim > 1:
-            return np.asarray(softmax(odds, axis=1))
-        return np.column_stack([1 / (1 + np.exp(odds)), 1 / (1 + np.exp(-odds))])
-
-    def predict(self, X: Any) -> NDArray[Any]:  # noqa: N803
-        """Return the most probable class of each row."""
-        odds = self.decision_function(X)
-        return np.asarray(self.classes_[odds.argmax(axis=1) if odds.ndim > 1 else (odds > 0).astype(np.intp)])
 
     def _targets(self, column: Number | Category) -> Targets:
         found = declared_classes(self.classes, column)
