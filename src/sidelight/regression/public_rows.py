@@ -164,13 +164,13 @@ class Population:
     Args:
         rows: Rows that others are drawn from, with replacement.
         apart: The share of a row's variance that is drawn column by column: covariances of few rows are mostly chance.
-        theta: (features + 1, outputs), the intercept last: the true coefficients.
+        truth: (features + 1, outputs), the intercept last: the true coefficients.
         residuals: What is added to a number, one per row; None for classes.
     """
 
     rows: Floats
     apart: float
-    theta: Floats
+    truth: Floats
     residuals: Floats | None
 
     def drawn(self, size: int, dice: Dice) -> tuple[Floats, Floats]:
@@ -183,12 +183,12 @@ class Population:
             rows = mean + math.sqrt(1 - self.apart) * (rows - mean) + math.sqrt(self.apart) * (others - mean)
             rows = rows / np.maximum(1.0, np.linalg.norm(rows, axis=1, keepdims=True))
         return rows, drawn_targets(
-            self._outputs(rows, self.theta), None if self.residuals is None else self.residuals[chosen], dice
+            self._outputs(rows, self.truth), None if self.residuals is None else self.residuals[chosen], dice
         )
 
     def score(self, theta: Floats, rows: Floats) -> tuple[float, float]:
         """Return how a model does on rows: R² and the root mean squared error, or accuracy and its complement."""
-        return score_of(self._outputs(rows, self.theta), self._outputs(rows, theta), self.residuals)
+        return score_of(self._outputs(rows, self.truth), self._outputs(rows, theta), self.residuals)
 
     @staticmethod
     def _outputs(rows: Floats, theta: Floats) -> Floats:
@@ -250,7 +250,7 @@ class LawOfRows:
         if self._ridge is None:
             moved = [root @ dice.normal(len(root)) for root in self._roots]
             theta = self._theta + _with_intercept(np.stack(moved, axis=1), intercept=self._intercept)
-            return Population(rows=self._rows[again], apart=self._apart, theta=theta, residuals=None)
+            return Population(rows=self._rows[again], apart=self._apart, truth=theta, residuals=None)
         found, known = self._ridge, self._ridge.squares + self._ridge.penalty
         errors = found.errors * math.sqrt(found.residual_variance / max(float(np.mean(found.errors**2)), 1e-300))
         deviation = math.sqrt(found.residual_variance)
@@ -260,7 +260,7 @@ class LawOfRows:
             weights = weights + deviation / math.sqrt(found.penalty) * (free - found.ways.T @ (found.ways @ free))
         level = found.level + (deviation / math.sqrt(m) * float(dice.normal(1)[0]) if self._intercept else 0.0)
         theta = np.append(weights, level - found.mean @ weights)[:, None]
-        return Population(rows=self._rows[again], apart=self._apart, theta=theta, residuals=errors[again])
+        return Population(rows=self._rows[again], apart=self._apart, truth=theta, residuals=errors[again])
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -309,7 +309,7 @@ class LawOfShape:
             if self.intercept:
                 theta[-1] = -rows.mean(axis=0) @ theta[:-1]
         residuals = None if self.classes else math.sqrt((1 - explained) * variance) * dice.normal(size)
-        return Population(rows=rows, apart=0.0, theta=theta, residuals=residuals)
+        return Population(rows=rows, apart=0.0, truth=theta, residuals=residuals)
 
 
 #: What is known of the law of private rows.

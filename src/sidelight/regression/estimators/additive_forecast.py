@@ -27,15 +27,7 @@ from sidelight.regression.additive.row_sums import columns_of, looked_up
 from sidelight.regression.descent.integer_rows import ERROR_BITS, Integers
 from sidelight.regression.descent.targets import Targets
 from sidelight.regression.estimators.additive_query import PreparedAdditive, split_by
-from sidelight.regression.estimators.fit_query import SeededBytes
-from sidelight.regression.estimators.forecast import (
-    TEST_ROWS,
-    Forecast,
-    fewer_rows,
-    rows_of_forecast,
-    schema_of,
-    summed_up,
-)
+from sidelight.regression.estimators.forecast import Forecast, fewer_rows, rows_of_forecast, schema_of, simulated
 from sidelight.regression.losses import Floats
 from sidelight.regression.public_rows import (
     DEVIATION,
@@ -77,20 +69,16 @@ def simulated_fits(
         if public is None
         else LawOfPublicCurves(public, plan.columns, plan.targets)
     )
-    scores, bests = [], []
-    for draw in range(draws):
-        with Source(SeededBytes(draw)) as source:
-            dice = Dice(source)
-            population = law.population(dice, at=(draw + 0.5) / draws)
-            fitted = _fitted(prepared, population, rows=size, dice=dice, source=source)
-            new, _ = population.drawn(TEST_ROWS, dice)
-            scores.append(population.score(fitted, new))
-            bests.append(population.score(population.truth, new)[0])
-    return summed_up(
-        scores,
-        bests,
+
+    def fitted(population: CurvePopulation, dice: Dice, source: Source) -> Offset:
+        return _fitted(prepared, population, rows=size, dice=dice, source=source)
+
+    return simulated(
         law,
-        measure="R²" if plan.targets.kind == "squared" else "accuracy",
+        fitted,
+        lambda rows: rows,
+        draws,
+        "R²" if plan.targets.kind == "squared" else "accuracy",
         half=plan.targets.half,
         rows=size,
         stated=stated,
