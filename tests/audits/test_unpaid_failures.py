@@ -191,7 +191,7 @@ ALLOWED: dict[str, dict[str, dict[str, int]]] = {
     TYPES: {
         "records/schema.py": {"_find": 2},
         "regression/rows.py": {"block": 2, "bounded_rows": 1},
-        "regression/table_rows.py": {"check_bounds": 1},
+        "regression/table_rows.py": {"range_of": 1},
         "synthesis/domain.py": {"axis": 1},
         "synthesis/measurement.py": {"from_cells": 1},
     },

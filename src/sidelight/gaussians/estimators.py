@@ -126,7 +126,7 @@ class GaussianModel(_GaussianEstimator):
         constants: Version = "practical",
         session: Session | None = None,
     ) -> None:
-        self.__dict__ |= {name: value for name, value in locals().items() if name not in ("self", "__class__")}
+        self._store(locals())
 
     def _take(self, outcome: Outcome) -> Self:
         assert isinstance(outcome, Release)  # no private test that could refuse
@@ -232,7 +232,7 @@ class GaussianMixture(_GaussianEstimator):
         on_failure: OnFailure = "refuse",
         session: Session | None = None,
     ) -> None:
-        self.__dict__ |= {name: value for name, value in locals().items() if name not in ("self", "__class__")}
+        self._store(locals())
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "means_")

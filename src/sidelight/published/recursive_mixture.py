@@ -33,6 +33,7 @@ from sidelight.gaussians.mixture.partition import (
     distances,
     leading_directions,
     region_moments,
+    squares_about,
     supercluster,
 )
 from sidelight.gaussians.mixture.search import (
@@ -146,9 +147,7 @@ class ShellRow(RuleCoding):
                 here = np.flatnonzero(node == number)
                 mapped = affine([column[here] for column in columns], each.directions, each.origin)
                 for slot, ball in enumerate(each.balls):
-                    squares = np.zeros(len(here))
-                    for row, middle in zip(mapped, ball.centre, strict=True):
-                        squares += (row - middle) ** 2
+                    squares = squares_about(mapped, ball.centre)
                     inner, outer = ball.widened
                     places[slot, here] = 2 - (squares < outer**2) - (squares <= inner**2).astype(np.int64)
         kept = node >= 0

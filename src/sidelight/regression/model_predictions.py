@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from numbers import Integral
@@ -126,17 +126,21 @@ class Predictions:
     @property
     def described(self) -> dict[str, Any] | None:
         """What a release says about them; None where there are none."""
-        every = self._every
-        if not every:
-            return None
-        words = [_words(each) for each in every]
-        seeded = any(isinstance(each, PredictedCoefficients) and each.seeded for each in every)
-        return {
-            "description": "; ".join(words),
-            "origin": joint_origin([each.origin for each in every]).to_json(),
-            "sha256": self.request["prediction_sha256"],
-            **({"entropy": SEEDED_BRANDING} if seeded else {}),
-        }
+        return described_predictions(self._every, [_words(each) for each in self._every], self.request)
+
+
+def described_predictions(
+    every: Sequence[Any], words: Sequence[str], request: Mapping[str, str]
+) -> dict[str, Any] | None:
+    """Return what a release says about predictions, each with its words; None where there are none."""
+    if not every:
+        return None
+    return {
+        "description": "; ".join(words),
+        "origin": joint_origin([each.origin for each in every]).to_json(),
+        "sha256": request["prediction_sha256"],
+        **({"entropy": SEEDED_BRANDING} if any(getattr(each, "seeded", False) for each in every) else {}),
+    }
 
 
 def declared_rows(rows: Any, *, rows_at_most: int | None = None) -> int | None:

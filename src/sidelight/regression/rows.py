@@ -37,6 +37,11 @@ def is_sparse(rows: Any) -> bool:
     return hasattr(rows, "tocsr") and hasattr(rows, "nnz")
 
 
+def dense_rows(rows: Any) -> Floats:
+    """Return rows as a dense array of floats."""
+    return np.asarray(rows.toarray() if is_sparse(rows) else rows, np.float64)
+
+
 def bounded_rows(
     rows: Any, *, data_norm: Fraction, on_violation: OnViolation, tight_norms: bool = True
 ) -> tuple[Any, Floats, NDArray[np.bool_]]:
@@ -172,7 +177,7 @@ class Block:
     @property
     def dense(self) -> Floats:
         """The rows as one dense array, the constant column included."""
-        features = self.features.toarray() if is_sparse(self.features) else np.asarray(self.features)
+        features = dense_rows(self.features)
         if self.intercept is None:
             return features
         return np.hstack([features, np.full((len(features), 1), self.intercept)])

@@ -42,8 +42,11 @@ class DistributedExamples:
     policy: RowPolicy
 
     @contextmanager
-    def coded(self, *, data_norm: float, dense: bool) -> Iterator[CodedPasses]:
-        """Code the rows where they are, for the passes of one descent; what workers keep is dropped at its end."""
+    def coded(self, *, data_norm: float | None, dense: bool) -> Iterator[CodedPasses]:
+        """Code the rows where they are, for the passes of one fit; what workers keep is dropped at its end.
+
+        Without a `data_norm` the rows are codes already.
+        """
         work = CodedBlocks(self.counted, self.decoded, self.policy, data_norm, dense)
         kept = self.place.pinned(self.counted.wanted, work)
         try:
@@ -62,14 +65,16 @@ class CodedBlocks:
     rows: RowsThatCount
     decoded: Decoded
     policy: RowPolicy
-    data_norm: float
+    data_norm: float | None
     dense: bool
 
     def __call__(self, batches: Iterator[Batch]) -> Iterator[bytes]:
         """Return the blocks."""
         for features, labels in self.decoded(self.rows(batches)):
             block = self.policy.block(features, labels)
-            codes = coded_block(block, self.data_norm, dense=self.dense)
+            codes = block.features
+            if self.data_norm is not None:
+                codes = coded_block(block, self.data_norm, dense=self.dense)
             rows = len(block.targets)
             size = 6 * codes.nnz + 12 * rows if is_sparse(codes) else 2 * codes.size + 4 * rows  # as `written` writes
             step = max(1, rows * KEPT_BLOCK_BYTES // max(size, 1))

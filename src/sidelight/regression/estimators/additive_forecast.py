@@ -41,6 +41,7 @@ from sidelight.regression.public_rows import (
     drawn_targets,
     score_of,
 )
+from sidelight.regression.table_rows import range_of
 
 
 def simulated_fits(
@@ -113,9 +114,7 @@ def _table(prepared: PreparedAdditive, codes: Integers, outcomes: Floats) -> Tab
         if isinstance(column, Category):
             data[column.name] = np.array(column.labels, dtype=object)[codes[:, at]]
             continue
-        assert column.lower is not None
-        assert column.upper is not None
-        low, high = float(column.lower), float(column.upper)
+        low, high = map(float, range_of(column))
         values = low + (codes[:, at] + 0.5) * ((high - low) / FINE_CELLS)
         data[column.name] = np.where(codes[:, at] == FINE_CELLS, np.nan, values)
     target = examples.target

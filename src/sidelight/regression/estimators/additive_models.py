@@ -39,7 +39,6 @@ from sidelight.regression.estimators.table_encoding import (
     has_names,
     labels_of,
     target_column,
-    width_of,
 )
 from sidelight.regression.losses import Floats
 from sidelight.session import Session
@@ -253,7 +252,7 @@ class AdditiveRegressor(RegressorMixin, AdditiveEstimator):  # type: ignore[misc
         session: Session | None = None,
         random_state: int | None = None,
     ) -> None:
-        self.__dict__ |= {name: value for name, value in locals().items() if name not in ("self", "__class__")}
+        self._store(locals())
 
     def predict(self, X: Any) -> Floats:  # noqa: N803
         """Return the predicted target of each row, within the target's range."""
@@ -317,7 +316,7 @@ class AdditiveClassifier(ClassProbabilities, ClassifierMixin, AdditiveEstimator)
         session: Session | None = None,
         random_state: int | None = None,
     ) -> None:
-        self.__dict__ |= {name: value for name, value in locals().items() if name not in ("self", "__class__")}
+        self._store(locals())
 
     def _targets(self, column: Number | Category) -> Targets:
         found = declared_classes(self.classes, column)
@@ -345,11 +344,7 @@ def joined_table(encoding: TableEncoding, rows: Any, y: Any, target: Number | Ca
             raise SchemaError(f"X has no column {missing[0]!r}; {nearest(missing[0], known)}")
         data = {name: rows[name] for name in names}
     else:
-        width = width_of(rows)
-        if width != len(names):
-            raise SchemaError(f"X must have the columns {', '.join(names)}, got {width} column(s)")
-        cells = rows if hasattr(rows, "shape") else np.array(rows, dtype=object)
-        data = {name: cells[:, place] for place, name in enumerate(names)}
+        data = encoding.by_name(rows)
     labels = y if hasattr(y, "shape") else np.array(y, dtype=object)  # no cell decides how another is read
     if len(labels.shape) == 2 and labels.shape[1] == 1:
         labels = labels.iloc[:, 0] if hasattr(labels, "iloc") else labels[:, 0]

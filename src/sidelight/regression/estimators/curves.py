@@ -21,6 +21,7 @@ from sidelight.regression.additive.fine_codes import FINE_CELLS, fine_size, pred
 from sidelight.regression.estimators.additive_query import split_by
 from sidelight.regression.estimators.table_encoding import TableEncoding, has_names, width_of
 from sidelight.regression.losses import Floats
+from sidelight.regression.table_rows import range_of
 from sidelight.release import Release
 
 if TYPE_CHECKING:
@@ -133,13 +134,11 @@ def curves_of(
                 **shared,
             )
             continue
-        assert column.lower is not None
-        assert column.upper is not None
         inside = cell_of[:FINE_CELLS]
         cells = int(inside.max()) + 1
         starts = np.append(np.searchsorted(inside, np.arange(cells)), FINE_CELLS)
         weight = fine[at][:FINE_CELLS] + 1e-9
-        low, high = float(column.lower), float(column.upper)
+        low, high = map(float, range_of(column))
         found[column.name] = ColumnCurve(
             edges=low + (high - low) * starts / FINE_CELLS,
             labels=(),

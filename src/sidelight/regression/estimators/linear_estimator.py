@@ -121,10 +121,6 @@ class LinearEstimator(ForecastMixin, PrivacyReportMixin, PaidEstimator, BaseEsti
         found: Any = self.solver
         return SOLVERS.get(found, found) if isinstance(found, str) else found  # type: ignore[arg-type]
 
-    def _store(self, given: dict[str, Any]) -> None:
-        """Store the arguments of a constructor as they are: scikit-learn wants them unchecked until `fit`."""
-        self.__dict__ |= {name: value for name, value in given.items() if name not in ("self", "__class__")}
-
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
