@@ -200,12 +200,8 @@ DIRECTIONS, SELECTION, CONFIRMATION = Fraction(7, 10), Fraction(1, 10), Fraction
 class Recursive:
     """The method; it has no public part of its own. The choice of a candidate has no GDP claim of its price."""
 
-    has_gdp_claim = False
-
-    @property
-    def estimation(self) -> Fraction:
-        """The share of the budget that is left for the components."""
-        return COMPONENTS
+    has_gdp_claim: ClassVar[bool] = False
+    estimation: ClassVar[Fraction] = COMPONENTS
 
     def search(self, table: Table, setting: SearchSetting, source: Source) -> SearchResult:
         """Split until nothing confirms a split.

@@ -44,11 +44,6 @@ class DoubleDouble:
         high = float(value)
         return cls(np.asarray(high), np.asarray(float(value - Fraction(high))))
 
-    @classmethod
-    def product(cls, a: Floats, b: Floats) -> DoubleDouble:
-        """Return the product of floats, exactly."""
-        return cls(*two_product(a, b))
-
     def plus(self, other: DoubleDouble) -> DoubleDouble:
         """Return the sum."""
         total, lost = two_sum(self.high, other.high)

@@ -32,7 +32,7 @@ from sidelight.regression.descent.integer_rows import Integers
 from sidelight.regression.descent.targets import Targets
 from sidelight.regression.losses import Floats
 from sidelight.regression.model_predictions import PredictedCoefficients, PredictedFit, described_predictions
-from sidelight.regression.prediction_sources import FEWEST_ROWS, MOST_PREDICTIONS, predictions_of
+from sidelight.regression.prediction_sources import FEWEST_ROWS, predictions_of, several_predictions
 from sidelight.regression.rows import dense_rows
 from sidelight.regression.table_rows import TableUnits, range_of
 from sidelight.release import Release
@@ -135,11 +135,7 @@ def additive_predictions(
     given: Any, examples: AdditiveExamples, targets: Targets, units: TableUnits
 ) -> AdditivePredictions:
     """Read `prediction=`: None, one prediction or a list of them. Reads no private row."""
-    if given is None:
-        return AdditivePredictions()
-    parts = given if isinstance(given, list) else [given]
-    if not 0 < len(parts) <= MOST_PREDICTIONS:
-        raise RangeError(f"prediction takes between 1 and {MOST_PREDICTIONS} predictions, got {len(parts)}")
+    parts = several_predictions(given)
     return AdditivePredictions(candidates=tuple(_candidate(each, examples, targets, units) for each in parts))
 
 

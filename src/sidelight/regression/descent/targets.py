@@ -64,11 +64,6 @@ class Targets:
             )
 
     @property
-    def name(self) -> str:
-        """The name of the loss."""
-        return self.kind
-
-    @property
     def outputs(self) -> int:
         """How many predictors a row has."""
         return len(self.classes) if self.kind == "softmax" else 1

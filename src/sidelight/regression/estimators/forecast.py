@@ -24,7 +24,7 @@ from sidelight.regression.coefficient_prediction import CoefficientPrediction
 from sidelight.regression.descent.plan import DescentPlan
 from sidelight.regression.estimators.examples import Examples
 from sidelight.regression.estimators.fit_query import PreparedFit, SeededBytes
-from sidelight.regression.estimators.goal import Goal, needed
+from sidelight.regression.estimators.goal import Goal, check_parameters, needed
 from sidelight.regression.estimators.table_encoding import TableEncoding
 from sidelight.regression.losses import Floats
 from sidelight.regression.model_predictions import PredictedCoefficients, Predictions, PublicExamples, declared_rows
@@ -185,7 +185,7 @@ def _described(model: Any, schema: Any, *, target: str | None, features: Any) ->
         encoding = None
         model._check_solver()
         goal = model._goal()
-        model._check()
+        check_parameters(model)
         needed(model, "data_norm")
         found = Examples(np.empty((0, width)), np.empty(0), width)
         read = model._predictions(goal, data_norm=model.data_norm, features=width, names=None)

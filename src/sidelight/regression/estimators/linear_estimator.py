@@ -139,7 +139,7 @@ class LinearEstimator(ForecastMixin, PrivacyReportMixin, PaidEstimator, BaseEsti
         self._check_solver()
         with public_numbers(type(self).__name__):
             goal = self._goal()
-        self._check()
+        check_parameters(self)
         needed(self, "data_norm")
         found = examples(X, y, target_kinds=goal.target_kinds)
         named = type(self)()  # validate on a throwaway instance: a refused fit must leave this one as it was
@@ -200,10 +200,6 @@ class LinearEstimator(ForecastMixin, PrivacyReportMixin, PaidEstimator, BaseEsti
     def _check_solver(self) -> None:
         check_solver(self)
 
-    def _check(self) -> None:
-        """Check everything public that all models need."""
-        check_parameters(self)
-
     def _query_of_columns(
         self, schema: Schema, *, target: str, features: Sequence[str] | None
     ) -> tuple[Goal, TableEncoding, FitQuery]:
@@ -211,7 +207,7 @@ class LinearEstimator(ForecastMixin, PrivacyReportMixin, PaidEstimator, BaseEsti
         self._check_solver()
         column = target_column(schema, target)
         goal = self._goal(column)
-        self._check()
+        check_parameters(self)
         encoding = encoding_for(schema, target=target, features=features)
         labels = None
         if isinstance(column, Category):
