@@ -23,7 +23,7 @@ from benchmarks.baselines.posterior_sampling import BalancedOPS, OutputPerturbat
 from benchmarks.measuring import sized
 from sidelight.noise import Source
 from sidelight.published.paid_report import PaidFit
-from sidelight.regression.fit_core import fit_plan
+from sidelight.regression.fit_core import private_fit
 from sidelight.regression.losses import (
     ClippedSquaredLoss,
     HuberLoss,
@@ -276,7 +276,7 @@ def _fails(plan: Any, rows: Any, labels: Any, seeds: int) -> bool:
 
     def fit(seed: int) -> None:
         with Source(SeededEntropy(f"failures {seed}")) as source:
-            fit_plan(plan, bounded, source=source)
+            private_fit(plan, bounded, source=source)
 
     return any(_raises(lambda seed=seed: fit(seed)) for seed in range(seeds))
 

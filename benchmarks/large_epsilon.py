@@ -16,7 +16,7 @@ import numpy as np
 import sidelight as sl
 from benchmarks.measuring import print_figures, sized
 from sidelight.noise import Source
-from sidelight.regression.fit_core import fit_plan
+from sidelight.regression.fit_core import private_fit
 from sidelight.regression.losses import HuberLoss
 from sidelight.regression.plan import plan_linear
 from sidelight.regression.rows import BoundedArrays
@@ -46,8 +46,10 @@ def explained(epsilon: int, penalty: Fraction | None, *, fits: int = 4) -> float
     scores = []
     for seed in range(fits):
         with Source(SeededEntropy(f"large epsilon {seed}")) as source:
-            model = fit_plan(plan, BoundedArrays(rows, target, policy=plan.policy), source=source)
-        scores.append(1 - np.mean((model.predictor(rows) + 6 - target) ** 2) / np.var(target))
+            model = private_fit(plan, BoundedArrays(rows, target, policy=plan.policy), source=source).model()
+        scores.append(
+            1 - np.mean((rows @ model["coefficients"][0] + model["intercept"][0] + 6 - target) ** 2) / np.var(target)
+        )
     return float(np.mean(scores))
 
 

@@ -120,7 +120,7 @@ def error_of(value: np.ndarray, rows: np.ndarray, targets: np.ndarray) -> float:
 def one_run(data: Regression, seed: int, epsilon: float) -> dict[str, float]:
     """Return every method's test error as a share of the target's variance; a refusal predicts the range's middle."""
     from sidelight.noise import OSEntropy, Source
-    from sidelight.regression.fit_core import fit_plan
+    from sidelight.regression.fit_core import private_fit
     from sidelight.regression.rows import BoundedArrays
 
     part = split(data, seed)
@@ -139,8 +139,10 @@ def one_run(data: Regression, seed: int, epsilon: float) -> dict[str, float]:
     low, high = data.target_range
     with Source(OSEntropy()) as source:
         plan = log_cosh_plan(data.target_range, x.shape[1], epsilon)
-        fit = fit_plan(plan, BoundedArrays(*part.train, policy=plan.policy), source=source)
-    found[LOG_COSH] = float(np.mean((fit.predictor(x) + (low + high) / 2 - y) ** 2) / y.var())
+        fit = private_fit(plan, BoundedArrays(*part.train, policy=plan.policy), source=source).model()
+    found[LOG_COSH] = float(
+        np.mean((x @ fit["coefficients"][0] + fit["intercept"][0] + (low + high) / 2 - y) ** 2) / y.var()
+    )
     found[DESCENT] = float(np.mean((default_model(part, data.target_range, epsilon).predict(x) - y) ** 2) / y.var())
     return found
 

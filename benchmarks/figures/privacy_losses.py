@@ -26,7 +26,7 @@ from sidelight.privacy_page import bounds_of_rows, read_report
 from sidelight.privacy_page.bound import overhead
 from sidelight.privacy_page.losses import reach
 from sidelight.published.paid_report import PaidPlan, PreparedPaidFit, paid_report_of, plan_paid
-from sidelight.regression.curator import dense_rows, exact_losses, keep_noise
+from sidelight.regression.curator import exact_losses, keep_noise
 from sidelight.regression.losses import LogCoshLoss, LogisticLoss, Loss
 from sidelight.session.pipeline import release_once
 
@@ -87,7 +87,7 @@ class Experiment:
         known = read_report(report)
         if known.data_dependent is not None:
             block = kept.fit.plan.policy.block(self.people.rows, labels)
-            x = dense_rows(block)
+            x = block.dense
             found = reach(
                 known.loss,
                 predictor=x @ np.asarray(known.theta),

@@ -138,7 +138,7 @@ def test_models_are_priced_without_the_data_and_then_run(plan: Path, sidelight: 
             'epsilon = 4\nclass_weight = {yes = "1e12000000"}\n',
             "ordinary size",
         ),
-        ("mu = 0.1", "mu = 0.1\nrho = 0.1", "exactly one of mu, rho"),
+        ("mu = 0.1", "mu = 0.1\nrho = 0.1", "exactly one of rho"),
         ("feature_norm = 90", "feature_norm = -1", "feature_norm"),
         ("lower = 18\n", "", "public range"),
     ],

@@ -88,7 +88,7 @@ def test_using_the_true_number_of_rows_is_found_out(monkeypatch: pytest.MonkeyPa
 @pytest.mark.planted("clipping at the longest private row", of=("GaussianFit", "GaussianMean", "GaussianModel"))
 def test_clipping_at_the_longest_private_row_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """Planted: a radius that looks at the rows; the noise then tells of the longest one."""
-    original = requests.TableMoments.moments
+    original = requests.RowReader.answer
 
     def longest(self: Any, request: MeasurementRequest) -> Any:
         if request.of == "rows":
@@ -99,7 +99,7 @@ def test_clipping_at_the_longest_private_row_is_found_out(monkeypatch: pytest.Mo
             request = MeasurementRequest(row_map, "rows", second=request.second)
         return original(self, request)
 
-    monkeypatch.setattr(requests.TableMoments, "moments", longest)
+    monkeypatch.setattr(requests.RowReader, "answer", longest)
     found = advantages(sl.GaussianMean(prediction=PUBLIC[:1], rho="0.125", steps=1))
     assert found["extent"] > limit({"rho": "0.125"}) + SLACK
 

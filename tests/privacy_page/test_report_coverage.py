@@ -19,7 +19,7 @@ from sidelight.privacy_page.bound import along_gradient, leverage
 from sidelight.privacy_page.build import FitConstants, build_report, label_of
 from sidelight.privacy_page.losses import LogCosh, Logistic, Softmax, Weights
 from sidelight.privacy_page.published import DataDependent, Feature, PublishedReport, RowEncoding
-from sidelight.regression.curator import dense_rows, full_hessian, losses_at
+from sidelight.regression.curator import full_hessian, losses_at
 from sidelight.regression.losses import LogCoshLoss, LogisticLoss, SoftmaxLoss
 from sidelight.regression.solver import newton
 
@@ -152,7 +152,7 @@ def test_a_flipped_sign_in_the_logarithm_is_seen() -> None:
     simulation = Simulation("logistic", people=12)
     noisy, theta, _ = simulation.fit()
     right = simulation.exact(noisy, theta, -1)
-    hessian, x = full_hessian(noisy, theta), dense_rows(simulation.block)
+    hessian, x = full_hessian(noisy, theta), simulation.block.dense
     ones = np.ones((12, 1))
     bend = simulation.loss.second_derivative(simulation.block.predict(theta), simulation.block.targets, ones, ones)[
         :, 0

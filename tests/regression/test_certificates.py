@@ -12,7 +12,7 @@ from sidelight.mechanisms.objective_perturbation import grid_exponent
 from sidelight.noise import Source
 from sidelight.regression import fit_core, solver
 from sidelight.regression.double_double import DoubleDouble
-from sidelight.regression.fit_core import certified_minimum, certified_point, fit_plan
+from sidelight.regression.fit_core import certified_minimum, certified_point, private_fit
 from sidelight.regression.losses import HuberLoss, LogCoshLoss, LogisticLoss, SmoothedHingeLoss, SoftmaxLoss
 from sidelight.regression.objective import Objective, _evaluate, certify, error_bound, fine_gradient
 from sidelight.regression.plan import plan_linear
@@ -165,7 +165,7 @@ def test_when_nothing_can_be_certified_nothing_is_released(monkeypatch, broken):
     rows, labels = np.random.default_rng(0).normal(size=(50, 3)), np.arange(50) % 2
     plan = plan_linear(loss=LogisticLoss(classes=(0, 1)), features=3, epsilon=1, delta="1e-6", data_norm=1)
     with Source(SeededEntropy(0)) as source, pytest.raises(NotCertifiedError) as caught:
-        fit_plan(plan, BoundedArrays(rows, labels, policy=plan.policy), source=source)
+        private_fit(plan, BoundedArrays(rows, labels, policy=plan.policy), source=source)
     assert len(draws) == 1
     assert isinstance(caught.value, ReleaseFailedError)
     assert not any(character.isdigit() for character in str(caught.value))
@@ -214,11 +214,11 @@ def test_no_records_at_all_still_gives_a_certified_point():
     loss = LogisticLoss(classes=(0, 1))
     plan = plan_linear(loss=loss, features=3, epsilon=1, delta="1e-6", data_norm=1)
     with Source(SeededEntropy(4)) as source:
-        empty = fit_plan(plan, BoundedArrays(np.zeros((0, 3)), np.zeros(0), policy=plan.policy), source=source)
-    assert np.isfinite(empty.coefficients).all()
+        empty = private_fit(plan, BoundedArrays(np.zeros((0, 3)), np.zeros(0), policy=plan.policy), source=source)
+    assert np.isfinite(empty.released).all()
     with Source(SeededEntropy(4)) as source:
-        stream = fit_plan(plan, StreamedRows(list, policy=plan.policy), source=source)
-    assert (stream.coefficients == empty.coefficients).all()
+        stream = private_fit(plan, StreamedRows(list, policy=plan.policy), source=source)
+    assert (stream.released == empty.released).all()
 
 
 def test_grid_is_fine_enough_for_the_certificate():

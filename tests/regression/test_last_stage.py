@@ -10,7 +10,7 @@ import pytest
 
 from sidelight.mechanisms.objective_perturbation import grid_exponent
 from sidelight.noise import Source
-from sidelight.regression.fit_core import certified_point, fit_plan
+from sidelight.regression.fit_core import certified_point, private_fit
 from sidelight.regression.losses import (
     ClippedSquaredLoss,
     HuberLoss,
@@ -103,9 +103,10 @@ def test_far_targets_of_neighbouring_tables_both_fit(loss):
     plan = plan_linear(loss=loss, features=1, epsilon=1, delta="1e-5", data_norm=1, intercept=None)
     for n in (300_000, 300_001):
         with Source(SeededEntropy("far")) as source:
-            model = fit_plan(plan, BoundedArrays(np.ones((n, 1)), np.full(n, 1e15), policy=plan.policy), source=source)
+            rows = BoundedArrays(np.ones((n, 1)), np.full(n, 1e15), policy=plan.policy)
+            model = private_fit(plan, rows, source=source)
         pull = n * float(plan.mechanism.shape.gradient) / float(plan.mechanism.regularisation)
-        assert model.coefficients[0] == pytest.approx(pull, rel=1e-3)
+        assert model.released[0, 0] == pytest.approx(pull, rel=1e-3)
 
 
 @pytest.mark.slow

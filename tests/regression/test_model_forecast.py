@@ -133,14 +133,14 @@ def test_a_drawn_population_has_the_law_that_it_is_scored_by():
         law = LawOfShape(groups=[1, 1, 3], classes=0, outputs=1, intercept=True)
         population = law.population(dice)
         rows, targets = population.drawn(40_000, dice)
-        told = rows @ population.theta[:-1, 0] + population.theta[-1, 0]
-        r2, error = population.score(population.theta, rows)
+        told = rows @ population.truth[:-1, 0] + population.truth[-1, 0]
+        r2, error = population.score(population.truth, rows)
         assert 1 - np.mean((targets - told) ** 2) / targets.var() == pytest.approx(r2, abs=0.03)
         assert np.sqrt(np.mean((targets - told) ** 2)) == pytest.approx(error, rel=0.03)
         classes = LawOfShape(groups=[1] * 4, classes=3, outputs=3, intercept=True).population(dice)
         rows, places = classes.drawn(40_000, dice)
-        said = (rows @ classes.theta[:-1] + classes.theta[-1]).argmax(axis=1)
-        assert np.mean(said == places) == pytest.approx(classes.score(classes.theta, rows)[0], abs=0.02)
+        said = (rows @ classes.truth[:-1] + classes.truth[-1]).argmax(axis=1)
+        assert np.mean(said == places) == pytest.approx(classes.score(classes.truth, rows)[0], abs=0.02)
 
 
 def test_covariances_of_few_rows_are_mostly_chance():
@@ -152,7 +152,7 @@ def test_covariances_of_few_rows_are_mostly_chance():
     with Source(SeededEntropy("apart")) as source:
         dice = Dice(source)
         rows = together / np.linalg.norm(together, axis=1).max()
-        made = Population(rows=rows, apart=0.3, theta=np.zeros((21, 1)), residuals=np.zeros(4000))
+        made = Population(rows=rows, apart=0.3, truth=np.zeros((21, 1)), residuals=np.zeros(4000))
         drawn, _ = made.drawn(20_000, dice)
     wanted = np.cov(rows.T) * (0.7 + 0.3 * np.eye(20))
     assert np.abs(np.cov(drawn.T) - wanted).max() < 0.1 * np.abs(wanted).max()

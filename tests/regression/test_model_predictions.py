@@ -319,15 +319,15 @@ def test_public_rows_cut_from_the_private_ones_are_refused(cut) -> None:
     part = cut(private)
     for given in (public(part), (public(part), public(np.arange(len(part), dtype=float)))):
         with pytest.raises(RangeError, match="Nothing was charged"):
-            refuse_private_rows(predictions_of(given, NUMBER), private)
+            refuse_private_rows(predictions_of(given, NUMBER).public, private)
 
 
 def test_a_view_is_refused_by_its_memory_where_contents_tell_nothing() -> None:
     private = np.tile([[0.5, 0.25, 1.0], [0.0, 0.5, 1.0]], (50, 1))  # two kinds of rows
     found = predictions_of(public(private[20:60]), NUMBER)
     with pytest.raises(RangeError, match="Nothing was charged"):
-        refuse_private_rows(found, private)
-    refuse_private_rows(predictions_of(public(np.array(private[20:60])), NUMBER), np.array(private[:20]))
+        refuse_private_rows(found.public, private)
+    refuse_private_rows(predictions_of(public(np.array(private[20:60])), NUMBER).public, np.array(private[:20]))
 
 
 def test_other_rows_of_the_same_law_pass_and_odd_private_things_raise_for_nobody() -> None:
@@ -340,12 +340,12 @@ def test_other_rows_of_the_same_law_pass_and_odd_private_things_raise_for_nobody
         np.empty((0, 3)),
         "x",
     ):
-        refuse_private_rows(found, private)
+        refuse_private_rows(found.public, private)
     one = replace(NUMBER, features=1)
     private = RNG.uniform(-1, 1, (300, 1))
     with pytest.raises(RangeError):
-        refuse_private_rows(predictions_of(public(private[:100].tolist()), one), private)
-    refuse_private_rows(predictions_of(public(RNG.uniform(-1, 1, (100, 1))), one), private)
+        refuse_private_rows(predictions_of(public(private[:100].tolist()), one).public, private)
+    refuse_private_rows(predictions_of(public(RNG.uniform(-1, 1, (100, 1))), one).public, private)
 
 
 def test_public_rows_follow_the_policies_of_the_schema() -> None:

@@ -43,7 +43,9 @@ def nearest_covariance(
         values, vectors = eigenvectors(given)
         given = with_eigenvalues(vectors, possible_eigenvalues(values, largest_trace), out=given)
     if largest_diagonal is not None:
-        roots = np.sqrt(_within(np.diag(given), np.asarray(largest_diagonal, np.float64)))
+        diagonal, largest = np.diag(given), np.asarray(largest_diagonal, np.float64)
+        over = diagonal > largest
+        roots = np.sqrt(np.where(over, largest / np.where(over, diagonal, 1.0), 1.0))
         given *= roots[:, None]
         given *= roots
         np.fill_diagonal(given, np.minimum(np.diag(given), largest_diagonal))  # what rounding has left
@@ -87,11 +89,6 @@ def _with_trace(matrix: Floats, largest: float) -> Floats:
         matrix *= 1.0 - less
         less *= 2.0
     return matrix
-
-
-def _within(diagonal: Floats, largest: Floats) -> Floats:
-    """Return by how much each entry is too large, as a factor of at most 1."""
-    return np.where(diagonal > largest, largest / np.where(diagonal > largest, diagonal, 1.0), 1.0)
 
 
 @dataclass(frozen=True, eq=False)

@@ -63,17 +63,7 @@ class PCA(PaidEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         rows: int | None = None,
         session: Session | None = None,
     ) -> None:
-        self.n_components = n_components
-        self.radius = radius
-        self.rho = rho
-        self.epsilon = epsilon
-        self.delta = delta
-        self.centre = centre
-        self.prediction = prediction
-        self.method = method
-        self.noise = noise
-        self.rows = rows
-        self.session = session
+        self._store(locals())
 
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: N803  # as scikit-learn names it
         """Charge, release the covariance, and decompose it."""

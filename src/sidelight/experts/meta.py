@@ -94,19 +94,16 @@ class RWMeta:
         if not self.learners:
             raise RangeError("RW-Meta wants at least one learner, got none")
         self.rounds_played = 0
-        self._window = max(learner.window for learner in self.learners)
+        #: How many of the last reports are kept: as many as a learner wants to see.
+        self.window = max(learner.window for learner in self.learners)
         m = len(self.learners)
         first = float(np.max(self.noise_scale))
         self._gains = first * self.stream.normals("start", m)
         self._covariance = first**2 * np.eye(m)
-        self._level = 0.0
+        #: s², the variance that every learner's total was brought to in the last round.
+        self.level = 0.0
         self._reports = self._scales = np.zeros((0, self.actions))
         self._pending: tuple[int, Floats] | None = None
-
-    @property
-    def level(self) -> float:
-        """s², the variance that every learner's total was brought to in the last round."""
-        return self._level
 
     @property
     def covariance(self) -> Floats:
@@ -142,9 +139,9 @@ class RWMeta:
         # sums in one order, so that a resumed server has the same bits whatever its BLAS
         self._gains = self._gains + (advice * values).sum(axis=1)
         self._covariance = self._covariance + (scales**2 * advice[:, None, :] * advice[None, :, :]).sum(axis=2)
-        if self._window:
-            self._reports = _appended(self._reports, values, self._window)
-            self._scales = _appended(self._scales, scales, self._window)
+        if self.window:
+            self._reports = _appended(self._reports, values, self.window)
+            self._scales = _appended(self._scales, scales, self.window)
         self._pending = None
 
     def _advice(self) -> Floats:
@@ -175,14 +172,9 @@ class RWMeta:
             return int(np.argmax(self._gains))
         seen = seen_covariance(self._covariance, variant=self.variant)  # type: ignore[arg-type]
         time = self.rounds_played + 1
-        self._level, root = complement(seen, at_least=max(self._level, self.floor * time))
+        self.level, root = complement(seen, at_least=max(self.level, self.floor * time))
         draws = self.stream.normals(f"choice {time}", len(self.learners))
         return int(np.argmax(self._gains + (root * draws).sum(axis=1)))
-
-    @property
-    def window(self) -> int:
-        """How many of the last reports are kept: as many as a learner wants to see."""
-        return self._window
 
     def state(self) -> dict[str, Any]:
         """Return everything that the next action depends on, an open round's advice included.
@@ -199,7 +191,7 @@ class RWMeta:
             "variant": self.variant,
             "decorrelate": self.decorrelate,
             "rounds_played": self.rounds_played,
-            "level": self._level,
+            "level": self.level,
             "gains": written(self._gains),
             "covariance": written(self._covariance),
             "reports": written(self._reports),
@@ -222,7 +214,7 @@ class RWMeta:
         )
         m = len(player.learners)
         player.rounds_played = state["rounds_played"]
-        player._level = state["level"]
+        player.level = state["level"]
         player._gains = floats(state["gains"], (m,))
         player._covariance = floats(state["covariance"], (m, m))
         player._reports = floats(state["reports"], (len(state["reports"]), n))

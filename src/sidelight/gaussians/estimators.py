@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any, Literal, Self
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, DensityMixin
@@ -26,7 +28,62 @@ from sidelight.session.paid_estimator import ExternalRows, PaidEstimator
 from sidelight.session.query import check_source, prepare_query
 
 
-class GaussianModel(PaidEstimator, DensityMixin, BaseEstimator):  # type: ignore[misc]  # untyped library
+class _GaussianEstimator(PaidEstimator, DensityMixin, BaseEstimator):  # type: ignore[misc]  # untyped library
+    """What both estimators share: a query, its release of private rows, and the log-density of others."""
+
+    #: The query under the estimator, the kind of its release, and the parameters that it calls otherwise.
+    _query: ClassVar[Any]
+    _kind: ClassVar[str]
+    _renamed: ClassVar[Mapping[str, str]] = {}
+    session: Session | None
+
+    def fit(self, X: Any, y: Any = None) -> Self:  # noqa: N803  # as scikit-learn names it
+        """Charge, release and keep the estimate. X: an array, a frame, or a `sl.Table` of numbers."""
+        del y
+        self._check_session()
+        table = bare_rows(X, taker=type(self).__name__)
+        renamed = {theirs: getattr(self, mine) for mine, theirs in self._renamed.items()}
+        prepared = prepare_query(self._query(**renamed, **self._settings_of_query(*self._renamed)), table.schema)
+        check_source(prepared, table)  # before names are kept: a refused fit leaves the model as it was
+        if isinstance(X, Table):
+            self.n_features_in_ = len(prepared.labels)
+        else:
+            validate_data(self, X, skip_check_array=True)  # n_features_in_ and feature_names_in_
+        return self._take(ExternalRows(prepared=prepared, rows=table).release(self.session))
+
+    @classmethod
+    def from_release(cls, release: Release) -> Self:
+        """Return a fitted model from a release of the query that was already paid for."""
+        if not isinstance(release, Release) or release.kind != cls._kind:
+            kind = release.kind if isinstance(release, Release) else type(release).__name__
+            raise RangeError(f"expected the release of a sl.{cls._query.__name__} query, got {kind}")
+        model = cls()
+        model.n_features_in_ = len(release.labels)
+        return model._take(release)
+
+    def _take(self, outcome: Outcome) -> Self:
+        """Keep what was released."""
+        raise NotImplementedError
+
+    def _fitted(self) -> Any:
+        """Return the released law, or say that there is none."""
+        raise NotImplementedError
+
+    def _rows(self, X: Any) -> Floats:  # noqa: N803
+        return np.asarray(validate_data(self, X, dtype=np.float64, reset=False))
+
+    def score_samples(self, X: Any) -> Floats:  # noqa: N803
+        """Return the log-density of each row. Of private rows it is private."""
+        found: Floats = self._fitted().log_density(self._rows(X))
+        return found
+
+    def score(self, X: Any, y: Any = None) -> float:  # noqa: N803
+        """Return the mean log-density of rows. Of private rows it is private."""
+        del y
+        return float(self.score_samples(X).mean())
+
+
+class GaussianModel(_GaussianEstimator):
     """Fit a Gaussian to private rows, with a few public ones.
 
     Guarantee: that of `sl.GaussianFit` with the same arguments, in `guarantee_`; fitting again is another release.
@@ -49,6 +106,8 @@ class GaussianModel(PaidEstimator, DensityMixin, BaseEstimator):  # type: ignore
     ([1000.0, 1000.0, 1000.0], (2, 3))
     """
 
+    _query, _kind = GaussianFit, "gaussian"
+
     def __init__(
         self,
         *,
@@ -67,55 +126,18 @@ class GaussianModel(PaidEstimator, DensityMixin, BaseEstimator):  # type: ignore
         constants: Version = "practical",
         session: Session | None = None,
     ) -> None:
-        self.prediction = prediction
-        self.rho = rho
-        self.epsilon = epsilon
-        self.delta = delta
-        self.condition = condition
-        self.scale = scale
-        self.gap = gap
-        self.mean_bound = mean_bound
-        self.variance_bound = variance_bound
-        self.steps = steps
-        self.rows = rows
-        self.noise = noise
-        self.constants = constants
-        self.session = session
+        self._store(locals())
 
-    def fit(self, X: Any, y: Any = None) -> Self:  # noqa: N803  # as scikit-learn names it
-        """Charge, release mean and covariance, and keep them. X: an array, a frame, or a `sl.Table` of numbers."""
-        del y
-        self._check_session()
-        table = bare_rows(X, taker="GaussianModel")
-        query = GaussianFit(**self._settings_of_query())
-        prepared = prepare_query(query, table.schema)  # before names are kept: a refused fit leaves the model as it was
-        if isinstance(X, Table):
-            self.n_features_in_ = len(prepared.labels)
-        else:
-            validate_data(self, X, skip_check_array=True)  # n_features_in_ and feature_names_in_
-        outcome = ExternalRows(prepared=prepared, rows=table).release(self.session)
+    def _take(self, outcome: Outcome) -> Self:
         assert isinstance(outcome, Release)  # no private test that could refuse
-        return self._take(outcome)
-
-    @classmethod
-    def from_release(cls, release: Release) -> Self:
-        """Return a fitted model from a `sl.GaussianFit` release that was already paid for."""
-        if not isinstance(release, Release) or release.kind != "gaussian":
-            kind = release.kind if isinstance(release, Release) else type(release).__name__
-            raise RangeError(f"expected the release of a sl.GaussianFit query, got {kind}")
-        model = cls()
-        model.n_features_in_ = len(release.labels)
-        return model._take(release)
-
-    def _take(self, release: Release) -> Self:
-        value = release.value
+        value = outcome.value
         self.mean_ = np.asarray(value["mean"], np.float64)
         self.covariance_ = np.asarray(value["covariance"], np.float64)
         self.n_rows_ = float(value["rows"])
         self.weak_ = bool(value["weak"])
         self.gaussian_ = FittedGaussian(self.mean_, self.covariance_)
-        self.release_: Release = release
-        self.guarantee_ = release.guarantee
+        self.release_: Release = outcome
+        self.guarantee_ = outcome.guarantee
         if self.weak_:
             warnings.warn(
                 f"with about {self.n_rows_:.0f} rows and this budget the fit is not certified for the assumed "
@@ -125,15 +147,10 @@ class GaussianModel(PaidEstimator, DensityMixin, BaseEstimator):  # type: ignore
             )
         return self
 
-    def score_samples(self, X: Any) -> Floats:  # noqa: N803
-        """Return the log-density of each row. Of private rows it is private."""
+    def _fitted(self) -> FittedGaussian:
         check_is_fitted(self)
-        return self.gaussian_.log_density(validate_data(self, X, dtype=np.float64, reset=False))
-
-    def score(self, X: Any, y: Any = None) -> float:  # noqa: N803
-        """Return the mean log-density of rows. Of private rows it is private."""
-        del y
-        return float(self.score_samples(X).mean())
+        fitted: FittedGaussian = self.gaussian_
+        return fitted
 
     def density(self, X: Any) -> Floats:  # noqa: N803
         """Return the density at each row."""
@@ -141,8 +158,7 @@ class GaussianModel(PaidEstimator, DensityMixin, BaseEstimator):  # type: ignore
 
     def mahalanobis(self, X: Any) -> Floats:  # noqa: N803
         """Return the squared Mahalanobis distance of each row, as scikit-learn's covariance estimators do."""
-        check_is_fitted(self)
-        return self.gaussian_.distances(validate_data(self, X, dtype=np.float64, reset=False)) ** 2
+        return self._fitted().distances(self._rows(X)) ** 2
 
     def sample(self, n_samples: int = 1, *, seed: int | None = None) -> Floats:
         """Return synthetic rows: free, and as private as the fit.
@@ -151,8 +167,7 @@ class GaussianModel(PaidEstimator, DensityMixin, BaseEstimator):  # type: ignore
             n_samples: How many rows.
             seed: For the same rows again; another draw each time if left out.
         """
-        check_is_fitted(self)
-        return self.gaussian_.sample(n_samples, seed=seed)
+        return self._fitted().sample(n_samples, seed=seed)
 
     def ellipse(self, columns: tuple[int, int] = (0, 1), *, share: float = 0.95, points: int = 200) -> Floats:
         """Return the outline of the ellipse that holds a share of two columns, for drawing.
@@ -162,18 +177,14 @@ class GaussianModel(PaidEstimator, DensityMixin, BaseEstimator):  # type: ignore
             share: The share.
             points: How many points the outline has.
         """
-        check_is_fitted(self)
-        return self.gaussian_.ellipse(columns, share=share, points=points)
-
-
-# `sl.GaussianMixture`: a private mixture of separated Gaussians as a scikit-learn estimator.
+        return self._fitted().ellipse(columns, share=share, points=points)
 
 
 #: What a fit sets, and a refused fit takes away again.
 _FITTED = ("means_", "covariances_", "weights_", "mixture_", "certified_", "warnings_", "n_components_", "release_")
 
 
-class GaussianMixture(PaidEstimator, DensityMixin, BaseEstimator):  # type: ignore[misc]  # untyped library
+class GaussianMixture(_GaussianEstimator):
     """Fit means, covariances and weights of separated Gaussians to private rows, with a few public ones.
 
     Guarantee: that of `sl.SeparatedMixture` with the same arguments (zCDP of at most `rho`, for adding or removing a
@@ -205,6 +216,8 @@ class GaussianMixture(PaidEstimator, DensityMixin, BaseEstimator):  # type: igno
     [[0, 0], [0, 10], [10, 0]]
     """
 
+    _query, _kind, _renamed = SeparatedMixture, "gaussian_mixture", MappingProxyType({"n_components": "components"})
+
     def __init__(
         self,
         n_components: int | None = None,
@@ -219,43 +232,10 @@ class GaussianMixture(PaidEstimator, DensityMixin, BaseEstimator):  # type: igno
         on_failure: OnFailure = "refuse",
         session: Session | None = None,
     ) -> None:
-        self.n_components = n_components
-        self.prediction = prediction
-        self.rho = rho
-        self.epsilon = epsilon
-        self.delta = delta
-        self.method = method
-        self.least_weight = least_weight
-        self.condition = condition
-        self.on_failure = on_failure
-        self.session = session
+        self._store(locals())
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "means_")
-
-    def fit(self, X: Any, y: Any = None) -> Self:  # noqa: N803  # as scikit-learn names it
-        """Charge, find and certify the clusters, and release them. X: an array, a frame, or a `sl.Table` of numbers."""
-        del y
-        self._check_session()
-        table = bare_rows(X, taker="GaussianMixture")
-        query = SeparatedMixture(components=self.n_components, **self._settings_of_query("n_components"))
-        prepared = prepare_query(query, table.schema)
-        check_source(prepared, table)  # before names are kept: a refused fit leaves the model as it was
-        if isinstance(X, Table):
-            self.n_features_in_ = len(prepared.labels)
-        else:
-            validate_data(self, X, skip_check_array=True)  # n_features_in_ and feature_names_in_
-        return self._take(ExternalRows(prepared=prepared, rows=table).release(self.session))
-
-    @classmethod
-    def from_release(cls, release: Release) -> Self:
-        """Return a fitted model from a `SeparatedMixture` release that was already paid for."""
-        if not isinstance(release, Release) or release.kind != "gaussian_mixture":
-            kind = release.kind if isinstance(release, Release) else type(release).__name__
-            raise RangeError(f"expected the release of a SeparatedMixture query, got {kind}")
-        model = cls()
-        model.n_features_in_ = len(release.labels)
-        return model._take(release)
 
     def _take(self, outcome: Outcome) -> Self:
         for name in _FITTED:  # of a fit before: a refusal must not look like its result
@@ -281,20 +261,11 @@ class GaussianMixture(PaidEstimator, DensityMixin, BaseEstimator):  # type: igno
 
     def predict(self, X: Any) -> np.ndarray:  # noqa: N803
         """Return the likeliest component of each row. Of private rows it is private data."""
-        return self._fitted().labels(validate_data(self, X, dtype=np.float64, reset=False))
+        return self._fitted().labels(self._rows(X))
 
     def predict_proba(self, X: Any) -> Floats:  # noqa: N803
         """Return how likely each component is for each row. Of private rows it is private data."""
-        return self._fitted().shares(validate_data(self, X, dtype=np.float64, reset=False))
-
-    def score_samples(self, X: Any) -> Floats:  # noqa: N803
-        """Return the log-density of each row. Of private rows it is private."""
-        return self._fitted().log_density(validate_data(self, X, dtype=np.float64, reset=False))
-
-    def score(self, X: Any, y: Any = None) -> float:  # noqa: N803
-        """Return the mean log-density of rows. Of private rows it is private."""
-        del y
-        return float(self.score_samples(X).mean())
+        return self._fitted().shares(self._rows(X))
 
     def sample(self, n_samples: int = 1, *, seed: int | None = None) -> tuple[Floats, np.ndarray]:
         """Return synthetic rows and their components: free, and as private as the fit.

@@ -73,7 +73,7 @@ class DeclaredLimits:
 
 
 class GaussianQuery:
-    """What both queries share: a price, columns, and how bare data becomes a table."""
+    """What the queries share: a price, columns, public rows, and how bare data becomes a table."""
 
     columns: Any
     rho: Any
@@ -82,7 +82,7 @@ class GaussianQuery:
     prediction: Any
     rows: Any
     noise: Any
-    steps: Any
+    steps: Any = None  # of a query that takes them
 
     def _check(self) -> None:
         if isinstance(self.columns, str):
@@ -126,7 +126,14 @@ class GaussianQuery:
         return outcome
 
     def table(self, data: Any) -> Table:
-        """Declare the columns of an array or a frame: numbers, and every row one protected unit."""
+        """Declare the columns of an array or a frame: numbers, and every row one protected unit.
+
+        Args:
+            data: The array or frame.
+
+        Returns:
+            A table of number columns.
+        """
         return bare_numbers(data, self.columns)
 
 

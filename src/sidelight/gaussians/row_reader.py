@@ -22,7 +22,7 @@ import numpy as np
 
 from sidelight.aggregates.coding import Keep
 from sidelight.aggregates.collect import collect
-from sidelight.aggregates.mapped_vector import MappedVector, RowMap, clean, mapped_aggregate
+from sidelight.aggregates.mapped_vector import MappedVector, RowMap, mapped_aggregate
 from sidelight.aggregates.moments import ClippedMoments, Moments, MomentState
 from sidelight.aggregates.state_bytes import state_from_bytes, state_to_bytes
 from sidelight.errors import SchemaError
@@ -99,6 +99,19 @@ class RowReader:
         self._kept_rate = 0.0
         self._capped = table.schema.person is not None
         self._blocks: Pinned | None = None  # what workers keep of rows that are elsewhere
+        self._pairs: PairedRows | None = None
+
+    def answer(self, request: MeasurementRequest) -> Moments:
+        """Answer one request."""
+        if request.of == "count":
+            return self.count()
+        if request.of == "sample":
+            return self.sampled(request.row_map, request.rate)
+        if request.of == "rows":
+            return self.moments(request.row_map, second=request.second)
+        if self._pairs is None:
+            self._pairs = PairedRows.read(self._table, self._columns, self._source)
+        return self._pairs.moments(request.row_map)
 
     @property
     def samples(self) -> bool:
@@ -282,8 +295,7 @@ class PairedRows:
         """Read all rows that miss no number, order them at random, and subtract the second half from the first."""
         numbers = tuple(table.schema.number(name) for name in columns)
         parts = [np.empty((len(numbers), 0))]
-        for batch in table.rows.batches(Wanted(numbers=tuple(columns))):
-            values, usable = clean(numbers, batch)
+        for values, usable in CleanRows(numbers)(table.rows.batches(Wanted(numbers=tuple(columns)))):
             stacked = np.stack(values)
             parts.append(stacked if usable is None else stacked[:, usable])
         rows = np.concatenate(parts, axis=1)
@@ -314,46 +326,18 @@ def check_pairs(schema: Schema) -> None:
         )
 
 
-class TableMoments:
-    """One table as its estimate sees it; PRIVATE."""
-
-    def __init__(self, table: Table, columns: Sequence[str], *, neighbours: Neighbours, source: Source) -> None:
-        self._table, self._columns, self._source = table, columns, source
-        self._reader = RowReader(table, columns, neighbours=neighbours, source=source)
-        self._pairs: PairedRows | None = None
-
-    def moments(self, request: MeasurementRequest) -> Moments:
-        """Answer one request."""
-        if request.of == "count":
-            return self._reader.count()
-        if request.of == "sample":
-            return self._reader.sampled(request.row_map, request.rate)
-        if request.of == "rows":
-            return self._reader.moments(request.row_map, second=request.second)
-        if self._pairs is None:
-            self._pairs = PairedRows.read(self._table, self._columns, self._source)
-        return self._pairs.moments(request.row_map)
-
-    def drop(self) -> None:
-        """Let workers forget what they keep of the rows."""
-        self._reader.drop()
-
-    def __repr__(self) -> str:
-        return "TableMoments(private)"
-
-
 def run_plan(
     plan: MeasurementPlan[Result], table: Table, columns: Sequence[str], *, neighbours: Neighbours, source: Source
 ) -> Result:
     """Run an estimate to its end."""
-    answers = TableMoments(table, columns, neighbours=neighbours, source=source)
+    reader = RowReader(table, columns, neighbours=neighbours, source=source)
     request = next(plan)
     try:
         while True:
             try:
-                request = plan.send(answers.moments(request))
+                request = plan.send(reader.answer(request))
             except StopIteration as done:
                 result: Result = done.value
                 return result
     finally:
-        answers.drop()
+        reader.drop()

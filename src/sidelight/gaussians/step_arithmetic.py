@@ -31,7 +31,7 @@ from sidelight.noise import Source
 # All private access of this package goes through `count`, `total` and `second`, on sums of clipped rows.
 
 #: Kept back of rho, so that rounding the claim up in its fortieth digit stays within what the user allowed.
-_ROUNDING = Fraction(1, 1 << 40)
+ROUNDING = Fraction(1, 1 << 40)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +52,7 @@ class BudgetSplit:
 
     @cached_property
     def _within(self) -> Budget:
-        return self.budget if self.budget.is_pure else self.budget.part(1 - _ROUNDING)
+        return self.budget if self.budget.is_pure else self.budget.part(1 - ROUNDING)
 
     @property
     def size(self) -> int:

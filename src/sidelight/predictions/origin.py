@@ -75,6 +75,13 @@ def guess(description: str = "") -> Origin:
     return Origin(kind="guess", description=description)
 
 
+def stated_origin(given: Any) -> Origin:
+    """Read where a stated prediction came from: a text names a public source, and without one it is a guess."""
+    if given is not None and not isinstance(given, str | Origin):
+        raise RangeError(f"origin is a text that names the source, got {type(given).__name__}")
+    return guess() if given is None else public(given) if isinstance(given, str) else given
+
+
 def joint_origin(origins: Iterable[Origin]) -> Origin:
     """Join the origins of several parts: entries are never lost, and a guess outweighs a public source."""
     everything = tuple(origins)

@@ -25,9 +25,9 @@ from sidelight.aggregates.collect import collect
 from sidelight.aggregates.regression_moments import LeastSquares, RegressionMoments
 from sidelight.errors import RangeError, SchemaError, nearest
 from sidelight.guarantees import GDP, Amount, Claims, decimal_text, exact, native_claims, positive
-from sidelight.guarantees.conversions import gdp_within
 from sidelight.guarantees.intervals import root_above
 from sidelight.mechanisms.additive import GaussianNoise, SymmetricGaussianNoise
+from sidelight.mechanisms.budget import Budget
 from sidelight.noise import Source, scale_up
 from sidelight.records import Number, Schema, Table
 from sidelight.regression.least_squares_codes import LeastSquaresCodes, least_squares_codes
@@ -114,16 +114,10 @@ class AdaSSP:
     @property
     def mu_squared(self) -> Fraction:
         """The whole budget as mu²."""
-        given = [self.mu is not None, self.rho is not None, self.epsilon is not None or self.delta is not None]
-        if sum(given) != 1:
-            raise RangeError("the price is exactly one of mu, rho, or epsilon with delta")
-        if self.mu is not None:
-            return positive(self.mu, name="mu") ** 2
-        if self.rho is not None:
-            return 2 * positive(self.rho, name="rho")
-        if self.epsilon is None or self.delta is None:
+        rho = Budget.of(mu=self.mu, rho=self.rho, epsilon=self.epsilon, delta=self.delta).rho
+        if rho is None:
             raise RangeError("epsilon and delta come together; delta has no default, 1e-6 is usual")
-        return gdp_within(positive(self.epsilon, name="epsilon"), positive(self.delta, name="delta")) ** 2
+        return 2 * rho
 
     def prepare(self, schema: Schema) -> PreparedAdaSSP:
         """Check the query against the schema and price it. Opens no data."""

@@ -234,7 +234,7 @@ def gap_cdf(gap: ArrayLike, *, actions: int) -> Floats:
     e = np.maximum(np.asarray(gap, dtype=np.float64), 0.0)[..., None]
     x, weights = _quadrature()
     here = log_ndtr(x)
-    density = n * _phi(x) * np.exp((n - 1) * here)
+    density = n * (np.exp(-x * x / 2) / np.sqrt(2 * np.pi)) * np.exp((n - 1) * here)
     inside = -np.expm1((n - 1) * (log_ndtr(x - e) - here))  # no cancellation where the gap is small
     return np.asarray(np.clip((weights * density * inside).sum(axis=-1), 0.0, 1.0))
 
@@ -268,7 +268,3 @@ def _table(actions: int) -> tuple[Floats, Floats]:
 def _quadrature() -> tuple[Floats, Floats]:
     nodes, weights = np.polynomial.legendre.leggauss(_POINTS)
     return _LIMIT * nodes, _LIMIT * weights
-
-
-def _phi(x: Floats) -> Floats:
-    return np.asarray(np.exp(-x * x / 2) / np.sqrt(2 * np.pi))

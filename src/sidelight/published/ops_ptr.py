@@ -37,6 +37,7 @@ from sidelight.stability.propose_test_release import (
     row_budget,
 )
 from sidelight.tuning import Poisson, PublicScore, Runs, best_of, geometric, ratio_bound
+from sidelight.tuning.pricing import log_delta
 
 if TYPE_CHECKING:
     from sidelight.guarantees.curves import Floats
@@ -254,7 +255,7 @@ class RareRenyiCurve:
 
     def delta(self, x: Fraction) -> Fraction:
         at = float(x)
-        order = min(self.orders, key=lambda a: _log_delta(float(a), float(self.rho), at))
+        order = min(self.orders, key=lambda a: log_delta(float(a), float(self.rho) * float(a), at))
         return min(Fraction(1), self.failure + renyi_delta(self.rho * order, order - 1, x))
 
     def floats(self, x: Floats) -> Floats:
@@ -363,7 +364,7 @@ def _guessed_rho(
     grid = [float(a) for a in orders]
 
     def delta(rho: float, x: float) -> float:
-        return min(1.0, failure + math.exp(min(0.0, min(_log_delta(a, rho, x) for a in grid))))
+        return min(1.0, failure + math.exp(min(0.0, min(log_delta(a, rho * a, x) for a in grid))))
 
     def total(rho: float) -> float:
         one = min(rho * a + math.log1p(-1 / a) - (math.log(each - failure) + math.log(a)) / (a - 1) for a in grid)
@@ -386,7 +387,3 @@ def _guessed_rho(
 def _orders(highest: Fraction) -> tuple[Fraction, ...]:
     grid = [2 * (float(highest) / 2) ** (place / (_ORDERS - 1)) for place in range(_ORDERS - 1)]
     return (*sorted({Fraction(round(a, 3)).limit_denominator(1000) for a in grid}), highest)
-
-
-def _log_delta(order: float, rho: float, x: float) -> float:
-    return (order - 1) * (rho * order - x) + order * math.log1p(-1 / order) - math.log(order - 1)

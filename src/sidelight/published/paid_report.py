@@ -40,7 +40,7 @@ from sidelight.privacy_page.build import FitConstants, chi_upper, report_quantil
 from sidelight.privacy_page.losses import LogCosh, lipschitz_bounds
 from sidelight.privacy_page.published import DataDependent
 from sidelight.records import Schema, Table
-from sidelight.regression.curator import PrivateFit, dense_rows
+from sidelight.regression.curator import PrivateFit
 from sidelight.regression.fit_core import private_fit
 from sidelight.regression.losses import Floats, Loss
 from sidelight.regression.plan import LinearPlan, plan_linear
@@ -340,7 +340,7 @@ def hessian_codes(loss: Loss, block: Block, theta: Floats, unit: float) -> NDArr
     So the predictor is summed column by column (a matrix product may round a row otherwise when another is added), and
     the curvatures are made of `expit`, which goes element by element.
     """
-    x = dense_rows(block)
+    x = block.dense
     predictor = affine(list(x.T), theta.T, np.zeros(x.shape[1])).T
     bend = loss.second_derivative(predictor, block.targets, block.norms, np.ones_like(predictor))
     each = (bend * x)[:, :, None] * x[:, None, :]

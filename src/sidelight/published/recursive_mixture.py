@@ -33,6 +33,7 @@ from sidelight.gaussians.mixture.partition import (
     distances,
     leading_directions,
     region_moments,
+    squares_about,
     supercluster,
 )
 from sidelight.gaussians.mixture.search import (
@@ -146,9 +147,7 @@ class ShellRow(RuleCoding):
                 here = np.flatnonzero(node == number)
                 mapped = affine([column[here] for column in columns], each.directions, each.origin)
                 for slot, ball in enumerate(each.balls):
-                    squares = np.zeros(len(here))
-                    for row, middle in zip(mapped, ball.centre, strict=True):
-                        squares += (row - middle) ** 2
+                    squares = squares_about(mapped, ball.centre)
                     inner, outer = ball.widened
                     places[slot, here] = 2 - (squares < outer**2) - (squares <= inner**2).astype(np.int64)
         kept = node >= 0
@@ -201,12 +200,8 @@ DIRECTIONS, SELECTION, CONFIRMATION = Fraction(7, 10), Fraction(1, 10), Fraction
 class Recursive:
     """The method; it has no public part of its own. The choice of a candidate has no GDP claim of its price."""
 
-    has_gdp_claim = False
-
-    @property
-    def estimation(self) -> Fraction:
-        """The share of the budget that is left for the components."""
-        return COMPONENTS
+    has_gdp_claim: ClassVar[bool] = False
+    estimation: ClassVar[Fraction] = COMPONENTS
 
     def search(self, table: Table, setting: SearchSetting, source: Source) -> SearchResult:
         """Split until nothing confirms a split.

@@ -15,7 +15,7 @@ import numpy as np
 
 from sidelight.errors import RangeError, nearest
 from sidelight.noise.source import SEEDED_BRANDING
-from sidelight.predictions.origin import Origin, guess, public, released
+from sidelight.predictions.origin import Origin, guess, released, stated_origin
 from sidelight.regression.losses import Floats
 from sidelight.release import Release
 
@@ -61,11 +61,9 @@ class CoefficientPrediction:
     age: float | None = None
 
     def __post_init__(self) -> None:
-        if self.origin is not None and not isinstance(self.origin, str | Origin):
-            raise RangeError(f"origin is a text that names the source, got {type(self.origin).__name__}")
         if self.classes is not None and (isinstance(self.classes, str) or not hasattr(self.classes, "__len__")):
             raise RangeError(f"classes must be a list of labels, got {type(self.classes).__name__}")
-        _ = self.source  # an empty text is found now
+        _ = self.source  # what is no source is found now
         if self.earlier:
             if self.scale is not None or self.origin is not None or self.classes is not None:
                 raise RangeError("an earlier model says itself how far off it is, and where it came from; give its age")
@@ -84,9 +82,7 @@ class CoefficientPrediction:
     @property
     def source(self) -> Origin:
         """Where it came from."""
-        if isinstance(self.origin, Origin):
-            return self.origin
-        return guess() if self.origin is None else public(self.origin)
+        return stated_origin(self.origin)
 
     def __repr__(self) -> str:
         given = self.coefficients

@@ -160,7 +160,7 @@ def losses_at(objective: Objective, theta: Floats, block: Block, *, sigma: float
 
     -log det(I + s·H⁻¹∇²ℓ) + ‖∇ℓ‖²/(2σ²) + s·⟨∇ℓ, ∇J⟩/σ², H with the curvature of everything public in J
     """
-    x = dense_rows(block)
+    x = block.dense
     predictor = block.predict(theta)
     slope = objective.loss.first_derivative(predictor, block.targets, block.norms)
     bend = _bends(objective, predictor, block)
@@ -175,28 +175,8 @@ def losses_at(objective: Objective, theta: Floats, block: Block, *, sigma: float
 
 def full_hessian(objective: Objective, theta: Floats) -> Floats:
     """Return the Hessian of J, coefficients of one output after those of the other."""
-    columns, outputs = theta.shape
-    total = np.zeros((outputs, columns, outputs, columns))
-    for block in objective.rows.blocks():
-        x = dense_rows(block)
-        total += np.einsum("nkl,ni,nj->kilj", _bends(objective, block.predict(theta), block), x, x, optimize=True)
-    public = objective.public
-    if public is not None:
-        if public.block is not None:
-            x, bends = dense_rows(public.block), _bends(objective, public.block.predict(theta), public.block)
-            total += public.weight * np.einsum("nkl,ni,nj->kilj", bends, x, x, optimize=True)
-        for k in range(outputs):
-            total[k, :, k, :] += public.square()
-    size = outputs * columns
-    return np.asarray(total.reshape(size, size) + float(objective.regularisation) * np.eye(size))
-
-
-def dense_rows(block: Block) -> Floats:
-    """Return the rows as one dense array, the constant column included."""
-    features = block.features.toarray() if hasattr(block.features, "toarray") else np.asarray(block.features)
-    if block.intercept is None:
-        return np.asarray(features)
-    return np.hstack([features, np.full((features.shape[0], 1), block.intercept)])
+    by_column = objective.hessian(theta).reshape(theta.shape * 2)
+    return np.asarray(by_column.transpose(1, 0, 3, 2).reshape(theta.size, theta.size))
 
 
 def _bends(objective: Objective, predictor: Floats, block: Block) -> Floats:

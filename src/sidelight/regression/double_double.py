@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,11 +44,6 @@ class DoubleDouble:
         high = float(value)
         return cls(np.asarray(high), np.asarray(float(value - Fraction(high))))
 
-    @classmethod
-    def product(cls, a: Floats, b: Floats) -> DoubleDouble:
-        """Return the product of floats, exactly."""
-        return cls(*two_product(a, b))
-
     def plus(self, other: DoubleDouble) -> DoubleDouble:
         """Return the sum."""
         total, lost = two_sum(self.high, other.high)
@@ -75,6 +71,14 @@ class DoubleDouble:
         whole = DoubleDouble.of(np.broadcast_to(quotient, shape))
         rest = self.minus(other.times(whole))
         return DoubleDouble(*_quick_two_sum(quotient, rest.high / other.high))
+
+    def times_floats(self, x: Floats) -> DoubleDouble:
+        """Return the product with floats: an error of 3u²."""
+        product, lost = two_product(x, self.high)
+        return DoubleDouble(*two_sum(product, lost + x * self.low))
+
+    def __getitem__(self, where: Any) -> DoubleDouble:
+        return DoubleDouble(self.high[where], self.low[where])
 
     def times_power_of_two(self, exponent: NDArray[np.int64] | int) -> DoubleDouble:
         """Return the product with 2**exponent, exactly unless it vanishes."""

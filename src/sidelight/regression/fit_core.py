@@ -7,14 +7,11 @@ because an attempt that failed is an observation of the data.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 
 from sidelight.errors import NotCertifiedError
-from sidelight.guarantees import Claims, Numerics
 from sidelight.mechanisms.objective_perturbation import grid_exponent, grid_indices, linear_term, noisy_point, on_grid
 from sidelight.mechanisms.price import DrawPrice
 from sidelight.noise import Source
@@ -33,60 +30,17 @@ _AIM = 1 / 16
 _FINE_AIM = 1 / 4
 
 
-@dataclass(frozen=True, kw_only=True)
-class FittedLinear:
-    """A released linear model. It holds no count, no training score, no number of steps: they would be releases.
-
-    Args:
-        coefficients: (features,) for one predictor, (features, classes) for a softmax.
-        intercept: What the constant column adds: a float, one per class, or None.
-        plan: The public parameters.
-        claims: What is proved.
-        numerics: How the weakest draw was computed.
-        entropy: Where the noise came from.
-    """
-
-    coefficients: Floats
-    intercept: Any
-    plan: LinearPlan = field(repr=False)
-    claims: Claims
-    numerics: Numerics
-    entropy: str
-
-    def predictor(self, rows: Any) -> Floats:
-        """Return xᵀθ for new rows, taken as they are; post-processing, free."""
-        value = np.asarray(rows @ self.coefficients)
-        return value if self.intercept is None else np.asarray(value + self.intercept)
-
-
-def fit_plan(plan: LinearPlan, rows: BoundedRows, *, source: Source) -> FittedLinear:
+def private_fit(
+    plan: LinearPlan, rows: BoundedRows, *, source: Source, public: PublicRegulariser | None = None
+) -> PrivateFit:
     """Run a plan on bounded rows (`BoundedArrays` or `StreamedRows`, made with `plan.policy`).
 
-    Guarantee: the plan's claims.
+    Guarantee: the plan's claims, for `released`; the rest of the returned inside is private. `public` is what is known
+    about the coefficients, within the bounds that were planned.
 
     Raises:
         NotCertifiedError: no point could be certified, which cannot happen with fewer than `MOST_ROWS` rows
             (objective-perturbation proof page, Theorem 5).
-    """
-    model = private_fit(plan, rows, source=source).model()
-    coefficients, constant = model["coefficients"].T, model["intercept"]
-    one = plan.loss.outputs == 1
-    return FittedLinear(
-        coefficients=coefficients[:, 0] if one else coefficients,
-        intercept=None if plan.intercept is None else float(constant[0]) if one else constant,
-        plan=plan,
-        claims=plan.claims,
-        numerics=source.numerics,
-        entropy=source.branding,
-    )
-
-
-def private_fit(
-    plan: LinearPlan, rows: BoundedRows, *, source: Source, public: PublicRegulariser | None = None
-) -> PrivateFit:
-    """Run a plan and give its inside too, which is private: only `released` may leave.
-
-    `public` is what is known about the coefficients, within the bounds that were planned.
     """
     with source.paying(objective_price(plan)):
         return _fitted(plan, rows, source=source, public=public)

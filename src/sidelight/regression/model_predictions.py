@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from numbers import Integral
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -126,17 +126,21 @@ class Predictions:
     @property
     def described(self) -> dict[str, Any] | None:
         """What a release says about them; None where there are none."""
-        every = self._every
-        if not every:
-            return None
-        words = [_words(each) for each in every]
-        seeded = any(isinstance(each, PredictedCoefficients) and each.seeded for each in every)
-        return {
-            "description": "; ".join(words),
-            "origin": joint_origin([each.origin for each in every]).to_json(),
-            "sha256": self.request["prediction_sha256"],
-            **({"entropy": SEEDED_BRANDING} if seeded else {}),
-        }
+        return described_predictions(self._every, [_words(each) for each in self._every], self.request)
+
+
+def described_predictions(
+    every: Sequence[Any], words: Sequence[str], request: Mapping[str, str]
+) -> dict[str, Any] | None:
+    """Return what a release says about predictions, each with its words; None where there are none."""
+    if not every:
+        return None
+    return {
+        "description": "; ".join(words),
+        "origin": joint_origin([each.origin for each in every]).to_json(),
+        "sha256": request["prediction_sha256"],
+        **({"entropy": SEEDED_BRANDING} if any(getattr(each, "seeded", False) for each in every) else {}),
+    }
 
 
 def declared_rows(rows: Any, *, rows_at_most: int | None = None) -> int | None:
@@ -159,30 +163,20 @@ def declared_rows(rows: Any, *, rows_at_most: int | None = None) -> int | None:
     return int(rows)
 
 
-class HasPublicRows(Protocol):
-    """Predictions of which some are public rows: each says where they are (`given`) and what they hold (`raw`)."""
-
-    @property
-    def public(self) -> tuple[Any, ...]:
-        """Those."""
-
-
-def refuse_private_rows(predictions: HasPublicRows, private: Any) -> None:
+def refuse_private_rows(public: Sequence[Any], private: Any) -> None:
     """Refuse public rows that are the private ones or cut from them: by memory, or by content.
 
     That is no public fact, but one for the owner of the rows, who gets an error and nothing else: no charge, no
     release.
 
     Args:
-        predictions: What was read.
+        public: The public rows that were read: each says where they are (`given`) and what they hold (`raw`).
         private: The features that are fitted, as an array, a sparse matrix or a frame; nothing is said of other things.
 
     Raises:
         RangeError: public rows are private ones. The message has no count and no cell.
     """
-    if not predictions.public:
-        return
-    for each in predictions.public:
+    for each in public:
         shared = any(data.shares_memory_with(private) for data in each.given)
         if shared or are_rows_of(each.raw, private):
             raise RangeError(

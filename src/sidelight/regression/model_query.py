@@ -78,11 +78,11 @@ class ModelQuery:
             return self.model._fit_of(schema, target=self.target, features=self.features).prepare(schema)
         goal, encoding, query = self.model._query_of_columns(schema, target=self.target, features=self.features)
         classes = () if goal.classes is None else tuple(goal.classes.tolist())
-        fit = query.prepare(schema)
+        fit, names = query.prepare(schema), (*encoding.names, "intercept")
         return PreparedModel(
             claims=fit.claims,
             request={**fit.request, "model": type(self.model).__name__},
-            labels=_labels((*encoding.names, "intercept"), classes if len(classes) > 2 else ("",)),
+            labels=names if len(classes) <= 2 else tuple(f"{each}: {name}" for each in classes for name in names),
             prediction=fit.prediction,
             fit=fit,
             encoding=encoding,
@@ -157,8 +157,3 @@ class PreparedModel(SurePrepared):
         answer = self.fit.run(table, source)
         weights, constants = answer.value["coefficients"], answer.value["intercept"] + self.middle
         return replace(answer, value=self.encoding.units.own(weights, constants))
-
-
-def _labels(names: Sequence[str], outputs: Sequence[Any]) -> tuple[str, ...]:
-    """Return the columns (of a category one per label) and the intercept, for each output."""
-    return tuple(f"{output}: {name}" if len(outputs) > 1 else name for output in outputs for name in names)

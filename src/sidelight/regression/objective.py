@@ -16,10 +16,10 @@ from fractions import Fraction
 
 import numpy as np
 
-from sidelight.regression.double_double import UNIT_ROUNDOFF, DoubleDouble, two_product, two_sum
+from sidelight.regression.double_double import UNIT_ROUNDOFF, DoubleDouble, two_sum
 from sidelight.regression.losses import Floats, Loss
 from sidelight.regression.public_regulariser import PublicRegulariser
-from sidelight.regression.rows import Block, BoundedRows, is_sparse
+from sidelight.regression.rows import Block, BoundedRows
 
 #: Rows per BLAS call: the rounding of a sum grows with its length.
 CERTIFIED_BLOCK = 256
@@ -223,7 +223,7 @@ def fine_gradient(objective: Objective, theta: DoubleDouble) -> tuple[Floats, in
             pulled = DoubleDouble.of(np.zeros_like(theta.high))
             for start in range(0, public.block.size, step):
                 pulled = pulled.plus(_fine_part(objective, public.block.part(start, start + step), theta))
-            total = total.plus(_scaled(np.array(public.weight), pulled.high, pulled.low))
+            total = total.plus(pulled.times_floats(np.array(public.weight)))
     rows = 0
     for block in objective.rows.blocks():
         rows += block.size
@@ -259,21 +259,12 @@ def _gradient(objective: Objective, theta: Floats) -> tuple[Floats, int]:
 
 def _fine_part(objective: Objective, part: Block, theta: DoubleDouble) -> DoubleDouble:
     """Return the sum of the gradients of some rows."""
-    features = np.asarray(part.features.todense()) if is_sparse(part.features) else part.features
-    if part.intercept is not None:
-        features = np.hstack([features, np.full((part.size, 1), part.intercept)])
+    features = part.dense
     predictor = DoubleDouble.of(np.zeros((part.size, theta.high.shape[1])))
     for j in range(features.shape[1]):
-        predictor = predictor.plus(_scaled(features[:, j : j + 1], theta.high[j : j + 1], theta.low[j : j + 1]))
+        predictor = predictor.plus(theta[j : j + 1].times_floats(features[:, j : j + 1]))
     slopes = objective.loss.fine_derivative(predictor, part.targets, part.norms)
-    return _scaled(features[:, :, None], slopes.high[:, None, :], slopes.low[:, None, :]).column_sums()
-
-
-def _scaled(x: Floats, high: Floats, low: Floats) -> DoubleDouble:
-    """Return floats times a number of twice the digits: an error of 3u²."""
-    product, lost = two_product(x, high)
-    total, rest = two_sum(product, lost + x * low)
-    return DoubleDouble(total, rest)
+    return slopes[:, None, :].times_floats(features[:, :, None]).column_sums()
 
 
 def _high(theta: Floats | DoubleDouble) -> Floats:

@@ -61,17 +61,20 @@ def predictions_of(given: Any, wanted: PredictedFit) -> Predictions:
     Raises:
         RangeError: it is none of these, or about other features or classes, or has too few rows.
     """
-    if given is None:
-        return Predictions()
-    parts = given if isinstance(given, list) else [given]
-    if not 0 < len(parts) <= MOST_PREDICTIONS:
-        raise RangeError(f"prediction takes between 1 and {MOST_PREDICTIONS} predictions, got {len(parts)}")
-    found = [_candidate(each, wanted) for each in parts]
+    found = [_candidate(each, wanted) for each in several_predictions(given)]
     public_rows = [each for each in found if isinstance(each, PublicExamples)]
     return Predictions(
         candidates=tuple(each for each in found if not (isinstance(each, PublicExamples) and each.targets is None)),
         rows=max(public_rows, key=lambda each: each.size, default=None),
     )
+
+
+def several_predictions(given: Any) -> list[Any]:
+    """Return what `prediction=` holds, one or several, as a list; empty for None."""
+    parts = [] if given is None else given if isinstance(given, list) else [given]
+    if given is not None and not 0 < len(parts) <= MOST_PREDICTIONS:
+        raise RangeError(f"prediction takes between 1 and {MOST_PREDICTIONS} predictions, got {len(parts)}")
+    return parts
 
 
 def _candidate(given: Any, wanted: PredictedFit) -> Candidate:

@@ -14,7 +14,7 @@ import numpy as np
 
 from sidelight.errors import RangeError
 from sidelight.mechanisms.objective_perturbation import LossShape
-from sidelight.regression.double_double import UNIT_ROUNDOFF, DoubleDouble, two_product, two_sum
+from sidelight.regression.double_double import UNIT_ROUNDOFF, DoubleDouble, two_sum
 from sidelight.regression.losses import Floats, Loss
 from sidelight.regression.rows import Block
 
@@ -108,26 +108,23 @@ class PublicRegulariser:
         if self.factor is None:
             return zero
         if self.factor.ndim == 1:
-            return _scaled(self.factor[:, None], _scaled(self.factor[:, None], away))
+            return away.times_floats(self.factor[:, None]).times_floats(self.factor[:, None])
         along = DoubleDouble.of(np.zeros((self.factor.shape[1], away.high.shape[1])))
         for j, row in enumerate(self.factor):
-            along = along.plus(_scaled(row[:, None], DoubleDouble(away.high[j : j + 1], away.low[j : j + 1])))
+            along = along.plus(away[j : j + 1].times_floats(row[:, None]))
         total = zero
         for j, column in enumerate(self.factor.T):
-            total = total.plus(_scaled(column[:, None], DoubleDouble(along.high[j : j + 1], along.low[j : j + 1])))
+            total = total.plus(along[j : j + 1].times_floats(column[:, None]))
         return total
-
-    def quadratic_size(self, away: Floats) -> float:
-        """Return ‖|B|·|Bᵀ|·|away|‖, of which the rounding of BBᵀ·away is a few units."""
-        if self.factor is None:
-            return 0.0
-        return float(np.linalg.norm(replace(self, factor=np.abs(self.factor))._quadratic(np.abs(away)))) * (1 + 1e-9)
 
     def quadratic_error(self, away: Floats, *, exact: bool) -> float:
         """Bound the rounding of BBᵀ·away: two products of up to d and k terms, each d + k + 6 units of their sizes."""
+        if self.factor is None:
+            return 0.0
         terms = len(self.centre) + self.bounds.columns
         unit = UNIT_ROUNDOFF * UNIT_ROUNDOFF * 8 if exact else UNIT_ROUNDOFF
-        return 1.1 * unit * (2 * terms + 16) * self.quadratic_size(away)
+        size = np.linalg.norm(replace(self, factor=np.abs(self.factor))._quadratic(np.abs(away)))
+        return 1.1 * unit * (2 * terms + 16) * (float(size) * (1 + 1e-9))
 
     def times(self, loss: Loss, theta: Floats, vector: Floats) -> Floats:
         """Return its Hessian times a vector."""
@@ -155,9 +152,3 @@ class PublicRegulariser:
 
     def __repr__(self) -> str:
         return f"PublicRegulariser({'' if self.block is None else f'{self.block.size} public rows'})"
-
-
-def _scaled(x: Floats, y: DoubleDouble) -> DoubleDouble:
-    """Return floats times a number of twice the digits: an error of 3u²."""
-    product, lost = two_product(x, y.high)
-    return DoubleDouble(*two_sum(product, lost + x * y.low))

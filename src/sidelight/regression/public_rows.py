@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal
 
 import numpy as np
 from scipy.special import ndtri
@@ -164,13 +164,13 @@ class Population:
     Args:
         rows: Rows that others are drawn from, with replacement.
         apart: The share of a row's variance that is drawn column by column: covariances of few rows are mostly chance.
-        theta: (features + 1, outputs), the intercept last: the true coefficients.
+        truth: (features + 1, outputs), the intercept last: the true coefficients.
         residuals: What is added to a number, one per row; None for classes.
     """
 
     rows: Floats
     apart: float
-    theta: Floats
+    truth: Floats
     residuals: Floats | None
 
     def drawn(self, size: int, dice: Dice) -> tuple[Floats, Floats]:
@@ -183,12 +183,12 @@ class Population:
             rows = mean + math.sqrt(1 - self.apart) * (rows - mean) + math.sqrt(self.apart) * (others - mean)
             rows = rows / np.maximum(1.0, np.linalg.norm(rows, axis=1, keepdims=True))
         return rows, drawn_targets(
-            self._outputs(rows, self.theta), None if self.residuals is None else self.residuals[chosen], dice
+            self._outputs(rows, self.truth), None if self.residuals is None else self.residuals[chosen], dice
         )
 
     def score(self, theta: Floats, rows: Floats) -> tuple[float, float]:
         """Return how a model does on rows: R² and the root mean squared error, or accuracy and its complement."""
-        return score_of(self._outputs(rows, self.theta), self._outputs(rows, theta), self.residuals)
+        return score_of(self._outputs(rows, self.truth), self._outputs(rows, theta), self.residuals)
 
     @staticmethod
     def _outputs(rows: Floats, theta: Floats) -> Floats:
@@ -218,24 +218,6 @@ def score_of(truth: Floats, outcomes: Floats, residuals: Floats | None) -> tuple
     said = (outcomes[:, 0] > 0).astype(np.int64) if outcomes.shape[1] == 1 else outcomes.argmax(axis=1)
     right = float(np.mean(chances_of(truth)[np.arange(len(truth)), said]))
     return right, 1 - right
-
-
-class Law(Protocol):
-    """What is known of the law of private rows."""
-
-    @property
-    def basis(self) -> Basis:
-        """Where it comes from."""
-        ...
-
-    @property
-    def alone(self) -> float | None:
-        """The score of the prediction alone, on public rows that it has not seen; None where there are none."""
-        ...
-
-    def population(self, dice: Dice, *, at: float = 0.5) -> Population:
-        """Return one law that is possible; `at`, from 0 to 1, says how much features tell where nothing else does."""
-        ...
 
 
 class LawOfRows:
@@ -268,7 +250,7 @@ class LawOfRows:
         if self._ridge is None:
             moved = [root @ dice.normal(len(root)) for root in self._roots]
             theta = self._theta + _with_intercept(np.stack(moved, axis=1), intercept=self._intercept)
-            return Population(rows=self._rows[again], apart=self._apart, theta=theta, residuals=None)
+            return Population(rows=self._rows[again], apart=self._apart, truth=theta, residuals=None)
         found, known = self._ridge, self._ridge.squares + self._ridge.penalty
         errors = found.errors * math.sqrt(found.residual_variance / max(float(np.mean(found.errors**2)), 1e-300))
         deviation = math.sqrt(found.residual_variance)
@@ -278,7 +260,7 @@ class LawOfRows:
             weights = weights + deviation / math.sqrt(found.penalty) * (free - found.ways.T @ (found.ways @ free))
         level = found.level + (deviation / math.sqrt(m) * float(dice.normal(1)[0]) if self._intercept else 0.0)
         theta = np.append(weights, level - found.mean @ weights)[:, None]
-        return Population(rows=self._rows[again], apart=self._apart, theta=theta, residuals=errors[again])
+        return Population(rows=self._rows[again], apart=self._apart, truth=theta, residuals=errors[again])
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -327,7 +309,11 @@ class LawOfShape:
             if self.intercept:
                 theta[-1] = -rows.mean(axis=0) @ theta[:-1]
         residuals = None if self.classes else math.sqrt((1 - explained) * variance) * dice.normal(size)
-        return Population(rows=rows, apart=0.0, theta=theta, residuals=residuals)
+        return Population(rows=rows, apart=0.0, truth=theta, residuals=residuals)
+
+
+#: What is known of the law of private rows.
+Law = LawOfRows | LawOfShape
 
 
 def chance_share(rows: Floats) -> float:
@@ -343,12 +329,9 @@ def chance_share(rows: Floats) -> float:
 
 def _classifier(rows: Floats, places: Floats, *, outputs: int, intercept: bool) -> tuple[Floats, list[Floats], float]:
     """Return coefficients of public classes, roots of their covariances, and the accuracy on parts left out."""
-    loss: Loss = LogisticLoss(classes=(0, 1)) if outputs == 1 else SoftmaxLoss(classes=tuple(range(outputs)))
+    loss, block = public_classes(rows, places, outputs=outputs, intercept=intercept)
     fold = np.arange(len(rows)) % _FOLDS
-    parts = [
-        [_block(rows[part], places[part], outputs=outputs, intercept=intercept) for part in (fold != out, fold == out)]
-        for out in range(_FOLDS)
-    ]
+    parts = [[block.at(fold != out), block.at(fold == out)] for out in range(_FOLDS)]
     fitted: list[Floats | None] = [None] * _FOLDS
     scores = {}
     for penalty in sorted(_CLASS_PENALTIES, reverse=True):  # each begins where the one before ended
@@ -363,7 +346,6 @@ def _classifier(rows: Floats, places: Floats, *, outputs: int, intercept: bool) 
         said = (outcomes[:, 0] > 0) if outputs == 1 else outcomes.argmax(axis=1)
         scores[penalty] = (float(np.log(np.maximum(chances, 1e-12)).sum()), float(np.mean(said == places)))
     penalty = max(scores, key=lambda each: scores[each][0])
-    block = _block(rows, places, outputs=outputs, intercept=intercept)
     raw = penalised_fit(loss, block, penalty=penalty)
     chances = chances_of(block.predict(raw))
     columns = raw.shape[0]
@@ -383,7 +365,10 @@ def _with_intercept(theta: Floats, *, intercept: bool) -> Floats:
     return theta if intercept else np.vstack([theta, np.zeros((1, theta.shape[1]))])
 
 
-def _block(rows: Floats, places: Floats, *, outputs: int, intercept: bool) -> Block:
-    targets = np.where(places == 1, 1.0, -1.0) if outputs == 1 else places
+def public_classes(rows: Floats, places: Floats, *, outputs: int, intercept: bool) -> tuple[Loss, Block]:
+    """Return the loss of classes, given by their places, and public rows of length at most 1 as it reads them."""
     norms = np.full((len(rows), 1), math.sqrt(2.0 if intercept else 1.0))
-    return Block(rows, 1.0 if intercept else None, targets[:, None], norms)
+    constant = 1.0 if intercept else None
+    if outputs == 1:
+        return LogisticLoss(classes=(0, 1)), Block(rows, constant, np.where(places == 1, 1.0, -1.0)[:, None], norms)
+    return SoftmaxLoss(classes=tuple(range(outputs))), Block(rows, constant, places[:, None], norms)

@@ -37,6 +37,11 @@ def is_sparse(rows: Any) -> bool:
     return hasattr(rows, "tocsr") and hasattr(rows, "nnz")
 
 
+def dense_rows(rows: Any) -> Floats:
+    """Return rows as a dense array of floats."""
+    return np.asarray(rows.toarray() if is_sparse(rows) else rows, np.float64)
+
+
 def bounded_rows(
     rows: Any, *, data_norm: Fraction, on_violation: OnViolation, tight_norms: bool = True
 ) -> tuple[Any, Floats, NDArray[np.bool_]]:
@@ -169,6 +174,14 @@ class Block:
         """The number of records; private."""
         return int(self.targets.shape[0])
 
+    @property
+    def dense(self) -> Floats:
+        """The rows as one dense array, the constant column included."""
+        features = dense_rows(self.features)
+        if self.intercept is None:
+            return features
+        return np.hstack([features, np.full((len(features), 1), self.intercept)])
+
     def predict(self, theta: Floats) -> Floats:
         """Return Xθ, the intercept included."""
         if self.intercept is None:
@@ -197,11 +210,11 @@ class Block:
 
     def part(self, start: int, stop: int) -> Block:
         """Return some of the records."""
-        return self._at(slice(start, stop))
+        return self.at(slice(start, stop))
 
     def every(self, stride: int, *, first: int = 0) -> Block:
         """Return a copy of every k-th record, which does not hold on to the others."""
-        some = self._at(slice(first, None, stride))
+        some = self.at(slice(first, None, stride))
         return Block(some.features.copy(), some.intercept, some.targets.copy(), some.norms.copy())
 
     @property
@@ -212,7 +225,8 @@ class Block:
             return int(dense.data.nbytes + dense.indices.nbytes + dense.indptr.nbytes) + 2 * self.targets.nbytes
         return int(dense.nbytes) + 2 * self.targets.nbytes
 
-    def _at(self, where: slice) -> Block:
+    def at(self, where: slice | NDArray[np.bool_]) -> Block:
+        """Return the records at some places."""
         return Block(self.features[where], self.intercept, self.targets[where], self.norms[where])
 
 
@@ -278,7 +292,14 @@ class BoundedArrays:
 
     def __init__(self, rows: Any, labels: Any, *, policy: RowPolicy) -> None:
         whole = policy.block(rows, labels)
-        self._blocks = [whole.part(i, i + BLOCK_ROWS) for i in range(0, whole.size, BLOCK_ROWS)]
+        self._blocks: Sequence[Block] = [whole.part(i, i + BLOCK_ROWS) for i in range(0, whole.size, BLOCK_ROWS)]
+
+    @classmethod
+    def of(cls, blocks: Sequence[Block]) -> BoundedArrays:
+        """Return records that are bounded already."""
+        found = cls.__new__(cls)
+        found._blocks = blocks
+        return found
 
     def blocks(self) -> Iterator[Block]:
         """Return the bounded records, block by block."""
@@ -286,7 +307,8 @@ class BoundedArrays:
 
     def sample(self) -> tuple[BoundedRows, int]:
         """Return every k-th record."""
-        return _thinned(self._blocks)
+        stride = max(1, sum(block.size for block in self._blocks) // SAMPLE_ROWS)
+        return BoundedArrays.of([block.every(stride) for block in self._blocks]), stride
 
     def __repr__(self) -> str:
         return "BoundedArrays()"  # never a count
@@ -332,7 +354,7 @@ class StreamedRows:
             seen += block.size
             while sum(part.size for part in parts) > 2 * SAMPLE_ROWS:
                 stride, parts = 2 * stride, [part.every(2) for part in parts]
-        return _Sample(parts), stride
+        return BoundedArrays.of(parts), stride
 
     def __repr__(self) -> str:
         return "StreamedRows()"
@@ -361,23 +383,3 @@ def side_by_side(work: Callable[[Given], Made], items: Iterable[Given]) -> Itera
                 yield waiting.popleft().result()
         while waiting:
             yield waiting.popleft().result()
-
-
-class _Sample:
-    """A few records of others, in memory."""
-
-    in_memory = True
-
-    def __init__(self, blocks: Sequence[Block]) -> None:
-        self._blocks = blocks
-
-    def blocks(self) -> Iterator[Block]:
-        return iter(self._blocks)
-
-    def sample(self) -> tuple[BoundedRows, int]:
-        return self, 1
-
-
-def _thinned(blocks: Sequence[Block]) -> tuple[BoundedRows, int]:
-    stride = max(1, sum(block.size for block in blocks) // SAMPLE_ROWS)
-    return _Sample([block.every(stride) for block in blocks]), stride

@@ -113,35 +113,32 @@ class RowEncoder:
 
 def node_values(number: Number, hats: int) -> list[Fraction]:
     """Return where the hat functions of a number have their tops."""
-    assert number.lower is not None
-    assert number.upper is not None
-    return [number.lower + (number.upper - number.lower) * Fraction(i, hats - 1) for i in range(hats)]
+    low, high = range_of(number)
+    return [low + (high - low) * Fraction(i, hats - 1) for i in range(hats)]
 
 
 def _node_names(number: Number, hats: int) -> list[str]:
-    check_bounds(number)
     found = [f"{number.name}@{float(value):.10g}" for value in node_values(number, hats)]
     return found if len(set(found)) == hats else [f"{number.name}@{place + 1}" for place in range(hats)]
 
 
-def check_bounds(number: Number) -> None:
-    """Refuse a number without a public range."""
+def range_of(number: Number) -> tuple[Fraction, Fraction]:
+    """Return the public range of a number; one without is refused."""
     if number.lower is None or number.upper is None:
         raise SchemaError(
             f"column {number.name!r} needs a public range; declare Number({number.name!r}, lower=..., upper=...) with "
             "bounds that you know without looking at the rows"
         )
+    return number.lower, number.upper
 
 
 def scaled_number(number: Number) -> ClippedVector:
     """Code a number of a public range by its share of half the range, from the middle: -LEVELS to LEVELS."""
-    check_bounds(number)
-    assert number.lower is not None
-    assert number.upper is not None
-    half, middle = (number.upper - number.lower) / 2, (number.upper + number.lower) / 2
+    low, high = range_of(number)
+    half, middle = (high - low) / 2, (high + low) / 2
     if not Fraction(2) ** -100 < half < Fraction(2) ** 100 or abs(middle) > 2**50 * half:
         raise RangeError(
-            f"column {number.name!r} ranges from {float(number.lower)} to {float(number.upper)}; a model wants "
+            f"column {number.name!r} ranges from {float(low)} to {float(high)}; a model wants "
             "a range that is between 2**-99 and 2**101 wide (about 1.6e-30 and 2.5e30), and at least 2e-15 of its own "
             "size; count in other units, or from another zero"
         )
@@ -183,10 +180,8 @@ class ExampleDecoder:
             if sorts.dtype.kind in "iufb":
                 return np.where(places >= 0, sorts[places].astype(np.float64), np.nan)
             return np.where(places >= 0, sorts[places], "")
-        assert self.target.lower is not None
-        assert self.target.upper is not None
-        half, middle = (self.target.upper - self.target.lower) / 2, (self.target.upper + self.target.lower) / 2
-        return codes * (float(half) / LEVELS) + float(middle)
+        low, high = range_of(self.target)
+        return codes * (float((high - low) / 2) / LEVELS) + float((high + low) / 2)
 
     def __repr__(self) -> str:
         return "ExampleDecoder()"

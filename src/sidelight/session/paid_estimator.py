@@ -320,6 +320,10 @@ class PaidEstimator:
             )
         return super().__getstate__()
 
+    def _store(self, given: dict[str, Any]) -> None:
+        """Store the arguments of a constructor as they are: scikit-learn wants them unchecked until `fit`."""
+        self.__dict__ |= {name: value for name, value in given.items() if name not in ("self", "__class__")}
+
     def _settings_of_query(self, *own: str) -> dict[str, Any]:
         """Return the parameters that the query of this model has too: all but the session and the model's `own`."""
         given: dict[str, Any] = self.get_params(deep=False)  # type: ignore[attr-defined]  # of BaseEstimator

@@ -256,12 +256,12 @@ def _delta_of(claim: Claim, x: Fraction) -> Fraction | None:
     if not isinstance(claim, RDP):
         return delta_of(claim, x)
     at = float(x)
-    order, divergence = min(claim.curve.points, key=lambda point: _log_delta(float(point[0]), float(point[1]), at))
+    order, divergence = min(claim.curve.points, key=lambda point: log_delta(float(point[0]), float(point[1]), at))
     return convert.renyi_delta(divergence, order - 1, x)
 
 
-def _log_delta(order: float, divergence: float, x: float) -> float:
-    """log of exp((a-1)(r-x)) (1-1/a)^a / (a-1), as a guess."""
+def log_delta(order: float, divergence: float, x: float) -> float:
+    """Return the log of exp((a-1)(r-x)) (1-1/a)^a / (a-1), in floats: a guess."""
     return (order - 1) * (divergence - x) + order * log1p(-1 / order) - log(order - 1)
 
 

@@ -87,7 +87,8 @@ class TruncatedNegativeBinomial:
 
     def to_json(self) -> dict[str, str]:
         """Write the law with strings only."""
-        return {"law": "truncated negative binomial", "eta": _signed(self.eta), "gamma": decimal_text(self.gamma)}
+        eta = "-" + decimal_text(-self.eta) if self.eta < 0 else decimal_text(self.eta)
+        return {"law": "truncated negative binomial", "eta": eta, "gamma": decimal_text(self.gamma)}
 
     def __str__(self) -> str:
         name = {Fraction(1): "geometric", Fraction(0): "logarithmic"}.get(
@@ -196,7 +197,3 @@ def _failures(p: Fraction, source: Source) -> int:
     while not _coin(p, source):
         k += 1
     return k
-
-
-def _signed(x: Fraction) -> str:
-    return "-" + decimal_text(-x) if x < 0 else decimal_text(x)

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sidelight.aggregates.bounded import VALUE_LIMIT
-from sidelight.regression.descent.distributed_rows import KeptCodes, SumOfCodes, written
+from sidelight.regression.descent.distributed_rows import KeptCodes, SumOfBlocks, written
 from sidelight.regression.descent.mapped_rows import CodedExamples
 from sidelight.regression.descent.row_sums import ExactSum
 from sidelight.regression.losses import LogisticLoss
@@ -51,7 +51,7 @@ class Kept:
     def __init__(self, blocks: list[bytes]) -> None:
         self._blocks = blocks
 
-    def ask(self, question: SumOfCodes) -> list[bytes]:
+    def ask(self, question: SumOfBlocks) -> list[bytes]:
         return [question(iter([block])) for block in self._blocks]
 
 

@@ -123,7 +123,8 @@ def strip_chart(closed: Sequence[Closed], names: Sequence[str]) -> Markup | None
     for place, action in enumerate([*rows, None] if len(names) > len(rows) else rows):
         y = place * _ROW + _ROW / 2
         name = "others" if action is None else names[action]
-        parts.append(f'<text class="axis end" x="{_LEFT - 12}" y="{y + 4:.1f}">{escape(_short(name))}</text>')
+        name = name if len(name) <= _NAME else name[: _NAME - 1] + "…"
+        parts.append(f'<text class="axis end" x="{_LEFT - 12}" y="{y + 4:.1f}">{escape(name)}</text>')
         parts.append(f'<line class="grid" x1="{_LEFT}" x2="{_WIDTH}" y1="{y}" y2="{y}"/>')
         bars = (place + 1) * _ROW + 14
     for place, each in enumerate(shown):
@@ -158,10 +159,6 @@ def _rows(shown: Sequence[Closed], actions: int) -> list[int]:
 def _bar(kind: str, x: float, y: float, width: float, height: float) -> str:
     inside = max(width - 2, width * 0.7)
     return f'<rect class="{kind}" x="{x:.2f}" y="{y:.2f}" width="{inside:.2f}" height="{height:.2f}" rx="2"/>'
-
-
-def _short(name: str) -> str:
-    return name if len(name) <= _NAME else name[: _NAME - 1] + "…"
 
 
 def round_json(rounds: Rounds) -> dict[str, Any]:

@@ -196,8 +196,6 @@ def serve(plan: ServicePlan, *, when_ready: Callable[[str], None] = lambda url: 
 
 
 async def _serve(plan: ServicePlan, when_ready: Callable[[str], None]) -> None:
-    from sidelight.experts.service.rounds import Rounds
-    from sidelight.experts.service.store import ServiceStore
     from sidelight.web.running import run_app
 
     rounds = Rounds(plan, ServiceStore(plan.folder))  # before the network: a mistake in the plan is a PlanError

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from itertools import count
 from math import sqrt
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -139,12 +139,8 @@ class PublicCluster:
     """The method with its public cells."""
 
     clusters: PublicClusters
-    has_gdp_claim: bool = True
-
-    @property
-    def estimation(self) -> Fraction:
-        """The share of the budget that is left for the components."""
-        return PUBLIC_COMPONENTS
+    has_gdp_claim: ClassVar[bool] = True
+    estimation: ClassVar[Fraction] = PUBLIC_COMPONENTS
 
     def search(self, table: Table, setting: SearchSetting, source: Source) -> SearchResult:
         """Verify the cells.
@@ -295,12 +291,8 @@ class LinkVerify:
     """The method with its public regions."""
 
     balls: tuple[Ball, ...]
-    has_gdp_claim: bool = True
-
-    @property
-    def estimation(self) -> Fraction:
-        """The share of the budget that is left for the components."""
-        return COMPONENTS
+    has_gdp_claim: ClassVar[bool] = True
+    estimation: ClassVar[Fraction] = COMPONENTS
 
     def search(self, table: Table, setting: SearchSetting, source: Source) -> SearchResult:
         """Find and verify k cells.

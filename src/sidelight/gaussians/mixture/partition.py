@@ -324,10 +324,7 @@ class PublicOdds:
         top, second = np.full(rows, -np.inf), np.full(rows, -np.inf)
         for place in range(self.cells):
             mapped = affine(columns, self.whitening[place], self.origin)
-            squares = np.zeros(rows)
-            for row, middle in zip(mapped, self.middles[place], strict=True):
-                squares += (row - middle) ** 2
-            odds = self.log_factors[place] - squares / 2
+            odds = self.log_factors[place] - squares_about(mapped, self.middles[place]) / 2
             better = odds > top
             second = np.where(better, top, np.maximum(second, odds))
             top = np.where(better, odds, top)
@@ -351,13 +348,19 @@ class Everything:
         return np.zeros(len(labels), bool)
 
 
+def squares_about(mapped: Floats, middle: Floats) -> Floats:
+    """Return the squared distances of mapped rows, one coordinate to a row, from a middle."""
+    squares = np.zeros(mapped.shape[1])
+    for row, at in zip(mapped, middle, strict=True):
+        squares += (row - at) ** 2
+    return squares
+
+
 def _nearest(mapped: Floats, centroids: Floats) -> Places:
     best = np.zeros(mapped.shape[1], np.int64)
     least = np.full(mapped.shape[1], np.inf)
     for place, centroid in enumerate(centroids):
-        squares = np.zeros(mapped.shape[1])
-        for row, middle in zip(mapped, centroid, strict=True):
-            squares += (row - middle) ** 2
+        squares = squares_about(mapped, centroid)
         closer = squares < least
         best[closer] = place
         least = np.where(closer, squares, least)

@@ -143,9 +143,6 @@ def _weak(estimates: Sequence[GaussianEstimate]) -> tuple[str, ...]:
 OnFailure = Literal["refuse", "single"]
 Method = Literal["auto", "project-link-verify", "recursive", "public-cluster"]
 
-#: Kept back of rho, so that rounding the claim up in its fortieth digit stays within what the user allowed.
-ROUNDING = Fraction(1, 1 << 40)
-
 
 class SearchMethod(Protocol):
     """A method of finding cells, with its public part done."""

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, get_args
 
-from sidelight.errors import RangeError, SchemaError, nearest
-from sidelight.gaussians.estimate import CONDITION, ratio
+from sidelight.errors import RangeError, nearest
+from sidelight.gaussians.estimate import CONDITION, number_columns, ratio
+from sidelight.gaussians.gaussian_query import GaussianQuery
 from sidelight.gaussians.mixture.link_verify import LinkVerify, PublicCluster, cluster_publicly, number_of_components
 from sidelight.gaussians.mixture.partition import Floats, superclusters
 from sidelight.gaussians.mixture.prepared import (
-    ROUNDING,
     Method,
     OnFailure,
     PreparedMixture,
@@ -20,20 +20,18 @@ from sidelight.gaussians.mixture.prepared import (
     mixture_claims,
 )
 from sidelight.gaussians.mixture.search import SearchSetting
-from sidelight.gaussians.point_cloud import PointCloud, as_point_cloud
+from sidelight.gaussians.point_cloud import PointCloud
+from sidelight.gaussians.step_arithmetic import ROUNDING
 from sidelight.guarantees import Amount, decimal_text, exact, short_text
-from sidelight.mechanisms.budget import Budget
-from sidelight.records import Number, Schema, Table
+from sidelight.records import Schema
 from sidelight.registry import load_published
-from sidelight.release import Outcome
-from sidelight.session import release_once
 
 #: Parts of the price go to estimates of Gaussians, which want 1e-9 to 1e9.
 _LEAST_RHO, _LARGEST_RHO = Fraction(1, 10**8), Fraction(10**8)
 
 
 @dataclass(frozen=True)
-class SeparatedMixture:
+class SeparatedMixture(GaussianQuery):
     """Release means, covariances and weights of a mixture of separated Gaussians, with a few public rows of it.
 
     Guarantee: zCDP of at most `rho` (and, except for method="recursive", the GDP claim of Gaussian noise), exact on the
@@ -79,20 +77,16 @@ class SeparatedMixture:
     on_failure: OnFailure = field(default="refuse", kw_only=True)
 
     def __post_init__(self) -> None:
-        if isinstance(self.columns, str):
-            raise RangeError(f"columns must be a list of names, got the text {self.columns!r}")
-        if self.columns is not None:
-            object.__setattr__(self, "columns", tuple(self.columns))
         for name, known in (("method", get_args(Method)), ("on_failure", get_args(OnFailure))):
             given = getattr(self, name)
             if given not in known:
                 raise RangeError(f"{name} must be one of its choices, got {given!r}; {nearest(str(given), known)}")
         _ = self.total
         ratio(self.condition)
+        self._check()
         if self.prediction is None:
             raise RangeError("a mixture wants prediction=...: public rows of the same mixture, 6 or more each")
-        points = as_point_cloud(self.prediction, self.columns)
-        object.__setattr__(self, "prediction", points)
+        points: PointCloud = self.prediction
         if self.columns is not None:
             points.for_columns(len(self.columns))
         if self.components is not None:
@@ -109,7 +103,7 @@ class SeparatedMixture:
     @property
     def total(self) -> Fraction:
         """The whole budget, rho."""
-        rho = Budget.of(rho=self.rho, epsilon=self.epsilon, delta=self.delta).rho
+        rho = self.budget.rho
         if rho is None:
             raise RangeError("a mixture has no pure price; give rho, or epsilon with delta")
         if not _LEAST_RHO <= rho <= _LARGEST_RHO:
@@ -121,12 +115,8 @@ class SeparatedMixture:
 
     def prepare(self, schema: Schema) -> PreparedMixture:
         """Check the query against the schema, do all that public rows allow, and price it. Opens no data."""
-        if self.columns is None:
-            numbers = tuple(column for column in schema.columns if isinstance(column, Number))
-        else:
-            numbers = tuple(schema.number(name) for name in self.columns)
-        if not numbers:
-            raise SchemaError("a mixture wants at least one Number column; declare sl.Number(...) in the schema")
+        names = number_columns(schema, self.columns)
+        numbers = tuple(schema.number(name) for name in names)
         points: PointCloud = self.prediction
         points.for_columns(len(numbers))
         components = self.components or number_of_components(points.rows)
@@ -139,7 +129,6 @@ class SeparatedMixture:
             rho=self.total * (1 - ROUNDING),
         )
         method, plan = self._plan(setting)
-        names = tuple(column.name for column in numbers)
         return PreparedMixture(
             claims=mixture_claims(setting.rho, plan, unit=schema.unit),
             request={
@@ -197,19 +186,6 @@ class SeparatedMixture:
             raise RangeError(
                 f"{reason}; nothing was charged. Ask for another number of components, or give more public rows"
             )
-
-    def declare(self) -> Number:
-        """Return the declaration of a bare one-dimensional array."""
-        if self.columns is not None and len(self.columns) != 1:
-            raise SchemaError(f"the query has {len(self.columns)} columns; pass sl.Table(data, schema=[...])")
-        return Number("x0" if self.columns is None else self.columns[0])
-
-    def release(self, data: Any) -> Outcome:
-        """Release from a table or a two-dimensional array, with exactly this query's budget and no ledger."""
-        if isinstance(data, Table):
-            return release_once(self, data)
-        names = self.columns or [f"x{place}" for place in range(self.prediction.width)]
-        return release_once(self, Table(data, schema=[Number(name) for name in names]))
 
 
 def _many(points: Floats) -> int:

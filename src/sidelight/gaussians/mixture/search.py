@@ -43,16 +43,12 @@ class RuleCoding:
     """What codings by a rule share: a rule is a function of arrays of numbers."""
 
     columns: tuple[Number, ...]
+    texts: ClassVar[tuple[str, ...]] = ()  # no text columns are read
 
     @property
     def numbers(self) -> tuple[str, ...]:
         """The number columns."""
         return tuple(column.name for column in self.columns)
-
-    @property
-    def texts(self) -> tuple[str, ...]:
-        """No text columns are read."""
-        return ()
 
     def lower(self, frame: Frame, wanted: Wanted, names: Sequence[str]) -> tuple[Frame, nw.Expr | None]:
         """Refuse: engines cannot call a rule."""

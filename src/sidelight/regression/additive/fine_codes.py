@@ -7,7 +7,7 @@ other release the fine codes alone, so that whatever a row adds is looked up in 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -20,8 +20,8 @@ from sidelight.aggregates.clipped_vector import ClippedVector
 from sidelight.aggregates.coding import CodeArrays, Coding, CombinedCoding, Keep
 from sidelight.aggregates.collect import coded_rows, rows_that_count
 from sidelight.records import Category, Number, Table
-from sidelight.records.rows import KEPT_BLOCK_BYTES, Batch, DistributedRows, Wanted
-from sidelight.regression.descent.distributed_rows import CodedBlocks, DistributedExamples, KeptCodes, written
+from sidelight.records.rows import Batch, DistributedRows, Wanted
+from sidelight.regression.descent.distributed_rows import DistributedExamples
 from sidelight.regression.descent.integer_rows import Integers
 from sidelight.regression.descent.mapped_rows import KEPT_BYTES
 from sidelight.regression.descent.row_sums import CodedPasses, CodedSum, ExactSum
@@ -131,19 +131,6 @@ class FinePolicy:
         return Block(rows, None, targets, np.empty((len(targets), 0)))
 
 
-@dataclass(frozen=True)
-class FineBlocks(CodedBlocks):
-    """What a worker does first: cap the rows of persons, and keep fine codes and targets as bytes."""
-
-    def __call__(self, batches: Iterator[Batch]) -> Iterator[bytes]:
-        """Return the blocks."""
-        for features, labels in self.decoded(self.rows(batches)):
-            block = self.policy.block(features, labels)
-            step = max(1, KEPT_BLOCK_BYTES // (2 * features.shape[1] + 4))
-            for start in range(0, len(block.targets), step):
-                yield written(block.features[start : start + step], block.targets[start : start + step])
-
-
 class FineRows:
     """Fine codes and targets on this machine, kept where they fit: PRIVATE."""
 
@@ -220,26 +207,16 @@ class AdditiveExamples:
         """Return the fine codes for the passes of one fit; what workers keep is dropped at its end."""
         decoder, source = ExampleDecoder(self.fine_encoder, self.target, self.labels), self.own or table
         policy: Any = FinePolicy(loss=targets)
-        if not isinstance(source.rows, DistributedRows):
-            batches = _batches(decoder, source, self.coding)
-            yield FineRows(StreamedRows(batches, policy=policy, keep_bytes=KEPT_BYTES))  # type: ignore[misc]
+        if isinstance(source.rows, DistributedRows):
+            there = DistributedExamples(source.rows, rows_that_count(source, self.coding), decoder, policy)
+            with there.coded(data_norm=None, dense=True) as kept:
+                yield kept
             return
-        counted = rows_that_count(source, self.coding)
-        kept = source.rows.pinned(counted.wanted, FineBlocks(counted, decoder, policy, 1.0, dense=True))
-        try:
-            yield KeptCodes(kept)
-        finally:
-            kept.drop()
+        rows = StreamedRows(lambda: decoder(coded_rows(source, self.coding)), policy=policy, keep_bytes=KEPT_BYTES)
+        yield FineRows(rows)  # type: ignore[misc]
 
     def __repr__(self) -> str:
         return f"AdditiveExamples({len(self.columns)} columns)"
-
-
-def _batches(decoder: ExampleDecoder, table: Table, coding: Coding) -> Any:
-    def batches() -> Iterable[tuple[Any, Any]]:
-        return decoder(coded_rows(table, coding))
-
-    return batches
 
 
 def prediction_codes(

@@ -19,9 +19,8 @@ from typing import Any
 import numpy as np
 
 from sidelight.errors import RangeError, nearest
-from sidelight.noise.source import SEEDED_BRANDING
 from sidelight.predictions import Origin, PublicData
-from sidelight.predictions.origin import guess, joint_origin, public
+from sidelight.predictions.origin import stated_origin
 from sidelight.predictions.public_data import refuse_look_alike
 from sidelight.records import Category, Number, Table
 from sidelight.regression.additive.basis import Coordinates, Offset, line_tables
@@ -32,9 +31,10 @@ from sidelight.regression.coefficient_prediction import CoefficientPrediction, r
 from sidelight.regression.descent.integer_rows import Integers
 from sidelight.regression.descent.targets import Targets
 from sidelight.regression.losses import Floats
-from sidelight.regression.model_predictions import PredictedCoefficients, PredictedFit
-from sidelight.regression.prediction_sources import FEWEST_ROWS, MOST_PREDICTIONS, predictions_of
-from sidelight.regression.table_rows import TableUnits
+from sidelight.regression.model_predictions import PredictedCoefficients, PredictedFit, described_predictions
+from sidelight.regression.prediction_sources import FEWEST_ROWS, predictions_of, several_predictions
+from sidelight.regression.rows import dense_rows
+from sidelight.regression.table_rows import TableUnits, range_of
 from sidelight.release import Release
 
 #: Of the prior variance: of a correction where the accuracy of a prediction is unknown, and the least.
@@ -127,26 +127,15 @@ class AdditivePredictions:
     @property
     def described(self) -> Mapping[str, Any] | None:
         """What a release says about them; None where there are none."""
-        if not self.candidates:
-            return None
-        seeded = any(each.seeded for each in self.candidates)
-        return {
-            "description": "; ".join(f"{each.what} ({each.origin})" for each in self.candidates),
-            "origin": joint_origin([each.origin for each in self.candidates]).to_json(),
-            "sha256": self.request["prediction_sha256"],
-            **({"entropy": SEEDED_BRANDING} if seeded else {}),
-        }
+        words = [f"{each.what} ({each.origin})" for each in self.candidates]
+        return described_predictions(self.candidates, words, self.request)
 
 
 def additive_predictions(
     given: Any, examples: AdditiveExamples, targets: Targets, units: TableUnits
 ) -> AdditivePredictions:
     """Read `prediction=`: None, one prediction or a list of them. Reads no private row."""
-    if given is None:
-        return AdditivePredictions()
-    parts = given if isinstance(given, list) else [given]
-    if not 0 < len(parts) <= MOST_PREDICTIONS:
-        raise RangeError(f"prediction takes between 1 and {MOST_PREDICTIONS} predictions, got {len(parts)}")
+    parts = several_predictions(given)
     return AdditivePredictions(candidates=tuple(_candidate(each, examples, targets, units) for each in parts))
 
 
@@ -203,7 +192,7 @@ def _of_rows(given: PublicData, examples: AdditiveExamples, targets: Targets) ->
         raise RangeError("the public rows of the prediction are all of one class; give some of every class")
     codes = codes.astype(np.int64)
     known = fit_public(examples.columns, codes, coded, targets=targets)
-    raw = [_dense(rows) for rows, _ in examples.batches(table)]
+    raw = [dense_rows(rows) for rows, _ in examples.batches(table)]
     return CurveCandidate(
         known=known,
         origin=given.origin,
@@ -212,10 +201,6 @@ def _of_rows(given: PublicData, examples: AdditiveExamples, targets: Targets) ->
         raw=np.concatenate(raw) if raw else None,
         coded=(codes, coded),
     )
-
-
-def _dense(rows: Any) -> Floats:
-    return np.asarray(rows.toarray() if hasattr(rows, "toarray") else rows, np.float64)
 
 
 def _of_coefficients(
@@ -315,16 +300,12 @@ class CurvePrediction:
             raise RangeError(f"intercept must be a finite number, got {self.intercept!r}")
         if self.scale is not None and not (_is_number(self.scale) and self.scale > 0):
             raise RangeError(f"scale must be a positive number or None, got {self.scale!r}")
-        if self.origin is not None and not isinstance(self.origin, str | Origin):
-            raise RangeError(f"origin is a text that names the source, got {type(self.origin).__name__}")
-        _ = self.source  # an empty text is found now
+        _ = self.source  # what is no source is found now
 
     @property
     def source(self) -> Origin:
         """Where it came from."""
-        if isinstance(self.origin, Origin):
-            return self.origin
-        return guess() if self.origin is None else public(self.origin)
+        return stated_origin(self.origin)
 
     def tables(self, columns: Sequence[Number | Category]) -> list[Floats]:
         """Return the curves on fine codes, in the stated unit."""
@@ -354,9 +335,7 @@ class CurvePrediction:
         if not points or not all(len(point) == 2 and all(map(_is_number, point)) for point in points):
             raise RangeError(f"the curve of {column.name!r} must be points (value, what it adds), finite numbers")
         points.sort()
-        assert column.lower is not None
-        assert column.upper is not None
-        low, high = float(column.lower), float(column.upper)
+        low, high = map(float, range_of(column))
         at = low + (high - low) * (np.arange(FINE_CELLS) + 0.5) / FINE_CELLS
         inside = np.interp(at, [float(x) for x, _ in points], [float(y) for _, y in points])
         return np.append(inside, inside[FINE_CELLS // 2])  # a missing value counts as the middle

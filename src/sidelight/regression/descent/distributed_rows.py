@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import io
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
@@ -43,8 +42,11 @@ class DistributedExamples:
     policy: RowPolicy
 
     @contextmanager
-    def coded(self, *, data_norm: float, dense: bool) -> Iterator[CodedPasses]:
-        """Code the rows where they are, for the passes of one descent; what workers keep is dropped at its end."""
+    def coded(self, *, data_norm: float | None, dense: bool) -> Iterator[CodedPasses]:
+        """Code the rows where they are, for the passes of one fit; what workers keep is dropped at its end.
+
+        Without a `data_norm` the rows are codes already.
+        """
         work = CodedBlocks(self.counted, self.decoded, self.policy, data_norm, dense)
         kept = self.place.pinned(self.counted.wanted, work)
         try:
@@ -63,14 +65,16 @@ class CodedBlocks:
     rows: RowsThatCount
     decoded: Decoded
     policy: RowPolicy
-    data_norm: float
+    data_norm: float | None
     dense: bool
 
     def __call__(self, batches: Iterator[Batch]) -> Iterator[bytes]:
         """Return the blocks."""
         for features, labels in self.decoded(self.rows(batches)):
             block = self.policy.block(features, labels)
-            codes = coded_block(block, self.data_norm, dense=self.dense)
+            codes = block.features
+            if self.data_norm is not None:
+                codes = coded_block(block, self.data_norm, dense=self.dense)
             rows = len(block.targets)
             size = 6 * codes.nnz + 12 * rows if is_sparse(codes) else 2 * codes.size + 4 * rows  # as `written` writes
             step = max(1, rows * KEPT_BLOCK_BYTES // max(size, 1))
@@ -79,64 +83,43 @@ class CodedBlocks:
 
 
 @dataclass(frozen=True)
-class SumOfBlocks(ABC):
-    """A request for a sum over what workers keep."""
+class SumOfBlocks:
+    """A request for a sum over what workers keep: over codes, or over rows that are mapped to a public geometry."""
 
-    statistic: CodedSum | MappedSum
+    statistic: Any
+    mapping: GeometryMap | None = None
 
     @property
     def answer_bytes(self) -> int:
         """How large an answer is: public."""
-        return 16 * math.prod(self.statistic.shape)
+        return 16 * int(math.prod(self.statistic.shape))
 
     def __call__(self, blocks: Iterator[bytes]) -> bytes:
         """Answer for the blocks of one part."""
         total = ExactSum(self.statistic.shape)
-        for block in blocks:
-            total.add(self.of_block(*read(block)))
+        for codes, targets in map(read, blocks):
+            if self.mapping is None:
+                total.add(self.statistic(codes, targets))
+            else:
+                total.add(sum_of_block(self.statistic, mapped_block(self.mapping, codes, targets)))
         return state_to_bytes(total.limbs)
-
-    @abstractmethod
-    def of_block(self, codes: Any, targets: Floats) -> Integers:
-        """Return the sum over one block."""
-
-
-@dataclass(frozen=True)
-class SumOfCodes(SumOfBlocks):
-    """A request for a sum over codes."""
-
-    statistic: CodedSum
-
-    def of_block(self, codes: Any, targets: Floats) -> Integers:
-        """Return the sum over one block."""
-        return self.statistic(codes, targets)
-
-
-@dataclass(frozen=True)
-class SumOfMapped(SumOfBlocks):
-    """A request for a sum over rows that are mapped to a public geometry."""
-
-    statistic: MappedSum
-    mapping: GeometryMap
-
-    def of_block(self, codes: Any, targets: Floats) -> Integers:
-        """Return the sum over one block."""
-        return sum_of_block(self.statistic, mapped_block(self.mapping, codes, targets))
 
 
 class KeptCodes:
-    """Codes and targets that workers keep: PRIVATE."""
+    """Codes and targets that workers keep, which they map to a geometry in every pass, if there is one: PRIVATE."""
 
-    def __init__(self, kept: Pinned) -> None:
-        self._kept = kept
+    def __init__(self, kept: Pinned, mapping: GeometryMap | None = None) -> None:
+        self._kept, self._mapping = kept, mapping
+        if mapping is not None and mapping.geometry.map is not None:
+            _ = mapping.factors, mapping.offsets  # made here and sent: another machine might round a product otherwise
 
-    def added_up(self, statistic: CodedSum) -> Integers:
+    def added_up(self, statistic: CodedSum | MappedSum) -> Integers:
         """Return the sum over all rows, in one pass."""
-        return _together(statistic.shape, self._kept.ask(SumOfCodes(statistic)))
+        return _together(statistic.shape, self._kept.ask(SumOfBlocks(statistic, self._mapping)))
 
-    def mapped(self, mapping: GeometryMap) -> KeptRows:
-        """Return the rows as the integers of a geometry: mapped by the workers, in every pass."""
-        return KeptRows(self._kept, mapping)
+    def mapped(self, mapping: GeometryMap) -> KeptCodes:
+        """Return the rows as the integers of a geometry."""
+        return KeptCodes(self._kept, mapping)
 
     def progress(self, passes: int) -> AbstractContextManager[Callable[..., None]]:
         """Show how many passes are done."""
@@ -144,22 +127,6 @@ class KeptCodes:
 
     def __repr__(self) -> str:
         return "KeptCodes()"
-
-
-class KeptRows:
-    """The same, mapped: PRIVATE."""
-
-    def __init__(self, kept: Pinned, mapping: GeometryMap) -> None:
-        self._kept, self._mapping = kept, mapping
-        if mapping.geometry.map is not None:  # made here and sent: another machine might round a product otherwise
-            _ = mapping.factors, mapping.offsets
-
-    def added_up(self, statistic: MappedSum) -> Integers:
-        """Return the sum over all rows, in one pass."""
-        return _together(statistic.shape, self._kept.ask(SumOfMapped(statistic, self._mapping)))
-
-    def __repr__(self) -> str:
-        return "KeptRows()"
 
 
 def _together(shape: tuple[int, ...], parts: Iterable[bytes]) -> Integers:

@@ -193,11 +193,6 @@ class DescentPlan(PricedFit):
         """Return the plan of what is left to pay after a release that asked for a second look."""
         return self if look == self.second_look else replace(self, second_look=look)
 
-    @property
-    def columns(self) -> int:
-        """The number of coefficients a predictor has, the intercept included."""
-        return self.features + self.intercept
-
     @cached_property
     def shares(self) -> Shares:
         """How mu² is divided."""

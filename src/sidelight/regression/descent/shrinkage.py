@@ -167,7 +167,7 @@ def shrink(
     assert trust is not None
     own = np.broadcast_to(trust if trust.ndim == 2 else trust[:, None], average.shape)
     factor = most_evidence(average - towards, variance, own)
-    kept = _keep(factor, own, variance)
+    kept = factor * own / (factor * own + variance)
     unknown = (kept * variance).max(axis=1)  # κ·v·N/(κ·v + N)
     return ShrunkModel(theta=towards + kept * (average - towards), factor=factor, variance=unknown)
 
@@ -220,7 +220,3 @@ def stein_share(distance: Floats, variance: Floats) -> float:
     if distance.size < 3:
         return 1.0
     return max(0.0, 1.0 - (distance.size - 2) / size) if size > 0 else 0.0
-
-
-def _keep(factor: float, trust: Floats, variance: Floats) -> Floats:
-    return np.asarray(factor * trust / (factor * trust + variance))

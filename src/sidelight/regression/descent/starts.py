@@ -34,10 +34,8 @@ from sidelight.regression.descent.geometry import Floats, Geometry
 from sidelight.regression.descent.integer_rows import LOSS_LEVELS, Integers
 from sidelight.regression.descent.rules import Kind
 from sidelight.regression.descent.shrinkage import UNKNOWN
-from sidelight.regression.losses import LogisticLoss, Loss, SoftmaxLoss
 from sidelight.regression.model_predictions import Candidate, PredictedCoefficients, PublicExamples
-from sidelight.regression.public_rows import penalised_fit, public_ridge
-from sidelight.regression.rows import Block
+from sidelight.regression.public_rows import penalised_fit, public_classes, public_ridge
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -282,21 +280,12 @@ def _unseen(z: Floats, geometry: Geometry) -> NDArray[np.bool_]:
 
 
 def _classifier(public: PublicExamples, places: Floats, geometry: Geometry, *, outputs: int) -> DescentStart:
-    loss, targets = _class_loss(places, outputs)
-    constant = 1.0 if geometry.intercept else None
-    norms = np.full((public.size, 1), np.sqrt(1.0 + (constant or 0.0) ** 2))
-    block = Block(public.features, constant, targets, norms)
+    loss, block = public_classes(public.features, places, outputs=outputs, intercept=geometry.intercept)
     raw = penalised_fit(loss, block, penalty=_CLASSIFIER_PENALTY)
     weights, constants = (raw[:-1], raw[-1]) if geometry.intercept else (raw, np.zeros(outputs))
     theta = geometry.mapped(weights, constants)
     variances = _CLASSIFIER_VARIANCE / (public.size * np.maximum(geometry.h, _LEAST_H) + _CLASSIFIER_ROWS)
     return DescentStart(theta=theta, variances=np.repeat(variances[:, None], outputs, axis=1), public_rows=True)
-
-
-def _class_loss(places: Floats, outputs: int) -> tuple[Loss, Floats]:
-    if outputs == 1:
-        return LogisticLoss(classes=(0, 1)), np.where(places == 1, 1.0, -1.0)[:, None]
-    return SoftmaxLoss(classes=tuple(range(outputs))), places[:, None]
 
 
 def taken_off(public: PublicExamples, start: DescentStart, geometry: Geometry, *, clip: float) -> Floats:

@@ -7,13 +7,12 @@ clip and steps are made for errors of at most 1.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
 from sidelight.errors import RangeError
-from sidelight.guarantees import Amount, decimal_text, positive
+from sidelight.guarantees import Amount, decimal_text
 from sidelight.regression.descent.geometry import Floats
 from sidelight.regression.descent.integer_rows import (
     ERROR_BITS,
@@ -26,7 +25,7 @@ from sidelight.regression.descent.integer_rows import (
     squared_votes,
 )
 from sidelight.regression.descent.rules import CURVATURE, Kind
-from sidelight.regression.losses.loss import Mask, numbers_of, positions_of
+from sidelight.regression.losses.loss import Mask, numbers_of, positions_of, weights_of
 
 #: Of the largest class weight, the least that another may be.
 _LEAST_WEIGHT = 1e-9
@@ -63,11 +62,6 @@ class Targets:
                 "class weights must lie within a factor of a billion of each other: a class that weighs less is not "
                 "learned at all; leave its rows out, or weigh it more"
             )
-
-    @property
-    def name(self) -> str:
-        """The name of the loss."""
-        return self.kind
 
     @property
     def outputs(self) -> int:
@@ -134,15 +128,11 @@ class Targets:
             return written | ({"target_centre": repr(self.target_centre)} if self.target_centre else {})
         written = {"loss": self.kind, "classes": repr(list(self.classes))}
         if self.class_weights:
-            weights = [decimal_text(positive(w, name="class weight")) for w in self.class_weights]
-            written["class_weights"] = " ".join(weights)
+            written["class_weights"] = " ".join(map(decimal_text, weights_of(self.class_weights)))
         return written
 
     @property
     def weights(self) -> tuple[float, ...]:
         """The weights of the classes over the largest; empty for equal ones."""
-        if not self.class_weights:
-            return ()
-        weights = [positive(weight, name="class weight") for weight in self.class_weights]
-        largest = max(weights, default=Fraction(1))
-        return tuple(float(weight / largest) for weight in weights)
+        weights = weights_of(self.class_weights)
+        return tuple(float(weight / max(weights)) for weight in weights)

@@ -27,15 +27,7 @@ from sidelight.regression.additive.row_sums import columns_of, looked_up
 from sidelight.regression.descent.integer_rows import ERROR_BITS, Integers
 from sidelight.regression.descent.targets import Targets
 from sidelight.regression.estimators.additive_query import PreparedAdditive, split_by
-from sidelight.regression.estimators.fit_query import SeededBytes
-from sidelight.regression.estimators.forecast import (
-    TEST_ROWS,
-    Forecast,
-    fewer_rows,
-    rows_of_forecast,
-    schema_of,
-    summed_up,
-)
+from sidelight.regression.estimators.forecast import Forecast, fewer_rows, rows_of_forecast, schema_of, simulated
 from sidelight.regression.losses import Floats
 from sidelight.regression.public_rows import (
     DEVIATION,
@@ -49,6 +41,7 @@ from sidelight.regression.public_rows import (
     drawn_targets,
     score_of,
 )
+from sidelight.regression.table_rows import range_of
 
 
 def simulated_fits(
@@ -77,20 +70,16 @@ def simulated_fits(
         if public is None
         else LawOfPublicCurves(public, plan.columns, plan.targets)
     )
-    scores, bests = [], []
-    for draw in range(draws):
-        with Source(SeededBytes(draw)) as source:
-            dice = Dice(source)
-            population = law.population(dice, at=(draw + 0.5) / draws)
-            fitted = _fitted(prepared, population, rows=size, dice=dice, source=source)
-            new, _ = population.drawn(TEST_ROWS, dice)
-            scores.append(population.score(fitted, new))
-            bests.append(population.score(population.truth, new)[0])
-    return summed_up(
-        scores,
-        bests,
+
+    def fitted(population: CurvePopulation, dice: Dice, source: Source) -> Offset:
+        return _fitted(prepared, population, rows=size, dice=dice, source=source)
+
+    return simulated(
         law,
-        measure="R²" if plan.targets.kind == "squared" else "accuracy",
+        fitted,
+        lambda rows: rows,
+        draws,
+        "R²" if plan.targets.kind == "squared" else "accuracy",
         half=plan.targets.half,
         rows=size,
         stated=stated,
@@ -125,9 +114,7 @@ def _table(prepared: PreparedAdditive, codes: Integers, outcomes: Floats) -> Tab
         if isinstance(column, Category):
             data[column.name] = np.array(column.labels, dtype=object)[codes[:, at]]
             continue
-        assert column.lower is not None
-        assert column.upper is not None
-        low, high = float(column.lower), float(column.upper)
+        low, high = map(float, range_of(column))
         values = low + (codes[:, at] + 0.5) * ((high - low) / FINE_CELLS)
         data[column.name] = np.where(codes[:, at] == FINE_CELLS, np.nan, values)
     target = examples.target

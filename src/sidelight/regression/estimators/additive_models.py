@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Self, get_args
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.special import softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.utils.validation import check_is_fitted
 
 from sidelight.errors import RangeError, SchemaError, nearest
 from sidelight.guarantees import Amount
@@ -18,10 +17,11 @@ from sidelight.regression.additive.plan import Lines, Monotone
 from sidelight.regression.additive.predictions import additive_predictions
 from sidelight.regression.descent.targets import Targets
 from sidelight.regression.estimators.additive_forecast import simulated_fits
-from sidelight.regression.estimators.additive_privacy_report import AdditiveReportMixin
+from sidelight.regression.estimators.additive_privacy_report import additive_report_of
 from sidelight.regression.estimators.additive_query import AdditiveFit, AdditivePrivacy
+from sidelight.regression.estimators.classifiers import ClassProbabilities
 from sidelight.regression.estimators.curves import FittedCurvesMixin, curves_of
-from sidelight.regression.estimators.fit_query import WatchedQuery, entropy_for, release_from
+from sidelight.regression.estimators.fit_query import release_fit
 from sidelight.regression.estimators.fitted_privacy import UsedPrediction
 from sidelight.regression.estimators.forecast import Forecast, ForecastMixin
 from sidelight.regression.estimators.goal import (
@@ -39,10 +39,8 @@ from sidelight.regression.estimators.table_encoding import (
     has_names,
     labels_of,
     target_column,
-    width_of,
 )
 from sidelight.regression.losses import Floats
-from sidelight.release import Release
 from sidelight.session import Session
 from sidelight.session.paid_estimator import PaidEstimator
 from sidelight.session.query import public_numbers
@@ -51,7 +49,7 @@ OnMissingNumber = Literal["cell", "drop"]
 _COLUMNS = "the declarations of the columns of X: sl.Number(name, lower=, upper=) and sl.Category(name, labels)"
 
 
-class AdditiveEstimator(FittedCurvesMixin, AdditiveReportMixin, ForecastMixin, PaidEstimator, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+class AdditiveEstimator(FittedCurvesMixin, ForecastMixin, PaidEstimator, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """A private additive model; see the classes that derive from it."""
 
     epsilon: Any
@@ -140,6 +138,21 @@ class AdditiveEstimator(FittedCurvesMixin, AdditiveReportMixin, ForecastMixin, P
             monotone=self._monotone(columns, targets),
         )
 
+    def privacy_report(self, *, rho: float = 1e-6) -> dict[str, Any]:
+        """Return the report that may be published with the model; it costs no privacy.
+
+        Guarantee: a function of what was released (the path and its tables) and public constants.
+        `report_bound` computes from it a bound that holds, for a row fixed beforehand, except with probability `rho`
+        (additive-model proof page, section 7). Rows are on a grid of a millionth of a range, and so is the bound.
+
+        Args:
+            rho: The probability, over the noise of the fit, with which a bound may fail.
+        """
+        check_is_fitted(self)
+        return additive_report_of(
+            self.release_, self.columns_, classes=getattr(self, "classes_", None), rho=rho
+        ).to_dict()
+
     def _check(self) -> None:
         check_price(self)
         check_choices(self, {"lines": get_args(Lines), "on_missing": get_args(OnMissingNumber)})
@@ -160,11 +173,7 @@ class AdditiveEstimator(FittedCurvesMixin, AdditiveReportMixin, ForecastMixin, P
 
     def _release(self, fit: AdditiveFit, *, table: Table | None, key: str | None) -> Self:
         """Release the fit and keep the result; nothing is kept of a refused fit."""
-        entropy = entropy_for(self.random_state)
-        watched = WatchedQuery(fit, kind_name=fit.kind_name)
-        released = release_from(watched, self.session, table=table, entropy=entropy, key=key)
-        assert isinstance(released, Release)  # a fit runs no private test that could refuse
-        plan = watched.prepared.plan
+        released, plan = release_fit(fit, self, table=table, key=key, kind_name="the fit of an additive model")
         value = released.value
         self.release_, self.guarantee_ = released, released.guarantee
         self.privacy_ = AdditivePrivacy.of(plan, released.guarantee, value)
@@ -243,7 +252,7 @@ class AdditiveRegressor(RegressorMixin, AdditiveEstimator):  # type: ignore[misc
         session: Session | None = None,
         random_state: int | None = None,
     ) -> None:
-        self.__dict__ |= {name: value for name, value in locals().items() if name not in ("self", "__class__")}
+        self._store(locals())
 
     def predict(self, X: Any) -> Floats:  # noqa: N803
         """Return the predicted target of each row, within the target's range."""
@@ -264,7 +273,7 @@ class AdditiveRegressor(RegressorMixin, AdditiveEstimator):  # type: ignore[misc
         self.target_range_ = targets.target_range
 
 
-class AdditiveClassifier(ClassifierMixin, AdditiveEstimator):  # type: ignore[misc]
+class AdditiveClassifier(ClassProbabilities, ClassifierMixin, AdditiveEstimator):  # type: ignore[misc]
     """Fit an additive model of classes with (ε, δ)-differential privacy: curves of log odds.
 
     Of more than two classes each has curves of its own, whose softmax is the probability: `intercept_` is then one
@@ -307,19 +316,7 @@ class AdditiveClassifier(ClassifierMixin, AdditiveEstimator):  # type: ignore[mi
         session: Session | None = None,
         random_state: int | None = None,
     ) -> None:
-        self.__dict__ |= {name: value for name, value in locals().items() if name not in ("self", "__class__")}
-
-    def predict_proba(self, X: Any) -> Floats:  # noqa: N803
-        """Return the probability of each class, in the order of `classes_`."""
-        odds = np.clip(self.decision_function(X), -700, 700)
-        if odds.ndim > 1:
-            return np.asarray(softmax(odds, axis=1))
-        return np.column_stack([1 / (1 + np.exp(odds)), 1 / (1 + np.exp(-odds))])
-
-    def predict(self, X: Any) -> NDArray[Any]:  # noqa: N803
-        """Return the most probable class of each row."""
-        odds = self.decision_function(X)
-        return np.asarray(self.classes_[odds.argmax(axis=1) if odds.ndim > 1 else (odds > 0).astype(np.intp)])
+        self._store(locals())
 
     def _targets(self, column: Number | Category) -> Targets:
         found = declared_classes(self.classes, column)
@@ -347,11 +344,7 @@ def joined_table(encoding: TableEncoding, rows: Any, y: Any, target: Number | Ca
             raise SchemaError(f"X has no column {missing[0]!r}; {nearest(missing[0], known)}")
         data = {name: rows[name] for name in names}
     else:
-        width = width_of(rows)
-        if width != len(names):
-            raise SchemaError(f"X must have the columns {', '.join(names)}, got {width} column(s)")
-        cells = rows if hasattr(rows, "shape") else np.array(rows, dtype=object)
-        data = {name: cells[:, place] for place, name in enumerate(names)}
+        data = encoding.by_name(rows)
     labels = y if hasattr(y, "shape") else np.array(y, dtype=object)  # no cell decides how another is read
     if len(labels.shape) == 2 and labels.shape[1] == 1:
         labels = labels.iloc[:, 0] if hasattr(labels, "iloc") else labels[:, 0]

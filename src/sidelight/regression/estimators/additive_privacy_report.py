@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any, get_args
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from sidelight.errors import RangeError
 from sidelight.privacy_page.published import Guarantee, RowEncoding
@@ -29,28 +28,6 @@ from sidelight.regression.estimators.privacy_report import (
     path_report,
 )
 from sidelight.release import Release
-
-
-class AdditiveReportMixin:
-    """Adds `privacy_report` to an additive model."""
-
-    release_: Release
-    columns_: tuple[Number | Category, ...]
-
-    def privacy_report(self, *, rho: float = 1e-6) -> dict[str, Any]:
-        """Return the report that may be published with the model; it costs no privacy.
-
-        Guarantee: a function of what was released (the path and its tables) and public constants.
-        `report_bound` computes from it a bound that holds, for a row fixed beforehand, except with probability `rho`
-        (additive-model proof page, section 7). Rows are on a grid of a millionth of a range, and so is the bound.
-
-        Args:
-            rho: The probability, over the noise of the fit, with which a bound may fail.
-        """
-        check_is_fitted(self)
-        return additive_report_of(
-            self.release_, self.columns_, classes=getattr(self, "classes_", None), rho=rho
-        ).to_dict()
 
 
 def additive_report_of(

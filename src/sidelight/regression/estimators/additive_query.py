@@ -42,7 +42,6 @@ class AdditiveFit:
     settings: Mapping[str, Any]
     predictions: AdditivePredictions
     monotone: Mapping[str, int]
-    kind_name: str = "the fit of an additive model"
 
     def prepare(self, schema: Schema) -> PreparedAdditive:
         """Plan and price everything that is released, for the schema's protected unit. Reads no private row."""
@@ -104,7 +103,7 @@ class PreparedAdditive(SurePrepared):
         """Refuse public rows that are rows of the table."""
         if self.predictions.public:
             own: Any = self.examples.own
-            refuse_rows_of_table(self.predictions, self.examples, table if own is None else own)
+            refuse_rows_of_table(self.predictions.public, self.examples, table if own is None else own)
 
     def run(self, table: Table, source: Source) -> Answer:
         """Read the examples and fit."""

@@ -28,7 +28,50 @@ from sidelight.regression.rows import OnViolation
 from sidelight.session import Session
 
 
-class LogisticRegression(PrivateScoreMixin, ClassifierMixin, LinearEstimator):  # type: ignore[misc]
+class ClassOutputs:
+    """Classes by what a model adds up for each row: one number for two classes, one per class for more."""
+
+    classes_: NDArray[Any]
+    decision_function: Any
+
+    def predict(self, X: Any) -> NDArray[Any]:  # noqa: N803
+        """Return the most probable class of each row: on whose side it lies, or with the largest output."""
+        scores = self.decision_function(X)
+        return np.asarray(self.classes_[(scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)])
+
+
+class ClassProbabilities(ClassOutputs):
+    """Probabilities of classes by log odds."""
+
+    def predict_proba(self, X: Any) -> Floats:  # noqa: N803
+        """Return the probability of each class, in the order of `classes_`."""
+        from scipy.special import expit, softmax
+
+        scores = self.decision_function(X)
+        if scores.ndim == 1:
+            return np.column_stack([expit(-scores), expit(scores)])
+        return np.asarray(softmax(scores, axis=1))
+
+    def predict_log_proba(self, X: Any) -> Floats:  # noqa: N803
+        """Return the logarithm of the probability of each class."""
+        from scipy.special import log_expit, log_softmax
+
+        scores = self.decision_function(X)
+        if scores.ndim == 1:
+            return np.column_stack([log_expit(-scores), log_expit(scores)])
+        return np.asarray(log_softmax(scores, axis=1))
+
+
+class LinearClassifier(PrivateScoreMixin, ClassOutputs, ClassifierMixin, LinearEstimator):  # type: ignore[misc]
+    """A private linear model of classes."""
+
+    def decision_function(self, X: Any) -> Floats:  # noqa: N803
+        """Return xᵀθ: one number per row for two classes, one per class for more."""
+        scores = np.asarray(self._rows(X) @ self.coef_.T + self.intercept_)
+        return scores[:, 0] if scores.shape[1] == 1 else scores
+
+
+class LogisticRegression(ClassProbabilities, LinearClassifier):
     """Fit a logistic regression with (ε, δ)-differential privacy, and nothing to tune.
 
     Guarantee: `guarantee_` after each fit: GDP(mu), the largest mu within (epsilon, delta), for one row added or
@@ -125,34 +168,6 @@ class LogisticRegression(PrivateScoreMixin, ClassifierMixin, LinearEstimator):  
         weights = class_weights(self.class_weight, labels)
         return Targets(kind="logistic" if len(labels) == 2 else "softmax", classes=labels, class_weights=weights)
 
-    def decision_function(self, X: Any) -> Floats:  # noqa: N803
-        """Return xᵀθ: one number per row for two classes, one per class for more."""
-        scores = np.asarray(self._rows(X) @ self.coef_.T + self.intercept_)
-        return scores[:, 0] if scores.shape[1] == 1 else scores
-
-    def predict_proba(self, X: Any) -> Floats:  # noqa: N803
-        """Return the probability of each class, in the order of `classes_`."""
-        from scipy.special import expit, softmax
-
-        scores = self.decision_function(X)
-        if scores.ndim == 1:
-            return np.column_stack([expit(-scores), expit(scores)])
-        return np.asarray(softmax(scores, axis=1))
-
-    def predict_log_proba(self, X: Any) -> Floats:  # noqa: N803
-        """Return the logarithm of the probability of each class."""
-        from scipy.special import log_expit, log_softmax
-
-        scores = self.decision_function(X)
-        if scores.ndim == 1:
-            return np.column_stack([log_expit(-scores), log_expit(scores)])
-        return np.asarray(log_softmax(scores, axis=1))
-
-    def predict(self, X: Any) -> NDArray[Any]:  # noqa: N803
-        """Return the most probable class."""
-        scores = self.decision_function(X)
-        return np.asarray(self.classes_[(scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)])
-
     def _loss(self, classes: NDArray[Any]) -> Loss:
         labels = tuple(classes.tolist())
         weights = class_weights(self.class_weight, labels)
@@ -161,7 +176,7 @@ class LogisticRegression(PrivateScoreMixin, ClassifierMixin, LinearEstimator):  
         return SoftmaxLoss(classes=labels, class_weights=weights)
 
 
-class LinearSVC(PrivateScoreMixin, ClassifierMixin, LinearEstimator):  # type: ignore[misc]
+class LinearSVC(LinearClassifier):
     """Fit a linear classifier of two classes with (ε, δ)-differential privacy, by the smoothed hinge loss.
 
     Guarantee: as `LogisticRegression`, by the generic bound: it needs 1.3 times the noise of the Gaussian mechanism.
@@ -216,12 +231,3 @@ class LinearSVC(PrivateScoreMixin, ClassifierMixin, LinearEstimator):  # type: i
         low, high = classes.tolist()
         loss = SmoothedHingeLoss(classes=(low, high), width=self.width)
         return Goal(loss=loss, target_kinds=label_kinds(classes), classes=classes)
-
-    def decision_function(self, X: Any) -> Floats:  # noqa: N803
-        """Return xᵀθ; positive for the second class."""
-        return np.asarray(self._rows(X) @ self.coef_[0] + self.intercept_[0])
-
-    def predict(self, X: Any) -> NDArray[Any]:  # noqa: N803
-        """Return the class on whose side a row lies."""
-        positive = self.decision_function(X) > 0
-        return np.asarray(self.classes_[positive.astype(int)])

@@ -21,6 +21,7 @@ from sidelight.regression.additive.fine_codes import FINE_CELLS, fine_size, pred
 from sidelight.regression.estimators.additive_query import split_by
 from sidelight.regression.estimators.table_encoding import TableEncoding, has_names, width_of
 from sidelight.regression.losses import Floats
+from sidelight.regression.table_rows import range_of
 from sidelight.release import Release
 
 if TYPE_CHECKING:
@@ -133,13 +134,11 @@ def curves_of(
                 **shared,
             )
             continue
-        assert column.lower is not None
-        assert column.upper is not None
         inside = cell_of[:FINE_CELLS]
         cells = int(inside.max()) + 1
         starts = np.append(np.searchsorted(inside, np.arange(cells)), FINE_CELLS)
         weight = fine[at][:FINE_CELLS] + 1e-9
-        low, high = float(column.lower), float(column.upper)
+        low, high = map(float, range_of(column))
         found[column.name] = ColumnCurve(
             edges=low + (high - low) * starts / FINE_CELLS,
             labels=(),
@@ -304,11 +303,11 @@ def draw_curves(curves: Mapping[str, ColumnCurve], *, columns: Sequence[str] | N
     panels = figure.subplots(deep, _WIDE, squeeze=False).ravel()
     panels[0].barh([each.column for each in reversed(shown)], [each.share for each in reversed(shown)], color="0.4")
     panels[0].set_title("share of the variance of all curves", fontsize=8)
-    drawn = [line for each in shown for line in _heights(each)]
+    drawn = [line for each in shown for line in (each.values, each.predicted) if line is not None]
     low, high = min((line.min() for line in drawn), default=0.0), max((line.max() for line in drawn), default=0.0)
     room = 0.05 * (high - low) or 1.0
     for panel, curve in zip(panels[1:], shown, strict=False):
-        for at, color in enumerate(_colors(curve)):
+        for at, color in enumerate(f"C{each}" for each in range(max(1, len(curve.classes)))):
             (_draw_labels if curve.labels else _draw_number)(panel, curve, at, color)
         _counts_below(panel, curve)
         if curve.classes:
@@ -344,14 +343,6 @@ def draw_row(row: RowContributions) -> Figure:
     start = " / ".join(f"{float(each):.4g}" for each in np.atleast_1d(row.intercept))
     panel.set_title(f"intercept {start}, and what each column adds: {shown}", fontsize=9)
     return figure
-
-
-def _colors(curve: ColumnCurve) -> list[str]:
-    return [f"C{at}" for at in range(max(1, len(curve.classes)))]
-
-
-def _heights(curve: ColumnCurve) -> list[Any]:
-    return [curve.values, *([] if curve.predicted is None else [curve.predicted])]
 
 
 def _of(values: Any, at: int) -> Any:

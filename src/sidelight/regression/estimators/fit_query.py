@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from numbers import Integral
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -21,10 +21,10 @@ from sidelight.guarantees import Unit
 from sidelight.noise import Entropy, OSEntropy, Source
 from sidelight.noise.source import SEEDED_BRANDING
 from sidelight.records import Number, Schema, Table
-from sidelight.regression.descent.distributed_rows import DistributedExamples
 from sidelight.regression.descent.fit import descend
 from sidelight.regression.descent.geometry import PublicMoments
 from sidelight.regression.descent.plan import DescentPlan, plan_descent
+from sidelight.regression.estimators.examples import Examples
 from sidelight.regression.estimators.fitted_privacy import descent_error, objective_error
 from sidelight.regression.estimators.goal import Goal
 from sidelight.regression.estimators.table_encoding import TableExamples, refuse_rows_of_table
@@ -32,40 +32,15 @@ from sidelight.regression.fit_core import private_fit
 from sidelight.regression.model_predictions import Predictions
 from sidelight.regression.plan import LinearPlan, plan_linear
 from sidelight.regression.predicted_objective import PredictedPlan, plan_with_predictions
-from sidelight.regression.rows import BoundedRows, RowPolicy
-from sidelight.release import Outcome
+from sidelight.release import Outcome, Release
 from sidelight.session import Answer, Session
 from sidelight.session.accounts import OneOffAccount
 from sidelight.session.paid_estimator import check_rows_of_unit
 from sidelight.session.pipeline import release_through
 from sidelight.session.query import Query, SurePrepared
 
-
-class Records(Protocol):
-    """Examples that are not yet looked at: the number of their features is public."""
-
-    @property
-    def features(self) -> int:
-        """The number of features."""
-        ...
-
-    @property
-    def sparse(self) -> bool:
-        """Whether the rows come as a sparse matrix; public."""
-        ...
-
-    @property
-    def request(self) -> dict[str, Any]:
-        """What a ledger holds of them: names."""
-        ...
-
-    def bounded(self, table: Table, policy: RowPolicy) -> BoundedRows:
-        """Open the data."""
-        ...
-
-    def for_sums(self, table: Table, policy: RowPolicy) -> BoundedRows | DistributedExamples:
-        """Open the data for sums alone, which distributed rows give, too."""
-        ...
+#: Examples that are not yet looked at.
+Records = Examples | TableExamples
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,7 +132,7 @@ class PreparedFit(SurePrepared):
     def check_rows(self, table: Table) -> None:
         """Refuse public rows that are rows of the table."""
         if self.predictions.public and isinstance(self.examples, TableExamples):
-            refuse_rows_of_table(self.predictions, self.examples, table)
+            refuse_rows_of_table(self.predictions.public, self.examples, table)
 
     def run(self, table: Table, source: Source) -> Answer:
         """Read the examples and fit. Released with the model: the choice, -1 for none, and the number of rows."""
@@ -176,7 +151,7 @@ class PreparedFit(SurePrepared):
 class WatchedQuery:
     """A query that remembers what it prepared: the release pipeline returns only what it releases."""
 
-    def __init__(self, query: Any, *, kind_name: str = "the fit of a linear model") -> None:
+    def __init__(self, query: Any, *, kind_name: str) -> None:
         self._query = query
         self.kind_name = kind_name
         self.prepared: Any = None
@@ -188,11 +163,13 @@ class WatchedQuery:
 
 
 def release_fit(
-    query: FitQuery, session: Session | None, *, table: Table | None, entropy: Entropy, key: str | None
-) -> tuple[Outcome, Any]:
-    """Charge the session, or a budget of exactly this fit, and release the model; return its plan too."""
-    watched = WatchedQuery(query)
-    return release_from(watched, session, table=table, entropy=entropy, key=key), watched.prepared.plan
+    query: Any, model: Any, *, table: Table | None, key: str | None, kind_name: str = "the fit of a linear model"
+) -> tuple[Release, Any]:
+    """Charge the model's session, or a budget of exactly this fit, and release it; return its plan too."""
+    entropy, watched = entropy_for(model.random_state, stacklevel=5), WatchedQuery(query, kind_name=kind_name)
+    released = release_from(watched, model.session, table=table, entropy=entropy, key=key)
+    assert isinstance(released, Release)  # a fit runs no private test that could refuse
+    return released, watched.prepared.plan
 
 
 def release_from(
@@ -232,7 +209,7 @@ class SeededBytes:
         return hashlib.shake_128(block, usedforsecurity=False).digest(nbytes)
 
 
-def entropy_for(random_state: Any) -> Entropy:
+def entropy_for(random_state: Any, *, stacklevel: int = 4) -> Entropy:
     """Return the operating system's entropy, or warn and give seeded bytes."""
     if random_state is None:
         return OSEntropy()
@@ -245,6 +222,6 @@ def entropy_for(random_state: Any) -> Entropy:
         f"random_state={random_state}: anyone who knows this number can take the noise off the model, so it is NOT "
         "PRIVATE. For tests on public or generated data only; leave random_state out for real data",
         NotPrivateWarning,
-        stacklevel=4,
+        stacklevel=stacklevel,
     )
     return SeededBytes(int(random_state))

@@ -8,7 +8,7 @@ is as good as the public rows are like the private ones.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, ClassVar, Literal
@@ -24,7 +24,7 @@ from sidelight.regression.coefficient_prediction import CoefficientPrediction
 from sidelight.regression.descent.plan import DescentPlan
 from sidelight.regression.estimators.examples import Examples
 from sidelight.regression.estimators.fit_query import PreparedFit, SeededBytes
-from sidelight.regression.estimators.goal import Goal, needed
+from sidelight.regression.estimators.goal import Goal, check_parameters, needed
 from sidelight.regression.estimators.table_encoding import TableEncoding
 from sidelight.regression.losses import Floats
 from sidelight.regression.model_predictions import PredictedCoefficients, Predictions, PublicExamples, declared_rows
@@ -32,6 +32,8 @@ from sidelight.regression.public_rows import Basis, Dice, Law, LawOfRows, LawOfS
 from sidelight.regression.rows import bounded_rows
 from sidelight.session.query import public_numbers
 
+#: What a score is.
+Measure = Literal["R²", "accuracy"]
 #: Rows of a forecast where their number is not stated.
 USUAL_ROWS = 10_000
 #: Simulated fits: the next one lies between the least and the largest of nine with probability 8/10.
@@ -77,7 +79,7 @@ class Forecast:
     low: float
     high: float
     error: float
-    measure: Literal["R²", "accuracy"]
+    measure: Measure
     alone: float | None
     best: float
     rows: int
@@ -183,7 +185,7 @@ def _described(model: Any, schema: Any, *, target: str | None, features: Any) ->
         encoding = None
         model._check_solver()
         goal = model._goal()
-        model._check()
+        check_parameters(model)
         needed(model, "data_norm")
         found = Examples(np.empty((0, width)), np.empty(0), width)
         read = model._predictions(goal, data_norm=model.data_norm, features=width, names=None)
@@ -248,41 +250,46 @@ def _forecast(
     law, public_rows = _law(prepared.predictions, goal, groups, intercept=bool(model.fit_intercept))
     fewer = fewer_rows(rows, width)
     norm = Fraction(1) if model.data_norm is None else positive(model.data_norm, name="data_norm")
-    scores, bests = [], []
-    for draw in range(draws):
-        with Source(SeededBytes(draw)) as source:
-            dice = Dice(source)
-            population = law.population(dice, at=(draw + 0.5) / draws)
-            fitted = _fitted(prepared, population, goal, norm=norm, rows=fewer, of=rows, dice=dice, source=source)
-            new, _ = population.drawn(TEST_ROWS, dice)
-            if model.on_violation == "normalize":
-                new = np.asarray(bounded_rows(new, data_norm=Fraction(1), on_violation="normalize")[0])
-            scores.append(population.score(fitted, new))
-            bests.append(population.score(population.theta, new)[0])
-    return summed_up(
-        scores,
-        bests,
-        law,
-        measure="R²" if goal.classes is None else "accuracy",
-        half=goal.half,
-        rows=rows,
-        stated=stated,
-        public_rows=public_rows,
+
+    def fitted(population: Population, dice: Dice, source: Source) -> Floats:
+        return _fitted(prepared, population, goal, norm=norm, rows=fewer, of=rows, dice=dice, source=source)
+
+    def tested(new: Floats) -> Floats:
+        if model.on_violation != "normalize":
+            return new
+        return np.asarray(bounded_rows(new, data_norm=Fraction(1), on_violation="normalize")[0])
+
+    measure: Measure = "R²" if goal.classes is None else "accuracy"
+    return simulated(
+        law, fitted, tested, draws, measure, half=goal.half, rows=rows, stated=stated, public_rows=public_rows
     )
 
 
-def summed_up(
-    scores: Sequence[tuple[float, float]],
-    bests: Sequence[float],
+def simulated(
     law: Any,
+    fitted: Callable[[Any, Dice, Source], Any],
+    tested: Callable[[Any], Any],
+    draws: int,
+    measure: Measure,
     *,
-    measure: Literal["R²", "accuracy"],
     half: float,
     rows: int,
     stated: bool,
     public_rows: int,
 ) -> Forecast:
-    """Return the forecast of simulated fits: scores and errors of each, and what the truth itself scores."""
+    """Return the forecast of fits to populations of a law: scores and errors of each, and what the truth scores.
+
+    `fitted` fits rows of a population with seeded noise; `tested` makes other such rows what a model is asked about.
+    """
+    scores, bests = [], []
+    for draw in range(draws):
+        with Source(SeededBytes(draw)) as source:
+            dice = Dice(source)
+            population = law.population(dice, at=(draw + 0.5) / draws)
+            model = fitted(population, dice, source)
+            new = tested(population.drawn(TEST_ROWS, dice)[0])
+            scores.append(population.score(model, new))
+            bests.append(population.score(population.truth, new)[0])
     found, errors = np.array(scores).T
     beyond = _BEYOND[law.basis, measure] ** (2 if measure == "R²" else 1)  # 1 - R² is a square of errors
     low = 1 - (1 - float(found.min())) * beyond
@@ -298,7 +305,7 @@ def summed_up(
         stated=stated,
         basis=law.basis,
         public_rows=public_rows,
-        draws=len(scores),
+        draws=draws,
     )
 
 

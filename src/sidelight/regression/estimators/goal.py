@@ -262,14 +262,11 @@ def class_weights(given: Any, labels: tuple[Any, ...]) -> tuple[Amount, ...]:
     for label, weight in given.items():
         if isinstance(weight, bool) or not isinstance(weight, int | float | Fraction | Decimal | np.number):
             raise RangeError(f"class_weight of {label!r} must be an explicit number, got {type(weight).__name__}")
-    weights = {label: positive(_plain(weight), name=f"class_weight of {label!r}") for label, weight in given.items()}
+    plain = {label: each.item() if isinstance(each, np.number) else each for label, each in given.items()}
+    weights = {label: positive(weight, name=f"class_weight of {label!r}") for label, weight in plain.items()}
     return tuple(weights.get(label, Fraction(1)) for label in labels)
 
 
 def label_kinds(classes: NDArray[Any]) -> str:
     """Return the NumPy kinds of labels that can be among the classes; "O" cells are looked at one by one."""
     return "OUT" if classes.dtype.kind == "U" else "Ofiub"
-
-
-def _plain(weight: Any) -> Any:
-    return weight.item() if isinstance(weight, np.number) else weight

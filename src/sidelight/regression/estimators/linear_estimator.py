@@ -21,7 +21,7 @@ from sidelight.guarantees import exact, positive
 from sidelight.progress import progress
 from sidelight.records import Category, Number, Schema, Table
 from sidelight.regression.estimators.examples import examples, refuse_unusable, warn_of_repetition
-from sidelight.regression.estimators.fit_query import FitQuery, Records, entropy_for, release_fit
+from sidelight.regression.estimators.fit_query import FitQuery, Records, release_fit
 from sidelight.regression.estimators.fitted_privacy import DescentPrivacy, FittedPrivacy, UsedPrediction
 from sidelight.regression.estimators.forecast import ForecastMixin
 from sidelight.regression.estimators.goal import (
@@ -60,7 +60,6 @@ from sidelight.regression.model_predictions import (
 from sidelight.regression.prediction_sources import predictions_of
 from sidelight.regression.rows import bounded_rows
 from sidelight.regression.table_rows import TableUnits
-from sidelight.release import Release
 from sidelight.session import Session
 from sidelight.session.paid_estimator import PaidEstimator
 from sidelight.session.query import public_numbers
@@ -122,10 +121,6 @@ class LinearEstimator(ForecastMixin, PrivacyReportMixin, PaidEstimator, BaseEsti
         found: Any = self.solver
         return SOLVERS.get(found, found) if isinstance(found, str) else found  # type: ignore[arg-type]
 
-    def _store(self, given: dict[str, Any]) -> None:
-        """Store the arguments of a constructor as they are: scikit-learn wants them unchecked until `fit`."""
-        self.__dict__ |= {name: value for name, value in given.items() if name not in ("self", "__class__")}
-
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
@@ -144,7 +139,7 @@ class LinearEstimator(ForecastMixin, PrivacyReportMixin, PaidEstimator, BaseEsti
         self._check_solver()
         with public_numbers(type(self).__name__):
             goal = self._goal()
-        self._check()
+        check_parameters(self)
         needed(self, "data_norm")
         found = examples(X, y, target_kinds=goal.target_kinds)
         named = type(self)()  # validate on a throwaway instance: a refused fit must leave this one as it was
@@ -153,7 +148,7 @@ class LinearEstimator(ForecastMixin, PrivacyReportMixin, PaidEstimator, BaseEsti
         predictions = self._predictions(
             goal, data_norm=self.data_norm, features=found.features, names=None if names is None else list(names)
         )
-        refuse_private_rows(predictions, X)
+        refuse_private_rows(predictions.public, X)
         if self.on_missing == "raise":
             refuse_unusable(self, X, y, classes=goal.classes)
         if self.session is None and self.random_state is None:  # no account adds up, and nothing is stated to be public
@@ -205,10 +200,6 @@ class LinearEstimator(ForecastMixin, PrivacyReportMixin, PaidEstimator, BaseEsti
     def _check_solver(self) -> None:
         check_solver(self)
 
-    def _check(self) -> None:
-        """Check everything public that all models need."""
-        check_parameters(self)
-
     def _query_of_columns(
         self, schema: Schema, *, target: str, features: Sequence[str] | None
     ) -> tuple[Goal, TableEncoding, FitQuery]:
@@ -216,7 +207,7 @@ class LinearEstimator(ForecastMixin, PrivacyReportMixin, PaidEstimator, BaseEsti
         self._check_solver()
         column = target_column(schema, target)
         goal = self._goal(column)
-        self._check()
+        check_parameters(self)
         encoding = encoding_for(schema, target=target, features=features)
         labels = None
         if isinstance(column, Category):
@@ -280,9 +271,7 @@ class LinearEstimator(ForecastMixin, PrivacyReportMixin, PaidEstimator, BaseEsti
 
     def _release(self, goal: Goal, query: FitQuery, *, table: Table | None, key: str | None) -> None:
         """Release the fit and keep the result; nothing is kept of a refused fit."""
-        entropy = entropy_for(self.random_state)
-        released, plan = release_fit(query, self.session, table=table, entropy=entropy, key=key)
-        assert isinstance(released, Release)  # a fit runs no private test that could refuse
+        released, plan = release_fit(query, self, table=table, key=key)
         self.release_, self.guarantee_ = released, released.guarantee
         self.__dict__.pop("prediction_", None)
         self.privacy_: Any

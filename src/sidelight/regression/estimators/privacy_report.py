@@ -37,6 +37,7 @@ from sidelight.records.numbers import exact_number
 from sidelight.regression.curator import exact_losses, fit_and_keep, kept_fit, require_curator
 from sidelight.regression.descent.rules import SecondLook, Shares, shares
 from sidelight.regression.losses import Floats
+from sidelight.regression.table_rows import range_of
 from sidelight.release import Release
 
 #: Released coefficients are multiples of at most this share of the output noise.
@@ -149,19 +150,7 @@ def report_of(
     middle = float(request.get("target_centre", 0))  # what a regression counts its targets from
     weights = np.asarray(release.value["coefficients"], dtype=np.float64)
     intercept_value = None if request["intercept"] == "none" else float(request["intercept"])
-    declared = _features(weights.shape[1], names, features)
-    encoding = RowEncoding(
-        features=declared,
-        row_policy=request["on_violation"],
-        data_norm=float(request["data_norm"]),
-        intercept_value=intercept_value,
-        label=label_encoding(request, classes),
-    )
-    if encoding.columns - (intercept_value is not None) != weights.shape[1]:
-        raise RangeError(
-            f"the features give {encoding.columns - (intercept_value is not None)} columns, and the model has "
-            f"{weights.shape[1]}; a category counts once for each of its levels"
-        )
+    encoding = _encoding(request, classes, names, features, width=weights.shape[1], intercept_value=intercept_value)
     theta = weights
     if intercept_value is not None:
         constants = (np.asarray(release.value["intercept"], dtype=np.float64) + middle) / intercept_value
@@ -200,19 +189,7 @@ def descent_report_of(
             "a descent stores its path for reports up to 256 features and 32768 numbers; this model is wider, and only "
             "solver='objective' has a report for it"
         )
-    width = int(request["features"])
-    encoding = RowEncoding(
-        features=_features(width, names, features),
-        row_policy=request["on_violation"],
-        data_norm=float(request["data_norm"]),
-        intercept_value=None,
-        label=label_encoding(request, classes),
-    )
-    if encoding.columns != width:
-        raise RangeError(
-            f"the features give {encoding.columns} columns, and the model has {width}; a category counts once for each "
-            "of its levels"
-        )
+    encoding = _encoding(request, classes, names, features, width=int(request["features"]), intercept_value=None)
     geometry = request["geometry"]
     if request.get("geometry_of", str(value["chosen"])) != str(value["chosen"]):
         geometry = "private"  # public rows that were not chosen
@@ -329,12 +306,31 @@ def loss_of(request: Mapping[str, Any]) -> Loss:
     raise RangeError(f"there is no privacy report for the {name} loss")
 
 
-def _features(
-    width: int, names: Sequence[str] | None, declared: Sequence[Feature | dict[str, Any]] | None
-) -> list[Feature]:
-    if declared is not None:
-        return features_of(declared)
-    return [Feature(name=str(name)) for name in (names if names is not None else [f"x{i}" for i in range(width)])]
+def _encoding(
+    request: Mapping[str, Any],
+    classes: Sequence[Any] | None,
+    names: Sequence[str] | None,
+    declared: Sequence[Feature | dict[str, Any]] | None,
+    *,
+    width: int,
+    intercept_value: float | None,
+) -> RowEncoding:
+    """Return how a person's row is read: by what is declared, else by the names of the columns."""
+    usual = [f"x{i}" for i in range(width)] if names is None else names
+    encoding = RowEncoding(
+        features=[Feature(name=str(name)) for name in usual] if declared is None else features_of(declared),
+        row_policy=request["on_violation"],
+        data_norm=float(request["data_norm"]),
+        intercept_value=intercept_value,
+        label=label_encoding(request, classes),
+    )
+    found = encoding.columns - (intercept_value is not None)
+    if found != width:
+        raise RangeError(
+            f"the features give {found} columns, and the model has {width}; a category counts once for each of its "
+            "levels"
+        )
+    return encoding
 
 
 def label_encoding(request: Mapping[str, Any], classes: Sequence[Any] | None) -> LabelEncoding:
@@ -361,9 +357,7 @@ def declared_features(columns: Sequence[Number | Category]) -> list[Feature]:
     found = []
     for column in columns:
         if isinstance(column, Number):
-            assert column.lower is not None  # the fit wanted a range
-            assert column.upper is not None
-            low, high = float(column.lower), float(column.upper)
+            low, high = map(float, range_of(column))
             found.append(Feature(name=column.name, lo=low, hi=high, to=[-share, share]))
         else:
             found.append(Feature(name=column.name, levels=list(column.labels), to=[0.0, share]))

@@ -22,7 +22,7 @@ from sidelight.regression.estimators.goal import (
 from sidelight.regression.estimators.linear_estimator import LinearEstimator
 from sidelight.regression.losses import ClippedSquaredLoss, Floats, HuberLoss, LogCoshLoss, Loss, PoissonLoss
 from sidelight.regression.rows import OnViolation
-from sidelight.regression.table_rows import check_bounds
+from sidelight.regression.table_rows import range_of
 from sidelight.session import Session
 
 RegressionLoss = Literal["squared", "log_cosh", "huber", "squared_clipped"]
@@ -125,8 +125,7 @@ def declared_range(given: Any, column: Number | Category | None) -> tuple[float,
     if isinstance(column, Category):
         raise SchemaError(f"the target {column.name!r} is a category; LogisticRegression predicts categories")
     if given is None and column is not None:
-        check_bounds(column)
-        given = (column.lower, column.upper)
+        given = range_of(column)
     try:
         low, high = (float(bound) for bound in given)
     except (TypeError, ValueError):

@@ -24,9 +24,9 @@ from sidelight.records import Category, Number, Schema, Table
 from sidelight.records.rows import DistributedRows, Wanted
 from sidelight.regression.descent.distributed_rows import DistributedExamples
 from sidelight.regression.losses import Floats
-from sidelight.regression.model_predictions import HasPublicRows, refuse_private_rows
-from sidelight.regression.rows import RowPolicy, StreamedRows
-from sidelight.regression.table_rows import ExampleDecoder, RowEncoder, TableUnits, check_bounds, coding_of
+from sidelight.regression.model_predictions import refuse_private_rows
+from sidelight.regression.rows import RowPolicy, StreamedRows, dense_rows
+from sidelight.regression.table_rows import ExampleDecoder, RowEncoder, TableUnits, coding_of, range_of
 
 _MOST_HATS = 1000
 
@@ -109,20 +109,22 @@ class TableEncoding(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # s
                     "columns of a schema without the person"
                 )
             if isinstance(column, Number):
-                check_bounds(column)
+                range_of(column)
         if isinstance(rows, Table):
             return rows
-        if not has_names(rows):
-            width = width_of(rows)
-            if width != len(self.columns):
-                names = ", ".join(column.name for column in self.columns)
-                raise SchemaError(
-                    f"rows must have the columns {names}; an array of "
-                    f"{'no columns' if width is None else f'{width} column(s)'} has other ones"
-                )
-            cells = rows if hasattr(rows, "shape") else np.array(rows, dtype=object)
-            rows = {column.name: cells[:, place] for place, column in enumerate(self.columns)}
-        return Table(rows, schema=list(self.columns))
+        return Table(rows if has_names(rows) else self.by_name(rows), schema=list(self.columns))
+
+    def by_name(self, rows: Any) -> dict[str, Any]:
+        """Return the columns of an array, which stand in the order of the declared ones; no cell is looked at."""
+        width = width_of(rows)
+        if width != len(self.columns):
+            names = ", ".join(column.name for column in self.columns)
+            raise SchemaError(
+                f"rows must have the columns {names}; an array of "
+                f"{'no columns' if width is None else f'{width} column(s)'} has other ones"
+            )
+        cells = rows if hasattr(rows, "shape") else np.array(rows, dtype=object)
+        return {column.name: cells[:, place] for place, column in enumerate(self.columns)}
 
     @cached_property
     def encoder(self) -> RowEncoder:
@@ -139,15 +141,13 @@ class TableEncoding(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # s
         """What the features are in the columns' own units."""
         ranges: list[tuple[float, float]] = []
         for column in self.columns:
-            if isinstance(column, Number):
-                assert column.lower is not None
-                assert column.upper is not None
-                if self.hats is not None:
-                    ranges += [(1.0, 0.0)] * self.hats  # the curve's value at a node
-                    continue
-                ranges.append((float((column.upper - column.lower) / 2), float((column.upper + column.lower) / 2)))
-            else:
+            if isinstance(column, Category):
                 ranges += [(1.0, 0.0)] * len(column.labels)
+            elif self.hats is not None:
+                ranges += [(1.0, 0.0)] * self.hats  # the curve's value at a node
+            else:
+                low, high = range_of(column)
+                ranges.append((float((high - low) / 2), float((high + low) / 2)))
         factors = np.array([self.encoder.share / half for half, _ in ranges])
         return TableUnits(self.names, factors, np.array([middle for _, middle in ranges]))
 
@@ -206,7 +206,7 @@ def encoding_for(schema: Schema, *, target: str, features: Sequence[str] | None)
             raise SchemaError(f"the schema has no feature {name!r}; {nearest(str(name), names)}")
         column = usable[name]
         if isinstance(column, Number):
-            check_bounds(column)
+            range_of(column)
         found.append(column)
     encoding = TableEncoding(tuple(found))
     _ = (
@@ -291,12 +291,14 @@ class TableExamples:
             raise SchemaError(f"the public rows have no column {missing[0]!r}; {nearest(missing[0], map(str, names))}")
         if self.target.name not in names:
             rows = self.encoding.matrix(Table(given.rows, schema=list(self.encoding.columns)))
-            return _dense(rows), None
+            return dense_rows(rows), None
         table = Table(given.rows, schema=[*self.encoding.columns, self.target])
         parts = list(self.batches(table))
         if not parts:
             return np.empty((0, self.features)), np.empty(0)
-        return np.concatenate([_dense(rows) for rows, _ in parts]), np.concatenate([targets for _, targets in parts])
+        return np.concatenate([dense_rows(rows) for rows, _ in parts]), np.concatenate(
+            [targets for _, targets in parts]
+        )
 
     def __repr__(self) -> str:
         return f"TableExamples({self.features} features)"
@@ -306,7 +308,7 @@ class _ReadsBatches(Protocol):
     def batches(self, table: Table) -> Iterator[tuple[Any, NDArray[Any]]]: ...
 
 
-def refuse_rows_of_table(predictions: HasPublicRows, examples: _ReadsBatches, table: Table) -> None:
+def refuse_rows_of_table(public: Sequence[Any], examples: _ReadsBatches, table: Table) -> None:
     """Refuse public rows that are rows of a table in memory. For the owner's eyes.
 
     A file is not read for it: no row of one is read before the charge.
@@ -316,13 +318,9 @@ def refuse_rows_of_table(predictions: HasPublicRows, examples: _ReadsBatches, ta
     """
     if not table.in_memory:
         return
-    parts = [_dense(rows) for rows, _ in examples.batches(table)]
+    parts = [dense_rows(rows) for rows, _ in examples.batches(table)]
     if parts:
-        refuse_private_rows(predictions, np.concatenate(parts))
-
-
-def _dense(rows: Any) -> Floats:
-    return np.asarray(rows.toarray() if hasattr(rows, "toarray") else rows, np.float64)
+        refuse_private_rows(public, np.concatenate(parts))
 
 
 def target_column(schema: Schema, target: Any) -> Number | Category:

@@ -13,11 +13,28 @@ from sidelight.guarantees import Amount, decimal_text, positive
 from sidelight.guarantees.intervals import Interval, round_up
 from sidelight.mechanisms.objective_perturbation import LossShape
 from sidelight.regression.double_double import DoubleDouble
-from sidelight.regression.losses.loss import Floats, Mask, positions_of
+from sidelight.regression.losses.loss import Floats, Mask, positions_of, weights_of
 
 
 @dataclass(frozen=True, kw_only=True)
-class LogisticLoss:
+class _TwoClasses:
+    """Two declared classes, the second the positive one: targets are -1 and 1."""
+
+    name: ClassVar[str]
+    outputs: ClassVar[int] = 1
+    classes: tuple[Any, Any]
+
+    def __post_init__(self) -> None:
+        if len(self.classes) != 2 or self.classes[0] == self.classes[1]:
+            raise RangeError(f"the {self.name} loss needs two different classes, got {len(self.classes)}")
+
+    def admit(self, labels: Any) -> tuple[Floats, Mask]:
+        position, keep = positions_of(labels, self.classes)
+        return np.where(position == 1, 1.0, -1.0)[:, None], keep
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogisticLoss(_TwoClasses):
     """Two declared classes, the second the positive one: f = w·log(1 + e^(-yu)).
 
     Weights are public numbers, never counts of the data.
@@ -27,28 +44,20 @@ class LogisticLoss:
     """
 
     name: ClassVar[str] = "logistic"
-    outputs: ClassVar[int] = 1
-    classes: tuple[Any, Any]
     class_weights: tuple[Amount, Amount] = (1, 1)
 
     def __post_init__(self) -> None:
-        if len(self.classes) != 2 or self.classes[0] == self.classes[1]:
-            raise RangeError(f"the logistic loss needs two different classes, got {len(self.classes)}")
-        for weight in self.class_weights:
-            positive(weight, name="class weight")
+        super().__post_init__()
+        weights_of(self.class_weights)
 
     def shape(self, row_norm: Fraction) -> LossShape:
-        weight = max(positive(w, name="class weight") for w in self.class_weights)
+        weight = max(weights_of(self.class_weights))
         return LossShape(
             gradient=weight * row_norm,
             curvature=weight * row_norm * row_norm / 4,
             envelope="logistic",
             sign_definite=True,
         )
-
-    def admit(self, labels: Any) -> tuple[Floats, Mask]:
-        position, keep = positions_of(labels, self.classes)
-        return np.where(position == 1, 1.0, -1.0)[:, None], keep
 
     def value(self, predictor: Floats, targets: Floats, norms: Floats) -> Floats:
         return np.asarray((self._weights(targets) * np.logaddexp(0.0, -targets * predictor))[:, 0])
@@ -60,7 +69,7 @@ class LogisticLoss:
 
     def fine_derivative(self, predictor: DoubleDouble, targets: Floats, norms: Floats) -> DoubleDouble:
         """-y·w/(1 + e^s), s = yu; by q = e^(-|s|), which never overflows."""
-        low, high = (DoubleDouble.nearest(positive(w, name="class weight")) for w in self.class_weights)
+        low, high = map(DoubleDouble.nearest, weights_of(self.class_weights))
         signs, one = DoubleDouble.of(targets), DoubleDouble.of(1.0)
         s = signs.times(predictor)
         right = s.high > 0
@@ -77,11 +86,11 @@ class LogisticLoss:
         return 16 * float(self.shape(row_norm).gradient)
 
     def to_json(self) -> dict[str, str]:
-        weights = [decimal_text(positive(w, name="class weight")) for w in self.class_weights]
-        return {"loss": self.name, "classes": repr(list(self.classes)), "class_weights": " ".join(weights)}
+        weights = " ".join(map(decimal_text, weights_of(self.class_weights)))
+        return {"loss": self.name, "classes": repr(list(self.classes)), "class_weights": weights}
 
     def _weights(self, targets: Floats) -> Floats:
-        low, high = (float(positive(w, name="class weight")) for w in self.class_weights)
+        low, high = map(float, weights_of(self.class_weights))
         return np.where(targets > 0, high, low)
 
 
@@ -105,8 +114,7 @@ class SoftmaxLoss:
     def __post_init__(self) -> None:
         if self.class_weights and len(self.class_weights) != len(self.classes):
             raise RangeError(f"a softmax of {len(self.classes)} classes got {len(self.class_weights)} weights")
-        for weight in self.class_weights:
-            positive(weight, name="class weight")
+        weights_of(self.class_weights)
         if len(self.classes) < 2 or len(set(self.classes)) != len(self.classes):
             raise RangeError(f"a softmax needs at least two different classes, got {len(self.classes)}")
 
@@ -115,7 +123,7 @@ class SoftmaxLoss:
         return len(self.classes)
 
     def shape(self, row_norm: Fraction) -> LossShape:
-        weight = max((positive(w, name="class weight") for w in self.class_weights), default=Fraction(1))
+        weight = max(weights_of(self.class_weights), default=Fraction(1))
         return LossShape(
             gradient=round_up((Interval.of(2).sqrt() * Interval.of(weight * row_norm)).upper, digits=20),
             curvature=weight * row_norm * row_norm / 2,
@@ -152,7 +160,7 @@ class SoftmaxLoss:
         slope = others.where(own, DoubleDouble(-rest.high[:, None], -rest.low[:, None]))
         if not self.class_weights:
             return slope
-        table = [DoubleDouble.nearest(positive(w, name="class weight")) for w in self.class_weights]
+        table = [DoubleDouble.nearest(weight) for weight in weights_of(self.class_weights)]
         at = targets.astype(np.int64)
         high, low = np.array([float(w.high) for w in table]), np.array([float(w.low) for w in table])
         return slope.times(DoubleDouble(high[at], low[at]))
@@ -168,14 +176,13 @@ class SoftmaxLoss:
     def to_json(self) -> dict[str, str]:
         written = {"loss": self.name, "classes": repr(list(self.classes))}
         if self.class_weights:
-            weights = [decimal_text(positive(w, name="class weight")) for w in self.class_weights]
-            written["class_weights"] = " ".join(weights)
+            written["class_weights"] = " ".join(map(decimal_text, weights_of(self.class_weights)))
         return written
 
     def _weights(self, targets: Floats) -> Floats:
         if not self.class_weights:
             return np.ones_like(targets)
-        table = np.array([float(positive(w, name="class weight")) for w in self.class_weights])
+        table = np.array([float(weight) for weight in weights_of(self.class_weights)])
         return table[targets.astype(np.int64)]
 
 
@@ -185,29 +192,22 @@ def _softmax(predictor: Floats) -> Floats:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SmoothedHingeLoss:
+class SmoothedHingeLoss(_TwoClasses):
     """The hinge of a support-vector machine, its corner rounded over a width h. Two classes, the second positive.
 
     Guarantee: L = R, β = R²/(2h), and f' keeps its sign.
     """
 
     name: ClassVar[str] = "smoothed_hinge"
-    outputs: ClassVar[int] = 1
-    classes: tuple[Any, Any]
     width: Amount = Fraction(1, 2)
 
     def __post_init__(self) -> None:
-        if len(self.classes) != 2 or self.classes[0] == self.classes[1]:
-            raise RangeError(f"the hinge loss needs two different classes, got {len(self.classes)}")
+        super().__post_init__()
         positive(self.width, name="width")
 
     def shape(self, row_norm: Fraction) -> LossShape:
         curvature = row_norm * row_norm / (2 * positive(self.width, name="width"))
         return LossShape(gradient=row_norm, curvature=curvature, sign_definite=True)
-
-    def admit(self, labels: Any) -> tuple[Floats, Mask]:
-        position, keep = positions_of(labels, self.classes)
-        return np.where(position == 1, 1.0, -1.0)[:, None], keep
 
     def value(self, predictor: Floats, targets: Floats, norms: Floats) -> Floats:
         h = self._h

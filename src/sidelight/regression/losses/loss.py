@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from fractions import Fraction
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sidelight.guarantees import Amount, positive
 from sidelight.mechanisms.objective_perturbation import LossShape
 from sidelight.records.cells import numbers_of as numbers_of_cells
 from sidelight.regression.double_double import DoubleDouble
@@ -89,6 +91,11 @@ def positions_of(labels: Any, classes: tuple[Any, ...]) -> tuple[NDArray[np.int6
         if same.shape == position.shape:  # NumPy answers one False for types that cannot be compared
             position[same.astype(bool)] = i
     return np.maximum(position, 0), position >= 0
+
+
+def weights_of(given: Iterable[Amount]) -> list[Fraction]:
+    """Read the weights of classes."""
+    return [positive(weight, name="class weight") for weight in given]
 
 
 def _each(labels: Any) -> NDArray[Any]:

@@ -24,13 +24,19 @@ _LARGEST_LOG = 700.0
 
 @dataclass(frozen=True, kw_only=True)
 class _NumberTarget:
-    """A numeric target: its public range, and the public centre that it is counted from."""
+    """A numeric target: its public range, and the public centre that it is counted from.
 
+    A loss of one has a name and one positive parameter, which `parameter` names.
+    """
+
+    name: ClassVar[str]
+    parameter: ClassVar[str]
     outputs: ClassVar[int] = 1
     target_range: Range = None
     target_centre: float = 0.0
 
     def __post_init__(self) -> None:
+        _ = self._amount
         if not np.isfinite(self.target_centre):
             raise RangeError(f"target_centre must be a finite number, got {self.target_centre}")
         if self.target_range is not None and not (
@@ -44,9 +50,14 @@ class _NumberTarget:
         low, high = self.target_range or (self.target_centre - 1e15, self.target_centre + 1e15)
         return np.clip(targets, low, high) - self.target_centre, keep
 
-    def _described(self) -> dict[str, str]:
-        written = {"target_range": repr(self.target_range)} if self.target_range else {}
+    def to_json(self) -> dict[str, str]:
+        written = {"loss": self.name, self.parameter: decimal_text(self._amount)}
+        written |= {"target_range": repr(self.target_range)} if self.target_range else {}
         return written | ({"target_centre": repr(self.target_centre)} if self.target_centre else {})
+
+    @property
+    def _amount(self) -> Fraction:
+        return positive(getattr(self, self.parameter), name=self.parameter)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,30 +70,24 @@ class LogCoshLoss(_NumberTarget):
     """
 
     name: ClassVar[str] = "log_cosh"
+    parameter: ClassVar[str] = "scale"
     scale: Amount = 1
 
-    def __post_init__(self) -> None:
-        positive(self.scale, name="scale")
-        super().__post_init__()
-
     def shape(self, row_norm: Fraction) -> LossShape:
-        return LossShape(
-            gradient=positive(self.scale, name="scale") * row_norm,
-            curvature=row_norm * row_norm,
-            envelope="log_cosh",
-        )
+        return LossShape(gradient=self._amount * row_norm, curvature=row_norm * row_norm, envelope="log_cosh")
 
     def value(self, predictor: Floats, targets: Floats, norms: Floats) -> Floats:
-        kappa = self._kappa
+        kappa = float(self._amount)
         size = np.abs(predictor - targets) / kappa
         return np.asarray((kappa * kappa * (size + np.log1p(np.exp(-2 * size)) - np.log(2.0)))[:, 0])
 
     def first_derivative(self, predictor: Floats, targets: Floats, norms: Floats) -> Floats:
-        return np.asarray(self._kappa * np.tanh((predictor - targets) / self._kappa))
+        kappa = float(self._amount)
+        return np.asarray(kappa * np.tanh((predictor - targets) / kappa))
 
     def fine_derivative(self, predictor: DoubleDouble, targets: Floats, norms: Floats) -> DoubleDouble:
         """κ·tanh(z) = κ·(1 - q)/(1 + q)·sign z, q = e^(-2|z|): within 2⁻⁸⁵ of κ, which is what counts."""
-        kappa, one = DoubleDouble.nearest(positive(self.scale, name="scale")), DoubleDouble.of(1.0)
+        kappa, one = DoubleDouble.nearest(self._amount), DoubleDouble.of(1.0)
         z = predictor.minus(DoubleDouble.of(targets)).over(kappa).times_power_of_two(1)
         positive_side = z.high > 0
         q = z.where(positive_side, z.negated()).exponential()
@@ -92,18 +97,11 @@ class LogCoshLoss(_NumberTarget):
     def second_derivative(self, predictor: Floats, targets: Floats, norms: Floats, along: Floats) -> Floats:
         from scipy.special import expit
 
-        twice = 2 * ((predictor - targets) / self._kappa)
+        twice = 2 * ((predictor - targets) / float(self._amount))
         return np.asarray(4 * expit(twice) * expit(-twice) * along)  # 1 - tanh², without the difference
 
     def derivative_error(self, row_norm: Fraction) -> float:
         return 16 * float(self.shape(row_norm).gradient)
-
-    def to_json(self) -> dict[str, str]:
-        return {"loss": self.name, "scale": decimal_text(positive(self.scale, name="scale"))} | self._described()
-
-    @property
-    def _kappa(self) -> float:
-        return float(positive(self.scale, name="scale"))
 
 
 class _CutSlope(_NumberTarget):
@@ -141,27 +139,20 @@ class HuberLoss(_CutSlope):
     """
 
     name: ClassVar[str] = "huber"
+    parameter: ClassVar[str] = "threshold"
     threshold: Amount = 1
 
-    def __post_init__(self) -> None:
-        positive(self.threshold, name="threshold")
-        super().__post_init__()
-
     def shape(self, row_norm: Fraction) -> LossShape:
-        return LossShape(gradient=positive(self.threshold, name="threshold") * row_norm, curvature=row_norm * row_norm)
+        return LossShape(gradient=self._amount * row_norm, curvature=row_norm * row_norm)
 
     def _edge(self, norms: Floats) -> Floats:
-        return np.full_like(norms, float(positive(self.threshold, name="threshold")))
+        return np.full_like(norms, float(self._amount))
 
     def _fine_edge(self, norms: Floats) -> DoubleDouble:
-        return DoubleDouble.nearest(positive(self.threshold, name="threshold"))
+        return DoubleDouble.nearest(self._amount)
 
     def derivative_error(self, row_norm: Fraction) -> float:
         return 16 * float(self.shape(row_norm).gradient)
-
-    def to_json(self) -> dict[str, str]:
-        threshold = decimal_text(positive(self.threshold, name="threshold"))
-        return {"loss": self.name, "threshold": threshold} | self._described()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -172,14 +163,11 @@ class ClippedSquaredLoss(_CutSlope):
     """
 
     name: ClassVar[str] = "squared_clipped"
+    parameter: ClassVar[str] = "clip"
     clip: Amount = 1
 
-    def __post_init__(self) -> None:
-        positive(self.clip, name="clip")
-        super().__post_init__()
-
     def shape(self, row_norm: Fraction) -> LossShape:
-        return LossShape(gradient=positive(self.clip, name="clip"), curvature=row_norm * row_norm)
+        return LossShape(gradient=self._amount, curvature=row_norm * row_norm)
 
     def _edge(self, norms: Floats) -> Floats:
         return _edge(self.clip, norms)
@@ -189,9 +177,6 @@ class ClippedSquaredLoss(_CutSlope):
 
     def derivative_error(self, row_norm: Fraction) -> float:
         return 32 * float(self.shape(row_norm).gradient)
-
-    def to_json(self) -> dict[str, str]:
-        return {"loss": self.name, "clip": decimal_text(positive(self.clip, name="clip"))} | self._described()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -107,17 +107,7 @@ class PATE(PaidEstimator, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         n_jobs: int = -1,
         session: Session | None = None,
     ) -> None:
-        self.teacher = teacher
-        self.student = student
-        self.teachers = teachers
-        self.classes = classes
-        self.noise_scale = noise_scale
-        self.delta = delta
-        self.proposal = proposal
-        self.expected_votes = expected_votes
-        self.on_failure = on_failure
-        self.n_jobs = n_jobs
-        self.session = session
+        self._store(locals())
 
     def price(self, queries: int) -> VotePrice:
         """Return what labels for this number of queries cost, and whether something will be tested. Opens no row."""
