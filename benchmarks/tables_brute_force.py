@@ -15,7 +15,7 @@ from itertools import chain, combinations_with_replacement
 from typing import Any
 
 import sidelight as sl
-from sidelight.aggregates.view_rows import made_rows
+from sidelight.aggregates.view_rows import made_by_persons
 from sidelight.records import PairedView
 
 PERSONS = ("a", "b", "c")
@@ -128,7 +128,7 @@ def views(database: sl.Database, depth: int) -> Iterator[Any]:
 
 def owned_rows(view: Any) -> dict[str, Counter[tuple[Any, ...]]]:
     """Return the rows of each person, as the library makes them."""
-    held = made_rows(view)
+    ((held, _),) = made_by_persons(view, frozenset(view.schema.names))
     columns = [held.numbers[name].tolist() for name in sorted(held.numbers)]
     assert held.person is not None
     found: dict[str, Counter[tuple[Any, ...]]] = defaultdict(Counter)

@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from sidelight.aggregates import cell_counts, grid_counts, row_count
+from plain_statistics import grid_counts, row_count
+from sidelight.aggregates import cell_counts
 from sidelight.aggregates.contributions import (
     Persons,
     UnitCap,

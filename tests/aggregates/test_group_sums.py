@@ -17,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_conformance import SOURCES, rows
 
+from plain_statistics import with_neighbours
 from sidelight.aggregates.bounded import ContributionBounds, sqrt_up
 from sidelight.aggregates.collect_ranks import collect_codes, collect_group_ranks, collect_ranks
 from sidelight.aggregates.group_sums import distinct_counts, group_counts, group_statistics
@@ -270,7 +271,7 @@ def test_no_replaced_row_moves_a_statistic_further_than_it_says(pairs, first, se
     for row in (first, second):
         columns = list(zip(*pairs, row, strict=True))
         table = Table({"c": list(columns[1]), "x": np.array(columns[2], np.float64)}, schema=schema)
-        groups = groups_of(table.schema, by="c", neighbours=Neighbours.REPLACE)
+        groups = with_neighbours(groups_of(table.schema, by="c"), Neighbours.REPLACE)
         found.append(group_statistics(table, groups, [value_of(table.schema, "x")], kind=kind, norm="l2").values[0])
     moved = (found[0].value - found[1].value).ravel().astype(object)
     assert sum(each * each for each in moved) <= found[0].sensitivity ** 2
@@ -280,7 +281,7 @@ def test_the_factor_for_signed_statistics_is_needed():
     """t = 1 replaced by -1 moves the centred sum by twice the levels, more than the square root of two of them."""
     schema = [Number("x", lower=-1, upper=1, granularity="0.25")]
     tables = [Table({"x": [end]}, schema=schema) for end in (-1.0, 1.0)]
-    groups = groups_of(tables[0].schema, neighbours=Neighbours.REPLACE)
+    groups = with_neighbours(groups_of(tables[0].schema), Neighbours.REPLACE)
     found = [
         group_statistics(table, groups, [value_of(table.schema, "x")], kind="centred", norm="l2").values[0]
         for table in tables

@@ -14,7 +14,6 @@ from sidelight.aggregates.coding import CategoryCoding, CombinedCoding, NumberCo
 from sidelight.aggregates.counts import CellCounts
 from sidelight.aggregates.fixed_point import FixedPoint
 from sidelight.aggregates.moments import ClippedMoments
-from sidelight.aggregates.sums import ClippedSum
 from sidelight.grid import Grid
 from sidelight.guarantees.units import Row
 from sidelight.records import Category, Number
@@ -22,7 +21,6 @@ from sidelight.records import Category, Number
 X = NumberCoding("x", FixedPoint.on_grid(Number("x"), Grid(resolution=Fraction(1), first=-3, last=4)))
 AGGREGATES = {
     "counts": CellCounts(coding=CombinedCoding((X, CategoryCoding(Category("c", ["a"])))), rows_per_unit=1, unit=Row()),
-    "sum": ClippedSum(coding=X, rows_per_unit=1, unit=Row(), centre=1),
     "moments": ClippedMoments(
         coding=ClippedVector(
             columns=(Number("x"), Number("y")), radius=Fraction(1), levels=5, centres=(Fraction(0), Fraction(0))

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 
 import sidelight as sl
+from plain_statistics import with_neighbours
 from sidelight.aggregates.bounded import Bounded
 from sidelight.aggregates.collect_ranks import collect_codes
 from sidelight.aggregates.group_sums import group_statistics
@@ -43,7 +44,7 @@ def vector_sums(
     neighbours: Neighbours = Neighbours.ADD_REMOVE,
     lowering: Any = "auto",
 ) -> Bounded:
-    groups = groups_of(schema, by="g", totals="vector", neighbours=neighbours)
+    groups = with_neighbours(groups_of(schema, by="g", totals="vector"), neighbours)
     value, limit = vector_of(schema, of, person_total=cut)
     whole = replace(groups, totals=limit)
     table = sl.Table(source, schema=schema)

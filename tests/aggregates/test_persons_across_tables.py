@@ -10,8 +10,8 @@ import pytest
 from benchmarks.tables_brute_force import Small, owned_rows, sampled, two_levels, violations, violations_of_months
 
 import sidelight as sl
+from plain_statistics import made_rows
 from sidelight.aggregates import lookups, owners
-from sidelight.aggregates.view_rows import made_rows
 
 NONE = owners.NONE
 

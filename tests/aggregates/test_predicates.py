@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from test_conformance import SOURCES, as_numpy, rows
 
 import sidelight as sl
-from sidelight.aggregates import row_count
+from plain_statistics import row_count
 from sidelight.aggregates.coding import EveryRow
 from sidelight.aggregates.collect import collect
 from sidelight.aggregates.counts import CellCounts

@@ -17,7 +17,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sidelight.aggregates import cell_counts, clipped_moments, clipped_sum, collect_ranks, grid_counts, row_count
+from plain_statistics import clipped_sum, grid_counts, row_count
+from sidelight.aggregates import cell_counts, clipped_moments, collect_ranks
 from sidelight.aggregates.clipped_vector import ClippedVector
 from sidelight.aggregates.group_sums import group_statistics
 from sidelight.aggregates.groups import groups_of

@@ -14,18 +14,13 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from sidelight.aggregates import (
-    cell_counts,
-    clipped_moments,
-    clipped_sum,
-    clipped_vector,
-    collect,
-    collect_ranks,
-    grid_counts,
-    row_count,
-)
+from plain_statistics import with_neighbours
+from sidelight.aggregates import cell_counts, clipped_moments, clipped_vector, collect, collect_ranks
 from sidelight.aggregates.fixed_point import FixedPoint
+from sidelight.aggregates.group_sums import group_statistics
+from sidelight.aggregates.groups import groups_of
 from sidelight.aggregates.mix import PRIME
+from sidelight.aggregates.values import value_of
 from sidelight.grid import Grid
 from sidelight.guarantees.claims import Neighbours
 from sidelight.guarantees.units import Person, Row
@@ -63,16 +58,19 @@ def table_of(rows, *, fill, person):
 
 
 GRID = Grid(resolution=Fraction(1, 4), first=-3, last=5)
+SUMS = (("whole", "l1"), ("whole", "l2"), ("pair", "l1"), ("triple", "l1"), ("centred", "l2"), ("disc", "l2"))
 STATISTICS = {
-    "grid": lambda table, kind: [
-        grid_counts(table, "x", GRID, norm=norm, neighbours=kind) for norm in ("l1", "l2", "linf")
-    ],
     "cells": lambda table, kind: [
-        cell_counts(table, ["c", "y"], grids={"y": GRID}, norm=norm, neighbours=kind) for norm in ("l1", "l2", "linf")
+        cell_counts(table, columns, grids={"x": GRID, "y": GRID})
+        for columns in (["x"], ["c", "y"])
+        if kind is ADD_REMOVE
     ],
-    "rows": lambda table, kind: [row_count(table, neighbours=kind)],
-    "sum": lambda table, kind: [
-        clipped_sum(table, "x", step="0.01", centre=centre, neighbours=kind) for centre in (0, "0.25", 3)
+    "groups": lambda table, kind: [
+        statistic
+        for sums, norm in SUMS
+        for groups in [with_neighbours(groups_of(table.schema, by="c", max_groups=table.schema.person and 2), kind)]
+        for found in [group_statistics(table, groups, [value_of(table.schema, "x")], kind=sums, norm=norm)]
+        for statistic in (found.counts, *found.values)
     ],
     "moments": lambda table, kind: [
         statistic
@@ -178,12 +176,11 @@ def cap_by_position(monkeypatch):
 @pytest.mark.parametrize(
     ("bug", "statistic"),
     [
-        (drop_the_clamp, "sum"),
+        (drop_the_clamp, "groups"),
         (drop_the_length_clip, "moments"),
         (round_instead_of_truncate, "moments"),
-        (drop_the_cap, "grid"),
-        (drop_the_cap, "rows"),
-        (drop_the_cap, "sum"),
+        (drop_the_cap, "cells"),
+        (drop_the_cap, "groups"),
         (drop_the_cap, "moments"),
         (cap_by_position, "cells"),
     ],

@@ -15,7 +15,8 @@ import pytest
 from benchmarks.audit_engines import Tally, compare_odd_cells, compare_source, condition, rows_of, sources_of
 
 import sidelight as sl
-from sidelight.aggregates import cell_counts, clipped_sum
+from plain_statistics import clipped_sum
+from sidelight.aggregates import cell_counts
 from sidelight.errors import RangeError, SchemaError
 from sidelight.records import Schema
 from sidelight.testing import seeded_release

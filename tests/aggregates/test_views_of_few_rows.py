@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import sidelight as sl
-from sidelight.aggregates.view_rows import made_rows
+from plain_statistics import made_rows
 from sidelight.errors import SchemaError
 
 

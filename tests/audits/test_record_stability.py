@@ -20,7 +20,8 @@ from hypothesis import strategies as st
 
 import sidelight as sl
 from hostile_cells import NoFloat, NoSign
-from sidelight.aggregates import cell_counts, clipped_sum, collect_ranks
+from plain_statistics import clipped_sum
+from sidelight.aggregates import cell_counts, collect_ranks
 from sidelight.audit import audit, one_by_one
 from sidelight.errors import SourceError
 from sidelight.grid import Grid

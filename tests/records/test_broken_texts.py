@@ -13,7 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import sidelight as sl
-from sidelight.aggregates import cell_counts, clipped_sum
+from plain_statistics import clipped_sum
+from sidelight.aggregates import cell_counts
 from sidelight.errors import SchemaError
 from sidelight.records.rows import Wanted
 

@@ -13,8 +13,9 @@ import pytest
 from benchmarks.tables import Places, made, rows_of, shop
 from benchmarks.temporary_postgres import NoServerError, temporary_server
 
+from plain_statistics import made_rows
 from sidelight.aggregates import owners
-from sidelight.aggregates.view_rows import made_by_persons, made_rows
+from sidelight.aggregates.view_rows import made_by_persons
 from sidelight.records.engines.postgres import PostgresRows
 
 pytestmark = pytest.mark.postgres

@@ -21,7 +21,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from away_rows import AwayRows
-from sidelight.aggregates import cell_counts, clipped_sum, row_count
+from plain_statistics import clipped_sum, row_count
+from sidelight.aggregates import cell_counts
 from sidelight.aggregates.coding import CategoryCoding, CombinedCoding, NumberCoding
 from sidelight.aggregates.collect import coded_frame, coded_rows
 from sidelight.aggregates.fixed_point import FixedPoint

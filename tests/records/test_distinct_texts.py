@@ -186,3 +186,17 @@ def test_batches_of_long_texts_are_put_together_only_as_far_as_arrow_holds_them(
     monkeypatch.setattr(spark, "BATCH_ROWS", 20)
     assert [each.num_rows for each in spark._joined(iter(batches[:5]))] == [20, 20, 10]
     assert not list(spark._joined(iter(())))
+
+
+@pytest.mark.parametrize("numbers", [[1, 2, 0], [1, 2, 0] * 200])
+def test_a_gap_in_one_batch_changes_no_label_of_another(numbers: list[int], tmp_path) -> None:
+    """Whole numbers with gaps are looked up by Arrow's dictionary, those without by their distance from the first."""
+    schema = [Category("g", [0, 1, 2], other=None)]
+    parts = [numbers, [0, None, 2], numbers, [2, None, 0], numbers]
+    table = pa.table({"g": pa.chunked_array(parts, pa.int64())})
+    with pq.ParquetWriter(tmp_path / "gaps.parquet", table.schema) as writer:
+        for part in parts:
+            writer.write_table(pa.table({"g": pa.array(part, pa.int64())}))
+    expected = [sum(part.count(label) for part in parts) for label in (0, 1, 2)]
+    for source in (table, tmp_path / "gaps.parquet"):
+        assert cell_counts(Table(source, schema=schema), ["g"], lowering="batches").value.tolist() == expected

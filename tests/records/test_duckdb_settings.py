@@ -10,7 +10,8 @@ import duckdb
 import pytest
 
 import sidelight as sl
-from sidelight.aggregates import cell_counts, clipped_sum
+from plain_statistics import clipped_sum
+from sidelight.aggregates import cell_counts
 from sidelight.records import Table
 from sidelight.testing import seeded_release
 

@@ -12,7 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sidelight.aggregates import cell_counts, clipped_sum, collect_ranks, grid_counts, row_count
+from plain_statistics import clipped_sum, grid_counts, row_count
+from sidelight.aggregates import cell_counts, collect_ranks
 from sidelight.errors import SchemaError, SourceError
 from sidelight.grid import Grid
 from sidelight.noise import Source

@@ -12,7 +12,8 @@ import pyarrow as pa
 import pytest
 
 import sidelight as sl
-from sidelight.aggregates import cell_counts, clipped_sum
+from plain_statistics import clipped_sum
+from sidelight.aggregates import cell_counts
 from sidelight.errors import SchemaError
 from sidelight.records.table import bare_numbers, bare_rows
 

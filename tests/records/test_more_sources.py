@@ -15,7 +15,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import sidelight as sl
-from sidelight.aggregates import cell_counts, clipped_sum, row_count
+from plain_statistics import clipped_sum, row_count
+from sidelight.aggregates import cell_counts
 from sidelight.errors import BudgetError, PlanError, SchemaError, SourceError
 from sidelight.grid import Grid
 from sidelight.records import Category, Number, PersonId, Table

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import sidelight as sl
+from plain_statistics import made_rows
 from sidelight.aggregates.nonprivate_ties import nonprivate_ties
-from sidelight.aggregates.view_rows import made_rows
 from sidelight.errors import SchemaError
 
 DAY = sl.Date("day", start="2020-01-01", end="2029-12-31")

@@ -25,7 +25,7 @@ from benchmarks.audit_engines import Tally, compare_source, condition, in_postgr
 from benchmarks.temporary_postgres import NoServerError, empty_database, temporary_server
 
 import sidelight as sl
-from sidelight.aggregates import row_count
+from plain_statistics import row_count
 from sidelight.errors import SchemaError, SourceError
 from sidelight.records.rows import Wanted
 from sidelight.regression.model_query import ModelQuery
@@ -175,7 +175,7 @@ def test_a_forked_child_ends_no_snapshot(address: str, run: Any, *, in_a_pass: b
     story = f"""if True:
         import gc, os, sys
         import sidelight as sl
-        from sidelight.aggregates import row_count
+        from plain_statistics import row_count
         table = sl.Table({address!r}, table="tried.people", schema=[sl.Number("x", lower=0, upper=10)])
         before = row_count(table).value
         running = iter(table.rows._reader()) if {in_a_pass} else None

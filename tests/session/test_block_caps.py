@@ -19,12 +19,13 @@ from scipy.stats import kstest, laplace
 from test_windows import ALL, MONTHS, NEVER, _cells, _loss, _many, balances, clinic, session
 
 import sidelight as sl
+from plain_statistics import made_rows
 from sidelight.aggregates import owners
 from sidelight.aggregates.group_sums import group_counts, group_statistics
 from sidelight.aggregates.groups import groups_of
 from sidelight.aggregates.owners import Owners
 from sidelight.aggregates.values import total_of, vector_of
-from sidelight.aggregates.view_rows import made_rows, open_view
+from sidelight.aggregates.view_rows import open_view
 from sidelight.errors import RangeError, SchemaError
 from sidelight.ledger import open_ledger
 from sidelight.records import PairedView, View

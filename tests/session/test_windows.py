@@ -19,9 +19,10 @@ import numpy as np
 import pytest
 
 import sidelight as sl
+from plain_statistics import made_rows
 from sidelight.aggregates.group_sums import group_counts
 from sidelight.aggregates.groups import groups_of
-from sidelight.aggregates.view_rows import made_rows, open_view
+from sidelight.aggregates.view_rows import open_view
 from sidelight.errors import BudgetError, ClaimError, KeyReusedError, LedgerError, RangeError, SchemaError, ScopeError
 from sidelight.guarantees import PersonPeriod, unit_from_text, unit_to_text
 from sidelight.ledger import Scope, open_ledger

@@ -19,7 +19,7 @@ from sidelight.aggregates import cell_counts
 from sidelight.errors import SchemaError, SourceError
 from sidelight.records.engines import spark as spark_engine
 from sidelight.records.engines.spark import RowsTask
-from sidelight.records.rows import DistributedRows
+from sidelight.records.source_protocols import DistributedRows
 from sidelight.testing import EngineTable, engine_conformance, seeded_release
 
 pytestmark = pytest.mark.spark

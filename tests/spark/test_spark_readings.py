@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 import sidelight as sl
-from sidelight.aggregates import cell_counts, clipped_sum
+from plain_statistics import clipped_sum
+from sidelight.aggregates import cell_counts
 from sidelight.errors import SourceError
 
 pytestmark = pytest.mark.spark

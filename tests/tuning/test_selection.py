@@ -15,8 +15,8 @@ from scipy import stats
 from selection_laws import Pgf, selected
 
 import sidelight as sl
+from plain_statistics import row_count
 from probes import PreparedProbe
-from sidelight.aggregates import row_count
 from sidelight.errors import BudgetError, ClaimError, NoiseError, RangeError, SchemaError
 from sidelight.guarantees import Claims, PureDP
 from sidelight.mechanisms.additive import LaplaceNoise

@@ -274,7 +274,8 @@ def chosen_item(
     """
     if not pool:
         return None
-    declared = sorted((i for i in claims.items if below is None or i.epsilon < below), key=_by_epsilon)
+    useful = (i for i in claims.items if below is None or i.epsilon < below)
+    declared = sorted(useful, key=lambda i: (i.epsilon, i.delta))
     limit = pool if served is None else pool * min(Fraction(1), served)
     fitting = next((i for i in declared if i.delta <= limit), None)
     if fitting is not None or below is not None:
@@ -319,7 +320,3 @@ def _deltas(pool: Fraction) -> list[Fraction]:
 
 def _at(claims: Claims, delta: Fraction) -> ApproxDP | None:
     return claims.approx_at(grid_floor(delta, digits=3))
-
-
-def _by_epsilon(item: ApproxDP) -> tuple[Fraction, Fraction]:
-    return item.epsilon, item.delta

@@ -2,11 +2,10 @@
 
 from sidelight.aggregates.bounded import Bounded, Norm
 from sidelight.aggregates.collect_ranks import collect_ranks
-from sidelight.aggregates.counts import cell_counts, grid_counts, row_count
+from sidelight.aggregates.counts import cell_counts
 from sidelight.aggregates.mapped_vector import CellRule, RowMap, moments_by_cell
 from sidelight.aggregates.moments import Moments, clipped_moments
 from sidelight.aggregates.ranks import Ranks
-from sidelight.aggregates.sums import clipped_sum
 
 __all__ = [
     "Bounded",
@@ -17,9 +16,6 @@ __all__ = [
     "RowMap",
     "cell_counts",
     "clipped_moments",
-    "clipped_sum",
     "collect_ranks",
-    "grid_counts",
     "moments_by_cell",
-    "row_count",
 ]

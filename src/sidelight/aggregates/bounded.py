@@ -153,6 +153,12 @@ class ContributionBounds:
             return Fraction(self.linf * twice) * width
         return sqrt_up(Fraction(self.l2_squared * twice) * width * width)
 
+    def bounded(
+        self, value: Any, norm: Norm, unit: Unit, width: Fraction | int = 1, *, signed: bool = False
+    ) -> Bounded:
+        """Return a statistic whose rows each add a vector of norm at most `width`, with its sensitivity."""
+        return Bounded(value, self.sensitivity(norm, width, signed=signed), norm, self.neighbours, unit)
+
     @property
     def l2(self) -> Fraction:
         """The root of `l2_squared`, rounded up where it is irrational."""

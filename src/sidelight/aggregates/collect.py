@@ -32,17 +32,13 @@ from sidelight.aggregates.person_vectors import PersonVector
 from sidelight.aggregates.state_bytes import state_from_bytes, state_to_bytes
 from sidelight.errors import SourceError
 from sidelight.records import Table
-from sidelight.records.rows import (
-    BATCH_ROWS,
-    WORKERS,
-    Batch,
+from sidelight.records.rows import BATCH_ROWS, WORKERS, Batch, Wanted, hide_engine_errors
+from sidelight.records.source_protocols import (
     ComesByPersons,
     DistributedRows,
     FitsInMemory,
     GroupsEqualRows,
     ReadsInParallel,
-    Wanted,
-    hide_engine_errors,
 )
 
 if TYPE_CHECKING:

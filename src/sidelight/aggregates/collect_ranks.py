@@ -35,7 +35,8 @@ from sidelight.aggregates.values import LEVELS, Value
 from sidelight.grid import DROPPED_BITS, FloatGrid, Grid, Outcomes
 from sidelight.noise import Source
 from sidelight.records import Number, Table
-from sidelight.records.rows import Batch, DistributedRows, ReadsInParallel, Wanted, collected, hide_engine_errors
+from sidelight.records.rows import Batch, Wanted, collected, hide_engine_errors
+from sidelight.records.source_protocols import DistributedRows, ReadsInParallel
 
 # Codes as they come in: blocks that grow without copying, and counts once there are many and they repeat.
 #

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sidelight.aggregates.bounded import Bounded, Norm
+from sidelight.aggregates.bounded import Bounded
 from sidelight.aggregates.coding import (
     CategoryCoding,
     CodeArrays,
     Coding,
     CombinedCoding,
-    EveryRow,
     NumberCoding,
     cells_of,
 )
@@ -45,15 +44,12 @@ class CellCounts:
     """Counts of the cells that the ranges of a coding span, as an array with one axis a range.
 
     Guarantee: a row lies in one cell or in none. With at most k rows a unit, adding or removing a unit moves the counts
-    by at most k in each norm (all k rows may lie in one cell); replacing one, by at most 2k (l1), k√2 (l2: the counts
-    added and those taken away are non-negative, each of length at most k), k (linf).
+    by at most k in l1.
     """
 
     coding: Coding
     rows_per_unit: int
     unit: Unit
-    norm: Norm = "l1"
-    neighbours: Neighbours = Neighbours.ADD_REMOVE
 
     def __post_init__(self) -> None:
         if prod(self.shape) > MAX_CELLS:
@@ -65,14 +61,6 @@ class CellCounts:
     @property
     def shape(self) -> tuple[int, ...]:
         return tuple(last - first + 1 for first, last in self.coding.ranges)
-
-    @property
-    def sensitivity(self) -> Fraction:
-        """How far one unit moves the counts."""
-        k = self.rows_per_unit
-        if self.neighbours is Neighbours.ADD_REMOVE or self.norm == "linf":
-            return Fraction(k)
-        return Fraction(2 * k) if self.norm == "l1" else k * SQRT2
 
     wide = False  # engines group faster than they hand rows over
     counts_rows = True
@@ -107,7 +95,8 @@ class CellCounts:
         return first + second
 
     def finish(self, state: NDArray[np.int64]) -> Bounded:
-        return Bounded(state.reshape(self.shape), self.sensitivity, self.norm, self.neighbours, self.unit)
+        moved = Fraction(self.rows_per_unit)
+        return Bounded(state.reshape(self.shape), moved, "l1", Neighbours.ADD_REMOVE, self.unit)
 
     def query(self, frame: nw.LazyFrame[Any], columns: tuple[str, ...]) -> NDArray[np.int64]:
         import narwhals.stable.v2 as nw
@@ -130,8 +119,6 @@ def cell_counts(
     columns: Sequence[str],
     *,
     grids: Mapping[str, Grid] | None = None,
-    norm: Norm = "l1",
-    neighbours: Neighbours = Neighbours.ADD_REMOVE,
     lowering: Lowering = "auto",
 ) -> Bounded:
     """Count the rows of each combination of cells: one axis a column.
@@ -151,50 +138,10 @@ def cell_counts(
         for name in columns
     ]
     if not parts:
-        raise RangeError("counts need at least one column; `row_count` counts all rows")
+        raise RangeError("counts need at least one column; `group_counts` counts all rows")
     counts = CellCounts(
         coding=parts[0] if len(parts) == 1 else CombinedCoding(tuple(parts)),
         rows_per_unit=schema.rows_per_unit,
         unit=schema.unit,
-        norm=norm,
-        neighbours=neighbours,
     )
     return collect(table, counts, lowering=lowering)
-
-
-def grid_counts(
-    table: Table,
-    column: str,
-    grid: Grid,
-    *,
-    norm: Norm = "l1",
-    neighbours: Neighbours = Neighbours.ADD_REMOVE,
-    lowering: Lowering = "auto",
-) -> Bounded:
-    """Count the rows in each cell of a public grid, from `grid.first` to `grid.last`.
-
-    >>> from sidelight.records import Number
-    >>> ages = Table([31, 47, 47, 200, None], schema=[Number("age", lower=0, upper=120)])
-    >>> grid_counts(ages, "age", Grid(resolution=Fraction(60), first=0, last=2)).value.tolist()
-    [3, 0, 1]
-    """
-    return cell_counts(table, [column], grids={column: grid}, norm=norm, neighbours=neighbours, lowering=lowering)
-
-
-def row_count(table: Table, *, neighbours: Neighbours = Neighbours.ADD_REMOVE, lowering: Lowering = "auto") -> Bounded:
-    """Count the rows: all of them, or at most `max_rows` of each person.
-
-    Rows with missing cells count. Replacing a unit moves the count by at most the rows of one unit.
-    """
-    schema = table.schema
-    counts = CellCounts(
-        coding=EveryRow.of(schema),
-        rows_per_unit=schema.rows_per_unit,
-        unit=schema.unit,
-        norm="linf",
-        neighbours=neighbours,
-    )
-    cells = collect(table, counts, lowering=lowering)
-    assert not isinstance(cells.value, int)
-    # One cell: the three norms are one number.
-    return replace(cells, value=int(cells.value[0]), norm="l1")

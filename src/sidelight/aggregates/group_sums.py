@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -246,8 +245,7 @@ def statistics_of(
     """Make statistics with their sensitivities of a state: the number of rows, then the sums of the terms, by group."""
 
     def bounded(value: Any, width: int, *, signed: bool = False) -> Bounded:
-        reach = groups.norms.sensitivity(norm, Fraction(width), signed=signed)
-        return Bounded(value, reach, norm, groups.norms.neighbours, groups.unit)
+        return groups.norms.bounded(value, norm, groups.unit, width, signed=signed)
 
     rows = state[0]
     found, at = [], 1
@@ -331,8 +329,7 @@ def distinct_counts(
         at = [{label: place for place, label in enumerate(labels)} for labels in groups.keys]
         for key in keys:
             found[tuple(places[label] for places, label in zip(at, key, strict=False))] += 1
-    reach = groups.norms.sensitivity(norm)
-    return Bounded(found, reach, norm, groups.norms.neighbours, groups.unit)
+    return groups.norms.bounded(found, norm, groups.unit)
 
 
 def _sums_of_labels(table: Table, sums: GroupSums) -> tuple[tuple[tuple[str, ...], ...], Whole]:

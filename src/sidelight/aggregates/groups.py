@@ -32,7 +32,7 @@ from sidelight.aggregates.person_vectors import PersonVector
 from sidelight.aggregates.predicates import ExpressionCoding, Filtered
 from sidelight.errors import RangeError, SchemaError
 from sidelight.grid import CODE_LIMIT
-from sidelight.guarantees.claims import Neighbours
+from sidelight.guarantees.claims import Context
 from sidelight.guarantees.units import Unit
 from sidelight.records import Category, Column, Label, Number, Schema, Table
 from sidelight.records.columns import check_limit
@@ -83,6 +83,11 @@ class Groups:
         return self.schema.unit
 
     @property
+    def context(self) -> Context:
+        """For whom claims about these groups hold."""
+        return {"neighbours": self.norms.neighbours, "unit": self.unit}
+
+    @property
     def notes(self) -> dict[str, str]:
         """Which rows of a person a number is about, for the notes of a table; {} where every row is its own unit."""
         if self.schema.person is None:
@@ -110,7 +115,6 @@ def groups_of(
     max_groups: int | None = None,
     max_rows_per_group: int | None = None,
     totals: bool | Literal["vector"] = False,
-    neighbours: Neighbours = Neighbours.ADD_REMOVE,
 ) -> Groups:
     """Check a grouping against a schema and return it with the norms of one unit's counts. Reads no rows.
 
@@ -124,7 +128,6 @@ def groups_of(
         totals: One record for each person and group, the total of its rows: k = g, m = 1, whatever `max_rows` is.
             "vector" cuts the totals of all groups together instead of limiting groups, and needs declared labels; the
             groups that are returned have the size of each person's vector, from which the cut is chosen.
-        neighbours: Which data sets are neighbours.
     """
     if not isinstance(by, (str, Expression, Sequence)):
         raise SchemaError(f"by takes names of columns and derived labels, got {type(by).__name__}")
@@ -152,7 +155,7 @@ def groups_of(
         if label is not None:
             raise SchemaError(f"the labels of {label.name!r} are undeclared; finding them needs max_groups=")
         given = ()  # a person's vector is one record, in however many groups
-    norms, cap = _limits(schema, given, max_groups, max_rows_per_group, totals=bool(totals), neighbours=neighbours)
+    norms, cap = _limits(schema, given, max_groups, max_rows_per_group, totals=bool(totals))
     cap = replace(cap, group_codes=len(axes) + (label is not None))
     one = totals is True
     found = Groups(schema=schema, axes=tuple(axes.values()), label=label, where=where, cap=cap, norms=norms, totals=one)
@@ -194,7 +197,6 @@ def _limits(
     max_rows_per_group: int | None,
     *,
     totals: bool,
-    neighbours: Neighbours,
 ) -> tuple[ContributionBounds, UnitCap]:
     for name, limit in (("max_groups", max_groups), ("max_rows_per_group", max_rows_per_group)):
         if limit is not None:
@@ -202,7 +204,7 @@ def _limits(
     if schema.person is None:
         if totals:
             raise SchemaError("totals per person need a PersonId in the schema; declare one, or sum rows")
-        return ContributionBounds(rows=1, groups=1, per_group=1, neighbours=neighbours), UnitCap(rows=1)
+        return ContributionBounds(rows=1, groups=1, per_group=1), UnitCap(rows=1)
     rows = schema.rows_per_unit
     groups = 1 if not by or (rows == 1 and not totals) else known_max_groups(schema, by, max_groups)
     if groups is None:
@@ -211,10 +213,10 @@ def _limits(
             "grows with it, and a small number that holds most people's groups is a good choice"
         )
     if totals:
-        norms = ContributionBounds(rows=groups, groups=groups, per_group=1, neighbours=neighbours)
+        norms = ContributionBounds(rows=groups, groups=groups, per_group=1)
         return norms, UnitCap(rows=groups * ROWS_OF_A_TOTAL, groups=groups, per_group=ROWS_OF_A_TOTAL)
     per_group = rows if max_rows_per_group is None else max_rows_per_group
-    norms = ContributionBounds(rows=rows, groups=groups, per_group=per_group, neighbours=neighbours)
+    norms = ContributionBounds(rows=rows, groups=groups, per_group=per_group)
     return norms, UnitCap(rows=rows, groups=groups, per_group=per_group)
 
 

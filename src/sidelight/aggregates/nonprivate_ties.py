@@ -97,7 +97,8 @@ def nonprivate_ties(database: Database) -> tuple[NonPrivateTies, ...]:
     linked = database.linked
     tables: dict[str, _TiedRows] = {}
     persons: dict[str, int] = {}
-    for name in sorted(linked.tables, key=lambda each: len(_way(linked, each))):  # a table after that of its person
+    ways = {name: () if linked.is_public(name) else linked.person_path(name) for name in linked.tables}
+    for name in sorted(ways, key=lambda each: len(ways[each])):  # a table after that of its person
         tables[name] = _read(linked, name, tables, persons)
     private = linked.private()
     people = {name: np.unique(tables[name].owner[tables[name].owner != _NONE]) for name in private}
@@ -142,10 +143,6 @@ class _TiedRows:
     def owner(self) -> NDArray[np.int64]:
         """The person who owns each row, -1 where there are no claimants or several."""
         return np.where(self.least == self.largest, self.least // self.periods, _NONE)
-
-
-def _way(linked: LinkedTables, name: str) -> tuple[str, ...]:
-    return () if linked.is_public(name) else linked.person_path(name)
 
 
 def _read(linked: LinkedTables, name: str, above: Mapping[str, _TiedRows], persons: dict[str, int]) -> _TiedRows:

@@ -27,7 +27,8 @@ from sidelight.aggregates.key_numbers import NONE, KeyNumbers, Numbering, Whole
 from sidelight.records import Category, Label, Number
 from sidelight.records.held_rows import GrowingIds, GrowingRows, HeldRows, IdCells
 from sidelight.records.linked_tables import LinkedTables
-from sidelight.records.rows import Batch, DistinctTexts, Wanted, WholeIds, batches_with_keys
+from sidelight.records.rows import Batch, DistinctTexts, Wanted, WholeIds
+from sidelight.records.source_protocols import batches_with_keys
 
 #: The most cells of one slice of the persons (512 MB, and about three times that while a view is made of them).
 MOST_CELLS = 1 << 26

@@ -19,7 +19,8 @@ from sidelight.aggregates.collect import RowsThatCount
 from sidelight.aggregates.ranks import OrderedCodes
 from sidelight.aggregates.state_bytes import state_from_bytes, state_to_bytes
 from sidelight.errors import SourceError
-from sidelight.records.rows import Batch, DistributedRows, Pinned
+from sidelight.records.rows import Batch
+from sidelight.records.source_protocols import DistributedRows, Pinned
 
 #: Codes per block that a worker keeps, eight bytes each.
 _BLOCK = 1 << 16

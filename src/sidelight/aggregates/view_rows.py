@@ -133,12 +133,6 @@ def public_tables_read(view: View | PairedView) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def made_rows(view: View | PairedView, names: frozenset[str] | None = None) -> HeldRows:
-    """Return the rows of a view of few persons with the named columns, or all of them."""
-    ((made, _),) = made_by_persons(view, frozenset(view.schema.names) if names is None else names)
-    return made
-
-
 def made_by_persons(view: View | PairedView, wanted: frozenset[str]) -> Iterator[tuple[HeldRows, bool]]:
     """Return the rows of a view with the named columns, of a slice of the persons at a time, and whether it is all."""
     needed: dict[str, NeededColumns] = defaultdict(NeededColumns)

@@ -31,7 +31,8 @@ from sidelight.gaussians.point_cloud import Floats
 from sidelight.guarantees import Neighbours
 from sidelight.noise import Source, random_order
 from sidelight.records import Schema, Table
-from sidelight.records.rows import KEPT_BLOCK_BYTES, Batch, DistributedRows, Pinned, Wanted
+from sidelight.records.rows import KEPT_BLOCK_BYTES, Batch, Wanted
+from sidelight.records.source_protocols import DistributedRows, Pinned
 
 #: The fewest rows of a kept sample, if there are as many; twice as many are held.
 SAMPLE_ROWS = 1 << 15

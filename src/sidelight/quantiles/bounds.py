@@ -216,7 +216,8 @@ def gap_anywhere(
         most = size + 1 + deviation * (1 - math.log(_OF_SIZE))
         sides = [float(max(level, 1 - level)) for level in tree.levels]
         all_of_them = [(side * most, side * deviation) for side in sides]
-        lines = [min(pair, key=_at_95) for pair in zip(lines, all_of_them, strict=True)]
+        pairs = zip(lines, all_of_them, strict=True)
+        lines = [min(pair, key=lambda line: line[0] + line[1] * math.log(20)) for pair in pairs]  # at 95 %
     below = f" and all are{_cut(grid)[1:].rstrip(',')}" if _cut(grid) else ""
     rounded = "" if isinstance(grid, FloatGrid) or grid.snap == "nearest" else "; values are rounded down to the step"
     return TailBound(
@@ -225,10 +226,6 @@ def gap_anywhere(
         fixed=tuple(line[0] for line in lines),
         per_log=tuple(line[1] for line in lines),
     )
-
-
-def _at_95(line: tuple[float, float]) -> float:
-    return line[0] + line[1] * math.log(20)
 
 
 def _evenly(grid: Outcomes) -> str:

@@ -70,7 +70,8 @@ def step_grid(number: Number, *, resolution: Fraction | None = None) -> Grid:
     elif resolution is not None:
         step = resolution
     elif number.lower is not None and number.upper is not None:
-        step = _power_of_two(float(number.upper - number.lower)) / STEPS
+        # the largest power of two within the range: then x / step is exact in floating point
+        step = Fraction(2) ** (math.frexp(float(number.upper - number.lower))[1] - 1) / STEPS
     else:
         raise RangeError(f"column {number.name!r} has no bounds, so a step must be given: granularity or resolution")
     if step <= 0:
@@ -152,8 +153,3 @@ def _float_inside(bound: Fraction, *, up: bool) -> float:
     if not up and value > bound:
         return max(math.nextafter(value, -math.inf), -limit)
     return value
-
-
-def _power_of_two(size: float) -> Fraction:
-    """Return the largest power of two that is not above `size`: then x / step is exact in floating point."""
-    return Fraction(2) ** (math.frexp(size)[1] - 1)

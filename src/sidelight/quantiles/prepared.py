@@ -165,8 +165,7 @@ class CellPrior(NamedTuple):
 
 def counted(groups: Groups, sizes: Any, budget: Budget) -> Bounded:
     """Return the sizes of groups with how far one unit moves them, in the norm that a budget's noise needs."""
-    norm = budget.norm
-    return Bounded(sizes, groups.norms.sensitivity(norm), norm, groups.norms.neighbours, groups.unit)
+    return groups.norms.bounded(sizes, budget.norm, groups.unit)
 
 
 def by_rows(claims: Claims, groups: Groups) -> Claims:

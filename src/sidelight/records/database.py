@@ -10,7 +10,8 @@ from sidelight.records.expressions import Expression
 from sidelight.records.fold import Fold
 from sidelight.records.linked_tables import LinkedTables
 from sidelight.records.paired_views import PERSON, PairedView
-from sidelight.records.rows import Rows, SharesMoment
+from sidelight.records.rows import Rows
+from sidelight.records.source_protocols import SharesMoment
 from sidelight.records.table import Table
 from sidelight.records.views import View
 from sidelight.records.windows import Window

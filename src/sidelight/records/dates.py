@@ -25,7 +25,7 @@ from sidelight.records.columns import Number
 from sidelight.records.date_formats import ISO, DateFormat, check_formats
 from sidelight.records.missing import Fill, Missing
 from sidelight.records.numbers import Real
-from sidelight.records.readings import checked_texts
+from sidelight.records.readings import MissingByValue, checked_texts
 
 DateUnit = Literal["day", "hour"]
 #: What a user may write for a public date.
@@ -183,7 +183,7 @@ def minutes_of_text(text: str) -> int | None:
 
 
 @dataclass(frozen=True)
-class DateReading(Calendar):
+class DateReading(MissingByValue, Calendar):
     """A calendar that reads texts in declared forms, the first that fits, and knows texts that mean missing.
 
     Dates and time stamps stay what they are; a day that one of the texts for missing also names is missing.
@@ -193,31 +193,9 @@ class DateReading(Calendar):
     last_year: int = datetime.MAXYEAR
     missing: tuple[str, ...] = ()
 
-    def of_text(self, text: str | None) -> float:
-        """Return the unit in which a text lies; NaN if no form reads it, or it means missing."""
-        if text is None or text.strip() in self.missing:
-            return math.nan
-        value = self._plain(text.strip())
-        return math.nan if value in self.missing_values else value
-
     def of_array(self, stamps: NDArray[Any]) -> NDArray[np.float64]:
         """Return the units of NumPy's dates; NaN for NaT and for those that mean missing."""
         return self.of_values(super().of_array(stamps))
-
-    def of_values(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return units that an engine has counted, NaN for those that mean missing."""
-        missing = self.missing_values
-        return np.where(np.isin(values, missing), np.nan, values) if missing else values
-
-    def means_missing(self, text: str) -> bool:
-        """Return whether a text is declared to mean missing."""
-        return text.strip() in self.missing or self._plain(text.strip()) in self.missing_values
-
-    @property
-    def missing_values(self) -> tuple[float, ...]:
-        """The units that mean missing."""
-        found = (self._plain(text) for text in self.missing)
-        return tuple(value for value in found if not math.isnan(value))
 
     def _plain(self, text: str) -> float:
         for each in self.formats:

@@ -20,8 +20,8 @@ from sidelight.records.rows import (
     TextCells,
     Wanted,
     WholeIds,
-    batches_with_keys,
 )
+from sidelight.records.source_protocols import batches_with_keys
 
 #: How many cells of 8 bytes a distinct text counts for, beyond the first few.
 _CELLS_OF_TEXT, _FEW_TEXTS = 16, 1 << 16

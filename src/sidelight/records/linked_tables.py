@@ -13,9 +13,10 @@ from sidelight.records.columns import Category, Column, Label, Number, PersonId
 from sidelight.records.dates import Date
 from sidelight.records.held_rows import HeldRows, read_whole
 from sidelight.records.keys import Key, PersonVia, Reference, check_one_kind
-from sidelight.records.rows import BringsRows, Wanted
+from sidelight.records.rows import Wanted
 from sidelight.records.schema import Schema
 from sidelight.records.shared_sources import PUBLIC, check_shared_sources
+from sidelight.records.source_protocols import BringsRows
 from sidelight.records.table import Table
 from sidelight.records.windows import Window
 
@@ -73,11 +74,8 @@ class LinkedTables:
             window.check_dates(self._declared())
         self.check_sources(self.tables, Table.shares_rows)
         self.public_rows = {each: self._copy(each) for each in self.tables if self.is_public(each)}
-        self._digests = {each: rows.digest() for each, rows in self.public_rows.items()}
-
-    def public_digest(self, name: str) -> str:
-        """Return the SHA-256 of a public table as it was read when the database was made."""
-        return self._digests[name]
+        #: The SHA-256 of each public table as it was read now.
+        self.public_digests = {each: rows.digest() for each, rows in self.public_rows.items()}
 
     def check_sources(self, tables: Mapping[str, Any], is_one: Callable[[Any, Any], bool]) -> None:
         """Refuse rows of one source that two tables contradict each other about: whose they are, and when.

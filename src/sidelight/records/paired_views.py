@@ -68,7 +68,9 @@ class PairedView:
         _ = self.links
         if self.where is not None:
             named = [name for name in dict.fromkeys(self.where.columns) if name not in self.columns]
-            object.__setattr__(self, "columns", (*self.columns, *filter(self._is_short, named)))
+            # those that do not stand in the view under their name anyway
+            short = [name for name in named if name not in self._own and self.find(name) is not None]
+            object.__setattr__(self, "columns", (*self.columns, *short))
             if not isinstance(self.where.check(self.schema), TruthShape):
                 raise SchemaError(f"where must be a condition, and {self.where} is none")
         _ = self.schema  # every mistake is found here
@@ -132,10 +134,6 @@ class PairedView:
         ways = {place: len(found.steps) for place, side in enumerate(self._bare) if (found := side.find(name))}
         nearer = [place for place, steps in ways.items() if steps == min(ways.values())]
         return (nearer[0], name) if len(nearer) == 1 else None
-
-    def _is_short(self, name: str) -> bool:
-        """Return whether a name means a column that does not stand in the view under it anyway."""
-        return name not in self._own and self.find(name) is not None
 
     @cached_property
     def _own(self) -> dict[str, tuple[int, str]]:

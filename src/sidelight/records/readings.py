@@ -42,8 +42,45 @@ class Remembered(dict[str | None, Value]):
         return found
 
 
+class MissingByValue:
+    """What readings of numbers and dates share: a value that a text for missing also means is missing everywhere."""
+
+    missing: tuple[str, ...]
+
+    def _plain(self, text: str) -> float:
+        """Return the value of a stripped text, whatever is missing; NaN if it has none."""
+        raise NotImplementedError
+
+    @property
+    def missing_values(self) -> tuple[float, ...]:
+        """The values that mean missing."""
+        return _values_among(self)
+
+    def of_values(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return values that an engine has read, NaN for those that mean missing."""
+        missing = self.missing_values
+        return np.where(np.isin(values, missing), np.nan, values) if missing else values
+
+    def of_text(self, text: str | None) -> float:
+        """Return the value that a text means; NaN if it has none, or means missing."""
+        if text is None or text.strip() in self.missing:
+            return math.nan
+        value = self._plain(text.strip())
+        return math.nan if value in self.missing_values else value
+
+    def means_missing(self, text: str) -> bool:
+        """Return whether a text is declared to mean missing."""
+        return text.strip() in self.missing or self._plain(text.strip()) in self.missing_values
+
+
+@lru_cache
+def _values_among(reading: MissingByValue) -> tuple[float, ...]:
+    found = (reading._plain(text) for text in reading.missing)
+    return tuple(value for value in found if not math.isnan(value))
+
+
 @dataclass(frozen=True)
-class NumberReading:
+class NumberReading(MissingByValue):
     """How a text becomes a number: its decimal sign, the sign between its thousands, and texts that mean missing.
 
     Cells that are numbers already stay what they are. A number that one of the texts for missing also means is missing
@@ -58,34 +95,12 @@ class NumberReading:
     thousands: str | None = None
     missing: tuple[str, ...] = ()
 
-    def of_text(self, text: str | None) -> float:
-        """Return the number that a text means; NaN if it is none, or means missing."""
-        if text is None:
-            return math.nan
-        text = text.strip()
-        value = math.nan if text in self.missing else self._plain(text)
-        return math.nan if value in self.missing_values else value
-
     def of_cell(self, cell: Any) -> float:
         """Return the number of an untyped cell: a text is read, and anything else is what it is. Nothing raises."""
         if type(cell) is not str and not issubclass(type(cell), str):
             value = number_of(cell)
             return math.nan if value in self.missing_values else value
         return self.of_text("".join(str.__iter__(cell)))
-
-    def of_values(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return numbers that an engine has read, NaN for those that mean missing."""
-        missing = self.missing_values
-        return np.where(np.isin(values, missing), np.nan, values) if missing else values
-
-    def means_missing(self, text: str) -> bool:
-        """Return whether a text is declared to mean missing."""
-        return text.strip() in self.missing or self._plain(text.strip()) in self.missing_values
-
-    @property
-    def missing_values(self) -> tuple[float, ...]:
-        """The numbers that mean missing."""
-        return _numbers_among(self)
 
     def _plain(self, text: str) -> float:
         found = _number_pattern(self.decimal, self.thousands).fullmatch(text)
@@ -106,12 +121,6 @@ def _number_pattern(decimal: str, thousands: str | None) -> re.Pattern[str]:
     grouped = f"[0-9]{{1,3}}(?:{group}[0-9]{{2,3}})*{group}[0-9]{{3}}"
     fraction = f"(?:{re.escape(decimal)}([0-9]*))?"
     return re.compile(f"([+\u2212-]?)(?:([0-9]*)|({grouped})){fraction}(?:[eE]([+-]?[0-9]{{1,5}}))?")
-
-
-@lru_cache
-def _numbers_among(reading: NumberReading) -> tuple[float, ...]:
-    found = (reading._plain(text) for text in reading.missing)
-    return tuple(value for value in found if not math.isnan(value))
 
 
 @dataclass(frozen=True)

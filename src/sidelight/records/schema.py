@@ -147,7 +147,7 @@ class Schema:
 
     def to_json(self) -> dict[str, Any]:
         """Return the schema as JSON values, with strings only."""
-        columns = {"columns": [_column_to_json(column) for column in self.columns]}
+        columns = {"columns": [_declared_to_json(column) | _reading_to_json(column) for column in self.columns]}
         return columns | ({"links": [_link_to_json(link) for link in self.links]} if self.links else {})
 
     @classmethod
@@ -188,10 +188,6 @@ def _link_from_json(data: Mapping[str, Any]) -> Link:
     if data["kind"] == "reference":
         return Reference(*data["columns"], to=data["to"])
     return PersonVia(*data["columns"], to=data["to"], max_rows=int(data["max_rows"]))
-
-
-def _column_to_json(column: Column) -> dict[str, Any]:
-    return _declared_to_json(column) | _reading_to_json(column)
 
 
 def _reading_to_json(column: Column) -> dict[str, Any]:
@@ -247,15 +243,12 @@ def _missing_to_json(missing: Missing) -> dict[str, str]:
     }
 
 
-def _missing_from_json(data: Mapping[str, str]) -> Missing:
-    return Fill(data["value"]) if data["policy"] == "fill" else Drop()
-
-
 def _column_from_json(data: Mapping[str, Any]) -> Column:
     name, read = data["name"], _reading_from_json(data)
     if data["kind"] == "person":
         return PersonId(name, max_rows=int(data["max_rows"]), **read)
-    missing = _missing_from_json(data["missing"]) if "missing" in data else None
+    policy = data.get("missing")
+    missing = None if policy is None else Fill(policy["value"]) if policy["policy"] == "fill" else Drop()
     per_person = int(data["per_person"]) if "per_person" in data else None
     if data["kind"] == "category":
         own: dict[str, Any] = {"other": data.get("other"), "missing": missing, "per_person": per_person}

@@ -18,8 +18,9 @@ from sidelight.records.engines.arrays import ArrayRows, check_no_texts
 from sidelight.records.engines.declared import read_as_declared
 from sidelight.records.engines.frames import ColumnRows, names_of
 from sidelight.records.keys import Link
-from sidelight.records.rows import TWICE, ChecksRecords, ColumnType, DistributedRows, Rows
+from sidelight.records.rows import TWICE, ColumnType, Rows
 from sidelight.records.schema import Schema
+from sidelight.records.source_protocols import ChecksRecords, DistributedRows
 
 _FIT = {
     Number: ("integer", "float", "boolean", "any"),

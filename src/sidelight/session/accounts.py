@@ -31,13 +31,29 @@ from sidelight.accounting import (
     granted_with_routes,
     what_would_fit,
 )
-from sidelight.errors import BudgetError, LedgerError, ScopeError
-from sidelight.guarantees import Amount, Claims
-from sidelight.ledger import LedgerEntry, Reservation, Scope, Stored
+from sidelight.errors import BudgetError, LedgerError, RangeError, ScopeError
+from sidelight.guarantees import Amount, Claim, Claims, Unit
+from sidelight.ledger import Ledger, LedgerEntry, Reservation, Scope, Stored
 from sidelight.ledger.scope import ChargeOptions
 from sidelight.records.linked_tables import LinkedTables
 from sidelight.release import Release
 from sidelight.session.persons_and_periods import PeriodAccounts, PeriodCharge, recorded_window
+
+
+def budget_for(budget: Claim, unit: Unit) -> Claim:
+    """Return the budget for a unit: a budget is meant for whatever the schema protects."""
+    if not isinstance(budget, Claim):
+        raise RangeError(
+            "budget must say what kind it is, such as sl.PureDP(1) or sl.ApproxDP(1, '1e-6'), got "
+            f"{type(budget).__name__}"
+        )
+    return budget.under(unit=unit)
+
+
+def check_real(ledger: Ledger) -> None:
+    """Refuse a ledger for tests."""
+    if ledger.testing:
+        raise LedgerError("this ledger is for tests and holds seeded noise; open another for real data")
 
 
 @dataclass(frozen=True)

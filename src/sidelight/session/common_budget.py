@@ -13,7 +13,7 @@ from sidelight.accounting import Rule
 from sidelight.errors import RangeError, SchemaError
 from sidelight.guarantees import Claim, Neighbours, Person, PersonOf, Unit
 from sidelight.ledger import Ledger, Scope
-from sidelight.session.persons_and_periods import budget_for
+from sidelight.session.accounts import budget_for
 
 
 @dataclass(frozen=True)

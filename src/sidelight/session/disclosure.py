@@ -93,7 +93,7 @@ def disclose(
         "additional_information": "\n".join(facts.links),
     }
     record = {
-        "url_slug": _slug(f"{name} {facts.curator} {times[0][:4]}"),
+        "url_slug": re.sub(r"[^a-z0-9]+", "-", f"{name} {facts.curator} {times[0][:4]}".lower()).strip("-"),
         "deployment": {
             "basic": basic,
             "dp_variant": {
@@ -339,10 +339,6 @@ def _joined(*texts: str | None) -> str:
 
 def _list(words: Iterable[object]) -> str:
     return ", ".join(str(word) for word in words)
-
-
-def _slug(text: str) -> str:
-    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
 
 
 def _without_gaps(value: Any) -> Any:

@@ -36,7 +36,6 @@ from sidelight.guarantees import (
     PersonOf,
     PersonPeriod,
     Row,
-    Unit,
     claims_to_replace,
     for_group,
     implies,
@@ -160,16 +159,6 @@ def recorded_window(lifetime: Scope) -> str | None:
         return None
 
 
-def budget_for(budget: Claim, unit: Unit) -> Claim:
-    """Return the budget for a unit: a budget is meant for whatever the schema protects."""
-    if not isinstance(budget, Claim):
-        raise RangeError(
-            "budget must say what kind it is, such as sl.PureDP(1) or sl.ApproxDP(1, '1e-6'), got "
-            f"{type(budget).__name__}"
-        )
-    return budget.under(unit=unit)
-
-
 def check_window_budget(
     window: Window | None, budget: Claim, window_budget: Claim | None, *, name: str, ledger: bool
 ) -> None:
@@ -261,7 +250,7 @@ def on_view(prepared: Prepared, table: ViewTable) -> PreparedOnView:
             f"{view!r} is within some periods, and reads no table whose rows have a date; leave within out. Nothing "
             "was charged"
         )
-    digests = {name: view.tables.public_digest(name) for name in public_tables_read(view)}
+    digests = {name: view.tables.public_digests[name] for name in public_tables_read(view)}
     declared = {name: view.tables.schema(name).digest() for name in (*tables_read(view), *digests)}
     described = view.to_json() | {"paths": view.tables.paths(), "declared": declared}
     described |= {"public": digests} if digests else {}

@@ -7,7 +7,7 @@ import html
 from collections.abc import Sequence
 from dataclasses import MISSING, fields
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, overload
 
 from sidelight.accounting import Remaining, Route, Rule, Spent
 from sidelight.aggregates.view_rows import open_view
@@ -19,16 +19,25 @@ from sidelight.records import Database, PairedView, Table, View
 from sidelight.records.views import Cap
 from sidelight.registry import load_query
 from sidelight.release import Outcome, Release, Value
-from sidelight.session.accounts import ChargeAccount, DatabaseAccount, InProcessAccount
+from sidelight.session.accounts import ChargeAccount, DatabaseAccount, InProcessAccount, budget_for, check_real
 from sidelight.session.deployment_record import Disclosure, PublisherFacts
 from sidelight.session.disclosure import disclose
-from sidelight.session.persons_and_periods import PeriodAccounts, at_share, budget_for, check_window_budget, names_in
+from sidelight.session.persons_and_periods import PeriodAccounts, at_share, check_window_budget, names_in
 from sidelight.session.pipeline import release_batch_through, release_through
 from sidelight.session.query import Query, SureQuery, TypedQuery, check_source, prepare_query
 
 if TYPE_CHECKING:
     from sidelight.records.invariants import Invariant
     from sidelight.session.common_budget import CommonBudget
+
+
+class ReleaseOptions(TypedDict, total=False):
+    """The options of `Session.release`."""
+
+    of: str | View | PairedView | None
+    key: str | None
+    resume: bool
+    once: bool
 
 
 class Session:
@@ -153,41 +162,16 @@ class Session:
         return open_view(view.reading(names_in(queries)))
 
     def _check(self, ledger: Ledger) -> None:
-        if ledger.testing:
-            raise LedgerError("this ledger is for tests and holds seeded noise; open another for real data")
+        check_real(ledger)
 
     @overload
-    def release(
-        self,
-        query: TypedQuery[Value],
-        *,
-        of: str | View | PairedView | None = None,
-        key: str | None = None,
-        resume: bool = False,
-        once: bool = False,
-    ) -> Release[Value]: ...
+    def release(self, query: TypedQuery[Value], **how: Unpack[ReleaseOptions]) -> Release[Value]: ...
 
     @overload
-    def release(
-        self,
-        query: SureQuery,
-        *,
-        of: str | View | PairedView | None = None,
-        key: str | None = None,
-        resume: bool = False,
-        once: bool = False,
-    ) -> Release: ...
+    def release(self, query: SureQuery, **how: Unpack[ReleaseOptions]) -> Release: ...
 
     @overload
-    def release(
-        self,
-        query: Query,
-        *,
-        of: str | View | PairedView | None = None,
-        key: str | None = None,
-        resume: bool = False,
-        once: bool = False,
-    ) -> Outcome: ...
+    def release(self, query: Query, **how: Unpack[ReleaseOptions]) -> Outcome: ...
 
     def release(
         self,

@@ -26,7 +26,7 @@ from sidelight.aggregates.collect_ranks import GroupRows
 from sidelight.aggregates.groups import Groups
 from sidelight.aggregates.ranks import Ranks
 from sidelight.errors import RangeError, SchemaError
-from sidelight.guarantees import Claims, Context, Row, Unit
+from sidelight.guarantees import Claims, Row, Unit
 from sidelight.mechanisms.budget import Budget
 from sidelight.mechanisms.rank_selection import SMALLEST_EPSILON, rows_near, select_radius
 from sidelight.noise import Source
@@ -259,11 +259,10 @@ def _of_a_row(part: Budget, groups: Groups, *, by_group: bool) -> tuple[Fraction
     All rows are in one selection: a unit's K rows move its exponents by K slopes. By group: see the head of this file.
     """
     norms = groups.norms
-    context: Context = {"neighbours": norms.neighbours, "unit": groups.unit}
     if not by_group:
-        return part.spread / norms.total, part.selection_claims(**context)
+        return part.spread / norms.total, part.selection_claims(**groups.context)
     row = Budget(part.kind, part.amount / (norms.total if part.is_pure else norms.l2_squared))
-    return row.spread, by_rows(row.selection_claims(**context), groups)
+    return row.spread, by_rows(row.selection_claims(**groups.context), groups)
 
 
 def _asked(subject: Subject, clip: tuple[Real, Real]) -> ClipInterval:

@@ -155,16 +155,7 @@ class PreparedCounts(PreparedGroupCounts):
 def prepare_counts(
     query: Grouped, groups: Groups, reading: CountReading, *, kind: str, counted: str, **more: Any
 ) -> PreparedCounts | PreparedCentred:
-    """Fix noise, claims and error of counts of declared groups: centred where that has less noise.
-
-    Args:
-        query: The price and the request.
-        groups: The checked groups.
-        reading: The settings of the table.
-        kind: The kind of the query.
-        counted: "persons" or "rows".
-        more: Further entries of the request.
-    """
+    """Fix noise, claims and error of counts of declared groups: centred where that has less noise."""
     noise = check_noise(choose_noise(groups.norms, query.law, **query.price))
     cells = tuple(product(*groups.keys))
     if reading.prediction is not None:
@@ -185,7 +176,7 @@ def prepare_counts(
         "counted": counted,
     }
     if centred is not None:
-        claims = centred.claims(neighbours=groups.norms.neighbours, unit=groups.unit)
+        claims = centred.claims(**groups.context)
         return PreparedCentred(claims=claims, everybody=everybody_of(groups), plan=centred, **shared)
     return PreparedCounts(claims=noise.on(bounded_counts(groups, noise)).claims, noise=noise, **shared)
 

@@ -228,16 +228,7 @@ class PreparedHierarchy(SurePrepared):
 def prepare_hierarchy(
     query: Any, groups: Groups, reading: CountReading, *, kind: str, counted: str, schema: Schema
 ) -> PreparedHierarchy:
-    """Fix tree, shares, noise and claims of counts of a hierarchy; public numbers only.
-
-    Args:
-        query: The `Count`.
-        groups: Its groups, over all columns of `by`.
-        reading: Prediction and confidence.
-        kind: The kind of the query.
-        counted: "persons" or "rows".
-        schema: The public declarations.
-    """
+    """Fix tree, shares, noise and claims of counts of a hierarchy; public numbers only."""
     if counted == "persons" and groups.norms.l0 > 1:
         raise SchemaError(
             "a person who counts once in each of several leaves counts several times above them, so counts of persons "

@@ -62,8 +62,7 @@ class Margin:
     def bounded(self, cells: NDArray[np.int64], groups: Groups) -> Bounded:
         """Return this margin of the finest counts, with its own sensitivity."""
         outside = tuple(axis for axis in range(len(groups.shape)) if axis not in self.axes)
-        reach = self.norms.sensitivity(self.noise.norm)
-        return Bounded(cells.sum(axis=outside), reach, self.noise.norm, self.norms.neighbours, groups.unit)
+        return self.norms.bounded(cells.sum(axis=outside), self.noise.norm, groups.unit)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -127,10 +127,9 @@ def bounded_words(groups: Groups) -> str:
 
 def bounded_counts(groups: Groups, noise: IntegerNoise, values: Whole | int | None = None) -> Bounded:
     """Return counts with the norms of one unit over all groups; those of no rows if left out: all that is public."""
-    norms = groups.norms
     if values is None:
         values = np.zeros(groups.shape, np.int64) if groups.shape else 0
-    return Bounded(values, norms.sensitivity(noise.norm), noise.norm, norms.neighbours, groups.unit)
+    return groups.norms.bounded(values, noise.norm, groups.unit)
 
 
 def count_error(noise: IntegerNoise, cells: int, *, unit: str, assumption: str) -> TailBound:

@@ -208,15 +208,15 @@ class Grouped:
         if declared_max_groups(schema, self.axes) is not None:
             return
         rows = schema.rows_per_unit
-        noises = "; ".join(f"{groups}: {self._noise_for(groups)}" for groups in dict.fromkeys((1, min(2, rows), rows)))
+        noises = "; ".join(
+            f"{groups}: {choose_noise(persons_in(groups), self.law, **self.price).sd:.3g}"
+            for groups in dict.fromkeys((1, min(2, rows), rows))
+        )
         raise SchemaError(
             f"in how many groups does one person count? A person may have {rows} rows, and noise grows with max_groups "
             f"(standard deviation of a count of persons at max_groups = {noises}). Write max_groups=..., a small "
             "number that holds most people's groups; where it is a fact, declare sl.Category(..., per_person=1)"
         )
-
-    def _noise_for(self, groups: int) -> str:
-        return f"{choose_noise(persons_in(groups), self.law, **self.price).sd:.3g}"
 
     def request(self, kind: str, **more: Any) -> dict[str, Any]:
         """Return the request for the ledger: texts only, unique to the query; None values are left out."""
@@ -260,10 +260,6 @@ def check_compatible(prediction: Any, asked: Mapping[str, Any]) -> None:
     """Refuse an earlier release of another statistic as a prediction: counts are no means, persons are no rows.
 
     A release says by its own request what it is; a bare table does not, and passes.
-
-    Args:
-        prediction: What the user gave: a release, `Predicted` of one, several, or one for each column.
-        asked: The request of the query: its kind, `by`, `column` and so on.
     """
     if isinstance(prediction, Predicted):
         check_compatible(prediction.table, asked)

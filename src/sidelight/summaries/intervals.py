@@ -12,12 +12,14 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from statistics import NormalDist
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sidelight.errors import RangeError
+from sidelight.mechanisms.gaussian_threshold import GaussianThreshold
+from sidelight.mechanisms.truncated_laplace import TruncatedLaplace
 from sidelight.summaries.laplace_sums import LaplaceTerm, laplace_sum_bound
 
 Floats: TypeAlias = NDArray[np.float64]
@@ -193,13 +195,6 @@ def mean_from_count_and_sum(
     """Return the interval of each mean from n and Σe, e = 2c - M, with rounded Gaussian noise of these scales.
 
     {τ: |ŝ - τn̂| <= z√(σ_s² + τ²σ_n²) + ½(|τ| + 1/M)}, s = Σe/M.
-
-    Args:
-        count, total: n̂ and Σe.
-        levels: M.
-        count_scale, sum_scale: Of the noise of n̂ and of Σe.
-        lower, upper: Of the interval of values.
-        confidence: Of each interval.
     """
     n, s = np.asarray(count, dtype=np.float64), np.asarray(total, dtype=np.float64) / levels
     v_n, v_s = float(count_scale) ** 2, (float(sum_scale) / levels) ** 2
@@ -263,15 +258,9 @@ def pooled_bound(
 # --- counts of published labels ---------------------------------------------------------------------------------------
 
 
-class Tail(Protocol):
-    """The noise of a threshold mechanism: `TruncatedLaplace` or `GaussianThreshold`."""
-
-    def tail(self, t: Floats) -> Floats:
-        """Return P(Z >= t) for whole numbers t."""
-        ...
-
-
-def published_ends(values: ArrayLike, law: Tail, *, least: int, reach: float, confidence: float = 0.95) -> Ends:
+def published_ends(
+    values: ArrayLike, law: TruncatedLaplace | GaussianThreshold, *, least: int, reach: float, confidence: float = 0.95
+) -> Ends:
     """Return the interval of the count of each published label, given that it was published.
 
     A published count is too high on average, and y ± t would never cover small counts. This one has at least the

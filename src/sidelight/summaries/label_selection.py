@@ -24,7 +24,7 @@ from sidelight.aggregates.group_sums import group_statistics
 from sidelight.aggregates.groups import Groups, groups_of
 from sidelight.errors import RangeError, SchemaError, SidelightWarning
 from sidelight.group_table import ALL, GroupTable
-from sidelight.guarantees import ApproxDP, Claims, Context, native_claims, positive
+from sidelight.guarantees import ApproxDP, Claims, native_claims, positive
 from sidelight.mechanisms.budget import Budget
 from sidelight.mechanisms.gaussian_threshold import GaussianThreshold, gaussian_threshold
 from sidelight.mechanisms.truncated_laplace import LabelCounts, TruncatedLaplace, truncated_laplace
@@ -121,13 +121,7 @@ def refuse_price(query: Grouped, label: Label) -> None:
 
 
 def threshold_law(query: Grouped, most: int, *, share: Any = 1) -> Law:
-    """Return the threshold that a share of the price buys: of epsilon with all of delta, or of μ².
-
-    Args:
-        query: The price, epsilon with delta.
-        most: The largest number of groups of a unit.
-        share: Of the price, for finding labels.
-    """
+    """Return the threshold that a share of the price buys: of epsilon with all of delta, or of μ²."""
     assert query.epsilon is not None
     assert query.delta is not None
     if query.law == "gaussian" or (query.law == "auto" and most >= FIRST_GAUSSIAN):
@@ -175,8 +169,8 @@ def label_price(query: Grouped, schema: Schema, groups: Groups, *, known: Any, w
         measure = Budget("mu", law.after_mu**2)
     else:
         measure = Budget("epsilon", positive(query.epsilon, name="epsilon") * (1 - SELECTION_SHARE))
-    context: Context = {"neighbours": groups.norms.neighbours, "unit": groups.unit}
-    return LabelPrice(selection=replace(selection, law=law), measure=measure, claims=law_claims(query, law, **context))
+    claims = law_claims(query, law, **groups.context)
+    return LabelPrice(selection=replace(selection, law=law), measure=measure, claims=claims)
 
 
 def known_labels(known: Any, label: Label) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ import numpy as np
 
 from sidelight.aggregates.groups import Groups
 from sidelight.errors import RangeError
-from sidelight.guarantees import Claims, Context, positive
+from sidelight.guarantees import Claims, positive
 from sidelight.mechanisms.additive import in_int64
 from sidelight.mechanisms.gaussian_threshold import GaussianThreshold
 from sidelight.mechanisms.truncated_laplace import TruncatedLaplace
@@ -70,17 +70,9 @@ class LabelNoise:
 
 
 def label_noise(query: Grouped, persons: Groups, counts: Groups, *, has_known: bool) -> LabelNoise:
-    """Share the price between finding labels and counting in them; public numbers only.
-
-    Args:
-        query: The price.
-        persons: The groups with each person once in each: what the threshold is on.
-        counts: The groups as they are counted.
-        has_known: Whether there are known labels: a price without delta counts these alone.
-    """
+    """Share the price between finding labels and counting in them; public numbers only."""
     assert persons.label is not None
     norms, most = counts.norms, persons.norms.l0
-    context: Context = {"neighbours": persons.norms.neighbours, "unit": persons.unit}
     if query.epsilon is None or query.delta is None:
         if not has_known:
             refuse_price(query, persons.label)
@@ -102,7 +94,8 @@ def label_noise(query: Grouped, persons: Groups, counts: Groups, *, has_known: b
         loss = positive(query.epsilon, name="epsilon") * (1 - share if separate else 1)
         scale = Fraction(norms.l1) / loss
         noise = IntegerNoise(kind="laplace", scale=scale, variance=laplace_variance(scale), epsilon=loss)
-    return LabelNoise(law=law, noise=check_noise(noise), claims=law_claims(query, law, **context), separate=separate)
+    claims = law_claims(query, law, **persons.context)
+    return LabelNoise(law=law, noise=check_noise(noise), claims=claims, separate=separate)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -22,7 +22,7 @@ from sidelight.aggregates.ranks import DitheredRanks
 from sidelight.aggregates.values import Value, value_of
 from sidelight.errors import SchemaError
 from sidelight.group_table import GroupTable
-from sidelight.guarantees import GDP, Claims, Context, PureDP, native_claims
+from sidelight.guarantees import GDP, Claims, PureDP, native_claims
 from sidelight.guarantees.intervals import root_below, root_down
 from sidelight.mechanisms.additive import SeveralGaussians
 from sidelight.mechanisms.budget import Budget, together
@@ -309,11 +309,10 @@ def whole_budget(plans: Sequence[Measurement]) -> Budget:
 def parts_together(plans: Sequence[Measurement]) -> tuple[tuple[int, Claims], ...]:
     """Return what each step costs where several numbers are measured together, and how often it runs."""
     groups, budget = plans[0].groups, whole_budget(plans)
-    context: Context = {"neighbours": groups.norms.neighbours, "unit": groups.unit}
     if budget.is_pure:
-        reading = native_claims(PureDP(budget.amount, **context), mechanism="discrete_laplace")
+        reading = native_claims(PureDP(budget.amount, **groups.context), mechanism="discrete_laplace")
     else:
-        reading = native_claims(GDP(mu_of(budget), **context), mechanism="rounded_gaussian")
+        reading = native_claims(GDP(mu_of(budget), **groups.context), mechanism="rounded_gaussian")
     return (*(part for plan in plans for part in plan.clipping.parts), (1, reading))
 
 

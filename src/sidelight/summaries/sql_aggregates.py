@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, Literal
 
+from sqlglot import exp
+
 from sidelight.errors import RangeError
 from sidelight.records import Date, Schema
 from sidelight.records.expression_text import conjoin
@@ -14,8 +16,9 @@ from sidelight.records.expressions import Expression, FillMissing, IsMissing, Li
 from sidelight.records.numbers import number_text
 from sidelight.summaries.sql_expressions import ExpressionReader
 from sidelight.summaries.sql_groups import CONDITIONS
+from sidelight.summaries.sql_nodes import has_aggregate, plain
 from sidelight.summaries.sql_scalars import Kind, case_branches
-from sidelight.summaries.sql_tree import has_aggregate, only, plain, refuse, sql_text
+from sidelight.summaries.sql_tree import only, refuse, sql_text
 
 #: What an aggregate function of the statement asks for.
 Function = Literal[
@@ -112,7 +115,8 @@ class AggregateReader:
             return self._within_group(node)
         if node.key == "bracket" and node.this.key == "approxquantiles":
             return self._of_even_levels(node)
-        if _is_other_aggregate(node):
+        other = isinstance(node, (exp.AggFunc, exp.Window, exp.IgnoreNulls))
+        if other and node.key not in ("grouping", "groupingid"):
             refuse(node, aggregate=True)
         return None
 
@@ -256,10 +260,3 @@ def _literal(node: Any) -> Fraction | None:
     if node is None or node.key != "literal" or node.args["is_string"]:
         return None
     return Fraction(node.name)
-
-
-def _is_other_aggregate(node: Any) -> bool:
-    from sqlglot import exp
-
-    other = isinstance(node, (exp.AggFunc, exp.Window, exp.IgnoreNulls))
-    return other and node.key not in ("grouping", "groupingid")

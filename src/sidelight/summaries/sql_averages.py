@@ -9,13 +9,16 @@ from collections.abc import Callable, Mapping
 from fractions import Fraction
 from typing import Any
 
+from sqlglot import exp
+
 from sidelight.errors import RangeError
 from sidelight.grid import CODE_LIMIT
 from sidelight.records.expression_shapes import StepShape
 from sidelight.records.expressions import Expression
 from sidelight.records.schema import Schema
 from sidelight.summaries.sql_groups import CONDITIONS
-from sidelight.summaries.sql_tree import plain, sql_text
+from sidelight.summaries.sql_nodes import plain
+from sidelight.summaries.sql_tree import sql_text
 
 #: An average of whole numbers is a multiple of one over this.
 FINER = 1000
@@ -30,8 +33,6 @@ def is_average(node: Any) -> bool:
 
 def less(of: Any, constant: Any) -> Any:
     """Return SUM(of - constant)."""
-    from sqlglot import exp
-
     return exp.Sum(this=exp.Sub(this=exp.paren(of.copy()), expression=exp.paren(constant.copy())))
 
 
@@ -46,8 +47,6 @@ def compared_by_sums(node: Any, is_one: Callable[[Any], bool], moved: Callable[[
     Raises:
         RangeError: the average is not first, or is compared with something else.
     """
-    from sqlglot import exp
-
     others = [each for each in node.iter_expressions() if not is_one(each)]
     if not is_one(node.this) or any(each.find(exp.Column, exp.Select) is not None for each in others):
         raise RangeError(
@@ -67,12 +66,7 @@ def compared_by_sums(node: Any, is_one: Callable[[Any], bool], moved: Callable[[
 
 
 def compare_averages(tree: Any, averages: Mapping[str, Callable[[Any], Any]]) -> Any:
-    """Return a statement in which columns of averages are compared as sums; elsewhere they stay as they are.
-
-    Args:
-        tree: The statement.
-        averages: The columns by name, and what returns the sum of x - c for a constant c, a column.
-    """
+    """Return a statement in which columns of averages are compared as sums; elsewhere they stay as they are."""
     known = {name.casefold(): moved for name, moved in averages.items()}
 
     def name_in(node: Any) -> str | None:
@@ -91,15 +85,7 @@ def compare_averages(tree: Any, averages: Mapping[str, Callable[[Any], Any]]) ->
 
 
 def check_values(tree: Any, names: Mapping[str, Any], compared: Callable[[Any], bool]) -> None:
-    """Refuse averages that are compared after a computation: they are rounded.
-
-    Args:
-        tree: The statement, direct comparisons with constants already made ones of sums.
-        names: The names of averages.
-        compared: Whether a column is part of a comparison.
-    """
-    from sqlglot import exp
-
+    """Refuse averages that are compared after a computation: they are rounded."""
     known = {name.casefold() for name in names}
     for each in tree.find_all(exp.Column):
         if each.name.casefold() in known and compared(each):

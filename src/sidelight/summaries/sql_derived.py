@@ -14,11 +14,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from sqlglot import exp
+
 from sidelight.errors import RangeError
 from sidelight.records.linked_tables import LinkedTables
-from sidelight.summaries.sql_joins import columns_of, flat_conditions
+from sidelight.summaries.sql_joins import columns_of, declared_table
+from sidelight.summaries.sql_nodes import flat_conditions, has_aggregate, is_left, plain, table_named
 from sidelight.summaries.sql_subselects import AGGREGATES, SelectReader, aggregate_fold, only_rows
-from sidelight.summaries.sql_tree import has_aggregate, only, plain, sql_text
+from sidelight.summaries.sql_tree import only, sql_text
 
 #: Aggregates that are NULL over no rows, as the columns of a LEFT JOIN that finds nothing.
 _NULL = ("sum", "avg", "min", "max", "logicalor", "logicaland", "first", "last", "argmin", "argmax", "mode")
@@ -56,8 +59,6 @@ class GroupedSelect:
 
     def _rename(self) -> None:
         """Call its tables by names that no table around it has."""
-        from sqlglot import exp
-
         renamed = {}
         for table in self.select.find_all(exp.Table):
             renamed[table.alias_or_name.casefold()] = new = f"{table.alias_or_name} of {self.alias}"
@@ -90,8 +91,6 @@ class GroupedSelect:
 
     def rows(self, asked: Any) -> Any:
         """Return a SELECT of its rows that belong to a row around it."""
-        from sqlglot import exp
-
         made = self.select.copy()
         for clause in ("group", "having"):
             made.set(clause, None)
@@ -103,8 +102,6 @@ class GroupedSelect:
 
     def column(self, name: str) -> Any:
         """Return what one of its columns is for a row around it."""
-        from sqlglot import exp
-
         if name in self.keys and self.optional:
             raise RangeError(
                 f"{self.alias}.{name} is NULL where the LEFT JOIN finds nothing; write EXISTS or NOT EXISTS instead"
@@ -123,14 +120,10 @@ class GroupedSelect:
 
     def counted(self, count: Any) -> Any:
         """Return a COUNT that is 0 where there is no row."""
-        from sqlglot import exp
-
         return exp.Subquery(this=self.rows(count.copy()))
 
     def conditions(self) -> Iterator[Any]:
         """Return what JOIN and HAVING ask of a row around it."""
-        from sqlglot import exp
-
         having = self.select.args.get("having")
         if self.optional:
             if having is not None:
@@ -160,13 +153,7 @@ def _is_same(one: Any, other: Any) -> bool:
 
 
 def written_out(tree: Any, tables: LinkedTables, read: Callable[[Any], SelectReader]) -> Any:
-    """Return a statement without grouped sub-selects in FROM, joined by the person or a key; others stay as they are.
-
-    Args:
-        tree: The statement.
-        tables: The tables and their keys.
-        read: Reads a SELECT of tables and lookups.
-    """
+    """Return a statement without grouped sub-selects in FROM, joined by the person or a key; others stay."""
     if tree.key != "select" or tree.args.get("from_") is None:
         return tree
     named = {} if tree.args.get("with_") is None else {each.alias.casefold(): each for each in tree.args["with_"]}
@@ -176,11 +163,7 @@ def written_out(tree: Any, tables: LinkedTables, read: Callable[[Any], SelectRea
     for place, (node, join) in enumerate(sources):
         select = _grouped(node, named)
         if select is not None and not (alone and _parent(select, tables, read) is None):
-            side = "" if join is None else str(join.side or "").upper()
-            kind = "" if join is None else str(join.kind or "").upper()
-            if side not in ("", "LEFT") or kind not in ("", "INNER", "OUTER") or (join and join.args.get("method")):
-                raise RangeError(f"{side or kind} JOIN is not understood; write JOIN or LEFT JOIN")
-            found[place] = GroupedSelect(node.alias_or_name, select.copy(), optional=bool(side))
+            found[place] = GroupedSelect(node.alias_or_name, select.copy(), optional=is_left(join))
     return _Writer(tree, tables, sources, found).written(read) if found else tree
 
 
@@ -197,7 +180,7 @@ def _parent(
 ) -> tuple[str, dict[str, str]] | None:
     """Return the private table by whose key a SELECT groups its rows, and its key by their columns; None if by none."""
     by = [plain(each) for each in select.args["group"].expressions]
-    if any(each.key != "column" for each in by) or (select.args.get("joins") and _has_left(select)):
+    if any(each.key != "column" for each in by) or any(join.side for join in select.args.get("joins") or ()):
         return None
     reader = read(select.copy())
     sources = [reader.source_of(each) for each in by]
@@ -212,10 +195,6 @@ def _parent(
     return None
 
 
-def _has_left(select: Any) -> bool:
-    return any(join.side for join in select.args["joins"])
-
-
 class _Writer:
     """Writes the grouped sub-selects of one statement as sub-selects of its rows."""
 
@@ -227,8 +206,6 @@ class _Writer:
 
     def written(self, read: Callable[[Any], SelectReader]) -> Any:
         """Return the statement."""
-        from sqlglot import exp
-
         tree, where = self._tree, self._tree.args.get("where")
         pool = [] if where is None else [*flat_conditions(where.this)]
         joins: list[Any] = []
@@ -290,8 +267,6 @@ class _Writer:
 
     def _using(self, place: int, name: Any) -> Any:
         """Return USING (column) as an equality with the first table before that has the column."""
-        from sqlglot import exp
-
         here = self._sources[place][0].alias_or_name
         for other, (node, _) in enumerate(self._sources[:place]):
             names = self._found[other].keys if other in self._found else self._columns(node)
@@ -301,7 +276,7 @@ class _Writer:
         raise RangeError(f"USING names {name.name!r}, which no table before it has")
 
     def _columns(self, node: Any) -> set[str]:
-        table = next((each for each in self._tables.tables if each.casefold() == node.name.casefold()), None)
+        table = declared_table(self._tables, node)
         return set() if table is None else {each.casefold() for each in columns_of(self._tables, table)}
 
     def _elsewhere(self, name: str) -> bool:
@@ -309,8 +284,6 @@ class _Writer:
 
     def _tied(self, pool: list[Any], read: Callable[[Any], SelectReader]) -> list[Any]:
         """Find what the keys of each sub-select are equal to, and return the other conditions."""
-        from sqlglot import exp
-
         if len(self._sources) == 1:  # grouped by the key of a table, whose rows it is asked of
             (one,) = self._found.values()
             parent = _parent(one.select, self._tables, read)
@@ -319,12 +292,14 @@ class _Writer:
             for name, node in one.keys.items():
                 named = next(to for column, to in key.items() if column.casefold() == node.name.casefold())
                 one.equal[name] = exp.column(named, one.alias, quoted=True)
-            alias = exp.TableAlias(this=exp.to_identifier(one.alias, quoted=True))
-            self._tree.args["from_"].set("this", exp.Table(this=exp.to_identifier(table, quoted=True), alias=alias))
+            self._tree.args["from_"].set("this", table_named(table, one.alias))
             return pool
         waiting = [one for one in self._found.values() if not one.optional]
         while waiting:
-            ready = next((one for one in waiting if self._is_tied(one, pool)), None)
+            ready = next(
+                (one for one in waiting if {self._equality(one, each)[0] for each in pool} - {""} == one.keys.keys()),
+                None,
+            )
             if ready is None:
                 raise RangeError(f"the sub-select {waiting[0].alias!r} is not joined; {_BY_ITS_KEY}")
             pool = [each.transform(self._key) for each in self._tie(ready, pool)]
@@ -337,9 +312,6 @@ class _Writer:
             if not one.optional and one.has(node, self._elsewhere) and node.name.casefold() in one.equal:
                 return one.equal[node.name.casefold()].copy()
         return node
-
-    def _is_tied(self, one: GroupedSelect, pool: Sequence[Any]) -> bool:
-        return {name for each in pool if (name := self._equality(one, each)[0])} == one.keys.keys()
 
     def _equality(self, one: GroupedSelect, node: Any) -> tuple[str, Any]:
         """Return the key and the column of a plain table that a condition says are equal; "" if it does not."""

@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
+from sqlglot import exp
+
 from sidelight.errors import RangeError, SchemaError, nearest
 from sidelight.records import Category, PersonId, Schema
 from sidelight.records.expression_shapes import Constant, constant
@@ -27,9 +29,10 @@ from sidelight.records.expressions import (
 )
 from sidelight.records.numbers import exact_number
 from sidelight.release.statement_trees import StatementRow, evaluated
-from sidelight.summaries.sql_groups import COMPARED, CONDITIONS, GroupReader, column_nodes
+from sidelight.summaries.sql_groups import COMPARED, CONDITIONS, GroupReader
+from sidelight.summaries.sql_nodes import plain
 from sidelight.summaries.sql_scalars import ScalarReader, chain
-from sidelight.summaries.sql_tree import only, plain, refuse, sql_text
+from sidelight.summaries.sql_tree import only, refuse, sql_text
 
 _COMPUTED: Mapping[str, Operator] = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
 #: Functions of rows that are evaluated on every public value of a column.
@@ -79,7 +82,7 @@ class ExpressionReader:
         if node.key == "not":
             only(node, "this")
             return Not(self.condition(node.this, depth + 1))
-        if next(node.find_all(*column_nodes()), None) is None and node.key in (*CONDITIONS, "boolean"):
+        if node.find(exp.Column) is None and node.key in (*CONDITIONS, "boolean"):
             self._of_constants(node)
             return None
         if node.key == "is" and node.expression.key == "boolean":

@@ -11,6 +11,8 @@ from collections.abc import Callable, Mapping
 from fractions import Fraction
 from typing import Any, NamedTuple, Protocol
 
+from sqlglot import exp
+
 from sidelight.errors import RangeError, SchemaError
 from sidelight.group_table import ALL
 from sidelight.records import Category, Label, Number, PersonId, Schema
@@ -20,8 +22,9 @@ from sidelight.records.filled_and_dated import Part
 from sidelight.records.numbers import number_text
 from sidelight.release.statement_trees import Cell, StatementRow, evaluated
 from sidelight.summaries.sql_case import WANTED, case_groups, looked_up
+from sidelight.summaries.sql_nodes import plain
 from sidelight.summaries.sql_scalars import Kind, ScalarReader, Typed, case_branches
-from sidelight.summaries.sql_tree import only, plain, sql_text
+from sidelight.summaries.sql_tree import only, sql_text
 
 #: What sqlglot calls comparisons and conditions.
 COMPARED: Mapping[str, Comparison] = {"eq": "==", "neq": "!=", "lt": "<", "lte": "<=", "gt": ">", "gte": ">="}
@@ -30,8 +33,11 @@ CONDITIONS = (*COMPARED, "and", "or", "not", "in", "is", "between", "like", "ili
 _PARTS: Mapping[str, Part] = {"YEAR": "year", "QUARTER": "quarter", "MONTH": "month", "HOUR": "hour"}
 _WEEKDAYS = ("DOW", "DAYOFWEEK", "ISODOW", "DAYOFWEEKISO", "DAYOFWEEK_ISO", "WEEKDAY", "WEEKDAY_ISO")
 _STARTS: Mapping[str, Part] = {"YEAR": "year_start", "QUARTER": "quarter_start", "MONTH": "month_start"}
-_DATE_PARTS = ("extract", "year", "quarter", "month", "hour", "dayofweek", "dayofweekiso")
-_DATE_NODES = (*_DATE_PARTS, "datetrunc", "timestamptrunc")
+_DATE_TYPES = (
+    *(exp.Extract, exp.Year, exp.Quarter, exp.Month, exp.Hour, exp.DayOfWeek, exp.DayOfWeekIso),
+    *(exp.DateTrunc, exp.TimestampTrunc),
+)
+_DATE_NODES = tuple(each.key for each in _DATE_TYPES)
 #: Dialects in which Sunday is 1; in the others it is 0.
 _SUNDAY_IS_1 = ("bigquery", "spark", "tsql")
 #: A function of a number is evaluated on at most this many values.
@@ -80,7 +86,7 @@ class GroupReader:
             return self._column(node)
         if node.key in _DATE_NODES:
             return self._date(node)
-        if next(node.find_all(*column_nodes()), None) is None:
+        if node.find(exp.Column) is None:
             raise RangeError(
                 f"GROUP BY {sql_text(node)} reads no column; it names declared columns, or is a CASE of one"
             )
@@ -168,9 +174,9 @@ class GroupReader:
 
     def reads_labels(self, node: Any) -> bool:
         """Return whether a node reads labels and nothing else."""
-        if next(node.find_all(*_date_nodes()), None) is not None:
+        if node.find(*_DATE_TYPES) is not None:
             return True
-        columns = list(node.find_all(*column_nodes()))
+        columns = list(node.find_all(exp.Column))
         return bool(columns) and all(isinstance(self._rows.declared(each), Category) for each in columns)
 
     def condition(self, node: Any) -> Expression:
@@ -258,17 +264,3 @@ def _text(cell: Cell) -> str | None:
     if cell is None or isinstance(cell, str):
         return cell
     return ("true" if cell else "false") if isinstance(cell, bool) else number_text(Fraction(cell))
-
-
-def column_nodes() -> tuple[type, ...]:
-    """Return sqlglot's nodes of columns."""
-    from sqlglot import exp
-
-    return (exp.Column,)
-
-
-def _date_nodes() -> tuple[type, ...]:
-    from sqlglot import exp
-
-    named = (exp.Extract, exp.Year, exp.Quarter, exp.Month, exp.Hour, exp.DayOfWeek, exp.DayOfWeekIso)
-    return (*named, exp.DateTrunc, exp.TimestampTrunc)

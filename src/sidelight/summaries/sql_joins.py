@@ -13,14 +13,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
+from sqlglot import exp
+
 from sidelight.errors import RangeError, SchemaError, nearest
 from sidelight.records import PairedView, PersonId, View
 from sidelight.records.fold import Fold
 from sidelight.records.linked_tables import LinkedTables, Step
 from sidelight.records.views import FOUND
 from sidelight.summaries.sql_expressions import ExpressionReader
+from sidelight.summaries.sql_nodes import column_named, flat_conditions, is_left, plain, table_named
 from sidelight.summaries.sql_subselects import BY_KEY, clamp_counts, folded
-from sidelight.summaries.sql_tree import only, plain, refuse, sql_text
+from sidelight.summaries.sql_tree import only, refuse, sql_text
 
 _KEYS_ONLY = "tables are joined by declared keys alone: declare sl.Reference(...), or make the code list public"
 
@@ -42,6 +45,11 @@ class JoinEdge:
     parent: str
     step: Step
     used: tuple[int, ...]
+
+
+def declared_table(tables: LinkedTables, node: Any) -> str | None:
+    """Return the name of a table of the database as it was declared; None if there is none."""
+    return next((each for each in tables.tables if each.casefold() == node.name.casefold()), None)
 
 
 def columns_of(tables: LinkedTables, table: str) -> tuple[str, ...]:
@@ -100,27 +108,22 @@ class JoinReader:
         for node, join in ((source.this, None), *((join.this, join) for join in joins)):
             if node.key != "table":
                 refuse(node)
-            side = "" if join is None else str(join.side or "").upper()
-            kind = "" if join is None else str(join.kind or "").upper()
-            if side not in ("", "LEFT") or kind not in ("", "INNER", "OUTER") or (join and join.args.get("method")):
-                raise RangeError(f"{side or kind} JOIN is not understood; write JOIN or LEFT JOIN from the base table")
+            optional = is_left(join)
             only(node, "this", "alias", "db", *(() if join else ("joins",)))
             only(node.args.get("alias") or node.this, "this", "quoted")
             if node.text("db").casefold() not in ("", self.tables.name.casefold()):
                 raise SchemaError(f"FROM names {sql_text(node)}; the database is {self.tables.name!r}, or leave it out")
-            table = next((each for each in self.tables.tables if each.casefold() == node.name.casefold()), None)
+            table = declared_table(self.tables, node)
             if table is None:
                 raise SchemaError(f"FROM names {node.name!r}; {nearest(node.name, self.tables.tables)}")
             alias = node.alias_or_name
             if alias.casefold() in seen:
                 raise RangeError(f"FROM names {alias!r} twice; give each its own name with AS")
             seen.add(alias.casefold())
-            yield JoinSource(alias, table, side == "LEFT")
+            yield JoinSource(alias, table, optional)
 
     def _read_conditions(self) -> None:
         """Collect what WHERE and ON say, joined by AND; ON of a LEFT JOIN may say the key only."""
-        from sqlglot import exp
-
         joins = [*(self.tree.args.get("joins") or ()), *(self.tree.args["from_"].this.args.get("joins") or ())]
         where = self.tree.args.get("where")
         parts = [] if where is None else [(where.this, "")]
@@ -270,8 +273,6 @@ class JoinReader:
 
     def rewrite(self) -> None:
         """Write every column by its path, and sub-selects as columns of the view."""
-        from sqlglot import exp
-
         tree = self.tree
         for at, each in enumerate(tree.expressions):
             if each.key == "column":
@@ -283,15 +284,13 @@ class JoinReader:
                 tree.set(key, folded(self, tree.args[key]).transform(self.written))
         tree.set("expressions", [folded(self, each).transform(self.written) for each in tree.expressions])
         clamp_counts(tree, self.features, self.tables)
-        tree.args["from_"].set("this", exp.Table(this=exp.to_identifier(self._name_from(), quoted=True)))
+        tree.args["from_"].set("this", table_named(self._name_from()))
 
     def _name_from(self) -> str:
         return f"{self.tables.name}.{self.base}"
 
     def conditions(self) -> list[Any]:
         """Return what rows of the view must pass: what is left of WHERE and ON, and that JOINs find their rows."""
-        from sqlglot import exp
-
         found = []
         for each in self._conjuncts:
             if self._outer is not None and self._is_correlated(each):
@@ -299,13 +298,13 @@ class JoinReader:
             found.append(folded(self, each.copy()).transform(self.written))
         for name in self._missing:
             self._columns.append(name)
-            found.append(exp.EQ(this=exp.column(name, quoted=True), expression=exp.Literal.string("true")))
+            found.append(exp.EQ(this=column_named(name), expression=exp.Literal.string("true")))
         return found
 
     def _is_correlated(self, node: Any) -> bool:
         """Take an equality with a column around this sub-select; refuse every other use of one."""
         assert self._outer is not None
-        around = [each for each in _columns_in(node) if self.source_of(each) is None]
+        around = [each for each in node.find_all(exp.Column) if self.source_of(each) is None]
         if not around:
             return False
         sides = [] if node.key != "eq" else [plain(node.this), plain(node.expression)]
@@ -324,8 +323,6 @@ class JoinReader:
 
     def written(self, node: Any) -> Any:
         """Return a column by its path from the base; names of AS stay as they are."""
-        from sqlglot import exp
-
         if node.key != "column" or node.args.get("written"):
             return node
         found = self.source_of(node)
@@ -338,7 +335,7 @@ class JoinReader:
         if isinstance(column, PersonId):
             if self.grouped:
                 raise RangeError("every person has one row here; count rows instead of persons")
-            return exp.column(exp.to_identifier(self.tables.owner_name(self.base), quoted=True))
+            return column_named(self.tables.owner_name(self.base))
         if column is None:
             raise RangeError(
                 f"{name!r} is a key, which is neither released nor compared with constants; count rows, or declare it "
@@ -347,26 +344,10 @@ class JoinReader:
         whole = f"{path}.{name}" if path else name
         if path:
             self._columns.append(whole)
-        return exp.column(exp.to_identifier(whole, quoted=True))
+        return column_named(whole)
 
     def _path(self, alias: str) -> str:
         return ".".join(step.name for step in self.paths[alias])
 
     def reader(self) -> ExpressionReader:
         return ExpressionReader(self.view().schema, [""], self.dialect)
-
-
-def flat_conditions(node: Any) -> Iterator[Any]:
-    """Return the parts of a condition that are joined by AND."""
-    node = plain(node)
-    if node.key == "and":
-        yield from flat_conditions(node.this)
-        yield from flat_conditions(node.expression)
-    else:
-        yield node
-
-
-def _columns_in(node: Any) -> Iterator[Any]:
-    from sqlglot import exp
-
-    yield from node.find_all(exp.Column)

@@ -13,6 +13,8 @@ from dataclasses import replace
 from itertools import combinations
 from typing import Any
 
+from sqlglot import exp
+
 from sidelight.errors import RangeError
 from sidelight.records import PairedView
 from sidelight.records.linked_tables import LinkedTables, Step
@@ -100,8 +102,6 @@ class PairReader(JoinReader):
 
     def rewrite(self) -> None:
         """Write every column by its path, and conditions into the pairs: they choose rows before these are cut."""
-        from sqlglot import exp
-
         conditions = self.conditions()
         if conditions:
             where = ExpressionReader(self.view().schema, [""], self.dialect).conditions(exp.and_(*conditions))

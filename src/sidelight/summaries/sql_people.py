@@ -6,12 +6,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from sqlglot import exp
+
 from sidelight.errors import RangeError
 from sidelight.records import View
 from sidelight.records.expressions import Expression
 from sidelight.records.fold import Fold
 from sidelight.records.linked_tables import LinkedTables
 from sidelight.summaries.sql_averages import compare_averages, less
+from sidelight.summaries.sql_nodes import column_named, has_aggregate, plain, table_named
 from sidelight.summaries.sql_subselects import (
     AGGREGATES,
     SelectReader,
@@ -21,7 +24,7 @@ from sidelight.summaries.sql_subselects import (
     only_rows,
     row_condition,
 )
-from sidelight.summaries.sql_tree import has_aggregate, only, plain, sql_text
+from sidelight.summaries.sql_tree import only, sql_text
 
 #: What is NULL if all of its columns are.
 _STRICT = (
@@ -31,15 +34,7 @@ _STRICT = (
 
 
 def people_over(tree: Any, tables: LinkedTables, read: Callable[[Any], SelectReader]) -> tuple[View, Any] | None:
-    """Return the view of persons that a statement reads, and the statement over it; None if it is another statement.
-
-    Args:
-        tree: The statement, from a sub-select in FROM or in WITH that is grouped by the person.
-        tables: The tables.
-        read: Reads a SELECT of tables and lookups.
-    """
-    from sqlglot import exp
-
+    """Return the view of persons that a statement reads, and the statement over it; None if it is another statement."""
     inner = _inner_select(tree)
     if inner is None:
         return None
@@ -94,12 +89,14 @@ def people_over(tree: Any, tables: LinkedTables, read: Callable[[Any], SelectRea
     if having is not None:
         _choose_persons(tree, having, fold_of, features, averages)
     tree.set("with_", None)
-    tree.args["from_"].set("this", exp.Table(this=exp.to_identifier(f"{tables.name}.{reader.base}", quoted=True)))
+    tree.args["from_"].set("this", table_named(f"{tables.name}.{reader.base}"))
     _check_columns(tree, source.alias_or_name, features, own)
     tree = compare_averages(tree, averages)
     clamp_counts(tree, features, tables)
     view = View(tables=tables, base=reader.base, grouped=True, where=where, features=features)
-    return view, tree.transform(_without_table)
+    for each in tree.find_all(exp.Column):
+        each.set("table", None)
+    return view, tree
 
 
 def _choose_persons(
@@ -110,8 +107,6 @@ def _choose_persons(
     averages: dict[str, Callable[[Any], Any]],
 ) -> None:
     """Write HAVING of the sub-select, which chooses persons, as WHERE of the statement; its aggregates are features."""
-    from sqlglot import exp
-
     only(having, "this")
 
     def put(node: Any) -> Any:
@@ -124,7 +119,7 @@ def _choose_persons(
         features.setdefault(name, made)
         if made.kind == "mean":
             averages[name] = _sums_of(name, plain(node), fold_of, features)
-        return exp.column(exp.to_identifier(name, quoted=True))
+        return column_named(name)
 
     where = tree.args.get("where")
     chosen = exp.paren(having.this.copy().transform(put))
@@ -135,22 +130,19 @@ def _sums_of(
     name: str, node: Any, fold_of: Callable[[Any], Fold | None], features: dict[str, Fold]
 ) -> Callable[[Any], Any]:
     """Return what makes the column of the sum of x - c, of which AVG(x) is compared with the constant c."""
-    from sqlglot import exp
 
     def moved(constant: Any) -> Any:
         called = f"{name} less {constant.sql(dialect='duckdb')}"
         made = fold_of(less(node.this, constant))
         assert made is not None
         features.setdefault(called, made)
-        return exp.column(exp.to_identifier(called, quoted=True))
+        return column_named(called)
 
     return moved
 
 
 def _check_columns(tree: Any, alias: str, features: dict[str, Fold], taken: set[str]) -> None:
     """Refuse columns that the sub-select does not have, though its base has: those are `taken`."""
-    from sqlglot import exp
-
     known = {each.casefold() for each in features}
     own = {each.alias.casefold() for each in tree.expressions if each.key == "alias"} - taken
     for each in tree.find_all(exp.Column):
@@ -164,8 +156,6 @@ def _check_columns(tree: Any, alias: str, features: dict[str, Fold], taken: set[
 
 def _of_join(node: Any, readers: Sequence[SelectReader], where: Expression | None) -> Fold | None:
     """Return an aggregate of the rows of a LEFT JOIN from a table with one row a person."""
-    from sqlglot import exp
-
     reader, other = readers
     of: Any = None if node.this is None else plain(node.this)
     sides = {_resolved(each, readers)[0] for each in node.find_all(exp.Column)}
@@ -226,8 +216,6 @@ def _taken_join(inner: Any) -> Any:
 
 def _joined(join: Any, reader: SelectReader, tables: LinkedTables, read: Callable[[Any], SelectReader]) -> SelectReader:
     """Read the joined table by itself; ON must say that the persons are the same."""
-    from sqlglot import exp
-
     other = read(exp.select("*").from_(join.this.copy()))
     if set(reader.paths) & set(other.paths):
         raise RangeError(f"FROM names {join.this.alias_or_name!r} twice; give each its own name with AS")
@@ -241,9 +229,3 @@ def _joined(join: Any, reader: SelectReader, tables: LinkedTables, read: Callabl
             "ON of a LEFT JOIN under GROUP BY person says that both persons are the same, and nothing else"
         )
     return other
-
-
-def _without_table(node: Any) -> Any:
-    if node.key == "column":
-        node.set("table", None)
-    return node

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+from sqlglot import exp
 
 from sidelight.aggregates.expression_values import BatchScope, truth_of
 from sidelight.errors import RangeError, SchemaError, nearest
@@ -18,19 +19,13 @@ from sidelight.records.linked_tables import LinkedTables
 from sidelight.records.numbers import exact_number, number_text
 from sidelight.records.rows import Batch
 from sidelight.summaries.sql_expressions import ExpressionReader
-from sidelight.summaries.sql_tree import MOST_PARTS, only, plain, sql_text
+from sidelight.summaries.sql_joins import columns_of, declared_table
+from sidelight.summaries.sql_nodes import flat_conditions, plain, table_named
+from sidelight.summaries.sql_tree import MOST_PARTS, only, sql_text
 
 
 def with_public_lists(tree: Any, tables: LinkedTables, dialect: str) -> Any:
-    """Return a statement without IN (SELECT ...) of public tables: lists of constants, or lookups by JOIN.
-
-    Args:
-        tree: The statement.
-        tables: The tables and their keys.
-        dialect: Whose spelling the statement has.
-    """
-    from sqlglot import exp
-
+    """Return a statement without IN (SELECT ...) of public tables: lists of constants, or lookups by JOIN."""
     _join_keys(tree, tables)
     for node in list(tree.find_all(exp.In)):
         inner = None if node.args.get("query") is None else node.args["query"].this
@@ -41,15 +36,13 @@ def with_public_lists(tree: Any, tables: LinkedTables, dialect: str) -> Any:
 
 def _public_table(select: Any, tables: LinkedTables) -> str | None:
     """Return the public table that a SELECT reads; None if it reads another, or several."""
-    from sqlglot import exp
-
     source = select.args.get("from_") if select.key == "select" else None
     if source is None or source.this.key != "table" or select.args.get("joins"):
         return None
     named = {each.alias.casefold() for each in select.root().find_all(exp.CTE)}
     if source.this.name.casefold() in named:  # which is what the name means there
         return None
-    name = next((each for each in tables.tables if each.casefold() == source.this.name.casefold()), None)
+    name = declared_table(tables, source.this)
     return name if name is not None and tables.is_public(name) else None
 
 
@@ -59,8 +52,6 @@ def _constants(select: Any, tables: LinkedTables, dialect: str) -> list[Any]:
     Raises:
         RangeError: it is no SELECT of one column with a condition, or finds nothing, or a missing cell.
     """
-    from sqlglot import exp
-
     name = _public_table(select, tables)
     assert name is not None
     only(select, "expressions", "from_", "where", "distinct")
@@ -69,7 +60,7 @@ def _constants(select: Any, tables: LinkedTables, dialect: str) -> list[Any]:
     if len(asked) != 1 or asked[0].key != "column":
         raise RangeError(f"{sql_text(select)} must name one column of the public table {name!r}")
     valued = {each.name.casefold() for each in schema.columns}
-    if asked[0].name.casefold() in {each.casefold() for each in _columns(tables, name)} - valued:
+    if asked[0].name.casefold() in {each.casefold() for each in columns_of(tables, name)} - valued:
         raise RangeError(
             f"{sql_text(select)} is of a key, which is looked up where IN must hold for every row, by AND; elsewhere "
             f"LEFT JOIN {name!r} and write a condition on its columns"
@@ -109,8 +100,6 @@ def _constants(select: Any, tables: LinkedTables, dialect: str) -> list[Any]:
 
 def _join_keys(tree: Any, tables: LinkedTables) -> None:
     """Look up a key that is IN (SELECT key FROM a public table) by a JOIN instead."""
-    from sqlglot import exp
-
     for number, (select, node) in enumerate(list(_conditions(tree))):
         inner = node.args["query"].this
         name = _public_table(inner, tables)
@@ -126,7 +115,7 @@ def _join_keys(tree: Any, tables: LinkedTables) -> None:
             continue
         only(inner, "expressions", "from_", "where", "distinct")
         assert source is not None
-        alias, known = f"{name} in {number + 1}", {each.casefold() for each in _columns(tables, name)}
+        alias, known = f"{name} in {number + 1}", {each.casefold() for each in columns_of(tables, name)}
         _qualify(select, known, tables)
         own = inner.args["from_"].this.alias_or_name.casefold()
         where = [] if inner.args.get("where") is None else [inner.args["where"].this]
@@ -135,29 +124,17 @@ def _join_keys(tree: Any, tables: LinkedTables) -> None:
                 raise RangeError(f"{sql_text(each)} is not a column of the public table {name!r}; name one of its own")
             each.set("table", exp.to_identifier(alias, quoted=True))
         node.replace(exp.paren(where[0].copy()) if where else exp.true())
-        table = exp.Table(this=exp.to_identifier(name, quoted=True), alias=_quoted(alias))
+        table = table_named(name, alias)
         sides = exp.column(column.name, source[0], quoted=True), exp.column(key.columns[0], alias, quoted=True)
         select.append("joins", exp.Join(this=table, on=exp.EQ(this=sides[0], expression=sides[1])))
 
 
-def _quoted(alias: str) -> Any:
-    from sqlglot import exp
-
-    return exp.TableAlias(this=exp.to_identifier(alias, quoted=True))
-
-
 def _conditions(tree: Any) -> Iterator[tuple[Any, Any]]:
     """Return the IN (SELECT ...) that must hold for every row, with the SELECT whose rows they are about."""
-    from sqlglot import exp
-
     for select in tree.find_all(exp.Select):
         where = select.args.get("where")
-        parts = [] if where is None else [where.this]
-        while parts:
-            node = plain(parts.pop())
-            if node.key == "and":
-                parts += [node.this, node.expression]
-            elif node.key == "in" and node.args.get("query") is not None:
+        for node in () if where is None else reversed([*flat_conditions(where.this)]):
+            if node.key == "in" and node.args.get("query") is not None:
                 yield select, node
 
 
@@ -168,20 +145,11 @@ def _declared(name: str, known: tuple[str, ...], select: Any) -> str:
     return found
 
 
-def _columns(tables: LinkedTables, name: str) -> list[str]:
-    schema = tables.schema(name)
-    return [*(each.name for each in schema.columns), *(column for link in schema.links for column in link.columns)]
-
-
 def _tables_in(select: Any, tables: LinkedTables) -> list[tuple[str, str]]:
     """Return the aliases and names of the tables of a SELECT."""
     nodes = [select.args["from_"].this, *(join.this for join in select.args.get("joins") or ())]
-    known = {each.casefold(): each for each in tables.tables}
-    return [
-        (node.alias_or_name, known[node.name.casefold()])
-        for node in nodes
-        if node.key == "table" and node.name.casefold() in known
-    ]
+    named = [(node.alias_or_name, declared_table(tables, node)) for node in nodes if node.key == "table"]
+    return [(alias, name) for alias, name in named if name is not None]
 
 
 def _table_of(column: Any, select: Any, tables: LinkedTables) -> tuple[str, str] | None:
@@ -191,15 +159,13 @@ def _table_of(column: Any, select: Any, tables: LinkedTables) -> tuple[str, str]
         (alias, name)
         for alias, name in _tables_in(select, tables)
         if given in ("", alias.casefold())
-        and column.name.casefold() in {each.casefold() for each in _columns(tables, name)}
+        and column.name.casefold() in {each.casefold() for each in columns_of(tables, name)}
     ]
     return found[0] if len(found) == 1 else None
 
 
 def _qualify(select: Any, names: set[str], tables: LinkedTables) -> None:
     """Write the table with columns whose names another table will have, too."""
-    from sqlglot import exp
-
     for column in select.find_all(exp.Column):
         if not column.text("table") and column.name.casefold() in names and column.parent_select is select:
             found = _table_of(column, select, tables)

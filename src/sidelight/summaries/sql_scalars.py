@@ -13,7 +13,8 @@ from typing import Any, Literal, NamedTuple
 from sidelight.errors import RangeError
 from sidelight.records.expression_text import DEEPEST
 from sidelight.records.numbers import exact_number
-from sidelight.summaries.sql_tree import MOST_PARTS, TOO_LARGE, only, plain, refuse, sql_text
+from sidelight.summaries.sql_nodes import plain
+from sidelight.summaries.sql_tree import MOST_PARTS, TOO_LARGE, only, refuse, sql_text
 
 Kind = Literal["whole", "decimal", "double", "text", "truth", "date", "null"]
 _NUMBERS: tuple[Kind, ...] = ("whole", "decimal", "double", "null")

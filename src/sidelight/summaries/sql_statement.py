@@ -21,17 +21,9 @@ from sidelight.release.statement_trees import numbers_in, passes_interval
 from sidelight.summaries.sql_aggregates import AggregateReader, SelectItem
 from sidelight.summaries.sql_expressions import ExpressionReader
 from sidelight.summaries.sql_groups import GroupKey
+from sidelight.summaries.sql_nodes import has_aggregate, plain
 from sidelight.summaries.sql_scalars import ScalarReader, Typed
-from sidelight.summaries.sql_tree import (
-    UNDERSTOOD,
-    has_aggregate,
-    only,
-    plain,
-    refuse,
-    refuse_clause,
-    sql_text,
-    statement_tree,
-)
+from sidelight.summaries.sql_tree import UNDERSTOOD, only, refuse, refuse_clause, sql_text, statement_tree
 
 _MOST_SHOWN = 10**15
 
@@ -167,7 +159,9 @@ class _StatementReader:
             for each in group.args.get(word) or ():
                 whole = [at for sets in parts for at in sets[0]]
                 parts = [_margins(word, whole)] if not each.expressions else [*parts, self._sets(each, given)]
-        order = sorted(range(len(self._keys)), key=lambda at: self._first_place(self._keys[at][1], given))
+        # in the order of SELECT; keys that it leaves out come last
+        first = [[self._is_key(node, key) for _, node in given] + [True] for _, key in self._keys]
+        order = sorted(range(len(self._keys)), key=lambda at: first[at].index(True))
         self._keys = [self._keys[at] for at in order]
         sets = [sorted({order.index(at) for part in chosen for at in part}) for chosen in product(*parts)]
         if not group.expressions or sets == [[*range(len(self._keys))]]:
@@ -177,10 +171,6 @@ class _StatementReader:
         self._totals = True
         unique = list(dict.fromkeys(map(tuple, sets)))
         return [list(map(str, each)) for each in unique]
-
-    def _first_place(self, key: GroupKey, given: Sequence[tuple[str, Any]]) -> int:
-        """Return which column of SELECT a key is; keys that SELECT leaves out come last."""
-        return next((at for at, (_, node) in enumerate(given) if self._is_key(node, key)), len(given))
 
     def _sets(self, node: Any, given: Sequence[tuple[str, Any]]) -> list[list[int]]:
         """Return the grouping sets of a part of GROUP BY, by the places of the keys."""
@@ -216,7 +206,7 @@ class _StatementReader:
         """Return what a group column is called in the released table: a column keeps its name."""
         if node.key == "column":
             return self._rows.column(node)
-        asked = next((name for name, each in given if name and _same(each, node)), "")
+        asked = next((name for name, each in given if name and each == node), "")
         return asked or sql_text(node)
 
     def _is_declared(self, node: Any) -> bool:
@@ -389,10 +379,6 @@ def _margins(word: str, keys: Sequence[int]) -> list[list[int]]:
         return [list(keys[:length]) for length in range(len(keys), -1, -1)]
     chosen = product((True, False), repeat=len(keys))
     return [[key for key, there in zip(keys, each, strict=True) if there] for each in chosen]
-
-
-def _same(first: Any, second: Any) -> bool:
-    return first is second or first == second
 
 
 def _shown_kind(typed: Typed) -> str:

@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Protocol
 
+from sqlglot import exp
+
 from sidelight.errors import RangeError
 from sidelight.records import Label, Number, PairedView, View, fold
 from sidelight.records.columns import MAX_ROWS_LIMIT
@@ -20,7 +22,8 @@ from sidelight.records.linked_tables import LinkedTables, Step
 from sidelight.summaries.sql_averages import check_values, compared_by_sums, is_average, less, step_of_average
 from sidelight.summaries.sql_expressions import ExpressionReader
 from sidelight.summaries.sql_groups import CONDITIONS
-from sidelight.summaries.sql_tree import has_aggregate, only, plain, refuse, sql_text
+from sidelight.summaries.sql_nodes import column_named, has_aggregate, plain
+from sidelight.summaries.sql_tree import only, refuse, sql_text
 
 BY_KEY = (
     "a sub-select is tied to the row around it by a declared key and nothing else; fold the other column (MIN, MAX, "
@@ -68,7 +71,6 @@ class SelectReader(Protocol):
 
 def folded(outer: SelectReader, node: Any) -> Any:
     """Return a node with EXISTS, IN (SELECT ...) and scalar sub-selects replaced by columns of folds."""
-    from sqlglot import exp
 
     def put(each: Any) -> Any:
         negates = each.key in ("not", "is", "eq", "neq")  # (x IN (...)) = FALSE, too
@@ -87,8 +89,6 @@ def folded(outer: SelectReader, node: Any) -> Any:
 
 def _exists(outer: SelectReader, select: Any, column: Any) -> Any:
     """Return the condition that a row of the sub-select belongs to the row of the base."""
-    from sqlglot import exp
-
     if any(map(has_aggregate, select.expressions)):  # which has a row whatever is there
         raise RangeError(f"{sql_text(select)} always has a row; compare its aggregate, or write EXISTS (SELECT * ...)")
     inner, where, of_person = _inner(outer, select, column)
@@ -118,8 +118,6 @@ def _average(outer: SelectReader, node: Any) -> Any:
 
 def _scalar(outer: SelectReader, select: Any) -> Any:
     """Return the column of a sub-select of one aggregate."""
-    from sqlglot import exp
-
     if len(select.expressions) != 1 or not has_aggregate(select.expressions[0]):
         raise RangeError(f"{sql_text(select)} is no aggregate; {BY_KEY}")
     node = plain(select.expressions[0].unalias())
@@ -243,8 +241,6 @@ def _named(inner: SelectReader, node: Any) -> str | Expression:
 
 def _own(inner: SelectReader, node: Any) -> Any:
     """Return a copy of a part of an aggregate, all of whose columns are of the sub-select's own tables."""
-    from sqlglot import exp
-
     for each in node.find_all(exp.Column):
         if inner.source_of(each) is None:
             raise RangeError(
@@ -280,8 +276,6 @@ def clamp_counts(tree: Any, features: dict[str, Fold], tables: LinkedTables) -> 
     A count that is compared is not clamped: a condition costs nothing whatever it compares. Where both are asked, the
     comparisons read a column of their own.
     """
-    from sqlglot import exp
-
     averages = {name: made for name, made in features.items() if made.kind == "mean"}
     check_values(tree, averages, lambda column: _use(column)[0])
     for name, made in list(features.items()):
@@ -297,7 +291,7 @@ def clamp_counts(tree: Any, features: dict[str, Fold], tables: LinkedTables) -> 
         if apart:
             features[f"{name} of all rows"] = made
         for each in apart:
-            each.replace(exp.column(exp.to_identifier(f"{name} of all rows", quoted=True)))
+            each.replace(column_named(f"{name} of all rows"))
 
 
 def _use(column: Any) -> tuple[bool, bool]:
@@ -305,8 +299,6 @@ def _use(column: Any) -> tuple[bool, bool]:
 
     What stands there is a group, and must mean the same wherever it is written.
     """
-    from sqlglot import exp
-
     compared, node = False, column
     while node.parent is not None and node.key not in ("where", "select"):
         if isinstance(node, exp.AggFunc):
@@ -319,11 +311,9 @@ def _use(column: Any) -> tuple[bool, bool]:
 
 def _feature(outer: SelectReader, text: str, made: Fold) -> Any:
     """Return the column of a fold; the same sub-select is one column wherever it stands."""
-    from sqlglot import exp
-
     name = outer.names.setdefault(text, f"subselect_{len(outer.names) + 1}")
     outer.features.setdefault(name, made)
-    return exp.column(exp.to_identifier(name, quoted=True))
+    return column_named(name)
 
 
 def _inner(outer: SelectReader, select: Any, column: Any) -> tuple[SelectReader, Expression | None, bool]:
@@ -362,8 +352,6 @@ def only_rows(select: Any, *known: str) -> None:
 
 def row_condition(reader: SelectReader, conditions: list[Any]) -> Expression | None:
     """Return the condition of rows that are folded; it names columns of their tables, and no other fold."""
-    from sqlglot import exp
-
     if reader.features:
         raise RangeError(
             "a sub-select in WHERE of another sub-select is not understood; write both in WHERE of the whole statement"

@@ -8,9 +8,13 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any, Literal, NoReturn, get_args
 
-from sidelight.errors import MissingPackageError, RangeError, nearest
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+
+from sidelight.errors import RangeError, nearest
 from sidelight.records.expression_text import LONGEST
-from sidelight.summaries.sql_dates import shifted_date
+from sidelight.summaries.sql_nodes import has_aggregate, parenthesized, shifted_date
 
 #: Whose spelling a statement has; DuckDB's is the default.
 Dialect = Literal["duckdb", "postgresql", "bigquery", "snowflake", "spark", "tsql"]
@@ -129,11 +133,6 @@ def parsed_statement(text: str, dialect: str) -> Any:
 def _parsed(text: str, dialect: str) -> Any:
     if not isinstance(text, str) or len(text) > LONGEST:
         raise RangeError(f"a statement is a text of at most {LONGEST} characters, got {type(text).__name__}")
-    try:
-        import sqlglot
-        from sqlglot.errors import SqlglotError
-    except ImportError:
-        raise MissingPackageError("SQL is read by sqlglot, which is not installed; pip install sqlglot") from None
     failed, tokens, found = "", [], []
     try:
         # Only one SELECT is parsed: sqlglot takes other words as commands, and logs their text.
@@ -160,8 +159,6 @@ def _parsed(text: str, dialect: str) -> Any:
 
 def _respelt(node: Any) -> Any:
     """Return a function that one dialect spells by itself as the node that means the same."""
-    from sqlglot import exp
-
     if node.key == "tsordstodate":  # of a declared date
         return node.this
     if node.key in ("add", "sub"):
@@ -253,7 +250,8 @@ class _Merger:
                 items += [item.copy() for item in inner.expressions]
                 continue
             made = each.transform(put)
-            items.append(made if made.key == "alias" or each.key != "column" else _aliased(made, each.this))
+            bare = made.key == "alias" or each.key != "column"
+            items.append(made if bare else exp.Alias(this=made, alias=each.this.copy()))
         outer.set("expressions", items)
         for key in ("where", "group", "having", "order"):
             if outer.args.get(key) is not None:
@@ -320,8 +318,6 @@ class _Merger:
 
 def _join(outer: Any, inner: Any, *, moved: str) -> None:
     """Put the outer WHERE into WHERE, or into HAVING, with what the inner statement has there."""
-    from sqlglot import exp
-
     conditions = [
         part.args[key].this
         for part, key in ((inner, moved), (outer, "where"), (outer, "having"))
@@ -330,33 +326,6 @@ def _join(outer: Any, inner: Any, *, moved: str) -> None:
     if conditions:
         whole = exp.and_(*(condition.copy() for condition in conditions))
         outer.set(moved, (exp.Where if moved == "where" else exp.Having)(this=whole))
-
-
-def _aliased(node: Any, name: Any) -> Any:
-    from sqlglot import exp
-
-    return exp.Alias(this=node, alias=name.copy())
-
-
-def parenthesized(node: Any) -> Any:
-    """Return a node that may stand anywhere."""
-    from sqlglot import exp
-
-    return node if node.key in ("column", "literal", "paren", "anonymous") else exp.Paren(this=node)
-
-
-def has_aggregate(node: Any) -> bool:
-    """Return whether an aggregate stands in a node, outside of sub-selects."""
-    from sqlglot import exp
-
-    return any(isinstance(each, exp.AggFunc) for each in node.walk(prune=lambda each: each.key == "select"))
-
-
-def plain(node: Any) -> Any:
-    """Take parentheses off."""
-    while node.key == "paren":
-        node = node.this
-    return node
 
 
 # --- refusals ---------------------------------------------------------------------------------------------------------

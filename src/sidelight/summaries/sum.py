@@ -208,8 +208,7 @@ def _sum_error(plan: Measurement) -> TailBound | None:
     pair = _is_pair(plan, value)
     width, unit = (value.levels, value.code_step) if pair else (value.farthest, value.whole_step)
     signed = not pair and value.first < 0 < value.last
-    reach = groups.norms.sensitivity(plan.budget.norm, Fraction(width), signed=signed)
-    none = Bounded(np.zeros(1, np.int64), reach, plan.budget.norm, groups.norms.neighbours, groups.unit)
+    none = groups.norms.bounded(np.zeros(1, np.int64), plan.budget.norm, groups.unit, width, signed=signed)
     noise = noise_of(plan.budget, none)
     assert noise.law in ("laplace", "gaussian")
     rows = "totals of persons" if groups.totals else "values"

@@ -12,7 +12,7 @@ from sidelight.aggregates.collect_ranks import is_additive_by_group
 from sidelight.aggregates.groups import Groups
 from sidelight.aggregates.ranks import Ranks
 from sidelight.errors import RangeError, SchemaError, explains_removed
-from sidelight.guarantees import Claims, Context
+from sidelight.guarantees import Claims
 from sidelight.mechanisms.budget import Budget
 from sidelight.noise import Source
 from sidelight.predictions import Cauchy, hedge, is_prior, own_prior
@@ -127,7 +127,7 @@ class Summary(OfNumber):
         radius = Fraction(0)
         if declared is None:
             part = budget.part(shares.radius)
-            radius, parts = part.spread, (*parts, (1, part.selection_claims(**_context(groups))))
+            radius, parts = part.spread, (*parts, (1, part.selection_claims(**groups.context)))
         predicted = () if self.prediction is None else middle_and_spread(own_prior(self.prediction))
         clipping = Clipping(
             measure=budget.part(shares.moments),
@@ -144,15 +144,11 @@ class Summary(OfNumber):
         return PreparedSummary(**self._shared(plan), query=self, group_tree=group_tree)
 
 
-def _context(groups: Groups) -> Context:
-    return {"neighbours": groups.norms.neighbours, "unit": groups.unit}
-
-
 def _quartiles(budget: Budget, groups: Groups) -> tuple[QuantileTree, tuple[tuple[int, Claims], ...]]:
     """Return the tree of quartiles for one row, and its two depths: all K rows of a unit share each (`clipping`)."""
     node = budget.part(Fraction(1, 2))
     tree = quantile_tree(_QUARTILES, epsilon=2 * node.spread / groups.norms.total)
-    return tree, ((2, node.selection_claims(**_context(groups))),)
+    return tree, ((2, node.selection_claims(**groups.context)),)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -13,7 +13,7 @@ from sidelight.aggregates.group_sums import group_counts
 from sidelight.aggregates.groups import Groups, declared_max_groups, groups_of
 from sidelight.errors import RangeError, SchemaError, explains_removed
 from sidelight.group_table import GroupTable, check_keys
-from sidelight.guarantees import Amount, Context, positive
+from sidelight.guarantees import Amount, positive
 from sidelight.guarantees.conversions import gdp_within
 from sidelight.mechanisms.exponential import Peeling, peeling, popularity
 from sidelight.noise import Source
@@ -126,9 +126,8 @@ class TopK(CountingQuery):
             predicted = reading.prediction.on([(label,) for label in labels]).values
             weights = popularity(np.nan_to_num(np.maximum(predicted, 0.0)))
         draws = self._draws(min(self.k, len(labels)))
-        context: Context = {"neighbours": groups.norms.neighbours, "unit": groups.unit}
         return PreparedDraws(
-            claims=draws.claims(**context),
+            claims=draws.claims(**groups.context),
             request=self.request(self.kind_name, of=counted, k=self.k, route="peeling", **reading.request),
             prediction=reading.described,
             error=_drawn_error(draws, groups, weights, unit=counted),

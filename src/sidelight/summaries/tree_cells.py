@@ -16,8 +16,6 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from sidelight.group_table import ALL
-
 Floats: TypeAlias = NDArray[np.float64]
 #: A margin by the places of its columns; () is the total over all of them.
 Axes: TypeAlias = tuple[int, ...]
@@ -77,10 +75,6 @@ class OtherCells:
                 for column, code in zip(columns, cell, strict=True):
                     column.append(code)
         return tuple(np.array(column, np.int64) for column in columns)
-
-    def with_all(self) -> tuple[tuple[str, ...], ...]:
-        """Return the labels of each column, with the total's behind them."""
-        return tuple((*each, ALL) for each in self.labels)
 
     def summed(self, values: NDArray[Any], axes: Axes) -> NDArray[Any]:
         """Add the cells of every node (a row each) up to a margin."""

@@ -66,8 +66,7 @@ class LevelMargin:
 
     def bounded(self, values: NDArray[Any], unit: Unit) -> Bounded:
         """Return the exact values with their sensitivity."""
-        reach = self.norms.sensitivity(self.noise.norm, self.width, signed=self.signed)
-        return Bounded(values, reach, self.noise.norm, self.norms.neighbours, unit)
+        return self.norms.bounded(values, self.noise.norm, unit, self.width, signed=self.signed)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -52,9 +52,10 @@ def long_table(
         before = start
     every = sum(tree.sizes)
     further: list[Any] = [np.tile(codes, every) for codes in names]
+    totalled = [(*each, ALL) for each in cells.labels]
     coded = CodedGroups(
         (np.concatenate(levels), np.concatenate(ids), np.concatenate(parents), *further),
-        (tree.names, tuple(labels), tuple(labels[: len(labels) - tree.sizes[-1]]), *cells.with_all()),
+        (tree.names, tuple(labels), tuple(labels[: len(labels) - tree.sizes[-1]]), *totalled),
     )
     whole = {name: np.concatenate([each.reshape(-1) for each in parts]) for name, parts in columns.items()}
     return GroupTable(keys=keys, groups=coded, columns=whole, notes=notes)

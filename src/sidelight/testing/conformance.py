@@ -9,22 +9,23 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Literal, TypeVar
 
-from sidelight.aggregates import cell_counts, clipped_moments, clipped_sum, collect_ranks, grid_counts, row_count
+from sidelight.aggregates import cell_counts, clipped_moments, collect_ranks
 from sidelight.aggregates.bounded import Bounded
 from sidelight.aggregates.collect import Lowering
-from sidelight.aggregates.group_sums import group_statistics
+from sidelight.aggregates.group_sums import Kind as StatisticKind
+from sidelight.aggregates.group_sums import group_counts, group_statistics
 from sidelight.aggregates.groups import groups_of
 from sidelight.aggregates.values import value_of
 from sidelight.covariance import Covariance
 from sidelight.errors import ConformanceError
 from sidelight.gaussians import GaussianFit
 from sidelight.grid import Grid
-from sidelight.guarantees import Neighbours
 from sidelight.noise import Source
 from sidelight.quantiles import Quantiles
 from sidelight.records import Category, Column, Drop, Fill, Number, PersonId, Table
 from sidelight.records.expressions import Literally
-from sidelight.records.rows import DistributedRows, Wanted
+from sidelight.records.rows import Wanted
+from sidelight.records.source_protocols import DistributedRows
 from sidelight.summaries.count import Count
 from sidelight.summaries.mean import Mean
 from sidelight.summaries.sum import Sum
@@ -257,19 +258,21 @@ def _statistics(table: Table, lowering: Lowering) -> Iterator[tuple[str, Any]]:
         "y": Grid(resolution=Fraction(1, 4), first=-9, last=33, snap="nearest"),
         "big": Grid(resolution=Fraction(2**53, 3), first=-8, last=8),
     }
-    for column, grid in grids.items():
-        yield f"counts of {column} on a grid", _whole(grid_counts(table, column, grid, lowering=lowering))
+    for column in grids:
+        yield f"counts of {column} on a grid", _whole(cell_counts(table, [column], grids=grids, lowering=lowering))
     for columns in (["label"], ["flag", "grade"]):
         yield f"counts by {columns}", _whole(cell_counts(table, columns, lowering=lowering))
     coarse = {"y": Grid(resolution=Fraction(5), first=-2, last=3)}
     yield "counts by a label and a number", _whole(cell_counts(table, ["label", "y"], grids=coarse, lowering=lowering))
-    yield "rows", row_count(table, lowering=lowering).value
+    everything = groups_of(table.schema)
+    yield "rows", _whole(group_counts(table, everything, lowering=lowering))
     constant = value_of(table.schema, Literally(Fraction(5, 2)))  # it needs no column at all
-    summed = group_statistics(table, groups_of(table.schema), [constant], lowering=lowering)
+    summed = group_statistics(table, everything, [constant], lowering=lowering)
     yield "sum of a constant", [_whole(each) for each in (summed.counts, *summed.values)]
-    yield "sum", clipped_sum(table, "x", step="0.001", centre="0.3", lowering=lowering).value
-    swapped = clipped_sum(table, "x", step=Fraction(1, 2**33), neighbours=Neighbours.REPLACE, lowering=lowering)
-    yield "sum of fine steps", swapped.value
+    kinds: tuple[StatisticKind, ...] = ("whole", "pair", "triple", "disc")
+    for kind in kinds:
+        summed = group_statistics(table, everything, [value_of(table.schema, "x")], kind=kind, lowering=lowering)
+        yield f"sum as {kind}", [_whole(each) for each in summed.values]
     for levels in (1, 2**14):
         found = clipped_moments(
             table, ["x", "y", "big"], radius="61.7", levels=levels, centres={"x": "0.1"}, lowering=lowering

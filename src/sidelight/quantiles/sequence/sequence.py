@@ -27,7 +27,7 @@ from sidelight.accounting import (
     find_shortfall,
     worst_case_branch,
 )
-from sidelight.errors import BudgetError, LedgerError, RangeError, SchemaError
+from sidelight.errors import BudgetError, RangeError, SchemaError
 from sidelight.guarantees import ApproxDP, Claim, Claims, Neighbours, Unit
 from sidelight.ledger import Ledger, Reservation, Scope, Stored, open_ledger
 from sidelight.ledger.place import check_output
@@ -42,7 +42,7 @@ from sidelight.quantiles.sequence.recursive_regression import Floats
 from sidelight.quantiles.sequence.state import State, caught_up, describe_day, find_day, read_state, write_state
 from sidelight.records import Column, Schema, Table
 from sidelight.release import Outcome
-from sidelight.session.persons_and_periods import budget_for
+from sidelight.session.accounts import budget_for, check_real
 from sidelight.session.pipeline import release_through
 
 
@@ -95,22 +95,6 @@ def check_price(price: Claims, *, budget: Claim, routes: tuple[Route, ...] | Non
             remaining=remaining,
             difference=difference,
         )
-
-
-def open_accounts(
-    ledger: Ledger,
-    scope: str,
-    *,
-    budget: Claim,
-    unit: Unit,
-    days_per_person: int | None,
-    routes: tuple[Route, ...] | None,
-) -> Scope:
-    """Open the scope of the whole sequence."""
-    rule = None if days_per_person is None else _partition(days_per_person, unit)
-    return ledger.open_scope(
-        scope, budget=budget, unit=unit, neighbours=Neighbours.ADD_REMOVE, routes=routes, partitioned_by=rule
-    )
 
 
 def account_of_day(
@@ -213,18 +197,17 @@ class Sequence:
         check_price(price, budget=promised, routes=routes)
         # The state is read before the scope is made: a file that does not fit leaves the ledger as it is.
         self._state = self._stored_state()
-        self._scope = open_accounts(
-            self._ledger,
+        self._scope = self._ledger.open_scope(
             scope,
             budget=promised,
             unit=declared.unit,
-            days_per_person=days_per_person,
+            neighbours=Neighbours.ADD_REMOVE,
             routes=routes,
+            partitioned_by=None if days_per_person is None else _partition(days_per_person, declared.unit),
         )
 
     def _check(self, ledger: Ledger) -> None:
-        if ledger.testing:
-            raise LedgerError("this ledger is for tests and holds seeded noise; open another for real data")
+        check_real(ledger)
 
     def release(
         self, data: Any, *, day: datetime.date | str, features: Iterable[float] = (), resume: bool = False

@@ -16,8 +16,9 @@ from typing import Any, Literal
 
 from sidelight.errors import SourceError
 from sidelight.records.dates import Calendar
+from sidelight.records.engines.arrays import library_of
 from sidelight.records.engines.folders import Member, members_of, shown
-from sidelight.records.rows import Rows, hide_engine_errors, library_of
+from sidelight.records.rows import Rows, hide_engine_errors
 
 _ELSEWHERE = re.compile(r"([a-z][a-z0-9+.]+)://", re.IGNORECASE)
 #: An address that may hold a password, wherever it stands in a text and however it is misspelt.

@@ -56,6 +56,11 @@ _INSTEAD = {
 _FILE_ENDINGS = (".csv", ".tsv", ".txt", ".gz", ".parquet", ".pq")
 
 
+def library_of(source: Any) -> str:
+    """Return the library that defines the class of a source."""
+    return type(source).__module__.partition(".")[0]
+
+
 class ArrayRows(NoExpressions):
     """Columns as one-dimensional arrays of one length."""
 

@@ -165,11 +165,12 @@ def ids_of_arrow(column: Any) -> TextCells | WholeIds:
 class KnownTexts:
     """The distinct texts of a column in an earlier batch, with their lookups."""
 
-    __slots__ = ("_dictionary", "_first", "_texts")
+    __slots__ = ("_dictionary", "_first", "_texts", "_wholes")
 
     def __init__(self) -> None:
-        self._texts: DistinctTexts | None = None
+        self._texts: DistinctTexts | None = None  # of the dictionary
         self._dictionary: Any = None
+        self._wholes: DistinctTexts | None = None  # of consecutive integers from the first; never of a dictionary
         self._first = 0
 
     def of_dictionary(self, dictionary: Any, places: NDArray[Any]) -> DistinctTexts:
@@ -184,14 +185,14 @@ class KnownTexts:
         if not len(values) or values.dtype == np.uint64:
             return as_distinct(values)
         low, high = int(values.min()), int(values.max())
-        texts = self._texts
+        texts = self._wholes
         if texts is None or low < self._first or high >= self._first + len(texts.cells):
             if texts is not None:  # so that texts are not made again for every batch
                 low, high = min(low, self._first), max(high, self._first + len(texts.cells) - 1)
             if 64 * (high - low + 1) >= len(values):
                 return as_distinct(values)
             texts = DistinctTexts(texts_of(range(low, high + 1)).tolist(), values[:0])
-            self._texts, self._first = texts, low
+            self._wholes, self._first = texts, low
         places = values.astype(np.int64, copy=False)
         return texts.at(places - self._first if self._first else places)
 

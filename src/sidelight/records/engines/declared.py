@@ -17,21 +17,14 @@ from numpy.typing import NDArray
 from sidelight.errors import SchemaError, SourceError
 from sidelight.records.dates import DateReading
 from sidelight.records.readings import NumberReading, Remembered, TextReading
-from sidelight.records.rows import (
-    BATCH_ROWS,
-    Batch,
+from sidelight.records.rows import BATCH_ROWS, Batch, ColumnType, DistinctTexts, Rows, TextCells, Wanted, WholeIds
+from sidelight.records.source_protocols import (
     ChecksRecords,
-    ColumnType,
-    DistinctTexts,
     DistributedRows,
     FitsInMemory,
     HandsKeys,
     Pinned,
     ReadsInParallel,
-    Rows,
-    TextCells,
-    Wanted,
-    WholeIds,
 )
 
 if TYPE_CHECKING:

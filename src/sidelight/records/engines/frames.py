@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from sidelight.errors import SchemaError
 from sidelight.records.dates import Calendar
-from sidelight.records.engines.arrays import DIFFERENT_LENGTHS, ArrayRows, as_array
-from sidelight.records.rows import BATCH_ROWS, Batch, ColumnType, NoExpressions, Rows, Wanted, library_of
+from sidelight.records.engines.arrays import DIFFERENT_LENGTHS, ArrayRows, as_array, library_of
+from sidelight.records.rows import BATCH_ROWS, Batch, ColumnType, NoExpressions, Rows, Wanted
 
 
 def open_frame(

@@ -39,11 +39,11 @@ from sidelight.records.rows import (
     ColumnType,
     DistinctTexts,
     NoExpressions,
-    Pinned,
     TextCells,
     Wanted,
     hide_engine_errors,
 )
+from sidelight.records.source_protocols import Pinned
 from sidelight.version import VERSION
 
 #: The Spark schema of a worker's result.

@@ -20,7 +20,8 @@ from sidelight.aggregates.clipped_vector import ClippedVector
 from sidelight.aggregates.coding import CodeArrays, Coding, CombinedCoding, Keep
 from sidelight.aggregates.collect import coded_rows, rows_that_count
 from sidelight.records import Category, Number, Table
-from sidelight.records.rows import Batch, DistributedRows, Wanted
+from sidelight.records.rows import Batch, Wanted
+from sidelight.records.source_protocols import DistributedRows
 from sidelight.regression.descent.distributed_rows import DistributedExamples
 from sidelight.regression.descent.integer_rows import Integers
 from sidelight.regression.descent.mapped_rows import KEPT_BYTES

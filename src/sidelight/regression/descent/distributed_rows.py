@@ -21,7 +21,8 @@ from sidelight.aggregates.coding import CodeArrays
 from sidelight.aggregates.collect import RowsThatCount
 from sidelight.aggregates.state_bytes import state_from_bytes, state_to_bytes
 from sidelight.progress import progress
-from sidelight.records.rows import KEPT_BLOCK_BYTES, Batch, DistributedRows, Pinned
+from sidelight.records.rows import KEPT_BLOCK_BYTES, Batch
+from sidelight.records.source_protocols import DistributedRows, Pinned
 from sidelight.regression.descent.geometry import Floats
 from sidelight.regression.descent.integer_rows import GeometryMap, Integers
 from sidelight.regression.descent.mapped_rows import coded_block, mapped_block, sum_of_block

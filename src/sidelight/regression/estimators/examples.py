@@ -26,10 +26,9 @@ from sidelight.errors import SchemaError
 from sidelight.guarantees import exact, short_text
 from sidelight.records import Table
 from sidelight.records.cells import plain_label
-from sidelight.records.engines.arrays import as_array, as_numbers
+from sidelight.records.engines.arrays import as_array, as_numbers, library_of
 from sidelight.records.engines.frames import column_array, matrix_of, names_of, types_of
 from sidelight.records.row_prints import Prints, row_prints
-from sidelight.records.rows import library_of
 from sidelight.regression.rows import BoundedArrays, RowPolicy, is_sparse
 from sidelight.session.paid_estimator import drivers_of, warn_at_users_line
 

@@ -21,7 +21,8 @@ from sidelight.aggregates.collect import coded_rows, rows_that_count
 from sidelight.errors import RangeError, SchemaError, nearest
 from sidelight.predictions import PublicData
 from sidelight.records import Category, Number, Schema, Table
-from sidelight.records.rows import DistributedRows, Wanted
+from sidelight.records.rows import Wanted
+from sidelight.records.source_protocols import DistributedRows
 from sidelight.regression.descent.distributed_rows import DistributedExamples
 from sidelight.regression.losses import Floats
 from sidelight.regression.model_predictions import refuse_private_rows

@@ -1,0 +1,83 @@
+"""Nodes of a statement: what they are under their parentheses, how they are joined, and how some are made."""
+
+from __future__ import annotations
+
+from calendar import monthrange
+from collections.abc import Iterator
+from datetime import date, timedelta
+from typing import Any
+
+from sqlglot import exp
+
+from sidelight.errors import RangeError
+
+
+def parenthesized(node: Any) -> Any:
+    """Return a node that may stand anywhere."""
+    return node if node.key in ("column", "literal", "paren", "anonymous") else exp.Paren(this=node)
+
+
+def has_aggregate(node: Any) -> bool:
+    """Return whether an aggregate stands in a node, outside of sub-selects."""
+    return any(isinstance(each, exp.AggFunc) for each in node.walk(prune=lambda each: each.key == "select"))
+
+
+def plain(node: Any) -> Any:
+    """Take parentheses off."""
+    while node.key == "paren":
+        node = node.this
+    return node
+
+
+def column_named(name: str) -> Any:
+    """Return the column of a name that may be any text."""
+    return exp.column(exp.to_identifier(name, quoted=True))
+
+
+def table_named(name: str, alias: str | None = None) -> Any:
+    """Return the table of a name that may be any text, under an alias that may be one, too."""
+    called = None if alias is None else exp.TableAlias(this=exp.to_identifier(alias, quoted=True))
+    return exp.Table(this=exp.to_identifier(name, quoted=True), alias=called)
+
+
+def flat_conditions(node: Any) -> Iterator[Any]:
+    """Return the parts of a condition that are joined by AND."""
+    node = plain(node)
+    if node.key == "and":
+        yield from flat_conditions(node.this)
+        yield from flat_conditions(node.expression)
+    else:
+        yield node
+
+
+def is_left(join: Any) -> bool:
+    """Return whether a source of FROM keeps rows that do not find it; None is the first source. Others are refused."""
+    side, kind = ("", "") if join is None else (str(each or "").upper() for each in (join.side, join.kind))
+    if side not in ("", "LEFT") or kind not in ("", "INNER", "OUTER") or (join and join.args.get("method")):
+        raise RangeError(f"{side or kind} JOIN is not understood; write JOIN or LEFT JOIN from the base table")
+    return side == "LEFT"
+
+
+def shifted_date(node: Any) -> Any:
+    """Return DATE '1998-12-01' - INTERVAL '90' DAY as the date that it is; other sums stay as they are."""
+    day, interval = node.this.unnest(), node.expression.unnest()
+    text = day.this.unnest() if day.key == "cast" and day.to.is_type("date") else None
+    if interval.key != "interval" or text is None or text.key != "literal" or interval.args.get("unit") is None:
+        return node
+    unit, many = str(interval.args["unit"].name).upper().removesuffix("S"), interval.this
+    sign = -1 if node.key == "sub" else 1
+    try:
+        start, count = date.fromisoformat(text.name), sign * int(many.name)
+        if unit in ("DAY", "WEEK"):
+            found = start + timedelta(days=count * (7 if unit == "WEEK" else 1))
+        elif unit in ("MONTH", "QUARTER", "YEAR"):
+            months = start.year * 12 + start.month - 1 + count * {"MONTH": 1, "QUARTER": 3, "YEAR": 12}[unit]
+            year, month = divmod(months, 12)
+            found = date(year, month + 1, min(start.day, monthrange(year, month + 1)[1]))
+        else:
+            return node
+    except (ValueError, OverflowError):
+        return node
+    shifted = day.copy()
+    shifted.this.unnest().set("this", found.isoformat())
+    return shifted
