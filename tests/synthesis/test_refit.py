@@ -18,7 +18,7 @@ from sidelight.synthesis.prior import (
     current_weights,
     uniform_weights,
 )
-from sidelight.synthesis.refit import Evidence, Refit, nearest_marginal
+from sidelight.synthesis.refit import Evidence, NearestMarginal, Refit
 from sidelight.synthesis.spaces import DenseSpace
 from sidelight.synthesis.workload import Marginal, marginals
 
@@ -109,7 +109,7 @@ def test_both_methods_find_the_same_minimum(tau: float, cellwise: bool) -> None:
 def test_the_small_problem_is_solved() -> None:
     rng = np.random.default_rng(1)
     reference, y, deviation = rng.dirichlet(np.ones(6)), rng.normal(300, 200, 6), rng.uniform(1, 30, 6)
-    p = nearest_marginal(np.log(reference), y, deviation=deviation, rows=ROWS, prior_weight=0.05)
+    p = NearestMarginal(y, deviation, rows=ROWS, prior_weight=0.05).solve(np.log(reference))
 
     def value(q: np.ndarray) -> float:
         return float((((ROWS * q - y) / deviation) ** 2).sum() / 2 + 0.05 * ROWS * (q * np.log(q / reference)).sum())

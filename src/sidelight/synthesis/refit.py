@@ -78,90 +78,121 @@ class Refit:
     def add(self, evidence: Evidence) -> None:
         """Take a measurement in; the next `fit` uses it."""
         self._held.append(evidence)
-        self._factors.append(np.zeros(evidence.values.shape))
+        self._factors.append(np.zeros(evidence.values.size))
 
     def fit(self, *, sweeps: int, tolerance: float = 0.01) -> None:
         """Improve all factors in turn, the newest first, until no marginal moves by more than a share of its noise.
 
         The number of sweeps depends on released numbers only.
         """
+        problems = [
+            NearestMarginal(each.values, each.deviation, rows=self.rows, prior_weight=self.prior_weight)
+            for each in self._held
+        ]
+        newest_first = range(len(problems) - 1, -1, -1)
         with np.errstate(divide="ignore"):  # of the logarithm of an empty cell
             for _ in range(sweeps):
-                moved = max((self._improve(place) for place in reversed(range(len(self._held)))), default=0.0)
+                moved = max((self._improve(place, problems[place]) for place in newest_first), default=0.0)
                 np.maximum(self.weights, _LEAST, out=self.weights)
                 self.weights /= self.weights.sum()
                 if moved <= tolerance:
                     return
 
-    def _improve(self, place: int) -> float:
+    def _improve(self, place: int, problem: NearestMarginal) -> float:
         """Solve for one factor with the others held; return how far the marginal moved, as a share of its noise."""
-        measured = self._held[place]
-        (mass,) = self.space.marginals(self.weights, [measured.marginal])
-        without = np.log(mass) - self._factors[place]
-        wanted = nearest_marginal(
-            without,
-            measured.values,
-            deviation=measured.deviation,
-            rows=self.rows,
-            prior_weight=self.prior_weight,
-            start=mass,
-        )
-        ratio = np.divide(wanted, mass, out=np.zeros(mass.shape), where=mass > 0)
-        self.space.multiply(self.weights, ratio, measured.marginal)
-        change = np.log(np.maximum(ratio, 1e-300))
-        self._factors[place] = np.minimum(np.maximum(self._factors[place] + change, _LOWEST_LOG), -_LOWEST_LOG)
-        apart = float(np.add.reduce(np.abs(wanted - mass), axis=None)) / mass.size
+        measured, factor = self._held[place], self._factors[place]
+        (table,) = self.space.marginals(self.weights, [measured.marginal])
+        mass = table.reshape(-1)
+        without = np.log(mass)
+        without -= factor
+        wanted = problem.solve(without, mass)
+        if np.minimum.reduce(mass) > 0:
+            ratio = wanted / mass
+        else:  # a mask costs more than all else
+            ratio = np.divide(wanted, mass, out=np.zeros(len(mass)), where=mass > 0)
+        self.space.multiply(self.weights, ratio.reshape(table.shape), measured.marginal)
+        np.maximum(ratio, 1e-300, out=ratio)
+        factor += np.log(ratio, out=ratio)
+        np.maximum(factor, _LOWEST_LOG, out=factor)
+        np.minimum(factor, -_LOWEST_LOG, out=factor)
+        wanted -= mass
+        apart = float(np.add.reduce(np.abs(wanted, out=wanted))) / len(mass)
         return apart * self.rows / measured.mean_error
 
 
-def nearest_marginal(
-    log_reference: Floats,
-    values: Floats,
-    *,
-    deviation: float | Floats,
-    rows: float,
-    prior_weight: float,
-    start: Floats | None = None,
-) -> Floats:
+class NearestMarginal:
     """Minimise Σ (N p - y)² / (2σ²) + τ·N·KL(p ‖ r) over distributions p on the cells of one marginal.
 
     Cells with r = 0 keep p = 0. Setting the derivative to a constant gives k p + log p = log r + y/(τσ²) + ν with
-    k = N/(τσ²), cell by cell, so k p = ω(log(k r) + y/(τσ²) + ν); ν is the root of an increasing function, looked for
-    from the mean of what it were if p were `start`.
-    """
-    from scipy.special import wrightomega
+    k = N/(τσ²), cell by cell, so k p = ω(log(k r) + y/(τσ²) + ν); ν is the root of an increasing function.
 
-    # marginals are small: a mask costs more than all else, and a method of an array more than the ufunc behind it
-    possible = (log_reference > -np.inf).ravel()
-    inside = slice(None) if np.logical_and.reduce(possible) else possible
-    of_cells = deviation.ravel()[inside] if isinstance(deviation, np.ndarray) else deviation
-    strength = prior_weight * of_cells**2  # τσ²
-    k = rows / strength
-    z = log_reference.ravel()[inside]
-    z = z - np.maximum.reduce(z) + values.ravel()[inside] / strength + np.log(k)
-    # Σ ω(z + ν)/k = 1. Where one cell alone has the mass 1, ω(z + ν) = k, the sum is at least 1; where none has more
-    # than its even share, at most 1.
-    high = float(np.minimum.reduce(k + np.log(k) - z))
-    share = k / len(z)
-    low = float(np.minimum.reduce(share + np.log(share) - z))
-    shift = (low + high) / 2
-    if start is not None:
-        near = start.ravel()[inside]
-        solved = np.maximum(k * near, _LEAST)
-        shift = float(near @ (solved + np.log(solved) - z)) / float(np.add.reduce(near))
-        shift = shift if low < shift < high else (low + high) / 2
-    for _ in range(100):
-        solved = wrightomega(np.maximum(z + shift, _LOWEST_LOG))
-        masses = solved / k
-        excess = float(np.add.reduce(masses)) - 1.0
-        if abs(excess) <= 1e-10:
-            break
-        low, high = (low, shift) if excess > 0 else (shift, high)
-        newton = shift - excess / float(np.add.reduce(masses / (1.0 + solved)))
-        shift = newton if low < newton < high else (low + high) / 2
-    result = np.zeros(log_reference.size)
-    result[inside] = masses / np.add.reduce(masses)
-    return result.reshape(log_reference.shape)
+    Marginals are small: calls of NumPy are what costs, so that terms without r are computed once, and in place.
+    """
+
+    __slots__ = ("_alone", "_even", "_k", "_log_k", "_pull", "_rows", "_strength", "_values")
+
+    def __init__(self, values: Floats, deviation: float | Floats, *, rows: float, prior_weight: float) -> None:
+        of_cells = deviation.reshape(-1) if isinstance(deviation, np.ndarray) else deviation
+        self._set(values.reshape(-1), prior_weight * of_cells**2, rows)
+
+    def _set(self, values: Floats, strength: float | Floats, rows: float) -> None:
+        self._values, self._strength, self._rows = values, strength, rows  # y, τσ², N
+        self._k = rows / strength
+        self._log_k = np.log(self._k)
+        self._pull = values / strength
+        # Σ ω(z + ν)/k = 1. Where one cell alone has the mass 1, ω(z + ν) = k, the sum is at least 1; where none has
+        # more than its even share, at most 1.
+        share = self._k / len(values)
+        self._alone, self._even = self._k + self._log_k, share + np.log(share)
+
+    def solve(self, log_reference: Floats, start: Floats | None = None) -> Floats:
+        """Return p, flat like log r; ν is looked for from the mean of what it were if p were `start`."""
+        if np.minimum.reduce(log_reference) > -np.inf:
+            return self._solved(log_reference, start)
+        inside = log_reference > -np.inf
+        part = NearestMarginal.__new__(NearestMarginal)
+        strength = self._strength[inside] if isinstance(self._strength, np.ndarray) else self._strength
+        part._set(self._values[inside], strength, self._rows)
+        result = np.zeros(len(log_reference))
+        result[inside] = part._solved(log_reference[inside], None if start is None else start[inside])
+        return result
+
+    def _solved(self, log_reference: Floats, start: Floats | None) -> Floats:
+        from scipy.special import wrightomega
+
+        k = self._k
+        z = log_reference - np.maximum.reduce(log_reference)
+        z += self._pull
+        z += self._log_k
+        if isinstance(k, np.ndarray):
+            low, high = (float(np.minimum.reduce(each - z)) for each in (self._even, self._alone))
+        else:  # rounding is monotone: the least difference is that of the largest z
+            largest = np.maximum.reduce(z)
+            low, high = float(self._even - largest), float(self._alone - largest)
+        shift = (low + high) / 2
+        if start is not None:
+            solved = k * start
+            np.maximum(solved, _LEAST, out=solved)
+            solved += np.log(solved)
+            solved -= z
+            shift = float(start @ solved) / float(np.add.reduce(start))
+            shift = shift if low < shift < high else (low + high) / 2
+        at = np.empty_like(z)
+        masses = np.empty_like(z)
+        for _ in range(100):
+            np.add(z, shift, out=at)
+            np.maximum(at, _LOWEST_LOG, out=at)
+            wrightomega(at, out=at)
+            np.divide(at, k, out=masses)
+            total = np.add.reduce(masses)
+            excess = float(total) - 1.0
+            if abs(excess) <= 1e-10:
+                break
+            low, high = (low, shift) if excess > 0 else (shift, high)
+            at += 1.0
+            newton = shift - excess / float(np.add.reduce(np.divide(masses, at, out=at)))
+            shift = newton if low < newton < high else (low + high) / 2
+        return np.asarray(masses / total)
 
 
 class QueryRefit:
