@@ -3,9 +3,9 @@
 Minimises F(W) = Σ (N·M_i W - y_i)² / (2σ_i²) + τ·N·KL(W ‖ w) over distributions W, summed over measured cells, which
 may each have a σ of their own. The minimiser has the form W ∝ w · Π f_i with one factor for each cell of each measured
 marginal. `fit` improves one factor after the other, each exactly: a small problem in the cells of one marginal, solved
-with the Wright omega function (synthesis proof page, Theorem 4). Like iterative proportional fitting, which is the case
-of no noise, it needs a few sweeps where entropic mirror descent needs a hundred steps; both find the
-same W, which is a test.
+with the Wright omega function (synthesis proof page, Theorem 4), and extrapolates after each sweep. Like iterative
+proportional fitting, which is the case of no noise, it needs a few sweeps where entropic mirror descent needs a hundred
+steps; both find the same W, which is a test.
 
 `QueryRefit` does the same for answers to single queries: it minimises Σ_j (y_j - N⟨q_j, w⟩)²/(2σ²) + τN·KL(w ‖ prior).
 The minimum is w ∝ prior·exp(Σ θ_j q_j) with θ_j = (y_j - N⟨q_j, w⟩)/(τσ²), which is solved for one θ_j after the other
@@ -34,6 +34,10 @@ PRIOR_WEIGHT = 0.05
 #: Weights never fall below this, so that no point is lost to underflow.
 _LEAST = 1e-280
 _LOWEST_LOG = -500.0
+
+
+#: All factors together change log-weights by at most this in a jump, so that no product of some of them overflows.
+_FARTHEST = 300.0
 
 
 #: A step changes log-weights by at most this, where the variance is within a factor e² of that of the start.
@@ -90,13 +94,37 @@ class Refit:
             for each in self._held
         ]
         newest_first = range(len(problems) - 1, -1, -1)
+        path = Extrapolation()
+        before, last_moved = self._log_factors(), np.inf
         with np.errstate(divide="ignore"):  # of the logarithm of an empty cell
-            for _ in range(sweeps):
+            for left in range(sweeps - 1, -1, -1):
                 moved = max((self._improve(place, problems[place]) for place in newest_first), default=0.0)
-                np.maximum(self.weights, _LEAST, out=self.weights)
-                self.weights /= self.weights.sum()
-                if moved <= tolerance:
+                self._normalise()
+                if moved <= tolerance or not left:
                     return
+                if moved > 2 * last_moved:  # too far: what was seen before says nothing here
+                    path = Extrapolation()
+                last_moved = moved
+                before = self._jump(path.ahead(before, self._log_factors()))
+
+    def _log_factors(self) -> Floats:
+        return np.concatenate([np.zeros(0), *self._factors])
+
+    def _normalise(self) -> None:
+        np.maximum(self.weights, _LEAST, out=self.weights)
+        self.weights /= self.weights.sum()
+
+    def _jump(self, aims: Floats) -> Floats:
+        """Set all factors at once, and the weights with them, as far as nothing overflows; return where they are."""
+        start = self._log_factors()
+        changes = np.minimum(np.maximum(aims, _LOWEST_LOG), -_LOWEST_LOG) - start
+        changes *= min(1.0, _FARTHEST / max(len(self._held) * float(np.maximum.reduce(np.abs(changes))), _LEAST))
+        parts = np.split(changes, np.cumsum([len(each) for each in self._factors])[:-1])
+        for measured, factor, change in zip(self._held, self._factors, parts, strict=True):
+            factor += change
+            self.space.multiply(self.weights, np.exp(change).reshape(measured.values.shape), measured.marginal)
+        self._normalise()
+        return self._log_factors()
 
     def _improve(self, place: int, problem: NearestMarginal) -> float:
         """Solve for one factor with the others held; return how far the marginal moved, as a share of its noise."""
@@ -118,6 +146,31 @@ class Refit:
         wanted -= mass
         apart = float(np.add.reduce(np.abs(wanted, out=wanted))) / len(mass)
         return apart * self.rows / measured.mean_error
+
+
+#: Sweeps that an extrapolation looks back on.
+_LOOKS_BACK = 5
+
+
+class Extrapolation:
+    """Anderson's extrapolation of an iteration x → g(x): the combination of the last steps that would move least.
+
+    A sweep moves strongly related marginals by a few hundredths of what is left to move, sweep after sweep in the same
+    directions: extrapolated, a third of the sweeps comes as near to the minimum (Walker and Ni 2011).
+    """
+
+    def __init__(self) -> None:
+        self._steps: list[Floats] = []
+        self._ends: list[Floats] = []
+
+    def ahead(self, start: Floats, end: Floats) -> Floats:
+        """Return where to go on after a sweep from `start` to `end`."""
+        self._steps, self._ends = [*self._steps, end - start][-_LOOKS_BACK:], [*self._ends, end][-_LOOKS_BACK:]
+        if len(self._ends) < 2:
+            return end
+        turns = np.diff(self._steps, axis=0)
+        shares = np.linalg.lstsq(turns.T, self._steps[-1], rcond=1e-6)[0]
+        return np.asarray(end - shares @ np.diff(self._ends, axis=0))
 
 
 class NearestMarginal:
