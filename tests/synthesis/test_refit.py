@@ -18,7 +18,7 @@ from sidelight.synthesis.prior import (
     current_weights,
     uniform_weights,
 )
-from sidelight.synthesis.refit import Evidence, Refit, nearest_marginal
+from sidelight.synthesis.refit import Evidence, Extrapolation, NearestMarginal, Refit
 from sidelight.synthesis.spaces import DenseSpace
 from sidelight.synthesis.workload import Marginal, marginals
 
@@ -109,7 +109,7 @@ def test_both_methods_find_the_same_minimum(tau: float, cellwise: bool) -> None:
 def test_the_small_problem_is_solved() -> None:
     rng = np.random.default_rng(1)
     reference, y, deviation = rng.dirichlet(np.ones(6)), rng.normal(300, 200, 6), rng.uniform(1, 30, 6)
-    p = nearest_marginal(np.log(reference), y, deviation=deviation, rows=ROWS, prior_weight=0.05)
+    p = NearestMarginal(y, deviation, rows=ROWS, prior_weight=0.05).solve(np.log(reference))
 
     def value(q: np.ndarray) -> float:
         return float((((ROWS * q - y) / deviation) ** 2).sum() / 2 + 0.05 * ROWS * (q * np.log(q / reference)).sum())
@@ -118,6 +118,15 @@ def test_the_small_problem_is_solved() -> None:
     for _ in range(300):
         q = p * np.exp(rng.normal(0, 0.02, 6))
         assert value(q / q.sum()) >= value(p) - 1e-9
+
+
+def test_an_extrapolated_linear_iteration_ends_after_as_many_steps_as_it_has_dimensions() -> None:
+    rng = np.random.default_rng(3)
+    rates = np.array([0.99, 0.9, 0.5])  # plain, the first one needs 900 steps for four digits
+    aim, path, place = rng.normal(size=3), Extrapolation(), np.zeros(3)
+    for _ in range(5):
+        place = path.ahead(place, aim + rates * (place - aim))
+    assert np.abs(place - aim).max() < 1e-6  # rounding, amplified by 1/(1 - 0.99) and by the least-squares problem
 
 
 @pytest.mark.parametrize("deviation", [1e-3, 1.0, 1e4])

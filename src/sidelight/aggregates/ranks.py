@@ -241,7 +241,9 @@ class SortedFloats:
     def _code(self, pattern: int) -> int:
         """Return the code of a double, from its pattern as a signed integer."""
         code = pattern >> DROPPED_BITS if pattern >= 0 else -(pattern & _MAGNITUDE) >> DROPPED_BITS
-        return min(max(code, self._first), self._last)
+        if code < self._first:
+            return self._first
+        return code if code < self._last else self._last
 
 
 class CountedCodes:

@@ -184,11 +184,12 @@ class Meter:
 
     def total(self, kind: Amounts) -> Fraction | None:
         """Return the most that one unit pays in a kind; None where a draw has no such amount."""
+        row, own, usual = Row(), self.claims.unit, _rows_of(self.claims)  # made once: there may be thousands of draws
         costs: list[Fraction] = []
         known: dict[tuple[int, bool], Fraction | None] = {}  # thousands of draws have the same few prices
         for each in self.drawn:
             key = id(each.price), each.part.pairs
-            if each.price.claims.unit not in (Row(), self.claims.unit):
+            if each.price.claims.unit not in (row, own):
                 return None
             if each.price.beyond is not None:
                 most, least = (
@@ -206,11 +207,11 @@ class Meter:
         parts: dict[tuple[_Factors, int | None], dict[int | None, list[tuple[Drawn, Fraction]]]] = {}
         for each, cost in zip(self.drawn, costs, strict=True):
             unit, part = each.price.claims.unit, each.part
-            if unit == Row() and each.price.claims.neighbours in (Neighbours.REPLACE, Neighbours.KEPT):
+            if unit == row and each.price.claims.neighbours in (Neighbours.REPLACE, Neighbours.KEPT):
                 # a replaced record leaves one part and enters another
-                factors, part = _rows_of(self.claims), EVERYTHING
-            elif unit == Row():
-                factors = each.part.rows_of_unit or _rows_of(self.claims)
+                factors, part = usual, EVERYTHING
+            elif unit == row:
+                factors = each.part.rows_of_unit or usual
             elif each.part.group is not None and each.part.additive:
                 factors = _ALREADY
             else:

@@ -14,7 +14,7 @@ import os
 import threading
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from types import TracebackType
@@ -209,15 +209,10 @@ class Source:
         finally:
             self._open, self._price = opened, outer
 
-    @contextmanager
-    def free(self, reason: str) -> Iterator[None]:
+    def free(self, reason: str) -> AbstractContextManager[None]:
         """Draw what meets no statistic of records (the order of ties, public samples); `reason` says for what."""
         assert reason
-        opened, self._open = self._open, True
-        try:
-            yield
-        finally:
-            self._open = opened
+        return _Free(self)
 
     @contextmanager
     def over(
@@ -243,7 +238,8 @@ class Source:
         within = outer if group is None else Part(partition, group, rows_of_unit, additive)
         if spans is not None:
             within = replace(within, axis=self._axis_of(places), spans=tuple(spans))
-        self._part = replace(within, pairs=outer.pairs or pairs)
+        both = outer.pairs or pairs
+        self._part = within if within.pairs is both else replace(within, pairs=both)
         try:
             yield
         finally:
@@ -333,6 +329,22 @@ class Source:
 
     def __repr__(self) -> str:
         return f"Source(branding={self.branding!r}, numerics={self.numerics!r})"
+
+
+class _Free:
+    """A block without a price: a class, because one is opened for each tie, and a generator takes twice as long."""
+
+    __slots__ = ("_opened", "_source")
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+
+    def __enter__(self) -> None:
+        self._opened = self._source._open
+        self._source._open = True
+
+    def __exit__(self, *_: object) -> None:
+        self._source._open = self._opened
 
 
 def check_size(size: int) -> None:

@@ -227,8 +227,9 @@ class _Pieces:
     def _cut(self, index: int, heights: Sequence[Heights]) -> Piece:
         start, end = -_NO_END, _NO_END
         for each in heights:
-            if isinstance(each, FlooredLine):
-                start, end = max(start, each.start), min(end, each.end)
+            if type(each) is FlooredLine:  # compared in place: a call takes longer
+                own_start, own_end = each[0], each[1]
+                start, end = own_start if own_start > start else start, own_end if own_end < end else end
         return start, end, tuple(heights)
 
 

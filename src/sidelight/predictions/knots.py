@@ -215,8 +215,12 @@ class WholeNumbers:
         """Return the height at an index."""
         code = index >> self._bits
         octave = (abs(code) >> MANTISSA_BITS) - _BIAS
-        if not 0 <= octave < (WHOLE_OCTAVES if code > 0 else self._negative):
+        if code == 0:
             return self.line(index).at(index)
+        if octave < 0:  # flat from here on; the line would say the same, and takes three times as long
+            return self._height(self._negative + (code > 0))
+        if octave >= (WHOLE_OCTAVES if code > 0 else self._negative):
+            return self._height(self._cells if code > 0 else 0)
         place, beyond = divmod(abs(code) - (_BIAS + octave << MANTISSA_BITS), 1 << MANTISSA_BITS - octave)
         count = 1 << octave
         if code > 0:

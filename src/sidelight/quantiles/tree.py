@@ -55,7 +55,9 @@ def exact_levels(levels: LevelLike | Iterable[LevelLike]) -> tuple[Fraction, ...
     if not several:
         raise RangeError("levels must name at least one quantile, got none; [0.5] asks for the median")
     read = tuple(_inside(level) for level in several)
-    if all(after - before >= LEAST_GAP for before, after in pairwise((Fraction(0), *read, Fraction(1)))):
+    ends = [(0, 1), *((level.numerator, level.denominator) for level in read), (1, 1)]
+    # after - before >= LEAST_GAP, in whole numbers, which are ten times as fast as fractions
+    if all((c * b - a * d) * LEAST_GAP.denominator >= b * d for (a, b), (c, d) in pairwise(ends)):
         return read
     for before, after in pairwise(read):
         if before == after:
@@ -237,7 +239,8 @@ def quantile_tree(
         raise RangeError(f"budget_power must lie in 0..{LARGEST_BUDGET_POWER}, got {budget_power}; try 0, 1 or 1.5")
     shares = _shares(tree_depth(len(read), branching=branching), power=power)
     rows = rows_of_unit(unit)
-    row_amount = total / rows if total is not None else (total_rho or 0) / Fraction(rows**2)
+    amount = total if total is not None else total_rho or Fraction(0)
+    row_amount = amount if rows == 1 else amount / (rows if total is not None else rows**2)
     build = _Builder(
         levels=read,
         branching=branching,
@@ -259,7 +262,7 @@ def quantile_tree(
         tree = replace(tree, epsilon=rows * max(sum(path, Fraction(0)) for path in tree.path_budgets))
         assert all(sum(each**2 for each in path) / 8 <= row_amount for path in tree.path_budgets)
     else:
-        assert all(sum(path) <= row_amount for path in tree.path_budgets)
+        assert all(sum(path[1:], path[0]) <= row_amount for path in tree.path_budgets)
     smallest = min(pick.epsilon for pick in tree.picks)
     if smallest < SMALLEST_EPSILON:
         price = f"epsilon {epsilon}" if rho is None else f"rho {rho}"
@@ -308,23 +311,31 @@ class _Builder:
         gaps = [range(left + 1, right) for left, right in pairwise(bounds)]
         # A node without children is the last that its records meet: it takes all that is left.
         budget = self.budgets[depth] if any(gaps) else remaining
-        below = Fraction(0) if lower is None else self.levels[lower]
-        above = Fraction(1) if upper is None else self.levels[upper]
+        rest = remaining - budget if any(gaps) else remaining
+        share = budget if len(chosen) == 1 else budget / len(chosen)
         picks = tuple(
             Pick(
                 position=position,
                 level=self.levels[position],
-                relative_level=(self.levels[position] - below) / (above - below),
-                epsilon=self._epsilon(budget / len(chosen)),
+                relative_level=self._relative(position, lower, upper),
+                epsilon=self._epsilon(share),
             )
             for position in chosen
         )
         ends = [lower, *chosen, upper]
         children = tuple(
-            self.node(gap, depth=depth + 1, lower=left, upper=right, remaining=remaining - budget)
+            self.node(gap, depth=depth + 1, lower=left, upper=right, remaining=rest)
             for gap, left, right in zip(gaps, ends[:-1], ends[1:], strict=True)
         )
         return Node(depth=depth, lower=lower, upper=upper, picks=picks, children=children)
+
+    def _relative(self, position: int, lower: int | None, upper: int | None) -> Fraction:
+        """Return (q - q_lo) / (q_hi - q_lo), with 0 and 1 where nothing was released."""
+        level = self.levels[position]
+        if lower is None:
+            return level if upper is None else level / self.levels[upper]
+        below = self.levels[lower]
+        return (level - below) / ((1 if upper is None else self.levels[upper]) - below)
 
     def _epsilon(self, amount: Fraction) -> Fraction:
         """Return the epsilon of a selection that may cost an amount: itself, or the largest with ε²/8 <= rho."""
@@ -338,6 +349,8 @@ class _Builder:
 
 def _shares(depth: int, *, power: Fraction) -> list[Fraction]:
     """Split 1 over the depths in proportion to (l+1)**-power, rounded down where that is irrational."""
+    if power.numerator == 0:
+        return [Fraction(1, depth)] * depth
     if power.denominator == 1:
         exact_weights = [Fraction(1, (level + 1) ** power.numerator) for level in range(depth)]
         return [weight / sum(exact_weights) for weight in exact_weights]

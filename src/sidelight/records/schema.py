@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, TypeVar
 
 from sidelight.errors import SchemaError, nearest
@@ -116,9 +117,13 @@ class Schema:
                 f"the rows reach their person through the table {self.via.to!r} (PersonVia); put both tables into a "
                 "sl.Database, open the session on it, and name this one by of="
             )
+        return self._person
+
+    @cached_property  # a release asks for it a dozen times
+    def _person(self) -> PersonId | None:
         return next((column for column in self.columns if isinstance(column, PersonId)), None)
 
-    @property
+    @cached_property
     def via(self) -> PersonVia | None:
         """How rows reach their person through another table, if they do."""
         return next((link for link in self.links if isinstance(link, PersonVia)), None)

@@ -16,7 +16,7 @@ from sidelight.synthesis.spaces import DenseSpace, Floats, Space
 from sidelight.synthesis.workload import Marginal
 
 #: Sweeps of a refit between rounds and of the last one, on few points and on many.
-FEW_POINTS_SWEEPS, MANY_POINTS_SWEEPS = (3, 60), (1, 20)
+FEW_POINTS_SWEEPS, MANY_POINTS_SWEEPS = (3, 20), (1, 10)
 MANY_POINTS = 200_000
 
 

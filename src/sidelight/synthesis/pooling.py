@@ -93,7 +93,7 @@ _LEAST_EXPLAINED = 0.25
 _MOST_WORK = 50_000_000
 
 #: Sweeps of the refit to pooled counts, which starts where the engine ended, on few points and on many.
-_SWEEPS, _MANY_POINTS_SWEEPS = 60, 20
+_SWEEPS, _MANY_POINTS_SWEEPS = 20, 10
 
 
 def pooled(

@@ -47,7 +47,7 @@ class DenseSpace:
     def __init__(self, domain: Domain) -> None:
         check_dense(domain)
         self.domain = domain
-        self._shapes: dict[tuple[str, ...], tuple[list[int], list[int], tuple[int, ...]]] = {}
+        self._shapes: dict[tuple[str, ...], tuple[list[int], list[int], tuple[int, ...], str]] = {}
 
     @property
     def points(self) -> int:
@@ -57,10 +57,8 @@ class DenseSpace:
     def marginals(self, weights: Floats, wanted: Sequence[Marginal]) -> list[Floats]:
         """Sum one axis at a time; for one set of columns all others at once."""
         if len(wanted) == 1:
-            shape, full, fine = self._joined(wanted[0])
-            axes = ascii_letters[: len(full)]
-            kept = "".join(axis for axis, size in zip(axes, shape, strict=True) if size > 1)
-            return [wanted[0].grouped(np.einsum(f"{axes}->{kept}", weights.reshape(full)).reshape(fine))]
+            _, full, fine, sums = self._joined(wanted[0])
+            return [wanted[0].grouped(np.einsum(sums, weights.reshape(full)).reshape(fine))]
         places = [self.domain.axes(each.columns) for each in wanted]
         distinct = list(dict.fromkeys(places))
         found = dict(zip(distinct, marginal_sums(weights, self.domain.sizes, distinct), strict=True))
@@ -68,17 +66,19 @@ class DenseSpace:
 
     def multiply(self, weights: Floats, factor: Floats, marginal: Marginal) -> None:
         """Multiply by broadcasting."""
-        shape, full, _ = self._joined(marginal)
+        shape, full, _, _ = self._joined(marginal)
         table = weights.reshape(full)
         table *= np.asarray(marginal.spread(factor, self.domain)).reshape(shape)
 
-    def _joined(self, marginal: Marginal) -> tuple[list[int], list[int], tuple[int, ...]]:
-        """Return the shapes of a factor, of the table and of the columns; kept, because every refit asks again."""
+    def _joined(self, marginal: Marginal) -> tuple[list[int], list[int], tuple[int, ...], str]:
+        """Return the shapes of a factor, of the table and of the columns, and the sum; kept: refits ask again."""
         inside = marginal.columns
         if inside not in self._shapes:
             sizes = zip(self.domain.columns, self.domain.sizes, strict=True)
-            joined = _joined([(size, name in inside) for name, size in sizes if size > 1])
-            self._shapes[inside] = (*joined, self.domain.shape_of(inside))
+            shape, full = _joined([(size, name in inside) for name, size in sizes if size > 1])
+            axes = ascii_letters[: len(full)]
+            kept = "".join(axis for axis, size in zip(axes, shape, strict=True) if size > 1)
+            self._shapes[inside] = shape, full, self.domain.shape_of(inside), f"{axes}->{kept}"
         return self._shapes[inside]
 
 

@@ -119,8 +119,10 @@ def _even_growth(x: Floats) -> Floats:
 def _levelled(heights: Floats, slopes: Floats) -> Floats:
     """Return shares w that add up to one and make the largest of heights - slopes · log(w) as small as can be."""
     low, high = float(heights.min()), float((heights + slopes * np.log(heights.size)).max())
+    eighths = np.arange(9.0)
     for _ in range(10):  # eight parts at a time: thirty halvings
-        ends = np.linspace(low, high, 9)
+        ends = eighths * ((high - low) / 8) + low
+        ends[-1] = high
         totals = np.exp(np.minimum(heights - ends[1:-1, None], 0.0) / slopes).sum(axis=1)
         part = np.count_nonzero(totals > 1)
         low, high = ends[part], ends[part + 1]
