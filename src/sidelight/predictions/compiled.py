@@ -228,8 +228,7 @@ class _Pieces:
         start, end = -_NO_END, _NO_END
         for each in heights:
             if type(each) is FlooredLine:  # compared in place: a call takes longer
-                own_start, own_end = each[0], each[1]
-                start, end = own_start if own_start > start else start, own_end if own_end < end else end
+                start, end = each[0] if each[0] > start else start, each[1] if each[1] < end else end
         return start, end, tuple(heights)
 
 
