@@ -45,6 +45,8 @@ BASE: dict[str, list[Any]] = {
     "integer": [*range(21, 31), 2**60 + 1, 2**60 + 3],
     "text": [f"v{place}" for place in range(1, 13)],
 }
+#: Labels that repeat, not in their order: what is remembered of one batch may be used for the next.
+FEW = [1, 0] * 6
 #: Of columns with a declared reading: their ordinary cells, and the declaration.
 READ: dict[str, tuple[list[str], Any]] = {
     "read number": (
@@ -93,7 +95,7 @@ _NOT_READ = ("parquet pattern", "mapping of pandas", "mapping of polars", "mappi
 _FILLED_NUMBERS = ("filled number", "filled real number")
 KINDS = {
     "number": ("number", *_FILLED_NUMBERS),
-    "integer": ("number", "category", "person", *_FILLED_NUMBERS),
+    "integer": ("number", "category", "few labels", "person", *_FILLED_NUMBERS),
     "text": ("category", "person", *READ, "filled category", "date parts"),
 }
 PLACES = {"first": 0, "middle": 6, "last": 12}
@@ -129,6 +131,8 @@ def trials(*, every: int = 1) -> Iterator[Trial]:
                 if (kind in READ or kind in DERIVED) and name.startswith(_NOT_READ):
                     continue
                 for turn, cell in enumerate(CELLS):
+                    if kind == "few labels" and cell in ("true", "false"):  # to pandas these are 1 and 0
+                        continue
                     in_turn = source.slow or kind in READ or kind in DERIVED
                     for place in [list(PLACES)[turn % 3]] if in_turn else PLACES:
                         if count % every == 0:
@@ -177,7 +181,7 @@ def main() -> None:
 
 
 def _base(trial: Trial) -> list[Any]:
-    cells = {**READ, **DERIVED}.get(trial.kind, (None,))[0]
+    cells = {**READ, **DERIVED, "few labels": (FEW,)}.get(trial.kind, (None,))[0]
     return BASE[trial.flavour] if cells is None else cells
 
 
@@ -220,6 +224,7 @@ def _schema(source: Source, trial: Trial) -> list[Any]:
         else {
             "number": lambda: Number("cell", missing=Fill("-3.5")),
             "category": lambda: Category("cell", [str(cell) for cell in BASE[trial.flavour]]),
+            "few labels": lambda: Category("cell", ["0", "1"], other=None),
             "person": lambda: PersonId("cell", max_rows=1),
         }[trial.kind]()
     )
@@ -230,7 +235,7 @@ def _codes(table: Table, source: Source, trial: Trial, lowering: str) -> Counter
     parts: list[Coding] = [] if source.bare else [NumberCoding("mark", FixedPoint.on_grid(MARK, GRID))]
     if trial.kind in ("number", "read number", "read date"):
         parts.append(NumberCoding("cell", FixedPoint.on_grid(table.schema.number("cell"), GRID)))
-    elif trial.kind in ("category", "read category"):
+    elif trial.kind in ("category", "few labels", "read category"):
         parts.append(CategoryCoding(table.schema.category("cell")))
     elif trial.kind in DERIVED:
         parts += [ExpressionCoding(each, table.schema) for each in DERIVED[trial.kind][2]]
