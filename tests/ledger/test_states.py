@@ -262,7 +262,7 @@ def test_a_closed_scope_grants_nothing_more(ledger: Ledger) -> None:
     reserve(scope, "0.1", "k").release("kept")
     head = scope.close()
     assert scope.close() == head
-    with pytest.raises(LedgerError, match="closed for good"):
+    with pytest.raises(LedgerError, match="grants nothing more"):
         reserve(scope, "0.1")
     assert isinstance(scope.reserve(pure("0.1"), request=REQUEST, key="k"), Stored)
     assert ledger.verify().ok

@@ -227,7 +227,7 @@ def test_an_address_where_no_server_is_says_which_key_to_ask_again_with(ask: Any
                 raise httpx.ConnectError("gone")
             return super().__call__(request)
 
-    with pytest.raises(ServiceError, match=r"ConnectError.*key='one', which pays once"):
+    with pytest.raises(ServiceError, match=r"ConnectError.*key='one', which is charged once"):
         ask(Lost(again=0), patience=0.3)
 
 
