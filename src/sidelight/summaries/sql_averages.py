@@ -51,7 +51,7 @@ def compared_by_sums(node: Any, is_one: Callable[[Any], bool], moved: Callable[[
     if not is_one(node.this) or any(each.find(exp.Column, exp.Select) is not None for each in others):
         raise RangeError(
             f"{sql_text(node)} is not understood: write AVG of a sub-select first, and compare it with constants; or "
-            "make a feature of it, sl.fold.mean(..., granularity=...)"
+            "declare a feature that is the mean of a fold, with its granularity"
         )
     zero = exp.Literal.number(0)
     if node.key == "is":
