@@ -17,6 +17,7 @@ from sidelight.records import Category, Number, Table
 from sidelight.records.cells import texts_of
 from sidelight.records.engines import parquet, spark
 from sidelight.records.engines.arrays import as_distinct
+from sidelight.records.engines.arrow_cells import distinct_of_arrow
 from sidelight.records.engines.folders import Member
 from sidelight.records.rows import DistinctTexts, Wanted
 from sidelight.testing import seeded_release
@@ -200,3 +201,34 @@ def test_a_gap_in_one_batch_changes_no_label_of_another(numbers: list[int], tmp_
     expected = [sum(part.count(label) for part in parts) for label in (0, 1, 2)]
     for source in (table, tmp_path / "gaps.parquet"):
         assert cell_counts(Table(source, schema=schema), ["g"], lowering="batches").value.tolist() == expected
+
+
+def _chunks(parts: list[list[Any]], index: str, kind: str, *, null: bool) -> Any:
+    """Return chunks with a dictionary each, which may hold a null that no cell uses."""
+    arrays = []
+    for part in parts:
+        texts = [*dict.fromkeys(cell for cell in part if cell is not None), *([None] if null else [])]
+        places = pa.array([None if cell is None else texts.index(cell) for cell in part], pa.type_for_alias(index))
+        arrays.append(pa.DictionaryArray.from_arrays(places, pa.array(texts, pa.type_for_alias(kind))))
+    return pa.chunked_array(arrays)
+
+
+@pytest.mark.parametrize("null", [False, True])
+@pytest.mark.parametrize(("index", "kind"), [("int8", "string"), ("uint8", "large_string"), ("int8", "int64")])
+def test_one_more_text_in_dictionaries_of_several_chunks_fails_nothing(index: str, kind: str, *, null: bool) -> None:
+    """Arrow cannot join them once the indices are too short for all, or with a null: the release failed, charged."""
+    for count in (127, 128, 129, 300):
+        names = list(range(count)) if kind == "int64" else [f"p{number}" for number in range(count)]
+        parts = [names[start : start + 60] + [None, names[0]] for start in range(0, count, 60)]
+        column = _chunks(parts, index, kind, null=null)
+        schema = [sl.PersonId("p", max_rows=1), Category("c", [names[0], names[-1]])]
+        frames = [
+            pa.table({"p": column, "c": column}),
+            {"p": column, "c": column},
+            pd.DataFrame(dict.fromkeys("pc", pd.arrays.ArrowExtensionArray(column))),
+        ]
+        for data in frames:
+            found = cell_counts(Table(data, schema=schema), ["c"], lowering="batches").value.tolist()
+            assert found == [1, 1, count - 2]
+        read = distinct_of_arrow(column)
+        assert read.tolist() == [None if cell is None else str(cell) for part in parts for cell in part]

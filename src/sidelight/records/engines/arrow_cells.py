@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from sidelight.records.cells import texts_of
 from sidelight.records.dates import Calendar
 from sidelight.records.engines.arrays import as_distinct
+from sidelight.records.held_rows import GrowingTexts
 from sidelight.records.rows import Batch, DistinctTexts, TextCells, TypeKind, Wanted, WholeIds, hide_engine_errors
 
 
@@ -120,6 +121,12 @@ def distinct_of_arrow(column: Any, known: KnownTexts | None = None) -> TextCells
     `known` texts of earlier batches are reused, with their lookups.
     """
     known = KnownTexts() if known is None else known
+    if isinstance(column, pa.ChunkedArray) and pa.types.is_dictionary(column.type):
+        # Arrow fails to put dictionaries together where one has a null, or the indices are too short for all texts
+        whole = GrowingTexts()
+        for chunk in column.chunks:
+            whole.add(distinct_of_arrow(chunk, known))
+        return whole.texts()
     if isinstance(column, pa.ChunkedArray):
         column = column.combine_chunks()
     if isinstance(column, pa.ChunkedArray) or kind_of(column.type) not in ("integer", "boolean", "text"):
