@@ -159,6 +159,20 @@ def _chunks(column: Any) -> Any:
     return pa.chunked_array([column[:3], column[3:3], column[3:]])
 
 
+def _own_dictionaries(cells: list[Any], kind: Any) -> Any:
+    """Write chunks with a dictionary each, in which a null is an entry.
+
+    Unused entries leave no room: an index of 8 bits holds the twelve ordinary cells of all chunks, and not one more.
+    """
+    unused = [f"unused {place}" if pa.types.is_string(kind) else 1000 + place for place in range(127 - 12)]
+    parts = []
+    for some, more in ((cells[:3], unused), (cells[3:3], []), (cells[3:], [])):
+        encoded = _arrow(some, kind).dictionary_encode(null_encoding="encode")
+        whole = pa.concat_arrays([encoded.dictionary, pa.array(more, kind)])
+        parts.append(pa.DictionaryArray.from_arrays(encoded.indices.cast(pa.int8()), whole))
+    return pa.chunked_array(parts)
+
+
 def _parquet(marks: list[float], column: Any, folder: Path) -> Path:
     path = folder / "one.parquet"
     pq.write_table(pa.table({"mark": marks, "cell": column}), path)
@@ -322,6 +336,18 @@ def _sources() -> dict[str, Source]:
             flavours,
             runs_expressions=True,
             slow=True,
+        )
+    for name, flavour in (("string", "text"), ("int64", "integer")):
+        kind = ARROW[name][0]
+        found[f"arrow own dictionaries of {name}"] = Source(
+            lambda m, c, f, d, p, t=kind: pa.table({"mark": _chunks(pa.array(m)), "cell": _own_dictionaries(c, t)}),
+            (flavour,),
+        )
+        found[f"pandas own dictionaries of {name}"] = Source(
+            lambda m, c, f, d, p, t=kind: _frame_of(
+                pd.Series(pd.arrays.ArrowExtensionArray(_own_dictionaries(c, t))), m
+            ),
+            (flavour,),
         )
     found["arrow batch"] = Source(
         lambda m, c, f, d, p: pa.record_batch({"mark": pa.array(m), "cell": _arrow(c, pa.string())}), ("text",)

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from benchmarks.audit_couplings import CELLS, SOURCES, Trial, run, trials
 
 from benchmarks import audit_couplings
 from sidelight.aggregates.expression_values import BatchScope
 from sidelight.records import Table, cells
-from sidelight.records.engines import arrays
+from sidelight.records.engines import arrays, arrow_cells
 
 
 def told(found: Any) -> str:
@@ -50,6 +51,20 @@ def test_what_was_mended_would_be_found(monkeypatch: pytest.MonkeyPatch) -> None
     assert run([complex_cell])[1] == []
     monkeypatch.setattr(cells, "_NO_NUMBER", ())
     assert [found.what for found in run([complex_cell])[1]] == ["warns (ComplexWarning)"]
+
+
+@pytest.mark.parametrize("cell", ["null", "text"])
+def test_dictionaries_that_arrow_joins_would_be_found(monkeypatch: pytest.MonkeyPatch, cell: str) -> None:
+    """One null, or one text more than an index of 8 bits has room for, made it fail."""
+    trial = Trial("arrow own dictionaries of string", "text", "person", cell, "middle")
+    assert run([trial])[1] == []
+    by_chunks = arrow_cells.distinct_of_arrow
+
+    def joined(column: Any, known: Any = None) -> Any:
+        return by_chunks(column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column, known)
+
+    monkeypatch.setattr(arrow_cells, "distinct_of_arrow", joined)
+    assert [found.what for found in run([trial])[1]] == ["raises ArrowInvalid"]
 
 
 @pytest.mark.parametrize(("kind", "cell"), [("date parts", "a date"), ("filled number", "null")])
