@@ -219,7 +219,7 @@ def test_one_more_text_in_dictionaries_of_several_chunks_fails_nothing(index: st
     """Arrow cannot join them once the indices are too short for all, or with a null: the release failed, charged."""
     for count in (127, 128, 129, 300):
         names = list(range(count)) if kind == "int64" else [f"p{number}" for number in range(count)]
-        parts = [names[start : start + 60] + [None, names[0]] for start in range(0, count, 60)]
+        parts = [[*names[start : start + 60], None, names[0]] for start in range(0, count, 60)]
         column = _chunks(parts, index, kind, null=null)
         schema = [sl.PersonId("p", max_rows=1), Category("c", [names[0], names[-1]])]
         frames = [
