@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -252,16 +253,28 @@ def test_a_session_without_a_window_that_is_still_open_releases_nothing_more(
     # of two at the same time: the one without a window has checked, and charges before the window is there
     book = tmp_path / "c.db"
     old = session(book, clinic(dates={}), window_budget=None)
-    opened = PeriodAccounts._check_unspent
-
-    def after_another(accounts: PeriodAccounts, found: str | None) -> None:
-        opened(accounts, found)
-        monkeypatch.setattr(PeriodAccounts, "_check_unspent", opened)
-        old.release(sl.Count(epsilon=1), of="visit")
-
-    monkeypatch.setattr(PeriodAccounts, "_check_unspent", after_another)
+    after_the_check(monkeypatch, lambda: old.release(sl.Count(epsilon=1), of="visit"))
     with pytest.raises(ScopeError, match="before it had a window"):
         session(book)
+
+
+def test_two_sessions_may_open_a_window_at_the_same_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    book = tmp_path / "b.db"
+    query = sl.Count(epsilon="0.1")
+    after_the_check(monkeypatch, lambda: session(book).release(query, of="visit"))
+    assert session(book).release(query, of="visit").private
+
+
+def after_the_check(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> None:
+    """Let something happen once, after a session has seen that nothing was charged and before it opens a window."""
+    opened = PeriodAccounts._check_unspent
+
+    def check(accounts: PeriodAccounts, found: str | None) -> None:
+        opened(accounts, found)
+        monkeypatch.setattr(PeriodAccounts, "_check_unspent", opened)
+        act()
+
+    monkeypatch.setattr(PeriodAccounts, "_check_unspent", check)
 
 
 def test_the_unit_of_a_period_is_written_and_read() -> None:

@@ -323,5 +323,16 @@ class Scope(Unique):
         with self.ledger.store.read() as transaction:
             return list_page(transaction, self.scope_id, limit=limit, after=after)
 
+    def opened_after_charges(self, *, since: int) -> bool:
+        """Return whether anything was charged, to whatever scope, after event `since` and before this scope existed."""
+        with self.ledger.store.read() as transaction:
+            found = transaction.row(
+                "SELECT seq FROM event WHERE kind IN ('reserve', 'import') AND seq > :since AND seq <"
+                " (SELECT MIN(seq) FROM event WHERE kind = 'scope' AND scope_id = :scope_id) LIMIT 1",
+                since=since,
+                scope_id=self.scope_id,
+            )
+        return found is not None
+
     def __repr__(self) -> str:
         return f"Scope({self.scope_id!r}, budget={self.definition.budget}, ledger={self.ledger.place.shown!r})"

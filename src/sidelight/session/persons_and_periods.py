@@ -41,6 +41,7 @@ from sidelight.guarantees import (
     implies,
 )
 from sidelight.ledger import Scope
+from sidelight.ledger.journal import newest_event
 from sidelight.noise import Source
 from sidelight.records import Database, PairedView, Table, View
 from sidelight.records.expression_text import parse_expression
@@ -85,6 +86,8 @@ class PeriodAccounts:
         self._how: dict[str, Any] = {"budget": budget, "unit": PersonPeriod(database.name, window.length)}
         self._how |= {"routes": routes}
         self._open: dict[str, Scope] = {}
+        with lifetime.ledger.store.read() as transaction:
+            newest, _ = newest_event(transaction)
         found = recorded_window(lifetime)
         self._check_unspent(found)
         if found is not None and found != text:
@@ -94,14 +97,18 @@ class PeriodAccounts:
                 "as before"
             )
         self._all = lifetime.ledger.open_scope(_periods_of(lifetime), partitioned_by=text, **self._how)
-        self._check_unspent(found)  # another session may have released before there was a window
+        if found is None and self._all.opened_after_charges(since=newest):  # by a session without a window
+            raise self._released_before()
 
     def _check_unspent(self, found: str | None) -> None:
         if found is None and self._lifetime.totals() != Totals.zero():
-            raise ScopeError(
-                f"something was released under scope {self._lifetime.scope_id!r} before it had a window, and the "
-                "accounts of its periods would not know of it; a window is fixed before the first release"
-            )
+            raise self._released_before()
+
+    def _released_before(self) -> ScopeError:
+        return ScopeError(
+            f"something was released under scope {self._lifetime.scope_id!r} before it had a window, and the "
+            "accounts of its periods would not know of it; a window is fixed before the first release"
+        )
 
     def charges(self, charge: PeriodCharge) -> dict[str, Claims]:
         """Return the claims of a charge for each scope that pays it; opens the accounts of new periods."""
