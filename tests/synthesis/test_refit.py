@@ -189,3 +189,10 @@ def test_earlier_releases_are_averaged_by_rows() -> None:
     once = EarlierReleases(releases=releases[:1]).start(SPACE, SETTING)
     shares = [s.raw_share(private_error=SETTING.private_error, other_error=s.own_error) for s in (once, start)]
     assert shares == pytest.approx([0.45, 0.72])
+
+
+def test_an_extrapolation_without_an_answer_goes_on_as_it_was() -> None:
+    path = Extrapolation()
+    path.ahead(np.zeros(3), np.ones(3))
+    with np.errstate(all="ignore"):
+        assert np.isnan(path.ahead(np.ones(3), np.full(3, np.nan))).all()

@@ -75,8 +75,7 @@ def check_people(sections: Sequence[Section], tables: Sequence[ServedTable], pop
                 section.refuse(
                     f"{table.name!r} and {other.name!r} have a common source and no common population that sums "
                     "their costs, so the same people would have two budgets; name a population without partitioned_by "
-                    "for both, or "
-                    "set other_people = true",
+                    "for both, or set other_people = true",
                     key="source",
                 )
 

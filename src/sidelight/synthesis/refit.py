@@ -169,7 +169,10 @@ class Extrapolation:
         if len(self._ends) < 2:
             return end
         turns = np.diff(self._steps, axis=0)
-        shares = np.linalg.lstsq(turns.T, self._steps[-1], rcond=1e-6)[0]
+        try:  # after the charge nothing may fail: without an answer the sweeps go on as they are
+            shares = np.linalg.lstsq(turns.T, self._steps[-1], rcond=1e-6)[0]
+        except np.linalg.LinAlgError:
+            return end
         return np.asarray(end - shares @ np.diff(self._ends, axis=0))
 
 
