@@ -196,6 +196,12 @@ def tried(name: str) -> str:
 def main(words: list[str]) -> int:
     """Start the modules whose names contain one of the words, or all; print one JSON object a line."""
     assert TINY
+    with tempfile.TemporaryDirectory(prefix="sidelight-tiny-") as folder:
+        os.environ["TMPDIR"] = tempfile.tempdir = folder  # what scripts write leaves with this run
+        return _start_all(words)
+
+
+def _start_all(words: list[str]) -> int:
     long, words = "--long" in words, [word for word in words if word != "--long"]
     target_scripts()  # imports nearly everything, and an import that is interrupted cannot be made again
     failed = 0

@@ -83,8 +83,9 @@ def check_people(sections: Sequence[Section], tables: Sequence[ServedTable], pop
 def check_earlier_tables(config: ServerConfig, store: IdentityStore, ledger: Ledger) -> None:
     """Refuse a table whose source was served, and spent from, under another name: a new name is no new budget.
 
-    What was served is remembered by path or address, and of a single file by inode, time and size, which a renamed file
-    keeps. A copy, or a file that was written anew elsewhere, is the curator's to declare.
+    What was served is remembered by path or address, and of a single file by inode and time, which a renamed file
+    keeps; not by size, which depends on the rows. A copy, or a file that was written anew elsewhere, is the curator's
+    to declare.
     """
     earlier = {scope.scope_id: scope for scope in ledger.scopes()}
     for table in config.tables.values():
@@ -111,7 +112,7 @@ def _marks(source: str) -> Iterator[str]:
     named = sorted(str(each) for each in identities(source) if isinstance(each[0], str))
     if os.path.isfile(source):
         found = os.stat(source)
-        named.append(f"file {found.st_ino} {found.st_mtime_ns} {found.st_size}")
+        named.append(f"file {found.st_ino} {found.st_mtime_ns}")
     for each in named:
         yield hashlib.sha256(each.encode(errors="surrogatepass")).hexdigest()
 
