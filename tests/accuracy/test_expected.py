@@ -6,6 +6,7 @@ import itertools
 import math
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -73,11 +74,10 @@ def test_what_cannot_be_reached_and_what_is_always_exact_is_said() -> None:
         epsilon_for(sl.Count(epsilon=1), NUMBERS, within=-1)
 
 
-def test_a_measured_error_is_about_that_of_rows_like_the_generated_ones() -> None:
-    """Of a model: what was measured covers what is released of rows of the declared shape, and is not far above."""
-    query = sl.ModelQuery(
-        model=sl.LogisticRegression(epsilon=1, delta="1e-6"), target="renewed", features=["age", "pay"]
-    )
+@pytest.mark.parametrize("kind", [sl.LogisticRegression, sl.AdditiveClassifier])
+def test_a_measured_error_is_about_that_of_rows_like_the_generated_ones(kind: Any) -> None:
+    """Compare the measured error of a model with the errors of releases of rows of the declared shape."""
+    query = sl.ModelQuery(model=kind(epsilon=1, delta="1e-6"), target="renewed", features=["age", "pay"])
     found = expected(query, query.prepare(PEOPLE), PEOPLE, confidence=0.95)
     assert found.basis == "measured"
     assert "percentage points" in found.unit

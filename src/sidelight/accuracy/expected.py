@@ -35,7 +35,7 @@ Basis = Literal["bound", "measured", "nothing"]
 DRAWS = 19
 #: Of queries that take a second: the largest of these few is stretched by an exponential tail.
 SLOW_DRAWS = 5
-_SLOW = ("synthetic_table", "gaussian_mixture")
+_SLOW = ("synthetic_table", "gaussian_mixture", "additive_model")
 #: The reference answer is released at this multiple of the price: its own error is a hundredth, or a tenth where that
 #: price is beyond what the query can prove.
 _NEARLY_EXACT = (100, 10)
@@ -106,8 +106,6 @@ def expected(query: Any, prepared: Prepared, schema: Schema, *, confidence: floa
             half, rows, unit = found
             return Expected(size=half, unit=unit, basis="measured", condition=_alike(rows), rows=rows)
         return _nothing("no forecast: it is not answered on generated rows")
-    if prepared.request["kind"] == "additive_model":
-        return _nothing("no bound is known; forecast is how well it predicts")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of generated rows
         try:
@@ -207,7 +205,7 @@ Distance = Callable[[Any], float]
 
 def _distance(query: Any, kind: str, target: Release, columns: dict[str, Any], schema: Schema) -> tuple[Distance, str]:
     value = target.value
-    if kind == "linear_model":
+    if kind in ("linear_model", "additive_model"):
         linked, unit = _linked(query, target)
         cells = as_cells(columns, schema)
         known = linked(query.scores(value, cells, schema))

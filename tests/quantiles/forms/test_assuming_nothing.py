@@ -16,7 +16,7 @@ from sidelight.quantiles.evaluate import nonprivate_gap
 from sidelight.quantiles.forms import cells_bound as cells_bound_module
 from sidelight.quantiles.forms.cells import CellsRelease
 from sidelight.quantiles.forms.cells_bound import _Ends, cells_bound
-from sidelight.quantiles.forms.count_noise import counted_bound
+from sidelight.quantiles.forms.count_noise import CALIBRATED, counted_bound
 from sidelight.quantiles.tree import even_levels
 from sidelight.release import NO_ASSUMPTION, Release, TailBound
 from sidelight.release.shown import at_most
@@ -96,6 +96,29 @@ def test_the_bound_of_counted_cells_is_little_more_than_their_noise(cells: int, 
     off = np.maximum(total / 2 - noisy[:, places < 4].sum(axis=1), noisy[:, places <= 4].sum(axis=1) - total / 2)
     nearest = max(500 * cells - 4000, 5000 - 500 * cells)
     assert 1.0 < (bound - nearest) / (np.quantile(off, confidence) - nearest) < 1.3
+
+
+def test_only_levels_that_counts_contradict_have_a_far_larger_likely_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The curve is least sure in the tails, where nothing contradicts it if the rows are normal."""
+    caught: list[CellsRelease] = []
+    monkeypatch.setattr(cells_bound_module, "cells_bound", lambda found: caught.append(found) or cells_bound(found))
+    levels = even_levels(49)
+    factors = []
+    for name, gap in (("normal", 0.0), ("with a gap", 30.0)):
+        values = np.random.default_rng(5).standard_normal(100_000)
+        values += np.where(values > 0.5, gap, 0.0)
+        seeded_release(sl.Quantiles(levels, epsilon="0.1"), values, seed=name)
+        release = caught.pop()
+        bound, ends = cells_bound(release), _Ends.of(release, np.array([float(each) for each in levels]))
+        curve = cells_bound_module._bound(release, "as interpolated")
+        assert bound.likely is not None
+        nearer = np.asarray(bound.likely.fixed) != np.asarray(bound.fixed)
+        ratio = np.asarray(bound.likely.fixed) / np.asarray(curve.fixed)
+        wanted = np.where(ends.contradicted & ~ends.unknown, 3.0, CALIBRATED)
+        assert np.allclose(ratio[nearer], wanted[nearer])
+        factors.append(set(wanted[nearer].tolist()))
+        assert ((ends.off_curve > 0) & ~ends.contradicted & nearer).any()
+    assert factors == [{CALIBRATED}, {CALIBRATED, 3.0}]
 
 
 def test_nine_levels_carry_both_bounds() -> None:

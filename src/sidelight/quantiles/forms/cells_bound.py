@@ -77,6 +77,7 @@ class _Ends:
     everywhere: NDArray[np.bool_]  # whether they may wherever between the two the level is, not only far from both
     unknown: NDArray[np.bool_]  # whether they may lie anywhere between the two
     part: NDArray[np.intp]  # in a cell that was finished by points and counts, the part of the value; else -1
+    contradicted: NDArray[np.bool_]  # whether released counts say that records lie elsewhere than the curve does
 
     @classmethod
     def of(cls, release: CellsRelease, levels: Floats) -> _Ends:
@@ -101,6 +102,7 @@ class _Ends:
             release.outside[cell],
             _crowded(release, 2 * leaves)[cell],
             np.full(levels.size, -1),
+            ~release.outside[cell] & (release.unevenness[cell] > 0),
         )
         for place in release.parts:
             found._part(release, place)
@@ -130,7 +132,7 @@ class _Ends:
         off = [np.minimum(crowding[part] * each, 1.0) - each for each in (within, 1 - within)]
         further = np.minimum(_SURELY * uneven[part], 1.0) * np.maximum(*off)
         self.off_curve[mine] = np.maximum(least, further)
-        self.everywhere[mine] = uneven[part] > 0
+        self.everywhere[mine] = self.contradicted[mine] = uneven[part] > 0
         self.unknown[mine] = (np.diff(ranks) - 2 * own.deviations > _MISSED * own.planned)[part]
 
     def noise(self, release: CellsRelease, levels: Floats, inside: Floats, rows: NDArray[np.intp]) -> list[Floats]:
@@ -160,7 +162,7 @@ def cells_bound(release: CellsRelease) -> TailBound:
     ends = _Ends.of(release, np.array([float(level) for level in release.levels]))
     if np.mean(ends.off_curve > 0) >= _CLUSTERED:
         return stated
-    factors = np.where((ends.off_curve > 0) & ~ends.unknown, _CONTRADICTED, CALIBRATED)
+    factors = np.where(ends.contradicted & ~ends.unknown, _CONTRADICTED, CALIBRATED)
     fixed, per_log = (tuple((factors * each).tolist()) for each in (likely.fixed, likely.per_log))
     return stated.with_likely(likely.changed(lambda *_: (fixed, per_log)))
 
