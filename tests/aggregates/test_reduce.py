@@ -129,7 +129,7 @@ def test_merged_moments_are_whole_numbers_beyond_64_bits() -> None:
 
 
 class AwayRows:
-    """Rows that only other processes may read, in parts of which some fail the first time."""
+    """Remote rows, readable by worker processes only, in partitions that may fail the first time."""
 
     name, streams, length = "away", True, None
 
@@ -175,7 +175,7 @@ def worker(part: Any, wanted: Wanted, step: Callable[[Iterator[Batch]], bytes], 
 
 def away(rows: AwayRows) -> Table:
     table = Table(columns(1), schema=SCHEMA)
-    table._rows = rows  # there is no engine of this kind yet
+    table._rows = rows  # no engine of this kind exists yet
     return table
 
 

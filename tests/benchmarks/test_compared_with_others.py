@@ -1,4 +1,4 @@
-"""The comparison page says what the last run measured, and a library that fails or hangs stops nobody."""
+"""The comparison page as last measured, and isolation of libraries that fail or hang."""
 
 from __future__ import annotations
 

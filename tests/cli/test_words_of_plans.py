@@ -1,4 +1,4 @@
-"""Advice at the command line is in the words of plans: nobody there can write Python."""
+"""Advice at the command line uses the terms of plans, not of the Python API."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ def test_a_grid_search_books_every_fit(file_ledger: Ledger, n_jobs: int) -> None
 
 
 def test_a_grid_search_in_processes_is_refused_loudly(file_ledger: Ledger) -> None:
-    """With worker processes scikit-learn pickles the model: better an error than 16 fits that nobody booked."""
+    """An error when scikit-learn pickles the model for workers, instead of 16 uncharged fits."""
     scope = file_ledger.open_scope("people", budget=PureDP(1))
     search = GridSearchCV(Charging(scope=scope), {"strength": [0.1, 1.0]}, cv=2, n_jobs=2, error_score="raise")
     with pytest.raises(Exception, match=r"pickle|cannot be") as refused:

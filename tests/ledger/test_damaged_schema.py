@@ -1,4 +1,4 @@
-"""A ledger whose schema is damaged so that its words are no text is refused in words, not by an unexpected error."""
+"""Clear refusal of a ledger with a schema that is not valid text."""
 
 from __future__ import annotations
 

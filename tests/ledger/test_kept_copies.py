@@ -1,4 +1,4 @@
-"""The copy that a migration keeps: as closed to others as the ledger, and nobody spends from it by accident."""
+"""The backup copy of a migration: same permissions as the ledger, and no accidental charges."""
 
 from __future__ import annotations
 

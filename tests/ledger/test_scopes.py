@@ -118,7 +118,7 @@ def test_ancestors_are_charged_too_each_by_its_own_rule(ledger: Ledger) -> None:
 
 
 def test_a_refusal_names_one_scope_the_nearest_that_is_short(file_ledger: Ledger) -> None:
-    """What else is short, and who spent it, is nobody's business who asks for one scope."""
+    """No mention of other exhausted scopes, or of who spent them, in a refusal."""
     for name, budget, parent in (("a", "0.3", None), ("b", "0.2", "a"), ("people", "0.4", "b"), ("c", "0.1", "a")):
         file_ledger.open_scope(name, budget=PureDP(budget), parent=parent)
     scope = file_ledger.scope("people")
@@ -274,7 +274,7 @@ def test_parts_compose_in_parallel_for_add_remove_only(file_ledger: Ledger, neig
 
 
 def test_a_replace_whole_pays_twice_its_dearest_part(file_ledger: Ledger) -> None:
-    """Parts at 3 and 1 cost 6, not 4: old and new record may both lie in the dearest part."""
+    """A cost of 6, not 4: both records may lie in the part at 3."""
     whole = file_ledger.open_scope("all", budget=PureDP(6), neighbours=Neighbours.REPLACE, partitioned_by="country")
     de, fr = (file_ledger.open_scope(name, budget=PureDP(9), parent="all") for name in ("de", "fr"))
     spend(fr, pure("1"))
@@ -320,10 +320,10 @@ def test_a_scope_reads_well(file_ledger: Ledger) -> None:
 
 
 def test_a_coin_that_shows_before_the_unit_is_added() -> None:
-    """Why a charge for several answers with a secret between them wants frozen parts, or a pure budget.
+    """Why a joint charge with a secret in between needs frozen parts or pure budgets.
 
     Each part announces a coin, heads with probability delta, and after heads shows its rows: each is (0, delta).
-    Whoever adds a unit to a part that announced heads, after the announcement, sees it far more often than delta.
+    An adversary who adds a unit to a part after it announced heads sees the unit far more often than delta.
     """
     delta, parts, runs = Fraction(1, 100), 50, 400
     seen = 0
@@ -332,4 +332,4 @@ def test_a_coin_that_shows_before_the_unit_is_added() -> None:
             seen += any(bernoulli(delta.numerator, delta.denominator, source) for _ in range(parts))
     expected = 1 - (1 - float(delta)) ** parts
     assert abs(seen / runs - expected) < 6 * math.sqrt(expected * (1 - expected) / runs)
-    assert expected > 39 * delta  # what the dearest part is charged
+    assert expected > 39 * delta  # the charge of the most expensive part

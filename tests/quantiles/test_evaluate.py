@@ -71,7 +71,7 @@ def test_no_data_is_no_error():
 
 
 def test_gap_of_ties():
-    """A heavy atom at 30 that straddles the median: 30 itself is right, a hair above is off by the atom's rest."""
+    """A heavy tie at 30 across the median: 30 is exact, slightly above is not."""
     ages = [20] * 30 + [30] * 40 + [50] * 30
     assert nonprivate_gap(ages, [0.5], [30.0]) == [0.0]
     assert nonprivate_gap(ages, [0.5], [30.001]) == [20.0]

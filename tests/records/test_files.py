@@ -161,7 +161,7 @@ def test_parquet_reads_the_footer_only(tmp_path):
 
 
 def test_parquet_is_not_buffered_as_a_whole(tmp_path):
-    """Newer versions of Arrow read all that is wanted of a file beforehand unless they are told not to."""
+    """No read-ahead: newer versions of Arrow buffer the selected columns unless this is switched off."""
     path = tmp_path / "t.parquet"
     groups, rows = 24, 1 << 15
     with pq.ParquetWriter(path, pa.schema([("x", pa.float64())]), use_dictionary=False, compression="none") as writer:

@@ -1,4 +1,4 @@
-"""Pipelines and searches around private models: steps that read the rows are told of, safe ones are not."""
+"""Pipelines and searches around private models: warnings for steps that read the rows."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def told(run: Callable[[], Any]) -> list[str]:
 
 
 class Remembers(TransformerMixin, BaseEstimator):
-    """A step of the user's own, of which nothing is known."""
+    """A user-defined step with unknown behaviour."""
 
     def fit(self, X: Any, y: Any = None) -> Any:
         self.mean_ = np.mean(X)
@@ -162,7 +162,7 @@ def test_it_is_told_before_anything_is_charged() -> None:
 
 
 def test_what_an_outlier_does_through_a_scaler() -> None:
-    """Why it is told: one far row shrinks all others to a point, which no noise hides; declared ranges do not move."""
+    """The reason for the warning: one outlier rescales all other rows, declared ranges do not."""
     far = np.vstack([X, [[1e9, 1e9]]])
     moved = StandardScaler().fit(far).transform(X[:1]) - StandardScaler().fit(X).transform(X[:1])
     kept = clone(PUBLIC).fit(far).transform(X[:1]) - clone(PUBLIC).fit(X).transform(X[:1])

@@ -1,4 +1,4 @@
-"""The same rows fitted again without a session: told once, found by content; other rows and sessions are not."""
+"""One warning for repeated fits of the same rows without a session, recognised by content."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An earlier release predicts what it is about and nothing else; gaps, misspelt groups and idle limits are told."""
+"""Prediction compatibility of earlier releases; warnings for gaps, misspelt groups and unused limits."""
 
 from __future__ import annotations
 

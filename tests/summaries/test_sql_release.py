@@ -98,7 +98,7 @@ def counts(prepared: PreparedSQL, table: sl.Table, seed: int) -> Any:
 
 @pytest.mark.planted("the whole price for each number of a statement", of=("SQL",))
 def test_no_row_shows_more_than_the_price_of_the_statement() -> None:
-    """The attack adds up the three counts of a row; the planted bug gives each of them the whole price."""
+    """An attack that sums three counts; the planted bug gives each the whole price."""
     statement = "SELECT COUNT(*) AS a, COUNT(age) AS b, COUNT(income) AS c FROM people"
     pair = (people(rows=31), people(rows=30))
     right = prepare_query(sl.SQL(statement, epsilon=1), pair[0].schema)

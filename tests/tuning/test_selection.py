@@ -1,4 +1,4 @@
-"""`Selection` through the door: what it charges, what it releases, what it refuses."""
+"""`Selection` through the release pipeline: charges, releases and refusals."""
 
 from __future__ import annotations
 
@@ -320,7 +320,7 @@ def test_candidates_that_describe_an_array_differently_need_a_table() -> None:
         Selection(candidates=queries, score=HIGHEST).release([1.0])
 
 
-# --- a base that adds up with a pure score at a delta only -----------------------------------------------------------
+# --- a base that composes with a pure score at a delta only ----------------------------------------------------------
 
 
 @dataclass(frozen=True, kw_only=True)
