@@ -95,7 +95,7 @@ def test_heads_stays_in_range(flips):
     assert 0 <= heads(flips, source(flips)) <= flips
 
 
-def test_a_heavy_atom_is_cheap():
+def test_heavy_ties_are_cheap():
     """A rank in ten million ties needs far fewer random bits than a word a record."""
 
     class Counting:

@@ -97,7 +97,7 @@ def test_states_are_written_and_read(state: Any) -> None:
 
 
 @pytest.mark.parametrize("state", [1.5, np.zeros(2), "text", True, [1], {"a": 1}, None], ids=str)
-def test_what_is_no_sum_of_integers_is_no_state(state: Any) -> None:
+def test_only_sums_of_integers_are_states(state: Any) -> None:
     with pytest.raises(RangeError, match="whole numbers"):
         state_to_bytes(state)
 

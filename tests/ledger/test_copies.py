@@ -58,7 +58,7 @@ class Charging(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2])
-def test_a_grid_search_books_every_fit(file_ledger: Ledger, n_jobs: int) -> None:
+def test_a_grid_search_charges_every_fit(file_ledger: Ledger, n_jobs: int) -> None:
     scope = file_ledger.open_scope("people", budget=PureDP(1))
     x, y = np.zeros((30, 1)), np.tile([0, 1], 15)
     with joblib.parallel_backend("threading"):

@@ -169,7 +169,7 @@ def test_without_a_step_an_older_ledger_is_refused(tmp_path: Path, monkeypatch: 
         open_ledger(tmp_path / "budget.db")
 
 
-def test_whoever_may_not_open_it_does_not_migrate_it(tmp_path: Path, steps: Any) -> None:
+def test_a_ledger_that_may_not_be_opened_is_not_migrated(tmp_path: Path, steps: Any) -> None:
     path = tmp_path / "budget.db"
     before = an_older_ledger(path, key=KEY)
     for options, match in (({}, "secret key"), ({"key": KEY[::-1]}, "does not belong"), ({"key": KEY}, "real ledger")):

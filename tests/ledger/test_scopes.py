@@ -207,7 +207,7 @@ def test_no_scope_and_unknown_scopes(file_ledger: Ledger) -> None:
         file_ledger.reserve({"a": pure("0.1")}, scope_id="b", request=REQUEST)
 
 
-def test_a_partition_costs_its_dearest_part(ledger: Ledger) -> None:
+def test_a_partition_costs_its_most_expensive_part(ledger: Ledger) -> None:
     whole = ledger.open_scope("all", budget=PureDP(1), partitioned_by="country")
     parts = [ledger.open_scope(name, budget=PureDP(1), parent="all") for name in ("de", "fr", "it")]
     spend(parts[0], pure("0.6"))
@@ -227,7 +227,7 @@ def test_a_partition_costs_its_dearest_part(ledger: Ledger) -> None:
     assert ledger.verify().ok
 
 
-def test_a_joint_query_over_two_parts_is_no_meeting(file_ledger: Ledger) -> None:
+def test_a_joint_query_over_two_parts_costs_their_maximum(file_ledger: Ledger) -> None:
     whole = file_ledger.open_scope("all", budget=PureDP(1), partitioned_by="country")
     for name in ("de", "fr"):
         file_ledger.open_scope(name, budget=PureDP(1), parent="all")
@@ -273,7 +273,7 @@ def test_parts_compose_in_parallel_for_add_remove_only(file_ledger: Ledger, neig
         file_ledger.open_scope("de", budget=PureDP(1), neighbours=neighbours, parent="all")
 
 
-def test_a_replace_whole_pays_twice_its_dearest_part(file_ledger: Ledger) -> None:
+def test_a_replace_whole_pays_twice_its_most_expensive_part(file_ledger: Ledger) -> None:
     """A cost of 6, not 4: both records may lie in the part at 3."""
     whole = file_ledger.open_scope("all", budget=PureDP(6), neighbours=Neighbours.REPLACE, partitioned_by="country")
     de, fr = (file_ledger.open_scope(name, budget=PureDP(9), parent="all") for name in ("de", "fr"))
@@ -301,7 +301,7 @@ def test_scopes_below_a_part_charge_that_part(file_ledger: Ledger) -> None:
     assert file_ledger.verify().ok
 
 
-def test_books_read_back() -> None:
+def test_balances_read_back() -> None:
     books = Balances(own=Totals(epsilon=3), parts={"ü": Totals(rho=1, closed=frozenset({"gdp"}))}, shut=True)
     assert balances_from_json(books.to_json()) == books
     assert balances_from_json(Balances().to_json()) == Balances()

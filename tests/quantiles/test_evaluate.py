@@ -65,7 +65,7 @@ def test_one_prior_for_each_level():
         nonprivate_quality(DATA, [0.3, 0.5], [Uniform(0, 16)])
 
 
-def test_no_data_is_no_error():
+def test_no_data_has_zero_error():
     assert nonprivate_quality([], 0.5, Uniform(0, 16), epsilon=1) == pytest.approx([1.0])
     assert nonprivate_gap([], [0.5], [3.0]) == [0.0]
 

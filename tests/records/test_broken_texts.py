@@ -43,7 +43,7 @@ SOURCES = {
 
 
 @pytest.mark.parametrize("kind", SOURCES)
-def test_a_text_that_is_no_text_is_missing(kind: str, tmp_path: Path) -> None:
+def test_an_invalid_text_is_missing(kind: str, tmp_path: Path) -> None:
     table = sl.Table(SOURCES[kind](tmp_path), schema=SCHEMA)
     persons = sl.Table(SOURCES[kind](tmp_path), schema=PERSONS)
     for lowering in ("batches",) if kind == "mapping" else ("batches", "engine"):

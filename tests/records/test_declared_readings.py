@@ -368,7 +368,7 @@ def test_texts_need_a_declaration_to_be_numbers() -> None:
     ).value in (3, Fraction(3, 2), 1.5)
 
 
-def test_missing_texts_of_labels_that_nobody_listed() -> None:
+def test_missing_texts_of_undeclared_labels() -> None:
     found = Label("drug", casefold=True, missing_texts=["N/A"]).reading
     assert found is not None
     assert [found.of_text(text) for text in (" n/a ", "Aspirin ")] == [None, "Aspirin "]

@@ -330,7 +330,7 @@ class TestMistakesAreFoundBeforeTheCharge:
     @pytest.mark.parametrize(
         "state", [True, "1", 1.5, np.random.RandomState(0)], ids=lambda state: type(state).__name__
     )
-    def test_what_is_no_seed(self, state: Any) -> None:
+    def test_invalid_seeds(self, state: Any) -> None:
         with pytest.raises(RangeError, match="random_state"):
             MAKERS[0](random_state=state).fit(*rows(50))
 

@@ -195,7 +195,7 @@ def test_a_name_that_was_given_is_never_taken_by_an_interval() -> None:
         assert 390 < value.n < 410
 
 
-def test_labels_that_nobody_declared_are_found_by_one_query() -> None:
+def test_undeclared_labels_are_found_by_one_query() -> None:
     table = sl.Table({"drug": ["a"] * 500 + ["b"] * 300 + ["c"]}, schema=[sl.Label("drug")], name="visits")
     asked = "SELECT drug, COUNT(*) AS n{more} FROM visits GROUP BY drug"
     release = sl.SQL(asked.format(more=""), epsilon=1, delta="1e-6").release(table)

@@ -244,7 +244,7 @@ def test_a_run_or_score_that_raises_is_a_run_without_a_result(broken: Count) -> 
 
 
 @pytest.mark.parametrize("number", [math.nan, -math.inf])
-def test_a_score_that_is_no_number_never_wins(number: float) -> None:
+def test_a_nan_score_never_wins(number: float) -> None:
     outcome = seeded_release(search(score=PublicScore(lambda answer: number, "none")), PEOPLE, seed=1)
     assert isinstance(outcome, Refused)
 

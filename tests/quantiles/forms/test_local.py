@@ -35,7 +35,7 @@ def test_a_tail_goes_on_as_the_power_of_the_rank_that_its_last_points_show(power
 
 
 @pytest.mark.parametrize("place", ["below", "above"])
-def test_points_beside_the_data_do_not_count(place):
+def test_points_outside_the_data_do_not_count(place):
     """Four points beyond a hard edge at 0, whose ranks are noise, among points at even steps inside."""
     task = tail(13_000.0, place=place)
     inside = np.array([1000.0, 2000.0, 4000.0, 8000.0])
