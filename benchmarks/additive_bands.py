@@ -34,7 +34,7 @@ SHAPES = (
 
 
 class CorrelatedCurves:
-    """A law of columns in [0, 1], of which each has another shape, and of numbers in [-3, 3]."""
+    """A law of columns in [0, 1] with different shapes, and numbers in [-3, 3]."""
 
     def __init__(self, seed: int, how: str, correlation: float) -> None:
         self._law = np.random.default_rng(seed)

@@ -26,7 +26,7 @@ LAWS = sized(3, 1)
 
 
 def generated(seed: int, count: int, explained: float) -> tuple[np.ndarray, np.ndarray]:
-    """Return columns in [0, 1], and numbers of which curves explain a half and a product the stated share."""
+    """Return columns in [0, 1], and numbers explained by curves and partly by a product."""
     rng, law = np.random.default_rng(seed), np.random.default_rng([seed, 37])
     x = np.clip(0.5 + (0.5 * rng.normal(size=(count, 1)) + rng.normal(size=(count, COLUMNS))) / 6, 0, 1)
     curves = sum(law.normal() * np.sin(law.uniform(3, 8) * x[:, at]) for at in range(COLUMNS))

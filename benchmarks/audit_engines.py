@@ -301,7 +301,7 @@ def compare_odd_cells(tally: Tally, folder: Path) -> None:
     texts = [text for text in ODD_CELLS if "\x00" not in text]
     with open(folder / "odd.csv", "w", newline="", encoding="utf-8") as file:
         csv.writer(file).writerows([["x", "i"], *((text, place) for place, text in enumerate(texts))])
-    mixed = [*texts, 1.0]  # a list of nothing but texts is refused
+    mixed = [*texts, 1.0]  # a list that holds only texts is refused
     sources = {
         "lists": {"x": mixed, "i": list(range(len(mixed)))},
         "objects": {"x": np.array(mixed, object), "i": np.arange(len(mixed))},

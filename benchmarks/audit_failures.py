@@ -1,8 +1,8 @@
 """Uncharged failures: every kind of query on hostile tables and their neighbours, after the charge.
 
-A query is prepared (what is refused there is refused by public numbers), then run as the door runs it, with seeded
-noise. A pair (query, table) counts as a failure where something is raised on the table, or on the table without its
-last row: every query here answers, or is refused by a priced test, on an ordinary table, so what is raised depends on
+A query is prepared (refusals there depend on public numbers only), then run as the release pipeline runs it, with
+seeded noise. A pair (query, table) counts as a failure if an error is raised on the table, or on the table without its
+last row: every query here answers, or is refused by a priced test, on an ordinary table, so such an error depends on
 rows. The fits of linear models are repeated at the numbers of rows, targets and epsilons where they used to fail.
 Extreme public parameters in combination (`audit_extremes`) count as well, errors of Python before the charge included.
 """

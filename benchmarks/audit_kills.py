@@ -170,7 +170,7 @@ def _kill_one(
     if server is not None and number % 10 == 9:
         server.crash()
         server.start()
-        time.sleep(0.1)  # for whoever goes on after an error
+        time.sleep(0.1)  # for processes that continue after an error
     os.kill(victim, signal.SIGKILL)  # it may have ended by itself, and waits to be asked for its end
     os.waitpid(victim, 0)
     said = _heard(reader, before)

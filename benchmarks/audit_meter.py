@@ -141,7 +141,7 @@ def random_table(draw: np.random.Generator) -> sl.Table:
 def random_query(draw: np.random.Generator) -> Any:
     """Return a query of a random kind, price and form."""
     size = float(10 ** draw.uniform(-2, 1))
-    # shares of such a delta are no floats: one that is rounded up on the way must not exceed the claim
+    # shares of such a delta are not exact floats: a share that is rounded up must not exceed the claim
     delta = f"{int(draw.integers(1, 10))}e-{int(draw.integers(4, 13))}"
     price: dict[str, Any] = [{"epsilon": size}, {"rho": size / 8}, {"epsilon": size, "delta": delta}, {"mu": size}][
         int(draw.integers(4))

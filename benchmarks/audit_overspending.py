@@ -1,8 +1,8 @@
 """Budgets under attack: random interleavings of open, close, fork, kill and release, over several processes.
 
 Each interleaving has one ledger with a budget of four charges, a notebook (a long process with several sessions on it),
-command lines beside it (open, charge, close), children that a process forks while it has the ledger open, and sudden
-deaths. Whoever is granted a charge tells it. In the end a process that knows nothing of the others spends what is left.
+concurrent command lines (open, charge, close), children that a process forks while it has the ledger open, and sudden
+deaths. Every granted charge is reported. In the end an independent process spends the rest.
 
     python -m benchmarks.audit_overspending [interleavings] [seed]
 """

@@ -104,7 +104,7 @@ def _masked(cells: list[Any], dtype: str) -> Any:
 
 
 def _arrow(cells: list[Any], kind: Any) -> Any:
-    """Write an Arrow array of a type; texts that are no UTF-8 go in as bytes."""
+    """Write an Arrow array of a type, with invalid UTF-8 as bytes."""
     if any(type(cell) is RawText for cell in cells):
         value = kind.value_type if pa.types.is_dictionary(kind) else kind
         if value not in (pa.string(), pa.large_string(), pa.string_view()):

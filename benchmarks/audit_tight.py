@@ -1,11 +1,11 @@
-"""Claims that can nearly be reached, attacked where theory says that an attack comes close: the auditor's teeth.
+"""Power of the auditor: nearly tight claims, attacked where theory predicts the largest loss.
 
     python -m benchmarks.audit_tight
 
-For each mechanism the pair of data sets, the prior and the statistic are those of which the proof says that the loss is
-close to the claim. How much of the claim falls is then a matter of the number of runs alone, so an auditor that refutes
-less than 0.6 of it is broken, or the noise is larger than it need be. As everywhere, one half of the runs chooses the
-event, and the other half judges it (`sidelight.audit.audit`).
+For each mechanism the pair of data sets, the prior and the statistic are those for which the proof shows a loss close
+to the claim. The refuted share of the claim then depends on the number of runs alone, so an auditor that refutes less
+than 0.6 of it is broken, or the noise is larger than necessary. As everywhere, one half of the runs chooses the event,
+and the other half judges it (`sidelight.audit.audit`).
 """
 
 from __future__ import annotations

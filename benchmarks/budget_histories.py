@@ -38,7 +38,7 @@ def history(generator: random.Random, epsilon: Fraction, delta: Fraction) -> lis
             mu = GDP(gdp_within(e, d))
             events.append((Claims.of(mu, ApproxDP(e, d)) if kind == "both" else Claims.of(mu), d))
     if generator.random() < 0.3:
-        events.append((Claims.of(ZCDP(F(1, 1000))), F(0)))  # it declares no pair, so what follows is no plain sum: last
+        events.append((Claims.of(ZCDP(F(1, 1000))), F(0)))  # last: without a declared pair, no plain sum can follow
     return events
 
 

@@ -1,8 +1,8 @@
 """Covariance: the default method against the paper's and plain noise, with good and bad predictions. Simulated rows.
 
-Rows: N(0, Q diag(1/i) Qᵀ) with mean squared length 0.64, clipped to 1, nobody's. Errors are medians of Frobenius errors
-against the exact matrix of the clipped rows, over fresh releases through the door; neighbours replace a row of a public
-number. "Printed" baselines are the paper's algorithms with the paper's constants, in NumPy.
+Simulated rows: N(0, Q diag(1/i) Qᵀ) with mean squared length 0.64, clipped to 1. Errors are medians of Frobenius errors
+against the exact matrix of the clipped rows, over fresh releases; neighbours replace a row, the number of rows is
+public. "Printed" baselines are the paper's algorithms with the paper's constants, in NumPy.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def table_of(rows: np.ndarray) -> sl.Table:
 
 
 def median_error(query: sl.Covariance, rows: np.ndarray, *, runs: int = RUNS) -> float:
-    """Return the median Frobenius error of releases through the door."""
+    """Return the median Frobenius error of releases through the pipeline."""
     table, truth = table_of(rows), rows.T @ rows / len(rows)
     return float(np.median([np.linalg.norm(query.release(table).value["matrix"] - truth) for _ in range(runs)]))
 

@@ -61,7 +61,7 @@ def stationary(beds: Floats, rng: np.random.Generator) -> Floats:
 
 
 def alternating(beds: Floats, rng: np.random.Generator) -> Floats:
-    """Who gained in this round loses in the next: whoever follows the last rounds is always late."""
+    """Return gains that alternate every round, so that following recent rounds is always late."""
     del rng
     side = np.arange(len(beds)) % 2
     return np.array([np.where(side == t % 2, 0.6, 0.2) for t in range(148)])

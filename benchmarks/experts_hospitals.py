@@ -25,7 +25,7 @@ from benchmarks.measuring import sized
 
 LEVELS = (np.inf, 1.0, 0.5, 0.25)
 COLUMNS = ("RW-Meta", "Agarwal (Min Noise)", "Agarwal (Min Regret)", "Best Linear Model", "RW-FTPL")
-#: Beside the paper's columns: the default learners, and noise by each hospital's own beds, at the same guarantee.
+#: In addition to the paper's columns: the default learners, and noise by each hospital's beds, at the same guarantee.
 OWN_COLUMNS = ("Filters", "Filters, own noise", "RW-FTPL, own noise", "RW-Meta, own noise")
 #: RW-Meta's default floor for gains in [0, 1].
 FLOOR = 0.5

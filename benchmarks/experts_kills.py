@@ -17,7 +17,7 @@ TEST = "tests/experts/test_service_kill.py::test_fifty_kills_change_nothing"
 
 
 def measure() -> dict[str, float]:
-    """Return the number of failures: 0 or 1. A run that is no verdict (the test is gone, say) raises."""
+    """Return the number of failures, 0 or 1; raise if the test did not run."""
     root = Path(__file__).resolve().parents[1]
     done = subprocess.run([sys.executable, "-m", "pytest", "-q", *ONLY, TEST], cwd=root, capture_output=True, text=True)
     if done.returncode not in (0, 1):

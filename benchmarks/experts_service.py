@@ -2,7 +2,7 @@
 
 The service is `sidelight serve` in a process of its own; 200 connections on loopback send vectors of 25 gains, all at
 once when a round opens, and the next round opens when all were acknowledged. Closing rounds is part of the time.
-`PLAYER` is the dearest one. The reports are made beforehand, with random values in place of noise.
+`PLAYER` is the most expensive one. The reports are made beforehand, with random values in place of noise.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def measure() -> dict[str, float]:
 
 
 def _cpu_seconds(pid: int) -> float:
-    """Of the service's process so far: what it needs whatever else the machine does. NaN where there is no /proc."""
+    """Return the processor seconds of the service so far, NaN without /proc."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
     except OSError:

@@ -1,6 +1,6 @@
 """What side information is worth: error of nine deciles with nothing, bounds, a guess and public data, as a picture.
 
-Data: 1000 generated ages (rounded Gamma), nobody's. Public data: 5000 ages of a similar population, half a year older.
+Data: 1000 generated ages (rounded Gamma). Public data: 5000 ages of a similar population, half a year older.
 The error is the largest of the nine rank errors, averaged over 200 seeded releases. Run
 `python -m benchmarks.gain_picture` to print the table of the README and to write docs/images/gain.svg.
 """

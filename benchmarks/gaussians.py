@@ -2,8 +2,8 @@
 
 Mean: 50 columns, 1000 rows, rho = 0.5, one public row. "vs non-private" has the mean at distance 1000 from the origin.
 "vs CoinPress" is the published simulation: mean 1000 in every column, CoinPress in two steps with the true range
-1000·√50, neighbours that replace a row. At distance 1000 itself nobody can be ten times better than CoinPress: the
-non-private mean is not (`limit_at_distance_1000`).
+1000·√50, neighbours that replace a row. At distance 1000 itself no method can be ten times better than CoinPress: even
+the non-private mean is not (`limit_at_distance_1000`).
 
 Covariance: 10 columns, condition number 1e4, mean at about 1e4, five public rows; error ‖Σ^{-1/2} Σ̂ Σ^{-1/2} - I‖_F.
 

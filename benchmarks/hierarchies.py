@@ -35,7 +35,7 @@ Floats = NDArray[np.float64]
 
 DRAWS = sized(20, 1)
 PRICES = {"1": {"epsilon": 1, "delta": "1e-6"}, "01": {"epsilon": "0.1", "delta": "1e-6"}}
-#: Areas of which intervals are asked, and of households all that are drawn.
+#: The number of areas with intervals (for households, of drawn areas), and the number of leaves of an area.
 AREAS, AREA_LEAVES = 20, {"carolinas": 36, "households": 180}
 
 

@@ -1,7 +1,7 @@
-"""Whether private classifiers keep the base rate and are no further off than they say, on laws that real tables have.
+"""Base rates and stated errors of private classifiers, on laws like those of real tables.
 
 Null features first: five columns that do not matter, P(y = 1) = 0.2, epsilon 1. The mean over fits of |mean predicted
-probability - share of ones|, and the log loss beside that of the constant. Then two and three classes on eight laws:
+probability - share of ones|, and the log loss against that of the constant. Then two and three classes on eight laws:
 null features, a rare class, normal, rounded and mostly zero columns, ranges declared ten times too wide, columns far
 from zero, and one category. How often the probabilities were no further from the true ones, in the root mean square
 over new rows, than `release_.error` says at 95 %. No seed here chose anything. Delta 1e-6.

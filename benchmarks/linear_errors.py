@@ -2,10 +2,10 @@
 
 Sets of four shapes (`linear_predictions.SHAPES`), other seeds than chose its factors. Of a number the error is counted
 from least squares on all right rows (private, public and test rows: about the best linear model), in the root mean
-square over test rows; of classes in their probabilities, from logistic regression on the same rows. Without a map it is
-stated beside the same steps without noise: counted from the mean of the other fits of the same rows. Public rows are of
-the same law, or have slopes that are off by two
-deviations of the target: then the statement assumes what is not so.
+square over test rows; of classes in their probabilities, from logistic regression on the same rows. Without a map the
+error is stated against the same steps without noise: counted from the mean of the other fits of the same rows. Public
+rows are of the same law, or have coefficients that are off by two deviations of the target: then the assumption of the
+stated error is wrong.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""How good the probabilities of a private classifier are, and what a column that matters in few rows costs.
+"""Quality of a private classifier's probabilities, and the cost of rarely relevant columns.
 
-Generated sets: normal rows; categories, one-hot; categories beside two columns that are 0 in most rows and decide where
-they are not; and clusters, whose log odds are not linear. The log loss on new rows of the default, of the same noisy
-steps whose log odds are left alone (`shrinkage="none"`), of these drawn back by the best share for the tested rows
-(nobody knows it), and of objective perturbation; and the accuracy beside no privacy. Seeds chose nothing. Delta 1e-6.
+Generated sets: normal rows; categories, one-hot; categories with two columns that are 0 in most rows and decisive in
+the others; and clusters with nonlinear log odds. The log loss on new rows of the default, of the same noisy steps
+without shrinkage of log odds (`shrinkage="none"`), of these with the best shrinkage for the tested rows (not known in
+practice), and of objective perturbation; and the accuracy against no privacy. Seeds chose nothing. Delta 1e-6.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Sets for linear regression, scaled without a look at the private rows: features of norm at most 1, a target range.
 
 Bike sharing: calendar and weather codes one-hot as the data set describes them, weather as published (shares of public
-maxima). UCI sets: their columns have neither names nor ranges and were centred by whoever published them, so a tenth of
-the rows (fold 0) is taken to be public; it gives the ranges, may be a prediction, and is never trained or tested on.
+maxima). UCI sets: their columns have neither names nor ranges and were centred by their publishers, so a tenth of the
+rows (fold 0) is taken to be public; it gives the ranges, may be a prediction, and is never trained or tested on.
 """
 
 from __future__ import annotations

@@ -3,10 +3,10 @@
     python -m benchmarks.membership
 
 The attacker knows the population and the person, and trains shadow models: rows of the population without the person
-(first sampler) and with the person (second). Every run draws other rows, so the attack is what an outsider can do who
-knows nobody else's row (Shokri et al. 2017, Carlini et al. 2022). Of a model it looks at the loss at the person's row,
-of a synthetic table at how many rows are like the person's. Half of the shadow models choose the threshold and half
-judge it. On a method without protection the attack works; on ours the epsilon that it shows stays below the claim.
+(first sampler) and with the person (second). Every run draws other rows, so the attacker knows no other person's row
+(Shokri et al. 2017, Carlini et al. 2022). The score of a model is the loss at the person's row, that of a synthetic
+table the number of rows like the person's. Half of the shadow models choose the threshold and half judge it. The attack
+works on a method without protection; on ours its lower bound of epsilon stays below the claim.
 """
 
 from __future__ import annotations

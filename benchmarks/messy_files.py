@@ -3,8 +3,8 @@
 Each export is written with the signs, dates, labels, texts for missing and stray spaces of a program somewhere, and is
 read in two ways. With *options* its owner knows how the program writes, and says so to `init`. With *proposals* the
 owner declares bounds and labels alone, lets `check` propose how the cells are read, and puts what it proposes into the
-plan. Then `run` releases at a price at which noise is no excuse. Wrong is a number that is not the truth of the file, a
-cell that `check` still cannot read, and a command that fails.
+plan. Then `run` releases at a price at which noise is negligible. Errors are a number that differs from the truth of
+the file, a cell that `check` still cannot read, and a command that fails.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Mixtures of separated Gaussians: how often all components are found, and how often what is not there is refused.
 
-Generated rows, nobody's: means in random directions at a pairwise distance of at least the separation, all far from the
+Generated rows: means in random directions at a pairwise distance of at least the separation, all far from the
 origin; covariance eigenvalues from U(0.1, 1) in random rotations; weights from Dirichlet(8, ..., 8), none below half of
 1/k. 40 runs each, every one with rows, public rows and noise of its own; 12 public rows for each component, rho = 0.5.
 Run `python -m benchmarks.mixtures` for the table of separations, against public rows alone and the rows' true labels.
@@ -96,7 +96,7 @@ def runs(
     method: Any = "auto",
     count: int = RUNS,
 ) -> Result:
-    """Fit fresh mixtures through the door."""
+    """Fit fresh mixtures through the pipeline."""
     refused = matched = wrong = 0
     errors, oracle = [], []
     for seed in range(count):

@@ -108,7 +108,7 @@ def _gaps(votes: np.ndarray) -> np.ndarray:
 
 
 def fitted(teachers: int, noise: int, places: np.ndarray, **rest: object) -> sl.PATE:
-    """Fit through the door on the private rows."""
+    """Fit through the pipeline on the private rows."""
     data = digits()
     model = sl.PATE(
         NearestCentroid(),

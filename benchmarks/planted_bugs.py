@@ -100,7 +100,7 @@ def counted(bugs: Mapping[str, Mapping[str, Any]]) -> dict[str, int]:
 
 
 def _listed() -> dict[str, dict[str, Any]]:
-    """Return the bugs of the first file, of which a tiny run catches none."""
+    """Return the bugs of the first file as not run, for tiny runs."""
     return {bug: {"outcome": "not run"} for bug in planted_in(Path(files()[0]).read_text())}
 
 

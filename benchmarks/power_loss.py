@@ -136,7 +136,7 @@ class _Reader:
             yield Step(kind="sync", name=name)
 
     def _name(self, path: str) -> str | None:
-        """Return a file's name where it lies in the folder itself and is no shared memory."""
+        """Return the name of a file directly in the folder, None otherwise."""
         inside = path.removesuffix(" (deleted)").removeprefix(self._folder + "/")
         return None if inside == path or "/" in inside or inside.endswith("-shm") else inside
 

@@ -1,6 +1,6 @@
 """The three data sets of the thesis's figures on privacy losses, encoded by public ranges as a report declares them.
 
-Ranges are round numbers that anybody would write down without the data; values beyond are clamped. A number goes to
+Ranges are round numbers that one would choose without the data; values beyond are clamped. A number goes to
 [-1, 1], a category to one column a level, and all are divided by the root of the number of columns, so that no row is
 longer than 1. Where a set is missing, generated people of its shape stand in, and the name says so.
 """

@@ -1,7 +1,7 @@
 """The picture of the how-to: the answer of a privacy page for one generated person, photographed in Chromium.
 
-A logistic regression is fitted with real noise on generated people (nobody's), its privacy report becomes a page, and a
-person of 39 is typed in. Run `python -m benchmarks.privacy_page_picture` to write docs/images/privacy-page.png; numbers
+A logistic regression is fitted with real noise on generated people, its privacy report becomes a page, and a person of
+39 is typed in. Run `python -m benchmarks.privacy_page_picture` to write docs/images/privacy-page.png; numbers
 differ a little from run to run, because every fit draws new noise.
 """
 

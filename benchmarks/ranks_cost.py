@@ -1,8 +1,8 @@
 """What does it cost to rank a column of ten million numbers, as a ratio to what must be done anyway?
 
 In memory the yardstick is one `np.sort` of the same floats. From a Parquet file it is what DuckDB needs to count the
-column on the same grid; peak memory is that of a fresh process that does nothing but rank the file. Each figure is of
-the best of several runs taken in turns, because a shared machine has quiet and busy moments.
+column on the same grid; peak memory is that of a fresh process that only ranks the file. Each figure is of the best of
+several runs taken in turns, because a shared machine has quiet and busy moments.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The picture of the gallery: the top of a report, of a file of generated visits, photographed in Chromium.
 
-The commands are those of the README, on 20,000 visits of 5,000 people that nobody is, with real noise: numbers differ
-from run to run. Run `python -m benchmarks.report_picture` to write docs/images/report.png.
+The commands are those of the README, on 20,000 generated visits of 5,000 people, with real noise: numbers differ from
+run to run. Run `python -m benchmarks.report_picture` to write docs/images/report.png.
 """
 
 from __future__ import annotations

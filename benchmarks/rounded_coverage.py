@@ -37,7 +37,7 @@ SETTINGS: tuple[Setting, ...] = (
 
 
 def misses(law: str, setting: Setting, releases: int) -> tuple[int, int, int, float]:
-    """Return how many stated errors were refuted, how many likely ones, and how many carried one; and the size.
+    """Return refuted stated errors, refuted likely ones, all likely ones, and a size.
 
     The size is the median over releases of the largest stated error at 95 %, in ranks.
     """

@@ -10,8 +10,8 @@ charges without an end; `doubled` keys with two entries or two answers; `early` 
 
 A slot lasts seconds by design, so requests per second are seats over seconds: there are far more seats than cores.
 What is charged in the first quarter of its slot counts, what is later is dropped and tests little: on a busy machine
-choose a longer SLOT. Whoever waits sleeps until the answer is due (asking again twice a second cost more than the
-releases), and askers rest longer while requests are dropped.
+choose a longer SLOT. Waiting clients sleep until the answer is due (polling twice a second cost more than the
+releases), and clients wait longer between requests while requests are dropped.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Seen:
         self.rest = 2.0  # seconds between the requests of an asker: longer while the machine drops what it is asked
 
     def note(self, answer: httpx.Response) -> float:
-        """Keep an answer; return the seconds until it is worth asking again, 0 if it is final."""
+        """Keep an answer; return the seconds until the next poll, 0 if it is final."""
         state = answer.json()
         with self.lock:
             if "ready_at" not in state:

@@ -2,8 +2,8 @@
 
     python -m benchmarks.source_size
 
-A release is followed in this process by a profile function: counted are the files of the package of which a function
-runs, those of the first import among them not.
+A release is followed in this process by a profile function, which counts the files of the package with a function that
+runs, without those that run at the first import only.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ def doubled(files: list[Path]) -> dict[str, list[str]]:
 
 
 def files_of(job: Callable[[], object]) -> set[str]:
-    """Return the files of the package of which a function runs while a job does, on its second time."""
+    """Return the package's files with a function that runs during a job's second run."""
     seen: set[str] = set()
 
     def follow(frame: FrameType, event: str, _: Any) -> None:

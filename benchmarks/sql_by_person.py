@@ -430,7 +430,7 @@ def made_tables(random: Random) -> tuple[dict[str, dict[str, list[Any]]], sl.Dat
         return [None if random.random() < missing else random.choice(choices) for _ in range(count)]
 
     def without_ties(whose: Sequence[int]) -> list[Any]:
-        """Return labels of which every person has one more often than all others together."""
+        """Return labels such that every person has a strict majority label."""
         found: list[Any] = [None] * len(whose)
         for pid in set(whose):
             places, usual = [place for place, who in enumerate(whose) if who == pid], random.choice("abc")

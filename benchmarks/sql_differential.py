@@ -1,11 +1,11 @@
-"""Does a statement mean what it means in DuckDB? Thousands of generated statements, with next to no noise, against it.
+"""Comparison with DuckDB on thousands of generated SQL statements, with next to no noise.
 
 Each statement is run as it is written by DuckDB and by `sl.SQL` at the largest price there is, on the same capped rows:
 with missing cells, groups that may be empty, negative numbers. At that price counts are exact and sums off by less than
 a hundredth, so that comparisons, ORDER BY and ROUND are written of counts, which are compared exactly, and what is made
 of sums, means and spreads is compared to 0.05 or a thousandth of it. A quantile lies between the two records of DuckDB
-whose ranks are next to the level, or between the outermost one and the declared bound: which of the numbers between
-them is released is no question of SQL.
+with ranks next to the level, or between the outermost one and the declared bound: SQL does not define which number
+between them is released.
 Compared is what is shown: rows in their order, NULLs and numbers. Differences by design are taken out first: an empty
 group has a row here and none there, a NULL key none here; sums and means of no row are NULL there, so that sums stand
 in COALESCE and means are asked where there are rows; with missing cells no mean is asked, because a count next to

@@ -128,7 +128,7 @@ def one_run(data: Regression, seed: int, epsilon: float) -> dict[str, float]:
     x, y = part.test
     found, ridge = {}, None
     for name, query in queries(part, epsilon).items():
-        # what the door does after the charge; the rows are read once for all four
+        # the pipeline's steps after the charge; the rows are read once for all four
         prepared = query.prepare(table.schema)
         with Source(OSEntropy(), declared=prepared.numerics) as source:
             ridge = prepared.look(table, source) if ridge is None else ridge

@@ -219,7 +219,7 @@ def group_means() -> dict[str, float]:
 def group_counts() -> dict[str, float]:
     """Return errors of 1000 counts as ratios to the noise: nothing known, a prediction off by 20 %, the worst of four.
 
-    The wrong ones: all groups equal, the order of the groups reversed, nobody anywhere, all too large by 30 %.
+    The wrong predictions: all groups equal, the order of the groups reversed, all groups empty, all too large by 30 %.
     """
     epsilon, labels, sizes = 0.1, names(GROUPS), zipf_sizes(GROUPS, ROWS)
     groups = np.repeat(np.arange(GROUPS), sizes)

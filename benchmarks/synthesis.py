@@ -1,6 +1,6 @@
 """Synthetic tables of Adult at epsilon = 1: no prediction, the public part, or a wrong table; and MWEM as printed.
 
-All pairs of the columns that `synthesis_data` chooses, adding or removing a row, through the door. "As printed" is
+All pairs of the columns that `synthesis_data` chooses, adding or removing a row, full releases. "As printed" is
 engine="mwem" with the public number of rows, noise for queries in [-1, 1], 20 rounds, the average as output.
 """
 

@@ -142,7 +142,7 @@ def made(rng: np.random.Generator, *, whole: bool) -> tuple[dict[str, list[Any]]
 
 
 def engines() -> Mapping[str, float]:
-    """Add a person with hostile cells and keys of others to every kind of source; look for anybody read differently."""
+    """Count persons read differently after adding one with hostile cells, for every kind of source."""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         address = None

@@ -39,7 +39,7 @@ from benchmarks.target import Target
 
 #: Processor time of this process for one script, and for one that only a long run starts.
 SECONDS, LONG_SECONDS = 10.0, 90.0
-#: Scripts of which a part that has no size takes seconds (a plan of DP-SGD, many models): started with `--long`.
+#: Scripts with a part of fixed size that takes seconds (a plan of DP-SGD, many models): started with `--long`.
 LONG = {
     "audit_engines",
     "audit_failures",

@@ -311,7 +311,7 @@ REFUSED: dict[int, tuple[str, str]] = {
 
 @contextmanager
 def no_noise() -> Iterator[None]:
-    """Release the integers themselves, so that nothing but what is counted can differ."""
+    """Release the exact integers, so that only the counted rows can differ."""
 
     def zeros(entries: int, scale: Any, source: Any) -> Any:
         return np.zeros(entries, np.int64)

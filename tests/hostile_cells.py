@@ -99,7 +99,7 @@ class Colour(enum.Enum):
 
 @dataclass(frozen=True)
 class RawText:
-    """Bytes that a column of texts carries although they are no UTF-8; only some sources can hold them."""
+    """Bytes that are not valid UTF-8 in a text column, for sources that allow them."""
 
     content: bytes
 

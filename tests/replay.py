@@ -5,7 +5,7 @@ neighbour, the answers of the first are given again, so that everything released
 make the same draws with the same public parameters, what meets the noise may differ by its sensitivity and no more, and
 what is released in the end, a function of the answers, must be the same.
 
-A draw at no seam of this module raises `NotReplayedError`, in the first run already: nothing is passed over in silence.
+A draw outside the patched mechanisms raises `NotReplayedError`, already in the first run: none is skipped silently.
 What belongs to a record, its place among tied ones, is the same function of it in both runs.
 """
 
@@ -43,7 +43,7 @@ ADDITIVE = (GaussianNoise, LaplaceNoise, SphericalNoise, SymmetricGaussianNoise,
 #: Floats that were compared may be off by this share.
 ROUNDING = 1e-9
 PAIRING = "which rows are paired"
-#: Draws of which the squares of all are bounded together.
+#: Draws with a joint bound on the sum of their squares.
 TOGETHER = "prefix sums"
 
 
@@ -523,7 +523,7 @@ def same(first: Any, second: Any) -> bool:
     if isinstance(first, float):
         return first == second or (first != first and second != second)
     if isinstance(first, Mapping):
-        equal = repr(first) == repr(second)  # what a table of groups shows beside its columns
+        equal = repr(first) == repr(second)  # what a table of groups shows in addition to its columns
         return equal and list(first) == list(second) and all(same(first[name], second[name]) for name in first)
     if isinstance(first, (list, tuple)):
         return len(first) == len(second) and all(map(same, first, second))

@@ -1,4 +1,4 @@
-"""Nothing of a parent process is ended by a child that was forked from it, and nobody writes a finalizer that would."""
+"""No resource of a parent is released by a forked child; no unguarded finalizers."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ def test_without_a_total_there_is_no_number(screen: io.StringIO) -> None:
 
 def test_a_step_within_a_step_has_a_line_of_its_own_and_takes_it_away(screen: io.StringIO) -> None:
     with progress(total=2) as outer:
-        outer("[a table]")  # a name from a plan is no markup
+        outer("[a table]")  # a name from a plan is not markup
         with progress("measuring", total=3) as inner:
             inner()
         outer()

@@ -47,7 +47,7 @@ def test_fit_learns_nothing_from_the_rows() -> None:
 
 
 class Unreadable(np.ndarray):
-    """An array whose cells nobody may read."""
+    """An array that fails when its cells are read."""
 
     def __getitem__(self, key: Any) -> Any:
         pytest.fail("a cell was read")

@@ -90,7 +90,7 @@ def test_what_was_measured_is_kept_for_tests_that_did_not_run() -> None:
 
 
 def test_the_file_names_tests_that_there_are() -> None:
-    """A name that is gone costs nothing but a reader's time; `make seconds` after larger changes."""
+    """Every named file exists; run `make seconds` after larger changes to drop old tests."""
     root = FILE.parents[1]
     files = {name.partition("::")[0] for name in json.loads(FILE.read_text(encoding="utf-8"))}
     assert {name for name in files if not (root / name).is_file()} == set()

@@ -153,7 +153,7 @@ def test_a_public_name_says_what_a_user_needs(name: str, made: Any) -> None:
 
 @pytest.mark.parametrize(("name", "made"), [each for each in PUBLIC if inspect.isclass(each.values[1])])
 def test_a_method_says_what_a_user_needs(name: str, made: type) -> None:
-    """One argument is told of in the sentence, several have entries; "Return ..." says what comes back.
+    """One argument is described in the sentence, several have entries; "Return ..." describes the result.
 
     As in scikit-learn, the `y` of `fit(X, y=None)` is ignored, and a fit returns the model itself.
     """

@@ -1,4 +1,4 @@
-"""The reference bits: what a release, its charge and its claims were before the last change of the code.
+"""Reference bits: releases, charges and claims as they were before the last change.
 
 A change that is meant to leave behaviour alone leaves `reference_bits.json` alone. A change that is meant to alter a
 released bit, a request in the ledger, a claim or the description of a prediction writes the file anew,
@@ -9,8 +9,8 @@ and its commit says why. The cases are those of `reference_cases.py`.
 
 Another machine has another libm and another BLAS, so what is compared how is decided by what it is made of:
 
-* requests, labels, predictions, reasons: equal as text; but a number with ten digits or more that is no whole number
-  was a float once (a fit to public data, a calibrated scale) and is held to 1e-9;
+* requests, labels, predictions, reasons: equal as text; but a number with ten digits or more that is not an integer
+  was a float once (a fit to public data, a calibrated scale) and is compared to 1e-9;
 * claims and charges: equal as text, because they come from rational arithmetic; those of `FLOAT_CLAIMS` begin with a
   scale that floats have found, and are held to 1e-9;
 * values: whole numbers, texts and numbers on a coarse grid by their SHA-256, if the release is exact; all other floats
@@ -206,7 +206,7 @@ def _same(stored: Any, fresh: Any, key: str, *, loose: bool) -> bool:
 
 
 def write(folder: Path) -> None:
-    """Store the bits of this code: each record as what it changes in the earlier one that it is most alike."""
+    """Store the bits of this code, each record as a difference from an earlier one."""
     records = {name: record for done in reference_cases(folder) for name, record in bits_of(done).items()}
     lines: list[str] = []
     for place, (name, record) in enumerate(records.items()):

@@ -96,10 +96,10 @@ def cell_is_full(cell: Any) -> bool:
 
 
 def changes(before: Held, after: Held) -> list[str]:
-    """Return the ways to everything that came, went or is another.
+    """Return the paths of everything that was added, removed or replaced.
 
-    A cached property that was computed in between is no change if its object, which did not change, gives it again:
-    then it says nothing that the object did not say.
+    A cached property that was computed in between is not a change if its unchanged object computes the same value
+    again: then the cache holds nothing that the object did not.
     """
     found = [path for path in before.keys() | after.keys() if before.get(path) != after.get(path)]
     for (_, name), (path, here) in {

@@ -17,7 +17,7 @@ from sidelight.quantiles.tree import LevelLike, exact_levels
 def public_quantiles(sample: PublicData, *, levels: LevelLike | Sequence[LevelLike]) -> NDArray[np.float64]:
     """Return the quantiles of the public data themselves: they cost nothing and never look at the private data.
 
-    Accuracy: as good as the two populations are alike; no budget makes it better. Publish them as what they are.
+    Accuracy: as good as the two populations are alike; no budget makes it better. Publish them as public quantiles.
     """
     check_public(sample)
     return np.asarray(np.quantile(sample.values(), [float(level) for level in exact_levels(levels)]))
@@ -33,7 +33,7 @@ def public_cauchy(
     """Return Cauchy priors centred on the public quantiles.
 
     `scale` is a guess of how far the private quantiles lie from the public ones. With `size` instead (a public guess of
-    the number of private records) it is the spread that so many records of the same population show, read off the
+    the number of private records) it is the spread of samples of that size from the same population, read off the
     public data: sqrt(q(1-q)(1/size + 1/N)) in probability.
 
     >>> sample = PublicData(range(1001), "the numbers to 1000")

@@ -1,8 +1,8 @@
 """Error of a private covariance against the quality of its prediction, for all methods, as a picture for the docs.
 
-Simulated rows of 30 columns with spectrum 1/i, nobody's. The prediction is (1 - t) of the true matrix, t of a rotated
-one: right at t = 0, useless at t = 1. Median Frobenius errors of releases through the door, relative to plain
-noise with the same budget. Run `python -m benchmarks.figures.covariance_prediction_quality` to print the tables and
+Simulated rows of 30 columns with spectrum 1/i. The prediction is (1 - t) of the true matrix, t of a rotated one: right
+at t = 0, useless at t = 1. Median Frobenius errors of releases through the pipeline, relative to plain noise with the
+same budget. Run `python -m benchmarks.figures.covariance_prediction_quality` to print the tables and
 write docs/images/covariance-predictions.svg.
 """
 

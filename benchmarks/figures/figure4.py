@@ -1,10 +1,10 @@
 """Figure 4: error along a sequence. Left: a median whose place moves with public features. Right: trips by day.
 
-Must show, left: after a burn-in the yardstick (which sees the records and is no method) is lowest, learning from
+Must show, left: after a burn-in the reference (which sees the records and is not private) is lowest, learning from
 releases lies between it and the priors that never learn. The private learner (a tenth of epsilon, delta 0.2/T; the
 release has the rest) needs the paper's 100,000 steps to gain anything: asserted with --full only, against Cauchy.
-Right, at a tiny epsilon: hedged learners do better than those that are not. The paper adds that unhedged PubPrev is no
-better than Uniform after day 1,600; the days at hand do not reach that far.
+Right, at a tiny epsilon: hedged learners do better than those that are not. The paper adds that unhedged PubPrev is not
+better than Uniform after day 1,600; the available days do not reach that far.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A fit of a private mixture as a picture for the docs: public rows, and synthetic rows of the released mixture.
 
-Generated rows of six columns, nobody's. Left: all that was public. Right: as many synthetic rows as there were private
+Generated rows of six columns. Left: all public rows. Right: as many synthetic rows as there were private
 ones are drawn from the release (a part is shown), with ellipses that hold 95 %. Seeded, so that the picture stays as it
 is. Run `python -m benchmarks.figures.gaussian_mixture` to write docs/images/gaussian-mixture.svg.
 """

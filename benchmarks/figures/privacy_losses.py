@@ -1,10 +1,10 @@
 """Figures 2.2 and A.5 to A.8 of the thesis: what a model revealed about each person, and the bound that each reads.
 
-Left, the losses of all people in order: the exact one, which nobody may publish, the free bound, the paid bound with
-what its own releases cost, and the guarantee. Right, how many times too large the two bounds are, the overhead of the
-paid one left out as in the thesis. The data sets are public; over private rows none of these curves may be shown.
+Left, the losses of all people in order: the exact one, which must not be published, the free bound, the paid bound with
+the cost of its own releases, and the guarantee. Right, how many times too large the two bounds are, without the
+overhead of the paid one as in the thesis. The data sets are public; for private rows all these curves are private.
 
-Must show: no exact loss passes its bound; half of the people are told at most half of the guarantee (credit_default);
+Must show: no exact loss passes its bound; half of the bounds are at most half of the guarantee (credit_default);
 there a paid bound is nearer to the exact loss of its own fit, which is a noisier fit: it had to share its budget. (On
 kidney_disease it is not, over many fits; the thesis shows one.)
 """

@@ -1,7 +1,7 @@
 """Sequences of data sets with public features, and the error of releasing each with a prediction learned so far.
 
 Simulated releases (NOT PRIVATE, on public data only). A learner sees past released values and public features; the
-yardstick, which is no method, sees the records.
+reference, which is not private, sees the records.
 """
 
 from __future__ import annotations

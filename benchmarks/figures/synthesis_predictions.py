@@ -34,7 +34,7 @@ STYLES[PRINTED] = (RED, "--", False)
 
 
 def error(case: Case, epsilon: str, rows: np.ndarray | None = None) -> float:
-    """Release once, through the door, and compare."""
+    """Release once, through the pipeline, and compare."""
     prediction = None if rows is None else sl.PublicData(case.frame(rows), "public rows of the figure")
     return case.error_of(sl.SyntheticTable(epsilon=epsilon, prediction=prediction).release(case.table))
 

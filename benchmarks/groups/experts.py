@@ -1,7 +1,7 @@
 """Experts: what learning under local privacy gains, how much batching hides, speed, and a service that is killed.
 
 `hospital-own-noise` is the total gain of RW-Meta over that of RW-FTPL on the same reports, New York's second half, each
-hospital with noise by its own beds, mu = 1; the script prints the ratio with equal noise beside it, and RW-Meta with
+hospital with noise by its own beds, mu = 1; the script also prints the ratio with equal noise, and RW-Meta with
 own noise against RW-FTPL with equal noise. `generated-...` is the least such ratio of all generated settings, and of
 those that drift with clients of unequal size.
 """

@@ -1,1 +1,1 @@
-"""Other libraries beside ours: environments for them, programs that run in these, and the page of the comparison."""
+"""Comparison with other libraries: their environments, programs that run in these, and the page."""

@@ -58,7 +58,7 @@ def measure() -> dict[str, float]:
     """Return the number of comparisons that are lost in accuracy and in processor time."""
     asked = cases()
     missing = missing_peers(asked, quick=True)
-    if missing:  # nobody is behind those who are not asked
+    if missing:  # without these peers the numbers would be too small
         raise PeersError("; ".join(f"{peer}: {why}" for peer, why in missing.items()))
     with ThreadPoolExecutor(max_workers=AT_A_TIME) as pool:
         found = [figure for case in asked for figure in behind(case, pool)]

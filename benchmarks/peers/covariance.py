@@ -30,7 +30,7 @@ def unit_rows(d: int) -> np.ndarray:
 
 
 def ours(rows: np.ndarray, **settings: object) -> tuple[float, float]:
-    """Return the median error and the median seconds of releases through the door."""
+    """Return the median error and the median seconds of releases through the pipeline."""
     query = sl.Covariance(radius=1, epsilon=1, **settings)  # type: ignore[arg-type]
     table, truth = table_of(rows), rows.T @ rows / len(rows)
     query.release(table)  # once for the imports

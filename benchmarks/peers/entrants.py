@@ -1,11 +1,11 @@
-"""Who answers which question, by which call, and at which budget: the same promise for all, as far as there is one.
+"""Entrants for each question: their calls and budgets, with the same guarantee where possible.
 
 The budget of a question is epsilon for one row added or removed. A method that promises nothing about that, because it
 takes the number of rows as public and protects replacing a row, is given twice the epsilon: ours at epsilon promises
-twice epsilon for replacing, so both promise the same there, and ours hides the number of rows besides. By group there
+twice epsilon for replacing, so both promise the same there, and ours also hides the number of rows. By group there
 are two ways to read that: a row that is replaced may leave a group and enter another one, and both answer it, or it may
 not; both are on the page. A method that is given more (the sizes of the groups, that a model has no constant) is
-compared with ours told the same.
+compared with ours given the same.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class Entrant:
         return f"{epsilon}{delta}, {self.neighbours}"
 
 
-#: What the solver of the objective perturbation gets beside its default: what its users turn.
+#: Settings of the objective perturbation that its users tune, tried in addition to its defaults.
 _TURNED = {"C": 0.01, "fit_intercept": False}
 #: Spark takes a minute to begin, and seconds for each release.
 _SPARK: dict[str, Any] = {"peer": "tumult", "seconds": 60, "patience": 420, "slow": True}
@@ -213,7 +213,7 @@ ENTRANTS: dict[str, list[Entrant]] = {
 
 
 def ours(case: Case, *, told: str | None = None) -> Entrant:
-    """Return our own entrant, as it comes or told something besides, a name of `TOLD`."""
+    """Return our own entrant, with its defaults or with additional information, a name of `TOLD`."""
     if told is None:
         return Entrant(peer=OURS, method=case.task, call="as it comes", seconds=60)
     call, neighbours = TOLD[told]

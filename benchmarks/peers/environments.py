@@ -87,7 +87,7 @@ PEERS: dict[str, Peer] = {
         "residuals within the range of the target.",
     ),
 }
-#: What should be compared and is no package, and why.
+#: Programs that are not packages and are therefore not compared, and why.
 NO_PACKAGES = {
     "SliceQuantiles": "The program of the authors of *Differentially Private Quantiles with Smaller Error* "
     "(NynsenFaber/DP_CC_quantiles) is a repository with a Conda environment, not on the package index: not installed."
@@ -153,7 +153,7 @@ class Outcome:
     seconds: list[float] = field(default_factory=list)
     processor: list[float] = field(default_factory=list)
     version: str | None = None
-    #: Why there are no more, None where all trials were made.
+    #: Why trials are missing, None if all were made.
     failure: str | None = None
 
 
@@ -182,8 +182,8 @@ def run(
         method: A name that its program knows.
         data: The folder that `save_data` filled.
         trials: How many releases are wanted.
-        seconds: After so many seconds it begins no further release.
-        patience: After so many seconds it is stopped; a minute more than `seconds` if left out.
+        seconds: The time after which no further release begins.
+        patience: The time after which the process is stopped; a minute more than `seconds` if left out.
         program: Another program than the peer's own.
         known: Peers by name; others than `PEERS` for tests.
         public: What the method needs to know, as JSON: epsilon, bounds, labels.

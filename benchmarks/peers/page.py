@@ -89,7 +89,7 @@ def ask(
     first: int = 0,
     calls: Collection[tuple[str, str]] | None = None,
 ) -> dict[str, Any]:
-    """Ask everybody one question; a library that is missing, fails or is too slow is said to be, and stops nobody.
+    """Run all entrants on one question; report those that are missing, fail or time out.
 
     Args:
         case: The question.

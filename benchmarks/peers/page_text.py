@@ -74,7 +74,7 @@ little about another; run it on yours. OpenDP's AIM, which is made for all pairs
 """
 
 
-#: Ours, told something besides.
+#: Ours, with additional information.
 _WITH = {"with_sizes": "with declared sizes", "without_constant": "without a constant"}
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 RESAMPLES, CONFIDENCE = 2000, 0.95
-#: With fewer trials than this on either side nobody is said to be ahead.
+#: With fewer trials than this on either side no winner is named.
 LEAST_TRIALS = 10
 
 

@@ -1,9 +1,9 @@
 """Synthetic tables of Adult against smartnoise-synth's MWEM and OpenDP's AIM, each in an environment of its own.
 
-MWEM is pure, epsilon = 1. AIM has the rho that proves (1, 1e-6), and our releases beside it have (1, 1e-6). Both peers
-run while our tables are made. smartnoise-synth has an AIM, too, with the same algorithm and library below; it had not
-finished after half an hour here, so OpenDP's is measured. Without either, `python -m benchmarks.synthesis_aim` runs the
-algorithm in NumPy with our fit.
+MWEM is pure, epsilon = 1. AIM has the rho that proves (1, 1e-6), and our releases compared with it have (1, 1e-6). Both
+peers run while our tables are made. smartnoise-synth also has an AIM, with the same algorithm and library below; it had
+not finished after half an hour here, so OpenDP's is measured. Without either, `python -m benchmarks.synthesis_aim` runs
+the algorithm in NumPy with our fit.
 """
 
 from __future__ import annotations

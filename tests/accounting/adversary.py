@@ -1,7 +1,7 @@
-"""An adversary that knows every law: it looks for the policy with the largest delta, by dynamic programming.
+"""Search for the adaptive policy with the largest delta, by dynamic programming.
 
 The laws are small and discrete: randomised response, a reveal or randomised response, a sum of randomised responses,
-and a Gaussian that is told only by cell. The state is what stands on the books, and the epsilon that is left after the
+and a Gaussian observed by cell only. The state is the balance of the ledger, and the epsilon that is left after the
 losses so far; in each state the best of all requests that the rule under test grants is taken. The value at the
 beginning is the exact delta, at the budget's epsilon, of the best policy on this menu.
 """
@@ -66,7 +66,7 @@ def responses(number: int, epsilon: Fraction, at: Fraction) -> Law:
 
 @cache
 def gaussian(mu: Fraction, delta: Fraction | None, *, cells: int = 24) -> Law:
-    """Return a Gaussian told by cell; the cells are not symmetric, so the two directions differ."""
+    """Return a Gaussian observed by cell; the cells are asymmetric, so the two directions differ."""
     edges = float(mu) / 2 + np.linspace(-3.5, 5, cells - 1)
     under_q = np.diff(ndtr(np.concatenate([[-np.inf], edges, [np.inf]])))
     under_p = np.diff(ndtr(np.concatenate([[-np.inf], edges, [np.inf]]) - float(mu)))
@@ -77,7 +77,7 @@ Menu = Callable[[Rule, Totals], Sequence[Law]]
 
 
 def largest_delta(rule: Rule, menu: Menu, *, steps: int, swapped: bool = False) -> float:
-    """Return the delta, at the budget's epsilon, of the best adaptive policy of at most so many steps."""
+    """Return the largest delta of adaptive policies at the budget's epsilon, within `steps` steps."""
     granted: dict[tuple[Totals, Law], Totals | None] = {}
     offered: dict[Totals, Sequence[Law]] = {}
     values: dict[tuple[Totals, int, int], float] = {}

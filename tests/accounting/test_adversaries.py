@@ -111,7 +111,7 @@ class WholeDelta(Rule):
 
 
 class Both(Rule):
-    """T11: all plain sums, and zcdp and gdp beside them from the start."""
+    """T11: all plain sums, with the zCDP and GDP routes in parallel from the start."""
 
     def holds(self, totals: Totals) -> bool:
         return totals.composed is None and (self._sum_holds(totals) or self._within(totals))
@@ -123,7 +123,7 @@ class Both(Rule):
 
 
 class AllOfIt(Rule):
-    """T12: the routes beside the sum get all of the delta that the event paid."""
+    """T12: parallel routes that get all of the delta that the event paid."""
 
     def _left(self, before: Totals, after: Totals) -> int:
         return after.delta_items - before.delta_items if super()._left(before, after) else 0
@@ -149,7 +149,7 @@ def test_a_planted_mistake_is_found(wrong: type[Rule], least: float, swapped: bo
 
 
 def test_a_rule_that_keeps_the_sum_and_goes_beyond_it_is_found() -> None:
-    """T11: small responses that use up the sum; where all told the truth, more of them, and else a reveal."""
+    """T11: small responses that use up the sum, then more of them or a reveal."""
     epsilon, delta, number = F("0.5"), F("0.005"), 8
 
     def menu(rule: Rule, totals: Totals) -> list[Law]:

@@ -148,7 +148,7 @@ def test_two_selections_by_hand() -> None:
         _, p = two_point(float(t))
         adaptive = max(adaptive, p * second(-t) + (1 - p) * second(1 - t))
     assert abs(adaptive - 0.30336550) < 1e-7
-    assert adaptive > float(independent_selections_delta(F(1), 2, F(0)))  # so it is no bound for a tree
+    assert adaptive > float(independent_selections_delta(F(1), 2, F(0)))  # so this is not a bound for a tree
 
 
 def test_independent_selections_against_a_search_over_t() -> None:

@@ -39,7 +39,7 @@ def model(shape: LossShape, epsilon: str, delta: str) -> Claims:
     [("1", "1e-7", 3), ("1", "1e-6", 3), ("0.5", "1e-7", 10), ("0.1", "1e-7", 250), ("3", "4e-7", 1)],
 )
 def test_models_fit_a_budget(epsilon: str, delta: str, least: int) -> None:
-    """Three models of epsilon 1 fit a budget of 3, and ever so many small ones more than their sum would allow."""
+    """A budget of 3 for three models of epsilon 1, or for many small ones."""
     rule = Rule.for_budget(ApproxDP(3, "1e-6"), routes=SIDE_BY_SIDE)
     assert fits_within(rule, model(LOGISTIC, epsilon, delta)) >= least
 

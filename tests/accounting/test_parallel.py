@@ -1,4 +1,4 @@
-"""Parallel composition: the dearest path, per kind of sum, and brute force on a two-level tree."""
+"""Parallel composition: the worst-case branch per kind of sum, and brute force on two levels."""
 
 from __future__ import annotations
 

@@ -107,7 +107,7 @@ def test_routes_begin_beside_the_sum_with_the_first_gaussian_and_never_with_an_i
 
 @pytest.mark.parametrize(("mu", "d", "spent"), [("1e-6", "3.9e-7", None), ("1e-7", "5e-7", "3")])
 def test_the_event_that_begins_is_counted_by_its_own_law(mu: str, d: str, spent: str | None) -> None:
-    """Its pair has a smaller epsilon than mu, even 0: the rho of its randomised response is no bound of it."""
+    """An event with epsilon below mu, not bounded by the rho of its randomised response."""
     rule, claims = Rule.for_budget(BUDGET), Claims.of(GDP(mu))
     totals = Totals.zero() if spent is None else asked(rule, Totals.zero(), Claims.of(PureDP(spent)))
     assert totals is not None
@@ -120,7 +120,7 @@ def test_the_event_that_begins_is_counted_by_its_own_law(mu: str, d: str, spent:
         forged = dataclasses.replace(charge, **{name: getattr(charge, name) * 9 // 10})
         assert not rule.proves(forged, claims)
     assert not Rule.for_budget(BUDGET, routes=["basic", "gdp", "zcdp"]).proves(charge, claims)
-    after = totals.plus(charge)  # and with nothing left of the sum, the routes beside it go on
+    after = totals.plus(charge)  # once the sum is exhausted, the parallel routes continue
     assert asked(rule, after, Claims.of(GDP("1e-9"))) is not None
 
 
@@ -133,7 +133,7 @@ def test_more_delta_beside_the_sum_than_an_event_leaves_is_refused() -> None:
 
 
 def test_a_rule_cannot_keep_the_sum_and_go_beyond_it_after_pure_events() -> None:
-    """T11 in numbers: thirty randomised responses of 0.1, and one more where all told the truth."""
+    """T11 in numbers: thirty randomised responses of 0.1, and one more if all were truthful."""
     p = (math.exp(0.1) / (1 + math.exp(0.1))) ** 30
     assert (1 - p) * 1e-6 + p * math.tanh(0.05) > 1e-6 * 1.0002
     rule, totals = Rule.for_budget(BUDGET), Totals.zero()
@@ -143,7 +143,7 @@ def test_a_rule_cannot_keep_the_sum_and_go_beyond_it_after_pure_events() -> None
     assert asked(rule, totals, Claims.of(PureDP("0.1"))) is None
 
 
-# --- an adversary that chooses after the first Gaussian between the sum and the routes beside it ---
+# --- an adversary that chooses after the first Gaussian between the sum and the parallel routes ---
 
 
 def _gaussian_delta(mu: float, x: np.ndarray) -> np.ndarray:
@@ -175,7 +175,7 @@ def _reached(rule: Rule, after: Totals, epsilon: float, delta: float, first: flo
 
 @pytest.mark.parametrize(("e", "d"), [("0.5", "1e-6"), ("1", "5e-7"), ("0.5", "1e-7")])
 def test_the_adversary_stays_within_the_budget(e: str, d: str) -> None:
-    """Integrals for E = 3, d = 1e-6: all of delta for the sum and for the routes beside it, not split, is too much."""
+    """Integrals for E = 3, d = 1e-6; an unsplit delta for all routes fails."""
     rule = Rule.for_budget(BUDGET)
     mu = gdp_within(F(e), F(d))
     after = Totals.zero().plus(rule.charge(Claims.of(GDP(mu)), totals=Totals.zero(), delta=d))

@@ -151,7 +151,7 @@ def test_the_commands_answer_with_a_number_and_a_chart(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("unit", ["day", "hour"])
 def test_rows_with_a_date_are_generated(unit: str) -> None:
-    """A schema with a `Date` has forecasts, of its own numbers and of those beside it."""
+    """Forecasts for a schema with a `Date`, of its own and of other columns."""
     visit = sl.Date("visit", start="2020-01-01", end="2025-12-31", unit=unit)  # type: ignore[arg-type]
     schema = Schema([visit, *PEOPLE.columns])
     queries = (

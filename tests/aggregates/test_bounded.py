@@ -45,7 +45,7 @@ def test_saturates_instead_of_wrapping():
 
 
 @pytest.mark.parametrize("value", [1.5, np.array([0.5]), True, "3"])
-def test_refuses_what_is_no_integer(value):
+def test_refuses_values_that_are_not_integers(value):
     with pytest.raises(RangeError, match="integers"):
         bounded(value)
 

@@ -89,7 +89,7 @@ def test_a_cap_before_a_derived_group_breaks_the_norms(monkeypatch: pytest.Monke
     assert beyond_the_norms() > 0
 
 
-# --- which rows count depends on nobody else, and not on the file -----------------------------------------------------
+# --- which rows of a person count depends neither on other persons nor on the order of the file -----------------------
 
 
 @pytest.mark.planted("cap by file order over all persons")
@@ -226,7 +226,7 @@ def test_keys_whose_claims_are_counted_per_batch_couple_people(monkeypatch: pyte
 
 @pytest.mark.planted("NULL for an outer SUM over nobody", of=("SQL",))
 def test_a_null_for_a_sum_over_nobody_is_refuted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """SQL's SUM over no rows is NULL; released as that it says exactly that nobody is in the group."""
+    """SQL's NULL for a SUM over no rows, which would reveal an empty group."""
     schema = sl.Schema([sl.Category("kind", ["a", "b"], other=None), sl.Number("x", lower=0, upper=8, granularity=1)])
     query = sl.SQL("SELECT kind, SUM(x) AS total FROM t GROUP BY kind", epsilon=1)
     assert not audit_query(query, schema, runs=400, tries=12).refuted

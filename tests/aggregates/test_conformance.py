@@ -1,7 +1,7 @@
 """The same rows give the same integers on every engine and by both lowerings: the proof obligation of the design.
 
 Rows hold what breaks engines: NaN, null, infinities, 1e300, values out of range, negative zero, halves, integers beyond
-2**53, empty text, unknown labels, text that is no number, persons with many rows, and no rows at all.
+2**53, empty text, unknown labels, text that is not a number, persons with many rows, and no rows at all.
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ PANDAS = {
     "who": "string",
 }
 
-# pandas turns a column of whole numbers with a null into floats, and such a column is no category.
+# pandas turns a column of integers with a null into floats, and such a column cannot be a category.
 SCHEMA = [
     Number("x", lower="-50.3", upper=97, missing=Drop()),
     Number("y", missing=Fill("1.5")),

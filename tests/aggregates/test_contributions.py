@@ -140,7 +140,7 @@ def test_ids_of_any_text(text):
 
 
 def test_lone_surrogates_do_not_raise():
-    """Half of a pair is no text, so it names nobody: a row without a person is left out."""
+    """Half of a surrogate pair, which identifies no person: its row is left out."""
     table = Table({"v": [1, 2], "p": ["\ud800", "a"]}, schema=[Number("v"), PersonId("p", max_rows=1)])
     assert row_count(table).value == 1
 
@@ -215,7 +215,7 @@ def _by_definition(person, codes, ranges, cap):
 
         size = cap.group_codes
         groups = sorted({row[:size] for row in rows}, key=lambda group: (mix(group, 0, size), group))
-        if cap.limits_groups:  # as many groups as rows are no limit of their own
+        if cap.limits_groups:  # a limit of as many groups as rows adds no constraint
             numbered = [each for each in numbered if each[0][:size] in groups[: cap.groups]]
         order = sorted(numbered, key=lambda each: (mix(*each), each[0]))
         order = [

@@ -21,7 +21,7 @@ def source(seed):
 
 
 def lazy_answers(count, seed, monkeypatch_threshold):
-    """Ask a fresh atom a fixed list of questions, in an order that leaves much unseen."""
+    """Query fresh tied records in a fixed order that leaves most offsets undrawn."""
     atom, bits = TiedRecords(count, BITS), source(seed)
     return (atom.order(2, bits), atom.below(3, bits), atom.order(count, bits), atom.below(6, bits))
 
@@ -65,7 +65,7 @@ def test_a_biased_split_is_noticed(monkeypatch):
 
 @pytest.mark.parametrize("count", [1, 7, 511, 513, 5000])
 def test_answers_belong_to_one_spread(count):
-    """below and order of one atom agree with each other whatever was asked before."""
+    """`below` and `order` of the same tied records agree, whatever was queried before."""
     atom, bits = TiedRecords(count, 12), source(count)
     offsets = [atom.order(k, bits) for k in range(count, 0, -1)][::-1]
     assert offsets == sorted(offsets)
@@ -95,7 +95,7 @@ def test_heads_stays_in_range(flips):
     assert 0 <= heads(flips, source(flips)) <= flips
 
 
-def test_a_heavy_atom_is_cheap():
+def test_heavy_ties_are_cheap():
     """A rank in ten million ties needs far fewer random bits than a word a record."""
 
     class Counting:

@@ -373,7 +373,7 @@ def test_where_commutes_with_the_order_of_rows(pairs, shuffler):
     assert found[0] == found[1]
 
 
-def test_labels_that_nobody_declared():
+def test_undeclared_labels():
     table = Table(
         {
             "e": ["Acme", " acme ", None, "", "Béta", "Be\u0301ta", "acme"],
@@ -403,7 +403,7 @@ def test_labels_that_nobody_declared():
 @pytest.mark.parametrize(
     "source", [{"c": [], "x": []}, {"c": [None, "z"], "x": [1.0, None]}, {"c": ["a", "a"], "x": ["?", None]}]
 )
-def test_nothing_to_count_is_no_error(source):
+def test_nothing_to_count_raises_no_error(source):
     """Empty tables, groups and columns give zeros of the public shape."""
     schema = [Category("c", ["a", "b"], other=None), Number("x", lower=0, upper=1), PersonId("p", max_rows=2)]
     for person in (False, True):

@@ -139,7 +139,7 @@ HOSTILE = ["", "007", "7", "ann", "ANN", "a ", "a", "\u00e9", "e\u0301", "1:2", 
 
 
 def test_hostile_ids_and_keys_stay_apart() -> None:
-    """Each id owns its row and nothing of another; empty text and None are nobody."""
+    """Rows of each id only; empty text and None identify no person."""
     keys = [f"k{place}" for place in range(len(HOSTILE))]
     x = sl.Number("x", lower=0, upper=99, granularity=1)
     database = sl.Database(
@@ -241,7 +241,7 @@ def test_every_fold_has_its_value_and_its_value_over_no_rows() -> None:
 
 
 def test_ties_of_a_person_depend_on_nobody_else() -> None:
-    """Labels that nobody declared are numbered among everybody's; which of two wins must not follow that number."""
+    """Ties between undeclared labels, broken independently of the labels of other persons."""
     folds = {
         "usual": sl.fold.mode("visit", "drug"),
         "late": sl.fold.last("visit", "drug", order="day"),

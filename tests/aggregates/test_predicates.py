@@ -109,7 +109,7 @@ def exact(column, value):
 
 
 def held(of, constant):
-    """What a source holds for a constant: beside a column of floats, the nearest one."""
+    """Return a constant as the source stores it: the nearest float for a float column."""
     within = isinstance(of, Named) and of.name == "x" and abs(constant) < 10**308
     return Fraction(float(constant)) if within else constant
 

@@ -97,7 +97,7 @@ def test_states_are_written_and_read(state: Any) -> None:
 
 
 @pytest.mark.parametrize("state", [1.5, np.zeros(2), "text", True, [1], {"a": 1}, None], ids=str)
-def test_what_is_no_sum_of_integers_is_no_state(state: Any) -> None:
+def test_only_sums_of_integers_are_states(state: Any) -> None:
     with pytest.raises(RangeError, match="whole numbers"):
         state_to_bytes(state)
 
@@ -129,7 +129,7 @@ def test_merged_moments_are_whole_numbers_beyond_64_bits() -> None:
 
 
 class AwayRows:
-    """Rows that only other processes may read, in parts of which some fail the first time."""
+    """Remote rows, readable by worker processes only, in partitions that may fail the first time."""
 
     name, streams, length = "away", True, None
 
@@ -175,7 +175,7 @@ def worker(part: Any, wanted: Wanted, step: Callable[[Iterator[Batch]], bytes], 
 
 def away(rows: AwayRows) -> Table:
     table = Table(columns(1), schema=SCHEMA)
-    table._rows = rows  # there is no engine of this kind yet
+    table._rows = rows  # no engine of this kind exists yet
     return table
 
 

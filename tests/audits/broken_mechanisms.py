@@ -1,7 +1,7 @@
-"""Small mechanisms with one mistake each, as somebody could make it: an audit that misses one proves nothing.
+"""Small mechanisms with one plausible mistake each, which every audit must find.
 
 All count or add up a table of `x` in [0, 4] and `c`, and claim an epsilon of 1 (`HONEST` keeps it). They are written
-against arrays on purpose: in the library the same mistake has to get past `Bounded`, `Budget` and the door first.
+against arrays on purpose: in the library the same mistake would have to pass `Bounded`, `Budget` and the pipeline.
 """
 
 from __future__ import annotations

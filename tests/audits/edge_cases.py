@@ -204,7 +204,7 @@ CASES = [(query, parameter, edge) for query, (_, _, tried) in QUERIES.items() fo
 
 
 def outcome(case: tuple[str, str, Any]) -> str:
-    """Return "priced", "refused", or what was raised that is no refusal of ours."""
+    """Return "priced", "refused", or the unexpected error."""
     query, parameter, edge = case
     make, ordinary, _ = QUERIES[query]
     try:

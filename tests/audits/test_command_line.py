@@ -149,7 +149,7 @@ def test_an_error_inside_a_release_is_not_quoted(monkeypatch, options, error, se
 
 @both
 def test_a_defect_outside_a_release_is_named_and_not_quoted(monkeypatch, options):
-    """An unforeseen error may quote anything: only its kind may be told, and where it was raised."""
+    """Only the type and position of an unexpected error, which may quote anything."""
     from sidelight.plans import sources
 
     def table(*arguments, **options):

@@ -103,7 +103,7 @@ def test_noise_for_half_the_clip_is_found(monkeypatch: pytest.MonkeyPatch) -> No
 
 @pytest.mark.planted("a choice that nobody paid for", of=("LinearRegression", "LogisticRegression"))
 def test_a_choice_that_is_not_paid_for_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The choice draws at ten times its budget, as one that nobody counted would."""
+    """The choice draws at ten times its budget, like one that was not accounted for."""
     losses, mu = losses_of("even votes", runs=100, seed=10, add=False)
     assert excess(losses, mu) < 5
     monkeypatch.setattr(StartChoice, "step", property(lambda choice: 10 * choice.spread / choice.rows_per_unit))
@@ -158,7 +158,7 @@ def test_a_clip_that_forgets_the_constant_column_is_found() -> None:
 
 
 def test_a_row_adds_its_own_vector_to_the_last_bit() -> None:
-    """Whatever stands beside it; with a float map that fails (`test_integer_rows`)."""
+    """Whatever the other rows are; with a float map this fails (`test_integer_rows`)."""
     plan = plan_descent(targets=NUMBER, features=20, epsilon=1, delta="1e-6", data_norm=1)
     rng = np.random.default_rng(7)
     rows, labels = rng.normal(size=(40, 20)) / 9, rng.uniform(-1, 1, 40)

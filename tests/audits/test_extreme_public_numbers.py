@@ -1,7 +1,8 @@
-"""Public numbers of any size: none makes a private statistic move further than its sensitivity, or is refused first.
+"""Extreme public numbers: each is refused or leaves sensitivities as they are.
 
-A prediction of 2**52 radius² once drowned S - nW in rounding errors that told single rows apart. Here every public
-number of free size that meets private ones gets extreme values, on neighbouring tables that get the same noisy answers.
+A prediction of 2**52 radius² once drowned S - nW in rounding errors that distinguished single rows. Here every
+unbounded public number that is combined with private ones gets extreme values, on neighbouring tables that get the
+same noisy answers.
 """
 
 from __future__ import annotations

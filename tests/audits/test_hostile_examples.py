@@ -97,6 +97,6 @@ def test_teachers_are_taught_whatever_stands_in_a_list() -> None:
     model.set_params(n_jobs=1).fit([*rows, [0.1, cell]], [0, 1] * 15 + [cell], record_ids=ids, queries=rows)
 
 
-def test_a_list_of_pairs_is_no_column() -> None:
+def test_a_list_of_pairs_is_not_a_column() -> None:
     with pytest.raises(SchemaError, match="which columns"):
         seeded_release(sl.Covariance(radius=3, rho=1), [[1.0, 2.0], [2.0, 1.0]], seed=1)

@@ -64,7 +64,7 @@ def test_the_last_bits_of_our_noise_tell_nothing() -> None:
 
 
 def finer_than_a_double_of_one(released: Any) -> list[bool]:
-    """Return whether a number has bits below 2**-53: beside a value of 1 noise in doubles cannot have any."""
+    """Return whether numbers have bits below 2**-53, which 1 plus noise in doubles never has."""
     return [float(y) * 2**53 % 1 != 0 for y in released]
 
 
@@ -91,7 +91,7 @@ def test_the_last_bits_of_our_gaussian_noise_tell_nothing() -> None:
 
 @pytest.mark.planted("a sum of floats, whose order moves it by more than a row")
 def test_the_order_of_rows_moves_a_naive_sum_and_not_ours() -> None:
-    rows = np.array([1.0] * 1500 + [0.25] * 1000, dtype=np.float16)  # beside 1500 a quarter is lost, 1000 times
+    rows = np.array([1.0] * 1500 + [0.25] * 1000, dtype=np.float16)  # 1500 + 1/4 rounds to 1500, 1000 times
     naive = [float(np.add.accumulate(each, dtype=np.float16)[-1]) for each in (rows, rows[::-1])]
     assert abs(naive[0] - naive[1]) > 200  # and one row was said to move it by 1 at most
     query, column = sl.Sum("x", epsilon=1), [sl.Number("x", lower=0, upper=1)]

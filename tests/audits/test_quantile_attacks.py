@@ -29,7 +29,7 @@ LOW = sl.priors.Histogram(CELLS, [1.0, 1e-9, FEW / 3, FEW / 3, FEW / 3])
 
 
 def sampler(query, rows, name, *, schema=(NUMBER,)):
-    """Run the prepared query again and again: the release without the door's paperwork."""
+    """Run the prepared query repeatedly: the release without charges and records."""
     table = Table(rows, schema=list(schema))
     prepared = query.prepare(table.schema)
     source = Source(SeededEntropy("quantile attacks", path=[name]))

@@ -122,7 +122,7 @@ def test_one_person_moves_at_most_the_declared_rows(engine, grid, tmp_path):
     assert sum(base.values()) == 18 * 3
     greedy = [float(age) for age in (7.0, *[8.0] * 20, *range(10, 40))]
     more = codes_of(engine({"age": [*greedy, *ages], "id": ["eve"] * len(greedy) + ids}, tmp_path), schema, grid)
-    assert base - more == collections.Counter()  # nobody else's rows change
+    assert base - more == collections.Counter()  # the rows of other persons do not change
     assert sum((more - base).values()) == 3
 
 

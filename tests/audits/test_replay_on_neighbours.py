@@ -37,7 +37,7 @@ from every_kind import plan_of_every_kind
 from reference_cases import MODELS, query_cases
 from replay import Compared, NotReplayedError, compare, compare_sessions
 
-#: Kinds of the registry of which no case is replayed, and why.
+#: Kinds of the registry that are not replayed, and why.
 KINDS_NOT_REPLAYED = {
     "linear_svc": "objective perturbation: noise meets a function, not a statistic",
     "stable_logistic_regression": "a posterior sample: no statistic meets the noise",

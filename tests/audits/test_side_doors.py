@@ -294,7 +294,7 @@ def test_two_neighbours_print_the_same():
 
 
 def test_the_ledger_file_holds_no_time_of_the_run_and_no_size(tmp_path):
-    """Two ledgers that differ only in the data hold the same events but for ids, times of asking, hashes and values."""
+    """Equal events in ledgers of different data, except ids, request times, hashes and values."""
     import json
 
     bodies = []

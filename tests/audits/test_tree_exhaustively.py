@@ -115,7 +115,7 @@ def floats_around(middle: float) -> FloatGrid:
     ],
 )
 def test_a_grid_of_floats_and_its_default_prior_stay_below_epsilon(monkeypatch, middle, conditioned, most):
-    """Across zero, a power of two and the atom of a whole number: the prior of every node is public."""
+    """Grids across zero, a power of two and an integer's point mass, with public priors."""
     grid = floats_around(middle)
     assert grid.last - grid.first == 4
     prior = Mixture([0.5, 0.5], [Uniform(grid.lowest, grid.highest), ScaleFree()], conditioned=conditioned)

@@ -1,8 +1,8 @@
-"""No package makes an array of a user's rows and lets NumPy, or a frame, take the type from the cells.
+"""No package lets NumPy or a data frame infer a type from a user's cells.
 
 `np.asarray(frame)` has one type for all cells, chosen by all of them: one record's text makes texts of everybody's
-numbers. Whoever takes rows reads them cell by cell (`records`, `stability/pate/typed_rows.py`), or names the type. This
-walks the source; what it finds is mended, or allowed here by name with the reason.
+numbers. Code that takes rows reads them cell by cell (`records`, `stability/pate/typed_rows.py`), or names the type.
+This test walks the source; each finding is fixed, or allowed here by name with the reason.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ def test_no_query_fails_after_the_charge(record_property: Any) -> None:
 
 
 def test_every_query_of_the_library_is_tried() -> None:
-    """A public class with `prepare` that nobody tries would be a hole in the audit."""
+    """All public classes with `prepare`: an untested one would be a gap in the audit."""
     tried = {type(query).__name__ for query in queries().values()}
     tried |= {type(getattr(query, "model", None)).__name__ for query in queries().values()}
     public = {name for name in sl.__all__ if isinstance(getattr(sl, name), type)}

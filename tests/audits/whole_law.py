@@ -27,7 +27,7 @@ DIGITS = 50
 
 
 class Steps:
-    """A staircase with stated masses, one piece an index."""
+    """A piecewise CDF with given masses, one piece per index."""
 
     def __init__(self, first: int, masses: Sequence[int]) -> None:
         self._first = first

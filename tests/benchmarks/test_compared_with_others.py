@@ -1,4 +1,4 @@
-"""The comparison page says what the last run measured, and a library that fails or hangs stops nobody."""
+"""The comparison page as last measured, and isolation of libraries that fail or hang."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_where_we_are_behind_the_page_says_so() -> None:
     assert "nowhere among these" in standing({"a": {"title": "Sums", "others": [better]}})
 
 
-def test_who_protects_replacing_gets_twice_epsilon_and_nobody_else() -> None:
+def test_only_methods_that_protect_replacement_get_twice_epsilon() -> None:
     everybody = [entrant for entrants in ENTRANTS.values() for entrant in entrants]
     assert {entrant.factor for entrant in everybody if entrant.neighbours in (REPLACE, WITHIN)} == {2}
     assert {entrant.factor for entrant in everybody if entrant.neighbours in (ADD_OR_REMOVE, MOVED)} == {1}
@@ -166,7 +166,7 @@ def test_what_fails_hangs_or_is_not_there_is_an_outcome(tmp_path: Path, monkeypa
         prepare("gone", known=gone, folder=tmp_path)
 
 
-def test_one_that_fails_stops_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failing_library_does_not_stop_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     (case,) = [case for case in generated() if case.name == "counts at epsilon 1"]
     small = Case(**{**{name: getattr(case, name) for name in case.__dataclass_fields__}, "trials": 2})
     everybody = [Entrant(peer=peer, method="counts", call="") for peer in ("opendp", "diffprivlib", "tumult")]
@@ -194,7 +194,7 @@ def test_one_that_fails_stops_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "| Tumult Analytics | not measured | `benchmarks/peers/programs/with_tumult.py` | no Java." in told
 
 
-def test_who_is_told_more_is_compared_with_ours_told_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_methods_with_more_information_are_compared_with_ours_given_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     (case,) = [case for case in generated() if case.name == "means"]
     small = replace(case, trials=1)
     more = Entrant(peer="diffprivlib", method="means", call="`m`", against="with_sizes")
@@ -249,7 +249,7 @@ def test_lists_are_written_in_one_line(tmp_path: Path) -> None:
     assert "[1.5, null, 2]" in place.read_text()
 
 
-def test_an_answer_that_is_no_number_is_the_worst_of_errors() -> None:
+def test_a_nan_answer_is_the_worst_error() -> None:
     mine: dict[str, Any] = {"errors": [1.0] * 9, "processor": [1.0] * 9}
     found = with_ratios(mine, mine, {"errors": [None] * 9, "processor": [2.0] * 9})
     assert found["ratio"]["value"] == 0

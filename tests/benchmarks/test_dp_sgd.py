@@ -80,7 +80,7 @@ def test_rows_that_would_need_clipping_are_refused():
 
 @pytest.mark.parametrize(("factor", "passes"), [(1.0, True), (1.3, False), (0.7, False)])
 def test_the_noise_has_the_size_that_was_paid_for(factor, passes):
-    """Beside the gradient of the rows: N(0, (z√2/256)²). A law 30 % off is seen."""
+    """Noise of the gradient: N(0, (z√2/256)²). A scale 30 % off is detected."""
     rng = np.random.default_rng(8)
     rows, signs, weights = np.zeros((5, 20_000)), np.ones((5, 1)), np.zeros((20_000, 2))
     rows[:, 0] = 1.0

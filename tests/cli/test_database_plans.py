@@ -266,7 +266,7 @@ def test_a_session_on_one_table_of_the_database_is_refused(clinic: Path) -> None
 
 def test_check_shows_contested_and_dangling_rows_to_the_owner(sidelight: Run, clinic: Path) -> None:
     visit, drug = clinic / "visit.csv", clinic / "drug.csv"
-    visit.write_text(visit.read_text() + "v1,p9,x,2\nv600,,n,2\n", encoding="utf-8")  # v1 is p1's; x is no ward
+    visit.write_text(visit.read_text() + "v1,p9,x,2\nv600,,n,2\n", encoding="utf-8")  # v1 is p1's; x is not a ward
     drug.write_text(drug.read_text() + "v999,1\n,1\n", encoding="utf-8")
     before = sidelight("run", "plan.toml")
     assert "not checked yet" in before.out

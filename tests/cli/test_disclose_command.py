@@ -36,7 +36,7 @@ def test_from_a_run_to_a_record(sidelight: Run, folder: Path) -> None:
     assert "curator_type = ..." in asked.err
     plan = folder / "plan.toml"
     plan.write_text(plan.read_text(encoding="utf-8") + TABLE, encoding="utf-8")
-    assert sidelight("disclose", "plan.toml").status == 2  # there is no ledger yet
+    assert sidelight("disclose", "plan.toml").status == 2  # no ledger exists yet
     assert sidelight("run", "plan.toml").status == 0
     (folder / "people.csv").unlink()
     spent = (folder / "budget.db").read_bytes()

@@ -1,4 +1,4 @@
-"""Gaussians and mixtures in plans: priced without the data, run or refused free, and mistakes told with their place."""
+"""Gaussians and mixtures in plans: priced without data, run or refused free, errors with positions."""
 
 from __future__ import annotations
 

@@ -266,7 +266,7 @@ def test_a_plan_says_how_far_off_every_kind_will_be(kind, plan, sidelight) -> No
 
 
 def test_a_forecast_is_near_what_is_released(plan) -> None:
-    """Of 400 rows with values of 0..40: the noise of the mean is what the forecast for so many rows says, within 2."""
+    """A forecast for 400 rows in 0..40, within a factor of 2 of the release."""
     from sidelight.accuracy.forecast import forecast
 
     query = sl.Mean("hours", epsilon=1)

@@ -111,7 +111,7 @@ def test_models_are_priced_without_the_data_and_then_run(plan: Path, sidelight: 
     text = json.dumps(json.loads(releases.read_text(encoding="utf-8")))
     for labels in (["age", "visits", "intercept"], ["age", "intercept"], ["visits", "intercept"]):
         assert json.dumps(labels) in text
-    assert "3000" not in ran.out  # how many rows there are is nobody's business
+    assert "3000" not in ran.out  # the number of rows is private
 
 
 @pytest.mark.parametrize(

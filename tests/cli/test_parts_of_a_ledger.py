@@ -38,7 +38,7 @@ days_per_person = 2
 
 @pytest.fixture
 def two_days(sidelight: Callable[..., Any], write_plan: Callable[[str], Path], tmp_path: Path) -> Path:
-    """A plan of which two days are released."""
+    """A plan with two released days."""
     plan = write_plan(PLAN)
     for day in ("2025-11-15", "2025-11-16"):
         (tmp_path / f"trips-{day}.csv").write_text("minutes\n" + "7\n12\n" * 100)

@@ -270,7 +270,7 @@ def test_a_thin_tailed_prediction_warns_once(sidelight: Run) -> None:
 
 
 def test_no_warning_of_python_shows_its_source(sidelight: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ours are told in one line each; those of other libraries, which may quote what they read, are not."""
+    """Our warnings get one line each; other libraries' warnings, which may quote cells, are hidden."""
 
     def noisy(*_: object, **__: object) -> None:
         warnings.warn("cell 93 is strange", RuntimeWarning, stacklevel=1)

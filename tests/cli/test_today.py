@@ -21,7 +21,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "reference" / "plan-files.md"
 
 @pytest.fixture
 def example(tmp_path: Path) -> str:
-    """The plan of the reference page, with two days of trips beside it."""
+    """The plan of the reference page, next to two days of trips."""
     for number in (15, 16):
         minutes = np.rint(10 * np.random.default_rng(number).gamma(3, 4, 300)) / 10
         text = "minutes\n" + "\n".join(str(value) for value in minutes) + "\n"

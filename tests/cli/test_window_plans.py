@@ -186,7 +186,7 @@ def test_a_plan_with_a_window_fits_the_schema(clinic: Path) -> None:
 
 
 def test_what_a_person_who_comes_every_month_is_promised() -> None:
-    """The numbers of the page on budgets for periods: mu adds up as the root of the sum of squares."""
+    """The numbers of the page on budgets for periods; mu composes in squares."""
     found = []
     for months in (1, 12, 36, 60):
         approx = Claims.of(GDP(f"{0.2367 * months**0.5:.10f}")).approx_at("1e-6")

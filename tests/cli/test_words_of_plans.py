@@ -1,4 +1,4 @@
-"""Advice at the command line is in the words of plans: nobody there can write Python."""
+"""Advice at the command line uses the terms of plans, not of the Python API."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _text(node: ast.AST) -> str:
     return "'x'"
 
 
-def test_no_error_is_told_in_python() -> None:
+def test_no_error_message_uses_python_terms() -> None:
     texts = raised()
     assert len(texts) > 200
     assert any("sl." in text for text in texts)

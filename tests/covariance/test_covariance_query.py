@@ -1,4 +1,4 @@
-"""`sl.Covariance` through the door: engines, prices, options, mistakes, round trips and laws."""
+"""`sl.Covariance` through the release pipeline: engines, prices, options, mistakes, round trips and laws."""
 
 from __future__ import annotations
 

@@ -120,7 +120,7 @@ def test_two_releases_never_share_noise() -> None:
     assert not np.isclose(first, second).any()
 
 
-def test_there_is_no_seed_and_no_private_radius() -> None:
+def test_neither_a_seed_nor_a_private_radius_is_accepted() -> None:
     names = set(inspect.signature(sl.Covariance).parameters) | set(inspect.signature(sl.PCA).parameters)
     assert not names & {"seed", "random_state", "rng"}
     with pytest.raises(TypeError, match="radius"):

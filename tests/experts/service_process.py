@@ -59,7 +59,7 @@ def main() -> None:
     plan = read_service_plan(sys.argv[1])
     if len(sys.argv) > 2:
         BUGS[sys.argv[2]]()
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the killed
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # no waiting for killed processes
     for _ in sys.stdin:
         child = os.fork()
         if child == 0:

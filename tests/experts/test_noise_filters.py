@@ -216,7 +216,7 @@ def share_of_the_best(seed, *, leak):
 
 @pytest.mark.planted("RW-Meta's weights from the true gains")
 def test_weights_see_noisy_gains_only():
-    # the noise hides everything: whoever still finds the best action more often than one time in five has seen it
+    # the noise hides everything: finding the best action more often than one time in five means having seen it
     assert np.mean([share_of_the_best(seed, leak=False) for seed in range(40)]) < 0.5
     assert np.mean([share_of_the_best(seed, leak=True) for seed in range(3)]) > 0.5
 

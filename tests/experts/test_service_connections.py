@@ -78,7 +78,7 @@ def left(connections_: list[socket.socket], *, within: float) -> int:
 
 @pytest.mark.parametrize("count", [120, pytest.param(300, marks=pytest.mark.slow)])
 def test_half_open_connections_stop_nothing(tmp_path: Path, count: int, record_property: Any) -> None:
-    """Two rounds of four reports each, over new connections, amid slow headers and silence; then all these are gone."""
+    """Two rounds of four reports over new connections, despite slow and idle clients."""
     plan = write_plan(tmp_path, PLAN + "\n[listen]\nport = 0\n")
     tokens = dict(zip(NAMES, Tokens(plan.tokens).issue(*NAMES), strict=True))
     reports = made_reports(plan.reporting, 2)
@@ -144,7 +144,7 @@ def test_who_waits_longest_goes_and_who_has_sent_a_header_stays(waiting: connect
     waiting.gone(near[1].fileno())
     for each in (near[2], near[3]):
         waiting.busy(each.fileno())
-    assert not waiting.arrived(near[4])  # all are answered: there is no room
+    assert not waiting.arrived(near[4])  # all are answered: no room is left
     for pair in pairs:
         for each in pair:
             each.close()

@@ -1,4 +1,4 @@
-"""The live page in a real browser: it follows the rounds, asks nobody but its service, and fits a telephone."""
+"""The live page in a real browser: updates, no foreign requests, width of a phone."""
 
 from __future__ import annotations
 

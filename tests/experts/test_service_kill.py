@@ -142,7 +142,7 @@ def killed_run(folder: Path, *, kills: int, rounds: int, seed: int, bug: tuple[s
         deadline = time.monotonic() + 10
         while (content := stored(plan.folder))["deadline"] is not None and time.monotonic() < deadline:
             if traffic.problems:
-                break  # nobody sends what would end the round
+                break  # the reports that would end the round are never sent
             time.sleep(0.02)
     finally:
         traffic.stop.set()

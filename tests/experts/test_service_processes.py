@@ -93,4 +93,4 @@ def test_tls_by_configuration(tmp_path):
             assert client.report(1, None) is sl.experts.Receipt.ACCEPTED
         stranger = sl.experts.Client(url, token, reporter=reporter, patience=0)
         with stranger, pytest.raises(sl.experts.ServiceError, match="ConnectError"):
-            stranger.report(2, None)  # nobody vouches for the certificate
+            stranger.report(2, None)  # the certificate is not trusted

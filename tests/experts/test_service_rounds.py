@@ -18,12 +18,12 @@ COORDINATES = (
     PLAN.replace('clients = ["a", "b", "c", "d"]', "")
     .replace("[terms]", '[terms]\nkind = "coordinate"')
     .replace("close_when_complete = true", "")
-    + "\n[clients]\na = 0\nb = 1\n"  # nobody reports the third coordinate
+    + "\n[clients]\na = 0\nb = 1\n"  # no client reports the third coordinate
 )
 
 
 class Clock:
-    """Time that only moves when told."""
+    """A clock that advances only when set."""
 
     def __init__(self):
         self.now = 1000.0
@@ -90,7 +90,7 @@ def test_missing_coordinates_count_as_nothing_with_noise_of_the_server(tmp_path)
         await rounds.receive(reports[1, "a"])  # b is missing too
         clock.now += 4000
         abandon(rounds)
-        rounds = Rounds(plan, ServiceStore(plan.folder), clock=clock)  # its deadline passed while nobody served
+        rounds = Rounds(plan, ServiceStore(plan.folder), clock=clock)  # its deadline passed while the service was down
         rounds.start()
         await until(lambda: rounds.view.round == 2)
         await rounds.stop()

@@ -406,7 +406,7 @@ def test_the_regret_bound_holds_for_unequal_noise():
     rng = np.random.default_rng(8)
     etas = np.array([0.3, 0.6, 1.0, 3.0])
     true = np.zeros((400, 4))
-    true[np.arange(400), np.arange(400) % 4] = 1.0  # whoever just won does not win again
+    true[np.arange(400), np.arange(400) % 4] = 1.0  # the last winner does not win again
     runs = simulate_ftpl(true, noise_scale=np.tile(etas, (400, 1)), runs=200, rng=rng)
     regret = true.sum(axis=0).max() - runs.gain.mean()
     assert regret <= ftpl_bound(actions=4, rounds=400, noise_scale=etas)

@@ -147,7 +147,7 @@ def test_one_row_more_changes_no_other_row_of_the_sample(monkeypatch: pytest.Mon
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("condition", [10, 1e7])
 def test_numbers_at_the_end_of_the_floats_stay_within_the_radius(condition: float) -> None:
-    """Products with them overflow, which warns, and infinity minus infinity is no number: they are clamped before."""
+    """Huge numbers are clamped first: their products overflow, and infinity minus infinity is NaN."""
     rows = np.array([[1e303, -1e303, 1e303], [-1e303, 1e303, 1e303], [1.0, 2.0, 3.0]])
     read = reader(table_of(rows))
     assert read.count().count.value == 3

@@ -1,4 +1,4 @@
-"""Attacks on whole releases through the door: the claims stand, and planted bugs are found out."""
+"""Attacks on whole releases through the pipeline: the claims hold, and planted bugs are found."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from sidelight.noise import Source
 from sidelight.testing import SeededEntropy, seeded_release
 
 TRIALS = 100
-#: The probability that a difference of two shares of so many trials is further off than this is below 1e-6.
+#: A difference of two shares over this number of trials exceeds this bound with probability below 1e-6.
 SLACK = 5.0 * sqrt(0.5 / TRIALS)
 ROWS = np.random.default_rng(0).standard_normal((40, 2))
 PUBLIC = np.random.default_rng(1).standard_normal((4, 2))

@@ -119,7 +119,7 @@ def test_variants(settings: dict[str, Any], public: int, worst: float) -> None:
 
 
 def test_a_public_population_elsewhere() -> None:
-    """With a gap, public rows shifted by two standard deviations and twice as wide are no harm."""
+    """Harmless public rows with a gap: shifted by two standard deviations and twice as wide."""
     errors = []
     for seed in range(4):
         world = World.of(5, seed)

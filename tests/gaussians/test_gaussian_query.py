@@ -1,4 +1,4 @@
-"""`sl.GaussianFit` and `sl.GaussianMean` at the door: sources, prices, what is written down, mistakes."""
+"""`sl.GaussianFit` and `sl.GaussianMean` in the release pipeline: sources, prices, records, mistakes."""
 
 from __future__ import annotations
 

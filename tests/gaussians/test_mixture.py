@@ -1,4 +1,4 @@
-"""`sl.GaussianMixture` and its query: recovery, refusal, traps, bad public input, and data that is no data."""
+"""`sl.GaussianMixture` and its query: recovery, refusal, traps, bad public input, and degenerate data."""
 
 from __future__ import annotations
 

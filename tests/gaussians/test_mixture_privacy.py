@@ -159,7 +159,7 @@ def test_claims_are_the_price_for_adding_or_removing_and_four_times_for_replacin
 
 
 def test_the_phases_add_up_to_the_budget(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every mechanism that is run is run with its share: nothing is spent twice and nothing beside the shares."""
+    """One share for every mechanism: nothing is spent twice or outside the shares."""
     from sidelight.gaussians.mixture import link_verify, prepared
     from sidelight.gaussians.mixture import prepared as components
 
@@ -233,7 +233,7 @@ def refutes(first: np.ndarray, second: np.ndarray, mu: float) -> bool:
 
 @pytest.mark.parametrize("scores", [moment_scores, check_scores])
 def test_audit_of_directions_and_checks(scores: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two data sets that differ in one outlier cannot be told apart beyond the price; true counts are found out."""
+    """An attack on one outlier: it stays within the price, and true counts are found."""
     draws, rho = 400, Fraction(1, 2)
     base = np.zeros((0, 2))
     extra = FAR if scores is moment_scores else np.array([[-0.1, 0.0]])
@@ -256,7 +256,7 @@ def test_audit_of_directions_and_checks(scores: Any, monkeypatch: pytest.MonkeyP
 
 @pytest.mark.planted("a true count in the checks of a mixture", of=("SeparatedMixture", "GaussianMixture"))
 def test_a_true_count_in_the_checks_would_show_the_planted_row(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Planted bug, through the door: with true counts a refusal's text tells whether the outlier is there."""
+    """Planted bug, through the pipeline: with true counts a refusal's text reveals the outlier."""
     query = sl.SeparatedMixture(components=2, prediction=PUBLIC[:12], rho="0.5", method="project-link-verify")
     ready = query.prepare(sl.Schema(COLUMNS))
     rows = np.random.default_rng(2).uniform(-1, 1, (600, 2))  # nothing to certify

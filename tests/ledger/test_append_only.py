@@ -1,4 +1,4 @@
-"""The triggers: what the database itself refuses, whoever asks."""
+"""Triggers: statements that the database itself refuses, from any client."""
 
 from __future__ import annotations
 

@@ -124,7 +124,7 @@ def test_threads_share_one_handle(tmp_path: Path, where: str) -> None:
         assert ledger.verify().ok
 
 
-def test_reading_holds_up_nobody(file_ledger: Ledger) -> None:
+def test_reading_does_not_block_others(file_ledger: Ledger) -> None:
     scope = file_ledger.open_scope("people", budget=PureDP(1))
     with file_ledger.store.read() as transaction:
         before = transaction.rows("SELECT count(*) FROM event")

@@ -58,7 +58,7 @@ class Charging(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2])
-def test_a_grid_search_books_every_fit(file_ledger: Ledger, n_jobs: int) -> None:
+def test_a_grid_search_charges_every_fit(file_ledger: Ledger, n_jobs: int) -> None:
     scope = file_ledger.open_scope("people", budget=PureDP(1))
     x, y = np.zeros((30, 1)), np.tile([0, 1], 15)
     with joblib.parallel_backend("threading"):
@@ -70,7 +70,7 @@ def test_a_grid_search_books_every_fit(file_ledger: Ledger, n_jobs: int) -> None
 
 
 def test_a_grid_search_in_processes_is_refused_loudly(file_ledger: Ledger) -> None:
-    """With worker processes scikit-learn pickles the model: better an error than 16 fits that nobody booked."""
+    """An error when scikit-learn pickles the model for workers, instead of 16 uncharged fits."""
     scope = file_ledger.open_scope("people", budget=PureDP(1))
     search = GridSearchCV(Charging(scope=scope), {"strength": [0.1, 1.0]}, cv=2, n_jobs=2, error_score="raise")
     with pytest.raises(Exception, match=r"pickle|cannot be") as refused:

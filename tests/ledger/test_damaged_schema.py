@@ -1,4 +1,4 @@
-"""A ledger whose schema is damaged so that its words are no text is refused in words, not by an unexpected error."""
+"""Clear refusal of a ledger with a schema that is not valid text."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sidelight.ledger import open_ledger
 from sidelight.ledger.place import check_output
 
 
-def test_a_schema_that_is_no_text_is_refused(tmp_path: Path) -> None:
+def test_a_schema_that_is_not_text_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "budget.db"
     open_ledger(f"sqlite:///{path}").close()
     content = path.read_bytes()
@@ -24,7 +24,7 @@ def test_a_schema_that_is_no_text_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"x", b"{}\n", b"x" * 99, b"y" * 511, b"z" * 5000, b"\x8e\x00" * 700])
-def test_what_is_no_database_may_be_written_over(tmp_path: Path, content: bytes) -> None:
+def test_a_file_that_is_not_a_database_may_be_overwritten(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "report.html"
     path.write_bytes(content)
     check_output(path)

@@ -45,7 +45,7 @@ def test_an_export_is_one_line_an_event_and_reads_back(ledger: Ledger, tmp_path:
     assert not list(tmp_path.glob("*.part"))
 
 
-def test_an_import_books_the_spending(ledger: Ledger, source: Ledger, tmp_path: Path) -> None:
+def test_an_import_charges_the_spent_budget(ledger: Ledger, source: Ledger, tmp_path: Path) -> None:
     scope = ledger.open_scope("people", budget=PureDP(1))
     spend(ledger, "people", "0.3")
     source.scope("people").record_external(pure("0.1"), note="R script")

@@ -42,7 +42,7 @@ def story(ledger: Ledger, notes: Path) -> None:
 
 
 def cut_after(lines: int, cut: Iterator[None]) -> Callable[[FrameType, str, Any], Any]:
-    """Return a trace function that cuts after so many lines of the ledger's code.
+    """Return a trace function that interrupts after a number of lines of the ledger's code.
 
     An interrupt reaches Python code only where the interpreter looks for signals: a `with` that has taken a lock cannot
     be interrupted before its body. A trace function that raises knows nothing of this (it raises also between a body

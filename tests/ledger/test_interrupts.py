@@ -1,4 +1,4 @@
-"""An interrupt, wherever it comes, leaves nobody waiting: no transaction, lock, old snapshot or wrong record stays."""
+"""Interrupts at any point: no transaction, lock, old snapshot or wrong record remains."""
 
 from __future__ import annotations
 
@@ -75,7 +75,10 @@ def is_free(path: Path) -> bool:
 
 
 def test_interrupts_in_charges_leave_the_file_free(path: Path) -> None:
-    """Whoever keeps the traceback: a cursor in it kept the transaction of one in ten, for all processes."""
+    """No open transaction when a caller keeps the traceback.
+
+    A cursor in the traceback used to keep the transaction of one charge in ten open, for all processes.
+    """
     ledger = opened(path)
     for _ in range(3):
         charge(ledger)
@@ -177,7 +180,7 @@ def test_an_interrupt_in_a_commit_is_not_an_assertion_of_somebody_else(path: Pat
         with pytest.raises(AssertionError, match="our own"):
             ledger.store.decide(broken)
         try:
-            raise KeyboardInterrupt  # one that was handled before is not told again
+            raise KeyboardInterrupt  # an interrupt that was handled before is not raised again
         except KeyboardInterrupt:
             with pytest.raises(AssertionError, match="our own"):
                 ledger.store.decide(broken)

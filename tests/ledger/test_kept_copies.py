@@ -1,4 +1,4 @@
-"""The copy that a migration keeps: as closed to others as the ledger, and nobody spends from it by accident."""
+"""The backup copy of a migration: same permissions as the ledger, and no accidental charges."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_a_copy_is_closed_to_others_while_it_is_written(path: Path, monkeypatch:
     assert kept.stat().st_mode & 0o777 == 0o400
 
 
-def test_a_file_that_nobody_may_write_is_read_and_not_spent_from(path: Path) -> None:
+def test_a_read_only_file_can_be_read_but_not_charged(path: Path) -> None:
     """Root may write everything, and in a container most are root."""
     path.chmod(0o400)
     with pytest.raises(LedgerError, match=r"cannot be written by this user.*read_only=True"):

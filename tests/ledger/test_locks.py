@@ -50,7 +50,7 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def other(beside: Beside, path: Path) -> Beside:
-    """A command line beside this process: `open()`, `close()`, `granted()`."""
+    """A second process driven by commands: `open()`, `close()`, `granted()`."""
     beside(f"""
 import sys; sys.path.insert(0, {str(Path(__file__).parent)!r})
 from test_locks import opened, granted as one
@@ -117,7 +117,7 @@ def test_of_the_sessions_on_one_file_the_last_closes_the_log(path: Path) -> None
     assert granted(first)  # a closed ledger opens itself again, as ever
     del first, second, third
     gc.collect()
-    assert not connections.log_of(path).exists()  # and one that nobody closed is closed when it is forgotten
+    assert not connections.log_of(path).exists()  # garbage collection closes an open ledger
     assert not any(each.path == path for each in connections._open.values())
 
 

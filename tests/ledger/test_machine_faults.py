@@ -45,7 +45,7 @@ def looked(path: Path) -> tuple[set[str | None], Verification]:
 
 
 def in_a_child(work: Callable[[Callable[[str], object]], None]) -> list[str]:
-    """Return what a forked process says before it ends; what it raises is told in its last line."""
+    """Return the output of a forked process, with its error in the last line."""
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
@@ -66,7 +66,7 @@ def in_a_child(work: Callable[[Callable[[str], object]], None]) -> list[str]:
 
 @pytest.mark.parametrize("room", [0, 3000, 9000, 20_000, 40_000])
 def test_a_full_disk_loses_nothing_and_doubles_nothing(tmp_path: Path, room: int) -> None:
-    """No file of the child may grow beyond so many bytes: a write that is cut short, anywhere in a transaction."""
+    """Limit the child's files to a size, so that writes fail anywhere in a transaction."""
     path = made(tmp_path / "budget.db")
 
     def fill(say: Callable[[str], object]) -> None:
@@ -148,7 +148,7 @@ def test_a_clock_that_goes_back_grants_nothing_twice(tmp_path: Path, clock: list
 
 
 def test_an_older_copy_between_processes_is_seen_by_a_kept_head_and_only_by_it(tmp_path: Path) -> None:
-    """What the threat model says: a fresh process believes an intact older copy unless a later head is shown to it."""
+    """Threat model: an intact older copy, accepted by a fresh process without a later head."""
     path = made(tmp_path / "budget.db", charges=1)
     older = Path(shutil.copy(path, tmp_path / "older.db"))
     (head,) = in_a_child(lambda say: say(_charged(path, "second")))

@@ -44,7 +44,7 @@ def test_another_ledger_is_no_place_for_an_export(path: Path, tmp_path: Path) ->
             ledger.export(tmp_path / "other.db")
         assert other.verify().ok
     with opened(path) as ledger, pytest.raises(LedgerError, match="database"):
-        ledger.export(tmp_path / "other.db")  # nobody has it open now
+        ledger.export(tmp_path / "other.db")  # no process has it open now
 
 
 def test_devices_pipes_and_links_stay_what_they_are(path: Path, tmp_path: Path) -> None:

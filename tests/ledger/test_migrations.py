@@ -1,4 +1,4 @@
-"""An older ledger is brought to this schema whole or not at all. The older one here is made up: it lacks an index."""
+"""Atomic migration of an older ledger, here with an invented schema that lacks an index."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ def test_without_a_step_an_older_ledger_is_refused(tmp_path: Path, monkeypatch: 
         open_ledger(tmp_path / "budget.db")
 
 
-def test_whoever_may_not_open_it_does_not_migrate_it(tmp_path: Path, steps: Any) -> None:
+def test_a_ledger_that_may_not_be_opened_is_not_migrated(tmp_path: Path, steps: Any) -> None:
     path = tmp_path / "budget.db"
     before = an_older_ledger(path, key=KEY)
     for options, match in (({}, "secret key"), ({"key": KEY[::-1]}, "does not belong"), ({"key": KEY}, "real ledger")):
@@ -200,7 +200,7 @@ def test_many_open_it_at_once_and_one_migrates(address: str, steps: Any, in_chil
 def test_a_process_that_has_it_open_stops_writing_when_another_migrates_it(address: str, steps: Any) -> None:
     with the_older_program(), open_ledger(address) as old:
         spend(old, "before")
-        with pytest.MonkeyPatch.context() as patch:  # the newer program, beside it
+        with pytest.MonkeyPatch.context() as patch:  # the newer program, at the same time
             for module in (exchange, journal, opening, verify):
                 patch.setattr(module, "SCHEMA_VERSION", "2")
             patch.setattr(opening, "_CURRENT", 2)

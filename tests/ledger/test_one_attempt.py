@@ -1,4 +1,4 @@
-"""Keys with one attempt: a failure is final, whoever asks again and how; other scopes that pay are not compared."""
+"""Keys with one attempt: a failure is final, also for requests under other scopes."""
 
 from __future__ import annotations
 

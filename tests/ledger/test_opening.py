@@ -1,4 +1,4 @@
-"""Opening: what is made, what is refused at the door, and with which words."""
+"""Opening a ledger: files that are created, refusals, and their messages."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def test_a_cut_file(tmp_path: Path) -> None:
         with open_ledger(path) as ledger:
             assert not ledger.verify().ok
     except LedgerError:
-        pass  # noticed at the door, or by verify: both are fine, silence is not
+        pass  # noticed when opening, or by verify: both are fine, no error is not
 
 
 def test_a_newer_schema(tmp_path: Path) -> None:

@@ -61,7 +61,7 @@ def test_missing_directory_missing_file_and_directory(tmp_path: Path) -> None:
         check_file(tmp_path, create=True)
 
 
-def test_a_file_that_is_no_database(tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_database(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("dear diary")
     with pytest.raises(LedgerError, match="not a SQLite database"):
         check_file(tmp_path / "notes.txt", create=True)

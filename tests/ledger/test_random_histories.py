@@ -1,7 +1,7 @@
-"""Random histories through a real ledger: persons, failures, refusals and paid refusals, mu and rho in mid-history.
+"""Random histories through a real ledger: persons, failures, refusals, and mu and rho in mid-history.
 
-The model is nothing but sums of what was declared. A request that these sums grant must be granted while every charge
-so far was plain; a ledger must stay verifiable, and what it says is left must be granted.
+The model only sums the declared claims. A request that these sums grant must be granted while every charge so far was
+plain; the ledger must stay verifiable, and the remaining budget that it states must be granted.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ E, D = F(3), F("1e-6")
 def some_event(
     draw: random.Random, context: Context
 ) -> tuple[Claims, Fraction | None, tuple[Fraction, Fraction] | None]:
-    """Return claims, the delta that is declared beside them, and the declared pair; no pair where only mu or rho is."""
+    """Return claims, their declared delta, and the declared pair, if any."""
     e, d = F(draw.randint(1, 7), 8), draw.choice([F("1e-8"), F("1e-7"), F("4e-7")])
     kind = draw.choice(["pure", "pure", "range", "item", "gaussian", "gaussian", "both", "mu", "rho"])
     mu = GDP(gdp_within(e, d), **context)

@@ -64,7 +64,7 @@ def test_commits_that_are_still_in_the_log_are_read(path: Path) -> None:
         assert len(reader.entries()) == 2
 
 
-def test_a_file_that_changes_under_a_reader_is_not_believed(path: Path) -> None:
+def test_a_file_that_changes_during_a_read_is_rejected(path: Path) -> None:
     with open_ledger(path, read_only=True) as ledger:
         with pytest.raises(LedgerError, match="was written while it was read; try again"), ledger.store.read():
             os.utime(path, ns=(1, 1))

@@ -118,7 +118,7 @@ def test_ancestors_are_charged_too_each_by_its_own_rule(ledger: Ledger) -> None:
 
 
 def test_a_refusal_names_one_scope_the_nearest_that_is_short(file_ledger: Ledger) -> None:
-    """What else is short, and who spent it, is nobody's business who asks for one scope."""
+    """No mention of other exhausted scopes, or of who spent them, in a refusal."""
     for name, budget, parent in (("a", "0.3", None), ("b", "0.2", "a"), ("people", "0.4", "b"), ("c", "0.1", "a")):
         file_ledger.open_scope(name, budget=PureDP(budget), parent=parent)
     scope = file_ledger.scope("people")
@@ -207,7 +207,7 @@ def test_no_scope_and_unknown_scopes(file_ledger: Ledger) -> None:
         file_ledger.reserve({"a": pure("0.1")}, scope_id="b", request=REQUEST)
 
 
-def test_a_partition_costs_its_dearest_part(ledger: Ledger) -> None:
+def test_a_partition_costs_its_most_expensive_part(ledger: Ledger) -> None:
     whole = ledger.open_scope("all", budget=PureDP(1), partitioned_by="country")
     parts = [ledger.open_scope(name, budget=PureDP(1), parent="all") for name in ("de", "fr", "it")]
     spend(parts[0], pure("0.6"))
@@ -227,7 +227,7 @@ def test_a_partition_costs_its_dearest_part(ledger: Ledger) -> None:
     assert ledger.verify().ok
 
 
-def test_a_joint_query_over_two_parts_is_no_meeting(file_ledger: Ledger) -> None:
+def test_a_joint_query_over_two_parts_costs_their_maximum(file_ledger: Ledger) -> None:
     whole = file_ledger.open_scope("all", budget=PureDP(1), partitioned_by="country")
     for name in ("de", "fr"):
         file_ledger.open_scope(name, budget=PureDP(1), parent="all")
@@ -273,8 +273,8 @@ def test_parts_compose_in_parallel_for_add_remove_only(file_ledger: Ledger, neig
         file_ledger.open_scope("de", budget=PureDP(1), neighbours=neighbours, parent="all")
 
 
-def test_a_replace_whole_pays_twice_its_dearest_part(file_ledger: Ledger) -> None:
-    """Parts at 3 and 1 cost 6, not 4: old and new record may both lie in the dearest part."""
+def test_a_replace_whole_pays_twice_its_most_expensive_part(file_ledger: Ledger) -> None:
+    """A cost of 6, not 4: both records may lie in the part at 3."""
     whole = file_ledger.open_scope("all", budget=PureDP(6), neighbours=Neighbours.REPLACE, partitioned_by="country")
     de, fr = (file_ledger.open_scope(name, budget=PureDP(9), parent="all") for name in ("de", "fr"))
     spend(fr, pure("1"))
@@ -301,7 +301,7 @@ def test_scopes_below_a_part_charge_that_part(file_ledger: Ledger) -> None:
     assert file_ledger.verify().ok
 
 
-def test_books_read_back() -> None:
+def test_balances_read_back() -> None:
     books = Balances(own=Totals(epsilon=3), parts={"ü": Totals(rho=1, closed=frozenset({"gdp"}))}, shut=True)
     assert balances_from_json(books.to_json()) == books
     assert balances_from_json(Balances().to_json()) == Balances()
@@ -320,10 +320,10 @@ def test_a_scope_reads_well(file_ledger: Ledger) -> None:
 
 
 def test_a_coin_that_shows_before_the_unit_is_added() -> None:
-    """Why a charge for several answers with a secret between them wants frozen parts, or a pure budget.
+    """Why a joint charge with a secret in between needs frozen parts or pure budgets.
 
     Each part announces a coin, heads with probability delta, and after heads shows its rows: each is (0, delta).
-    Whoever adds a unit to a part that announced heads, after the announcement, sees it far more often than delta.
+    An adversary who adds a unit to a part after it announced heads sees the unit far more often than delta.
     """
     delta, parts, runs = Fraction(1, 100), 50, 400
     seen = 0
@@ -332,4 +332,4 @@ def test_a_coin_that_shows_before_the_unit_is_added() -> None:
             seen += any(bernoulli(delta.numerator, delta.denominator, source) for _ in range(parts))
     expected = 1 - (1 - float(delta)) ** parts
     assert abs(seen / runs - expected) < 6 * math.sqrt(expected * (1 - expected) / runs)
-    assert expected > 39 * delta  # what the dearest part is charged
+    assert expected > 39 * delta  # the charge of the most expensive part

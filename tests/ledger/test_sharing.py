@@ -1,4 +1,4 @@
-"""Scopes that share a budget: one currency and route, and reserved shares that nobody else can spend."""
+"""Scopes that share a budget: one currency and route, and reserved shares."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_what_was_charged_directly_and_what_was_closed_counts_as_spent(file_ledg
     ada.close()
     bob = file_ledger.open_scope("bob", budget=PureDP("0.7"), parent="people")
     assert people.keeps_shares()
-    ask(people, PureDP("0.01"))  # the owner may; the shares no longer fit, and whoever asks is told
+    ask(people, PureDP("0.01"))  # the owner may; the shares no longer fit, and the next request fails with an error
     assert not people.keeps_shares()
     with pytest.raises(BudgetError) as refused:
         ask(bob, PureDP("0.7"))

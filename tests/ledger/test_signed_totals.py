@@ -26,7 +26,7 @@ NOTHING = '{"closed":[],"delta_items":"0","epsilon":"0","mu_squared":"0","rho":"
 
 @pytest.fixture
 def spent(address: str) -> Any:
-    """A keyed ledger of which the whole budget is spent."""
+    """A keyed ledger with its budget exhausted."""
     with open_ledger(address, key=KEY) as ledger:
         ledger.open_scope("everybody", budget=PureDP(2))
         scope = ledger.open_scope("people", budget=PureDP(1), parent="everybody")
@@ -40,7 +40,7 @@ def spent(address: str) -> Any:
 
 
 def meddle(ledger: Ledger, *statements: str) -> None:
-    """Write past the library, as whoever owns the database can."""
+    """Write to the database directly, as its owner can."""
     with ledger.store.write() as transaction:
         for table, action in (("scope", "update"), ("event", "delete"), ("meta", "update"), ("event", "update")):
             for statement in SWITCHED_OFF[transaction.dialect]:
@@ -128,7 +128,7 @@ def test_what_is_remembered_needs_no_trust(spent: Ledger) -> None:
 
 
 def test_a_ledger_whose_end_was_cut_off_is_known_to_the_process_that_wrote_it(address: str) -> None:
-    """Cut off in full, rows and head included, it is an older copy: whoever has seen more refuses it."""
+    """A ledger truncated with its head: an older copy, refused by readers of later ones."""
     with open_ledger(address, key=KEY) as ledger:
         ledger.open_scope("people", budget=PureDP(1))
         tables = ("scope", "entry", "event", "meta")

@@ -1,4 +1,4 @@
-"""Ledgers whose budget adds up what was declared first: booked, verified, forged; and scopes of earlier versions."""
+"""Ledgers that sum declared claims first: charges, verification, forgeries, and scopes of earlier versions."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_a_child_does_not_change_what_is_left_to_another(tmp_path: Path, tiny: C
 
 
 def test_a_child_cannot_spend_beyond_the_sum_what_others_have_left(tmp_path: Path) -> None:
-    """Gaussians of one child go on beside the sum on its own scope; the parent counts them by the sum."""
+    """One child's Gaussians: parallel routes on its own scope, the sum on the parent."""
     with open_ledger(str(tmp_path / "budget.db")) as ledger:
         parent = ledger.open_scope("people", budget=BUDGET)
         one = ledger.open_scope("one", budget=ApproxDP(9, "1e-6"), parent="people")
@@ -112,7 +112,7 @@ def test_a_child_cannot_spend_beyond_the_sum_what_others_have_left(tmp_path: Pat
         assert left is not None
         assert left < Fraction("1e-10")
         parent.reserve(asked, request={"kind": "own"}, delta="1e-8").release("{}")  # type: ignore[union-attr]
-        assert ledger.verify().ok  # its own requests may go on beside the sum, as ever
+        assert ledger.verify().ok  # its own requests may still use the parallel routes
 
 
 def test_what_is_left_to_a_child_is_granted(tmp_path: Path) -> None:

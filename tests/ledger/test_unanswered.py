@@ -1,4 +1,4 @@
-"""A ledger whose PostgreSQL server says nothing: nobody waits for ever, and a lost COMMIT is found again."""
+"""A ledger on an unresponsive PostgreSQL server: timeouts, and recovery of a lost COMMIT."""
 
 from __future__ import annotations
 

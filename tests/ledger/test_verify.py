@@ -271,7 +271,7 @@ def test_overspending_in_the_events_is_seen(filled: Path) -> None:
 
 
 def test_a_lawful_forgery_is_seen_with_a_key_or_an_expected_head_only(tmp_path: Path) -> None:
-    """The limit of a plain chain, stated as a test: whoever rewrites everything is seen by key or head."""
+    """The limit of a plain chain: a full rewrite, detected by key or head only."""
 
     def smaller(body: dict[str, Json]) -> None:
         for share in body["charges"]:  # type: ignore[union-attr]

@@ -87,7 +87,7 @@ def test_selections_and_measurements_stay_within_the_price(price: dict[str, Any]
 
 
 def test_both_claims_stay_where_each_says_more() -> None:
-    """A selection may state its GDP, which proves 1.56 times its zCDP: that stays beside it in the sum."""
+    """Both claims of a selection in the sum: GDP proves 1.56 times its zCDP."""
     selection, gaussian = BoundedRange("0.5"), Budget.of(rho="0.1").on(statistic(5, "l2")).claims
     mu = gdp_of(selection)
     assert mu is not None

@@ -172,7 +172,7 @@ def test_a_price_inside_another_must_be_included_by_it() -> None:
         (inside, True),
         (price(PureDP("0.6"), samples=(("law", Fraction(2)),)), False),
         (price(PureDP("0.5"), samples=(("law", Fraction(1)),)), False),
-        (half, True),  # nothing but its claims is said of it: samplers are compared with the open price
+        (half, True),  # only its claims are stated: samplers are compared with the open price
     ):
         meter = Meter(Claims.of(PureDP(1)))
         with Source(SeededEntropy(1), meter=meter) as source, source.paying(outer):
@@ -356,8 +356,8 @@ SAMPLERS = {
     "standard_exponential",
     "standard_normal",
 }
-#: The experts' server perturbs what it plays, which protects nobody's report and needs no price; points of a log-linear
-#: fit are drawn from a public seed, the digest of what was released.
+#: The experts' server perturbs its own plays, which protects no report and needs no price; points of a log-linear fit
+#: are drawn from a public seed, the digest of the release.
 ELSEWHERE = {"experts/player.py", "synthesis/tree_points.py"}
 #: What is drawn without a price, and why that is right: it moves records before anything is counted, or is public.
 FREE = {

@@ -93,7 +93,7 @@ def test_halving_the_sensitivity_is_caught():
 
 
 def loss_with_two_atoms(kind, *, epsilon=HALF, levels=1, most=14):
-    """Return the largest loss among data sets of two heavy atoms, where the minimum itself is far from zero."""
+    """Return the largest loss for two heavy ties, with a minimum far from zero."""
     masses, table = ListMasses([1] * 4), decay(levels)
     each = outcome_masses(masses)
 

@@ -24,8 +24,8 @@ from sidelight.noise.strips import CHUNK, STEPS_PER_UNIT, step_table, taylor_exp
 def discrete_gaussian(size: int, variance: Rational, source: Source) -> NDArray[np.int64]:
     """Return `size` independent integers with P(k) ∝ exp(-k²/(2·variance)). For cross-checks with other libraries.
 
-    Guarantee: exact (Canonne, Kamath and Steinke 2020). Releases use `rounded_gaussian`: the same ρ, GDP besides, and
-    a third of the cost.
+    Guarantee: exact (Canonne, Kamath and Steinke 2020). Releases use `rounded_gaussian`: the same ρ, also GDP, and a
+    third of the cost.
     """
     check_size(size)
     sigma2 = exact_scale(variance)

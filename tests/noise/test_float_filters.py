@@ -50,7 +50,7 @@ def test_keep_filter(law: Strips, strip: int) -> None:
 
 @LAWS
 def test_strip_filter(law: Strips) -> None:
-    """R on a threshold is left to the slow method, one unit beside it the table decides."""
+    """The slow method for R on a threshold, the table one unit away from it."""
     thresholds = strip_tables(law.name).thresholds
     for j in (0, 5, 200):
         for offset, doubtful in ((-1, False), (0, True), (1, False)):

@@ -1,4 +1,4 @@
-"""OpenDP as an oracle: independent exact samplers of the same laws must not be told apart from ours."""
+"""OpenDP as an oracle: independent exact samplers of the same laws, indistinguishable from ours."""
 
 from __future__ import annotations
 

@@ -95,7 +95,7 @@ def test_numbers_are_copied() -> None:
         (7, "census", "got int"),
     ],
 )
-def test_what_is_no_public_data_is_refused(rows: Any, description: Any, message: str) -> None:
+def test_invalid_public_data_is_refused(rows: Any, description: Any, message: str) -> None:
     with pytest.raises(RangeError, match=message):
         sl.PublicData(rows, description)
 

@@ -70,7 +70,7 @@ R2 = {
 
 @pytest.mark.parametrize(("adaptation", "score"), list(R2))
 def test_adapted_to_a_range(adaptation, score):
-    """Cauchy(5, 3) in [2.5, 10) with the records 4 and 7; the edges are atoms with rank 0 and 2."""
+    """Cauchy(5, 3) in [2.5, 10), records 4 and 7, point masses at the edges."""
     edges = np.array([2.5, 4, 7, 10])
     logs, ranks = C.log_mass(edges[:-1], edges[1:]), np.array([0.0, 1.0, 2.0])
     if adaptation == "edge":

@@ -1,7 +1,7 @@
 """The set of cases that Python and the page's JavaScript share: published reports x rows -> bounds.
 
-`python tests/privacy_page/report_cases.py` writes cases.json beside this file; a test holds that the two agree. Rows
-are drawn by a small generator of its own, so that the file never changes with a library's version.
+`python tests/privacy_page/report_cases.py` writes cases.json next to this file; a test checks that the two agree. Rows
+are drawn by a small generator of this module, so that the file never changes with a library's version.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""True losses of a fit: formula (1) against densities, and that nobody but the curator gets them."""
+"""True losses of a fit: formula (1) against densities, for the curator only."""
 
 from __future__ import annotations
 

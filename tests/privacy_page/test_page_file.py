@@ -54,7 +54,7 @@ def test_nothing_is_loaded_and_no_interface_that_could_send_or_store_is_named(sm
     assert "@import" not in style
     assert "url(" not in style
     addresses = set(re.findall(r"\w+://[^\s\"'`]+", page))
-    assert addresses == {"http://www.w3.org/2000/svg"}  # the name of SVG, which nobody fetches
+    assert addresses == {"http://www.w3.org/2000/svg"}  # the XML namespace of SVG, which is never fetched
     for word in (
         "fetch",
         "XMLHttpRequest",

@@ -1,4 +1,4 @@
-"""The page as a person meets it: typing, pasting, picking a file, mistakes, keyboard, telephone, and silence."""
+"""The page in a browser: typing, pasting, files, mistakes, keyboard, phone, no network traffic."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def exact(seen: Any) -> float:
 
 
 def beside(page: Any, label: str) -> str:
-    """Give what is said beside a field, found as a screen reader finds it: through aria-describedby."""
+    """Return the message of a field, found through aria-describedby as a screen reader does."""
     places = page.get_by_label(label).get_attribute("aria-describedby").split()[1:]
     return " ".join(filter(None, (page.locator(f"#{place}").inner_text() for place in places)))
 

@@ -70,7 +70,7 @@ def test_no_request_but_the_page_and_nothing_stored(
     assert seen.page.url == url  # nothing went into the address either
     assert seen.messages == []
     seen.page.reload()
-    assert seen.page.get_by_label("age").input_value() == ""  # and the browser was told not to remember
+    assert seen.page.get_by_label("age").input_value() == ""  # and the browser restores no input
 
 
 def test_it_works_without_a_network(opened: Open, small_report: dict[str, Any]) -> None:

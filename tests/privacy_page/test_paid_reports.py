@@ -1,4 +1,4 @@
-"""Paid reports: the reference example, the price, what indefinite matrices do, and the whole way through the door."""
+"""Paid reports: the reference example, the price, indefinite matrices, and the whole release pipeline."""
 
 from __future__ import annotations
 
@@ -292,7 +292,7 @@ def test_drift_bounds_the_change_of_curvature() -> None:
 
 @pytest.mark.parametrize("loss", [LogisticLoss(classes=(0, 1)), LogCoshLoss(scale="0.3")], ids=lambda loss: loss.name)
 def test_the_codes_of_a_row_are_its_own(loss: Any) -> None:
-    """Whatever other rows stand beside it: a matrix product gave most rows other bits when they stood alone."""
+    """The same bits for a row alone or among others, unlike with a matrix product."""
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=(600, 37)) / 6, rng.integers(0, 2, 600)
     policy = RowPolicy(loss=loss, features=37, data_norm=Fraction(1), intercept=1.0)

@@ -159,7 +159,7 @@ def test_what_makes_no_sense_is_named(path: str, value: Any, words: str) -> None
     ("text", "words"),
     [("{", "JSON"), ("[]", "object"), (b"\xff", "JSON"), ('{"schema": "privacy-report/1", "q": NaN}', "JSON")],
 )
-def test_what_is_no_report_is_refused(text: Any, words: str) -> None:
+def test_invalid_reports_are_refused(text: Any, words: str) -> None:
     with pytest.raises(SchemaError, match=words):
         read_report(text)
 
@@ -236,7 +236,7 @@ def test_slack_counts_tolerance_output_noise_and_rounding() -> None:
         ),
     ],
 )
-def test_a_wrong_feature_is_told_what_was_wanted(declared: Any, message: str) -> None:
+def test_the_error_for_a_wrong_feature_names_the_expected_one(declared: Any, message: str) -> None:
     with pytest.raises(SchemaError, match=re.escape(message)):
         features_of([{"name": "a"}, declared])
 

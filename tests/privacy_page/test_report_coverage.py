@@ -24,7 +24,7 @@ from sidelight.regression.losses import LogCoshLoss, LogisticLoss, SoftmaxLoss
 from sidelight.regression.solver import newton
 
 #: A third of rho goes to the noise of the fit, the only event that matters here. Much regularisation and little noise
-#: make the bound tight: what it adds for the curvature is small beside what it adds for the noise.
+#: make the bound tight: its term for the curvature is small compared with its term for the noise.
 RHO, NOMINAL = 0.6, 0.2
 SIGMA_OUT = 1e-3
 BINARY = Logistic(weights=Weights(negative=1, positive=1))

@@ -65,13 +65,13 @@ def test_one_prior_for_each_level():
         nonprivate_quality(DATA, [0.3, 0.5], [Uniform(0, 16)])
 
 
-def test_no_data_is_no_error():
+def test_no_data_has_zero_error():
     assert nonprivate_quality([], 0.5, Uniform(0, 16), epsilon=1) == pytest.approx([1.0])
     assert nonprivate_gap([], [0.5], [3.0]) == [0.0]
 
 
 def test_gap_of_ties():
-    """A heavy atom at 30 that straddles the median: 30 itself is right, a hair above is off by the atom's rest."""
+    """A heavy tie at 30 across the median: 30 is exact, slightly above is not."""
     ages = [20] * 30 + [30] * 40 + [50] * 30
     assert nonprivate_gap(ages, [0.5], [30.0]) == [0.0]
     assert nonprivate_gap(ages, [0.5], [30.001]) == [20.0]

@@ -60,7 +60,7 @@ class PublicPriors:
 
 
 def forced_plan(budget: Fraction, *, fine_count: int, three_rounds: bool = False) -> CellsPlan:
-    """The plan of the specification's miniature: a skeleton of few points, and so many fine levels."""
+    """Return the plan of the specification's small example: few breakpoints and `fine_count` fine levels."""
     like = cells_plan(LEVELS, size=10**7 if three_rounds else 100, epsilon=budget)
     return CellsPlan(
         **{
@@ -168,7 +168,7 @@ def crowded_by_any_public_rule(look, cells, places, rough, deviation):
     return [list(inside) for inside in cut]
 
 
-#: Parts are counted where targets are many for their cell's records: the miniature has to be told so.
+#: Parts are counted where targets are many for their cell's records: the small example has to be forced into this.
 def many_parts(monkeypatch, cuts=crowded_by_any_public_rule):
     """Let every cell that is finished by itself be finished by points and counts, and its parts often be crowded."""
     script(monkeypatch)

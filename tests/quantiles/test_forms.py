@@ -96,7 +96,7 @@ def one_column(**known):
 
 @pytest.mark.parametrize("counted", [False, True])
 def test_the_claim_covers_every_count_that_may_come(counted):
-    """Section 11, test 4: budgets add up exactly on every branch, and the zCDP claim is that of the dearest one."""
+    """Section 11, test 4: exact budget sums on every branch; zCDP of the worst-case branch."""
     grids = [(8, 2**60), (14, 2**60), (16, 2**60), (99, 2**60), (999, 2**60), (8, 101), (14, 300)]
     for (count, codes), epsilon in product(grids, ("0.01", 1, 7)):
         asked = rule(count, codes=codes, price=("epsilon", epsilon), counted=counted)
@@ -261,7 +261,7 @@ def test_a_wrong_prediction_costs_little_and_a_right_one_nothing(count):
 
 
 def test_cells_from_a_right_prediction_help_where_rows_are_few():
-    """Section 7: 20 to 35 % at epsilon · n = 1000; it warns, is cheaper by the skeleton, and costs no more."""
+    """Section 7: a gain of 20 to 35 % at epsilon · n = 1000."""
     rng, levels = np.random.default_rng(9), even_levels(49)
     known = sl.hedge(
         sl.priors.Histogram(np.quantile(rng.normal(size=1000), np.linspace(0, 1, 41)), [1 / 40] * 40), with_=ScaleFree()

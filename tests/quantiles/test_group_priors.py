@@ -70,7 +70,7 @@ def test_the_total_stands_in_the_notes_and_all_costs_the_price() -> None:
     assert abs(value.notes["all_q50"] - 40_000) < 4000
 
 
-def test_groups_of_which_nothing_is_told_are_as_without_a_prediction() -> None:
+def test_groups_without_a_prediction_are_released_as_usual() -> None:
     table = sl.Table(rows(20), schema=SCHEMA)
     asked = {"column": "x", "by": "g", "epsilon": 1}
     plain = seeded_release(sl.Quantiles(LEVELS, **asked), table, seed=4)

@@ -72,7 +72,7 @@ def test_reading_decimals_is_exact(numerators):
 
 
 @pytest.mark.parametrize("levels", [None, object()])
-def test_what_is_no_list_of_levels_is_named(levels):
+def test_invalid_levels_are_named(levels):
     with pytest.raises(RangeError, match=r"such as \[0\.25, 0\.5, 0\.75\], got"):
         exact_levels(levels)
 

@@ -220,7 +220,7 @@ def test_a_released_number_of_records_limits_the_error_of_a_tree() -> None:
 
 
 def test_two_values_on_floats_have_no_likely_error() -> None:
-    """A spike beside them refuted it, and two values show nothing; on declared steps it stands."""
+    """No likely error from two values of a float grid, which cannot reveal a spike."""
     rows = np.random.default_rng(4).normal(50, 9, 400)
     for levels, stated in (([0.5], True), ([0.1, 0.9], False)):
         release = seeded_release(sl.Quantiles(levels, epsilon=1), rows, seed="two")

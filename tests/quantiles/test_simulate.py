@@ -107,7 +107,7 @@ def test_reference_interval_probabilities(prior, law, level, epsilon, score):
 
 @pytest.mark.parametrize(
     ("adaptation", "score", "law"),
-    [  # three intervals, then the atoms at the lower and the upper end
+    [  # three intervals, then the point masses at the lower and the upper end
         ("edge", "exact", ".0792780410493691 .525625502369111 .0940260490052609 .186204966109269 .11486544146699"),
         ("edge", "floor", ".0999493092874739 .401935230056027 .118542770844371 .234756781350452 .144815908461676"),
         ("conditional", "exact", ".113427792883185 .752043564998231 .134528642118584"),

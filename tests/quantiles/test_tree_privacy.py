@@ -23,7 +23,7 @@ QUARTILES = quantile_tree(even_levels(3), epsilon=1)
 
 @dataclass(frozen=True)
 class Table:
-    """A prior given index by index; every index has mass one beside it."""
+    """A prior given index by index, with a floor of mass one for every index."""
 
     masses: tuple[int, ...]
 
@@ -195,7 +195,7 @@ def test_rows_in_several_groups_cost_their_squares_in_rho_by_brute_force(monkeyp
     claimed = float(prepared.claims.zcdp().rho) - float(prepared.sizes_budget.amount)  # without the counts of groups
 
     def worst(tree, rows):
-        """Return the largest divergence of order alpha over alpha between a group and that with so many rows more."""
+        """Return the largest divergence of order alpha, over alpha, for `rows` added rows."""
         found = 0.0
         for prior in (table_prior([1] * 3), table_prior([1, 50, 1])):
             sets = [codes for size in range(5) for codes in combinations_with_replacement(range(3), size)]

@@ -69,7 +69,7 @@ def test_wide_bounds_cost_next_to_nothing(make, bounds):
 @pytest.mark.parametrize("make", [ages, counts])
 @pytest.mark.parametrize("known", [{}, {"bounds": (0, 4.6e6)}])
 def test_whole_numbers_without_a_declared_granularity(make, known):
-    """Atoms on whole numbers: about 15 ranks instead of 50 to 60 on the grid of equal steps."""
+    """Point masses on integers: about 15 ranks instead of 50 to 60 with equal steps."""
     assert gaps(make, 12, **known).mean() < 35
 
 

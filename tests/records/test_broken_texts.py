@@ -1,4 +1,4 @@
-"""Texts that are no UTF-8, on every engine that carries them, and files of one pattern that differ in their types."""
+"""Invalid UTF-8 on engines that allow it, and files of one pattern with different types."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ SOURCES = {
 
 
 @pytest.mark.parametrize("kind", SOURCES)
-def test_a_text_that_is_no_text_is_missing(kind: str, tmp_path: Path) -> None:
+def test_an_invalid_text_is_missing(kind: str, tmp_path: Path) -> None:
     table = sl.Table(SOURCES[kind](tmp_path), schema=SCHEMA)
     persons = sl.Table(SOURCES[kind](tmp_path), schema=PERSONS)
     for lowering in ("batches",) if kind == "mapping" else ("batches", "engine"):
@@ -64,7 +64,7 @@ TYPES += [pa.string(), pa.large_string(), pa.string_view()]
 
 
 def broken_as(kind: pa.DataType) -> pa.Array:
-    """Return the broken texts as an array of another type; nobody checks them on the way."""
+    """Return the broken texts as an array of another type, without validation."""
     if not pa.types.is_dictionary(kind):
         return BROKEN.cast(kind)
     encoded = BROKEN.cast(kind.value_type).dictionary_encode()

@@ -206,7 +206,7 @@ def test_duckdb_reads_texts_as_python_does(cells: list[str]) -> None:
         assert np.array_equal(read(pa.table({"visit": cells}), unit, form="frame"), by_python, equal_nan=True)
 
 
-def test_texts_that_are_no_dates_are_missing() -> None:
+def test_texts_that_are_not_dates_are_missing() -> None:
     read_as = [minutes_of_text(text) is not None for text in ODD]
     assert read_as == [False] * 13 + [True] * 8 + [False]
 

@@ -348,7 +348,7 @@ def test_digits_are_dates_where_a_form_says_so() -> None:
 
 
 def test_objects_are_read_by_what_they_are() -> None:
-    """A text with a dot has thousands, a float is a float: the two are told apart although their digits are equal."""
+    """Text with a thousands dot and a float with equal digits, read differently."""
     (batch,) = Table(["1.234", 1.234, "k.A."], schema=[COLUMNS[1]]).rows.batches(Wanted(numbers=("cost",)))
     assert batch.numbers["cost"][:2].tolist() == [1234.0, 1.234]
 
@@ -368,7 +368,7 @@ def test_texts_need_a_declaration_to_be_numbers() -> None:
     ).value in (3, Fraction(3, 2), 1.5)
 
 
-def test_missing_texts_of_labels_that_nobody_listed() -> None:
+def test_missing_texts_of_undeclared_labels() -> None:
     found = Label("drug", casefold=True, missing_texts=["N/A"]).reading
     assert found is not None
     assert [found.of_text(text) for text in (" n/a ", "Aspirin ")] == [None, "Aspirin "]

@@ -39,7 +39,7 @@ def test_whole_numbers_at_the_ends_of_their_type(dtype):
         array = np.array(values, dtype)
         found = as_distinct(array)
         assert found.tolist() == texts_of(array.tolist()).tolist()
-        if isinstance(found, DistinctTexts):  # a number that no row has is no label
+        if isinstance(found, DistinctTexts):  # a number that no row has is not a label
             assert set(found.cells) - {None} == {str(value) for value in values}
 
 

@@ -140,7 +140,7 @@ def test_texts(text, meaning):
         ("b'x' == region", "a constant is"),
     ],
 )
-def test_what_is_no_expression(text, words):
+def test_invalid_expressions(text, words):
     with pytest.raises(RangeError, match=words):
         parse_expression(text)
 

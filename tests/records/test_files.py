@@ -29,7 +29,7 @@ def numbers_in(path, name="x", **how):
     return sorted(np.concatenate([*parts, np.empty(0)]).tolist(), key=lambda value: (math.isnan(value), value))
 
 
-def test_cells_that_are_no_numbers_are_missing(tmp_path):
+def test_cells_that_are_not_numbers_are_missing(tmp_path):
     path = tmp_path / "t.csv"
     path.write_bytes(
         b'id,x,c\n1,1.5,a\n2,abc,b\n3,,c\n4,nan,""\n5,inf,"a,b"\n6,1e400,"one line"\n7, 12 ,x\n8\n'
@@ -64,7 +64,7 @@ def test_short_lines_are_filled(tmp_path):
 @pytest.mark.parametrize(
     "rest", ['9,"never closed\n10,4\n', "9,\x00\n", "x" * 100_000 + "\n", "\n\n\n", '"a"b"c,"\n', "9,\ud7ff\n"]
 )
-def test_broken_lines_are_no_error(tmp_path, rest):
+def test_broken_lines_raise_no_error(tmp_path, rest):
     path = tmp_path / "t.csv"
     path.write_text("id,x\n1,5\n" + rest)
     records = "lines" if '"' in rest else "standard"
@@ -161,7 +161,7 @@ def test_parquet_reads_the_footer_only(tmp_path):
 
 
 def test_parquet_is_not_buffered_as_a_whole(tmp_path):
-    """Newer versions of Arrow read all that is wanted of a file beforehand unless they are told not to."""
+    """No read-ahead: newer versions of Arrow buffer the selected columns unless this is switched off."""
     path = tmp_path / "t.parquet"
     groups, rows = 24, 1 << 15
     with pq.ParquetWriter(path, pa.schema([("x", pa.float64())]), use_dictionary=False, compression="none") as writer:

@@ -96,7 +96,7 @@ def test_one_null_in_a_mapping_changes_no_label_and_no_id(column: Any) -> None:
         {"x": column, "v": [1.0, 2.0, 3.0, 4.0]},
         schema=[sl.PersonId("x", max_rows=1), sl.Number("v", lower=0, upper=9)],
     )
-    assert clipped_sum(persons, "v", step=1).value == 8  # the row without an id is dropped, nobody else's
+    assert clipped_sum(persons, "v", step=1).value == 8  # only the row without an id is dropped
 
 
 def test_columns_of_several_libraries_side_by_side() -> None:

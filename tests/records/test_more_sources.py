@@ -404,7 +404,7 @@ def test_the_same_folder_by_other_readers(tmp_path: Path) -> None:
 @pytest.mark.parametrize("how", ["folder", "dataset", "stream", "connection", "file"])
 @pytest.mark.parametrize("unit", ["day", "hour"])
 def test_dates_are_read_by_the_calendar_wherever_they_stand(tmp_path: Path, how: str, unit: Any) -> None:
-    """In names of folders, in columns of texts and in columns of dates; a name that is no date is missing."""
+    """Dates in folder names, text columns and date columns; an invalid folder name is missing."""
     cells = ["2024-01-02", "2024-02-01 13%3A30", "2024-12-31T23%3A59+01%3A00", "never", "__HIVE_DEFAULT_PARTITION__"]
     plain = [None if each[0] == "_" else each.replace("%3A", ":") for each in cells]
     schema = [sl.Date("day", start="2024-01-01", end="2024-12-31", unit=unit), Category("ward", ["A"])]

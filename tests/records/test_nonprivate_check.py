@@ -97,7 +97,7 @@ def test_nothing_to_say(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("engine", ["csv", "pandas", "arrow"])
 def test_people_with_more_labels_than_declared_are_counted(engine: str, tmp_path: Path) -> None:
-    """What `per_person` cuts is cut silently by group, so that counts are short; None is no label and no person."""
+    """The number of people with more labels than `per_person`, which would be cut silently."""
     rows: dict[str, list[Any]] = {
         "id": ["a", "a", "a", "b", "b", "c", None, None],
         "sex": ["F", "F", "M", "F", None, "x", "F", "M"],

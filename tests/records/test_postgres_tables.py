@@ -309,7 +309,7 @@ def test_what_the_server_says_is_withheld_while_a_table_is_made(
 
 
 def test_nobody_empties_a_table_that_was_read(address: str, run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No snapshot hides a TRUNCATE. Whoever waits for one makes the next pass fail, which waits behind it."""
+    """Failure of the next pass when a TRUNCATE, which no snapshot hides, is waiting."""
     monkeypatch.setattr("sidelight.records.engines.postgres._PATIENCE", "300ms")
     run(
         "CREATE TABLE tried.people (x float8)",

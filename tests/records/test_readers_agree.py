@@ -1,8 +1,8 @@
-"""Two ways to read the same cells give the same, whatever the cells are, and none of them fails for one.
+"""Agreement of all readers on the same cells, without errors for any cell.
 
-Which way is taken may depend on how many rows there are, which is private: a cell that the ways read differently would
-move with a record that is not its own. So the extremes of every type that a column can have are planted here in files,
-Arrow tables and relations, and read in batches, by several threads, by the engine alone and beside a text.
+The choice of a reader may depend on the number of rows, which is private: a cell that readers parse differently would
+change with another person's record. So the extremes of every type that a column can have are planted here in files,
+Arrow tables and relations, and read in batches, by several threads, by the engine alone and with a text column.
 """
 
 from __future__ import annotations
@@ -203,7 +203,7 @@ def names_of(source: Any) -> list[str]:
 
 
 def agreed(source: Any, declared: list[Any], form: str) -> dict[str, list[Any]]:
-    """Return what all ways of reading agree about, for all columns at once, alone and beside a text."""
+    """Return the cells on which all readers agree, with and without a text column."""
     held = names_of(source)
     columns = {each.name: form for each in declared if each.name in held}
     schema = [Number("place"), Category("text", ["q"]), *(each for each in declared if each.name in held)]

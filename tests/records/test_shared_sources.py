@@ -111,7 +111,7 @@ def test_dated_rows_are_not_timeless(kind: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", SAME)
 def test_one_source_may_be_two_tables_of_the_same_people(kind: str, tmp_path: Path) -> None:
-    """A flat file with the attributes of a person in every row: whoever goes, goes from both."""
+    """A flat file with a person's attributes in every row: removal affects both tables."""
     one, other = SAME[kind](tmp_path)
     paid = _table(one, [sl.PersonId("payer", max_rows=3), EUROS])
     person = _table(other, [sl.PersonId("payer", max_rows=1), sl.Category("payee", ["b", "c"])])

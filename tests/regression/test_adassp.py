@@ -1,4 +1,4 @@
-"""One-pass ridge regression: against scikit-learn, on data that is no data, and what it claims."""
+"""One-pass ridge regression: comparison with scikit-learn, degenerate data, and claims."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_the_penalty_keeps_noise_from_exploding() -> None:
 
 
 def workers(n: int = 30_000) -> dict[str, np.ndarray]:
-    """Hours by age and years of education, like those of Adult: rows as long as 90 beside an intercept of 31."""
+    """Hours by age and education, as in Adult: norms up to 90, intercept 31."""
     rng = np.random.default_rng(3)
     age, education = rng.integers(17, 91, n).astype(float), rng.integers(1, 17, n).astype(float)
     hours = 31.2 + 0.06 * age + 0.7 * education + 12 * rng.normal(size=n)
@@ -162,7 +162,7 @@ def test_no_row_of_centred_features_costs_more_than_the_claim(intercept: int | N
     assert 0.9 * float(claim.mu) ** 2 < largest <= float(claim.mu) ** 2 * (1 + 1e-12)
 
 
-# --- data that is no data ---------------------------------------------------------------------------------------------
+# --- degenerate data --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -141,7 +141,7 @@ class TestParameters:
         session = SeededSession(PEOPLE, budget=sl.ApproxDP(9, "1e-4"), seed=1)
         again = SeededSession(PEOPLE, budget=sl.ApproxDP(9, "1e-4"), seed=1)
         array = clone(MODELS[0]).set_params(session=session).fit(X, y)
-        odd = [*X.tolist(), [None, 1.0], ["x", 2.0]]  # of which the last two take no part
+        odd = [*X.tolist(), [None, 1.0], ["x", 2.0]]  # the last two are left out
         listed = clone(MODELS[0]).set_params(session=again).fit(odd, [*y.tolist(), 1, 0])
         np.testing.assert_array_equal(array.coef_, listed.coef_)
         with pytest.raises(SchemaError, match="differ in length"):

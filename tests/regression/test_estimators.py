@@ -1,4 +1,4 @@
-"""Private models as scikit-learn estimators: the door, the public checks, and that no row can make a fit fail."""
+"""Private models as scikit-learn estimators: release pipeline, public checks, no failures caused by rows."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def rows(n: int = 4000, *, seed: int = 3) -> tuple[np.ndarray, np.ndarray]:
 
 
 class Watched:
-    """Rows that remember whether anybody looked at them."""
+    """Rows that record whether they were read."""
 
     def __init__(self, values: np.ndarray, error: Exception | None = None) -> None:
         self.values, self.error, self.opened = values, error, False
@@ -89,7 +89,7 @@ class TestModels:
     def test_several_classes_share_a_softmax(self) -> None:
         X, _ = rows()
         y = np.argmax(X, axis=1)
-        session = seeded(routes=["basic"])  # the other routes look for a Gaussian mechanism that is no better
+        session = seeded(routes=["basic"])  # the other routes search for a Gaussian mechanism, which is not better
         model = sl.LogisticRegression(**BUDGET | {"epsilon": 8}, classes=range(3), session=session).fit(X, y)
         assert model.coef_.shape == (3, 3)
         assert model.intercept_.shape == (3,)
@@ -150,7 +150,7 @@ class TestModels:
     @pytest.mark.parametrize("unit", [120, 0.01])
     @pytest.mark.parametrize("make", MAKERS[:3], ids=["logistic", "svc", "linear"])  # counts have a clip of their own
     def test_the_unit_of_the_features_does_not_matter(self, make: Any, unit: float) -> None:
-        """An intercept of 1 beside features of length 120 would drown in their noise, and rule beside tiny ones."""
+        """Equal fits for features of norm 1, 120 and 0.01, with the intercept scaled accordingly."""
         X, y = rows()
         first, second = (make(random_state=3, data_norm=norm, session=None).fit(X * norm, y) for norm in (1, unit))
         np.testing.assert_allclose(np.asarray(second.coef_) * unit, first.coef_, rtol=1e-3, atol=1e-3)
@@ -330,7 +330,7 @@ class TestMistakesAreFoundBeforeTheCharge:
     @pytest.mark.parametrize(
         "state", [True, "1", 1.5, np.random.RandomState(0)], ids=lambda state: type(state).__name__
     )
-    def test_what_is_no_seed(self, state: Any) -> None:
+    def test_invalid_seeds(self, state: Any) -> None:
         with pytest.raises(RangeError, match="random_state"):
             MAKERS[0](random_state=state).fit(*rows(50))
 

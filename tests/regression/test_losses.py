@@ -65,7 +65,7 @@ def test_slope_is_the_derivative_of_the_value(name):
 
 
 @pytest.mark.parametrize("name", LOSSES)
-def test_bend_is_the_derivative_of_the_slope(name):
+def test_the_second_derivative_is_the_derivative_of_the_first(name):
     loss, u, t, norms = sample(name, 4000, 2)
     rng = np.random.default_rng(3)
     along = rng.normal(size=u.shape)

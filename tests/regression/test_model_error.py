@@ -1,4 +1,4 @@
-"""Every released model says how far off it is; on generated rows it is no further off than that."""
+"""Stated errors of every released model, checked on generated rows."""
 
 import warnings
 from typing import Any
@@ -74,7 +74,7 @@ def test_descents_are_hardly_further_off_than_they_say(name: str) -> None:
     model, targets = MODELS[name]
     rows, told = ROWS[400:], targets[400:]
     truth = ROWS @ SLOPES
-    if name == "classes":  # of which a clip makes larger log odds
+    if name == "classes":  # clipping makes their log odds larger
         calm = sl.LogisticRegression(**PRICE | {"epsilon": 50}, classes=[0, 1], random_state=0).fit(rows, told)
         truth = ROWS @ calm.coef_.ravel() + calm.intercept_[0]
     points = 25 if name == "classes" else 1
@@ -132,7 +132,7 @@ def test_a_skewed_target_is_said_to_be_further_off_without_public_rows() -> None
 
 @pytest.mark.parametrize("kind", ["number", "classes"])
 def test_without_a_map_the_error_is_that_of_the_noise(kind: str) -> None:
-    """Not beside the best linear model: so many plain steps do not reach it."""
+    """Errors not counted from the best linear model, which plain steps do not reach."""
     settings = PRICE | {"solver": sl.DescentSettings(geometry="none"), "rows": 3600}
     settings |= {"target_range": (-1, 1)} if kind == "number" else {"classes": [0, 1]}
     made = sl.LinearRegression if kind == "number" else sl.LogisticRegression

@@ -1,4 +1,4 @@
-"""Pipelines and searches around private models: steps that read the rows are told of, safe ones are not."""
+"""Pipelines and searches around private models: warnings for steps that read the rows."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def told(run: Callable[[], Any]) -> list[str]:
 
 
 class Remembers(TransformerMixin, BaseEstimator):
-    """A step of the user's own, of which nothing is known."""
+    """A user-defined step with unknown behaviour."""
 
     def fit(self, X: Any, y: Any = None) -> Any:
         self.mean_ = np.mean(X)
@@ -127,7 +127,7 @@ SAFE: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("name", UNSAFE)
-def test_a_step_that_reads_the_rows_is_told_of(name: str) -> None:
+def test_a_step_that_reads_the_rows_is_reported(name: str) -> None:
     found = told(lambda: UNSAFE[name]().fit(X, Y))
     assert len(found) == 1
     assert "PublicScaler" in found[0]
@@ -151,7 +151,7 @@ def test_the_words_name_the_step_and_the_line(tmp_path: Path) -> None:
     assert len(told(lambda: cached.fit(X, Y))) == 2
 
 
-def test_it_is_told_before_anything_is_charged() -> None:
+def test_the_warning_comes_before_any_charge() -> None:
     session = sl.Session(sl.Table({"row": X[:, 0]}, schema=[sl.Number("row")]), budget=sl.ApproxDP(2, "1e-5"))
     spent = str(session.spent)
     with warnings.catch_warnings():
@@ -162,7 +162,7 @@ def test_it_is_told_before_anything_is_charged() -> None:
 
 
 def test_what_an_outlier_does_through_a_scaler() -> None:
-    """Why it is told: one far row shrinks all others to a point, which no noise hides; declared ranges do not move."""
+    """The reason for the warning: one outlier rescales all other rows, declared ranges do not."""
     far = np.vstack([X, [[1e9, 1e9]]])
     moved = StandardScaler().fit(far).transform(X[:1]) - StandardScaler().fit(X).transform(X[:1])
     kept = clone(PUBLIC).fit(far).transform(X[:1]) - clone(PUBLIC).fit(X).transform(X[:1])
@@ -182,7 +182,7 @@ SEARCHES: dict[str, Callable[[Any], Any]] = {
 
 
 @pytest.mark.parametrize("name", SEARCHES)
-def test_a_search_is_told_of(name: str) -> None:
+def test_a_search_is_reported(name: str) -> None:
     found = told(lambda: SEARCHES[name](model()))
     assert found
     assert all("several times" in text and "sl.Selection" in text for text in found)
@@ -196,7 +196,7 @@ def test_a_search_with_a_session_pays_for_fits_and_not_for_scores() -> None:
     assert all("The session charges each of these fits, but the scores" in text for text in found)
 
 
-def test_bags_are_told_of() -> None:
+def test_bagging_is_reported() -> None:
     found = told(lambda: BaggingClassifier(model(), n_estimators=2).fit(X, Y))
     assert any("BaggingClassifier" in text for text in found)
 

@@ -275,7 +275,7 @@ def planned(loss, **more):
 
 @pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.name)
 def test_the_loss_of_a_row_is_a_number_of_its_own(loss):
-    """Whatever stands beside a row, in blocks of any size, dense or sparse; and always 0..1024."""
+    """The same loss in 0..1024 among any other rows, block sizes, dense or sparse."""
     from scipy.sparse import csr_array
 
     plan = planned(loss)

@@ -1,4 +1,4 @@
-"""The same rows fitted again without a session: told once, found by content; other rows and sessions are not."""
+"""One warning for repeated fits of the same rows without a session, recognised by content."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ OTHER: dict[str, tuple[Any, Any]] = {
 
 
 @pytest.mark.parametrize("name", SAME)
-def test_the_same_rows_are_told_of_once(name: str) -> None:
+def test_the_same_rows_are_reported_once(name: str) -> None:
     again = SAME[name]
     runs = [lambda: model().fit(X, Y), lambda: model().fit(*again), lambda: model().fit(*again)]
     (text,) = told(*runs)
@@ -92,7 +92,7 @@ def test_a_loop_over_models_and_settings_adds_up() -> None:
     assert known.epsilon == 3.5
 
 
-def test_a_session_a_seed_and_a_paid_search_are_not_told_of() -> None:
+def test_a_session_a_seed_and_a_paid_search_are_not_reported() -> None:
     session = sl.Session(sl.Table({"row": X[:, 0]}, schema=[sl.Number("row")]), budget=sl.ApproxDP(9, "1e-5"))
     assert told(*[lambda: model(session=session).fit(X, Y)] * 2) == []
     assert told(*[lambda: model(random_state=1).fit(X, Y)] * 2) == []

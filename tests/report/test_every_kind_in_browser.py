@@ -14,7 +14,7 @@ from sidelight.report import write_report
 
 pytestmark = pytest.mark.browser
 
-#: Words up to so many letters must stand on one line; longer ones (hashes, names of columns) may be broken.
+#: Words of up to this number of letters must not be broken; longer ones (hashes, names of columns) may be.
 WORD = 14
 
 #: What is wrong with the page as it is laid out: texts with the place where they were found.

@@ -1,4 +1,4 @@
-"""The report in a real browser: it asks for nothing but itself, has no errors, and fits a telephone."""
+"""The report in a real browser: no requests, no errors, width of a phone."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ def test_anything_else_is_refused_in_words(text: str, message: str) -> None:
 
 @pytest.mark.parametrize("label", ["x", "nan%", "inf", "", "300%", "-1%"])
 def test_changed_labels_of_quantiles_are_shown_as_they_are(label: str) -> None:
-    """A stored release is anybody's file: a label that names no level raised an unexpected error."""
+    """A stored release with a label without a level, which raised an unexpected error."""
     values = np.arange(100.0)
     release = seeded_release(sl.Quantiles([0.25, 0.75], epsilon=1, bounds=(0, 99)), values, seed=1)
     changed = json.loads(release.to_json())

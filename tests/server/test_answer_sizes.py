@@ -27,7 +27,7 @@ PAIR = {
     "share": "{epsilon = 1, delta = 1e-5}", "largest": "{epsilon = 0.5, delta = 1e-6}",
     "smallest": "{epsilon = 0.001, delta = 1e-12}",
 }  # fmt: skip
-#: Kinds whose prediction nobody can make up.
+#: Kinds without a generated prediction.
 UNTRIED = ("gaussian", "gaussian_mixture")
 
 

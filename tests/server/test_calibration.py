@@ -144,7 +144,7 @@ def test_every_kind_that_needs_no_prediction_has_a_probe(tmp_path):
             missing.append(kind)
         else:
             assert sizes
-    assert missing == ["gaussian", "gaussian_mixture"]  # whose prediction nobody can make up
+    assert missing == ["gaussian", "gaussian_mixture"]  # without a generated prediction
 
 
 def test_nothing_of_the_source_is_opened(tmp_path, monkeypatch):

@@ -113,7 +113,7 @@ def test_both_remotes_offer_the_same() -> None:
 
 
 class Port(BaseHTTPRequestHandler):
-    """Keeps connections, and answers with the port that a request came from as what is left."""
+    """A handler with persistent connections that returns the client's port as the remaining budget."""
 
     protocol_version = "HTTP/1.1"
 

@@ -37,7 +37,7 @@ def raw(live, lines, body="", *, seconds=10.0):
 
 @pytest.mark.parametrize("twice", ["Authorization", "Content-Type", "Idempotency-Key"])
 def test_a_header_that_decides_stands_once(live, twice):
-    """A proxy may believe the first and the server the last: who asks, and under which key, is never a choice."""
+    """Refusal of duplicate headers: a proxy may use the first, the server the last."""
     headers = {
         "Authorization": f"Bearer {live.tokens['ada']}",
         "Content-Type": "application/json",

@@ -1,4 +1,4 @@
-"""Identities that a trusted proxy names, and the metrics of whoever looks after a server."""
+"""Identities from a trusted proxy, and the metrics for operators."""
 
 from __future__ import annotations
 

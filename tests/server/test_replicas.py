@@ -43,7 +43,7 @@ http {{
 
 @pytest.fixture
 def trusted(tmp_path):
-    """A certificate for this machine, in the folder, and a context that believes it."""
+    """A certificate for this machine, in the folder, and a context that trusts it."""
     if shutil.which("openssl") is None:
         pytest.skip("openssl is not installed")
     made = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"]
@@ -99,7 +99,7 @@ def test_two_replicas_charge_a_key_once(tmp_path, trusted):
                     httpx.get(f"{each}/v1/releases?table=people", headers=headers, timeout=60).json()["releases"]
                     for each in (one, two)
                 ]
-                assert pages[0] == pages[1]  # whoever is asked, the ledger answers
+                assert pages[0] == pages[1]  # every replica answers from the ledger
                 assert len(pages[0]) == 3
                 store = IdentityStore(read_config(first).store)
                 try:

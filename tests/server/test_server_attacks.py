@@ -230,7 +230,7 @@ def test_beyond_the_budget_nothing_is_charged(prepared, tmp_path):
 
 
 def test_a_worker_that_starts_late_charges_nothing(prepared, tmp_path):
-    """Else whoever makes the host busy would use up the budgets of others."""
+    """No charge, or a client that overloads the host could use up others' budgets."""
     config, budgets, token = prepared
     late = job_of(token, seconds=4.0)
     with pytest.raises(ProblemError) as refused:

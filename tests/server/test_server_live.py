@@ -112,7 +112,7 @@ def test_a_paid_request_is_answered_once_and_never_early(live):
     proof = live.ada.get(f"/v1/releases/{state['id']}/proof").json()
     assert proof["chain_intact"]
     assert proof["ledger_head"] == release.circumstances.ledger_head
-    # nobody else sees it, and it is no prediction of anybody else's
+    # other analysts neither see it nor can use it as a prediction
     assert live.bob.get(f"/v1/releases/{state['id']}").status_code == 404
     stolen = {"query": {**COUNT["query"], "prediction": {"release": state["id"]}}}
     assert live.bob.post("/v1/tables/people/price", json=stolen).status_code == 422
@@ -162,7 +162,7 @@ def test_refusals_come_before_any_charge(live):
         .replace("public names", "release names")
         for each in ({"public": "../people.parquet", "origin": "x"}, {"public": "nothing", "origin": "x"})
     }
-    assert len(texts) == 1  # what exists is not told
+    assert len(texts) == 1  # whether it exists is not revealed
     assert ask(live.dan, "").json()["type"].endswith("key-required")
     assert live.dan.post("/v1/tables/people/releases", json=COUNT).status_code == 400
     assert live.dan.get("/v1/tables/nothing").status_code == 404
@@ -357,7 +357,7 @@ def test_a_problem_says_where_in_the_request_the_mistake_stands(live, sent, plac
 
 
 def test_everything_that_was_charged_is_in_a_ledger_that_verifies(live):
-    """The last one: what analysts were told is what the ledger says."""
+    """Agreement of all answers with the ledger; runs last."""
     config = read_config(live.file)
     with open_ledger(config.ledger, key=config.key_file.read_bytes(), create=False) as ledger:
         assert ledger.verify().ok

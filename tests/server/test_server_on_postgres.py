@@ -60,7 +60,7 @@ def test_ledger_and_table_on_postgres(tmp_path, databases):
         assert first["state"] == "released", first
         assert first["outcome"]["circumstances"]["engine"] == "postgres"
         assert ask("first").json() == first
-        server.crash()  # nothing is charged meanwhile, and nothing is told of hosts and databases
+        server.crash()  # nothing is charged meanwhile, and hosts and databases are not named
         lost = ask("second")
         assert lost.status_code == 503
         assert "postgres" not in lost.text

@@ -106,7 +106,7 @@ PARTS = 'currency = "epsilon"\nbudget = {epsilon = 3}\npartitioned_by = "month o
 
 
 def test_parts_of_a_population_share_no_budget(tmp_path):
-    """Each table may spend what the population promises: nobody is in two of them."""
+    """The full budget for each table of the population: no person is in two."""
     with pytest.raises(PlanError, match="add up to more than its budget"):
         read_config(months(tmp_path, population=PARTS.replace("partitioned_by", "#")))
     config = read_config(months(tmp_path, population=PARTS))
@@ -330,7 +330,7 @@ def test_a_window_paces_and_adds_nothing(renewed):
     with pytest.raises(BudgetError):
         charge(renewed, "0.1", key="b", moment=JANUARY)
     charge(renewed, "0.25", key="c", moment=FEBRUARY)
-    assert left(renewed, JANUARY) == "0"  # what was left in January is not carried over, and is closed
+    assert left(renewed, JANUARY) == "0"  # the rest of January is not available later, and January is closed
     with pytest.raises(LedgerError):  # a clock that was set back reopens nothing
         charge(renewed, "0.01", key="d", moment=JANUARY)
     charge(renewed, "0.25", key="e", moment=MARCH)

@@ -99,7 +99,7 @@ def _vector(made: sl.Database, cap: Any) -> Any:
 
 
 def statistic(view: Any, bundle: Bundle, cap: str) -> Any:
-    """Return the exact statistic of a view: counts by group, or sums of which one person adds at most 1."""
+    """Return the exact statistic of a view: counts by group, or sums of bounded contributions."""
     asked, by = view(history(bundle), cap)
     table = open_view(asked)
     if isinstance(by, str):

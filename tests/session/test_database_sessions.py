@@ -119,7 +119,7 @@ def test_a_wrong_declaration_is_refused_when_the_database_is_made(name: str) -> 
         clinic(**changed())
 
 
-def test_floats_are_no_keys() -> None:
+def test_floats_are_not_keys() -> None:
     with pytest.raises(SchemaError, match="whole numbers or texts"):
         clinic(visit=_visit(WHO, KEY, TO_WARD, data=VISITS | {"id": np.array([1.0, 2.0, 3.0])}))
 

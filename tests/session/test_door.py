@@ -1,4 +1,4 @@
-"""The door: the charge comes first, nothing is given back, and nothing private passes."""
+"""The release pipeline: charges first, no refunds, and no leaks of private values."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TABLE = Table({"x": [1.0, 2.0, 987654.321]}, schema=[sl.Number("x")], name="peop
 
 
 class Diary(OneOffAccount):
-    """An account that writes down what the door does, in order."""
+    """An account that records the steps of the release pipeline, in order."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -308,7 +308,7 @@ def test_a_vote_with_too_little_noise_is_refused_in_words() -> None:
 
 
 def test_once_gives_a_key_one_attempt(tmp_path: Path) -> None:
-    """After a failure asking again pays again; with once it raises, opens nothing and costs nothing."""
+    """A second charge for a retry after failure; with `once`, an error without charge."""
     table = sl.Table({"age": [31.0, 47.0]}, schema=[sl.Number("age", lower=0, upper=100)], name="people")
     opened = []
 

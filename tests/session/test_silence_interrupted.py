@@ -1,4 +1,4 @@
-"""A silent block that is interrupted anywhere, or forked from, leaves nobody silenced and nothing told."""
+"""Suppressed output, interrupted anywhere or forked: output is restored, and nothing leaks."""
 
 from __future__ import annotations
 
@@ -78,10 +78,10 @@ def places_that_look(code: CodeType) -> frozenset[int]:
 
 
 def trace_until(steps: int, cut: Iterator[None]) -> Callable[[FrameType, str, Any], Any]:
-    """Return a trace function that cuts after so many places of the story and its block where Python looks for signals.
+    """Return a trace function that interrupts after `steps` signal checks of the traced code.
 
-    How this is honest is told by `cut_after` in the faults of the ledger: what is unpacked here is not interrupted
-    itself, and the interrupt waits until the traced code is where a user's would reach it.
+    `cut_after` in the fault tests of the ledger explains why this is realistic: the unpacking here is not interrupted
+    itself, and the interrupt waits until the traced code is where a user's interrupt would reach it.
     """
     done = 0
 

@@ -128,7 +128,7 @@ def test_rows_of_the_senders_own_are_refused() -> None:
     "error", [SourceError("a"), NoiseError("b"), StrictError("c"), ReleaseFailedError("d"), ValueError("cell 31")]
 )
 def test_all_failures_after_the_charge_are_one(error: Exception) -> None:
-    """Which of four classes left told which check a record failed."""
+    """One error for all failures after the charge: four classes revealed which check failed."""
 
     def run(table: Table, source: Source) -> Answer:
         raise error

@@ -31,7 +31,7 @@ def test_a_ledger_may_be_a_path(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("query", "got"), [("median", "got str"), (sl.Quantiles, "got the class Quantiles")])
-def test_what_is_no_query_is_not_charged(query: Any, got: str) -> None:
+def test_an_invalid_query_is_not_charged(query: Any, got: str) -> None:
     session = sl.Session(PEOPLE, budget=sl.PureDP(1))
     with pytest.raises(RangeError, match=got):
         session.release(query)
@@ -88,7 +88,7 @@ def test_a_refusal_says_that_it_has_no_value() -> None:
         ('{"format": "99", "circumstances": {}}', "upgrade sidelight"),
     ],
 )
-def test_what_is_no_stored_release_is_named(text: Any, message: str) -> None:
+def test_an_invalid_stored_release_is_named(text: Any, message: str) -> None:
     with pytest.raises(RangeError, match=message):
         sl.Release.from_json(text)
 

@@ -407,7 +407,7 @@ def _loss_of_all_months() -> tuple[float, float, Any]:
 
 
 def test_somebody_who_came_every_month_loses_the_sum_and_is_charged_it() -> None:
-    """Three months at 0.5 each: 1.5 can be told about the person, and 0.5 about each month of theirs."""
+    """Three months at 0.5 each: epsilon 1.5 for a person, 0.5 for each month."""
     loss, error, ledger = _loss_of_all_months()
     life, months = balances(ledger)
     assert loss - error <= float(life) == 3 * PRICE

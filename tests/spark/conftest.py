@@ -33,7 +33,7 @@ def reason_to_skip() -> str:
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """Start Spark with two workers, of which each task may fail twice."""
+    """Start Spark with two workers, where each task may fail twice."""
     from pyspark.sql import SparkSession
 
     os.environ["PYSPARK_PYTHON"] = sys.executable

@@ -41,7 +41,7 @@ def frame_of(spark: Any, table: EngineTable, folder: Path, *, fails: bool = Fals
     return frame.mapInArrow(by_value(fails_first), frame.schema) if fails else frame
 
 
-@pytest.mark.timeout(1200)  # some hundred jobs of Spark, of which half run twice
+@pytest.mark.timeout(1200)  # about a hundred Spark jobs, half of them run twice
 def test_the_integers_and_releases_of_plain_lists_though_tasks_fail(spark: Any, tmp_path: Path) -> None:
     """Every other partition fails after it has handed rows over; Spark tries it again, and it counts once."""
     found = engine_conformance(lambda table: frame_of(spark, table, tmp_path, fails=True), rows=60, partitions=(2,))

@@ -104,7 +104,7 @@ def sources(folder: Path) -> dict[str, Any]:
 @pytest.mark.parametrize("name", QUERIES)
 @pytest.mark.parametrize("schema", [SCHEMA, PERSONS], ids=["rows", "persons"])
 def test_the_release_of_numpy_duckdb_and_polars(spark: Any, tmp_path: Path, schema: list[Any], name: str) -> None:
-    """Of one file, of seven of which one is empty, and of tasks that fail after they have handed rows over."""
+    """Releases of one file, seven files with an empty one, and tasks that fail late."""
     one, seven = write(tmp_path / "one", 1), write(tmp_path / "seven", 7)
     frame = spark.read.parquet(str(seven))
     assert frame.rdd.getNumPartitions() > 1
@@ -163,7 +163,7 @@ def test_a_worker_that_fails_is_charged_marked_and_quotes_nothing(
     spent, before = str(session.spent), kept(spark)
     with pytest.raises(SourceError, match="Spark job") as error:
         session.release(QUERIES[name])
-    assert kept(spark) == before  # though the error still holds whoever asked
+    assert kept(spark) == before  # although the error still references its callers
     told = "".join(capfd.readouterr()) + repr(error.value) + repr(error.value.__context__) + repr(error.value.__cause__)
     assert SECRET not in told
     assert str(session.spent) != spent

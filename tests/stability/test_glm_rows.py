@@ -49,7 +49,7 @@ def test_far_more_rows_than_were_declared_are_no_error(shape: Any) -> None:
 
 
 def test_floats_end_where_a_tolerance_takes_no_account_of_the_rows() -> None:
-    """What the noisy bound mends: the coefficients are floats, and none is that near the minimum of so many rows."""
+    """No certificate at a tolerance below the precision of floats, which the noisy bound avoids."""
     data = table(100_000)
     with pytest.raises(NotCertifiedError):
         certified_minimum(_objective(data, penalty=3), tolerance=1e-13, exponent=-100)

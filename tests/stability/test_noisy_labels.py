@@ -1,4 +1,4 @@
-"""Labels through the door: prices, refusals, the law of the noise."""
+"""Labels through the release pipeline: prices, refusals, the law of the noise."""
 
 from __future__ import annotations
 

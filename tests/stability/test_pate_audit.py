@@ -1,4 +1,4 @@
-"""Attacks on labels through the door: one teacher changes all of its votes. The claim stands, planted bugs do not."""
+"""Attacks on released labels by one teacher that changes all its votes, with planted bugs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Regression by posterior samples through the door: accuracy, law, certificates, prices, refusals, mistakes."""
+"""Regression by posterior samples through the pipeline: accuracy, law, certificates, prices, refusals, mistakes."""
 
 from __future__ import annotations
 

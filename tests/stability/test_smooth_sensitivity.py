@@ -163,7 +163,7 @@ def all_votes(teachers: int, classes: int) -> list[Votes]:
 def test_it_is_above_the_least_smooth_bound_and_bounds_every_change(
     teachers: int, classes: int, sigma: int, order: int
 ) -> None:
-    """All votes of so many teachers, all neighbours: smooth, above S*, and above what a teacher changes."""
+    """Smoothness and upper bounds for all votes of a few teachers and all neighbours."""
     bound, everywhere = bound_for(sigma, order, classes), all_votes(teachers, classes)
     found = {votes: bound.sensitivity(quantiles_of([votes], bound.cost, tie_margin=1 / FINE)) for votes in everywhere}
     for votes in everywhere:

@@ -1,4 +1,4 @@
-"""The stable median: distances against exhaustive search, releases through the door, an exact audit."""
+"""The stable median: distances against exhaustive search, releases through the pipeline, an exact audit."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def tables_beside(cells: Cells, kind: Neighbours) -> Iterator[Cells]:
             yield rest
         else:
             yield from ((*rest, cell) for cell in anything)
-    if kind is Neighbours.ADD_REMOVE and len(cells) < 5:  # a larger table only has more values, which is no new case
+    if kind is Neighbours.ADD_REMOVE and len(cells) < 5:  # a larger table only has more values, which is not a new case
         yield from ((*order, cell) for cell in anything)
 
 
@@ -94,7 +94,7 @@ def canonical(cells: Cells) -> Cells:
     ("kind", "rows"), [(Neighbours.ADD_REMOVE, 5), *((Neighbours.REPLACE, rows) for rows in (1, 2, 3, 4))]
 )
 def test_distance_is_the_distance_where_values_may_be_missing(kind: Neighbours, rows: int) -> None:
-    """All tables of so many rows (or fewer), any of them missing: breadth-first from every table that is not good."""
+    """Breadth-first search from all unstable tables of up to `rows` rows, with missing values."""
     anything = (None, *range(LOW, HIGH + 1))
     sizes = [rows] if kind is Neighbours.REPLACE else range(rows + 1)
     tables = {canonical(t) for n in sizes for t in itertools.combinations_with_replacement(anything, n)}
@@ -129,7 +129,7 @@ def test_a_replacement_by_or_of_a_missing_value_moves_the_distance_by_at_most_on
 
 
 def test_missing_values_change_no_median_and_no_refusal() -> None:
-    """Through the door, under REPLACE: the number of rows is public, that of values is not."""
+    """Releases under REPLACE: a public number of rows, a private number of values."""
     query = StableMedian("hours", epsilon=1, delta="1e-6", neighbours=Neighbours.REPLACE)
     for missing in (0, 1, 300):
         release = seeded_release(query, table([40.0] * 300 + [float("nan")] * missing), seed=1)

@@ -80,7 +80,7 @@ def test_clear_winners_come_out_and_close_races_are_refused() -> None:
     assert clear.guarantee == close.guarantee
 
 
-def test_labels_that_nobody_declared_count_as_other() -> None:
+def test_undeclared_labels_count_as_other() -> None:
     rows = sl.Table({"city": ["Hof"] * 90 + ["Bonn"] * 20}, schema=[CITY])
     assert seeded_release(StableMode("city", epsilon=1, delta="1e-6"), rows, seed=2).value == "other"
 

@@ -109,7 +109,7 @@ def test_one_hostile_cell_changes_nothing_of_other_records(make: Callable[[Any, 
         (age if column == "age" else city)[-1] = cell  # Polars takes the type of the first
         try:
             make(age, city)
-        except Exception:  # this library makes no column of it: whoever calls us has no such rows
+        except Exception:  # this library cannot make a column of it, so callers cannot have such rows
             continue
         tried += 1
         with warnings.catch_warnings():

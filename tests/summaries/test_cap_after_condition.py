@@ -1,4 +1,4 @@
-"""Caps come after conditions, on every kind of source: of 10 rows of a person of which 3 match, 3 count."""
+"""Caps after conditions, on every source: all 3 matching rows out of 10 count."""
 
 from __future__ import annotations
 

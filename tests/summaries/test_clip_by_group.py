@@ -173,7 +173,7 @@ def test_codes_are_those_of_each_group_s_own_interval(number: sl.Number) -> None
 
 
 def test_rows_are_those_of_one_pass_on_every_engine_and_by_labels_too() -> None:
-    """The same interval in all groups gives the sums that `group_statistics` adds up, for rows, persons and totals."""
+    """The sums of `group_statistics` from equal intervals in all groups, for rows, persons and totals."""
     data = far_apart(50)
     data |= {"id": np.arange(200) // 7, "firm": data["job"]}
     number = sl.Number("x", lower=-100, upper=2000, granularity=1)
@@ -305,8 +305,8 @@ def test_predictions_draw_groups_in_their_own_interval_and_cost_nothing() -> Non
     plain = seeded_release(base, table, seed=1).value["mean_plain"]
     nothing = float(np.sqrt(np.mean(((plain - 5 * units) / units) ** 2)))
     assert error(sl.Predicted(right, doubt=0.001)) < 0.5 * nothing
-    assert error(wrong) < 1.1 * nothing  # where nobody says how far it may be off, the groups tell
-    # so few rows that no interval is trusted: what is predicted stands, with the measured mean beside it
+    assert error(wrong) < 1.1 * nothing  # without a stated error of the prediction, the groups determine it
+    # too few rows to trust any interval: the prediction is kept, next to the measured mean
     small = seeded_release(replace(base, epsilon="0.1", prediction=right), table, seed=1).value
     assert not small["supported"].any()
     np.testing.assert_allclose(small["mean"], 5 * units)

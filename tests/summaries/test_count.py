@@ -302,7 +302,7 @@ def test_strange_public_numbers_never_fail_after_the_charge(price: dict[str, Any
         sl.Count(by="job", epsilon=1, prediction={"cook": 1e101}).prepare(people().schema)
 
 
-def test_predicted_groups_that_nobody_asked_for_are_told_of() -> None:
+def test_predicted_groups_outside_the_query_are_reported() -> None:
     with pytest.warns(SidelightWarning, match="astronaut"):
         prepare_query(sl.Count(by="job", epsilon=1, prediction={"cook": 1, "astronaut": 2}), people().schema)
 

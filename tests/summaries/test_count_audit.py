@@ -23,7 +23,7 @@ from sidelight.testing import SeededEntropy
 ROWS = 6
 LABELS = ["a", "b", "c"]
 SCHEMA = [sl.PersonId("id", max_rows=ROWS), sl.Category("group", LABELS, other=None)]
-#: With many labels that nobody has, counts are not centred.
+#: With many labels that no row has, counts are not centred.
 WIDE = [SCHEMA[0], sl.Category("group", [*LABELS, *map(str, range(97))], other=None)]
 OTHERS = {"id": ["x", "y", "z"], "group": ["a", "b", "b"]}
 #: All rows of the person in one group, and spread over all.

@@ -65,7 +65,7 @@ def test_counts_and_stated_noise_are_right() -> None:
 
 @pytest.mark.parametrize("missing", [False, True])
 def test_everybody_in_a_group_is_among_all_persons(missing: bool) -> None:
-    """The proof needs it: whoever moves a cell moves n, whatever else of the rows is missing."""
+    """A condition of the proof: persons in a cell count in n, despite missing values."""
     prepared = prepared_for(sl.Count(by="site", max_groups=6, mu=1))
     rows = table(missing=missing)
     assert group_counts(rows, prepared.everybody).value == 120

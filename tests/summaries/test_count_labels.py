@@ -32,7 +32,7 @@ SEX = sl.Category("sex", ["F", "M"], other=None)
 
 
 def rows(**sizes: int) -> dict[str, list[Any]]:
-    """Return rows with so many of each label, spelled in different ways."""
+    """Return the stated number of rows per label, spelled in different ways."""
     employer = [(f" {name} " if n % 2 else name.upper()) for name, size in sizes.items() for n in range(size)]
     return {"employer": employer, "sex": ["F" if n % 2 else "M" for n in range(len(employer))]}
 

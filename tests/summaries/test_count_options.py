@@ -48,7 +48,7 @@ def test_the_best_of_several_predictions_is_taken_and_is_never_worse_than_none()
     assert mean["wrong"] < 5 * sd["wrong"]
 
 
-def test_several_predictions_change_no_guarantee_and_are_told() -> None:
+def test_several_predictions_change_no_guarantee_and_are_reported() -> None:
     table = sl.Table({"job": JOBS * 30, "pay": [3.0] * 300}, schema=[SCHEMA[0], SCHEMA[2]])
     one, other = dict.fromkeys(JOBS, 30), dict.fromkeys(JOBS, 900)
     several = sl.Count(by="job", epsilon=1, prediction=[sl.Predicted(other, doubt=0.1), one])

@@ -27,7 +27,7 @@ def people() -> sl.Table:
 
 
 def visits(rows: int) -> sl.Table:
-    """Return a person with a row in each of many cells, and nobody else."""
+    """Return a single person with a row in each of many cells."""
     cells = [(a, b) for a in A for b in B][:rows]
     data = {"id": ["me"] * rows, "a": [a for a, _ in cells], "b": [b for _, b in cells]}
     return sl.Table(data, schema=[sl.PersonId("id", max_rows=rows), *SCHEMA])

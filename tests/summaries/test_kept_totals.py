@@ -125,7 +125,7 @@ def test_all_kept_neighbours(price: dict[str, Any], monkeypatch: pytest.MonkeyPa
         (first, told), (second, other_told) = found[one], found[other]
         totals = [each.level("town")["count"].tolist() for each in (told, other_told)]
         if one[0][0] != other[0][0]:
-            assert totals[0] != totals[1]  # (c): told apart with certainty, so no claim speaks of this pair
+            assert totals[0] != totals[1]  # (c): distinguishable with certainty, so no claim covers this pair
             continue
         assert totals[0] == totals[1]
         loss = 0.0
@@ -257,7 +257,7 @@ def test_what_a_key_has_bought_waits_for_nobody(tmp_path: Path) -> None:
 
 
 def test_a_second_release_waits_for_the_first(tmp_path: Path) -> None:
-    """While one has no outcome, another would compute totals of its own; an abandoned one stands in nobody's way."""
+    """No second computation of totals while one is pending; an abandoned one does not block."""
     query = sl.Count(by=EXACT, rho="0.1")
     with open_ledger(tmp_path / "ledger.db") as ledger:
         session = opened(ledger=ledger, scope="people")
@@ -267,7 +267,7 @@ def test_a_second_release_waits_for_the_first(tmp_path: Path) -> None:
             with pytest.raises(InProgressError, match="has begun"):
                 session.release(query, **more)
         assert len(ledger.entries()) == 1  # nothing was charged
-        session.release(sl.Count(by="sex", rho="0.01"))  # without exact totals nobody waits
+        session.release(sl.Count(by="sex", rho="0.01"))  # without exact totals no release waits
         assert session.release(query, key="dead", resume=True).value.level("town")["count"].tolist() == [47, 93, 0]
         assert session.release(query).value.level("town")["count"].tolist() == [47, 93, 0]
         late = ledger.scope("people").reserve(prepared.claims, request=prepared.request)

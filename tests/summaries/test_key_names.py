@@ -68,7 +68,7 @@ def test_every_kind_of_table_is_here() -> None:
 
 @pytest.mark.parametrize("kind", QUERIES)
 def test_names_are_refused_that_a_table_of_the_kind_has_and_no_others(kind: str) -> None:
-    """The list of a kind is what its tables really have: a new column that nobody lists fails here."""
+    """The listed columns of each kind against its tables: an unlisted new column fails."""
     found = {column for query in QUERIES[kind] for column in table_by(query, "job").columns}
     assert found | ({"known"} & set(TABLE_COLUMNS[kind])) == set(TABLE_COLUMNS[kind])
     everywhere = {column for columns in TABLE_COLUMNS.values() for column in columns}

@@ -52,7 +52,7 @@ KINDS: dict[str, Callable[..., Any]] = {
 
 
 def rows(**sizes: int) -> dict[str, list[Any]]:
-    """Return so many rows of each firm; the pay of the n-th firm is around 20 n."""
+    """Return the stated number of rows per firm, with pay around 20 n."""
     firm = [name for name, size in sizes.items() for _ in range(size)]
     pay = [20.0 * place + step % 5 for place, size in enumerate(sizes.values(), 1) for step in range(size)]
     return {"firm": firm, "pay": pay, "free": pay, "sex": ["F" if n % 2 else "M" for n in range(len(firm))]}
@@ -161,7 +161,7 @@ def test_predictions_move_groups_that_were_found() -> None:
     assert drawn.rows == 4
     assert np.abs(drawn["mean"] - list(told.values())[:4]).max() < np.abs(drawn["mean_plain"] - 50).max()
     few = table_of(sl.Mean("pay", by="firm", prediction=told, **PRICE), rows(a=40))
-    assert few["mean"] == pytest.approx(few["mean_plain"])  # one group: nobody can learn how far the prediction is off
+    assert few["mean"] == pytest.approx(few["mean_plain"])  # one group: the error of the prediction cannot be estimated
 
 
 @pytest.mark.parametrize(

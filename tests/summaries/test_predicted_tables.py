@@ -65,7 +65,7 @@ def test_a_table_brings_its_unbiased_numbers_and_their_noise() -> None:
     table = GroupTable(keys=["job"], groups=[("cook",), ("nurse",)], columns=columns)
     read = read_prediction(table, keys=["job"], names=NAMES)
     assert read is not None
-    assert read.on(GROUPS[:2]).values.tolist() == [-2.0, 9.0]  # where there is no twin the number itself
+    assert read.on(GROUPS[:2]).values.tolist() == [-2.0, 9.0]  # the count where the unbiased number is missing
     assert read.on(GROUPS[:2]).sds.tolist() == [4.0, 5.0]
     stated = read_prediction(Predicted(table, sd=7), keys=["job"], names=NAMES)
     assert stated is not None

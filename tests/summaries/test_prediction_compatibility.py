@@ -1,4 +1,4 @@
-"""An earlier release predicts what it is about and nothing else; gaps, misspelt groups and idle limits are told."""
+"""Prediction compatibility of earlier releases; warnings for gaps, misspelt groups and unused limits."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_a_release_of_another_thing_is_refused(earlier, query, wrapped):
         prepare_query(query(given), SCHEMA)
 
 
-def test_the_same_thing_predicts_it_whatever_price_and_condition_were():
+def test_a_compatible_release_predicts_at_any_price_and_condition():
     """The order of by, the price and the condition may differ; also counts predict a ranking."""
     mean = EARLIER["mean age"]()
     # predictions from releases that no ledger names are fine; only what they are about is asked
@@ -80,7 +80,7 @@ def test_who_means_it_passes_the_table():
     prepare_query(sl.Mean("income", by="job", epsilon=1, prediction=table), SCHEMA)
 
 
-def test_persons_are_no_rows():
+def test_persons_are_not_rows():
     schema = sl.Schema([sl.PersonId("who", max_rows=2), *SCHEMA.columns])
     table = sl.Table(PEOPLE | {"who": [n // 2 for n in range(400)]}, schema=schema)
     persons = sl.Count(by="job", max_groups=1, epsilon=1).release(table)
@@ -96,7 +96,7 @@ def test_a_gap_in_a_frame_is_refused_as_in_a_mapping(gap):
             prepare_query(sl.Mean("age", by="job", epsilon=1, prediction=given), SCHEMA)
 
 
-def test_a_misspelt_group_is_told_with_the_nearest():
+def test_a_misspelt_group_is_reported_with_the_nearest():
     given = {"cook": 30.0, "nurze": 40.0, "clerk": 30.0, "pilot": 40.0}
     with pytest.warns(SidelightWarning, match="'nurze' for one; did you mean 'nurse'"):
         prepare_query(sl.Mean("age", by="job", epsilon=1, prediction=given), SCHEMA)

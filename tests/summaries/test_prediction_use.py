@@ -1,4 +1,4 @@
-"""How far a predicted table was believed: said with the release, and near the error that it then has."""
+"""The shrinkage weight of a predicted table, stated in the release, and the resulting error."""
 
 from __future__ import annotations
 

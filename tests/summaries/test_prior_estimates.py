@@ -1,4 +1,4 @@
-"""Bare predictions of means: how much of them is believed, what that costs, and that none is much worse than none."""
+"""Predictions of means without a stated accuracy: shrinkage weights, cost, and worst-case loss."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_noise_that_falls_with_size_is_seen_and_scatter_is_not_taken_for_it() ->
     wanted = (1 + 30 / sizes.max()) / (1 + 30 / sizes)
     assert np.abs(sampled - wanted).max() < 0.2
     assert clean_shares(scatter, sizes).min() > 0.7
-    # nothing to learn from: all of it is believed
+    # nothing to learn from: the shrinkage weight of the prediction is 1
     for deviations in ([5.0, -5.0], [0.0] * 9, []):
         assert (clean_shares(deviations, np.ones(len(deviations))) == 1).all()
 

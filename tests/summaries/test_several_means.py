@@ -155,7 +155,7 @@ def test_predictions_are_by_column_or_a_table_with_all_of_them() -> None:
     assert abs(table_of(values, people()).mean_free - 1150) < 50
 
 
-def test_labels_that_nobody_declared_have_several_means_too() -> None:
+def test_undeclared_labels_have_several_means_too() -> None:
     table = table_of(sl.Mean(["age", "pay"], by="firm", epsilon=1, delta="1e-6"), people(10))
     assert table["firm"] == ["a", "b"]
     assert not table["known"].any()

@@ -306,7 +306,7 @@ def test_the_rest_is_refused_before_a_charge(statement: str) -> None:
         (ONE.format("COUNT(DISTINCT v.kind)", ">= 3"), {(): 1}),
         (f"SELECT SUM(CASE WHEN k >= 3 THEN 1 ELSE 0 END) AS n {OWN.format('COUNT(*) AS k')}", {(): 1}),
         (f"SELECT k >= 3 AS g, COUNT(*) AS n {OWN.format('COUNT(*) AS k')} GROUP BY 1", {("true",): 1, ("false",): 3}),
-        # values are clamped, and what compares them beside is not
+        # values are clamped, and conditions on them are not
         (f"SELECT SUM(k) AS n {OWN.format('COUNT(*) AS k')}", {(): 6}),
         (f"SELECT SUM(k) AS n {OWN.format('COUNT(*) AS k')} WHERE k >= 3", {(): 2}),
         (f"SELECT k, COUNT(*) AS n {OWN.format('COUNT(*) AS k')} GROUP BY k", {("1",): 2, ("2",): 2}),

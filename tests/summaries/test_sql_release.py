@@ -98,7 +98,7 @@ def counts(prepared: PreparedSQL, table: sl.Table, seed: int) -> Any:
 
 @pytest.mark.planted("the whole price for each number of a statement", of=("SQL",))
 def test_no_row_shows_more_than_the_price_of_the_statement() -> None:
-    """The attack adds up the three counts of a row; the planted bug gives each of them the whole price."""
+    """An attack that sums three counts; the planted bug gives each the whole price."""
     statement = "SELECT COUNT(*) AS a, COUNT(age) AS b, COUNT(income) AS c FROM people"
     pair = (people(rows=31), people(rows=30))
     right = prepare_query(sl.SQL(statement, epsilon=1), pair[0].schema)
@@ -195,7 +195,7 @@ def test_a_name_that_was_given_is_never_taken_by_an_interval() -> None:
         assert 390 < value.n < 410
 
 
-def test_labels_that_nobody_declared_are_found_by_one_query() -> None:
+def test_undeclared_labels_are_found_by_one_query() -> None:
     table = sl.Table({"drug": ["a"] * 500 + ["b"] * 300 + ["c"]}, schema=[sl.Label("drug")], name="visits")
     asked = "SELECT drug, COUNT(*) AS n{more} FROM visits GROUP BY drug"
     release = sl.SQL(asked.format(more=""), epsilon=1, delta="1e-6").release(table)

@@ -95,7 +95,7 @@ def test_what_has_less_noise_is_taken() -> None:
     assert not per_group(clip=(0, 10), person_total=39, epsilon=1)
     assert per_group(clip=(0, 10), person_total=21, rho=1)
     assert not per_group(clip=(0, 10), person_total=19, rho=1)
-    assert per_group(epsilon=1)  # nothing but max_groups was said
+    assert per_group(epsilon=1)  # only max_groups was given
 
 
 def test_another_cut_of_one_total_is_another_request(tmp_path: Path) -> None:
@@ -127,7 +127,7 @@ def test_the_law_of_the_noise(factor: float, right: bool) -> None:
 
 @pytest.mark.planted("vector cut at U in each group", of=("Sum",))
 def test_a_person_in_every_group_shows_no_more_than_is_claimed() -> None:
-    """The attack adds up the noisy sums; the planted bug lets each group have the whole of U."""
+    """An attack that adds noisy sums; the planted bug gives each group all of U."""
     own = {"who": ["t"] * 8, "shop": SHOPS * 2, "spend": [50.0] * 8, "off": [0.0] * 8}
     others = {name: list(cells[:16]) for name, cells in shoppers(2).items()}
     more = {name: [*cells, *own[name]] for name, cells in others.items()}

@@ -45,7 +45,7 @@ def test_a_sum_has_the_noise_of_its_farther_end(price, bounds):
 
 
 def test_a_whole_sum_moves_by_at_most_its_farthest_value():
-    """Rows that are far from 0 on a fine grid: the sum is floored to units of which a row adds at most 2**30."""
+    """Rows far from 0 on a fine grid, floored to at most 2**30 units each."""
     schema = sl.Schema([sl.Number("x", lower=10**6, upper=10**6 + 1)])
     value, groups = value_of(schema, "x"), groups_of(schema)
     assert value.coarseness > 1

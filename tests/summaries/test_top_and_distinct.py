@@ -110,7 +110,7 @@ def test_a_prediction_is_a_base_measure_and_never_a_claim() -> None:
     assert value_of(by_counts, table())["drug"] == ["b", "e"]
 
 
-def test_labels_that_nobody_declared() -> None:
+def test_undeclared_labels() -> None:
     found = value_of(sl.TopK("drug", k=2, epsilon=1, delta="1e-6"), sl.Table(rows(), schema=[sl.Label("drug"), SITE]))
     assert found["drug"] == ["b", "e"]
 

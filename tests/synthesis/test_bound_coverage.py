@@ -90,7 +90,7 @@ def test_bounds_hold_in_far_more_than_95_percent() -> None:
 
 
 def test_rows_in_no_cell_and_an_empty_table() -> None:
-    """A public number of rows says nothing about rows that lie in no cell: the bounds must not believe it."""
+    """Bounds independent of the public number of rows, for rows outside all cells."""
     protection = Protection(neighbours=Neighbours.REPLACE)
     plan = MarginalPlan(
         domain=DOMAIN, workload=marginals(2), price=PRICES[1], protection=protection, rows=5000, rounds=2

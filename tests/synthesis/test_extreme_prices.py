@@ -1,4 +1,4 @@
-"""Predictions beside noise of any size, for tables of no row, one and many: nothing fails or warns after the charge."""
+"""Predictions with noise of any size, for empty and full tables: no failures or warnings."""
 
 from __future__ import annotations
 

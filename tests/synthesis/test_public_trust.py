@@ -1,4 +1,4 @@
-"""How far public rows are believed: by columns, by cells, by relations; each judged by released numbers alone."""
+"""Weights of public rows by columns, cells and relations, from released numbers alone."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ def test_by_hand() -> None:
 def test_it_is_a_number_that_a_table_can_have() -> None:
     assert RowsEstimate(first(-40, 1)).with_sums([measured([-90, 3], 1)]).rows == 1
     assert RowsEstimate(first(2.0**62, 1)).with_sums([measured([2.0**61], 1)]).rows == 2**40
-    for deviation in (1e-200, 1e200):  # squares of these are no floats
+    for deviation in (1e-200, 1e200):  # the squares of these overflow
         found = RowsEstimate(first(10, deviation)).with_sums([measured([20], deviation)])
         assert found.rows == 15
 

@@ -1,4 +1,4 @@
-"""Attacks on synthetic tables through the door, with the transcript in the attacker's hand.
+"""Attacks on released synthetic tables by an attacker who knows the transcript.
 
 The noise is replaced by numbers that do not depend on the rows: whatever a neighbour releases then has the same
 transcript. All that a release may show is a function of the transcript, so two neighbours must give the same bytes; and

@@ -1,4 +1,4 @@
-"""`sl.SyntheticTable` through the door: engines, prices, mistakes, round trips, and what comes back."""
+"""`sl.SyntheticTable` through the release pipeline: engines, prices, mistakes, round trips, results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`Selection` through the door: what it charges, what it releases, what it refuses."""
+"""`Selection` through the release pipeline: charges, releases and refusals."""
 
 from __future__ import annotations
 
@@ -244,7 +244,7 @@ def test_a_run_or_score_that_raises_is_a_run_without_a_result(broken: Count) -> 
 
 
 @pytest.mark.parametrize("number", [math.nan, -math.inf])
-def test_a_score_that_is_no_number_never_wins(number: float) -> None:
+def test_a_nan_score_never_wins(number: float) -> None:
     outcome = seeded_release(search(score=PublicScore(lambda answer: number, "none")), PEOPLE, seed=1)
     assert isinstance(outcome, Refused)
 
@@ -320,7 +320,7 @@ def test_candidates_that_describe_an_array_differently_need_a_table() -> None:
         Selection(candidates=queries, score=HIGHEST).release([1.0])
 
 
-# --- a base that adds up with a pure score at a delta only -----------------------------------------------------------
+# --- a base that composes with a pure score at a delta only ----------------------------------------------------------
 
 
 @dataclass(frozen=True, kw_only=True)

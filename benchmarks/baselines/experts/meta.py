@@ -40,8 +40,11 @@ def simulate_meta(
     decorrelate: bool = True,
     learners: Literal["regressions", "filters"] = "regressions",
 ) -> SimulatedMeta:
-    """Run RW-Meta `runs` times on the same T x n gains; `noise_scale` is η: one, one a round, or T x n; 0 is no
-    privacy. `learners` are the 13 of the published experiment, or the filters that `RWMeta` runs by default."""
+    """Run RW-Meta `runs` times on the same T x n gains.
+
+    `noise_scale` is η: one, one per round, or T x n; 0 means no privacy. `learners` are the 13 of the published
+    experiment, or the filters that `RWMeta` runs by default.
+    """
     true = checked_gains(gains)
     rounds, n = true.shape
     scales = scales_of(noise_scale, (rounds, n))

@@ -61,7 +61,7 @@ def run(folder: Path, package: str, methods: Mapping[str, Method], *, processor_
 
 
 def _write(path: Path, found: Mapping[str, Any]) -> None:
-    """Replace a file at once: whoever reads it while this process is stopped finds the old one or the new one."""
+    """Replace a file atomically: readers find the old one or the new one."""
     new = path.with_suffix(".new")
     new.write_text(json.dumps(found), encoding="utf-8")
     os.replace(new, path)

@@ -51,7 +51,7 @@ def means(job: Job) -> Callable[[Data], Any]:
 
 
 def _context(columns: dict[str, np.ndarray], job: Job, *, by: dict[tuple[str, ...], int]) -> Any:
-    """Return a context over rows: a public bound of their number; public labels, so many for each set of columns."""
+    """Return a context over rows, with public bounds on the numbers of rows and labels."""
     import opendp.prelude as dp
     import polars as pl
 

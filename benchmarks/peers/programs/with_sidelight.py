@@ -14,7 +14,7 @@ from benchmarks.peers.programs.trial import Data, Job, main, pairs_of
 
 #: Where the public samples come from.
 ORIGIN = "a public sample"
-#: Priors are fitted for so many levels at most.
+#: The largest number of levels for which priors are fitted.
 MOST_FITTED = 20
 
 

@@ -68,7 +68,7 @@ def _asker(job: Job, kinds: dict[str, str]) -> Callable[[dict[str, np.ndarray], 
 
     def ask(arrays: dict[str, np.ndarray], query: str, epsilon: float) -> list[Any]:
         frame = pd.DataFrame(arrays)
-        cost, _ = reader(frame, 1.0).get_privacy_cost(query)  # of so many noisy columns, at epsilon 1 each
+        cost, _ = reader(frame, 1.0).get_privacy_cost(query)  # of all noisy columns, at epsilon 1 each
         return list(reader(frame, epsilon / cost).execute(query)[1:])
 
     return ask

@@ -99,7 +99,7 @@ def rotated(eigenvalues, angle):
 
 
 def parts_with(square, centre, records, lam):
-    """Return gradient and Hessian with a quadratic form beside λ, both about the centre."""
+    """Return gradient and Hessian with a quadratic form added to λ, both about the centre."""
 
     def both(theta):
         gradient, hessian = logistic_parts(theta, records, lam)

@@ -8,7 +8,7 @@ from sidelight.testing import SeededEntropy
 
 
 def silence(monkeypatch):
-    """Switch the noise of every run off. Only tests can: there is no parameter for it."""
+    """Switch off the noise of every run. Only tests can: no parameter does this."""
     monkeypatch.setattr(run_module, "_noise", lambda plan, source: np.zeros(plan.size, np.int64))
 
 

@@ -23,7 +23,7 @@ LAWS = {"arcsine": (beta(0.5, 0.5), 2), "U": (beta(0.4, 0.4), 2), "edges": (unif
 
 @pytest.mark.parametrize(("law", "fewest"), LAWS.values(), ids=list(LAWS))
 def test_cuts_lie_inside_the_records_of_a_weak_tail(law: object, fewest: int) -> None:
-    """A cut beyond all records tells nothing, and the tail between the others is not told apart."""
+    """No cuts beyond all records: they separate nothing of the tail."""
     grid, places = FloatGrid(), np.asarray(law.ppf(LEVELS))  # type: ignore[attr-defined]
     points = tuple(grid.index_of(float(place)) for place in places)
     breakpoints = Breakpoints(grid, points, np.concatenate([[0.0], LEVELS, [1.0]]) * RECORDS)

@@ -1,4 +1,4 @@
-"""Error bounds of the forms: they cover, also where points lie beside records; what assumes nothing is larger."""
+"""Error bounds of the forms: coverage, also for points in gaps, and without assumptions."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_error_bounds_cover_nearly_always(count: int) -> None:
     assert ratio <= 4.5
 
 
-#: Laws with gaps and edges, at which points are selected beside the records; with their sizes and epsilons.
+#: Laws with gaps and edges, in which points are selected away from the records; with their sizes and epsilons.
 HARD: dict[str, tuple[Callable[[np.random.Generator, int], np.ndarray], int, str]] = {
     "a fifth beyond a gap, weak": (
         lambda rng, rows: rng.exponential(size=rows) - 50 * (rng.random(rows) < 0.2),
@@ -81,7 +81,7 @@ HARD: dict[str, tuple[Callable[[np.random.Generator, int], np.ndarray], int, str
     "U-shaped, weak": (lambda rng, rows: rng.beta(0.5, 0.5, rows), 10_000, "0.1"),
     "uniform": (lambda rng, rows: rng.random(rows), 10_000, "0.1"),
 }
-#: The same with so many records that whole cells beside a gap are finished by few points.
+#: The same with enough records that whole cells next to a gap are finished by few points.
 MANY_RECORDS: dict[str, tuple[Callable[[np.random.Generator, int], np.ndarray], int, str]] = {
     f"{name}, many records": (HARD[name][0], 100_000, "0.1")
     for name in ("three modes", "a fifth beyond a gap", "U-shaped")
@@ -109,7 +109,7 @@ def test_bounds_follow_released_counts_where_points_lie_beside_the_records() -> 
 
 
 def test_bounds_of_parts_follow_the_cells_beside_them_and_where_in_a_part_a_level_is() -> None:
-    """In 18 seeded releases of 100,000 records: a point that was selected in a gap makes both parts beside it alike."""
+    """18 seeded releases of 100,000 records, with points selected in gaps between records."""
     found = {name: misses(name, 6) for name in MANY_RECORDS}
     assert sum(found.values()) <= 4, found
 

@@ -182,7 +182,7 @@ def test_the_power_of_an_edge_is_bounded() -> None:
 
 
 def extreme_points(seed: int) -> tuple[list[int], np.ndarray, float]:
-    """Return released points at which something could overflow: of any size, far apart or beside each other."""
+    """Return released points that could overflow: of any size, far apart or adjacent."""
     generator = np.random.default_rng(seed)
     count = int(generator.integers(2, 9))
     sizes = [0, 1, 2, 3, 10**9, 10**18, 2**63, 10**100, 10**308, 10**400, 10**620]
@@ -202,7 +202,7 @@ def extreme_points(seed: int) -> tuple[list[int], np.ndarray, float]:
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("seed", range(0, 2000, 100))
 def test_no_released_point_makes_anything_overflow(seed: int) -> None:
-    """What comes after the charge must not fail: points and ranks of any size, also such as nobody will meet."""
+    """No failure after the charge, for points and ranks of any size, however unlikely."""
     for each in range(seed, seed + 100):
         places, ranks, total = extreme_points(each)
         curve = Curve(places, ranks, total)

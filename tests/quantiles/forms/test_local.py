@@ -35,7 +35,7 @@ def test_a_tail_goes_on_as_the_power_of_the_rank_that_its_last_points_show(power
 
 
 @pytest.mark.parametrize("place", ["below", "above"])
-def test_points_beside_the_data_do_not_count(place):
+def test_points_outside_the_data_do_not_count(place):
     """Four points beyond a hard edge at 0, whose ranks are noise, among points at even steps inside."""
     task = tail(13_000.0, place=place)
     inside = np.array([1000.0, 2000.0, 4000.0, 8000.0])
@@ -60,7 +60,7 @@ def test_a_long_tail_has_more_points_at_small_steps():
 
 
 def test_precise_counts_lie_between_more_points():
-    """Where the noise of a count is small beside the chance in its cell."""
+    """More points where a count's noise is small compared with its cell's sampling error."""
     task = tail(13_000.0, targets=130, epsilon="0.6")
     assert np.diff(outer_ranks(task)).max() == pytest.approx(1 / 31)
 
@@ -80,7 +80,7 @@ def test_a_part_was_to_hold_as_much_as_the_largest_beside_its_place():
 
 @pytest.mark.filterwarnings("error")
 def test_ranks_with_the_same_logarithm_are_one_point() -> None:
-    """Two of them at one place have no slope between them, and a place that is no number cannot be released."""
+    """No slope between two points at one position, which would make the result NaN."""
     budget = Budget("epsilon", Fraction(1, 10**15))
     for place in ("below", "above"):
         task = LocalTask(cell=Cell(0, 9, 10), place=place, levels=(0.1, 0.5), size=3e17, budget=budget)

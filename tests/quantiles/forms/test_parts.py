@@ -101,7 +101,7 @@ def test_every_record_pays_the_budget_of_the_counts_exactly(
 
 @pytest.mark.parametrize("mirrored", [False, True])
 def test_a_part_at_an_edge_is_cut_where_its_records_are_if_they_go_on_as_those_beside_it(mirrored: bool) -> None:
-    """A thousand records in a part with room for ten times as many, beside parts of fifty records a step."""
+    """A thousand records in a part with room for ten thousand, next to denser parts."""
     counts, places = np.array([0.0, 1000.0, 1000.0, 1000.0]), np.array([-900.0, -200.0, 0.0, 20.0, 40.0])
     if mirrored:
         counts, places = counts[::-1], -places[::-1]

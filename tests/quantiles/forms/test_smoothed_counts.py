@@ -46,14 +46,14 @@ def test_parents_keep_their_sums() -> None:
 
 
 @pytest.mark.parametrize("lumps", [[0, 900, 0, 0, 0, 0], [300, 300, 300, 0, 0, 0]], ids=["a lump", "a step"])
-def test_counts_that_contradict_the_curve_are_believed(lumps: list[int]) -> None:
+def test_counts_that_contradict_the_curve_get_more_weight(lumps: list[int]) -> None:
     truth = np.array(lumps, np.float64)
     rounds = [Round.of([900], 4.0), Round.of(truth, 400.0, [0] * 6)]
     found = smoothed_counts(rounds, np.full(6, 150.0), _believed(6))
     assert np.abs(np.cumsum(found - truth)).max() < 20  # the noise of a count; the curve is off by 450
 
 
-def test_only_the_parent_that_contradicts_is_believed_more() -> None:
+def test_only_the_contradicting_parent_gets_more_weight() -> None:
     parents = np.repeat(np.arange(2), 6)
     counted = np.concatenate([[0, 900, 0, 0, 0, 0], np.full(6, 150.0)]) + np.tile([8.0, -8.0], 6)
     rounds = [Round.of([900, 900], 4.0), Round.of(counted, 400.0, parents)]

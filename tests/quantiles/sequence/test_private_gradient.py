@@ -68,9 +68,10 @@ def test_no_neighbouring_records_move_the_gradient_further_than_is_paid_for(rows
 
 
 def attaining(epsilon: float) -> tuple[list[int], list[int], np.ndarray]:
-    """Bins 1 and 2 lie right of the median; the new record falls between them and tilts them by e^epsilon.
+    """Return records, the same with one more, and masses that attain the bound.
 
-    Of bin 1 so many of the eight points count that the odds go from about e^(-epsilon/2) to e^(epsilon/2).
+    Bins 1 and 2 lie right of the median; the new record falls between them and tilts them by e^epsilon. The number of
+    points of bin 1 that count, out of eight, moves the odds from about e^(-epsilon/2) to e^(epsilon/2).
     """
     block = math.ceil(200 / epsilon)
     records = [14] * (2 * block) + [30] * block
@@ -173,7 +174,7 @@ def test_an_attack_cannot_refute_what_the_days_were_charged_and_refutes_half_the
 ) -> None:
     """Someone in one day of one, and in both days of a run of two, against one or two days' claims."""
     plan = plan_of(run_days=run_days, days=days, rho="0.5")
-    charged = plan.sums.claims  # of a run for someone in `days` of its days: as much as so many days are charged
+    charged = plan.sums.claims  # for someone in `days` days of the run: equal to the charge of that number of days
     with monkeypatch.context() as patch:
         honest = attack(plan, patch, draws=2000, seed=f"honest {run_days}")
     assert not honest.refutes(charged)

@@ -1,4 +1,4 @@
-"""A sequence day by day: order, repeats, features, what the learner may see, what the ledger is told."""
+"""A sequence day by day: order, repeats, features, the learner's inputs, the ledger's entries."""
 
 from __future__ import annotations
 
@@ -227,7 +227,7 @@ def test_real_sequences_stay_off_ledgers_for_tests(ledger: Ledger) -> None:
 
 @pytest.mark.parametrize("some", [{"by": "town"}, {"where": "minutes < 20"}, {"by": "town", "where": "minutes < 20"}])
 def test_days_of_groups_and_of_some_rows_are_refused(ledger: Ledger, some: dict[str, Any]) -> None:
-    """A day reads all rows of all groups: the caps of groups would be told and not kept."""
+    """Refusal of groups, because a day reads all rows and would not enforce group caps."""
     schema = [*SCHEMA, sl.Category("town", ["a", "b"])]
     query = sl.Quantiles([0.5], column="minutes", epsilon="0.1", **some)
     with pytest.raises(RangeError, match="leave by and where out"):

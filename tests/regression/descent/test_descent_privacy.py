@@ -96,7 +96,7 @@ def test_a_person_gets_as_much_more_noise_as_they_have_rows() -> None:
 
 
 def test_the_steps_are_charged_before_they_are_counted() -> None:
-    """A mutation: steps at their share for 8 passes, of which 16 are taken, cost twice what is claimed."""
+    """A mutation: 16 passes with steps priced for 8 cost twice the claim."""
     plan = planned()
     one = plan.step_noise(np.zeros((3, 1), np.int64), clip=99, passes=8).claims.gdp()
     assert one is not None
@@ -301,7 +301,7 @@ def test_a_range_of_targets_whose_codes_would_be_no_numbers_is_refused() -> None
 
 
 def test_the_number_of_rows_does_not_decide_whether_progress_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A table of few rows is kept in memory after the first pass, a longer one is not: nobody may see which."""
+    """No visible difference between short tables, cached after the first pass, and longer ones."""
     shown: list[str] = []
     monkeypatch.setattr(mapped_rows, "progress", lambda name, total: shown.append(name) or nullcontext(lambda: None))
     for few in (True, False):

@@ -1,6 +1,6 @@
-"""Log odds of two classes are drawn back by what clip and noise stretch them: the formula beside simulated rows.
+"""Shrinkage of two-class log odds for clipping and noise: the formula against simulated rows.
 
-And whole fits beside the same fits without it.
+Also whole fits with and without shrinkage.
 """
 
 import warnings
@@ -135,7 +135,7 @@ def fitted(x: np.ndarray, y: np.ndarray, *, seed: int = 7, **more: object) -> sl
 
 
 class TestFits:
-    """Whole fits, beside the same noise without it."""
+    """Whole fits with shrinkage against fits with the same noise without it."""
 
     @pytest.mark.parametrize(("rows", "epsilon"), [(1500, 0.3), (6000, 1)])
     def test_probabilities_are_better(self, rows: int, epsilon: float, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -191,7 +191,7 @@ class TestFits:
 
 
 def test_slopes_of_three_classes_are_drawn_back_by_their_noise() -> None:
-    """Noise that adds up to 0 over K classes has K - 1 of its variances; nothing fails, and nothing grows."""
+    """Noise that sums to 0 over K classes, with K - 1 of its variances."""
     slopes, noise, likely = np.array([[2.0, -1.0, -1.0], [0.5, 0.0, -0.5]]), np.array([0.3, 0.1]), np.array([1.0, 0.5])
     # 1 - 2·(0.3 + 0.05)/(6 + 0.25)
     assert told_share(slopes, noise, likely) == pytest.approx(1 - 0.7 / 6.25)

@@ -93,7 +93,7 @@ def test_shrinkage_by_evidence() -> None:
 
 
 def test_the_risk_of_stein_shrinkage() -> None:
-    """Theorem H: risks of 1.30, 3.29 and 6.95 beside bounds of 2, 4 and 7 for eight coordinates."""
+    """Theorem H in eight dimensions: risks 1.30, 3.29, 6.95 against bounds 2, 4, 7."""
     rng = np.random.default_rng(5)
     for square, expected, bound in ((0, 1.30, 2.0), (3, 3.29, 4.0), (30, 6.95, 7.0)):
         shift = np.zeros(8)

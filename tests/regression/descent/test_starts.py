@@ -246,7 +246,7 @@ class TestWhatPublicRowsSay:
         start = start_of(given, made, kind="squared")
         z = (given.features - made.centre) @ made.map
         residual = start.residual_variance
-        # the variance of a coordinate that nobody shrinks, and a part of it that does not go to 0 with the slopes
+        # the variance of a coordinate without shrinkage, and a part of it that does not vanish with the coefficients
         alone = residual / (len(rows) * z.var(axis=0))
         assert (start.variances[:D, 0] > 0.15 * alone).all()
         assert (start.variances[:D, 0] < alone).all()
