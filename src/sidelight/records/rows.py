@@ -242,9 +242,12 @@ def cores() -> int:
 
 
 def collected(frame: nw.LazyFrame[Any]) -> nw.DataFrame[Any]:
-    """Run a frame; Polars by its engine in memory, whatever the user's configuration prefers."""
-    chosen = frame.implementation.is_polars() and "POLARS_ENGINE_AFFINITY" in os.environ  # where Polars keeps it
-    return frame.collect(engine="in-memory") if chosen else frame.collect()
+    """Run a frame; Polars by its engine in memory, whatever its default is or the user's configuration prefers."""
+    if not frame.implementation.is_polars():
+        return frame.collect()
+    # versions without this setting have no other default, and do not know the name of the engine
+    has_choice = hasattr(frame.implementation.to_native_namespace().Config, "set_engine_affinity")
+    return frame.collect(engine="in-memory") if has_choice else frame.collect()
 
 
 def stream_at_once(frame: nw.LazyFrame[Any], columns: tuple[str, ...]) -> Iterator[tuple[NDArray[np.int64], ...]]:

@@ -1,7 +1,7 @@
 """Rows of a Polars frame: read as NumPy arrays in memory, or by Polars itself where the frame is lazy.
 
-Polars' engine in memory runs the expressions, not the streaming one, which has given wrong counts, also where the
-user's configuration (`pl.Config.set_engine_affinity`) prefers that.
+Polars' engine in memory runs the expressions, not the streaming one, which has given wrong counts: also from version 2
+on, where that is the default, and where the user's configuration (`pl.Config.set_engine_affinity`) prefers that.
 """
 
 from __future__ import annotations
