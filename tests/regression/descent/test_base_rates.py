@@ -1,6 +1,7 @@
 """Classifiers keep the base rate: constants that are solved for, the last release, and whole fits on plain laws."""
 
 import warnings
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -37,13 +38,25 @@ def test_what_the_last_release_shows_is_taken_back() -> None:
     assert noisy.of_constant > after.of_constant
 
 
+def test_noise_of_the_last_release_is_not_taken_for_shares_of_many_classes() -> None:
+    """Ten classes of a tenth each, and noise of a quarter of that: little of what it shows is taken back."""
+    before = Calibration.of(np.zeros((3, 10)), np.ones(3), None, said=0.0, predicted=False, constant=1.0)
+    gap = 0.025 * np.array([1.0, -1.0] * 5)
+    kept = []
+    for deviation in (25.0, 0.25):
+        after = before.corrected(1000 * gap, deviation=deviation, rows=1000, weights=(), unseen=0.0)
+        kept.append(float(np.mean((0.1 - before.law.shares(after.constants)) / gap)))
+    assert 0.1 < kept[0] < 0.3
+    assert kept[1] > 0.99
+
+
 @pytest.mark.parametrize("size", [0.0, 1e-300, 1.0, 1e100, 1e300, np.inf, np.nan])
 @pytest.mark.parametrize("outputs", [1, 3])
 def test_nothing_that_was_released_breaks_it(size: float, outputs: int) -> None:
     for theta in (np.full((3, outputs), size), np.full((3, outputs), -size)):
         for variances in (None, np.full(3, size), np.ones(3)):
-            for said in (None, 1.0, np.inf, np.nan):
-                before = Calibration.of(theta, variances, None, said=said, predicted=True, constant=0.5)
+            for said, predicted in product((None, 1.0, np.inf, np.nan), (True, False)):
+                before = Calibration.of(theta, variances, None, said=said, predicted=predicted, constant=0.5)
                 for offset in (np.zeros(outputs), np.full(outputs, -1e300), np.arange(outputs) * 1e18):
                     after = before.corrected(offset, deviation=1e9, rows=1e-3, weights=(), unseen=1.0)
                     assert np.isfinite(before.put_into(np.zeros((3, outputs)), after.constants)).all()

@@ -286,6 +286,25 @@ def test_a_second_matrix_is_not_paid_for_where_it_gains_nothing() -> None:
     rng = np.random.default_rng(10)
     assert distances(np.where(rng.random((9000, 2)) < 0.002, 0.5, 0.0)).geometry() is None
     assert distances(rng.uniform(-0.7, 0.7, (9000, 2))).geometry() is None
+    one_of_many = rng.uniform(-0.2, 0.2, (20_000, 25))
+    one_of_many[:, 0] /= 50
+    assert distances(one_of_many[:, :10]).geometry() is not None
+    assert distances(one_of_many).geometry() is None, "the steps pay for it in all 25 columns"
+
+
+def test_counts_are_not_paid_for_where_they_give_all_columns_one_scale_without_a_gain() -> None:
+    """Forty columns that fill the unit ball, and rows so few that a matrix shows no single column."""
+    rng = np.random.default_rng(11)
+    looks = []
+    for scale in (1.0, 0.02):
+        rows = rng.normal(size=(1500, 40))
+        rows *= 0.9 * scale / np.linalg.norm(rows, axis=1, keepdims=True)
+        plan: DescentPlan = plan_descent(targets=NUMBER, features=40, epsilon=1, delta="1e-6", data_norm=1)
+        for seed in range(5):
+            with Source(SeededEntropy(seed)) as source:
+                found = descend(plan, BoundedArrays(rows, np.zeros(1500), policy=plan.policy), source=source)
+            looks.append(found.second_look != "none")
+    assert looks == [False] * 5 + [True] * 5
 
 
 def test_nothing_that_was_released_makes_it_fail() -> None:

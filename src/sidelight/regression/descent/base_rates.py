@@ -22,6 +22,8 @@ from sidelight.regression.descent.row_sums import MappedPasses, OffsetSum
 
 #: How far mean probabilities are usually off before the last release: where it is known what the clip does, and not.
 _MODEL_ERROR, _CLIPPED_ERROR = 0.03, 0.1
+#: The same of three classes or more, in twice a label's deviation: the root mean square over generated laws.
+_SEVERAL_ERROR = 0.02
 #: How far log odds of deviation 1 or more may be off by the clip, after they were drawn back by what normal rows need.
 _STRETCHED = 0.3
 #: How much more a class is allowed for as it gets rare.
@@ -151,13 +153,16 @@ class Calibration:
         law = Predictors.normal(theta[:-1], None if variances is None else variances[:-1])
         found = constant * theta[-1]
         found = found - found.mean() if len(found) > 1 else np.array([-0.5, 0.5]) * found
-        usual = _CLIPPED_ERROR
+        usual: float | Floats = _CLIPPED_ERROR
         if rate is not None:
             found, said = law.constants(np.array([1 - rate.share, rate.share])), rate.variance
             usual = _MODEL_ERROR
         elif predicted:
             usual = _MODEL_ERROR
         found = _finite(found, 0.0)
+        if len(found) > 2 and not predicted:
+            likely = law.shares(found)
+            usual = _SEVERAL_ERROR * 2 * np.sqrt(np.clip(likely * (1 - likely), 0.0, 1.0))
         off = _finite(usual**2 + (0.0 if said is None else said) * law.moved(found) ** 2, 1.0)
         return cls(law=law, constants=found, off=off, constant=constant)
 

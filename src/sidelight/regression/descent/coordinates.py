@@ -54,8 +54,9 @@ _BEYOND, _SURE = 0.1, 2.0
 _HIDDEN = 0.002
 #: A column with this share of its entries in two adjacent groups says nothing through the others.
 _EQUAL = 0.95
-#: A second matrix is worth its price where its noise is this much smaller for a column, in deviations of the column.
-_LEAST_GAIN = 2.0
+#: A second matrix is worth its price where its noise is this much smaller for a narrow column, in deviations of the
+#: column; and so for this share of all columns, since the steps pay for it in every one.
+_LEAST_GAIN, _LEAST_GAINING = 2.0, 0.1
 #: The mean square of predictions, in half ranges, for rows with another entry than most.
 _RARE = 0.25
 #: The root mean square of a row is this share of the length at which rows are shortened.
@@ -67,14 +68,20 @@ _MOST_NOISE = 0.05
 def narrow_columns(gram: NoisyGram, first: Geometry, *, count_noise: float) -> NDArray[np.bool_]:
     """Return which columns vary less than the noise of the matrix; none where counts could not tell how much.
 
+    Where only the counts of all columns together can, they give all columns one scale: then the trace of the matrix,
+    less a deviation of its noise, must leave room for a gain.
+
     Args:
         gram: The first release.
         first: Its geometry.
         count_noise: The deviation of the mean over the columns of the counts of a group.
     """
+    noise = gram.noise_scale * math.sqrt(2 * gram.features) / first.rows  # of the sum of the columns' mean squares
     varied = np.diag(gram.matrix)[:-1] / first.rows - first.centre**2
-    narrow = varied < gram.noise_scale * max(math.sqrt(2 * gram.features), SHOWN) / first.rows
-    return np.asarray(narrow & (count_noise <= _MOST_NOISE * first.counted))
+    narrow = varied < max(noise, gram.noise_scale * SHOWN / first.rows)
+    most = _MOST_NOISE * first.counted
+    room = _ROOM * _LEAST_GAIN * math.sqrt(max(float(varied.sum()) - noise, 0.0)) <= 1
+    return np.asarray(narrow & (count_noise <= most) & (room or count_noise * math.sqrt(gram.features) <= most))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -190,7 +197,7 @@ class ReleasedDistances:
         squares = np.maximum(squares + hidden, self.least)
         varies = spread & (shown >= self.rows / 2)
         gain = np.where(varies, ROW_LENGTH / (_ROOM * np.sqrt(d * np.maximum(squares, 1.0))), 1.0)
-        if gain[self.narrow].max() < _LEAST_GAIN:
+        if np.sum(gain[self.narrow] >= _LEAST_GAIN) < max(_LEAST_GAINING * d, 1):
             return None
         stretch = 2.0 ** (CODE_BITS - Z_BITS) * gain
         return Geometry(
