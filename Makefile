@@ -44,7 +44,7 @@ check: $(STAMP)           ## style, types, import contracts
 
 audit: $(STAMP)           ## the long statistical audits, and the trust page with their numbers
 	$(BIN)/python -m benchmarks.trust_page --long
-	$(BIN)/pytest $(WORKERS) -m "slow and not spark" --disable-warnings
+	$(BIN)/pytest $(WORKERS) -m "slow and not spark" --timeout 1200 --disable-warnings -rf
 
 seconds: $(STAMP)         ## what each test takes, measured now for the choice of those that `make test` runs (half an hour)
 	SIDELIGHT_SECONDS=1 $(BIN)/pytest $(WORKERS) -m "not slow and not spark" --disable-warnings

@@ -68,6 +68,7 @@ def attacked_oversold(names: Iterable[str] | None = None, *, times: int = TIMES)
                     delta=None if delta is None else float(delta),
                     runs=RUNS,
                     tries=TRIES,
+                    kept=honest.kept_nodes(),
                 ),
             )
 
