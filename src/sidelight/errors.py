@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from functools import wraps
+from itertools import takewhile
 from typing import Any, TypeVar
 
 _Class = TypeVar("_Class", bound=type)
@@ -328,14 +329,18 @@ _MOST_NAMED = 60
 def nearest(word: str, known: Iterable[str]) -> str:
     """Return the end of a message: the nearest known name by meaning or by letters, and all known names.
 
+    None from the first with a line break on: an open quote in the header of a file makes records part of a name.
+
     >>> nearest("agee", ["age", "hours"])
     "did you mean 'age'? known: age, hours"
     >>> nearest("normal", ["laplace", "gaussian"])
     "did you mean 'gaussian'? known: laplace, gaussian"
     """
-    names = list(known)
+    listed = list(known)
+    names = list(takewhile(str.isprintable, listed))
     meant = [name for name in _MEANT.get(word.casefold().replace("-", "_").replace(" ", "_"), ()) if name in names]
     close = meant or get_close_matches(word, names, n=1)
     hint = f"did you mean {close[0]!r}? " if close else ""
-    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
-    return f"{hint}known: {', '.join(names[:_MOST_NAMED]) or 'none'}{more}"
+    shown = names[:_MOST_NAMED]
+    more = f" and {len(listed) - len(shown)} more" if len(listed) > len(shown) else ""
+    return f"{hint}known: {', '.join(shown) or 'none'}{more}"
