@@ -15,6 +15,7 @@ import sidelight as sl
 from sidelight.aggregates.bounded import Bounded
 from sidelight.errors import NoiseError
 from sidelight.guarantees import GDP, RDP, ZCDP, ApproxDP, BoundedRange, Claims, Neighbours, Person, PureDP, Row
+from sidelight.guarantees.conversions import zcdp_within
 from sidelight.mechanisms import additive, exponential, rank_selection
 from sidelight.mechanisms.additive import GaussianNoise, LaplaceNoise, SymmetricGaussianNoise
 from sidelight.mechanisms.exponential import choose
@@ -111,6 +112,46 @@ def test_a_unit_of_several_rows_pays_for_each_of_them() -> None:
         metered(GDP("2.9", unit=ANN), paid(price(GDP(1))))
     rows: dict[str, Any] = {"partition": 1, "rows_of_unit": (Fraction(3), Fraction(5))}
     metered(ZCDP(5, unit=ANN), paid(price(ZCDP(1)), group=0, **rows), paid(price(ZCDP(1)), group=1, **rows))
+
+
+@pytest.mark.parametrize("rows", [1, 3])
+def test_groups_in_epsilon_and_groups_in_rho_prove_one_claim(rows: int) -> None:
+    unit: Any = Row() if rows == 1 else Person("who", rows)
+    rho = zcdp_within(Fraction(9, 10), Fraction(1, 10**6))
+    sizes = paid(price(PureDP("0.1", unit=unit)))
+
+    def draws(*, choices: float = 1.0, counts: float = 1.0) -> list[Callable[[Source], None]]:
+        of_row = Fraction(choices) * rho / rows**2
+        chosen = price(PureDP(8), ZCDP(of_row / 2))
+        counted = price(PureDP(Fraction(counts) * Fraction(9, 10) / rows), ZCDP(1))
+        return [
+            sizes,
+            *[paid(chosen, partition=1, group=0)] * 2,
+            paid(counted, partition=1, group=1),
+        ]
+
+    claim = ApproxDP(1, "1e-6", unit=unit)
+    metered(claim, *draws())
+    for more in (draws(choices=1.001), draws(counts=1.001), [*draws(), sizes]):
+        with pytest.raises(NoiseError):
+            metered(claim, *more)
+    with pytest.raises(NoiseError):  # of two partitions a record pays for both
+        metered(claim, *draws(), paid(price(PureDP("0.9")), partition=2, group=0))
+    with pytest.raises(NoiseError):  # what has no rho cannot be in a group that is too large in epsilon
+        metered(claim, *draws(), paid(price(ApproxDP("0.01", "1e-9")), partition=1, group=0))
+
+
+def test_a_partition_costs_no_more_than_its_sum_in_epsilon_proves() -> None:
+    of_person, steps = Claims.of(PureDP(27)).zcdp(), 2
+    assert of_person is not None
+    row = price(PureDP(Fraction(27, 3 * steps)))
+    whole = of_person.rho + 3
+    metered(ZCDP(whole, unit=ANN), paid(price(ZCDP(3, unit=ANN))), *[paid(row, partition=1, group=0)] * steps)
+    for claim in (ZCDP(whole - Fraction(1, 100), unit=ANN), PureDP(30, unit=ANN)):
+        with pytest.raises(NoiseError):
+            metered(claim, paid(price(ZCDP(3, unit=ANN))), *[paid(row, partition=1, group=0)] * steps)
+    with pytest.raises(NoiseError):
+        metered(ZCDP(whole, unit=ANN), paid(price(ZCDP(3, unit=ANN))), *[paid(row, partition=1, group=0)] * (steps + 1))
 
 
 def test_noise_for_persons_is_not_divided_over_groups_unless_it_is_of_sums() -> None:

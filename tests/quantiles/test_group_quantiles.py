@@ -126,3 +126,27 @@ def test_mistakes_are_found_before_any_charge(query, error, words):
 def test_a_bare_array_has_no_groups():
     with pytest.raises(SchemaError, match="Table"):
         sl.Quantiles(0.5, by="g", epsilon=1).release([1.0, 2.0])
+
+
+@pytest.mark.parametrize("other", [None, "other"])
+@pytest.mark.parametrize("sizes", [(50, 50), (50, 6000)])
+@pytest.mark.parametrize(("epsilon", "levels"), [("0.3", 20), ("1", 49), ("3", 99)])
+def test_groups_of_every_size_are_released_with_a_delta(epsilon, levels, sizes, other):
+    """A small group is selected in rho and a large one counted in epsilon: their sum is that of the claim."""
+    schema = [sl.Number("x"), sl.Category("g", ["a", "b"], other=other)]
+    data = {"x": np.random.default_rng(3).normal(50, 10, sum(sizes)), "g": np.repeat(["a", "b"], sizes)}
+    even = [place / (levels + 1) for place in range(1, levels + 1)]
+    query = sl.Quantiles(even, column="x", by="g", epsilon=epsilon, delta="1e-6")
+    release = seeded(query, sl.Table(data, schema=schema))
+    assert sl.ApproxDP(epsilon, "1e-6") in list(release.guarantee)
+
+
+@pytest.mark.parametrize("grouped", [{"by": "g", "max_groups": 2}, {"where": "x > 20"}])
+@pytest.mark.parametrize(("epsilon", "levels", "rows"), [(20, 3, 2), (8, 20, 2), (6, 60, 10), (30, 9, 7)])
+def test_persons_with_a_large_epsilon_are_released(epsilon, levels, rows, grouped):
+    schema = [sl.Number("x"), sl.Category("g", ["a", "b"]), sl.PersonId("who", max_rows=rows)]
+    rng = np.random.default_rng(5)
+    data = {"x": rng.normal(50, 10, 5000), "g": rng.choice(["a", "b"], 5000), "who": np.arange(5000) // rows}
+    even = [place / (levels + 1) for place in range(1, levels + 1)]
+    release = seeded(sl.Quantiles(even, column="x", epsilon=epsilon, **grouped), sl.Table(data, schema=schema))
+    assert release.guarantee.pure().epsilon == epsilon

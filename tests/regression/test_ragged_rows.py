@@ -12,7 +12,8 @@ import pytest
 
 import sidelight as sl
 from sidelight.errors import SchemaError
-from sidelight.regression.estimators.examples import examples
+from sidelight.regression.estimators.examples import examples, targets_of
+from sidelight.regression.estimators.table_encoding import TableEncoding
 
 
 def model(**given: Any) -> Any:
@@ -59,3 +60,28 @@ def test_a_null_among_labels_makes_no_floats_of_the_others() -> None:
     ):
         _, labels = examples(np.zeros((2, 1)), targets, target_kinds="fiubO").read()
         assert labels[0] == 2**60 + 1
+
+
+@pytest.mark.parametrize("odd", [0.5, [0.5], (0.5,), [0.5, 0.5], [], None, "n/a", np.array([0.5]), np.ones((2, 2))])
+def test_one_target_of_another_shape_changes_no_other(odd: Any) -> None:
+    targets: list[Any] = [[0.25], [1.0], [0.75]]
+    read = targets_of([*targets, odd])
+    assert read.shape == (4,)
+    assert read.tolist()[:3] == [0.25, 1.0, 0.75]
+    counted = []
+    for more in ([], [odd]):
+        model = sl.AdditiveRegressor(
+            epsilon=1, delta="1e-6", columns=[sl.Number("a", lower=0, upper=1)], target_range=(0, 1), random_state=3
+        )
+        model.fit([[0.1]] * (300 + len(more)), targets * 100 + more)
+        counted.append(float(model.release_.value["rows"]))
+    assert abs(counted[1] - counted[0]) < 1.5
+
+
+def test_cells_that_are_rows_change_no_other_row() -> None:
+    encoding = TableEncoding([sl.Number("a", lower=0, upper=1), sl.Number("b", lower=0, upper=1)])
+    nested: list[Any] = [[[0.1], [0.2]]] * 3
+    for rows in (nested, [*nested, [0.3, 0.4]]):
+        found = encoding.by_name(rows)["a"]
+        assert found.shape == (len(rows),)
+        assert found.tolist()[:3] == [[0.1]] * 3

@@ -199,6 +199,18 @@ def test_a_selection_with_public_rows_is_not(name: str) -> None:
     session.release(selection(PUBLIC_FORMS[name]))
 
 
+def test_candidates_with_private_rows_are_refused_as_they_are_alone() -> None:
+    model = sl.LinearRegression(epsilon=1, delta="1e-6", prediction=sl.PublicData(FRAME.copy(), "the rows themselves"))
+    candidate, nothing = sl.ModelQuery(model=model, target="y"), sl.PublicScore(lambda _: 0.0, "nothing")
+    ranges = [sl.Number(name, lower=-1, upper=1) for name in FRAME]
+    session = sl.Session(sl.Table(FRAME, schema=ranges), budget=sl.ApproxDP(9, "1e-5"))
+    unspent = str(session.spent)
+    for query in (candidate, sl.Selection(candidates=[candidate], score=nothing, delta="1e-5")):
+        with pytest.raises(RangeError, match="public rows of the prediction are rows that are fitted"):
+            session.release(query)
+    assert str(session.spent) == unspent
+
+
 def test_without_rows_in_the_score_no_row_is_read_before_the_charge(monkeypatch: pytest.MonkeyPatch) -> None:
     from sidelight.tuning import selection as module
 

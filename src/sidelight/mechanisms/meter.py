@@ -133,11 +133,15 @@ class Meter:
         if type(claim) in kinds:
             total = self.total(kinds[type(claim)])
             limit = {PureDP: "epsilon", ZCDP: "rho", GDP: "mu"}[type(claim)]
-            amount: Fraction = getattr(claim, limit)
-            return total is not None and total <= (amount**2 if isinstance(claim, GDP) else amount)
+            amount: Fraction = getattr(claim, limit) ** (2 if isinstance(claim, GDP) else 1)
+            if total is not None and total > amount and not isinstance(claim, PureDP):
+                total = self.total(kinds[type(claim)], by_pure=True)
+            return total is not None and total <= amount
         if isinstance(claim, RDP) and self._renyi(claim):
             return True
-        return any(implies(each, claim) for each in self.totals(claim)) or self._composed(claim)
+        if any(implies(each, claim) for each in self.totals(claim)) or self._composed(claim):
+            return True
+        return isinstance(claim, ApproxDP) and self._by_group(claim)
 
     def _renyi(self, claim: RDP) -> bool:
         """Return whether the sums of Renyi divergences keep to a claim at every order of it."""
@@ -163,6 +167,31 @@ class Meter:
             return False
         return any(implies(each, claim) for each in _for_unit(together, claim))
 
+    def _by_group(self, claim: ApproxDP) -> bool:
+        """Return whether a claim is proved by groups of one partition, each summed in epsilon or in rho.
+
+        What is not of a group is summed in epsilon. A unit with a share s of its rows in groups of the second kind pays
+        s² of their rho for them, which is s of their epsilon (quantiles proof page, 5.3).
+        """
+        groups: dict[int | None, list[Drawn]] = defaultdict(list)
+        for each in self.drawn:
+            groups[each.part.group if each.price.claims.unit == Row() else None].append(each)
+        rest = groups.pop(None, [])
+        common = {(each.part.partition, each.part.rows_of_unit) for group in groups.values() for each in group}
+        epsilon = Meter(self.claims, rest).total("epsilon")
+        if len(common) != 1 or epsilon is None or epsilon >= claim.epsilon:
+            return False
+        rows, squares = common.pop()[1] or _rows_of(self.claims)
+        left, worst = claim.epsilon - epsilon, Fraction(0)
+        for meter in (Meter(self.claims, group) for group in groups.values()):
+            pure = meter.total("epsilon")
+            if pure is None or pure > left:
+                rho = meter.total("rho")
+                if rho is None:
+                    return False
+                worst = max(worst, rho * rows**2 / squares)  # of all rows of a unit in one group
+        return not worst or implies(ZCDP(worst, **claim.context), ApproxDP(left, claim.delta, **claim.context))
+
     def totals(self, like: Claim) -> Iterable[Claim]:
         """Return what all draws prove together, in each kind that all of them have."""
         context = like.context
@@ -182,8 +211,11 @@ class Meter:
             if 0 < chance < 1:
                 yield ApproxDP(epsilon + loss, chance, **context)
 
-    def total(self, kind: Amounts) -> Fraction | None:
-        """Return the most that one unit pays in a kind; None where a draw has no such amount."""
+    def total(self, kind: Amounts, *, by_pure: bool = False) -> Fraction | None:
+        """Return the most that one unit pays in a kind; None where a draw has no such amount.
+
+        With `by_pure` a partition costs no more than its sum in epsilon proves, too.
+        """
         row, own, usual = Row(), self.claims.unit, _rows_of(self.claims)  # made once: there may be thousands of draws
         costs: list[Fraction] = []
         known: dict[tuple[int, bool], Fraction | None] = {}  # thousands of draws have the same few prices
@@ -224,6 +256,11 @@ class Meter:
             found = max(paths) * (rows if kind == "epsilon" else squares)
             if rows > 1 and kind != "epsilon":
                 found = min(found, self._one_each(groups, int(rows), kind, otherwise=found))
+            if by_pure:
+                whole = Meter(self.claims, [each for group in groups.values() for each, _ in group]).total("epsilon")
+                proved = Claims.of(PureDP(whole, **self.claims.context)) if whole else None
+                pure = None if proved is None else _own_cost(proved, kind, self.claims)
+                found = found if pure is None else min(found, pure)
             total += found
         return total
 

@@ -20,6 +20,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sidelight.records.sparse_rows import csr_rows
+
 Prints = NDArray[np.uint64]
 
 _BLOCK_CELLS = 1 << 20
@@ -44,7 +46,7 @@ def row_prints(rows: Any) -> Prints | None:
     True
     """
     if hasattr(rows, "tocsr"):
-        return _sparse(rows.tocsr())
+        return _sparse(csr_rows(rows))
     if not isinstance(rows, np.ndarray) or rows.ndim not in (1, 2) or rows.dtype.kind not in "fiub":
         return None
     matrix = np.asarray(rows)[:, None] if rows.ndim == 1 else np.asarray(rows)

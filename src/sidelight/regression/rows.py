@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from sidelight.errors import RangeError
 from sidelight.records.rows import WORKERS, cores
+from sidelight.records.sparse_rows import csr_rows
 from sidelight.regression.losses import Floats
 from sidelight.regression.losses.loss import Mask
 
@@ -101,10 +102,7 @@ def _bounded_dense(
 
 def _bounded_sparse(rows: Any, data_norm: Fraction, mode: OnViolation) -> tuple[Any, Floats, NDArray[np.bool_]]:
     """Bound CSR rows: stored values only, nothing is densified."""
-    from scipy.sparse import csr_array
-
-    matrix = csr_array(rows, dtype=np.float64, copy=True)
-    matrix.sum_duplicates()
+    matrix = csr_rows(rows)
     n, features = matrix.shape
     owner = np.repeat(np.arange(n), np.diff(matrix.indptr))
     keep = np.ones(n, dtype=bool)

@@ -292,7 +292,12 @@ class PreparedSelection(Prepared):
             each.check_source(source)
 
     def check_rows(self, table: Table) -> None:
-        """Refuse a score that holds the table's rows or a copy of them: that is not paid for. For the owner alone."""
+        """Ask every part, and refuse a score that holds the table's rows or a copy of them: they are not paid for.
+
+        For the owner alone.
+        """
+        for each in self._parts:
+            each.check_rows(table)
         judges = (self.score.function,) if isinstance(self.score, PublicScore) else (self.score.ask, self.score.read)
         if any(tables_reachable_from(judge) for judge in judges):  # without rows in a score no row is read
             refuse_private_rows(judges, rows_of(table))

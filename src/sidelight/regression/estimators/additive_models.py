@@ -21,6 +21,7 @@ from sidelight.regression.estimators.additive_privacy_report import additive_rep
 from sidelight.regression.estimators.additive_query import AdditiveFit, AdditivePrivacy
 from sidelight.regression.estimators.classifiers import ClassProbabilities
 from sidelight.regression.estimators.curves import FittedCurvesMixin, curves_of
+from sidelight.regression.estimators.examples import targets_of
 from sidelight.regression.estimators.fit_query import release_fit
 from sidelight.regression.estimators.fitted_privacy import UsedPrediction
 from sidelight.regression.estimators.forecast import Forecast, ForecastMixin
@@ -345,7 +346,7 @@ def joined_table(encoding: TableEncoding, rows: Any, y: Any, target: Number | Ca
         data = {name: rows[name] for name in names}
     else:
         data = encoding.by_name(rows)
-    labels = y if hasattr(y, "shape") else np.array(y, dtype=object)  # no cell decides how another is read
+    labels = y if hasattr(y, "shape") else targets_of(y)  # no cell decides how another is read
     if len(labels.shape) == 2 and labels.shape[1] == 1:
         labels = labels.iloc[:, 0] if hasattr(labels, "iloc") else labels[:, 0]
     if len(labels.shape) != 1:

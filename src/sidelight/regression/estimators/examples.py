@@ -26,7 +26,7 @@ from sidelight.errors import SchemaError
 from sidelight.guarantees import exact, short_text
 from sidelight.records import Table
 from sidelight.records.cells import plain_label
-from sidelight.records.engines.arrays import as_array, as_numbers, library_of
+from sidelight.records.engines.arrays import as_array, as_numbers, library_of, untyped
 from sidelight.records.engines.frames import column_array, matrix_of, names_of, types_of
 from sidelight.records.row_prints import Prints, row_prints
 from sidelight.regression.rows import BoundedArrays, RowPolicy, is_sparse
@@ -69,13 +69,13 @@ class Examples:
             return self.rows, self._labels()
         if names_of(self.rows) is not None:
             return matrix_of(self.rows), self._labels()
-        raw = _cells(self.rows, self.features) if isinstance(self.rows, list | tuple) else np.asanyarray(self.rows)
+        listed = isinstance(self.rows, list | tuple)
+        raw = listed_cells(self.rows, self.features) if listed else np.asanyarray(self.rows)
         return as_numbers(raw.reshape(-1)).reshape(raw.shape), self._labels()
 
     def _labels(self) -> NDArray[Any]:
         """Return the labels; a cell that is neither text nor number becomes None, because comparing it might raise."""
-        given = np.asarray(self.targets) if _is_foreign(self.targets) else column_array(self.targets)
-        labels = given.reshape(-1)
+        labels = targets_of(self.targets).reshape(-1)
         if labels.dtype != object and not isinstance(labels, np.ma.MaskedArray):
             return labels
         plain = np.empty(labels.shape[0], dtype=object)
@@ -147,7 +147,7 @@ def _listed(rows: Any, targets: Any) -> Examples:
 
     Taken from the first row, it would be one record's to choose, and every other row would be unusable.
     """
-    widths = {_width(row) for row in rows}
+    widths = {width_of_row(row) for row in rows}
     if not widths or widths == {-1}:
         raise SchemaError(
             "X must have two dimensions, rows and columns, got a list that is empty or not of rows: Reshape your data "
@@ -164,7 +164,7 @@ def _listed(rows: Any, targets: Any) -> Examples:
     return Examples(rows, targets, widths.pop())
 
 
-def _width(row: Any) -> int:
+def width_of_row(row: Any) -> int:
     """Return how many cells a row has, -1 if it is none; no cell is looked at, and no method of a class of its own."""
     kind = type(row)
     if issubclass(kind, list):
@@ -174,14 +174,21 @@ def _width(row: Any) -> int:
     return int(row.shape[0]) if kind in (np.ndarray, np.ma.MaskedArray) and row.ndim == 1 else -1
 
 
-def _cells(rows: Any, features: int) -> NDArray[Any]:
+def listed_cells(rows: Any, features: int) -> NDArray[Any]:
     """Return the cells of a list of rows; a row of another length has none that could be used."""
     out = np.full((len(rows), features), None, dtype=object)
     for place, row in enumerate(rows):
-        if _width(row) == features:
+        if width_of_row(row) == features:
             for column, cell in enumerate(as_array(row).tolist()):  # a masked cell is None here
                 out[place, column] = cell
     return out
+
+
+def targets_of(targets: Any) -> NDArray[Any]:
+    """Return targets as an array; a list cell by cell, where a row of one cell counts as that cell."""
+    if isinstance(targets, list | tuple):
+        return untyped([as_array(cell).tolist()[0] if width_of_row(cell) == 1 else cell for cell in targets])
+    return np.asarray(targets) if _is_foreign(targets) else column_array(targets)
 
 
 def _is_foreign(data: Any) -> bool:

@@ -24,6 +24,7 @@ from sidelight.records import Category, Number, Schema, Table
 from sidelight.records.rows import Wanted
 from sidelight.records.source_protocols import DistributedRows
 from sidelight.regression.descent.distributed_rows import DistributedExamples
+from sidelight.regression.estimators.examples import listed_cells, width_of_row
 from sidelight.regression.losses import Floats
 from sidelight.regression.model_predictions import refuse_private_rows
 from sidelight.regression.rows import RowPolicy, StreamedRows, dense_rows
@@ -124,7 +125,7 @@ class TableEncoding(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # s
                 f"rows must have the columns {names}; an array of "
                 f"{'no columns' if width is None else f'{width} column(s)'} has other ones"
             )
-        cells = rows if hasattr(rows, "shape") else np.array(rows, dtype=object)
+        cells = rows if hasattr(rows, "shape") else listed_cells(rows, len(self.columns))
         return {column.name: cells[:, place] for place, column in enumerate(self.columns)}
 
     @cached_property
@@ -184,8 +185,8 @@ def width_of(rows: Any) -> int | None:
         return int(rows.shape[1]) if len(rows.shape) == 2 else None
     if not isinstance(rows, list | tuple) or not rows:
         return None
-    widths = {len(row) if isinstance(row, list | tuple | np.ndarray) else None for row in rows}
-    return widths.pop() if len(widths) == 1 else None
+    widths = {width_of_row(row) for row in rows}
+    return widths.pop() if len(widths) == 1 and -1 not in widths else None
 
 
 def encoding_for(schema: Schema, *, target: str, features: Sequence[str] | None) -> TableEncoding:

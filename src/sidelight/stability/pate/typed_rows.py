@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from sidelight.errors import SchemaError
 from sidelight.records.cells import numbers_of, text_of, texts_of
+from sidelight.records.sparse_rows import csr_rows
 
 Kind = Literal["number", "text", "category"]
 Shape = Literal["array", "sparse", "frame"]
@@ -198,7 +199,7 @@ def _column(cells: NDArray[Any], like: Any, kind: Kind, *, dtype: Any) -> Any:
 
 def _parts(rows: Any, form: Form) -> Any:
     if form.shape == "sparse":
-        return rows.tocsr()
+        return type(form.like)(csr_rows(rows))
     if form.shape == "frame":
         return _frame_parts(rows, form)
     array = rows if isinstance(rows, np.ndarray) else _untyped(rows, len(form.kinds))
