@@ -168,9 +168,13 @@ class ScopeKeeper(Unique):
         except BudgetError as refused:
             refusal = refused
         name = str(refusal.scope_id)
+        own = [share for share in shares if share.scope_id == name]
+        rule = self._definition(name).rule_for(own)
         with self.store.read() as transaction:
-            totals = read_balances(transaction, name).totals()
-        rule = self._definition(name).rule_for(share for share in shares if share.scope_id == name)
+            balances = read_balances(transaction, name)
+        parts = {share.part for share in own}
+        part = parts.pop() if len(parts) == 1 else None
+        totals = balances.totals() if part is None else balances.totals_for(part, rule)
         refusal = refusal.with_advice(f"{what_would_fit(rule, totals)}; {BUDGETS_ADD_UP}")
         if shares and self._granted_with_routes(shares):
             refusal = refusal.with_advice(advice_on_routes())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ from sidelight.accounting import amount_of
 from sidelight.errors import BudgetError, LedgerError, RangeError
 from sidelight.guarantees import Claims, Row
 from sidelight.ledger import Ledger
-from sidelight.quantiles.sequence.sequence import for_days
+from sidelight.quantiles.sequence.sequence import account_of_day, for_days
 from sidelight.testing import SeededSession
 
 
@@ -132,3 +133,18 @@ def test_what_a_new_day_may_cost(make: Make) -> None:
     whole = make(budget=sl.PureDP(2), scope="whole")
     release(whole, 0)
     assert "ε = 1.5" in str(whole.remaining)
+
+
+def test_what_remains_for_a_new_day_is_what_its_account_says(tmp_path: Path) -> None:
+    """One day closed all routes but one, for the days after it as well."""
+    sequence = sl.Sequence(
+        sl.Quantiles([0.5], column="m", epsilon="1.2"),
+        schema=[sl.Number("m", lower=0, granularity=1)],
+        budget=sl.ApproxDP(3, "1e-6"),
+        ledger=f"sqlite:///{tmp_path}/budget.db",
+        scope="minutes",
+        days_per_person=2,
+    )
+    sequence.release({"m": [8, 9, 12] * 100}, day=day(0))
+    account = account_of_day(sequence._scope, day(1), days_per_person=2, routes=sequence._routes)
+    assert str(sequence.remaining) == str(account.scope.remaining())

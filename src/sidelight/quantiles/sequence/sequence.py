@@ -294,7 +294,8 @@ class Sequence:
         """The largest price that a new day could still be charged (`days_per_person` times its own)."""
         if self.plan.days_per_person is None:
             return self._scope.remaining()
-        return find_remaining(self._scope.rule, self._scope.balances().own)  # other days are other parts
+        rule = self._scope.rule
+        return find_remaining(rule, self._scope.balances().totals_for("a new day", rule))  # other days are other parts
 
     @property
     def spent(self) -> Spent:
