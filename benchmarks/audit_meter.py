@@ -117,7 +117,7 @@ def random_plans(count: int, *, seed: int = 1) -> tuple[int, int]:
 
 def random_table(draw: np.random.Generator) -> sl.Table:
     """Return a small table, of rows or of persons."""
-    rows = int(draw.choice([0, 1, 7, 60, 900]))
+    rows = int(draw.choice([0, 1, 7, 60, 900, 6000]))
     data = {
         "who": draw.integers(0, max(rows // 3, 1), rows),
         "age": draw.integers(0, 100, rows),
@@ -140,7 +140,7 @@ def random_table(draw: np.random.Generator) -> sl.Table:
 
 def random_query(draw: np.random.Generator) -> Any:
     """Return a query of a random kind, price and form."""
-    size = float(10 ** draw.uniform(-2, 1))
+    size = float(10 ** draw.uniform(-2, 1.5))
     # shares of such a delta are not exact floats: a share that is rounded up must not exceed the claim
     delta = f"{int(draw.integers(1, 10))}e-{int(draw.integers(4, 13))}"
     price: dict[str, Any] = [{"epsilon": size}, {"rho": size / 8}, {"epsilon": size, "delta": delta}, {"mu": size}][
@@ -153,6 +153,13 @@ def random_query(draw: np.random.Generator) -> Any:
         groups["max_groups"] = int(draw.choice([1, 2, 4]))
     column = str(draw.choice(["age", "free"]))
     levels = [0.5] if draw.random() < 0.3 else sl.quantiles.even_levels(int(draw.choice([3, 9, 25, 120])))
+    quantiles: list[Callable[[], Any]] = [
+        lambda: sl.Quantiles(levels, column=column, **plain),
+        lambda: sl.Quantiles(levels, column=column, by="job", max_groups=2, **plain),
+        lambda: sl.Quantiles(levels, column=column, by="job", **both),
+        lambda: sl.Quantiles(levels, column=column, where=sl.col("age") > 30, **plain),
+        lambda: sl.Quantiles(levels, column=column, by="job", prediction="total", max_groups=2, **plain),
+    ]
     makers: list[Callable[[], Any]] = [
         lambda: sl.Count(**groups, **price),
         lambda: sl.Count(by="word", max_groups=2, epsilon=size, delta=delta),
@@ -166,9 +173,9 @@ def random_query(draw: np.random.Generator) -> Any:
         lambda: sl.Histogram("age", bins="private", **price),
         lambda: sl.TopK("job", k=2, route="peeling", **price),
         lambda: sl.CountDistinct("job", **price),
-        lambda: sl.Quantiles(levels, column=column, **plain),
-        lambda: sl.Quantiles(levels[:5], column=column, by="job", max_groups=2, **plain),
-        lambda: sl.Quantiles([0.5], column=column, by="job", prediction="total", max_groups=2, **plain),
+        *quantiles,
+        *quantiles,
+        *quantiles,  # many forms, which their groups choose by size
         lambda: sl.Distribution(column, **{name: each for name, each in plain.items() if name != "delta"}),
         lambda: sl.Covariance(["age"], radius=100, **plain),
         lambda: sl.StableMedian("age", epsilon=size, delta=delta),
