@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import Any
 
@@ -53,6 +54,14 @@ class ViewRows(NoExpressions):
     def check_reads_records(self) -> bool:
         """Whether a table of the view is one in which a record can change how others parse."""
         return any(not self._view.tables.table(name).has_typed_records for name in tables_read(self._view))
+
+    @contextmanager
+    def in_turn(self) -> Iterator[None]:
+        """Hold the locks of all tables that the view reads."""
+        with ExitStack() as held:
+            for name in (*tables_read(self._view), *public_tables_read(self._view)):
+                held.enter_context(self._view.tables.table(name).in_turn())
+            yield
 
     def check_records(self) -> None:
         """Refuse CSV files that no standard writer wrote, of every table that the view reads."""

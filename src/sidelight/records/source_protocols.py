@@ -6,6 +6,7 @@ Statistics and views ask by `isinstance` what a source offers, and choose the fa
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
@@ -25,6 +26,14 @@ class ReadsInParallel(Protocol, metaclass=ClassProtocol):
 
     def in_parallel(self, wanted: Wanted, *, rows: int = BATCH_ROWS) -> Sequence[Iterator[Batch]]:
         """Return all rows as one stream per thread, in any order; a single stream if threads would not help."""
+
+
+@runtime_checkable
+class ReadInTurn(Protocol, metaclass=ClassProtocol):
+    """A source that one thread can read at a time."""
+
+    def in_turn(self) -> AbstractContextManager[object]:
+        """Return what a thread holds for a whole release, from before the charge."""
 
 
 @runtime_checkable

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from os import PathLike, fspath
 from pathlib import PurePath
 from typing import Any, Literal, cast
@@ -20,7 +21,7 @@ from sidelight.records.engines.frames import ColumnRows, names_of
 from sidelight.records.keys import Link
 from sidelight.records.rows import TWICE, ColumnType, Rows
 from sidelight.records.schema import Schema
-from sidelight.records.source_protocols import ChecksRecords, DistributedRows
+from sidelight.records.source_protocols import ChecksRecords, DistributedRows, ReadInTurn
 
 _FIT = {
     Number: ("integer", "float", "boolean", "any"),
@@ -176,6 +177,10 @@ class Table:
             return False
         same = self._path == other._path or self.is_file(other._path)
         return same and (self._within == other._within or None in (self._within, other._within))
+
+    def in_turn(self) -> AbstractContextManager[object]:
+        """Return what a thread holds while it reads the rows: a lock, if other threads would disturb it."""
+        return self._rows.in_turn() if isinstance(self._rows, ReadInTurn) else nullcontext()
 
     def check_records(self) -> None:
         """Refuse a CSV file that no standard writer wrote; for the owner, before a charge. Looks at each file once.

@@ -123,20 +123,21 @@ def release_through(
     `owner=False` is for requests of analysts, who may not see a row. Before the charge nothing then looks at rows: a
     refusal would be an answer without a charge (`check_source`); after it all failures look alike.
     """
-    prepared = _prepare(query, table, strict=strict, entropy=entropy, owner=owner)
-    delta = declared_delta(query)
-    request = _asked(prepared.request, table, options)
-    with _charged([prepared], prepared.claims, account, request, delta=delta, **options) as (reservation, totals):
-        if isinstance(reservation, Stored):
-            return outcome_from_json(_stored_text(reservation)).at(
-                entry_id=reservation.entry_id, ledger_head=reservation.head
-            )
-        ((outcome, text),) = _run([prepared], table, reservation, entropy=entropy, owner=owner, totals=totals)
-        record = reservation.release if isinstance(outcome, Release) else reservation.refuse
-        found = outcome.at(entry_id=reservation.entry_id, ledger_head=record(text))
-        if prepared.publishes_totals:
-            remember_totals(account, [found])
-        return found
+    with table.in_turn():  # before the charge: an interrupt while it waits costs nothing
+        prepared = _prepare(query, table, strict=strict, entropy=entropy, owner=owner)
+        delta = declared_delta(query)
+        request = _asked(prepared.request, table, options)
+        with _charged([prepared], prepared.claims, account, request, delta=delta, **options) as (reservation, totals):
+            if isinstance(reservation, Stored):
+                return outcome_from_json(_stored_text(reservation)).at(
+                    entry_id=reservation.entry_id, ledger_head=reservation.head
+                )
+            ((outcome, text),) = _run([prepared], table, reservation, entropy=entropy, owner=owner, totals=totals)
+            record = reservation.release if isinstance(outcome, Release) else reservation.refuse
+            found = outcome.at(entry_id=reservation.entry_id, ledger_head=record(text))
+            if prepared.publishes_totals:
+                remember_totals(account, [found])
+            return found
 
 
 def release_batch_through(
@@ -159,21 +160,22 @@ def release_batch_through(
     """
     if not queries:
         raise RangeError("a batch wants at least one query, got none; an empty release has no price")
-    prepared = [_prepare(query, table, strict=strict, entropy=entropy, owner=owner) for query in queries]
-    price = batch(claims_beside([each.claims for each in prepared], account), delta=delta)
-    request = {"kind": "together", "delta": str(delta), "queries": [dict(each.request) for each in prepared]}
-    asked = _asked(request, table, options)
-    with _charged(prepared, price, account, asked, together_at=delta, **options) as (reservation, totals):
-        if isinstance(reservation, Stored):
-            stored = [outcome_from_json(text) for text in json.loads(_stored_text(reservation))]
-            return [each.at(entry_id=reservation.entry_id, ledger_head=reservation.head) for each in stored]
-        outcomes = _run(prepared, table, reservation, entropy=entropy, owner=owner, totals=totals)
-        answered = any(isinstance(outcome, Release) for outcome, _ in outcomes)
-        record = reservation.release if answered else reservation.refuse  # a batch of refusals is one
-        head = record(json.dumps([text for _, text in outcomes]))
-        found = [outcome.at(entry_id=reservation.entry_id, ledger_head=head) for outcome, _ in outcomes]
-        remember_totals(account, [one for each, one in zip(prepared, found, strict=True) if each.publishes_totals])
-        return found
+    with table.in_turn():  # before the charge: an interrupt while it waits costs nothing
+        prepared = [_prepare(query, table, strict=strict, entropy=entropy, owner=owner) for query in queries]
+        price = batch(claims_beside([each.claims for each in prepared], account), delta=delta)
+        request = {"kind": "together", "delta": str(delta), "queries": [dict(each.request) for each in prepared]}
+        asked = _asked(request, table, options)
+        with _charged(prepared, price, account, asked, together_at=delta, **options) as (reservation, totals):
+            if isinstance(reservation, Stored):
+                stored = [outcome_from_json(text) for text in json.loads(_stored_text(reservation))]
+                return [each.at(entry_id=reservation.entry_id, ledger_head=reservation.head) for each in stored]
+            outcomes = _run(prepared, table, reservation, entropy=entropy, owner=owner, totals=totals)
+            answered = any(isinstance(outcome, Release) for outcome, _ in outcomes)
+            record = reservation.release if answered else reservation.refuse  # a batch of refusals is one
+            head = record(json.dumps([text for _, text in outcomes]))
+            found = [outcome.at(entry_id=reservation.entry_id, ledger_head=head) for outcome, _ in outcomes]
+            remember_totals(account, [one for each, one in zip(prepared, found, strict=True) if each.publishes_totals])
+            return found
 
 
 @contextmanager

@@ -173,11 +173,12 @@ def check_source(prepared: Prepared, table: Table, *, owner: bool = True) -> Non
             "only adds rows up where they are; it runs on files, DuckDB and frames in memory: write the columns that "
             f"it needs to Parquet and give the folder{instead}. Nothing was charged"
         )
-    if not prepared.reads_external_rows:
-        table.check_records()
-    if owner:
-        with suppress_output():  # it reads cells, and a warning would tell of one
-            prepared.check_rows(table)
+    with table.in_turn():
+        if not prepared.reads_external_rows:
+            table.check_records()
+        if owner:
+            with suppress_output():  # it reads cells, and a warning would tell of one
+                prepared.check_rows(table)
 
 
 def _check_for_strangers(prepared: Prepared, table: Table) -> None:

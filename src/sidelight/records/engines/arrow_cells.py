@@ -22,7 +22,7 @@ def numbers_of_arrow(column: Any, calendar: Calendar | None = None) -> NDArray[n
     if calendar is not None:
         return _dates_of_arrow(column, calendar)
     if pa.types.is_dictionary(column.type):
-        column = pc.cast(column, column.type.value_type)
+        column = pc.cast(column, _wide(column.type.value_type))
     if pa.types.is_decimal128(column.type) and 0 <= column.type.scale <= 22:
         chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
         return np.concatenate([np.empty(0), *map(_floats_of_decimals, chunks)])
@@ -50,7 +50,7 @@ def _floats_of_decimals(column: Any) -> NDArray[np.float64]:
 
 def _floats_of_cells(column: Any) -> NDArray[np.float64]:
     if pa.types.is_decimal(column.type):  # as the nearest float, by its digits: the cast itself is off by some units
-        column = hide_engine_errors(lambda: pc.cast(column, pa.string()))
+        column = hide_engine_errors(lambda: pc.cast(column, pa.large_string()))
     # safe=False: the safe cast raises for an integer beyond 2**53, an error that a value decides.
     floats = (
         column if column.type == pa.float64() else hide_engine_errors(lambda: pc.cast(column, pa.float64(), safe=False))
@@ -61,7 +61,7 @@ def _floats_of_cells(column: Any) -> NDArray[np.float64]:
 
 def _dates_of_arrow(column: Any, calendar: Calendar) -> NDArray[np.float64]:
     if pa.types.is_dictionary(column.type):
-        column = pc.cast(column, column.type.value_type)
+        column = pc.cast(column, _wide(column.type.value_type))
     if kind_of(column.type) != "date":
         texts = kind_of(column.type) == "text"
         return calendar.of_cells(cells_of_arrow(column)) if texts else np.full(len(column), np.nan)
@@ -97,6 +97,14 @@ def type_for_duckdb(kind: pa.DataType) -> pa.DataType:
     return pa.float32() if kind == pa.float16() else kind
 
 
+def _wide(kind: pa.DataType) -> pa.DataType:
+    """Return a type of texts without an end at 2**31 bytes: those of several chunks, or of a dictionary's cells, go on.
+
+    Whether they do depends on the records, and Arrow would raise or, in older versions, write wrong texts.
+    """
+    return pa.large_string() if kind == pa.string() else kind
+
+
 def _copied(column: Any) -> dict[str, bool]:
     return {} if isinstance(column, pa.ChunkedArray) else {"zero_copy_only": False}
 
@@ -108,7 +116,7 @@ def cells_of_arrow(column: Any) -> list[Any]:
     as soon as one is not UTF-8.
     """
     if pa.types.is_dictionary(column.type):
-        column = pc.cast(column, column.type.value_type)
+        column = pc.cast(column, _wide(column.type.value_type))
     try:
         return list(column.to_pylist())
     except UnicodeDecodeError:
@@ -127,18 +135,27 @@ def distinct_of_arrow(column: Any, known: KnownTexts | None = None) -> TextCells
         for chunk in column.chunks:
             whole.add(distinct_of_arrow(chunk, known))
         return whole.texts()
+    if kind_of(column.type) not in ("integer", "boolean", "text"):
+        return texts_of(cells_of_arrow(column))
+    if isinstance(column, pa.ChunkedArray) and _wide(column.type) == pa.large_string() and len(column):
+        # one dictionary for all chunks, whose texts are not copied into one array
+        chunks = column.cast(pa.large_string(), safe=False).dictionary_encode().chunks
+        return known.of_dictionary(chunks[0].dictionary, np.concatenate([_places(chunk) for chunk in chunks]))
     if isinstance(column, pa.ChunkedArray):
         column = column.combine_chunks()
-    if isinstance(column, pa.ChunkedArray) or kind_of(column.type) not in ("integer", "boolean", "text"):
-        return texts_of(cells_of_arrow(column))
     if pa.types.is_integer(column.type) and not column.null_count:
         return known.of_integers(column.to_numpy(zero_copy_only=False))  # counts where Arrow would hash
     if getattr(pa.types, "is_string_view", bool)(column.type):
         column = column.cast(pa.binary_view(), safe=False).cast(pa.large_binary()).view(pa.large_string())
     encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
+    return known.of_dictionary(encoded.dictionary, _places(encoded))
+
+
+def _places(encoded: Any) -> NDArray[np.int64]:
+    """Return the place of each cell in its dictionary; -1 where it is missing."""
     places = encoded.indices.cast(pa.int64(), safe=False)  # unsigned ones cannot hold what stands for none
     places = places.fill_null(-1) if places.null_count else places
-    return known.of_dictionary(encoded.dictionary, places.to_numpy(zero_copy_only=False))
+    return np.asarray(places.to_numpy(zero_copy_only=False))
 
 
 def batch_of_arrow(

@@ -8,6 +8,7 @@ they are, except for values that are declared to mean missing. Expressions run o
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,7 @@ from sidelight.records.source_protocols import (
     FitsInMemory,
     HandsKeys,
     Pinned,
+    ReadInTurn,
     ReadsInParallel,
 )
 
@@ -160,6 +162,10 @@ class DeclaredRows:
         # slices are made of whole numbers, which ids that are read as texts are not
         found = self.source.slices_in_memory(self._declared(wanted).asked)
         return found if found <= 1 or wanted.person not in self._readings else 0
+
+    def in_turn(self) -> AbstractContextManager[object]:
+        """Return the lock of the source, if it has one."""
+        return self.source.in_turn() if isinstance(self.source, ReadInTurn) else nullcontext()
 
     def check_records(self) -> None:
         """Let the source check its records, if it is one that can."""

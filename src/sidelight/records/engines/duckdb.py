@@ -192,11 +192,14 @@ def connect(path: str | None = None) -> duckdb.DuckDBPyConnection:
 
     DuckDB may not decide by statistics what an expression gives or which rows a filter can pass over: both go wrong
     where NaN is, which the least and largest value in a Parquet file's metadata leave out.
+
+    Texts leave by 64-bit offsets: with shorter ones, a batch whose texts reach 2**31 bytes would raise.
     """
     connection = duckdb.connect(
         ":memory:" if path is None else path,
         read_only=path is not None,
         config={
+            "arrow_large_buffer_size": "true",
             "autoinstall_known_extensions": "false",
             "autoload_known_extensions": "false",
             "disabled_optimizers": "statistics_propagation,filter_pushdown",
@@ -220,11 +223,11 @@ def stream_of(
         yield tuple(batch.column(column).to_numpy(zero_copy_only=False) for column in columns)
 
 
-def reader_of(relation: duckdb.DuckDBPyRelation) -> Any:
+def reader_of(relation: duckdb.DuckDBPyRelation, *, rows: int = _STREAM_ROWS) -> Any:
     """Run a relation and return the reader of its Arrow batches."""
     # `to_arrow_reader` is new in DuckDB 1.4; `fetch_record_batch` is its older name.
     start = getattr(relation, "to_arrow_reader", None) or relation.fetch_record_batch
-    return start(_STREAM_ROWS)
+    return start(rows)
 
 
 def _read(frame: nw.LazyFrame[Any], rows: object) -> Iterator[Any]:

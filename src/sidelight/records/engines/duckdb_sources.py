@@ -8,13 +8,20 @@ of our own (`duckdb`), where texts are equal if their bytes are.
 
 The user's settings still decide how types are written in Arrow (`arrow_lossless_conversion` and its like);
 `RelationStream` unifies them. DuckDB has no Arrow type for 128-bit integers: they come as digits, by a cast, which no
-setting changes.
+setting changes. Texts come by 32-bit offsets unless the user set `arrow_large_buffer_size`, which is a setting of the
+whole database and not ours to change: batches are smaller here, because one whose texts reach 2**31 bytes would raise.
+
+A connection runs one query at a time, and a cursor of it would see other rows (those of its own transaction) and no
+temporary tables. So releases of several threads wait for one another (`SourceRows.in_turn`).
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from threading import RLock
 from typing import Any
 
 import duckdb
@@ -24,7 +31,10 @@ from sidelight.errors import SourceError, nearest
 from sidelight.records.dates import Calendar
 from sidelight.records.engines.arrow import StreamRows
 from sidelight.records.engines.duckdb import RowsByDuckDB, connect, quoted, reader_of, types_of
-from sidelight.records.rows import ColumnType, Wanted, hide_engine_errors
+from sidelight.records.rows import BATCH_ROWS, ColumnType, Wanted, hide_engine_errors
+
+#: One lock for all of them, by process: a relation does not say whose it is, and a child's may be held for ever.
+_one_at_a_time: dict[int, AbstractContextManager[object]] = {}
 
 
 @dataclass(frozen=True, repr=False)
@@ -36,7 +46,7 @@ class RelationStream:
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         """Hand a new stream over."""
-        reader = reader_of(self.relation)
+        reader = reader_of(self.relation, rows=BATCH_ROWS)
         schema = self._schema(reader.schema)
         if not schema.equals(reader.schema):
             reader = pa.RecordBatchReader.from_batches(schema, (_rewritten(batch, schema) for batch in reader))
@@ -65,10 +75,15 @@ def _rewritten(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
+def _turn() -> AbstractContextManager[object]:
+    return _one_at_a_time.setdefault(os.getpid(), RLock())
+
+
 class SourceRows(RowsByDuckDB):
     """The rows of a relation of the user."""
 
     name = "duckdb"
+    check_reads_records = False
 
     def __init__(self, relation: duckdb.DuckDBPyRelation, *, dates: Mapping[str, Calendar] | None = None) -> None:
         self._relation = relation
@@ -85,6 +100,18 @@ class SourceRows(RowsByDuckDB):
     def hands_keys(self, wanted: Wanted) -> bool:
         """Return True: batches come as a stream of Arrow."""
         return True
+
+    def in_turn(self) -> AbstractContextManager[object]:
+        """Return the lock that is held while a table of a DuckDB connection is read."""
+        return _turn()
+
+    def check_records(self) -> None:
+        """Refuse a relation that cannot be read now: another query of its connection is open, or it is closed."""
+        hide_engine_errors(
+            lambda: reader_of(self._relation.limit(0)),
+            message="the DuckDB connection cannot run the table's relation now; fetch or close the result of your own "
+            "query on it, in this and other threads, and make the table again if the connection was closed",
+        )
 
     def relation(self, wanted: Wanted) -> StreamRows:
         if hide_engine_errors(lambda: _columns_of(self._relation)) != self._columns:
@@ -117,7 +144,8 @@ def _columns_of(relation: duckdb.DuckDBPyRelation) -> list[tuple[str, str]]:
 def open_relation(source: Any, *, table: str | None = None, dates: Mapping[str, Calendar] | None = None) -> SourceRows:
     """Take a DuckDB relation, or a table of a connection by its name; they run on the user's own connection."""
     if isinstance(source, duckdb.DuckDBPyConnection):
-        return _named_table(source, table, where="the connection", dates=dates)
+        with _turn():
+            return _named_table(source, table, where="the connection", dates=dates)
     if not isinstance(source, duckdb.DuckDBPyRelation):
         raise SourceError(
             f"a DuckDB source must be a relation or a connection, got {type(source).__name__}; write "
@@ -125,7 +153,8 @@ def open_relation(source: Any, *, table: str | None = None, dates: Mapping[str, 
         )
     if table is not None:
         raise SourceError("table=... names a table of a DuckDB connection or file, and a relation is one; leave it out")
-    return SourceRows(source, dates=dates)
+    with _turn():
+        return SourceRows(source, dates=dates)
 
 
 def open_database(path: str, *, table: str | None, dates: Mapping[str, Calendar] | None = None) -> SourceRows:

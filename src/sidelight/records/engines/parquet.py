@@ -33,7 +33,7 @@ from sidelight.records.dates import Calendar
 from sidelight.records.engines.arrow_cells import KnownTexts, batch_of_arrow
 from sidelight.records.engines.duckdb import RelationRows, RowsByDuckDB, connect
 from sidelight.records.engines.folders import Member
-from sidelight.records.engines.parquet_files import MAGIC, Footer, footer_of, open_plain, streams_of
+from sidelight.records.engines.parquet_files import MAGIC, PLAIN_ROWS, Footer, footer_of, open_plain, streams_of
 from sidelight.records.rows import (
     BATCH_ROWS,
     WORKERS,
@@ -46,13 +46,12 @@ from sidelight.records.rows import (
     hide_engine_errors,
 )
 
-#: Rows per batch that Arrow reads itself, and the types of DuckDB whose cells both read equally.
-_PLAIN_ROWS = 1 << 18
 #: The most rows of persons with text ids that are held at once; more are bounded by DuckDB, out of core.
 _FEW_ROWS = 1 << 22
 #: The most cells of persons with integer ids that are held at once (256 MB, and up to six times that while they are
 #: sorted); more are read in slices of the persons, one pass over the files each.
 _FEW_CELLS = 1 << 25
+#: The types of DuckDB whose cells Arrow reads equally.
 _WHOLE = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER")
 _PLAIN = (
     *("DOUBLE", "FLOAT", *_WHOLE, "VARCHAR"),
@@ -153,9 +152,9 @@ class ParquetRows(RowsByDuckDB):
         columns = [name for name in names if name not in footer.member.cells]
         columns = columns or [name for name in footer.places if name not in footer.member.cells][:1]
         labels = [name for name in wanted.texts if self.types[name].kind == "text"]
-        with hide_engine_errors(lambda: open_plain(footer.path, read_dictionary=labels), rows=self) as file:
+        with hide_engine_errors(lambda: open_plain(footer.path, labels=labels, group=group), rows=self) as file:
             groups = None if group is None else [group]
-            batches = file.iter_batches(_PLAIN_ROWS, row_groups=groups, columns=columns, use_threads=group is None)
+            batches = file.iter_batches(PLAIN_ROWS, row_groups=groups, columns=columns, use_threads=group is None)
             converted = _converted(batches, columns, wanted, known, footer.member.cells, self._dates)
             while (batch := hide_engine_errors(lambda: next(converted, None), rows=self)) is not None:
                 yield batch

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 
 import duckdb
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -24,6 +25,10 @@ from sidelight.records.rows import ColumnType
 
 #: Rows to a batch that Arrow hands to DuckDB.
 _STREAM_ROWS = 1 << 16
+#: Rows per batch that Arrow reads itself.
+PLAIN_ROWS = 1 << 18
+#: How the names of encodings begin that Arrow cannot read as dictionaries.
+_BY_DIFFERENCES = "DELTA_"
 #: The first and last bytes of a file; the key of Arrow's note in the footer, with its length; an unknown key instead.
 MAGIC, _NOTE, _NO_NOTE = b"PAR1", b"\x0cARROW:schema", b"\x0cleft out now"
 
@@ -123,8 +128,11 @@ def streams_of(
         yield replace(whole, footers=tuple(group))
 
 
-def open_plain(path: str, *, read_dictionary: Sequence[str] = ()) -> pq.ParquetFile:
-    """Open a file by its footer without Arrow's note; the rows are read as the types that Parquet itself knows."""
+def open_plain(path: str, *, labels: Sequence[str] = (), group: int | None = None) -> pq.ParquetFile:
+    """Open a file by its footer without Arrow's note; the rows are read as the types that Parquet itself knows.
+
+    Columns of `labels` come as dictionaries where Arrow can read all row groups so, or the one `group` that is wanted.
+    """
     with open(path, "rb") as file:
         file.seek(-8, os.SEEK_END)
         end = file.read(8)
@@ -137,10 +145,30 @@ def open_plain(path: str, *, read_dictionary: Sequence[str] = ()) -> pq.ParquetF
     return pq.ParquetFile(
         path,
         metadata=plain,
-        read_dictionary=list(read_dictionary),
+        read_dictionary=[name for name in labels if _has_dictionary(plain, name, group)],
         coerce_int96_timestamp_unit="ms",
         pre_buffer=False,
     )
+
+
+def _has_dictionary(footer: pq.FileMetaData, name: str, group: int | None) -> bool:
+    """Return whether Arrow can read a column as dictionaries, by its encodings and sizes.
+
+    Arrow fails on encodings by differences, and on a batch whose distinct texts reach 2**31 bytes. A batch may span
+    several row groups, whose sizes bound their texts.
+    """
+    paths = [footer.schema.column(at).path for at in range(footer.num_columns)]
+    if name not in paths:
+        return False
+    groups = [footer.row_group(at) for at in (range(footer.num_row_groups) if group is None else [group])]
+    chunks = [each.column(paths.index(name)) for each in groups]
+    if any(encoding.startswith(_BY_DIFFERENCES) for chunk in chunks for encoding in chunk.encodings):
+        return False
+    rows = np.array([each.num_rows for each in groups], np.int64)
+    size = np.array([chunk.total_uncompressed_size for chunk in chunks], np.int64)
+    ends, sizes = np.cumsum(rows), np.append(0, np.cumsum(size))
+    behind = np.searchsorted(ends - rows, ends + PLAIN_ROWS)  # the groups up to this may share a batch with each
+    return bool((sizes[behind] - sizes[:-1] < 2**31 - 1).all())
 
 
 def _named(batch: pa.RecordBatch, name: str, turn: int) -> pa.Array:
