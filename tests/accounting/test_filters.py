@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sidelight.accounting import Charge, Rule, Totals, amount_of, find_remaining, find_shortfall, find_spent
+from sidelight.accounting.prices import left_beside
 from sidelight.errors import ClaimError, RangeError
 from sidelight.guarantees import (
     GDP,
@@ -411,3 +412,12 @@ def test_the_adversary_stays_within_the_rule() -> None:
     assert 0.0109 < reached <= 0.02
     loose = dataclasses.replace(rule, capacities=tuple((route, cap * 17 // 10) for route, cap in rule.capacities))
     assert _adversary(loose, depth=4) > 0.02  # capacities 30 % too high in mu are refuted
+
+
+def test_an_event_leaves_nothing_where_the_sum_has_far_more_left() -> None:
+    """The delta that it leaves to other routes is then smaller than any number that is written."""
+    quantum = Totals.zero().plus(Charge(epsilon=10**31, rho=None, mu_squared=10**28, delta_items=10**23))
+    for epsilon in (1_000, 10_000, 1_000_000):
+        assert (
+            left_beside(ApproxDP(epsilon, "1e-6"), Totals.zero(), dataclasses.replace(quantum, closed=frozenset())) == 0
+        )

@@ -264,14 +264,14 @@ def test_a_header_that_changes_is_an_error(tmp_path, records):
 
 
 @pytest.mark.parametrize(
-    "text", ['job,"pay\n31,nurse\n32,cook\n', "job,pay\r31,nurse\r32,cook\r", '"x\n31",job,nurse\n']
+    "text", ['job,"pay\nviolet,nurse\nyellow,cook\n', "job,pay\rviolet,nurse\ryellow,cook\r", '"x\nviolet",job,nurse\n']
 )
 def test_records_that_an_open_quote_makes_part_of_a_name_are_not_in_the_message(tmp_path, text):
     path = tmp_path / "rows.csv"
     path.write_bytes(text.encode())
     with pytest.raises(SidelightError) as refused:
         sl.Table(path, schema=[sl.Number("age", lower=0, upper=99), sl.Category("job", ["a"])])
-    assert not any(each in str(refused.value) for each in ("31", "32", "nurse", "cook"))
+    assert not any(each in str(refused.value) for each in ("violet", "yellow", "nurse", "cook"))
 
 
 def test_headers_hold_line_breaks_and_files_may_be_empty(tmp_path):

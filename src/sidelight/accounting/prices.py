@@ -72,7 +72,8 @@ def left_beside(budget: ApproxDP, before: Totals, after: Totals) -> int:
     if convert.gdp_delta(convert.root_of_sum_of_squares(square), 2 * left - epsilon) > paid / 2:
         return 0
     unused = Interval.of(1) / (Interval.of(1) + Interval.of(left - epsilon).exp())
-    found = capacity_quanta(grid_floor(round_down(unused.lower) * paid / 2, digits=3))
+    least = round_down(unused.lower)
+    found = capacity_quanta(grid_floor(least * paid / 2, digits=3)) if least > 0 else 0
     return found if amount_of(found) > _LEAST_DELTA else 0
 
 
