@@ -42,7 +42,8 @@ class Table:
     """Hold rows, wherever they are, with their declared schema.
 
     Making a table reads the header or the footer and never a row: a wrong path, format, column or type is an error
-    here, and nothing about the values is one later.
+    here, and nothing about the values is one later. Files must stay as they are while the table is used: a release
+    whose files were changed since fails. A file that is reached twice, by a link, is refused.
 
     A CSV file is read as standard writers write it: a field in quotation marks may hold line breaks. Before the first
     charge the file is looked through once, and refused with the number of a line if no standard writer wrote it (a mark
