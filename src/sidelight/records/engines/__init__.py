@@ -11,6 +11,7 @@ import glob
 import os
 import re
 from collections.abc import Mapping, Sequence
+from functools import partial
 from os import PathLike, fspath
 from typing import Any, Literal
 
@@ -163,7 +164,7 @@ def open_file(
         _check_readable(member)
     paths = [member.path for member in members]
     place = absolute(given)
-    files = files_of(paths, place=place, listed=lambda: [member.path for member in _members_named(place)])
+    files = files_of(paths, place=shown(place), listed=partial(_paths_named, place))
     plain = paths[0].lower().removesuffix(".gz")
     if plain.endswith((".parquet", ".pq")):
         if records != "standard":
@@ -191,8 +192,7 @@ def same_files(one: str, other: str) -> bool:
 def _identities(path: str) -> set[tuple[int, int]]:
     """Return the device and number of each file that a path names: a link has those of the file that it leads to."""
     try:
-        paths = [member.path for member in _members_named(os.path.expanduser(path))]
-        return {identity_of(each)[:2] for each in paths}
+        return {identity_of(each)[:2] for each in _paths_named(os.path.expanduser(path))}
     except (OSError, ValueError, SourceError):  # an address, or nothing that is there
         return set()
 
@@ -246,6 +246,10 @@ def _is_database(path: str) -> bool:
 def _members_named(path: str) -> list[Member]:
     """Return the files of a folder or pattern, or the one file."""
     return members_of(path) if os.path.isdir(path) else [Member(each) for each in _paths_of(path)]
+
+
+def _paths_named(path: str) -> list[str]:
+    return [member.path for member in _members_named(path)]
 
 
 def _paths_of(path: str) -> list[str]:
