@@ -18,6 +18,7 @@ from sidelight.records.cells import texts_of
 from sidelight.records.engines import parquet, spark
 from sidelight.records.engines.arrays import as_distinct
 from sidelight.records.engines.arrow_cells import distinct_of_arrow
+from sidelight.records.engines.files import files_of
 from sidelight.records.engines.folders import Member
 from sidelight.records.rows import DistinctTexts, Wanted
 from sidelight.testing import seeded_release
@@ -119,7 +120,7 @@ def test_plain_columns_of_parquet_are_what_duckdb_reads(tmp_path, monkeypatch):
             found["person"] += batch.person.tolist()
         return found
 
-    opened = parquet.open_parquet([Member(str(path))], list(columns))
+    opened = parquet.open_parquet([Member(str(path))], list(columns), files_of([str(path)]))
     assert parquet._is_plain(opened._footers[0], wanted, opened.types)
     short = read()
     monkeypatch.setattr(parquet, "_is_plain", lambda *_: False)

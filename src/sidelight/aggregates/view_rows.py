@@ -27,6 +27,7 @@ from sidelight.records.held_rows import HeldRows
 from sidelight.records.linked_tables import LinkedTables
 from sidelight.records.rows import BATCH_ROWS, Batch, ColumnType, DistinctTexts, NoExpressions, Wanted
 from sidelight.records.schema import person_key
+from sidelight.records.source_protocols import ChecksFiles
 from sidelight.records.views import FOUND
 
 
@@ -67,6 +68,13 @@ class ViewRows(NoExpressions):
         """Refuse CSV files that no standard writer wrote, of every table that the view reads."""
         for name in tables_read(self._view):
             self._view.tables.table(name).check_records()
+
+    def check_files(self) -> None:
+        """Refuse files that are not those of when the tables were made, of every table that the view reads."""
+        for name in tables_read(self._view):
+            rows = self._view.tables.table(name).rows
+            if isinstance(rows, ChecksFiles):
+                rows.check_files()
 
     def batches(self, wanted: Wanted, *, rows: int = BATCH_ROWS) -> Iterator[Batch]:
         """Return all rows of the view, in batches."""

@@ -142,3 +142,11 @@ class ChecksRecords(Protocol):
 
     def check_records(self) -> None:
         """Raise a `SourceError` if the source cannot be read; called before a charge."""
+
+
+@runtime_checkable
+class ChecksFiles(Protocol, metaclass=ClassProtocol):
+    """A source of files, which must be the same whenever they are read as when the table was made."""
+
+    def check_files(self) -> None:
+        """Raise a `SourceError` if a file is gone, changed or new; looks at no row."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from os import PathLike, fspath
 from pathlib import PurePath
 from typing import Any, Literal, cast
@@ -17,11 +17,12 @@ from sidelight.records.dates import Date
 from sidelight.records.engines import open_rows, origin_of, same_files, same_origin
 from sidelight.records.engines.arrays import ArrayRows, check_no_texts
 from sidelight.records.engines.declared import read_as_declared
+from sidelight.records.engines.files import absolute
 from sidelight.records.engines.frames import ColumnRows, names_of
 from sidelight.records.keys import Link
 from sidelight.records.rows import TWICE, ColumnType, Rows
 from sidelight.records.schema import Schema
-from sidelight.records.source_protocols import ChecksRecords, DistributedRows, ReadInTurn
+from sidelight.records.source_protocols import ChecksFiles, ChecksRecords, DistributedRows, ReadInTurn
 
 _FIT = {
     Number: ("integer", "float", "boolean", "any"),
@@ -41,7 +42,8 @@ class Table:
     """Hold rows, wherever they are, with their declared schema.
 
     Making a table reads the header or the footer and never a row: a wrong path, format, column or type is an error
-    here, and nothing about the values is one later.
+    here, and nothing about the values is one later. Files must stay as they are while the table is used: a release
+    whose files were changed since fails. A file that is reached twice, by a link, is refused.
 
     A CSV file is read as standard writers write it: a field in quotation marks may hold line breaks. Before the first
     charge the file is looked through once, and refused with the number of a line if no standard writer wrote it (a mark
@@ -87,7 +89,7 @@ class Table:
             raise SchemaError("a public table has no person: its rows are known to everyone; leave public=True out")
         wanted = self._schema.source_names
         self._rows = open_rows(source, wanted, records=records, table=table, engine=engine, dates=dates)
-        self._path = fspath(source) if isinstance(source, (str, PathLike)) else None
+        self._path = _absolute(fspath(source)) if isinstance(source, (str, PathLike)) else None
         self._origin = origin_of(source, self._rows, table=table)
         self._within = table  # its name in a file of several tables
         self._name = name if name is not None else table if table is not None else _name_of(source)
@@ -191,6 +193,23 @@ class Table:
         if isinstance(self._rows, ChecksRecords):
             self._rows.check_records()
 
+    @contextmanager
+    def unchanged(self) -> Iterator[None]:
+        """Read the rows inside: the files must be those of when the table was made, before and after.
+
+        Every release reads inside of it. Looks at the metadata of files, one call of the operating system each.
+
+        Raises:
+            SourceError: a file is gone, was changed or replaced, or a folder or pattern has other files.
+        """
+        self._check_files()
+        yield
+        self._check_files()
+
+    def _check_files(self) -> None:
+        if isinstance(self._rows, ChecksFiles):
+            self._rows.check_files()
+
     def __repr__(self) -> str:
         return f"Table({self.name!r}, engine={self.engine!r}, columns={list(self.schema.names)})"
 
@@ -203,6 +222,11 @@ class Table:
 
 def _name_of(source: Any) -> str:
     return PurePath(fspath(source)).name.partition(".")[0] if isinstance(source, (str, PathLike)) else NAMELESS
+
+
+def _absolute(path: str) -> str:
+    """Return a path of files that does not depend on the working folder; an address stays what it is."""
+    return path if "://" in path else absolute(path)
 
 
 def _if_index(source: Any, name: str) -> str:

@@ -82,7 +82,8 @@ class PreparedExternalRows(Prepared):
     def run(self, table: Table, source: Source) -> Answer | Refusal:
         """Run the query on the external rows."""
         del table
-        return self.prepared.run(self.rows, source)
+        with self.rows.unchanged():
+            return self.prepared.run(self.rows, source)
 
 
 def claims_for(schema: Schema, claims: Claims, *, external: Schema) -> Claims:

@@ -11,12 +11,14 @@ import glob
 import os
 import re
 from collections.abc import Mapping, Sequence
+from functools import partial
 from os import PathLike, fspath
 from typing import Any, Literal
 
 from sidelight.errors import SourceError
 from sidelight.records.dates import Calendar
 from sidelight.records.engines.arrays import library_of
+from sidelight.records.engines.files import absolute, files_of, identity_of
 from sidelight.records.engines.folders import Member, members_of, shown
 from sidelight.records.rows import Rows, hide_engine_errors
 
@@ -155,11 +157,14 @@ def open_file(
         return open_database(os.path.expanduser(path), table=table, dates=dates)
     if table is not None:
         raise SourceError(f"table={table!r} is for DuckDB connections and files, and {path!r} is none; leave it out")
-    whole = os.path.isdir(os.path.expanduser(path))
-    members = members_of(os.path.expanduser(path)) if whole else [Member(each) for each in _paths_of(path)]
+    given = os.path.expanduser(path)
+    whole = os.path.isdir(given)
+    members = [Member(absolute(each.path), each.cells) for each in _members_named(given)]
     for member in members:
         _check_readable(member)
     paths = [member.path for member in members]
+    place = absolute(given)
+    files = files_of(paths, place=shown(place), listed=partial(_paths_named, place))
     plain = paths[0].lower().removesuffix(".gz")
     if plain.endswith((".parquet", ".pq")):
         if records != "standard":
@@ -168,11 +173,11 @@ def open_file(
             )
         from sidelight.records.engines.parquet import open_parquet
 
-        return open_parquet(members, names, agree=whole, dates=dates)
+        return open_parquet(members, names, files, agree=whole, dates=dates)
     if plain.endswith((".csv", ".tsv", ".txt")):
         from sidelight.records.engines.csv import open_csv
 
-        return open_csv(paths, names, records=records, dates=dates)
+        return open_csv(paths, names, files, records=records, dates=dates)
     for ending, advice in _ADVICE.items():
         if plain.endswith(ending):
             raise SourceError(f"{shown(paths[0])!r} cannot be read as it is; {advice}")
@@ -186,10 +191,8 @@ def same_files(one: str, other: str) -> bool:
 
 def _identities(path: str) -> set[tuple[int, int]]:
     """Return the device and number of each file that a path names: a link has those of the file that it leads to."""
-    path = os.path.expanduser(path)
     try:
-        paths = [member.path for member in members_of(path)] if os.path.isdir(path) else _paths_of(path)
-        return {(found.st_dev, found.st_ino) for found in map(os.stat, paths)}
+        return {identity_of(each)[:2] for each in _paths_named(os.path.expanduser(path))}
     except (OSError, ValueError, SourceError):  # an address, or nothing that is there
         return set()
 
@@ -240,8 +243,16 @@ def _is_database(path: str) -> bool:
         return False
 
 
+def _members_named(path: str) -> list[Member]:
+    """Return the files of a folder or pattern, or the one file."""
+    return members_of(path) if os.path.isdir(path) else [Member(each) for each in _paths_of(path)]
+
+
+def _paths_named(path: str) -> list[str]:
+    return [member.path for member in _members_named(path)]
+
+
 def _paths_of(path: str) -> list[str]:
-    path = os.path.expanduser(path)
     if os.path.exists(path):
         if any(sign in path for sign in "*?["):
             raise SourceError(f"the name {path!r} holds a pattern sign; rename the file without *, ? and [")

@@ -25,6 +25,7 @@ from sidelight.records.engines.arrow_cells import (
     type_for_duckdb,
 )
 from sidelight.records.engines.duckdb import RelationRows, RowsByDuckDB, connect
+from sidelight.records.engines.files import absolute, files_of
 from sidelight.records.engines.folders import Member, cells_in
 from sidelight.records.engines.parquet import ParquetRows, open_parquet
 from sidelight.records.rows import BATCH_ROWS, Batch, ColumnType, Wanted, hide_engine_errors, types_by_name
@@ -206,10 +207,12 @@ def open_dataset(
                 "the Arrow dataset has columns in the names of its folders that are not written column=value; write it "
                 'with partitioning flavor="hive"'
             )
-        members.append(Member(fragment.path, cells))
+        members.append(Member(absolute(fragment.path), cells))
     if not members:
         raise SourceError("the Arrow dataset has no files; give a table without rows instead")
-    rows = open_parquet(sorted(members, key=lambda member: member.path), names, agree=True, dates=dates)
+    members.sort(key=lambda member: member.path)
+    files = files_of([member.path for member in members])
+    rows = open_parquet(members, names, files, agree=True, dates=dates)
     for name in names:
         if name in source.schema.names and name in rows.types and name not in members[0].cells:
             declared, held = source.schema.field(name).type, rows.types[name]

@@ -49,7 +49,8 @@ from sidelight.records.engines.csv_records import (
     split,
 )
 from sidelight.records.engines.duckdb import RelationRows, RowsByDuckDB, connect
-from sidelight.records.engines.folders import Identity, changed, identity_of, shown
+from sidelight.records.engines.files import Files
+from sidelight.records.engines.folders import shown
 from sidelight.records.rows import ColumnType, Wanted
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -89,15 +90,14 @@ class _Judged:
     fault: Fault | None = None
 
 
-def scan(path: str, delimiter: str, *, size: int = BLOCK_BYTES) -> Identity:
-    """Look through a whole file; return the identity of what was seen, or refuse it with the number of a line."""
+def scan(path: str, delimiter: str, *, size: int = BLOCK_BYTES) -> None:
+    """Look through a whole file, and refuse one that no standard writer wrote with the number of a line."""
     fault, line, failed = None, 0, ""
     try:
-        identity = identity_of(path)
-        with open_bytes(path, unchanged=identity) as file:
+        with open_bytes(path) as file:
             fault = first_fault(file, delimiter, size=size)
         if fault is not None:
-            with open_bytes(path, unchanged=identity) as file:
+            with open_bytes(path) as file:
                 line = 1 + _line_feeds(file, up_to=fault.offset)
     except (OSError, EOFError, zlib.error) as error:  # also a .gz file that is broken or cut off
         failed = type(error).__name__
@@ -105,7 +105,6 @@ def scan(path: str, delimiter: str, *, size: int = BLOCK_BYTES) -> Identity:
         raise SourceError(f"{shown(path)!r} cannot be read to its end ({failed}); write it again. Nothing was charged")
     if fault is not None:
         raise SourceError(refusal(path, fault, line=line))
-    return identity
 
 
 def refusal(path: str, fault: Fault, *, line: int) -> str:
@@ -192,7 +191,6 @@ class CellStream:
     headers: Mapping[str, _Header]
     places: tuple[int, ...]
     records: Records
-    checked: Mapping[str, Identity]
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         """Hand a new stream over; no row is read before its first batch is asked for."""
@@ -202,9 +200,8 @@ class CellStream:
     def _batches(self) -> Iterator[pa.RecordBatch]:
         for path, header in self.headers.items():
             work = partial(split, delimiter=header.delimiter, places=self.places, records=self.records)
-            with open_bytes(path, unchanged=self.checked.get(path)) as file:
-                if file.read(len(header.raw)) != header.raw:
-                    raise SourceError(changed(path))
+            with open_bytes(path) as file:
+                file.read(len(header.raw))
                 yield from in_order(work, blocks_of(file, records=self.records))
 
 
@@ -214,27 +211,42 @@ class CsvRows(RowsByDuckDB):
     check_reads_records: ClassVar[bool] = True
 
     def __init__(
-        self, headers: Mapping[str, _Header], *, records: Records, dates: Mapping[str, Calendar] | None = None
+        self,
+        headers: Mapping[str, _Header],
+        files: Files,
+        *,
+        records: Records,
+        dates: Mapping[str, Calendar] | None = None,
     ) -> None:
         self.name = (
             "duckdb:csv" if records == "standard" else "duckdb:csv-lines"
         )  # a line is another unit: the name says so
         self._headers = dict(headers)
+        self._files = files
         self._records: Records = records
         names = next(iter(headers.values())).names
         self._places = {name: place for place, name in enumerate(names)}  # a header may name a column twice, or not
-        self._checked: dict[str, Identity] = {}
+        self._scanned: set[str] = set()
         self._dates = dict(dates or {})
 
     def check_records(self) -> None:
-        """Refuse files that no standard writer wrote; a file that was checked before is not checked again.
+        """Refuse files that no standard writer wrote; each file is scanned once, for it must stay as it is.
 
         For the owner, before a charge: whether it raises depends on records.
         """
         if self._records == "standard":
             for path, header in self._headers.items():
-                if path not in self._checked or self._checked[path] != _identity_or_none(path):
-                    self._checked[path] = scan(path, header.delimiter)
+                if path not in self._scanned:
+                    scan(path, header.delimiter)
+                    self._scanned.add(path)
+
+    def fault(self) -> str | None:
+        """Return what is wrong with the first changed file, from its metadata."""
+        return self._files.fault()
+
+    def check_files(self) -> None:
+        """Refuse files that are not those of when the table was made."""
+        self._files.check()
 
     @property
     def types(self) -> Mapping[str, ColumnType]:
@@ -243,20 +255,16 @@ class CsvRows(RowsByDuckDB):
 
     def cells(self, names: Iterable[str]) -> CellStream:
         """Return the cells of some columns, in the order of the file, to be read after a check."""
-        if self._checked.keys() != self._headers.keys():
-            self.check_records()  # nothing is charged yet: the release pipeline checks before every charge
-        for path, identity in self._checked.items():
-            if identity != _identity_or_none(path):
-                raise SourceError(changed(path))
+        self.check_records()  # of rows that no release reads: the release pipeline checks before every charge
         places = tuple(sorted(self._places[name] for name in names))
-        return CellStream(self._headers, places, self._records, dict(self._checked))
+        return CellStream(self._headers, places, self._records)
 
     def nonprivate_broken_records(self) -> int:
         """Count the records with more or fewer cells than the header: NOT PRIVATE."""
         found = 0
         for path, header in self._headers.items():
             work = partial(odd_widths, delimiter=header.delimiter, cells=len(header.names), records=self._records)
-            with open_bytes(path, unchanged=self._checked.get(path)) as file:
+            with open_bytes(path) as file:
                 file.read(len(header.raw))
                 found += sum(in_order(work, blocks_of(file, records=self._records)))
         return found
@@ -272,12 +280,13 @@ class CsvRows(RowsByDuckDB):
     def relation(self, wanted: Wanted) -> RelationRows:
         columns = {name: f"c{self._places[name]}" for name in wanted.names}
         relation = connect().from_arrow(self.cells(wanted.names))
-        return RelationRows(relation, name=self.name, columns=columns, untyped=True, dates=self._dates)
+        return RelationRows(relation, name=self.name, columns=columns, untyped=True, dates=self._dates, within=self)
 
 
 def open_csv(
     paths: Sequence[str],
     names: Sequence[str],
+    files: Files,
     *,
     records: Records = "standard",
     dates: Mapping[str, Calendar] | None = None,
@@ -300,7 +309,7 @@ def open_csv(
     twice = sorted({name for name in names if header.names.count(name) > 1})
     if twice:
         raise SchemaError(f"the header of {shown(paths[0])!r} names column {twice[0]!r} twice; rename one of them")
-    return CsvRows(headers, records=records, dates=dates)
+    return CsvRows(headers, files, records=records, dates=dates)
 
 
 def _header_of(path: str, names: Sequence[str], *, records: Records) -> _Header:
@@ -334,10 +343,3 @@ def _header_of(path: str, names: Sequence[str], *, records: Records) -> _Header:
     if fault is not None:
         raise SourceError(refusal(path, fault, line=1 + raw.count(b"\n", 0, fault.offset)))
     return _Header(raw, delimiter, columns)
-
-
-def _identity_or_none(path: str) -> Identity | None:
-    try:
-        return identity_of(path)
-    except OSError:
-        return None

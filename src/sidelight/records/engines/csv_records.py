@@ -32,8 +32,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from sidelight.errors import SourceError
-from sidelight.records.engines.folders import Identity, changed, identity_of
 from sidelight.records.rows import WORKERS, cores
 
 Records = Literal["standard", "lines"]
@@ -210,25 +208,14 @@ Result = TypeVar("Result")
 
 
 @contextmanager
-def open_bytes(path: str, *, unchanged: Identity | None = None) -> Iterator[IO[bytes]]:
-    """Open a file for reading; one that is named .gz is decompressed on the way.
-
-    With `unchanged`, the file must have this identity when it is opened and when it is closed. The error depends on a
-    writer to the file, not on what a record holds.
-    """
+def open_bytes(path: str) -> Iterator[IO[bytes]]:
+    """Open a file for reading; one that is named .gz is decompressed on the way."""
     with open(path, "rb") as raw:
-        _check_unchanged(path, raw, unchanged)
         if path.lower().endswith(".gz"):
             with gzip.open(raw, "rb") as file:
                 yield file  # type: ignore[misc]
         else:
             yield raw
-        _check_unchanged(path, raw, unchanged)
-
-
-def _check_unchanged(path: str, raw: IO[bytes], unchanged: Identity | None) -> None:
-    if unchanged is not None and identity_of(raw.fileno()) != unchanged:
-        raise SourceError(changed(path))
 
 
 def blocks_of(

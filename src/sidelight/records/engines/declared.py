@@ -20,6 +20,7 @@ from sidelight.records.dates import DateReading
 from sidelight.records.readings import NumberReading, Remembered, TextReading
 from sidelight.records.rows import BATCH_ROWS, Batch, ColumnType, DistinctTexts, Rows, TextCells, Wanted, WholeIds
 from sidelight.records.source_protocols import (
+    ChecksFiles,
     ChecksRecords,
     DistributedRows,
     FitsInMemory,
@@ -171,6 +172,11 @@ class DeclaredRows:
         """Let the source check its records, if it is one that can."""
         if isinstance(self.source, ChecksRecords):
             self.source.check_records()
+
+    def check_files(self) -> None:
+        """Let the source compare its files, if it has some."""
+        if isinstance(self.source, ChecksFiles):
+            self.source.check_files()
 
     def fault(self) -> str | None:
         """Return what the source says is wrong with it."""

@@ -24,9 +24,6 @@ FOLDERS = ColumnType("any", "names of folders")
 #: The name that stands for a missing cell.
 _MISSING = "__HIVE_DEFAULT_PARTITION__"
 
-#: Device, inode, size, and the times of the last change of content and of metadata, in nanoseconds.
-Identity = tuple[int, int, int, int, int]
-
 
 @dataclass(frozen=True, repr=False)
 class Member:
@@ -96,17 +93,6 @@ def shown(path: str) -> str:
     parts = head.replace(os.sep, "/").split("/")
     hidden = [f"{part.partition('=')[0]}=..." if _names_a_cell(part) else part for part in parts]
     return "/".join([*hidden, tail]) if head else tail
-
-
-def identity_of(file: str | int) -> Identity:
-    """Return the identity of a file, which changes whenever it is written or replaced."""
-    found = os.stat(file)
-    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
-
-
-def changed(path: str) -> str:
-    """Return the message for a changed file."""
-    return f"{shown(path)!r} was changed after its records were checked; let nothing write to it while a release runs"
 
 
 def _members(folder: str, cells: Mapping[str, str | None]) -> list[Member]:

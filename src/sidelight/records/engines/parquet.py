@@ -32,6 +32,7 @@ from sidelight.records.cells import number_of, text_of
 from sidelight.records.dates import Calendar
 from sidelight.records.engines.arrow_cells import KnownTexts, batch_of_arrow
 from sidelight.records.engines.duckdb import RelationRows, RowsByDuckDB, connect
+from sidelight.records.engines.files import Files
 from sidelight.records.engines.folders import Member
 from sidelight.records.engines.parquet_files import MAGIC, PLAIN_ROWS, Footer, footer_of, open_plain, streams_of
 from sidelight.records.rows import (
@@ -64,8 +65,9 @@ class ParquetRows(RowsByDuckDB):
 
     name = "duckdb:parquet"
 
-    def __init__(self, footers: Sequence[Footer], *, dates: Mapping[str, Calendar] | None = None) -> None:
+    def __init__(self, footers: Sequence[Footer], files: Files, *, dates: Mapping[str, Calendar] | None = None) -> None:
         self._footers = tuple(footers)
+        self._files = files
         self._dates = dict(dates or {})
 
     def slices_in_memory(self, wanted: Wanted) -> int:
@@ -93,7 +95,11 @@ class ParquetRows(RowsByDuckDB):
 
     def fault(self) -> str | None:
         """Return what is wrong with the first changed file, from its metadata."""
-        return next(filter(None, (footer.fault() for footer in self._footers)), None)
+        return self._files.fault()
+
+    def check_files(self) -> None:
+        """Refuse files that are not those of when the table was made."""
+        self._files.check()
 
     def hands_keys(self, wanted: Wanted) -> bool:
         """Return whether no folder is named after a key."""
@@ -186,13 +192,14 @@ class ParquetRows(RowsByDuckDB):
 def open_parquet(
     members: Sequence[Member],
     names: Sequence[str],
+    files: Files,
     *,
     agree: bool = False,
     dates: Mapping[str, Calendar] | None = None,
 ) -> ParquetRows:
     """Look at the footers: all files must have the declared columns that the first one has, or, with `agree`, any has.
 
-    With `agree` the declared columns must also be of one kind in all of them.
+    With `agree` the declared columns must also be of one kind in all of them. `files` are those of the members.
     """
     for member in members:
         with open(member.path, "rb") as file:
@@ -223,7 +230,7 @@ def open_parquet(
                     f"{footer.member.shown!r} holds {found.native} in column {name!r}, and {having[0].member.shown!r} "
                     f"holds {wanted.native}; files of a folder hold the same types: write them again with one type"
                 )
-    return ParquetRows(footers, dates=dates)
+    return ParquetRows(footers, files, dates=dates)
 
 
 def _shape(footer: Footer) -> tuple[tuple[str, str], ...]:

@@ -20,7 +20,7 @@ from sidelight.records.cells import number_of, text_of
 from sidelight.records.dates import Calendar
 from sidelight.records.engines.arrow_cells import handed_to_duckdb, type_for_duckdb
 from sidelight.records.engines.duckdb import types_of
-from sidelight.records.engines.folders import FOLDERS, Identity, Member, changed, identity_of
+from sidelight.records.engines.folders import FOLDERS, Member
 from sidelight.records.rows import ColumnType
 
 #: Rows to a batch that Arrow hands to DuckDB.
@@ -38,7 +38,6 @@ class Footer:
     """The footer of a file: the position and type of each column, and the number of row groups."""
 
     member: Member
-    identity: Identity
     places: Mapping[str, int]
     types: Mapping[str, ColumnType]
     unique: bool
@@ -49,14 +48,6 @@ class Footer:
     def path(self) -> str:
         """Where the file is."""
         return self.member.path
-
-    def fault(self) -> str | None:
-        """Return the message for a file that is gone or was changed since its footer was read."""
-        try:
-            now = identity_of(self.path)
-        except OSError:
-            return f"{self.member.shown!r} is not there any more; let nothing move or delete it while a release runs"
-        return None if now == self.identity else changed(self.member.shown)
 
 
 @dataclass(frozen=True, repr=False)
@@ -178,7 +169,6 @@ def _named(batch: pa.RecordBatch, name: str, turn: int) -> pa.Array:
 def footer_of(member: Member, connection: duckdb.DuckDBPyConnection) -> Footer:
     reason, path = "", member.path
     try:
-        identity = identity_of(path)
         relation = connection.read_parquet([path], union_by_name=False, hive_partitioning=False)
         for name in relation.columns:
             member = member.holding(name) if name in member.cells else member
@@ -187,7 +177,7 @@ def footer_of(member: Member, connection: duckdb.DuckDBPyConnection) -> Footer:
             own, groups, rows = file.schema_arrow.names, file.num_row_groups, file.metadata.num_rows
         unique = len({name.lower() for name in own}) == len(own) and own == list(relation.columns)
         places = {name: place for place, name in enumerate(relation.columns)}
-        return Footer(member, identity, places, types, unique, groups, rows)
+        return Footer(member, places, types, unique, groups, rows)
     except (duckdb.Error, OSError, pa.ArrowException) as error:
         reason = type(error).__name__
     raise SourceError(f"the footer of {member.shown!r} cannot be read ({reason}); write the file again")
