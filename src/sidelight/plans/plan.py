@@ -248,7 +248,7 @@ def read_file(path: Path | str) -> Section:
         raise PlanError(f"the plan {str(path)!r} cannot be read: {reason}; name a TOML file") from None
     try:
         values = tomllib.loads(text, parse_float=Decimal)
-    except (tomllib.TOMLDecodeError, ArithmeticError, RecursionError) as error:
+    except (ValueError, ArithmeticError, RecursionError) as error:  # a number may be too long, or of too large a size
         raise PlanError(f"{path.name}: not valid TOML: {error}") from None
     return Section(values, path.name, key_lines(text), resolver=FolderResolver(path.absolute().parent))
 
