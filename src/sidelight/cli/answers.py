@@ -107,7 +107,7 @@ def _check_place(name: str, place: Path, others: Iterable[Path]) -> None:
         return
     # `sidelight init .` describes the files of tables in a folder; one of another kind may lie there, too
     read = [other for other in others if not (other.is_dir() and place.suffix.lower() == ".json")]
-    check_writable(place, inputs=[each for other in read for each in (other, *_sources_in(other))])
+    check_writable(place, inputs=[*read, *(each for other in read for each in _sources_in(other))])
     try:
         text = place.read_bytes()
     except OSError:  # there is no such file
