@@ -158,8 +158,7 @@ def _named(section: Section, name: str, *, key: str | None = None) -> str:
     if not _NAME.fullmatch(name) or RELEASE_ID.fullmatch(name):
         section.refuse(
             f"{name!r} is not a valid name: 1 to 63 of a-z, 0-9, '.', '_' and '-', the first a letter or digit, and "
-            f"unlike the "
-            "id of a release",
+            "unlike the id of a release",
             key=key,
         )
     return name
