@@ -121,7 +121,7 @@ def check_files(config: ServerConfig, whole: Section, public: Mapping[str, Secti
             seen[each] = what
         for name, table in config.tables.items():
             if "://" not in table.source and would_be_read(file, table.source):
-                whole.refuse(f"{what} would be a file of the source of {name!r}; give it another place")
+                whole.refuse(f"{what} would be a file of the private source {name!r}; give it another place")
     others = {**sources, **{f"public {name!r}": identities(file) for name, (file, _) in config.public.items()}}
     for what, known in others.items():
         for each in known & seen.keys():
