@@ -14,7 +14,7 @@ from pathlib import Path
 
 #: Files with a function that is called. Lower it where you can.
 MOST_FILES = (
-    97  # with extras, exact totals, the meter, shared budgets, periods, errors by ties, units, sources, compared files
+    98  # with extras, exact totals, the meter, shared budgets, periods, errors of ties, units, sources and their files
 )
 #: Modules of the library that are loaded at the end.
 MOST_MODULES = 200

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 import sidelight as sl
-from sidelight.errors import SidelightError
-from sidelight.plans import Section, read_query
+from sidelight.errors import PlanError, SidelightError
+from sidelight.plans import Section, read_plan, read_query
 from sidelight.plans.section import FolderResolver
 from sidelight.session.query import prepare_query
 
@@ -23,7 +23,10 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "report"))
 from every_kind import QUERIES, plan_of_every_kind, write_people
 
 #: As texts, as numbers of JSON and TOML, and as whole numbers.
-HOSTILE: tuple[Any, ...] = ("1e12000000", Decimal("1e12000000"), "1e-3000000", Decimal("1e-3000000"), 10**4000)
+HOSTILE: tuple[Any, ...] = (
+    *("1e12000000", Decimal("1e12000000"), "1e-3000000", Decimal("1e-3000000"), 10**4000),
+    *("１e９９９９９９９９９", "٣e-٩٩٩٩٩٩٩٩٩", "1e99999999999999999999"),  # digits of other scripts, too
+)
 #: Of reading and preparing one section, in processor time; the slowest takes a tenth of it without a hostile number.
 SECONDS = 4.0
 PRIORS = {
@@ -91,6 +94,14 @@ def test_no_number_takes_long_to_read(people: tuple[Path, sl.Schema]) -> None:
     assert tried > 100
     assert slow == []
     assert others == []
+
+
+@pytest.mark.parametrize("number", ["1" * 5000, "1e99999999999999999999", "-1e-99999999999999999999"])
+def test_a_number_that_python_does_not_read_is_a_mistake_in_the_plan(tmp_path: Path, number: str) -> None:
+    plan = tmp_path / "plan.toml"
+    plan.write_text(f"[budget]\nepsilon = {number}\n", encoding="utf-8")
+    with pytest.raises(PlanError, match="not valid TOML"):
+        read_plan(plan)
 
 
 def test_more_bins_than_a_domain_can_have_are_refused_at_once(people: tuple[Path, sl.Schema]) -> None:

@@ -62,6 +62,17 @@ def test_a_file_that_is_two_things_is_refused(tmp_path: Path, old: str, new: str
     assert (tmp_path / "people.parquet").read_bytes() == before
 
 
+@pytest.mark.parametrize("source", ["all", "all/*.parquet"])
+def test_no_new_file_of_a_server_is_read_as_rows(tmp_path: Path, source: str) -> None:
+    (tmp_path / "all").mkdir()
+    write_people(tmp_path)
+    os.rename(tmp_path / "people.parquet", tmp_path / "all/x.parquet")
+    rows = ('path = "people.parquet"', f'path = "{source}"')
+    with pytest.raises(PlanError, match="the audit log would be a file of the private source 'people'"):
+        read_config(survey(tmp_path, rows=rows, log=('audit = "audit.jsonl"', 'audit = "all/audit.parquet"')))
+    assert read_config(survey(tmp_path, rows=rows)).audit.name == "audit.jsonl"
+
+
 def test_the_usual_files_are_taken(tmp_path: Path) -> None:
     assert read_config(write_survey(tmp_path)).store.name == "identity.db"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from benchmarks.disclosures import FACTS, SCHEMA, records, wrong_in
 import sidelight as sl
 from plan_schema_check import problems
 from sidelight.errors import LedgerError, RangeError
+from sidelight.ledger import Scope
 
 COLUMNS = [sl.PersonId("member", max_rows=3), sl.Number("age", lower=0, upper=110, granularity=1)]
 
@@ -118,3 +120,56 @@ def test_it_needs_a_ledger_and_a_release(session: sl.Session) -> None:
     alone = sl.Session(session.table, budget=sl.PureDP(1))
     with pytest.raises(LedgerError, match="pass ledger"):
         alone.disclosure(**FACTS)
+
+
+def test_exact_totals_are_named_as_such(tmp_path: Path) -> None:
+    """What is published without noise is never said to have noise, whatever the publisher writes of it."""
+    people = sl.Table({"block": ["11", "12", "21"] * 200}, schema=[sl.Category("block", ["11", "12", "21"])], name="t")
+    blocks = sl.Hierarchy("block", {"town": 1}, invariants=sl.Invariant("town", reason="Towns Act, s. 4"))
+    kept = sl.Invariant("town", reason="Towns Act, s. 4", of=blocks)
+    session = sl.Session(people, budget=sl.ZCDP(1), invariants=kept, ledger=tmp_path / "budget.db")
+    session.release(sl.Count(by=blocks, rho="0.1"))
+    for facts in (FACTS, {**FACTS, "unprotected": "The opening hours."}):
+        deployment = session.disclosure(**facts).record["deployment"]
+        said = deployment["dp_variant"]["unprotected_quantities"]
+        assert said.startswith("Released exactly, without noise: ")
+        assert "Towns Act, s. 4" in said.splitlines()[0]
+        assert "No statistic" not in said
+    assert "The opening hours." in said
+    assert "the exact totals and public parameters" in deployment["implementation"]["post_processing"]
+
+
+def test_without_exact_totals_nothing_is_without_noise(session: sl.Session) -> None:
+    session.release(sl.Count(epsilon="0.5"))
+    deployment = session.disclosure(**FACTS).record["deployment"]
+    said = deployment["dp_variant"]["unprotected_quantities"]
+    assert said.startswith("No statistic of the rows is released without noise")
+    assert "exact totals" not in deployment["implementation"]["post_processing"]
+
+
+def test_times_of_charges_are_those_of_the_ledger(session: sl.Session) -> None:
+    """Charges of a program have times of their own, so no sentence may say that they have one."""
+    for _ in range(2):
+        session.release(sl.Count(epsilon="0.1"))
+        time.sleep(1.1)
+    account = session._account
+    assert isinstance(account, Scope)
+    assert len({entry.at_utc for entry in account.entries()}) == 2
+    mechanisms = session.disclosure(**FACTS).record["deployment"]["implementation"]["mechanisms"]
+    assert "charges of one run carry one time" not in mechanisms
+    assert "those of a session in a program their own" in mechanisms
+
+
+def test_an_estimated_error_is_not_called_a_probability(tmp_path: Path) -> None:
+    rows = sl.dummy([sl.Number("a", lower=0, upper=10), sl.Number("b", lower=0, upper=10)], 2000)
+    session = sl.Session(rows, budget=sl.ApproxDP(5, "1e-6"), ledger=tmp_path / "budget.db")
+    model = sl.LinearRegression(epsilon=1, delta="1e-7", session=session).fit_table(rows, target="b", features=["a"])
+    release = session.release(sl.Quantiles([0.5], column="a", epsilon=1))
+    assert model.release_.error is not None
+    assert release.error is not None
+    assert not model.release_.error.proved
+    assert release.error.proved
+    head, fitted, median = session.disclosure(**FACTS).record["deployment"]["implementation"]["utility"].splitlines()
+    assert "probability" not in head
+    assert ": estimated at 95 %, not proved: off by " in fitted
+    assert ": worst case at 95 %: off by " in median

@@ -9,7 +9,9 @@ from __future__ import annotations
 import functools
 import inspect
 import json
+import os
 import sys
+import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -103,7 +105,9 @@ def _check_place(name: str, place: Path, others: Iterable[Path]) -> None:
 
     if place == STANDARD_OUTPUT:
         return
-    check_writable(place, inputs=others)
+    # `sidelight init .` describes the files of tables in a folder; one of another kind may lie there, too
+    read = [other for other in others if not (other.is_dir() and place.suffix.lower() == ".json")]
+    check_writable(place, inputs=[*read, *(each for other in read for each in _sources_in(other))])
     try:
         text = place.read_bytes()
     except OSError:  # there is no such file
@@ -117,6 +121,23 @@ def _check_place(name: str, place: Path, others: Iterable[Path]) -> None:
             f"{str(place)!r} exists and was not written by `sidelight {name}`, so it would be lost; "
             "name another file after --json"
         )
+
+
+def _sources_in(file: Path) -> list[str]:
+    """Return the sources of a plan or of a server's file; none of another file, or one that its command refuses."""
+    from sidelight.plans.sources import with_days
+
+    try:
+        found = tomllib.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return []
+    tables = found.get("table")
+    each_table = tables.values() if isinstance(tables, dict) else tables if isinstance(tables, list) else []
+    parts = [found, *each_table]
+    places = [*parts, *(part.get("source") for part in parts if isinstance(part, dict))]
+    paths = [place.get("path") for place in places if isinstance(place, dict)]
+    folder = str(file.absolute().parent)
+    return [each for path in paths if isinstance(path, str) for each in with_days(os.path.join(folder, path))]
 
 
 def _error_text(error: BaseException) -> str:

@@ -30,6 +30,7 @@ from sidelight.quantiles import PubTrack, Quantiles, Sequence
 from sidelight.quantiles.sequence.plan import Learner, SequencePlan, read_day
 from sidelight.quantiles.sequence.sequence import for_days, routes_of_days
 from sidelight.records import Schema, Table
+from sidelight.records.source_files import would_be_read
 from sidelight.report import Item, check_writable
 
 _FORMS: dict[str, KeyForm] = {"prediction": PRIORS, "fallback": PRIOR}
@@ -138,12 +139,15 @@ def read_daily_plan(path: Path | str) -> DailyPlan:
             key="path",
         )
     query, learner, days = read_sequence(given["sequence"], head["data"].schema)
+    state = folder / days["state"] if "state" in days else None
+    if state is not None and any(would_be_read(state, each) for each in head["data"].files):
+        given["sequence"].refuse("the state would be written to a file of a day; give it another name", key="state")
     return DailyPlan(
         source=str(folder / file),
         query=query,
         learner=learner,
         days_per_person=days.get("days_per_person"),
-        state=folder / days["state"] if "state" in days else None,
+        state=state,
         **head | {"routes": routes_of_days(head["budget"], head["routes"])},
     )
 
@@ -172,7 +176,7 @@ def release_today(path: Path, *, day: str, features: str, resume: bool, output: 
     """Release a day and write its report; checks run before anything is charged."""
     plan = read_daily_plan(path)
     date, numbers = read_day(day), read_features(features)
-    check_writable(output, inputs=inputs_of(path, [plan.file_of(date)], plan.ledger))
+    check_writable(output, inputs=inputs_of(path, plan.files, plan.ledger))
     with open_ledger(plan.ledger) as ledger:
         sequence = plan.open(ledger)
         check_writable(output, inputs=[sequence.state_file])

@@ -43,7 +43,7 @@ def write_disclosure(path: Path, *, output: Path | None, page: Path) -> None:
         check_writable(
             place,
             inputs=[
-                *inputs_of(path, [each.path for each in data.tables], head["ledger"]),
+                *inputs_of(path, data.files, head["ledger"]),
                 page if place is output else None,
             ],
         )

@@ -9,6 +9,7 @@ from typing import Any
 
 from sidelight.accuracy.dummy import MARK, NAME, dummy_csv
 from sidelight.cli.answers import note
+from sidelight.cli.running import inputs_of
 from sidelight.cli.terminal import tell
 from sidelight.errors import RangeError, SourceError
 from sidelight.plans.plan import folder_of, read_file, read_head
@@ -26,7 +27,7 @@ def write_dummy(
     if output.suffix.lower() != ".csv":
         raise RangeError(f"dummy data is written as CSV; name a file that ends in .csv, got {output.name!r}")
     for place in (output, *(() if plan is None else (plan,))):
-        check_writable(place, inputs=[path, head["data"].path])
+        check_writable(place, inputs=inputs_of(path, head["data"].files, head["ledger"]))
         if place.exists() and not overwrite:
             raise SourceError(f"{str(place)!r} exists already; choose another name, or replace it with --overwrite")
     if plan is not None and plan.absolute().parent != folder_of(whole):

@@ -95,9 +95,9 @@ def _run(
     _tell(priced, items, output=output, json_output=json, explain=explain)
 
 
-def inputs_of(plan_file: Path, sources: Sequence[object], ledger: str | None) -> list[Path | str | None]:
+def inputs_of(plan_file: Path, sources: Sequence[str], ledger: str | None) -> list[Path | str | None]:
     """Return the source and ledger files of a plan, which no output may replace."""
-    return [plan_file, *map(str, sources), None if ledger is None else parse_place(ledger).path]
+    return [plan_file, *sources, None if ledger is None else parse_place(ledger).path]
 
 
 def _check_request(plan: Plan, *, label: str, resume: bool, json_output: Path | None) -> None:
@@ -249,7 +249,7 @@ def check_plan(path: Path) -> None:
         _show(found)
         note(private=False, **_noted(found))
     kept = _note(path)
-    check_writable(kept, inputs=[path, *map(str, plan.files)])
+    check_writable(kept, inputs=[path, *plan.files])
     kept.write_text(plan.data.digest() + "\n", encoding="utf-8")
 
 

@@ -116,7 +116,7 @@ def write_table(
         raise RangeError(f"the table is written as .csv or .parquet, by its ending; got {output.name!r}")
     if within not in get_args(Within):
         raise RangeError(f"--within is {within!r}, which is not a choice; {nearest(within, get_args(Within))}")
-    check_writable(output)
+    check_writable(output, inputs=[release, areas])
     if output.exists() and not overwrite:
         raise SourceError(f"{str(output)!r} exists already; choose another name, or replace it with --overwrite")
     if (grouped := _group_table(release, title)) is not None:

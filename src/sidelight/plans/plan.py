@@ -36,6 +36,7 @@ from sidelight.plans.sources import (
     keys_of,
     read_common_budget,
     read_database,
+    read_ledger,
     read_rows,
     read_source,
 )
@@ -126,6 +127,11 @@ class PlanHead:
         return self.data.name
 
     @property
+    def files(self) -> tuple[str, ...]:
+        """The paths, folders and patterns of all files that rows are read from."""
+        return self.data.files
+
+    @property
     def one(self) -> PlannedTable:
         """The one table of the plan.
 
@@ -163,11 +169,6 @@ class Plan(PlanHead):
     def table(self) -> str | None:
         """The table or view of the one source, if it has several."""
         return self.one.table
-
-    @property
-    def files(self) -> tuple[Path, ...]:
-        """Every file that the plan reads rows from."""
-        return tuple(each.path for each in self.data.tables)
 
     def open_table(self) -> Table:
         """Open the source with its schema; reads no row."""
@@ -219,7 +220,8 @@ def read_plan(path: Path | str, *, ask: Query | None = None, from_rows: bool = F
     if ask is not None:
         planned: tuple[PlannedQuery, ...] = (_planned(ask, data),)
     else:
-        resolver = FolderResolver(folder_of(whole), tuple(each.path for each in data.tables if not each.public))
+        private = tuple(file for each in data.tables if not each.public for file in each.files)
+        resolver = FolderResolver(folder_of(whole), private)
         planned = tuple(_read_planned(section, data, resolver) for section in given["query"])
     head["budget"] = _beside_totals(whole, head["budget"], planned)
     together = None
@@ -246,7 +248,7 @@ def read_file(path: Path | str) -> Section:
         raise PlanError(f"the plan {str(path)!r} cannot be read: {reason}; name a TOML file") from None
     try:
         values = tomllib.loads(text, parse_float=Decimal)
-    except (tomllib.TOMLDecodeError, ArithmeticError, RecursionError) as error:
+    except (ValueError, ArithmeticError, RecursionError) as error:  # a number may be too long, or of too large a size
         raise PlanError(f"{path.name}: not valid TOML: {error}") from None
     return Section(values, path.name, key_lines(text), resolver=FolderResolver(path.absolute().parent))
 
@@ -278,7 +280,7 @@ def read_head(
         data = PlannedTable(schema=read_schema(whole, given.get("column", ()), from_rows=from_rows), **source)
     budget = BUDGET.read_values(given["budget"])
     routes = budget.pop("routes", None)
-    ledger = LEDGER.read_values(given["ledger"]) if "ledger" in given else {}
+    url, scope = read_ledger(given["ledger"], data, folder) if "ledger" in given else (None, data.name)
     window_budget = None
     if "window" in given and isinstance(data, PlannedDatabase):
         section, window = WINDOW.read_values(given["window"])["budget"], data.linked.window
@@ -287,16 +289,16 @@ def read_head(
         window_budget = _budget(section, WINDOW_BUDGET.read_values(section), unit=unit)
         life = _budget(given["budget"], budget, unit=data.unit)
         with given["window"].naming():
-            check_window_budget(window, life, window_budget, name=data.name, ledger=bool(ledger))
+            check_window_budget(window, life, window_budget, name=data.name, ledger=url is not None)
     return given, {
         "window_budget": window_budget,
-        "parent": read_common_budget(given["ledger"], unit=data.unit, name=data.name) if ledger else None,
+        "parent": read_common_budget(given["ledger"], unit=data.unit, name=data.name) if url else None,
         "title": given.get("title", data.name),
         "data": data,
         "budget": _budget(given["budget"], budget, unit=data.unit),
         "routes": None if routes is None else tuple(routes),
-        "ledger": ledger_url(ledger["url"], folder=folder) if ledger else None,
-        "scope": ledger.get("scope", data.name),
+        "ledger": url,
+        "scope": scope,
         "strict": given.get("strict", False),
     }
 
@@ -367,19 +369,6 @@ def _planned_on_view(query: Any, data: PlannedDatabase, *, title: str | None, ro
     title = title or str(counted_in(prepared.request["view"], title_of(fitted.request, view.schema)))
     more: dict[str, Any] = {"schema": view.schema, "of": view, "rows": rows.name}
     return PlannedQuery(title=title, query=query, prepared=prepared, fitted=fitted, **more)
-
-
-def ledger_url(url: str, *, folder: Path) -> str:
-    """Make the file of a SQLite ledger relative to the plan's folder, not to where the command runs.
-
-    >>> ledger_url("budget.db", folder=Path("/plans")), ledger_url("sqlite:///budget.db", folder=Path("/plans"))
-    ('sqlite:////plans/budget.db', 'sqlite:////plans/budget.db')
-    """
-    prefix = "sqlite:///"
-    if "://" in url and not url.startswith(prefix):
-        return url
-    file = url.removeprefix(prefix)
-    return f"{prefix}{folder / file}"
 
 
 def plan_schema(sequence: KeyForm) -> dict[str, Any]:

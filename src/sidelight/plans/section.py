@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from glob import glob
 from pathlib import Path
 from typing import Any, NoReturn, Protocol, TypeVar
 
 from sidelight.errors import PlanError, SidelightError, SourceError
 from sidelight.plans.toml_text import Place
+from sidelight.records.source_files import is_file_of
 
 T = TypeVar("T")
 
@@ -35,21 +35,23 @@ class Resolver(Protocol):
 
 @dataclass(frozen=True)
 class FolderResolver:
-    """Names are paths that start at the folder of the plan; the private sources of the plan are refused."""
+    """Names are paths that start at the folder of the plan; files of its private sources are refused.
+
+    `sources` are paths, folders and patterns.
+    """
 
     folder: Path = Path()
-    sources: tuple[Path, ...] = ()
+    sources: tuple[str, ...] = ()
     _opened: dict[int, tuple[Any, str, str | None]] = field(default_factory=dict, repr=False, compare=False)
 
     def open(self, name: str, read: Callable[[Path], T], *, title: str | None = None) -> T:
         """Read the file, and remember what it was called."""
         file = self.folder / name
-        for source in self.sources:
-            private = [source] if source.exists() else [Path(each) for each in glob(str(source))]
-            if file == source or (file.exists() and any(file.samefile(each) for each in private if each.exists())):
-                raise SourceError(
-                    "the private source of this plan; a prediction from the private rows would void the guarantee"
-                )
+        if any(is_file_of(file, source) for source in self.sources):
+            raise SourceError(
+                "the private source of this plan, or a file of it; a prediction from the private rows would void the "
+                "guarantee"
+            )
         if not file.is_file():
             raise SourceError("which is no file; a path starts at the plan's folder")
         found = read(file)

@@ -17,6 +17,7 @@ from sidelight.accounting import ROUTES
 from sidelight.errors import RangeError, SourceError, nearest
 from sidelight.guarantees import PersonOf, Unit, parse_claim
 from sidelight.guarantees.units import PeriodLength
+from sidelight.ledger.place import parse_place
 from sidelight.plans.columns import TIED_COLUMN_TABLE, read_schema
 from sidelight.plans.forms import (
     AMOUNT,
@@ -36,11 +37,12 @@ from sidelight.plans.forms import (
 from sidelight.plans.section import Section
 from sidelight.plans.tables import REQUIRED, PlanKey, TableForm, section_of
 from sidelight.records import Database, PairedView, Schema, Table, View
-from sidelight.records.engines import check_local, is_postgres, same_files
+from sidelight.records.engines import check_local, is_postgres
 from sidelight.records.fold import Fold
 from sidelight.records.fold_text import fold_text, parse_fold
 from sidelight.records.linked_tables import LinkedTables
 from sidelight.records.paired_views import PERSON
+from sidelight.records.source_files import identities_of, would_be_read
 from sidelight.records.views import Cap
 from sidelight.records.windows import Window
 from sidelight.session import CommonBudget
@@ -163,6 +165,13 @@ class PlannedTable:
         """This one."""
         return (self,)
 
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The path, folder or pattern of its files, with that of all days of a sequence; none of a server's table."""
+        if self.url is not None and not self.url.lower().startswith("file:"):
+            return ()
+        return with_days(str(self.path) if self.url is None else self.url)
+
     def declared(self) -> Any:
         """Return what is declared, as JSON values."""
         return self.schema.to_json()
@@ -198,6 +207,11 @@ class PlannedDatabase:
     views: Mapping[str, View | PairedView] = field(default_factory=dict)
 
     @property
+    def files(self) -> tuple[str, ...]:
+        """The paths, folders and patterns of the files of all tables."""
+        return tuple(file for each in self.tables for file in each.files)
+
+    @property
     def unit(self) -> Unit:
         """What is protected: a person with all their rows."""
         return PersonOf(self.name)
@@ -224,6 +238,39 @@ class PlannedDatabase:
                 f"the database {self.name!r} has no view or private table {name!r}; {nearest(name, known)}"
             )
         return View(tables=self.linked, base=name)
+
+
+def with_days(path: str) -> tuple[str, ...]:
+    """Return a path, and the pattern of all its files where it says {day}, as that of a sequence does.
+
+    >>> with_days("people.csv"), with_days("trips-{day}.csv")[1][-20:]
+    (('people.csv',), '[0-9]-[0-9][0-9].csv')
+    """
+    day = "-".join("[0-9]" * digits for digits in (4, 2, 2))
+    return (path, path.replace("{day}", day)) if "{day}" in path else (path,)
+
+
+def ledger_url(url: str, *, folder: Path) -> str:
+    """Make the file of a SQLite ledger relative to the plan's folder, not to where the command runs.
+
+    >>> ledger_url("budget.db", folder=Path("/plans")), ledger_url("sqlite:///budget.db", folder=Path("/plans"))
+    ('sqlite:////plans/budget.db', 'sqlite:////plans/budget.db')
+    """
+    prefix = "sqlite:///"
+    if "://" in url and not url.startswith(prefix):
+        return url
+    file = url.removeprefix(prefix)
+    return f"{prefix}{folder / file}"
+
+
+def read_ledger(section: Section, data: PlannedTable | PlannedDatabase, folder: Path) -> tuple[str, str]:
+    """Read the address of the ledger, which must be no file of the data, and the name of the account in it."""
+    given = LEDGER.read_values(section)
+    url = ledger_url(given["url"], folder=folder)
+    place = parse_place(url).path
+    if place is not None and any(would_be_read(place, file) for file in data.files):
+        section.refuse("the ledger would be a file of the data; give it a place outside of their folder", key="url")
+    return url, given.get("scope", data.name)
 
 
 def read_source(section: Section, folder: Path) -> dict[str, Any]:
@@ -290,8 +337,12 @@ def _read_window(section: Section) -> Window:
 
 def _is_one_source(one: PlannedTable, other: PlannedTable) -> bool:
     """Return whether two tables are read from one file, or one table of it or of a server."""
-    same = one.url == other.url if one.url is not None else same_files(str(one.path), str(other.path))
-    return same and (one.table == other.table or None in (one.table, other.table))
+    unread = one.public != other.public  # a public table must not lie in a private folder at all
+    held: list[set[object]] = [
+        {found for file in each.files for found in identities_of(file, unread=unread)} | ({each.url} - {None})
+        for each in (one, other)
+    ]
+    return not held[0].isdisjoint(held[1]) and (one.table == other.table or None in (one.table, other.table))
 
 
 def _read_view(section: Section, linked: LinkedTables) -> tuple[str, View | PairedView]:

@@ -20,6 +20,7 @@ from sidelight.group_table import GroupTable
 from sidelight.guarantees import Claims, Neighbours, PureDP
 from sidelight.guarantees.claims import NOT_PROTECTED
 from sidelight.ledger.place import check_output
+from sidelight.records.source_files import would_be_read
 from sidelight.registry import card_of
 from sidelight.release import Outcome, Release, TailBound
 from sidelight.release.shown import as_read, at_most, records_text
@@ -321,8 +322,13 @@ def write_text(path: Path, text: str) -> Path:
 def check_writable(path: Path, *, inputs: Iterable[Path | str | None] = ()) -> None:
     """Refuse a place that cannot be written, or that would be written over what is read, before anything is spent."""
     for each in inputs:
-        if each is not None and os.path.realpath(each) == os.path.realpath(path):
-            raise SourceError(f"{str(path)!r} is read by the same command and would be lost; choose another output")
+        if each is not None and would_be_read(path, each):
+            if path.exists():
+                raise SourceError(f"{str(path)!r} is read by the same command and would be lost; choose another output")
+            raise SourceError(
+                f"{str(path)!r} would become part of what the same command reads: it lies in the source's folder, or "
+                "its name matches the source's pattern; choose another output"
+            )
     if path.is_dir():
         raise SourceError(f"{str(path)!r} is a directory; name a file in it")
     check_output(path)

@@ -15,8 +15,9 @@ from sidelight.errors import PlanError, SidelightError, nearest
 from sidelight.guarantees import GDP, ZCDP, ApproxDP, Claim, Claims, Unit, parse_claim
 from sidelight.plans.columns import COLUMN_TABLE, read_schema
 from sidelight.plans.forms import AMOUNT, FLAG, REAL, TEXT, TEXTS, WHOLE, choice, list_of, map_of
-from sidelight.plans.plan import folder_of, ledger_url, read_file
+from sidelight.plans.plan import folder_of, read_file
 from sidelight.plans.section import Section
+from sidelight.plans.sources import ledger_url
 from sidelight.plans.tables import section_of
 from sidelight.records.engines import check_local, is_postgres
 from sidelight.server.config import (
@@ -157,8 +158,7 @@ def _named(section: Section, name: str, *, key: str | None = None) -> str:
     if not _NAME.fullmatch(name) or RELEASE_ID.fullmatch(name):
         section.refuse(
             f"{name!r} is not a valid name: 1 to 63 of a-z, 0-9, '.', '_' and '-', the first a letter or digit, and "
-            f"unlike the "
-            "id of a release",
+            "unlike the id of a release",
             key=key,
         )
     return name

@@ -7,7 +7,6 @@ folder later.
 
 from __future__ import annotations
 
-import glob
 import hashlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,6 +20,7 @@ from sidelight.ledger import Ledger
 from sidelight.ledger.place import BESIDE, parse_place
 from sidelight.plans.section import Section
 from sidelight.records.engines import is_postgres
+from sidelight.records.source_files import identities_of, would_be_read
 from sidelight.server.config import Pool, ServedTable, ServerConfig
 from sidelight.server.identity import IdentityStore
 
@@ -33,11 +33,9 @@ def identities(source: str | Path) -> Identities:
     text = str(source)
     if is_postgres(text):
         return frozenset({("address", *_postgres_parts(text))})
-    if "://" in text:
+    if "://" in text and not text.lower().startswith("file:"):
         return frozenset({("address", text)})
-    paths = [text] if os.path.exists(text) or not glob.has_magic(text) else glob.glob(text, recursive=True)
-    found = {("path", os.path.realpath(text))}
-    return frozenset(found | {each for path in paths for each in _inodes(path)})
+    return frozenset({("path", os.path.realpath(text)), *identities_of(text)})
 
 
 def _postgres_parts(address: str) -> tuple[str, str, str]:
@@ -49,16 +47,6 @@ def _postgres_parts(address: str) -> tuple[str, str, str]:
     database = options.get("dbname", unquote(parts.path).strip("/"))
     here = not host or host.startswith(("/", "127.")) or host.lower() in _LOOPBACK
     return "localhost" if here else host.lower().rstrip("."), port or "5432", database
-
-
-def _inodes(path: str) -> Iterator[tuple[str | int, ...]]:
-    if os.path.isdir(path):
-        for folder, _, names in os.walk(path, followlinks=True):
-            for name in names:
-                yield from _inodes(os.path.join(folder, name))
-    elif os.path.exists(path):
-        found = os.stat(path)
-        yield found.st_dev, found.st_ino
 
 
 def check_people(sections: Sequence[Section], tables: Sequence[ServedTable], populations: Mapping[str, Pool]) -> None:
@@ -131,6 +119,9 @@ def check_files(config: ServerConfig, whole: Section, public: Mapping[str, Secti
             if each in seen:
                 whole.refuse(f"{what} and {seen[each]} are one file ({file.name!r}); give each its own")
             seen[each] = what
+        for name, table in config.tables.items():
+            if "://" not in table.source and would_be_read(file, table.source):
+                whole.refuse(f"{what} would be a file of the private source {name!r}; give it another place")
     others = {**sources, **{f"public {name!r}": identities(file) for name, (file, _) in config.public.items()}}
     for what, known in others.items():
         for each in known & seen.keys():

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 
 from sidelight.errors import PlanError, RangeError, SidelightError, SidelightWarning
 from sidelight.records import Table
+from sidelight.records.numbers import exact_number, nearest_float
 from sidelight.server.config import ServedTable, ServerConfig
 from sidelight.server.cost import check_answer, check_cost
 from sidelight.server.together import TOGETHER, parts_of, price_together
@@ -169,8 +170,8 @@ def _accuracy(config: ServerConfig, job: Mapping[str, Any]) -> dict[str, Any]:
         found = swept(query, table.schema)
         return {"sweep": [{"name": name, "amount": str(at), "expected": each.to_json()} for name, at, each in found]}
     try:
-        within = float(job["within"])
-    except ValueError:
+        within = nearest_float(exact_number(job["within"], name="within"))
+    except RangeError:
         raise RangeError("within is a positive number: an error in the unit of the answer") from None
     needed = epsilon_for(query, table.schema, within=within)
     return {

@@ -7,21 +7,20 @@ and entry of the ledger serve both.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from decimal import Context, InvalidOperation
 from fractions import Fraction
 from typing import Any, Final
 
 from sidelight.accounting import batch
+from sidelight.errors import RangeError
 from sidelight.guarantees import Amount, Claims
+from sidelight.guarantees.amounts import decimal_text, exact
 from sidelight.wire import ProblemError
-from sidelight.wire.json_text import DIGITS
 
 #: The kind of a batch, as `release_batch_through` writes it into its request, and the most queries of one.
 TOGETHER: Final = "together"
 MOST_TOGETHER: Final = 20
 #: A pair is charged where its epsilon is at most this share of the sum's: less does not justify a delta.
 _WORTH_A_DELTA: Final = Fraction(19, 20)
-_EXACT: Final = Context(prec=2 * DIGITS)
 
 
 def read_together(found: Mapping[str, Any]) -> dict[str, Any]:
@@ -38,12 +37,11 @@ def read_together(found: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _plain(amount: str) -> str:
-    """Return the normal form of an amount, so that 1e-9 and "0.000000001" agree; other texts stay unchanged."""
+    """Return the normal form of an amount, so that 1e-9 and "0.000000001" agree; pricing refuses other texts."""
     try:
-        value = _EXACT.create_decimal(amount)
-    except InvalidOperation:
+        return decimal_text(exact(amount, name="delta"))
+    except RangeError:
         return amount
-    return f"{value.normalize(_EXACT):f}" if value.is_finite() else amount
 
 
 def parts_of(query: Mapping[str, Any]) -> list[Mapping[str, Any]]:

@@ -84,8 +84,8 @@ def disclose(
         "mechanisms": _mechanisms(outcomes),
         "composition": _composition(scope, entries),
         "post_processing": _joined(
-            "Intervals, totals, shrinkage towards predictions and synthetic rows are computed from the noisy numbers "
-            "and public parameters alone.",
+            "Intervals, totals, shrinkage towards predictions and synthetic rows are computed from the noisy numbers"
+            f"{', the exact totals' if scope.definition.budget.kept else ''} and public parameters alone.",
             facts.post_processing,
         ),
         "justification": facts.justification,
@@ -99,7 +99,7 @@ def disclose(
             "dp_variant": {
                 "variant_name": _variant(scope.rule.budget),
                 "data_domain": facts.data_domain or f"Any table with the columns {_list(_columns(schema))}.",
-                "unprotected_quantities": _unprotected(schema, outcomes, facts),
+                "unprotected_quantities": _unprotected(schema, scope, outcomes, facts),
             },
             "privacy_loss": loss,
             "deployment_model": model,
@@ -273,8 +273,9 @@ def _mechanisms(outcomes: Sequence[Outcome]) -> str:
         f"Library: sidelight {_list(versions)}. A meter compares the draws of each release with its claim.",
         exact,
         f"Random numbers: {entropy}.",
-        "Timing: charges of one run carry one time; how long a release takes depends on the rows and is not protected "
-        "from an observer who can measure it.",
+        "Timing: how long a release takes depends on the rows and is not protected from an observer who can measure "
+        "it. The ledger holds the time of every charge; all charges of one `sidelight run` carry the time of its "
+        "start, and those of a session in a program their own.",
         "Platform: errors after the rows were opened have fixed texts, and warnings are suppressed then.",
         "The charge is written to a hash-chained ledger before the rows are opened, and never given back.",
     ]
@@ -295,8 +296,13 @@ def _composition(scope: Scope, entries: Sequence[LedgerEntry]) -> str:
     return _joined(how, batch, parts, f"All of it is charged to {above!r} as well." if above else None)
 
 
-def _unprotected(schema: Schema | Mapping[str, Schema], outcomes: Sequence[Outcome], facts: PublisherFacts) -> str:
-    lines = [facts.unprotected or "No statistic of the rows is released without noise through this ledger."]
+def _unprotected(
+    schema: Schema | Mapping[str, Schema], scope: Scope, outcomes: Sequence[Outcome], facts: PublisherFacts
+) -> str:
+    kept = scope.definition.budget.kept
+    exact = [f"Released exactly, without noise: {kept}. {NOT_PROTECTED}"] if kept else []
+    other = f"No {'other ' if kept else ''}statistic of the rows is released without noise through this ledger."
+    lines = [*exact, facts.unprotected or other]
     lines.append("Public by declaration:")
     lines += [f"- {shown}: {_declared(column)}" for shown, column in _columns(schema).items()]
     used = {
@@ -328,9 +334,9 @@ def _utility(outcomes: Sequence[Outcome]) -> str | None:
     for outcome in outcomes:
         if isinstance(outcome, Release) and outcome.error is not None:
             off = max(outcome.error.at(0.95).ravel().tolist())
-            said = f"- {_title(outcome.query)}: {at_most(off)} {outcome.error.unit}, if {outcome.error.assumption}"
-            lines[said.replace(" , if", ", if")] = None
-    return "\n".join(["With a probability of 95 %, off by at most:", *lines]) if lines else None
+            far = f"{outcome.error.basis}: off by {at_most(off)} {outcome.error.unit}".rstrip()
+            lines[f"- {_title(outcome.query)}: {far}, if {outcome.error.assumption}"] = None
+    return "\n".join(["How far off, at most:", *lines]) if lines else None
 
 
 def _joined(*texts: str | None) -> str:

@@ -15,8 +15,9 @@ from sidelight.errors import ProblemError
 
 #: Bytes of a body, levels of nesting, characters of a text, digits and decimal exponent of a number.
 MOST_BYTES, DEEPEST, LONGEST, DIGITS, EXPONENT = 256 * 1024, 32, 10_000, 40, 300
-#: Possessive throughout: a text that is no number is refused in one pass, however long it is.
-_NUMBER = re.compile(r"\s*+[+-]?[0-9_]*+(?:\.[0-9_]*+)?(?:[eE][+-]?([0-9_]++))?(?:\s*+/\s*+[+-]?[0-9_]++)?\s*+")
+#: Digits of every script, as Python reads them. Possessive throughout: a text that is no number is refused in one
+#: pass, however long it is.
+_NUMBER = re.compile(r"\s*+[+-]?[\d_]*+(?:\.[\d_]*+)?(?:[eE][+-]?([\d_]++))?(?:\s*+/\s*+[+-]?[\d_]++)?\s*+")
 _EXACT = Context(prec=2 * DIGITS)
 _PLAIN = json.JSONEncoder(allow_nan=False, sort_keys=True, separators=(",", ":"))
 
