@@ -18,9 +18,10 @@ from typing import Any, Literal
 from sidelight.errors import SourceError
 from sidelight.records.dates import Calendar
 from sidelight.records.engines.arrays import library_of
-from sidelight.records.engines.files import absolute, files_of, identity_of
+from sidelight.records.engines.files import absolute, files_of
 from sidelight.records.engines.folders import Member, members_of, shown
 from sidelight.records.rows import Rows, hide_engine_errors
+from sidelight.records.source_files import identities_of
 
 _ELSEWHERE = re.compile(r"([a-z][a-z0-9+.]+)://", re.IGNORECASE)
 #: An address that may hold a password, wherever it stands in a text and however it is misspelt.
@@ -186,15 +187,7 @@ def open_file(
 
 def same_files(one: str, other: str) -> bool:
     """Return whether two paths, patterns or folders name one and the same file; by names and links, reading none."""
-    return not _identities(one).isdisjoint(_identities(other))
-
-
-def _identities(path: str) -> set[tuple[int, int]]:
-    """Return the device and number of each file that a path names: a link has those of the file that it leads to."""
-    try:
-        return {identity_of(each)[:2] for each in _paths_named(os.path.expanduser(path))}
-    except (OSError, ValueError, SourceError):  # an address, or nothing that is there
-        return set()
+    return not identities_of(one).isdisjoint(identities_of(other))
 
 
 def origin_of(source: Any, rows: Rows, *, table: str | None) -> tuple[Any, ...] | None:
