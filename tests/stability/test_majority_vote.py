@@ -122,3 +122,20 @@ def test_the_largest_unsafe_margin_is_found_by_looking_at_all() -> None:
             safe = SafeMargins(scale=scale, epsilon=epsilon, delta=Fraction(1, 10**6))
             looked = [t for t in range(1000) if safe.loss(t) > float(epsilon)]
             assert safe.largest_unsafe == max(looked, default=-1)
+
+
+def test_a_test_that_leaves_nothing_for_the_vote_is_refused_when_it_is_written() -> None:
+    with pytest.raises(RangeError, match="test_share must lie strictly between 0 and 1"):
+        MajorityVote("f", noise_scale=5, epsilon="0.5", delta="1e-6", test_share=1)
+
+
+@pytest.mark.parametrize("scale", ["0.001", "1e-9", "0.01"])
+@pytest.mark.parametrize("delta", ["1e-6", "1e-300"])
+def test_votes_with_hardly_any_noise_are_priced(scale: str, delta: str) -> None:
+    """Probabilities below the smallest float are 0, and a loss against one of them is infinite, no error."""
+    table = sl.Table({"f": ["yes"] * 9000 + ["no"] * 300}, schema=[sl.Category("f", ["yes", "no"], other=None)])
+    query = MajorityVote("f", noise_scale=scale, epsilon="0.5", delta=delta)
+    assert query.prepare(table.schema).safe.largest_unsafe >= 1
+    assert seeded_release(query, table, seed=1).value == "yes"
+    close = sl.Table({"f": ["yes"] * 301 + ["no"] * 300}, schema=table.schema)
+    assert isinstance(seeded_release(query, close, seed=1), Refused)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator
 
 import pytest
@@ -93,3 +94,20 @@ def test_no_rows_are_refused() -> None:
 def test_one_label_needs_no_data() -> None:
     with pytest.raises(SchemaError, match="one label only"):
         StableMode("a", epsilon=1, delta="1e-6").prepare(sl.Schema([sl.Category("a", ["x"], other=None)]))
+
+
+@pytest.mark.parametrize("kind", [Neighbours.ADD_REMOVE, Neighbours.REPLACE])
+@pytest.mark.parametrize("labels", [["a", "b"], ["b", "a"]])
+def test_a_label_with_the_stated_lead_is_answered_in_19_of_20_runs(kind: Neighbours, labels: list[str]) -> None:
+    """The lead is the least whose distance is the threshold and the noise of one run in twenty."""
+    query = StableMode("c", epsilon="0.5", delta="1e-6", neighbours=kind)
+    schema = [sl.Category("c", labels, other=None)]
+    prepared = query.prepare(sl.Table({"c": ["a"]}, schema=schema).schema)
+    lead = int(prepared.error.assumption.split("leads by about ")[1].split(" ")[0].replace(",", ""))
+    table = sl.Table({"c": ["a"] * (1000 + lead) + ["b"] * 1000}, schema=schema)
+    answered = sum(isinstance(seeded_release(query, table, seed=seed), Release) for seed in range(200))
+    # 190 of 200 at least are expected; 170 or fewer have a probability below 1e-7 (binomial, 0.95)
+    assert answered > 170
+    counts = [1000 + lead, 1000] if labels[0] == "a" else [1000, 1000 + lead]
+    wanted = (math.log(1 / 2e-6) + math.log(10)) / 0.5
+    assert wanted <= mode_distance(counts, neighbours=kind) <= wanted + 2  # a tie counts for the label that is first

@@ -226,7 +226,7 @@ def test_a_rehearsal_says_of_public_rows_what_is_wrong_with_a_teacher() -> None:
 def test_labels_are_looked_up_one_by_one() -> None:
     classes = np.array(["1", "2"])
     assert class_indices(["1", 2, None, ["1"], "2", float("nan")], classes).tolist() == [0, 1, -1, -1, 1, -1]
-    assert class_indices(["1", "2.0", "three", b"1"], np.array([1, 2])).tolist() == [0, 1, -1, -1]
+    assert class_indices(["1", "2.0", "three", b"1", [1]], np.array([1, 2])).tolist() == [0, 1, -1, 0, -1]
     assert class_indices(np.array([0.0, 1.0, np.nan, 7.0]), np.array([0, 1])).tolist() == [0, 1, -1, -1]
     assert class_indices(pd.Series([True, False]), np.array([0, 1])).tolist() == [1, 0]
 

@@ -151,12 +151,12 @@ def test_columns_are_taken_by_name_and_types_from_the_queries() -> None:
     assert [str(dtype) for dtype in found.dtypes] == [str(dtype) for dtype in form.like.dtypes]
     assert found["n"].tolist()[:2] == [7.0, 8.5]
     assert np.isnan(found["n"][2])
-    assert found["b"].tolist()[1:] == [1.0, 0.0]
+    assert found["b"].tolist() == [1.0, 1.0, 0.0]
     assert found["t"].tolist()[:2] == ["1", "x"]
     assert found["c"].tolist()[0] == "q"
     assert found["c"].isna().tolist() == [False, True, True]
     assert form.read(private).usable(np.arange(3), missing=True).all()
-    assert form.read(private).usable(np.arange(3), missing=False).tolist() == [False, True, False]
+    assert form.read(private).usable(np.arange(3), missing=False).tolist() == [True, True, False]
 
 
 def test_polars_frames_keep_their_types() -> None:

@@ -14,6 +14,7 @@ from sidelight.cli.answers import STANDARD_OUTPUT, note
 from sidelight.cli.terminal import tell, today
 from sidelight.errors import RangeError, SchemaError, SidelightError, SourceError, nearest
 from sidelight.group_table import HIERARCHY, GroupTable
+from sidelight.privacy_page import read_report
 from sidelight.privacy_page.page import privacy_page
 from sidelight.release import Outcome, Release, read_outcomes, stored_text
 from sidelight.report import Report, check_writable, report_from_json, whole_file, write_report, write_text
@@ -61,12 +62,15 @@ def write_privacy_page(report: Path, *, output: Path) -> None:
             f"{str(report)!r} cannot be read: {error.strerror}; name a published privacy report, a JSON file"
         ) from None
     try:
-        page = privacy_page(text)
+        known = read_report(text)
+        page = privacy_page(known)
     except SchemaError as error:
         raise SchemaError(f"{str(report)!r} is not a valid privacy report: {error}") from None
     except RecursionError:
         raise SchemaError(f"{str(report)!r} is nested too deeply for a privacy report") from None
     write_text(output, page)
+    if known.entropy is not None:
+        tell("NOT PRIVATE: the model was made with seeded noise, for tests only; the page says so")
     note(output=str(output))
     tell(f"Privacy page: {output} ({len(page.encode()) / 1000:.0f} kB; it needs no network and sends nothing)")
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -216,7 +216,8 @@ def _number(wanted: int | float | None, ratios: Floats) -> int:
 def learned_prediction(releases: Iterable[Release]) -> PredictedMatrix:
     """Average earlier covariance releases, the more precise ones more, as the prediction of the next.
 
-    Guarantee: free, because the releases were paid for. Accuracy: the unshrunk matrices enter, each with weight 1/σ²;
+    Guarantee: free, because the releases were paid for; one with seeded noise was not, and a release that is private
+    refuses what was learned from it. Accuracy: the unshrunk matrices enter, each with weight 1/σ²;
     shrunk ones would carry the old predictions along as if they were data.
 
     >>> import numpy as np
@@ -235,7 +236,8 @@ def learned_prediction(releases: Iterable[Release]) -> PredictedMatrix:
     mean = sum(weight * part.noisy for weight, part in zip(weights, parts, strict=True)) / sum(weights)
     entries = [each.circumstances.entry_id for each in given if each.circumstances.entry_id is not None]
     origin = released(entries) if entries else guess("the average of earlier releases, which no ledger names")
-    return PredictedMatrix(nearest_covariance(mean), origin)
+    seeded = not all(each.private for each in given)
+    return PredictedMatrix(nearest_covariance(mean), replace(origin, seeded=seeded))
 
 
 #: Entries (i, j) and (j, i) may differ by this share of the largest entry: what computing a matrix leaves.

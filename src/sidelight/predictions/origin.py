@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from sidelight.errors import RangeError, nearest
+from sidelight.noise.source import SEEDED_BRANDING
 
 OriginKind = Literal["public", "released", "guess"]
 _KINDS = ("public", "released", "guess")
@@ -21,12 +22,14 @@ class Origin:
     """Build it with `public`, `released` or `guess`; all fields are public text.
 
     `files` are the paths that public rows were read from. They are kept in this process alone, to be compared with that
-    of the private table.
+    of the private table. `seeded` says that a release with seeded noise, which is not private, is part of it: whatever
+    is predicted with it is refused, unless it is made with seeded noise itself.
     """
 
     kind: OriginKind
     description: str = ""
     entries: tuple[str, ...] = ()
+    seeded: bool = False
     files: tuple[str, ...] = field(default=(), compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -47,9 +50,15 @@ class Origin:
             written["description"] = self.description
         if self.entries:
             written["entries"] = list(self.entries)
+        if self.seeded:
+            written["entropy"] = SEEDED_BRANDING
         return written
 
     def __str__(self) -> str:
+        return f"{self._words}; NOT PRIVATE: made with seeded noise" if self.seeded else self._words
+
+    @property
+    def _words(self) -> str:
         if self.kind == "released":
             return f"released before (entries {', '.join(self.entries)})"
         return f"public: {self.description}" if self.kind == "public" else self.description or "a guess"
@@ -86,7 +95,8 @@ def joint_origin(origins: Iterable[Origin]) -> Origin:
     """Join the origins of several parts: entries are never lost, and a guess outweighs a public source."""
     everything = tuple(origins)
     files = tuple(dict.fromkeys(file for part in everything for file in part.files))
-    return replace(_joint(tuple(dict.fromkeys(everything))), files=files)
+    seeded = any(part.seeded for part in everything)
+    return replace(_joint(tuple(dict.fromkeys(everything))), files=files, seeded=seeded)
 
 
 def _joint(parts: tuple[Origin, ...]) -> Origin:
@@ -109,4 +119,5 @@ def origin_from_json(written: Mapping[str, object]) -> Origin:
         kind=kind,
         description=str(written.get("description", "")),
         entries=tuple(str(entry) for entry in entries),
+        seeded="entropy" in written,
     )

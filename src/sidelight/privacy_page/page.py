@@ -25,7 +25,8 @@ def privacy_page(report: AnyReport | dict[str, Any] | str | bytes) -> str:
     """Return the page of a published report as one HTML text.
 
     A person opens it, enters their own row and reads what the release revealed about them at most. The bound is
-    computed in the browser. The page makes no request and stores nothing; its policy forbids both.
+    computed in the browser. The page makes no request and stores nothing; its policy forbids both. Of a model that
+    was made with seeded noise the page says first of all that it is not private.
 
     Raises:
         SchemaError: a field of the report is missing, unknown, of another version or out of range; the message names
@@ -43,6 +44,7 @@ def privacy_page(report: AnyReport | dict[str, Any] | str | bytes) -> str:
         style=Markup(style),
         script=Markup(script),
         report=Markup(embedded(known.to_dict())),
+        seeded=known.entropy is not None,
         version=VERSION,
     )
 

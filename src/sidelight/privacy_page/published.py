@@ -105,8 +105,12 @@ class DataDependent(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 
 class WrittenReport(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What every privacy report does: become plain values and JSON, in the order of the schema."""
+    """What every privacy report does: become plain values and JSON, in the order of the schema.
 
+    `entropy` is there only where the model was made with seeded noise: it is not private, and no bound holds.
+    """
+
+    entropy: Literal["seeded: not private"] | None = None
     #: Fields that are written as null where they are absent, in order.
     _nulls: ClassVar[tuple[str, ...]] = ("data_dependent",)
 

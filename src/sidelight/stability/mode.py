@@ -84,16 +84,16 @@ class StableMode(ProposingQuery):
                 "neighbours": self.neighbours.value,
             },
             refusal="a few records could overturn the most frequent label",
-            error=_never_wrong(float(budget.epsilon), float(budget.delta)),
+            error=_never_wrong(float(budget.epsilon), float(budget.delta), self.neighbours),
             category=category,
         )
 
 
-def _never_wrong(epsilon: float, delta: float) -> TailBound:
+def _never_wrong(epsilon: float, delta: float, neighbours: Neighbours) -> TailBound:
     """Return the error of what is answered, 0, with the lead at which 19 of 20 runs answer."""
-    lead = (
-        math.ceil((math.log(1 / (2 * delta)) + math.log(10)) / epsilon) + 1
-    )  # the threshold, and noise of one run in twenty
+    distance = math.ceil((math.log(1 / (2 * delta)) + math.log(10)) / epsilon)  # threshold, noise of 1 run in 20
+    # the least lead of that distance, as `mode_distance` counts it
+    lead = distance + 1 if neighbours is Neighbours.ADD_REMOVE else 2 * distance + 1
     assumption = (
         f"it is answered at all: a label that leads by about {lead:,} rows is, one that leads by few is refused"
     )
@@ -175,8 +175,10 @@ class MajorityVote(ProposingQuery):
     def __post_init__(self) -> None:
         if positive(self.noise_scale, name="noise_scale") > _LARGEST_SCALE:
             raise RangeError(f"noise_scale must be at most {_LARGEST_SCALE}, got {self.noise_scale}")
-        if not 0 < exact(self.test_share, name="test_share") <= 1:
-            raise RangeError(f"test_share must lie in (0, 1], got {self.test_share}")
+        if not 0 < exact(self.test_share, name="test_share") < 1:
+            raise RangeError(
+                f"test_share must lie strictly between 0 and 1, got {self.test_share}; the rest pays for the vote"
+            )
 
     def prepare(self, schema: Schema) -> PreparedVote:
         """Check the query against the schema and price it. Opens no data."""
@@ -306,7 +308,7 @@ def loss_at(probabilities: Callable[[int], tuple[float, float]], margin: int, de
     """Return max over neighbours and outcomes of log((p - delta)/p'), outcomes with p > delta; at least 0."""
     here = probabilities(margin)
     losses = [
-        math.log((p - delta) / q)
+        math.log((p - delta) / q) if q > 0 else math.inf  # below the smallest float
         for other in (margin - 1, margin + 1)
         for p, q in zip(here, probabilities(other), strict=True)
         if p > delta

@@ -20,6 +20,7 @@ from sidelight.regression.descent.integer_rows import Z_BITS
 from sidelight.regression.descent.rules import SecondLook, shares
 from sidelight.regression.estimators.additive_query import split_by
 from sidelight.regression.estimators.privacy_report import (
+    branded,
     choice_epsilon,
     cost_of,
     declared_features,
@@ -75,7 +76,7 @@ def additive_report_of(
             guarantee=guarantee,
             rho=rho,
         )
-    return build_additive_report(
+    report = build_additive_report(
         rho=rho,
         guarantee=guarantee,
         loss=loss,
@@ -90,6 +91,7 @@ def additive_report_of(
         mu_count=cost_of(mu, parts.count + parts.counts),
         beforehand=choice_epsilon(mu, parts.choice),
     )
+    return branded(report, release)
 
 
 def _columns(

@@ -10,13 +10,15 @@ import ast
 import math
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from typing import Any, Literal, Self, get_args
+from typing import Any, Literal, Self, TypeVar, get_args
 
+import msgspec
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from sidelight.errors import RangeError
 from sidelight.mechanisms.budget import Budget
+from sidelight.noise.source import SEEDED_BRANDING
 from sidelight.privacy_page import Feature, Scope
 from sidelight.privacy_page.build import FitConstants, build_report, features_of, label_of
 from sidelight.privacy_page.losses import (
@@ -30,7 +32,14 @@ from sidelight.privacy_page.losses import (
     SquaredClipped,
     Weights,
 )
-from sidelight.privacy_page.published import DataDependent, Guarantee, LabelEncoding, PublishedReport, RowEncoding
+from sidelight.privacy_page.published import (
+    DataDependent,
+    Guarantee,
+    LabelEncoding,
+    PublishedReport,
+    RowEncoding,
+    WrittenReport,
+)
 from sidelight.privacy_page.stepwise_reports import DescentLoss, DescentReport, build_descent_report
 from sidelight.records import Category, Number
 from sidelight.records.numbers import exact_number
@@ -39,6 +48,8 @@ from sidelight.regression.descent.rules import SecondLook, Shares, shares
 from sidelight.regression.losses import Floats
 from sidelight.regression.table_rows import range_of
 from sidelight.release import Release
+
+AReport = TypeVar("AReport", bound=WrittenReport)
 
 #: Released coefficients are multiples of at most this share of the output noise.
 _SHOWN = 1 / 8
@@ -144,9 +155,10 @@ def report_of(
             "there is a privacy report for one joint model; for one per class, report each, and add bounds and rhos"
         )
     if request.get("solver") == "descent":
-        return descent_report_of(
+        found = descent_report_of(
             release, classes=classes, names=names, features=features, rho=rho, scope=scope, n_public=n_public
         )
+        return branded(found, release)
     middle = float(request.get("target_centre", 0))  # what a regression counts its targets from
     weights = np.asarray(release.value["coefficients"], dtype=np.float64)
     intercept_value = None if request["intercept"] == "none" else float(request["intercept"])
@@ -155,7 +167,7 @@ def report_of(
     if intercept_value is not None:
         constants = (np.asarray(release.value["intercept"], dtype=np.float64) + middle) / intercept_value
         theta = np.hstack([weights, constants[:, None]])
-    return build_report(
+    report = build_report(
         loss=loss_of(request),
         encoding=encoding,
         theta=theta.tolist() if encoding.label.classes is not None else theta[0].tolist(),
@@ -165,6 +177,12 @@ def report_of(
         n_public=n_public,
         data_dependent=data_dependent,
     )
+    return branded(report, release)
+
+
+def branded(report: AReport, release: Release) -> AReport:
+    """Return the report with the brand of its release: seeded noise is not private, and its report says so."""
+    return report if release.private else msgspec.structs.replace(report, entropy=SEEDED_BRANDING)
 
 
 def descent_report_of(

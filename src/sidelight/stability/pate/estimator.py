@@ -8,6 +8,7 @@ anything that stays.
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -42,8 +43,9 @@ from sidelight.stability.pate.teachers import (
     lessons,
     public_queries,
     rehearsed,
+    separate_classes,
 )
-from sidelight.stability.pate.typed_rows import same_length
+from sidelight.stability.pate.typed_rows import Form, same_length
 from sidelight.stability.pate.work_folder import WorkFolder, drawn_key, plan_digest, question_digest
 
 #: Without a session the protected unit is all rows of one record id, however many.
@@ -111,7 +113,7 @@ class PATE(PaidEstimator, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def price(self, queries: int) -> VotePrice:
         """Return what labels for this number of queries cost, and whether something will be tested. Opens no row."""
-        return self._plan(declared_classes(self.classes)).price(queries)
+        return self._plan(self._declared()).price(queries)
 
     def fit(
         self,
@@ -137,7 +139,7 @@ class PATE(PaidEstimator, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             partition_key: 16 to 64 secret bytes that share records out; drawn from the operating system if None.
             key, resume: As for `Session.release`, for a session with a ledger.
         """
-        classes = declared_classes(self.classes)
+        classes = self._declared()
         plan = self._plan(classes)
         self._check_models()
         form = public_queries(queries, teacher=self.teacher)
@@ -165,19 +167,22 @@ class PATE(PaidEstimator, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             question=question_digest(self.teacher, asked, classes, teachers=self.teachers),
         )
         outcome = self._release(query, folder, key=key, resume=resume)
-        return self._take(outcome, classes=classes, queries=asked, proposal=price.proposal)
+        return self._take(outcome, classes=classes, form=form, proposal=price.proposal)
 
     def predict(self, X: Any) -> NDArray[Any]:  # noqa: N803
         """Return the student's predictions."""
-        return np.asarray(self._student().predict(X))
+        return np.asarray(self._student().predict(self._form.alike(X)))
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:  # noqa: N803
         """Return the student's probabilities, one column for each declared class; 0 for one that no label had."""
         student = self._student()
-        found = np.asarray(student.predict_proba(X))
+        found = np.asarray(student.predict_proba(self._form.alike(X)))
         out = np.zeros((len(found), len(self.classes_)))
         out[:, np.searchsorted(self.classes_, student.classes_)] = found
         return out
+
+    def _declared(self) -> NDArray[Any]:
+        return separate_classes(declared_classes(self.classes))
 
     def _plan(self, classes: NDArray[Any]) -> LabelPlan:
         return LabelPlan(
@@ -263,11 +268,12 @@ class PATE(PaidEstimator, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             folder.keep_outcome(request, outcome)
         return outcome
 
-    def _take(self, outcome: Outcome, *, classes: NDArray[Any], queries: Any, proposal: ClearVotes | None) -> Self:
+    def _take(self, outcome: Outcome, *, classes: NDArray[Any], form: Form, proposal: ClearVotes | None) -> Self:
         for name in ("labels_", "student_"):
             self.__dict__.pop(name, None)  # of an earlier fit
         self.classes_ = classes
-        self.n_features_in_ = int(queries.shape[1])
+        self.n_features_in_ = len(form.kinds)
+        self._form = replace(form, like=form.like[:0])
         self.proposal_ = proposal
         self.release_ = outcome
         self.guarantee_: Claims = outcome.guarantee
@@ -277,7 +283,7 @@ class PATE(PaidEstimator, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         student = clone(self.teacher if self.student is None else self.student)
         if len(np.unique(self.labels_)) < 2:  # most classifiers cannot be trained with one class
             student = DummyClassifier()
-        self.student_ = student.fit(queries, self.labels_)
+        self.student_ = student.fit(form.like, self.labels_)
         return self
 
     def _student(self) -> Any:

@@ -18,10 +18,9 @@ import io
 import random  # noqa: TID251 - a teacher's randomness, not noise
 import traceback
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
-from numbers import Real
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +29,7 @@ from numpy.typing import NDArray
 
 from sidelight.errors import RangeError, SchemaError
 from sidelight.fork_guard import temporary_folder
-from sidelight.records.cells import number_of, text_of
+from sidelight.stability.pate.cell_forms import canonical_text, has_form
 from sidelight.stability.pate.typed_rows import Form, TypedRows, form_of
 
 Ballot = NDArray[np.int32]  # a class index for every query
@@ -38,9 +37,6 @@ Ballot = NDArray[np.int32]  # a class index for every query
 #: Public rows of each class in a rehearsal at least, and all together at most where there are more.
 _REHEARSED_ROWS, _MOST_REHEARSED = 6, 200
 
-
-#: Whole numbers with this number of digits are exact floats. Longer ids that agree as floats share a teacher.
-_EXACT_DIGITS = 15
 
 #: What a missing id, or one of a kind without an identity, becomes: such records count as one person's.
 _NOBODY = b"?"
@@ -81,17 +77,35 @@ def lessons(
 def class_indices(targets: Any, classes: NDArray[Any]) -> NDArray[np.int64]:
     """Return the index of every label among the declared classes, -1 for any other.
 
-    The declared classes say whether labels are numbers or texts; 1, 1.0 and "1" are then the same label, however the
-    labels of others made the column be stored.
+    1, 1.0, "1", "01", True and "True" are the same label, however the labels of others made the column be stored.
     """
-    texts = classes.dtype.kind not in "fiub"
-    read: Callable[[Any], Any] = text_of if texts else number_of
-    places = {read(label): place for place, label in enumerate(classes.tolist())}
+    places = _places_of(classes)
 
     def place(cell: Any) -> int:
-        return places.get(read(cell), -1) if issubclass(type(cell), (str, Real, np.bool_)) else -1
+        return places.get(canonical_text(cell) or "", -1) if has_form(cell) else -1
 
     return np.array([place(cell) for cell in cells_of(targets)], np.int64)
+
+
+def separate_classes(classes: NDArray[Any]) -> NDArray[Any]:
+    """Return declared classes that readers of files keep separate.
+
+    Raises:
+        RangeError: Two of them are one label, such as "1" and "01", or one is a missing label, such as "nan".
+    """
+    if None in (forms := [canonical_text(label) for label in classes.tolist()]):
+        raise RangeError("a class must not be empty or spell 'nan', which readers of files take for a missing label")
+    if len(_places_of(classes)) < len(classes):
+        twice = [label for label, form in zip(classes.tolist(), forms, strict=True) if forms.count(form) > 1]
+        raise RangeError(
+            f"the classes {twice!r} are not all different: a reader of files makes one number of some of them, as it "
+            "does of '1', '01' and 'true', and labels are compared as such; rename the labels"
+        )
+    return classes
+
+
+def _places_of(classes: NDArray[Any]) -> dict[str | None, int]:
+    return {canonical_text(label): place for place, label in enumerate(classes.tolist())}
 
 
 @dataclass(frozen=True)
@@ -232,8 +246,9 @@ def checked_key(key: bytes) -> bytes:
 def shares_of(record_ids: Any, *, teachers: int, key: bytes) -> NDArray[np.int64]:
     """Return the teacher of every record. No id raises: whatever it is, it has a teacher.
 
-    1, 1.0 and "1" are one id: in a column of ids one text makes texts of all numbers, and one missing id makes floats
-    of them, and neither may move anybody else. Records with equal ids have the same teacher.
+    1, 1.0, "1" and "01" are one id: in a column of ids one text makes texts of all numbers, and one missing id makes
+    floats of them, and neither may move anybody else. Records with equal ids have the same teacher, and so have those
+    whose ids agree as floats: that two persons share a teacher is harmless, that a person moves is not.
 
     >>> first = shares_of(["ann", "bob", "cai"], teachers=100, key=b"sixteen bytes or more")
     >>> later = shares_of(["bob", "cai"], teachers=100, key=b"sixteen bytes or more")
@@ -261,24 +276,10 @@ def teacher_seed(number: int, *, key: bytes) -> int:
 
 def _identity(cell: Any) -> bytes:
     """Return what an id is, whatever the ids of others made of its type."""
-    kind = type(cell)  # what isinstance asks second, __class__, an id may answer as it likes
-    if not (issubclass(kind, (str, bytes, Real, np.bool_)) or _is_plain(kind)):
-        return _NOBODY  # lists and other containers have no identity
-    text = text_of(cell)
-    if text is None or (issubclass(kind, Real) and text in ("inf", "-inf")):
+    text = canonical_text(cell) if has_form(cell) else None
+    if text is None or text in ("inf", "-inf"):
         return _NOBODY
-    if len(text) > _EXACT_DIGITS and text.removeprefix("-").isdecimal() and text.isascii() and len(text) < 300:
-        # a float, which one missing id makes of all others, holds no more digits: so few decide in every case
-        text = str(int(float(text)))
     return b"s" + text.encode("utf-8", "surrogatepass")
-
-
-def _is_plain(kind: type) -> bool:
-    import datetime
-    import uuid
-    from decimal import Decimal
-
-    return issubclass(kind, (datetime.date, datetime.time, uuid.UUID, Decimal))
 
 
 def simulate_votes(
@@ -296,7 +297,7 @@ def simulate_votes(
 
     Rows may serve several teachers: their votes agree a little more than those of real ones if public rows are few.
     """
-    form, declared = form_of(queries), np.unique(np.asarray(classes))
+    form, declared = form_of(queries), separate_classes(np.unique(np.asarray(classes)))
     public, labels, missing = form.read(rows), class_indices(targets, declared), takes_missing(teacher)
     if not 1 <= rows_a_teacher <= len(labels):
         raise RangeError(f"rows_a_teacher must be from 1 to the {len(labels)} public rows, got {rows_a_teacher}")

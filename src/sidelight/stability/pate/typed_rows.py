@@ -3,7 +3,8 @@
 A frame or an array has one type a column, and the type was derived from all of its cells: one text among
 numbers, or one missing value, makes another column for everybody, and every teacher learns something else. Here the
 public queries say what a column holds, numbers, texts or a declared category, and each private cell becomes one by
-itself. A number that was stored as an integer, a float or a text is the same number; what is none is missing.
+itself. A number that was stored as an integer, a float or a text is the same number; what is none is missing. Texts
+that spell a number have one spelling, in the queries as in the private rows.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sidelight.errors import SchemaError
-from sidelight.records.cells import numbers_of, text_of, texts_of
 from sidelight.records.sparse_rows import csr_rows
+from sidelight.stability.pate.cell_forms import canonical_number, canonical_text
 
 Kind = Literal["number", "text", "category"]
 Shape = Literal["array", "sparse", "frame"]
@@ -47,6 +48,13 @@ class Form:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # a warning about a cell would be one that rows decide
             return TypedRows(form=self, parts=_parts(rows, self))
+
+    def alike(self, rows: Any) -> Any:
+        """Return rows for a model that was fitted to the queries: texts have the spelling that they have there."""
+        if set(self.kinds) == {"number"}:
+            return rows
+        read = self.read(rows)
+        return read.take(np.arange(len(read.parts[0])))
 
     def check(self, rows: Any) -> None:
         """Refuse rows by their container and its columns; no cell is looked at."""
@@ -89,10 +97,12 @@ class TypedRows:
 
     def take(self, places: NDArray[np.intp]) -> Any:
         """Return some rows in the container and with the types of the queries."""
-        if isinstance(self.parts, list):
-            return self.form.build([cells[places] for cells in self.parts])
-        with np.errstate(all="ignore"):
-            return self.parts[places].astype(self.form.like.dtype)
+        with np.errstate(all="ignore"):  # a warning about a number would be one that rows decide
+            if isinstance(self.parts, list):
+                return self.form.build([cells[places] for cells in self.parts])
+            taken = self.parts[places].astype(np.float64)  # as cells are that are read one by one: rounded once
+            taken = taken if self.form.shape == "sparse" else taken + 0.0  # no negative zero
+            return taken.astype(self.form.like.dtype, copy=False)
 
     def usable(self, places: NDArray[np.intp], *, missing: bool) -> NDArray[np.bool_]:
         """Return for each row whether its numbers can be learned from, by itself; `missing` allows NaN."""
@@ -102,12 +112,12 @@ class TypedRows:
             usable = np.ones(rows.shape[0], bool)
             usable[np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))[bad]] = False
             return usable
-        if isinstance(self.parts, list):
+        if self.form.shape == "array" and set(self.form.kinds) == {"number"}:
+            found = self.take(places)  # of the type of the queries, in which a number may be infinite
+        else:
             kinds = zip(self.parts, self.form.kinds, strict=True)
             numbers = [cells[places] for cells, kind in kinds if kind == "number"]
             found = np.stack(numbers, axis=1) if numbers else np.zeros((len(places), 1))
-        else:
-            found = self.take(places)
         return np.asarray(~np.isinf(found).any(axis=1) if missing else np.isfinite(found).all(axis=1))
 
 
@@ -155,6 +165,7 @@ def _form_of_frame(queries: Any) -> Form:
             kind = "text"  # what Polars calls a category has no labels that were declared for good
         kinds.append(kind)
         if kind == "category":
+            _check_labels(column.cat.categories.tolist(), name=name)
             made[name] = column.reset_index(drop=True)
         else:
             made[name] = _column(_read(cells, kind), column, kind, dtype=_type_of(column, kind))
@@ -175,6 +186,14 @@ def _kind_of(dtype: Any, cells: list[Any], *, name: Any) -> Kind:
     raise SchemaError(f"the column {name!r} of queries is of type {dtype}; make numbers, texts or a category of it")
 
 
+def _check_labels(labels: list[Any], *, name: Any) -> None:
+    if len({canonical_text(label) for label in labels}) < len(labels):
+        raise SchemaError(
+            f"two categories of the column {name!r} of queries are one number to a reader of files, as '1' and '01' "
+            "are; rename one of them, in X as well"
+        )
+
+
 def _type_of(column: Any, kind: Kind) -> Any:
     """Return the type of floats or texts in the library that a column is of, which is not imported here."""
     if hasattr(column, "iloc"):  # pandas
@@ -189,7 +208,7 @@ def _type_of(column: Any, kind: Kind) -> Any:
 def _column(cells: NDArray[Any], like: Any, kind: Kind, *, dtype: Any) -> Any:
     """Return a column of the library of a public one, and of a type that was taken from it."""
     if kind == "category":
-        labels = {text_of(label): label for label in like.cat.categories}
+        labels = {canonical_text(label): label for label in like.cat.categories}
         return type(like)([labels.get(cell) for cell in cells.tolist()], dtype=dtype)
     if hasattr(like, "iloc"):  # pandas
         return type(like)(cells, dtype=dtype)
@@ -216,7 +235,7 @@ def _frame_parts(rows: Any, form: Form) -> list[NDArray[Any]]:
     for name, kind in zip(form.names, form.kinds, strict=True):
         dtype = getattr(rows[name], "dtype", None)
         if kind == "number" and isinstance(dtype, np.dtype) and dtype.kind in "fiub":
-            parts.append(rows[name].to_numpy().astype(np.float64))
+            parts.append(rows[name].to_numpy().astype(np.float64) + 0.0)  # no negative zero
         else:
             parts.append(_read(nw.from_native(rows[name], series_only=True).to_list(), kind))
     return parts
@@ -225,20 +244,13 @@ def _frame_parts(rows: Any, form: Form) -> list[NDArray[Any]]:
 def _read(cells: list[Any], kind: Kind) -> NDArray[Any]:
     """Read cells one by one: numbers with NaN, texts with NaN, for what is missing or nothing of the kind."""
     if kind == "number":
-        return numbers_of(map(_plain, cells))
-    texts = texts_of(map(_plain, cells))
-    if kind == "text":
-        texts[[text is None for text in texts]] = np.nan  # as scikit-learn marks a text that is missing
+        return np.fromiter(map(canonical_number, cells), np.float64)
+    missing = np.nan if kind == "text" else None  # as scikit-learn marks a text that is missing
+    texts = np.empty(len(cells), object)
+    for place, cell in enumerate(cells):
+        text = canonical_text(cell)
+        texts[place] = missing if text is None else text
     return texts
-
-
-def _plain(cell: Any) -> Any:
-    """Return real numbers and texts as such: one complex number, or one of bytes, makes its kind of a whole column."""
-    if type(cell) in (complex, np.complex64, np.complex128) and cell.imag == 0:
-        return cell.real
-    if issubclass(type(cell), bytes):  # what isinstance asks second, __class__, a cell may answer as it likes
-        return bytes.decode(cell, "utf-8", "replace")
-    return cell
 
 
 def _untyped(rows: Any, columns: int | None) -> NDArray[Any]:
@@ -293,7 +305,7 @@ def _check_array(rows: Any, columns: int, *, name: str = "X") -> None:
 
 def _all_numbers(cells: list[Any]) -> bool:
     """Return whether public cells are numbers, or missing; texts that spell numbers are texts."""
-    present = [cell for cell in cells if text_of(cell) is not None]
+    present = [cell for cell in cells if canonical_text(cell) is not None]
     return all(isinstance(cell, Real | np.bool_) for cell in present)
 
 
