@@ -17,9 +17,9 @@ from sidelight.regression.descent.rules import CURVATURE, Kind, Schedule
 from sidelight.regression.descent.shrinkage import SQUARED_CURVATURE
 
 #: A mean gradient shows something from this many deviations of its noise on, and certainly from this many.
-_SHOWN, _CERTAIN = 2.0, 4.0
+_SHOWN, _CERTAIN = 2.0, 3.5
 #: Columns of z are taken to vary at least this much, and less where a gradient is certain.
-_LEAST: dict[bool, tuple[float, float]] = {True: (0.005, 0.0003), False: (0.04, 0.008)}
+_LEAST: dict[bool, tuple[float, float]] = {True: (0.002, 0.0003), False: (0.04, 0.008)}
 #: The most that is stated, of classes before the factor 2 of their statement: half of the target's range, or half.
 _MOST: dict[bool, float] = {True: UNSEEN, False: 0.0625}
 #: A gradient is the mean of z times the error of a probability, which is larger than its part that is linear in z.
