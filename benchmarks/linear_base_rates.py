@@ -68,6 +68,21 @@ def null(rows: int) -> dict[str, float]:
     return {"base_rate_error": float(np.mean(off)), "log_loss_above_constant": float(np.mean(above))}
 
 
+def one_category(classes: int, rows: int, seed: int = 0) -> float:
+    """Return by how much the mean probabilities of one fit to one category are off at most: predictors not normal."""
+    rng = np.random.default_rng([seed, classes, rows])
+    if classes == 2:
+        shares, chances = [0.1, 0.9], np.array([[0.1, 0.9], [0.99, 0.01]])
+    else:
+        shares = [0.6, 0.2, 0.1, 0.1]
+        chances = np.array([[0.9, 0.08, 0.02], [0.1, 0.3, 0.6], [0.01, 0.01, 0.98], [0.5, 0.49, 0.01]])
+    place = rng.choice(len(shares), rows, p=shares)
+    y = (chances[place].cumsum(axis=1)[:, :-1] < rng.random(rows)[:, None]).sum(axis=1)
+    x = np.eye(len(shares))[place]
+    means = fitted(x, y, classes).predict_proba(x).mean(axis=0)
+    return float(np.abs(means - np.bincount(y, minlength=classes) / rows).max())
+
+
 def rows_of(law: str, rng: np.random.Generator, rows: int) -> np.ndarray:
     """Return rows of norm at most 1."""
     shape = (rows, COLUMNS)
@@ -134,6 +149,10 @@ def main() -> None:
     """Print every figure."""
     for rows in NULL_FITS:
         print_figures({f"{name}_{rows}": value for name, value in null(rows).items()})
+    for classes in (2, 3):
+        for rows in (20_000, 100_000):
+            off = np.mean([one_category(classes, rows, FIRST_SEED + each) for each in range(5)])
+            print(f"one category, {classes} classes, {rows} rows: mean probability off by {off:.4f}")
     print_figures(measure_laws())
 
 

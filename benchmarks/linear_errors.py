@@ -6,6 +6,8 @@ square over test rows; of classes in their probabilities, from logistic regressi
 error is stated against the same steps without noise: counted from the mean of the other fits of the same rows. Public
 rows are of the same law, or have coefficients that are off by two deviations of the target: then the assumption of the
 stated error is wrong.
+
+Then sets in which noise hides a direction: two columns whose difference is the target, and powers of one column.
 """
 
 from __future__ import annotations
@@ -36,6 +38,11 @@ CASES: dict[str, tuple[bool, str | None, str]] = {
     "two classes, public rows": (True, "alike", "auto"),
     "two classes, without a map": (True, None, "none"),
 }
+
+
+#: Sets in which noise hides a direction: intervals of up to so many minutes, or powers; their rows and fits.
+HIDDEN = {"difference, up to 60 minutes": 60, "difference, up to 20 minutes": 20, "powers": 0}
+HIDDEN_ROWS, HIDDEN_FITS = sized((2000, 20_000, 200_000), (500,)), sized(10, 1)
 
 
 @dataclass(frozen=True)
@@ -108,6 +115,28 @@ def held(case: str, shape: str, *, sets: int = SETS) -> Held:
     return Held(np.array([each for seed, cell in seeds for each in ratios(case, shape, seed, cell)]))
 
 
+def hidden(law: str, rows: int, seed: int) -> tuple[float, float]:
+    """Return how far predictions of one fit are from least squares, and what was stated; in half ranges."""
+    import sidelight as sl
+
+    rng = np.random.default_rng([FIRST_SEED, seed, rows])
+    if law == "powers":
+        x = rng.uniform(0, 1, rows)
+        columns, y = np.column_stack([x, x**2, x**3]), np.sin(6 * x) + 0.2 * rng.normal(size=rows)
+        y = np.clip(y / 1.6, -1, 1)
+    else:  # minutes of a day: start and end, and how long it lasted
+        longest = HIDDEN[law]
+        start, lasted = rng.uniform(300, 1320, rows), rng.uniform(5, longest, rows)
+        columns, y = np.column_stack([start, start + lasted]) / 1440, 2 * lasted / longest - 1
+    x = (2 * columns - 1) / np.sqrt(columns.shape[1])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = sl.LinearRegression(epsilon=1, delta=DELTA, data_norm=1, target_range=(-1, 1)).fit(x, y)
+    whole = np.column_stack([x, np.ones(rows)])
+    best = whole @ np.linalg.lstsq(whole, y, rcond=None)[0]
+    return float(np.sqrt(np.mean((model.predict(x) - best) ** 2))), float(model.release_.error.at(0.95)[0])
+
+
 def measure() -> dict[str, float]:
     """Return how often it held, in all shapes together, and print the table."""
     figures = {}
@@ -125,6 +154,12 @@ def measure() -> dict[str, float]:
 def main() -> None:
     """Print every figure."""
     print_figures(measure())
+    print("hidden directions, 10 fits each: median error and statement in half ranges, and how often it held")
+    for law in HIDDEN:
+        for rows in HIDDEN_ROWS:
+            found = np.array([hidden(law, rows, seed) for seed in range(HIDDEN_FITS)])
+            share = np.mean(found[:, 0] <= found[:, 1])
+            print(f"{law:34s}{rows:8d}{np.median(found[:, 0]):8.3f}{np.median(found[:, 1]):8.3f}{share:6.2f}")
 
 
 if __name__ == "__main__":

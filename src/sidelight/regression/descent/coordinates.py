@@ -276,6 +276,8 @@ def released_coordinates(plan: DescentPlan, rows: CodedPasses, *, source: Source
         noise = plan.gram_noise(total)
         released = np.asarray(noise.release(source)).astype(np.float64)  # private rows, 2 of 7
         gram = _in_row_lengths(released, noise)
+        if declared is not None and gram.contradicts(declared):
+            declared, counted = gram.rows, gram.counted
     if plan.shares.count:
         counting = plan.count_noise(count)
         noisy = float(counting.release(source))  # private rows, 3 of 7
@@ -289,7 +291,7 @@ def released_coordinates(plan: DescentPlan, rows: CodedPasses, *, source: Source
         assert declared is not None
         return plan, guarded(plan.public, gram, rows=declared, counted=counted, **more)
     more["full"] = plan.targets.kind == "logistic"
-    first = from_gram(gram, rows=declared, **more)
+    first = from_gram(gram, rows=declared, counted=counted, **more)
     closer = plan.with_look("counts")
     of_a_count = closer.scales_noise(np.zeros(1, np.int64)).deviation
     narrow = narrow_columns(gram, first, count_noise=of_a_count / plan.features**0.5)

@@ -21,6 +21,7 @@ from sidelight.regression.descent.integer_rows import GeometryMap
 from sidelight.regression.descent.log_odds import told_share, true_log_odds
 from sidelight.regression.descent.mapped_rows import CodedExamples
 from sidelight.regression.descent.plan import DescentPlan
+from sidelight.regression.descent.remaining import remaining
 from sidelight.regression.descent.row_sums import (
     CodedPasses,
     MappedPasses,
@@ -66,6 +67,7 @@ class FittedDescent:
         bias: What is added to it, not squared: what clip and lost slopes may do to probabilities.
         points: (steps, columns, outputs): where the gradients were taken, in coordinates of z.
         unseen: What else it may be: what columns that no release showed may predict, in half ranges².
+        remaining: What else it may be: what the last steps show that is left to go.
         second_look: What was released of the columns after the first matrix.
     """
 
@@ -80,6 +82,7 @@ class FittedDescent:
     bias: float
     points: Floats
     unseen: float = 0.0
+    remaining: float = 0.0
     second_look: SecondLook = "none"
 
     def value(self) -> dict[str, Any]:
@@ -214,7 +217,7 @@ def _averaged(
     lost: float | Floats = 0.0
     if residual is not None and chosen is not None and start is not None:
         lost = geometry.rows * taken_off(plan.candidates[chosen], start, geometry, clip=steps.clip)
-    points, seen = [], []
+    points, seen = [theta], []
     with coded.progress(steps.passes) as one_more:
         for _ in range(steps.passes):  # all of them, always
             seen.append(mapping.seen(theta))
@@ -261,6 +264,8 @@ def _averaged(
     stored = np.ravel(kept) * noise.variance  # as sure as a slope that was drawn back: its square would be too sure
     error = noise.h * unsure  # how far log odds are drawn back is not sure, either: not counted here
     bias = 0.0
+    path, own = np.array(points), not plan.shares.offset
+    left = remaining(path, geometry, kind=targets.kind, steps=steps, step_noise=noise.of_step, constant=own)
     if not plan.shares.offset:
         error = _MOST_MOVED[targets.kind] ** 2 * error
     else:
@@ -279,6 +284,7 @@ def _averaged(
         chosen,
         shrunk.factor,
         unseen=geometry.unseen if start is None and targets.kind == "squared" else 0.0,
+        remaining=left,
         error=error,
         bias=bias,
         points=np.array(seen),
@@ -360,6 +366,7 @@ def _fitted(
     error: Floats,
     points: Floats,
     unseen: float = 0.0,
+    remaining: float = 0.0,
     bias: float = 0.0,
 ) -> FittedDescent:
     """Return coefficients in the units of the rows and of the target."""
@@ -379,5 +386,6 @@ def _fitted(
         bias=bias,
         points=points,
         unseen=unseen,
+        remaining=remaining,
         second_look=plan.second_look,
     )

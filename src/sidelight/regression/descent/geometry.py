@@ -23,6 +23,10 @@ CONSTANT = 0.5
 _LEAST_LARGEST = 0.02
 #: A column is shown by a matrix from this many deviations of its noise on.
 SHOWN = 2.0
+#: The same for a direction that the matrix itself showed: the one of least variance, often.
+_SURELY = 4.0
+#: Deviations of its noise from which the released number of rows counts, and a declared one does not.
+_CONTRADICTED = 3.0
 #: The mean square, in half ranges, that predictions by a column of unknown scale may have.
 UNSEEN = 0.64
 #: The power of the inverse covariance that makes rows as long in every direction.
@@ -46,6 +50,7 @@ class Geometry:
         trace: The mean square of a mapped row without the constant column, at least 1.
         rows: The released or declared number of rows that steps are made for; a released one is a little too large.
         counted: The same number without what was added to it.
+        surely: The mean squares less what noise explains, which may be negative; None where they have no noise.
         likely: The same mean squares with what the matrix's noise adds to them taken out; None for kind "none".
         step_factor: What shortens the step for a public geometry, None for a released one.
         unseen: The mean square, in half ranges, of predictions by columns that the matrix does not show.
@@ -63,6 +68,7 @@ class Geometry:
     rows: float
     counted: float
     likely: Floats | None = None
+    surely: Floats | None = None
     step_factor: float | None = None
     unseen: float = 0.0
     obscured: float = 0.0
@@ -78,6 +84,11 @@ class Geometry:
     def columns(self) -> int:
         """The number of columns of z."""
         return self.features + self.intercept
+
+    @property
+    def hides(self) -> bool:
+        """Whether rows may vary along a direction by so little that the released matrix does not show it."""
+        return self.surely is not None and bool((self.surely < 0).any())
 
     def mapped(self, coefficients: Floats, intercepts: Floats) -> Floats:
         """Return coefficients (features, outputs) and intercepts (outputs,) of rows of norm 1 in these coordinates."""
@@ -126,6 +137,10 @@ class NoisyGram:
     def rows(self) -> float:
         """The number of rows, one deviation too large: too small a number lets steps diverge."""
         return self.counted + self.noise_scale / CONSTANT**2
+
+    def contradicts(self, rows: float) -> bool:
+        """Return whether the number of rows is another one than this, whatever the noise is."""
+        return abs(self.counted - rows) > _CONTRADICTED * self.noise_scale / CONSTANT**2
 
     def variances(self, rows: float, *, centred: bool) -> tuple[Floats, Floats]:
         """Return how much the columns vary, about their means or about 0, and the deviations of the noise in it.
@@ -330,6 +345,7 @@ def _stretched(
     stretch /= math.sqrt(max(float(np.max(values * stretch**2)), hidden, _LEAST_LARGEST))
     h = values * stretch**2
     map_ = vectors * stretch
+    shown = h - _SURELY * noise * stretch**2
     varied = np.maximum(np.einsum("ij,ij->j", map_, likely @ map_), 0.0)
     # the covariance of rows of norm 1 has a trace of at most 1, so that z cannot be longer than this on average
     trace = max(1.0, min(float(h.sum()), float(np.max(stretch)) ** 2))
@@ -342,6 +358,7 @@ def _stretched(
         rows=rows,
         counted=counted,
         likely=np.append(varied, 1.0) if intercept else varied,
+        surely=np.append(shown, 1.0) if intercept else shown,
         step_factor=step_factor,
         obscured=obscured,
         intercept=intercept,

@@ -23,7 +23,7 @@ from sidelight.regression.descent.rules import Kind, Schedule
 Shrinkage = Literal["evidence", "stein", "none"]
 
 #: What is left of the squared loss's curvature under its clip.
-_SQUARED_CURVATURE = 0.75
+SQUARED_CURVATURE = 0.75
 #: Columns of z are taken to vary at least this much.
 _LEAST_H = 0.1
 #: Half ranges², where no public rows say more.
@@ -60,11 +60,13 @@ class AverageNoise:
         variance: The variance N of its noise.
         arrived: Which share of the way from the start it has gone.
         h: How the columns vary, at least `_LEAST_H`.
+        of_step: The deviation of the noise of one gradient, per row and curvature.
     """
 
     variance: Floats
     arrived: Floats
     h: Floats
+    of_step: float = 0.0
 
 
 def average_noise(
@@ -95,18 +97,18 @@ def average_noise(
         counted: The likely number of rows: steps that are made for more of them go less far.
     """
     share = schedule.clip_share
-    left = {"squared": _SQUARED_CURVATURE, "logistic": 0.5 * (share / 0.5) ** 3, "softmax": 0.5 * share**3}[kind]
+    left = {"squared": SQUARED_CURVATURE, "logistic": 0.5 * (share / 0.5) ** 3, "softmax": 0.5 * share**3}[kind]
     step = schedule.lengths(len(h), intercept=intercept)
     varied = np.maximum(h, _LEAST_H)
     there = 1.0 if counted is None else min(max(counted / rows, _LEAST_SHARE), 1.0)
     k = np.minimum(left * varied * there, _LARGEST_CURVATURE / step)
-    deviation = step * rows_per_unit * schedule.clip * math.sqrt(schedule.passes)
-    deviation /= rows * curvature * mu_steps
+    of_step = rows_per_unit * schedule.clip * math.sqrt(schedule.passes) / (rows * curvature * mu_steps)
+    deviation = step * of_step
     sampling = 1.0 if kind != "squared" else _USUAL_RESIDUAL if residual_variance is None else residual_variance
     of_tail = tail_noise(step * k, passes=schedule.passes, tail=schedule.tail)
     arrived = arrived_share(step * k, passes=schedule.passes, tail=schedule.tail)
     variance = deviation**2 * of_tail + sampling / (rows * k) * arrived**2
-    return AverageNoise(variance=variance, arrived=arrived, h=varied)
+    return AverageNoise(variance=variance, arrived=arrived, h=varied, of_step=of_step)
 
 
 def arrived_share(contraction: Floats, *, passes: int, tail: int) -> Floats:

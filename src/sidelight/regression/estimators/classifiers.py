@@ -82,7 +82,8 @@ class LogisticRegression(ClassProbabilities, LinearClassifier):
 
     Accuracy: a few noisy steps of descent in coordinates that are released first, or that public rows give; level with
     or ahead of objective perturbation. A `prediction` is used as far as the noisy rows agree with it. The mean of the
-    probabilities is that of the labels up to noise; with `class_weight`, of rows that are weighted so.
+    probabilities is that of the labels up to noise and a bias (up to 0.007 where it was measured) that more rows do
+    not remove; with `class_weight`, of rows that are weighted so.
 
     In a pipeline every step before it must be public: a `StandardScaler` that is fitted to the same rows voids the
     guarantee (`sl.PrivacyWarning`). `sl.PublicScaler` and `sl.TableEncoding` are safe.
@@ -108,7 +109,8 @@ class LogisticRegression(ClassProbabilities, LinearClassifier):
             accuracy, never the guarantee, and nothing where it is not chosen; `prediction_` says what was used. Public
             rows longer than `data_norm` are refused.
         odds: Prior odds of a prediction against none; 1 where you are unsure.
-        rows: About how many rows there are, as far as that is public; a wrong number costs accuracy only.
+        rows: About how many rows there are, as far as that is public. A wrong number costs accuracy only; one that the
+            released matrix of a descent contradicts is replaced by the released number.
         session: The budget to charge; X must be rows of what it protects. One of persons wants `fit_table`.
         random_state: None. A whole number makes the noise reproducible and the model NOT PRIVATE, with a
             `NotPrivateWarning`: for tests.

@@ -277,11 +277,12 @@ def descent_error(plan: DescentPlan, fitted: FittedDescent) -> TailBound:
     and Massart), S their sum, Q the sum of their squares, m the largest: its root is at most √S + √(2·m·t).
     """
     kind = plan.targets.kind
-    # what hidden columns may predict is no noise: it is added to the sum, and has no tail
     unit = _WIDER * plan.targets.half if kind == "squared" else _WIDER_CLASSES * 100
     weights = np.clip(np.nan_to_num(fitted.error, nan=_MOST), 0.0, _MOST)
     slope = unit * math.sqrt(2 * float(weights.max()))
-    found = _tangent(100 * fitted.bias + unit * math.sqrt(float(weights.sum()) + fitted.unseen), slope)
+    # what hidden columns may predict, and what steps left, is not noise: it is added to the sum, and has no tail
+    together = float(weights.sum()) + fitted.unseen + fitted.remaining
+    found = _tangent(100 * fitted.bias + unit * math.sqrt(together), slope)
     if kind != "squared" and found["fixed"][0] > 100:
         found = {"fixed": (100.0,), "per_log": (0.0,)}  # no two probabilities are further apart
     return TailBound(unit=_UNITS.get(kind, _NUMBER), assumption=_assumed(plan, fitted), proved=False, **found)
@@ -296,6 +297,8 @@ def _assumed(plan: DescentPlan, fitted: FittedDescent) -> str:
         assumptions = [
             "rows vary as was released, and columns that noise hides predict no more than half the target's range"
         ]
+    elif fitted.geometry.hides:
+        assumptions.append("combinations of columns that noise hides predict nothing that no step shows")
     started = None if fitted.chosen is None else plan.candidates[fitted.chosen]
     if started is not None:  # it was drawn to it as far as it says that it may be off
         assumptions.append("the prediction is as good as it says")

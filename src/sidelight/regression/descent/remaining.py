@@ -1,0 +1,76 @@
+"""What the last steps of a descent show that is left to go: free, from the released path.
+
+The mean of the last noisy gradients is zero within its noise where the average of the last points has arrived. Where it
+is not, the steps were too few, or too short because the released matrix did not show how little rows vary along a
+direction: nearly equal columns, say. How far predictions are off then depends on how much rows vary there, which is
+counted at the least that the matrix or the path leaves open (descent proof page, section 5).
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from sidelight.regression.descent.geometry import UNSEEN, Floats, Geometry
+from sidelight.regression.descent.rules import CURVATURE, Kind, Schedule
+from sidelight.regression.descent.shrinkage import SQUARED_CURVATURE
+
+#: A mean gradient shows something from this many deviations of its noise on, and certainly from this many.
+_SHOWN, _CERTAIN = 2.0, 3.5
+#: Columns of z are taken to vary at least this much, and less where a gradient is certain.
+_LEAST: dict[bool, tuple[float, float]] = {True: (0.002, 0.0003), False: (0.04, 0.008)}
+#: The most that is stated, of classes before the factor 2 of their statement: half of the target's range, or half.
+_MOST: dict[bool, float] = {True: UNSEEN, False: 0.0625}
+#: A gradient is the mean of z times the error of a probability, which is larger than its part that is linear in z.
+_NOT_LINEAR = 2.0
+#: The variance that the path shows is taken to be this share of what it is by this many deviations less.
+_OF_PATH, _DEVIATIONS = 0.5, 3.0
+#: The mean of the last gradients is taken before the last of their steps; at least this share is left after it.
+_LEAST_LEFT = 0.25
+
+
+@np.errstate(all="ignore")
+def remaining(
+    path: Floats,
+    geometry: Geometry,
+    *,
+    kind: Kind,
+    steps: Schedule,
+    step_noise: float,
+    constant: bool,
+) -> float:
+    """Return the mean square by which predictions are off for steps that are left, in half ranges² or probabilities².
+
+    Args:
+        path: (steps + 1, columns, outputs): the start and every point.
+        geometry: The coordinates.
+        kind: The loss.
+        steps: Passes, clip and step.
+        step_noise: The deviation of a gradient's noise, per row and curvature.
+        constant: Whether the constant column counts: it does unless a release of its own sets it.
+    """
+    lengths = steps.lengths(geometry.columns, intercept=geometry.intercept)[:, None]
+    points, gradients = path[:-1], (path[:-1] - path[1:]) / lengths
+    noise = step_noise / math.sqrt(steps.tail)
+    mean = np.abs(np.mean(gradients[-steps.tail :], axis=0))
+    last = np.maximum(mean**2 - (_SHOWN * noise) ** 2, 0.0)
+    number = kind == "squared"
+    least = np.where(mean > _CERTAIN * noise, _LEAST[number][1], _LEAST[number][0])
+    surely = (geometry.h if geometry.surely is None else geometry.surely)[:, None]
+    if number:
+        # the gradient is k·(point - end): its regression on the points shows k = curvature left by the clip · variance
+        about = points - points.mean(axis=0)
+        size = np.maximum(np.sum(about**2, axis=0), np.finfo(np.float64).tiny)
+        found = np.sum(about * gradients, axis=0) / size - _DEVIATIONS * step_noise / np.sqrt(size)
+        varied = np.maximum(np.maximum(surely, _OF_PATH * found / SQUARED_CURVATURE), least)
+        per_gradient = 1 / (SQUARED_CURVATURE**2 * varied)
+        stepped = SQUARED_CURVATURE * _OF_PATH * varied
+    else:
+        varied = np.maximum(surely, least)
+        per_gradient = (_NOT_LINEAR * CURVATURE[kind]) ** 2 / varied
+        stepped = 0.0 * varied
+    left = np.clip(1 - lengths * stepped, _LEAST_LEFT, 1.0)
+    off = np.nan_to_num(last * per_gradient * left**2, nan=math.inf)
+    counted = geometry.columns if constant else geometry.columns - geometry.intercept
+    return float(min(np.max(np.sum(off[:counted], axis=0)), _MOST[number]))
