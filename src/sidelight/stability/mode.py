@@ -35,6 +35,7 @@ Counts = NDArray[np.int64]
 _SLACK = 1e-9
 #: Margins are looked at one by one; this much noise would take seconds, and no vote needs it.
 _LARGEST_SCALE = 10**5
+_SMALLEST_SCALE = Fraction(1, 10**9)  # of which floats still hold the inverse
 
 
 @dataclass(frozen=True)
@@ -173,8 +174,8 @@ class MajorityVote(ProposingQuery):
     _wanted = "a vote wants sl.Table(data, schema=[sl.Category(name, [label, label], other=None)])"
 
     def __post_init__(self) -> None:
-        if positive(self.noise_scale, name="noise_scale") > _LARGEST_SCALE:
-            raise RangeError(f"noise_scale must be at most {_LARGEST_SCALE}, got {self.noise_scale}")
+        if not _SMALLEST_SCALE <= positive(self.noise_scale, name="noise_scale") <= _LARGEST_SCALE:
+            raise RangeError(f"noise_scale must be from 1e-9 to {_LARGEST_SCALE} records, got {self.noise_scale}")
         if not 0 < exact(self.test_share, name="test_share") < 1:
             raise RangeError(
                 f"test_share must lie strictly between 0 and 1, got {self.test_share}; the rest pays for the vote"
