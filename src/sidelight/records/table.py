@@ -199,6 +199,9 @@ class Table:
 
         Every release reads inside of it. Looks at the metadata of files, one call of the operating system each.
 
+        Returns:
+            A context manager, around everything that reads the rows.
+
         Raises:
             SourceError: a file is gone, was changed or replaced, or a folder or pattern has other files.
         """
