@@ -104,9 +104,47 @@ class Dice:
             **self.some(confidence=lambda: self.one(1e-300, 0.5, 0.999999999999, 1 - 2**-53)),
         }
 
+    def condition(self) -> Any:
+        """Draw a condition on the number "a" with a constant, every second one extreme."""
+        return self.one(*conditions(self.size()))
+
     def spread(self) -> dict[str, Any]:
         """Draw what means and sums take."""
         return self.some(clip=lambda: self.one("private", "by_group", "declared"))
+
+
+def conditions(constant: Any) -> tuple[Any, ...]:
+    """Return conditions on the number "a" with a positive constant, one of each kind of expression."""
+    x = sl.col("a")
+    return (
+        *(x >= constant, x < -constant, x == constant, x.isin([1, constant]), x.cut([constant]).is_missing()),
+        *(x.fill_missing(constant) >= 0, x.fill_missing(-constant).is_missing(), x * constant >= 0, x / constant > 1),
+        *(x.lookup({constant: "u"}) == "u", x.lookup({1: 0, 2: 0}, default=0) + constant > 0),
+    )
+
+
+#: Declarations of the number that conditions are on: floats, steps with and without bounds, and far ones.
+CONDITIONED: tuple[dict[str, Any], ...] = (
+    *({}, {"lower": 0, "upper": 300}, {"granularity": 1}, {"lower": -5, "upper": 300, "granularity": "0.5"}),
+    *({"lower": 3 * 10**18, "upper": 4 * 10**18, "granularity": 1}, {"granularity": "1e-300"}),
+)
+
+
+def failing_conditions() -> Iterator[tuple[str, int, str]]:
+    """Try every kind of condition with every constant, without rows and with one; yield what came of each."""
+    cases = [
+        (declared, place, size) for declared in CONDITIONED for size in SIZES for place in range(len(conditions(1)))
+    ]
+    for number, (declared, place, size) in enumerate(cases):
+        for rows in (0, 1):
+            try:
+                made = [sl.Number("a", **declared)], sl.Count(where=conditions(size)[place], epsilon=1)
+                found = _run(made, rows=rows, seed=f"conditions {number}")
+            except SidelightError:
+                found = "refused"
+            if found not in ("released", "refused"):
+                print(f"condition {number}: {found}", file=sys.stderr)
+            yield "condition", number, found
 
 
 def _quantiles(dice: Dice) -> Made:
@@ -206,7 +244,7 @@ def _of_groups(name: str) -> Callable[[Dice], Made]:
 
     def made(dice: Dice) -> Made:
         more = dice.grouped() | ({} if name == "Proportion" else dice.spread())
-        column: Any = sl.col("c") == "x" if name == "Proportion" else "a"
+        column: Any = dice.usually(sl.col("c") == "x", dice.condition()) if name == "Proportion" else "a"
         if name == "Sum" and dice.random.random() < 0.3:
             return [dice.number("a", must=True), LEAVES], sl.Sum("a", **_by_halves(dice, dice.size))
         return [dice.number("a", must=name != "Mean"), dice.label("c")], getattr(sl, name)(column, **more)
@@ -232,6 +270,8 @@ def _count(dice: Dice) -> Made:
         exact = dice.some(invariants=lambda: sl.Invariant("half", reason="a law"))
         return [LEAVES], sl.Count(**_by_halves(dice, lambda: dice.one(*COUNTS), **exact))
     more = dice.some(rollup=lambda: True)
+    if dice.random.random() < 0.6:
+        return [dice.number("a"), dice.label("c")], sl.Count(where=dice.condition(), **dice.grouped(), **more)
     return [dice.label("c")], sl.Count(**dice.grouped(), **more)
 
 
@@ -471,6 +511,7 @@ def failing(tries: int = TRIES, *, first: int = 0) -> Iterator[tuple[str, int, s
             if found not in ("released", "refused"):
                 print(f"{kind} {number}: {found}", file=sys.stderr)
             yield kind, number, found
+    yield from failing_conditions()
 
 
 def main(tries: int = sized(TRIES, 1)) -> None:

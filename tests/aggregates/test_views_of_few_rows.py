@@ -56,8 +56,8 @@ def _views(database: sl.Database) -> Iterator[Any]:
     drugs = {
         "some": fold.any("drug", sl.col("n") > 1),
         "every": fold.all("drug", sl.col("n") > 1),
-        "total": fold.sum("drug", "n", upper=1e300),
-        "average": fold.mean("drug", "n", granularity="0.000000000000000001"),
+        "total": fold.sum("drug", "n", upper=1e18),
+        "average": fold.mean("drug", "n", granularity="0.00000000000000001"),
         "least": fold.min("drug", "n"),
         "early": fold.first("drug", "n", order="n"),
         "kinds": fold.distinct("drug", "n", upper=2),

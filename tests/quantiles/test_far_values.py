@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 
 import sidelight as sl
 from sidelight.errors import RangeError
+from sidelight.quantiles.outcomes import step_grid
 from sidelight.records import Schema
 from sidelight.testing import seeded_release
 
@@ -56,9 +58,11 @@ def test_bounds_far_from_zero_and_the_stable_median() -> None:
 
 @pytest.mark.parametrize("bounds", [{"upper": 1e20}, {"lower": -1e20}, {"lower": 1e19, "upper": 2e19}])
 def test_bounds_beyond_the_codes_are_refused_with_a_true_text(bounds: dict[str, Any]) -> None:
-    schema = Schema([sl.Number("a", granularity=1, **bounds)])
-    with pytest.raises(RangeError, match=r"more than 2\*\*61 steps of 1 from 0, up to 2.306e\+18 is possible"):
-        sl.Quantiles([0.5], column="a", epsilon=1).prepare(schema)
+    text = r"more than 2\*\*61 steps of 1 from 0, up to 2.306e\+18 is possible"
+    with pytest.raises(RangeError, match=text):
+        sl.Number("a", granularity=1, **bounds)
+    with pytest.raises(RangeError, match=text):
+        step_grid(sl.Number("a", **bounds), resolution=Fraction(1))
 
 
 @pytest.mark.parametrize(

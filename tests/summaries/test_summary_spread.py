@@ -124,3 +124,24 @@ def test_an_attack_cannot_refute_the_claim_and_refutes_half_the_noise():
 def test_mistakes_are_found_before_any_charge(query, error, words):
     with pytest.raises(error, match=words):
         query().prepare(sl.Schema([sl.Number("x")]))
+
+
+@pytest.mark.parametrize("rows", [0, 5])
+@pytest.mark.parametrize(("kind", "name"), [(sl.Variance, "variance"), (sl.StandardDeviation, "sd")])
+def test_noise_beyond_the_floats_is_released_as_the_largest_float(kind, name, rows):
+    """JSON has no infinity: such a release failed after its charge."""
+    table = sl.Table({"x": [1.0, 1e150, -1e150, 3.0, 4.0][:rows]}, schema=[sl.Number("x", lower=-1e150, upper=1e150)])
+    for price in ({"epsilon": "1e-9"}, {"rho": "1e-18"}):
+        value = seeded(kind("x", **price), table).value
+        assert np.isfinite([value[each][0] for each in (name, "noise_sd", "low", "high")]).all()
+
+
+@pytest.mark.parametrize("price", [{"epsilon": 10**6}, {"epsilon": 10**6, "delta": "1e-6"}])
+@pytest.mark.parametrize("upper", [1, 2**31])
+def test_intervals_hold_where_rounding_outweighs_noise(price, upper):
+    """Squares are rounded down once per row, to 2^-30: at n·epsilon = 1e10 that is more than all noise."""
+    x = np.random.default_rng(1).uniform(0.2, 0.9, 10**4) * upper
+    table = sl.Table({"x": x}, schema=[sl.Number("x", lower=0, upper=upper)])
+    for seed in range(6):
+        value = seeded(sl.Variance("x", **price), table, seed).value
+        assert value["low"][0] <= x.var(ddof=1) <= value["high"][0] <= value["low"][0] * (1 + 1e-6)

@@ -24,7 +24,6 @@ from sidelight.records.expression_shapes import (
     TruthShape,
     code_table,
     factors,
-    nearest_double,
     number_in,
 )
 from sidelight.records.expressions import (
@@ -42,7 +41,7 @@ from sidelight.records.expressions import (
     Not,
 )
 from sidelight.records.filled_and_dated import DatePart, FillMissing
-from sidelight.records.numbers import LARGEST_FLOAT, nearest_float
+from sidelight.records.numbers import LARGEST_FLOAT, nearest_double, nearest_float
 from sidelight.records.rows import Batch, Wanted
 
 if TYPE_CHECKING:

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from sidelight.aggregates.coding import CodeArrays, Coding, CombinedCoding, EveryRow, Keep, both
 from sidelight.aggregates.expression_values import BatchScope, ColumnScope, FrameScope, code_of, truth_of
 from sidelight.aggregates.real_column import Value
+from sidelight.aggregates.rehearsal import generated_rows, rehearsed
 from sidelight.errors import SchemaError
 from sidelight.records import Category, Number, Schema
 from sidelight.records.expression_shapes import LabelShape, RealShape, StepShape, TruthShape
@@ -42,8 +43,10 @@ class ExpressionCoding(Coding):
     schema: Schema
 
     def __post_init__(self) -> None:
-        if isinstance(self.shape, RealShape):
-            raise SchemaError(f"{self.expression} needs a granularity to be a derived column of its own")
+        with rehearsed(self.expression):
+            if isinstance(self.shape, RealShape):
+                raise SchemaError(f"{self.expression} needs a granularity to be a derived column of its own")
+            self.kernel(generated_rows(self.schema, self.expression.columns))
 
     @cached_property
     def shape(self) -> TruthShape | LabelShape | StepShape | RealShape:

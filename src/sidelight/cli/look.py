@@ -16,6 +16,7 @@ from typing import Any
 
 from sidelight.cli.terminal import tell
 from sidelight.errors import PlanError
+from sidelight.grid import CODE_LIMIT
 from sidelight.metadata import MetadataColumn, read_metadata, write_metadata
 from sidelight.plans import Plan
 from sidelight.plans.toml_text import toml_value
@@ -125,7 +126,8 @@ def _proposed(name: str, cells: Counter[str], labels: set[str], *, by_person: bo
             return Declared(date, looked=f"start and end{written}")
         if len(cells) > 2:
             low, high = _round(min(values.values()), up=False), _round(max(values.values()), up=True)
-            step = 1 if all(value.is_integer() for value in values.values()) else None
+            whole = all(value.is_integer() for value in values.values()) and max(abs(low), abs(high)) < CODE_LIMIT
+            step = 1 if whole else None
             number = Number(name, lower=low, upper=max(high, low + 1), granularity=step, **keys)
             return Declared(number, looked=f"lower, upper and step{written}")
     common = sorted(text for text in labels if cells[text] >= _LEAST_SHARE * cells.total())

@@ -7,6 +7,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
+from sidelight.grid import CODE_LIMIT
 from sidelight.records.numbers import exact_number, number_text
 
 #: An entry of `Schema.to_json`, as far as it is known: without a kind, nothing can be declared yet.
@@ -15,11 +16,12 @@ Entry = dict[str, Any]
 
 def bounds_of(data: Mapping[str, Any], *, whole: bool, low: str = "minimum", high: str = "maximum") -> Entry:
     """Return a column of numbers by the keys of its bounds."""
-    entry: Entry = {"kind": "number"} | ({"granularity": "1"} if whole else {})
-    for key, given in (("lower", data.get(low)), ("upper", data.get(high))):
-        if given is not None:
-            entry[key] = number_text(exact_number(given, name=key))
-    return entry
+    given = {key: data[word] for key, word in (("lower", low), ("upper", high)) if data.get(word) is not None}
+    bounds = {key: exact_number(value, name=key) for key, value in given.items()}
+    # unsigned 64-bit numbers, such as hashes, have no whole steps that codes could count: they are floats
+    steps = whole and all(abs(bound) <= CODE_LIMIT for bound in bounds.values())
+    entry: Entry = {"kind": "number"} | ({"granularity": "1"} if steps else {})
+    return entry | {key: number_text(bound) for key, bound in bounds.items()}
 
 
 def bounds_to(entry: Entry, low: str, high: str) -> dict[str, Any]:

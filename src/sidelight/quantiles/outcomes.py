@@ -14,6 +14,7 @@ from sidelight.grid import CODE_LIMIT, MANTISSA_BITS, FloatGrid, Grid, Outcomes
 from sidelight.guarantees.amounts import decimal_text
 from sidelight.predictions import Mixture, Prior, ScaleFree, Uniform, guess
 from sidelight.records import Number, Schema
+from sidelight.records.numbers import check_steps
 
 #: Steps within declared bounds, for a release that needs equal steps: each is about a millionth of the range.
 STEPS = 2**20
@@ -76,16 +77,10 @@ def step_grid(number: Number, *, resolution: Fraction | None = None) -> Grid:
         raise RangeError(f"column {number.name!r} has no bounds, so a step must be given: granularity or resolution")
     if step <= 0:
         raise RangeError(f"resolution must be positive, got {step}")
-    Grid(resolution=step)  # a step that no grid can have is refused before anything is computed with it
+    check_steps(number.name, step, number.lower, number.upper)
     # Bounds are rounded inwards: no value outside them is ever released. Records beyond them are clamped.
     first = -CODE_LIMIT if number.lower is None else math.ceil(Fraction(number.lower) / step)
     last = CODE_LIMIT if number.upper is None else math.floor(Fraction(number.upper) / step)
-    if max(abs(first), abs(last)) > CODE_LIMIT:
-        raise RangeError(
-            f"the bounds of {number.name!r} lie more than 2**61 steps of {decimal_text(step)} from 0, up to "
-            f"{float(CODE_LIMIT * step):.4g} is possible; use a coarser granularity or resolution, narrower bounds, or "
-            "neither granularity nor resolution (floats have no such limit)"
-        )
     if first > last:
         raise RangeError(
             f"no multiple of {step} lies within [{number.lower}, {number.upper}], the bounds of {number.name!r}; "

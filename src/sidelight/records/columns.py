@@ -10,7 +10,7 @@ from fractions import Fraction
 
 from sidelight.errors import RangeError, SchemaError, nearest
 from sidelight.records.missing import Drop, Fill, Missing, missing_policy
-from sidelight.records.numbers import Real, exact_number, nearest_float
+from sidelight.records.numbers import Real, check_steps, exact_number, nearest_float
 from sidelight.records.readings import (
     NumberReading,
     TextReading,
@@ -87,12 +87,14 @@ class Number:
             raise RangeError(f"column {name!r} needs lower < upper, got {lower} and {upper}")
         if step is not None and step <= 0:
             raise RangeError(f"granularity of column {name!r} must be positive, got {granularity}")
-        policy = missing_policy(missing, name) if missing is not None else Drop()
+        policy, filled = missing_policy(missing, name) if missing is not None else Drop(), None
         if isinstance(policy, Fill):
             value = exact_number(policy.value, name=f"fill value of column {name!r}")
             if (low is not None and value < low) or (high is not None and value > high):
                 raise RangeError(f"the fill value of column {name!r} must lie within its bounds, got {policy.value}")
-            policy = Fill(value)
+            policy, filled = Fill(value), value
+        if step is not None:
+            check_steps(name, step, low, high, filled)
         check_signs(decimal, thousands, name=name)
         _set(self, name=name, lower=low, upper=high, granularity=step, missing=policy)
         _set(self, decimal=decimal, thousands=thousands, missing_texts=checked_texts(missing_texts, name=name))

@@ -215,7 +215,7 @@ def date_text(value: datetime.date | None) -> str:
     """Write a date, or a date and the time of an hour; nothing for none."""
     if value is None:
         return ""
-    return value.strftime("%Y-%m-%d %H:%M") if isinstance(value, datetime.datetime) else value.isoformat()
+    return value.isoformat(" ", "minutes") if isinstance(value, datetime.datetime) else value.isoformat()
 
 
 @dataclass(frozen=True, init=False)

@@ -7,18 +7,17 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from fractions import Fraction
-from math import gcd, lcm
+from functools import lru_cache
 from typing import Any, ClassVar, Literal, NoReturn, TypeAlias
 
-from sidelight.errors import SchemaError, nearest
+from sidelight.errors import RangeError, SchemaError, nearest
 from sidelight.grid import CODE_LIMIT
 from sidelight.records.columns import Number
 from sidelight.records.dates import Calendar, Date, DateLike, looks_like_a_date
-from sidelight.records.numbers import LARGEST_FLOAT, Real, exact_number, nearest_float, number_text
+from sidelight.records.numbers import Real, common_step, exact_number, nearest_double, number_text
 from sidelight.records.schema import Schema
 
 # The shape of an expression is what it evaluates to: truths, labels, whole numbers of a public step, or floats.
-
 
 #: A public constant: a number, or a label.
 Constant: TypeAlias = Fraction | str
@@ -77,14 +76,13 @@ def number_shape(number: Number) -> StepShape | RealShape:
     half = Fraction(1, 2)
     low = -CODE_LIMIT if number.lower is None else (number.lower / step + half).__floor__()
     high = CODE_LIMIT if number.upper is None else (number.upper / step + half).__floor__()
-    calendar = number.calendar if isinstance(number, Date) else None
-    return StepShape(step, max(low, -CODE_LIMIT), min(high, CODE_LIMIT), calendar)
+    return StepShape(step, low, high, number.calendar if isinstance(number, Date) else None)
 
 
 def code_table(found: Shape, constants: Iterable[Constant], *, where: str) -> list[int | Fraction]:
     """Return where each constant lies among the codes of labels or numbers; a label that is none is an error."""
     if isinstance(found, LabelShape):
-        places = {label: place for place, label in enumerate(found.labels)}
+        places = _places(found.labels)
         wanted = [each if isinstance(each, str) else number_text(each) for each in constants]
         for label in wanted:
             if label not in places:
@@ -94,34 +92,24 @@ def code_table(found: Shape, constants: Iterable[Constant], *, where: str) -> li
     return [each / found.step if isinstance(found, StepShape) else nearest_double(each) for each in numbers]
 
 
+@lru_cache(maxsize=16)  # a million labels take a second, and an expression looks for its own again and again
+def _places(labels: tuple[str, ...]) -> dict[str, int]:
+    return {label: place for place, label in enumerate(labels)}
+
+
 def number_in(found: Shape, value: Constant, *, where: str) -> Fraction:
     """Return a constant that a number is compared with: itself, or what a calendar makes of a date."""
     if not isinstance(value, str):
+        end = CODE_LIMIT if value > 0 else -CODE_LIMIT  # where codes are cut if no bound is declared
+        if isinstance(found, StepShape) and end in (found.first, found.last) and abs(value / found.step) > CODE_LIMIT:
+            raise RangeError(
+                f"{where}: without declared bounds values are cut at 2**61 steps of {number_text(found.step)}, and a "
+                "constant lies beyond; declare bounds, a coarser granularity or none"
+            )
         return value
     if isinstance(found, StepShape) and found.calendar is not None:
         return found.calendar.of_constant(value, where=where)
     raise SchemaError(f"{where}: {value!r} is a label, and a number is needed")
-
-
-def nearest_double(number: Fraction) -> Fraction:
-    """Return what floats are compared with: the float that a source holds for this number; itself beyond all floats.
-
-    >>> nearest_double(Fraction(1, 10)) == Fraction(0.1)
-    True
-    """
-    return Fraction(nearest_float(number)) if abs(number) <= LARGEST_FLOAT else number
-
-
-def common_step(values: Iterable[Fraction]) -> Fraction:
-    """Return the largest number of which all are multiples; 1 if all are 0.
-
-    >>> common_step([Fraction(1, 2), Fraction(3, 4)])
-    Fraction(1, 4)
-    """
-    given = [value for value in values if value]
-    if not given:
-        return Fraction(1)
-    return Fraction(gcd(*(value.numerator for value in given)), lcm(*(value.denominator for value in given)))
 
 
 def factors(left: StepShape, right: StepShape) -> tuple[int, int]:

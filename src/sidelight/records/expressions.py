@@ -36,10 +36,8 @@ from sidelight.records.expression_shapes import (
     StepShape,
     TruthShape,
     code_table,
-    common_step,
     conditions_of,
     factors,
-    nearest_double,
     number_in,
     number_of,
     number_shape,
@@ -52,7 +50,7 @@ from sidelight.records.expression_shapes import Expression as Expression
 from sidelight.records.expression_shapes import operand as operand
 from sidelight.records.filled_and_dated import DatePart as DatePart
 from sidelight.records.filled_and_dated import FillMissing as FillMissing
-from sidelight.records.numbers import number_text
+from sidelight.records.numbers import common_step, nearest_double, number_text
 from sidelight.records.schema import Schema
 
 Comparison = Literal["==", "!=", "<", "<=", ">", ">="]

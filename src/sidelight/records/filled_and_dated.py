@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import datetime
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal, get_args
 
 from sidelight.errors import RangeError, SchemaError, nearest
 from sidelight.grid import CODE_LIMIT
+from sidelight.records.dates import Calendar
 from sidelight.records.expression_shapes import (
     Constant,
     Expression,
@@ -20,7 +23,7 @@ from sidelight.records.expression_shapes import (
     quoted,
     written,
 )
-from sidelight.records.numbers import number_text
+from sidelight.records.numbers import LARGEST_FLOAT, number_text
 from sidelight.records.schema import Schema
 
 #: Parts of a date that are labels: numbers as texts, or the first day of a period, as 2024-04-01.
@@ -47,6 +50,8 @@ class FillMissing(Expression):
             return LabelShape(tuple(dict.fromkeys([*found.labels, label])))
         number = number_in(found, self.value, where=str(self))
         if isinstance(found, RealShape):
+            if abs(number) > LARGEST_FLOAT:
+                raise RangeError(f"{self.of} cannot be filled with a number beyond the floats (about 1.8e308)")
             return found
         code = number / found.step
         if code.denominator != 1 or abs(code) > CODE_LIMIT:
@@ -79,7 +84,7 @@ class DatePart(Expression):
         turn, ahead = (per_day, 0) if self.part == "hour" else (7 * per_day, 3 * per_day)
         return turn, (calendar.start + found.first + ahead) % turn
 
-    def steps(self, found: Shape) -> tuple[list[int], tuple[str, ...], list[int]]:
+    def steps(self, found: Shape) -> tuple[Sequence[int], tuple[str, ...], Sequence[int]]:
         """Return the codes at which the label changes, the labels, and which of them holds before each change.
 
         Of a weekday or an hour they repeat: the codes are those of one week or day from its start.
@@ -97,14 +102,24 @@ class DatePart(Expression):
         word, _, start = self.part.partition("_")
         if word not in _MONTHS or start not in ("", "start"):
             raise SchemaError(f"{self}: {nearest(str(self.part), get_args(Part))}")
-        first, last = (datetime.date.fromisoformat(calendar.text(code)[:10]) for code in (found.first, found.last))
-        length, month = _MONTHS[word], 12 * first.year + first.month - 1
-        edges: list[int] = []
-        labels: list[str] = []
-        for period in range(month // length, (12 * last.year + last.month - 1) // length + 1):
-            begins = datetime.date(period * length // 12, period * length % 12 + 1, 1)
-            number = {"year": begins.year, "quarter": (begins.month + 2) // 3, "month": begins.month}[word]
-            labels.append(begins.isoformat() if start else str(number))
-            edges.append(int(calendar.of_constant(begins.isoformat(), where=str(self))))
-        distinct = tuple(dict.fromkeys(labels)) if start else tuple(sorted(set(labels), key=int))
-        return edges[1:], distinct, [distinct.index(label) for label in labels]
+        return _periods(self.part, calendar, found.first, found.last)
+
+
+@lru_cache(maxsize=32)  # a shape is asked for many times while a query is prepared
+def _periods(
+    part: Part, calendar: Calendar, first: int, last: int
+) -> tuple[tuple[int, ...], tuple[str, ...], tuple[int, ...]]:
+    """Return the codes at which periods of a year begin, their labels, and the label of each period."""
+    word, _, start = part.partition("_")
+    begin, end = (datetime.date.fromisoformat(calendar.text(code)[:10]) for code in (first, last))
+    length, month = _MONTHS[word], 12 * begin.year + begin.month - 1
+    edges: list[int] = []
+    labels: list[str] = []
+    for period in range(month // length, (12 * end.year + end.month - 1) // length + 1):
+        begins = datetime.date(period * length // 12, period * length % 12 + 1, 1)
+        number = {"year": begins.year, "quarter": (begins.month + 2) // 3, "month": begins.month}[word]
+        labels.append(begins.isoformat() if start else str(number))
+        edges.append(int(calendar.of_constant(begins.isoformat(), where=part)))
+    distinct = tuple(dict.fromkeys(labels)) if start else tuple(sorted(set(labels), key=int))
+    places = {label: place for place, label in enumerate(distinct)}
+    return tuple(edges[1:]), distinct, tuple(places[label] for label in labels)

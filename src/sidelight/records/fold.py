@@ -10,9 +10,11 @@ from __future__ import annotations
 import builtins
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any, Literal, TypeAlias
 
 from sidelight.errors import RangeError, SchemaError
+from sidelight.grid import CODE_LIMIT
 from sidelight.records.columns import Category, Column, Label, Number, check_limit
 from sidelight.records.dates import Date
 from sidelight.records.expression_shapes import LabelShape, RealShape, StepShape, TruthShape
@@ -152,9 +154,16 @@ def _declared(fold: Fold, name: str, schema: Schema) -> Column | tuple[Column, .
         return Number(name, lower=fold.lower, upper=fold.upper, granularity=step)
     if fold.kind == "mean":
         unit = exact_number(fold.granularity if fold.granularity is not None else step, name=f"granularity of {name!r}")
-        low, high = (shape.first * step / unit).__floor__(), (shape.last * step / unit).__floor__()
+        low, high = (_end(end, step / unit) for end in (shape.first, shape.last))
         return Number(name, lower=low * unit, upper=builtins.max(high, low + 1) * unit, granularity=unit)
-    return Number(name, lower=0, upper=builtins.max(shape.last - shape.first, 1) * step, granularity=step)  # span, gap
+    most = builtins.min(builtins.max(shape.last - shape.first, 1), CODE_LIMIT)  # of a column without bounds
+    return Number(name, lower=0, upper=most * step, granularity=step)  # span, gap
+
+
+def _end(code: int, ratio: Fraction) -> int:
+    """Return an end in finer or coarser steps; where a column has no bound, its codes end at 2**61 of both."""
+    found = (code * ratio).__floor__()
+    return builtins.min(builtins.max(found, -CODE_LIMIT), CODE_LIMIT) if abs(code) == CODE_LIMIT else found
 
 
 def _steps(fold: Fold, name: str, schema: Schema) -> StepShape:

@@ -6,10 +6,13 @@ Privacy amounts have their own reader, which refuses negative numbers; bounds of
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
+from math import gcd, lcm
 
 from sidelight.errors import RangeError
+from sidelight.grid import CODE_LIMIT, Grid
 
 #: Beyond this a decimal exponent is a slip of the pen, and the exact fraction would fill the memory.
 LARGEST_EXPONENT = 400
@@ -18,6 +21,8 @@ LARGEST_FLOAT = sys.float_info.max
 
 #: Every float, written out exactly, has fewer digits; more would only fill the memory.
 _MOST_DIGITS = 1200
+#: As many digits of a numerator or denominator; Python writes no integer of more than 4300 digits as a text.
+_MOST_BITS = 4000
 #: Two such numbers and a fraction bar.
 _LONGEST_TEXT = 2 * _MOST_DIGITS + 3
 
@@ -48,7 +53,8 @@ def exact_number(value: Real, *, name: str) -> Fraction:
         read = Decimal(value) if isinstance(value, str) else value
         if not isinstance(read, Decimal) or _ordinary(read):
             exact = Fraction(read)
-            return Fraction(int(exact.numerator), int(exact.denominator))  # of a subclass nothing is left
+            if max(exact.numerator.bit_length(), exact.denominator.bit_length()) <= _MOST_BITS:
+                return Fraction(int(exact.numerator), int(exact.denominator))  # of a subclass nothing is left
     except (ValueError, OverflowError, InvalidOperation, ZeroDivisionError):
         read = None
     if read is not None:
@@ -87,9 +93,44 @@ def number_text(value: Fraction) -> str:
     return f"{sign}{text[:-places]}.{text[-places:]}"
 
 
+def check_steps(name: str, step: Fraction, *ends: Fraction | None) -> None:
+    """Refuse a step that no grid can have, and ends of a column that lie more than 2**61 steps from 0.
+
+    Codes are 64-bit integers. Ends beyond would be cut there without a word, and counts of the column would be false.
+    """
+    Grid(resolution=step)
+    if any(abs(end) > CODE_LIMIT * step for end in ends if end is not None):
+        raise RangeError(
+            f"the bounds of {name!r} lie more than 2**61 steps of {number_text(step)} from 0, up to "
+            f"{float(CODE_LIMIT * step):.4g} is possible; use a coarser granularity or resolution, narrower bounds, or "
+            "neither granularity nor resolution (floats have no such limit); ids and hashes are a Label or PersonId"
+        )
+
+
 def nearest_float(value: Fraction) -> float:
     """Round to the nearest finite float: numbers beyond the largest float become the largest float."""
     try:
         return float(value)
     except OverflowError:
         return LARGEST_FLOAT if value > 0 else -LARGEST_FLOAT
+
+
+def nearest_double(number: Fraction) -> Fraction:
+    """Return what floats are compared with: the float that a source holds for this number; itself beyond all floats.
+
+    >>> nearest_double(Fraction(1, 10)) == Fraction(0.1)
+    True
+    """
+    return Fraction(nearest_float(number)) if abs(number) <= LARGEST_FLOAT else number
+
+
+def common_step(values: Iterable[Fraction]) -> Fraction:
+    """Return the largest number of which all are multiples; 1 if all are 0.
+
+    >>> common_step([Fraction(1, 2), Fraction(3, 4)])
+    Fraction(1, 4)
+    """
+    given = [value for value in values if value]
+    if not given:
+        return Fraction(1)
+    return Fraction(gcd(*(value.numerator for value in given)), lcm(*(value.denominator for value in given)))

@@ -24,7 +24,7 @@ from typing import Any
 
 from sidelight.accounting import Remaining, Route, Spent, Totals, batch, find_spent
 from sidelight.aggregates.groups import ROWS_COUNTED
-from sidelight.aggregates.view_rows import ViewTable, open_view, public_tables_read, tables_read
+from sidelight.aggregates.view_rows import ViewTable, open_view, public_tables_read, rehearse_view, tables_read
 from sidelight.errors import ClaimError, RangeError, SchemaError, ScopeError, SidelightError
 from sidelight.group_table import GroupTable
 from sidelight.guarantees import (
@@ -251,6 +251,7 @@ def on_view(prepared: Prepared, table: ViewTable) -> PreparedOnView:
             "rows or votes that a caller brings are not the rows of a view, and no cap of the view bounds how many of "
             "them are one person's; name columns of the database instead. Nothing was charged"
         )
+    rehearse_view(table.view)
     view, window = table.view, table.view.tables.window_text()
     if view.periods is not None and not any(view.tables.date_of(name) for name in tables_read(view)):
         raise RangeError(

@@ -313,21 +313,33 @@ class MeasuredGroups:
         return fieller(self.moments.total, self.moments.count, reach, -1.0, 1.0, -1.0, 1.0)
 
     def _reach(self, count: Any, total: Any, squares: Any, *, confidence: float) -> Floats:
-        """Return how far noise moves count·n + total·Σt + squares·Σt² at most; a step more, because it is whole."""
+        """Return how far noise and rounding move count·n + total·Σt + squares·Σt² at most.
+
+        Noise moves it a step more, because it is whole. Squares are rounded down by less than a step in every row: of a
+        triple (p, T-p-r, r) those of p and r, which the middle takes up, of a disc the one of 1-t².
+        """
         if self.sized:
             return np.asarray(np.abs(total) * (self.laplace * math.log(1 / (1 - confidence)) + self.step))
+        own = self.moments
         if self.laplace:
             parts = [count + total + squares, count - total + squares]
-            if self.moments.squares is not None:
+            rounding: Any = 0.0
+            if own.squares is not None:
                 parts.append(count - squares)
+                rounding = np.abs(parts[0] - parts[2]) + np.abs(parts[1] - parts[2])
             noise = self.laplace * laplace_sum_quantile(parts, confidence=confidence)
-            return np.asarray(noise + self.step * sum(map(np.abs, parts)))
-        own = self.moments
+            return np.asarray(noise + self.step * (sum(map(np.abs, parts)) + rounding * self._most_rows))
         rest = own.squares_variance - own.count_variance if own.squares is not None else 0.0
         both = count + squares  # Σt² = n - Σ(1-t²)
         variance = both**2 * own.count_variance + total**2 * own.total_variance + squares**2 * rest
         whole = 0.5 * (np.abs(both) + self.step * (np.abs(total) + np.abs(squares)))
-        return np.asarray(normal_quantile(1 - confidence) * np.sqrt(variance) + whole)
+        rounding = self.step * np.abs(squares) * self._most_rows
+        return np.asarray(normal_quantile(1 - confidence) * np.sqrt(variance) + whole + rounding)
+
+    @property
+    def _most_rows(self) -> Floats:
+        """At most how many rows were rounded: the noisy count and six standard deviations of its noise."""
+        return np.asarray(np.maximum(self.moments.count, 0.0) + 6 * math.sqrt(self.moments.count_variance))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -12,6 +12,7 @@ from sidelight.noise import Source
 from sidelight.predictions import is_prior
 from sidelight.records import Schema, Table
 from sidelight.records.expressions import Expression
+from sidelight.records.numbers import LARGEST_FLOAT
 from sidelight.session import Answer
 from sidelight.summaries.measurement import PreparedMeasurement
 from sidelight.summaries.moments import Floats, MeasuredGroups
@@ -97,7 +98,9 @@ def spread_columns(measured: MeasuredGroups, name: str, confidence: float, *, dd
         return dict(zip(("sd", "noise_sd", "low", "high"), (half * each for each in values), strict=True))
     square = half * half
     values = (estimate, np.sqrt(noise), ends.low, ends.high)
-    return dict(zip((name, "noise_sd", "low", "high"), (square * each for each in values), strict=True))
+    with np.errstate(over="ignore"):  # an interval is at most 2**501 wide, its noise may be any number of times that
+        columns = [np.minimum(square * each, LARGEST_FLOAT) for each in values]
+    return dict(zip((name, "noise_sd", "low", "high"), columns, strict=True))
 
 
 @explains_removed
