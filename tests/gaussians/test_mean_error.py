@@ -140,3 +140,17 @@ def test_a_bound_ends_where_few_rows_leave_nothing_to_say() -> None:
     assert np.isinf(few.at(0.99999)[0])
     assert TailBound.from_json(json.loads(json.dumps(few.to_json()))) == few
     assert many.at(0.95)[0] < 0.005 < few.at(0.95)[0] < 0.6
+
+
+@pytest.mark.parametrize("kind", ["mean", "fit"])
+def test_steps_of_a_hopeless_price_end_in_a_release(kind: str) -> None:
+    """Noise made every radius larger than the one before, beyond 2^100: what was paid for failed."""
+    query: Any = (
+        sl.GaussianMean(mean_bound=10, epsilon="0.1", steps=10)
+        if kind == "mean"
+        else sl.GaussianFit(mean_bound=10, variance_bound=1, epsilon="0.1", steps=10)
+    )
+    for count in (0, 1, 50):
+        for seed in range(20):
+            release = seeded_release(query, query.table(np.zeros((count, 1))), seed=f"steps {seed}")
+            assert np.abs(release.value["mean"]).max() <= 10 * (1 + 1e-12)

@@ -116,7 +116,7 @@ class LastStep:
     def _best(
         self, split: BudgetSplit, noise: NoiseInUnits, moved: float, widest: float, rounding: float, *, aligned: bool
     ) -> tuple[Line, float] | None:
-        """Share the failure probability between count and sum as is best at 95 %; return the bound and where it ends."""
+        """Share the failure probability between count and sum as is best at 95 %; return the bound and its end."""
         size, count = len(self.moved), split.count_law(COUNT)
 
         def of_sum(part: float) -> Line:
