@@ -252,7 +252,7 @@ def test_how_many_rows_a_person_has_is_read_on_every_level_or_refused(tmp_path: 
         {"tableSchema": schema | people},
     ):
         path.write_text(json.dumps(document), encoding="utf-8")
-        assert [each.kind for each in read_metadata(path)][0] == "person", document
+        assert next(each.kind for each in read_metadata(path)) == "person", document
     path.write_text(json.dumps({"tableSchema": schema | people, "maxContributions": 2}), encoding="utf-8")
     with pytest.raises(SchemaError, match="said once"):
         read_metadata(path)

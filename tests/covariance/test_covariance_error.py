@@ -33,8 +33,8 @@ def _exceeded(data: np.ndarray, truth: np.ndarray, **query: Any) -> int:
 def test_rounding_of_the_rows_is_in_the_bound(columns: int) -> None:
     """Entries are truncated to radius/2^14: with little noise five of five releases exceeded a bound of noise alone."""
     rows = np.full((100_000, columns), 0.5)
-    rows[:, 0] = 0.49997  # just below a whole number of steps
-    assert _exceeded(rows, rows.T @ rows / len(rows), rho=50) == 0
+    rows[:, 0] = 0.499997  # just below a whole number of steps
+    assert _exceeded(rows, rows.T @ rows / len(rows), rho=50, rows=len(rows)) == 0
 
 
 def test_the_bound_is_no_larger_than_rounding_explains() -> None:
@@ -55,7 +55,7 @@ def test_random_pairs_are_in_the_bound(price: dict[str, Any]) -> None:
 
 
 def test_the_bound_of_pairs_holds_for_random_pairings() -> None:
-    """Against pairings themselves, without noise: the chance is at most that stated, and the mean is within its part."""
+    """Against pairings themselves, without noise: the chance is at most the stated one, the mean within its part."""
     rng = np.random.default_rng(5)
     for count in (10, 11, 200):
         rows = np.where(rng.random((count, 2)) < 0.5, 0.5, -0.5)

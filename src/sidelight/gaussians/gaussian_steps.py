@@ -242,12 +242,12 @@ def pair_steps(
             noisy = pairs.second(moments, share, source)
         scale = pairs.second_scale(share, clip) / half
         matrix = preconditioned(matrix, noisy / half, rows=half, noise_scale=scale, constants=constants)
-    last = budget * (1 - COARSE_PART) if chosen.steps else budget
+    rest = budget * (1 - COARSE_PART) if chosen.steps else budget
     clip = constants.final_clip(size, half)
     moments = yield request_pairs(matrix, clip)
     with source.over(pairs=True):
-        noisy = pairs.second(moments, last, source)
-    scale = pairs.second_scale(last, clip)
+        noisy = pairs.second(moments, rest, source)
+    scale = pairs.second_scale(rest, clip)
     whitened = known.whitened(noisy, rows=half, noise_scale=scale, law=pairs.matrix_law)
     covariance = mapped_back(matrix, whitened)
     white = whitening(matrix, whitened)

@@ -62,7 +62,11 @@ def read_smartnoise(data: Mapping[str, Any]) -> list[Entry]:
             entry |= labels_of(["true", "false"], closed=False)
         found.append(entry)
     # what says that people are protected, and not who they are, is refused: rows would be protected instead
-    if str(most) not in ("None", "1") and not table.get("row_privacy") and all(e.get("kind") != "person" for e in found):
+    if (
+        str(most) not in ("None", "1")
+        and not table.get("row_privacy")
+        and all(e.get("kind") != "person" for e in found)
+    ):
         raise SchemaError(
             f"a person may have {most} rows (max_ids), and no column says whose row it is; mark it with private_id, or "
             "write row_privacy: true"
