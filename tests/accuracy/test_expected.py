@@ -176,3 +176,27 @@ def test_a_forecast_that_fails_in_any_way_is_none(monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(type(prepared), "run", failing)
     assert expected(query, prepared, PEOPLE, confidence=0.95).basis == "nothing"
+
+
+def test_a_weak_release_carries_no_error_of_other_rows() -> None:
+    """Of 80 rows a weak Gaussian was said to be within 0.01 deviations, as 10,000 rows would be, and was off by 9."""
+    rng = np.random.default_rng(0)
+    schema = [sl.Number(name, lower=-100, upper=100) for name in "abc"]
+    query = sl.GaussianFit(["a", "b", "c"], prediction=rng.normal(0, 1, (12, 3)), rho="0.05")
+    table = Table({name: rng.normal(0, 1, 80) for name in "abc"}, schema=schema)
+    prepared = query.prepare(table.schema)
+    weak = 0
+    for seed in range(5):
+        release = seeded_release(query, table, seed=f"weak {seed}")
+        if release.value["weak"]:
+            weak += 1
+            assert with_expected(release, query, prepared, table.schema).error is None
+    assert weak
+
+
+@pytest.mark.parametrize(("rows", "assumed"), [(300.0, 300), (9_000.0, 10_000), (40_000.0, 40_000), (None, 10_000)])
+def test_an_error_is_measured_on_about_as_many_rows_as_were_released(rows: float | None, assumed: int) -> None:
+    query = sl.SyntheticTable(columns=["sex", "job"], epsilon=1)
+    schema = Schema([sl.Category("sex", ["F", "M"], other=None), sl.Category("job", ["a", "b"], other=None)])
+    found = expected(query, query.prepare(schema), schema, confidence=0.95, rows=rows)
+    assert found.rows == assumed

@@ -237,3 +237,29 @@ def test_the_privacy_unit_of_csvw_is_the_person(tmp_path: Path) -> None:
             read(*marked, privacyUnit=unit, maxContributions=3)
     with pytest.raises(SchemaError, match="whose row it is"):
         read(maxContributions=3)
+
+
+def test_how_many_rows_a_person_has_is_read_on_every_level_or_refused(tmp_path: Path) -> None:
+    """It was dropped without a word: rows were then protected one by one."""
+    columns = [{"name": "pid", "datatype": "string"}, {"name": "age", "datatype": "integer", "minimum": 0}]
+    schema: dict[str, Any] = {"columns": columns}
+    people: dict[str, Any] = {"privacyUnit": "pid", "maxContributions": 5}
+    path = tmp_path / "meta.json"
+    for document in (
+        {"tableSchema": schema, **people},
+        {"tables": [{"url": "a.csv"}], "tableSchema": schema, **people},
+        {"tables": [{"url": "a.csv", "tableSchema": schema}], **people},
+        {"tableSchema": schema | people},
+    ):
+        path.write_text(json.dumps(document), encoding="utf-8")
+        assert next(each.kind for each in read_metadata(path)) == "person", document
+    path.write_text(json.dumps({"tableSchema": schema | people, "maxContributions": 2}), encoding="utf-8")
+    with pytest.raises(SchemaError, match="said once"):
+        read_metadata(path)
+    table = '"":\n  "":\n    t:\n      max_ids: 5\n{}      pid:\n        type: string\n      age:\n        type: int\n'
+    other = tmp_path / "meta.yaml"
+    other.write_text(table.format(""), encoding="utf-8")
+    with pytest.raises(SchemaError, match="private_id"):
+        read_metadata(other)
+    other.write_text(table.format("      row_privacy: true\n"), encoding="utf-8")
+    assert len(read_metadata(other)) == 2

@@ -39,6 +39,8 @@ _SLOW = ("synthetic_table", "gaussian_mixture", "additive_model")
 #: The reference answer is released at this multiple of the price: its own error is a hundredth, or a tenth where that
 #: price is beyond what the query can prove.
 _NEARLY_EXACT = (100, 10)
+#: An error of this many times more or fewer rows still stands for one of a released number of rows.
+_ALIKE = 1.5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,7 +88,9 @@ class Expected:
         )
 
 
-def expected(query: Any, prepared: Prepared, schema: Schema, *, confidence: float) -> Expected:
+def expected(
+    query: Any, prepared: Prepared, schema: Schema, *, confidence: float, rows: float | None = None
+) -> Expected:
     """Return the expected error of a query at a confidence. Opens no data.
 
     Args:
@@ -94,12 +98,14 @@ def expected(query: Any, prepared: Prepared, schema: Schema, *, confidence: floa
         prepared: The same, fitted to the schema.
         schema: The public declarations, which rows are made from where no theorem helps.
         confidence: The probability that the error is not larger.
+        rows: How many rows there are about, where that was declared or released; a usual number if left out.
     """
     if prepared.error is not None:
         return _of_bound(prepared.error, confidence)
-    if (stated := prepared.error_of(USUAL_ROWS, confidence=confidence)) is not None:
+    count = _assumed(query, rows)
+    if (stated := prepared.error_of(count, confidence=confidence)) is not None:
         size, condition = stated
-        return Expected(size=size, unit="", basis="bound", condition=condition, rows=USUAL_ROWS)
+        return Expected(size=size, unit="", basis="bound", condition=condition, rows=count)
     if type(prepared).__module__.startswith("sidelight.summaries."):
         found = forecast(query, prepared, schema, confidence=confidence)
         if found is not None:
@@ -109,7 +115,7 @@ def expected(query: Any, prepared: Prepared, schema: Schema, *, confidence: floa
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of generated rows
         try:
-            return _measured(query, prepared, schema, confidence=confidence)
+            return _measured(query, prepared, schema, confidence=confidence, rows=count)
         except Exception:  # a forecast is not worth an error, whatever it fails by: no private row is near
             return _nothing("no forecast: it is not answered on generated rows")
 
@@ -128,9 +134,16 @@ def _nothing(text: str) -> Expected:
     return Expected(size=math.nan, unit="", basis="nothing", condition=text)
 
 
-def _measured(query: Any, prepared: Prepared, schema: Schema, *, confidence: float) -> Expected:
+def _assumed(query: Any, released: float | None) -> int:
+    """Return how many rows an error is computed for: about as many as were released, or declared, or a usual number."""
     wanted = getattr(query, "rows", None)
-    rows = int(min(max(USUAL_ROWS if not isinstance(wanted, int) else wanted, 10), MOST_ROWS))
+    usual = wanted if isinstance(wanted, int) else USUAL_ROWS
+    if released is not None and not usual / _ALIKE <= released <= usual * _ALIKE:
+        usual = round(released)
+    return int(min(max(usual, 10), MOST_ROWS))
+
+
+def _measured(query: Any, prepared: Prepared, schema: Schema, *, confidence: float, rows: int) -> Expected:
     columns = _columns(query, schema, rows)
     table = Table(as_cells(columns, schema), schema=schema)
     kind = str(prepared.request["kind"])
@@ -290,8 +303,17 @@ def expected_at(query: Any, schema: Schema, factor: Amount, *, confidence: float
 
 
 def with_expected(outcome: Any, query: Any, prepared: Prepared, schema: Schema) -> Any:
-    """Return a release that carries an error: its own, its intervals, or what was measured on generated rows."""
+    """Return a release that carries an error: its own, its intervals, or what was measured on generated rows.
+
+    Where it has a noisy number of rows, it is measured on about as many. A release that says itself that its rows are
+    too few for the noise (a "weak" one) carries none.
+    """
     if not isinstance(outcome, Release) or outcome.error is not None or isinstance(outcome.value, GroupTable):
         return outcome
-    found = expected(query, prepared, schema, confidence=0.95)
+    value = outcome.value if isinstance(outcome.value, Mapping) else {}
+    rows = value.get("rows")
+    known = float(rows) if isinstance(rows, int | float) and not isinstance(rows, bool) else None
+    if value.get("weak") or (known is not None and not 1 < known <= _ALIKE * MOST_ROWS):
+        return outcome
+    found = expected(query, prepared, schema, confidence=0.95, rows=known)
     return outcome if found.basis == "nothing" else replace(outcome, error=found.tail(0.95))

@@ -1,11 +1,8 @@
-"""A covariance query against a schema, as public arithmetic: shares, noise, claims, request, and bounds on the error.
-
-Bounds have the form fixed + per_log · log(1/β) (`ErrorTail`), so that those of several noises add up by public formula.
-"""
+"""A covariance query against a schema, as public arithmetic: shares, noise, claims, request, bounds on the error."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -19,11 +16,11 @@ from sidelight.aggregates.clipped_vector import ClippedVector
 from sidelight.aggregates.coding import CodeArrays
 from sidelight.aggregates.collect import coded_rows
 from sidelight.aggregates.moments import ClippedMoments, Moments
+from sidelight.covariance.error_tails import ErrorTail, added, count_tail, matrix_tail, pairing_tail, vector_tail
 from sidelight.covariance.matrices import PredictedMatrix
 from sidelight.errors import RangeError
 from sidelight.guarantees import Claims, Neighbours, decimal_text
 from sidelight.guarantees.units import Unit
-from sidelight.mechanisms.additive import Law
 from sidelight.mechanisms.budget import Budget, together
 from sidelight.mechanisms.denoise import Floats
 from sidelight.mechanisms.noisy_moments import (
@@ -100,8 +97,6 @@ def clipped_integers(vectors: NDArray[np.int64], *, levels: int) -> CodeArrays:
 
 
 Method = Literal["denoise", "gauss", "separate", "ies"]
-#: √(2x) <= x/(2s) + s for every s > 0; this one is best at a failure probability of 5 %.
-_TANGENT = 1.36
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,6 +114,11 @@ class Choice:
     def __post_init__(self) -> None:
         if self.form not in ("exponential", "threshold"):
             raise RangeError(f"form must be 'exponential' or 'threshold', got {self.form!r}")
+
+    @property
+    def request(self) -> Mapping[str, str]:
+        """The public description, in strings."""
+        return {"form": self.form, "shift_invariant": str(self.shift_invariant).lower()}
 
     def check(self, candidates: int) -> None:
         """Refuse a number of candidates, the zero matrix among them, that cannot be chosen from: ask first."""
@@ -238,6 +238,7 @@ class CovariancePlan:
             "limit_trace": str(self.project).lower(),
             "shares": {name: decimal_text(share) for name, share in self.shares.items()},
             "predictions": [each.digest for each in self.predictions],
+            **({} if self.choice is None else {"choice": self.choice.request}),
             **self.budget.request,
         }
 
@@ -305,8 +306,20 @@ class CovariancePlan:
             length = vector_tail(noise.law, size=size, deviation=noise.deviation)
             length = length.times(2 * float(self.coding.radius) / divisor)
             tails.append(length)  # ‖ââᵀ − aaᵀ‖ <= 2r‖â − a‖
+        if self.centre == "pairs":
+            tails.append(pairing_tail(rows - self._rows_missed, square))
         tail = added(tails)
-        return ErrorTail(tail.fixed + known, tail.per_log)
+        # truncation moves an entry by less than r/M, so a row by √d r/M, and uᵀCu by 2r times that at most
+        rounding = 2 * square * sqrt(size) / self.coding.levels
+        return ErrorTail(tail.fixed + known + rounding, tail.per_log)
+
+    @cached_property
+    def _rows_missed(self) -> float:
+        """How many rows the noisy number has too many, but for a share of a probability of 1e-9; 0 if public."""
+        if "count" not in self.shares:
+            return 0.0
+        count = count_tail(deviation=self.count_deviation, gaussian=not self.budget.is_pure)
+        return count.fixed + count.per_log * (log(1e9) + log(3))  # the matrix, the count and the pairs share it
 
     def error_bound(self, moved: float, rows: float) -> TailBound:
         """Bound the error in every direction: how far the matrix was moved, which is known, and the noise."""
@@ -314,71 +327,11 @@ class CovariancePlan:
         tail = ErrorTail(moved + tail.fixed, tail.per_log)
         if self.project and tail.fixed >= largest:
             tail = ErrorTail(largest, 0.0)  # both matrices are positive semidefinite with a trace of at most radius²
+        apart = ", and no two rows are further apart than √2 times it" if self.centre == "pairs" else ""
         return TailBound(
             unit="in operator norm",
-            assumption=f"no row is longer than the radius {decimal_text(self.coding.radius)}",
+            assumption=f"no row is longer than the radius {decimal_text(self.coding.radius)}{apart}",
             fixed=(tail.fixed,),
             per_log=(tail.per_log,),
+            up_to=1 - 1e-9 if apart and "count" in self.shares and tail.per_log else 1.0,
         )
-
-
-@dataclass(frozen=True)
-class ErrorTail:
-    """A number that exceeds fixed + per_log · log(1/β) with probability at most β."""
-
-    fixed: float
-    per_log: float
-
-    def at(self, confidence: float) -> float:
-        """Return the bound that holds with this confidence."""
-        if not 0 < confidence < 1:
-            raise RangeError(f"confidence must lie strictly between 0 and 1, got {confidence}; 0.95 is a usual choice")
-        return self.fixed + self.per_log * log(1 / (1 - confidence))
-
-    def times(self, factor: float) -> ErrorTail:
-        """Return the bound of a multiple."""
-        return ErrorTail(self.fixed * factor, self.per_log * factor)
-
-    def plus_root(self, scale: float, *, terms: int) -> ErrorTail:
-        """Add scale · t for a law that exceeds it with probability at most terms · exp(-t²/2)."""
-        slope = scale / (2 * _TANGENT)
-        return ErrorTail(self.fixed + scale * _TANGENT + slope * log(terms), self.per_log + slope)
-
-
-def added(tails: Sequence[ErrorTail]) -> ErrorTail:
-    """Return a bound of the sum: each part gets an equal share of the failure probability."""
-    per_log = sum(tail.per_log for tail in tails)
-    return ErrorTail(sum(tail.fixed for tail in tails) + per_log * log(len(tails)), per_log)
-
-
-def matrix_tail(law: Law, *, size: int, noise_scale: float) -> ErrorTail:
-    """Bound the operator norm of the noise: no eigenvalue moves by more (Weyl).
-
-    GOE: σ(√(2d) + t) but for 2 exp(-t²/2). Two-sided Wishart: the larger of two norms ‖G‖² of d × (d+1) Gaussian
-    matrices, (√d + √(d+1) + t)²/(2c) but for 2 exp(-t²/2). Laplace: the largest sum of absolute values in a row, whose
-    moment generating function at half the rate is at most 2^d.
-    """
-    if law == "goe":
-        return ErrorTail(noise_scale * sqrt(2 * size), 0.0).plus_root(noise_scale, terms=2)
-    if law == "wishart":
-        unit = noise_scale / sqrt(size + 1)  # 1/c
-        reach = sqrt(size) + sqrt(size + 1)
-        # (reach + t)²/(2c) = (reach² + 2 reach t + t²)/(2c), and t² = 2 log(2/β)
-        return ErrorTail(unit * reach**2 / 2 + unit * log(2), unit).plus_root(unit * reach, terms=2)
-    scale = noise_scale / sqrt(2)
-    return ErrorTail(2 * scale * (size * log(2) + log(size)), 2 * scale)
-
-
-def vector_tail(law: Law, *, size: int, deviation: float) -> ErrorTail:
-    """Bound the Euclidean length of the noise of a vector sum."""
-    if law == "gaussian":
-        return ErrorTail(deviation * sqrt(size), 0.0).plus_root(deviation, terms=1)
-    scale = deviation / (sqrt(size + 1) if law == "spherical" else sqrt(2))
-    return ErrorTail(2 * scale * size * log(2), 2 * scale)  # a gamma length, or the sum of absolute values
-
-
-def count_tail(*, deviation: float, gaussian: bool) -> ErrorTail:
-    """Bound the error of the number of rows."""
-    if gaussian:
-        return ErrorTail(0.5, 0.0).plus_root(deviation, terms=2)
-    return ErrorTail(1.0, deviation / sqrt(2))

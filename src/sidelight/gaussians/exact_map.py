@@ -109,6 +109,14 @@ def rounded(matrix: Floats) -> Floats:
     return np.asarray(np.rint(scaled / step) * step / units)
 
 
+def grid_rounding(size: int) -> float:
+    """Return how far the grid moves a number at most, in standard deviations of its column where rows are white.
+
+    Half a step of the grid, whose unit is a power of two within √2 of the deviation.
+    """
+    return float(np.sqrt(2.0) * 2.0 ** (_REACH_BITS - _bits(size)[1]) / 2)
+
+
 def _bits(size: int) -> tuple[int, int]:
     """Return the digits of the map and of a row: a sum of `size` products has at most 52."""
     both = _EXACT_BITS - int(np.ceil(np.log2(max(size, 1)))) if size > 1 else _EXACT_BITS

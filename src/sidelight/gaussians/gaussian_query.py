@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from math import log, sqrt
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,16 +11,17 @@ import numpy as np
 from sidelight.errors import RangeError
 from sidelight.gaussians.estimate import budget_split
 from sidelight.gaussians.gaussian_steps import GaussianEstimate
+from sidelight.gaussians.mean_error import LastStep
 from sidelight.gaussians.point_cloud import Floats, PointCloud, as_point_cloud
 from sidelight.gaussians.row_reader import MeasurementPlan, run_plan, sample_rows_of
-from sidelight.gaussians.step_arithmetic import MOST_STEPS, BudgetSplit, norm_bound
+from sidelight.gaussians.step_arithmetic import MOST_STEPS, BudgetSplit
 from sidelight.guarantees import Amount, Neighbours, decimal_text, positive
 from sidelight.mechanisms.budget import Budget
 from sidelight.noise import Source
 from sidelight.records import Number, Schema, Table
 from sidelight.records.numbers import nearest_float
 from sidelight.records.table import bare_number, bare_numbers
-from sidelight.release import Outcome, TailBound
+from sidelight.release import Outcome
 from sidelight.session import Answer, release_once
 from sidelight.session.query import SurePrepared
 
@@ -40,11 +40,15 @@ class DeclaredLimits:
 
     def mean(self, found: Floats) -> Floats:
         """Return the nearest mean that can be: within the query's range, and within the bounds of the columns."""
+        return np.asarray(np.clip(self.shortened(found), *self._ends))
+
+    def shortened(self, found: Floats) -> Floats:
+        """Return the nearest mean within the query's range."""
         mean = np.nan_to_num(np.asarray(found, np.float64))
         if self.mean_bound is not None:
             mean = mean / max(1.0, float(np.abs(mean).max(initial=0.0)) / 1e150)  # no square overflows
             mean = mean * min(1.0, self.mean_bound / max(float(np.linalg.norm(mean)), 1e-300))
-        return np.asarray(np.clip(mean, *self._ends))
+        return np.asarray(mean)
 
     def covariance(self, found: Floats) -> Floats:
         """Return a covariance that can be: positive semidefinite, and no variance above what is declared."""
@@ -179,6 +183,7 @@ class PreparedGaussian(SurePrepared):
 
     neighbours: Neighbours
     make_plan: PlanMaker
+    split: BudgetSplit
     limits: DeclaredLimits
     pairs: bool = False
     instead: ClassVar[str] = "with public rows of the same population (prediction=..., no gap) every step adds rows up"
@@ -196,38 +201,10 @@ class PreparedGaussian(SurePrepared):
         if isinstance(found, GaussianEstimate):
             value["covariance"] = self.limits.covariance(found.covariance)
         value.update(found.account())
-        return Answer(value=value, error=None if value.get("weak") else _error_of(found.noise, len(self.labels)))
-
-
-def _error_of(noise: Mapping[str, float], size: int) -> TailBound | None:
-    """Return the error of a mean whose rows were whitened by an estimate of their covariance.
-
-    The estimate has noise of deviation c in each whitened direction, so that its standard deviations are at most
-    √(1 + 4c) <= 1 + 2c times the true ones but for one case in 30,000. A weak estimate states no error at all.
-    """
-    return mean_error(float(noise["mean"]) * (1 + 2 * float(noise.get("covariance", 0.0))), size)
-
-
-def mean_error(deviation: float, size: int) -> TailBound | None:
-    """Bound what noise does to the mean, and say in public numbers what clipping may have done to it.
-
-    Each whitened coordinate has noise of this deviation, and the largest of d is beyond deviation √(2 (log 2d + L))
-    with probability e^-L at most; the bound is the tangent of that root at 95 %. How many rows were clipped is private
-    and not published; how far out clipping begins at the earliest (`Constants.final_clip`) is a function of d.
-    """
-    if not 0 < deviation < 1e100:  # noise of a hopeless price
-        return None
-    root = sqrt(2 * (log(2 * size) + log(20)))
-    reach = norm_bound(size, 0.05)
-    return TailBound(
-        unit="standard deviations, in the mean of a column",
-        assumption=(
-            f"rows are about Gaussian: those further out than about {reach:.2g} standard deviations are pulled in to "
-            f"there, and every 1 % of rows twice as far out moves the mean by up to {reach / 100:.1g} more"
-        ),
-        fixed=(deviation * (root - log(20) / root),),
-        per_log=(deviation / root,),
-    )
+        if value.get("weak"):
+            return Answer(value=value, error=None)
+        last: LastStep = found.last
+        return Answer(value=value, error=last.error(self.split, self.limits.shortened(found.mean) - found.mean))
 
 
 def _shown(array: Floats) -> str:

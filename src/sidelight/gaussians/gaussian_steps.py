@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from sidelight.gaussians.exact_map import rounded
+from sidelight.gaussians.mean_error import COUNT, LastStep
 from sidelight.gaussians.point_cloud import Floats, PointCloud
 from sidelight.gaussians.row_reader import MeasurementPlan, request_count, request_pairs, request_rows
 from sidelight.gaussians.step_arithmetic import (
@@ -32,12 +33,14 @@ from sidelight.gaussians.step_arithmetic import (
 from sidelight.mechanisms.additive import Law
 from sidelight.noise import Source
 
-#: Shares of the budget: number of rows, coarse covariance, mean, last covariance.
-COUNT, COARSE, MEAN, FINAL = Fraction(3, 100), Fraction(27, 100), Fraction(22, 100), Fraction(48, 100)
+#: Shares of the budget after that of the number of rows: coarse covariance, mean, last covariance.
+COARSE, MEAN, FINAL = Fraction(27, 100), Fraction(22, 100), Fraction(48, 100)
 #: The mean's budget in its two steps.
 MEAN_STEPS = (Fraction(1, 4), Fraction(3, 4))
 #: Beyond, the shortest directions of a first ball need more digits than the grid of `exact_map` has.
 _GRID_CONDITION = 1e8
+#: No step of the mean goes further, in standard deviations.
+FARTHEST = 2.0**80
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -46,7 +49,8 @@ class GaussianEstimate:
 
     `rows` is the noisy (or public) number of rows; `start`, `steps` and `weak` say which start was used, with how many
     coarse steps, and whether the estimate is certified for the assumed condition number; `noise` has the standard
-    deviations of the count, of the mean in whitened coordinates, and of the whitened covariance's diagonal.
+    deviations of the count, of the mean in whitened coordinates, and of the whitened covariance's diagonal; `last` is
+    what the error of the mean follows from.
     """
 
     mean: Floats
@@ -56,6 +60,7 @@ class GaussianEstimate:
     steps: int
     weak: bool
     noise: Mapping[str, float]
+    last: LastStep
 
     def account(self) -> dict[str, Any]:
         """Return the public numbers that go with mean and covariance."""
@@ -110,7 +115,7 @@ def gaussian_steps(
         )
         clip = constants.covariance_clip(size, some)
     parts = MEAN_STEPS if rate == 1 else MEAN_STEPS[:1]
-    offset, deviation = yield from mean_steps(
+    offset, last = yield from mean_steps(
         matrix, centre, split, source, constants, radius=1.0, share=MEAN, rows=some, parts=parts, rate=rate
     )
     mean = centre + np.linalg.solve(matrix, offset)
@@ -123,17 +128,19 @@ def gaussian_steps(
     if rate < 1:  # the mean is that of a sample, and the same pass moves it to that of all rows
         share = MEAN * MEAN_STEPS[1]
         offset = split.total(moments, share, source) / rows
-        deviation = split.total_deviation(share, clip) / rows
+        last = LastStep(matrix=matrix, moved=offset, clip=clip, share=share, rows=rows)
         mean = mean + np.linalg.solve(matrix, offset)
     whitened = whitened_covariance(noisy, offset, rows=rows, noise_scale=scale, law=split.matrix_law)
+    covariance = mapped_back(matrix, whitened)
     return GaussianEstimate(
         mean=mean,
-        covariance=mapped_back(matrix, whitened),
+        covariance=covariance,
         rows=rows,
         start=chosen.start.name,
         steps=chosen.steps,
         weak=chosen.weak,
-        noise={"count": split.count_deviation(COUNT), "mean": deviation, "covariance": scale / rows},
+        noise={"count": split.count_deviation(COUNT), "mean": last.deviation(split), "covariance": scale / rows},
+        last=last.of_estimate(covariance, scale / rows),
     )
 
 
@@ -168,21 +175,23 @@ def mean_steps(
     rows: float,
     parts: Sequence[Fraction],
     rate: float = 1.0,
-) -> MeasurementPlan[tuple[Floats, float]]:
+) -> MeasurementPlan[tuple[Floats, LastStep]]:
     """Move from the centre to the mean in coordinates A(x - c), where it is within `radius`; return the offset.
 
-    The second value is the standard deviation of the last step's noise on each coordinate.
+    The second value is the last step, which the error of the mean follows from.
     """
     size = len(centre)
-    offset, deviation = np.zeros(size), 0.0
+    offset = np.zeros(size)
     for part in parts:
-        clip = constants.mean_clip(size, radius, rows)
+        # noise of a hopeless price makes every radius larger than the one before: both stop where maps can hold them
+        clip = min(constants.mean_clip(size, radius, rows), FARTHEST)
         here = centre + np.linalg.solve(matrix, offset)
         moments = yield request_rows(matrix, here, clip, rate=rate, second=False)
-        offset = offset + split.total(moments, share * part, source) / rows
-        deviation = split.total_deviation(share * part, clip) / rows
-        radius = constants.mean_radius(size, deviation, rows)
-    return offset, deviation
+        moved = split.total(moments, share * part, source) / rows
+        last = LastStep(matrix=matrix, moved=moved, clip=clip, share=share * part, rows=rows)
+        offset = np.clip(offset + moved, -FARTHEST, FARTHEST)
+        radius = constants.mean_radius(size, last.deviation(split), rows)
+    return offset, last
 
 
 # Where less is known (public rows of another population, or declared ranges), the covariance comes first, from
@@ -233,18 +242,18 @@ def pair_steps(
             noisy = pairs.second(moments, share, source)
         scale = pairs.second_scale(share, clip) / half
         matrix = preconditioned(matrix, noisy / half, rows=half, noise_scale=scale, constants=constants)
-    last = budget * (1 - COARSE_PART) if chosen.steps else budget
+    rest = budget * (1 - COARSE_PART) if chosen.steps else budget
     clip = constants.final_clip(size, half)
     moments = yield request_pairs(matrix, clip)
     with source.over(pairs=True):
-        noisy = pairs.second(moments, last, source)
-    scale = pairs.second_scale(last, clip)
+        noisy = pairs.second(moments, rest, source)
+    scale = pairs.second_scale(rest, clip)
     whitened = known.whitened(noisy, rows=half, noise_scale=scale, law=pairs.matrix_law)
     covariance = mapped_back(matrix, whitened)
     white = whitening(matrix, whitened)
     radius = known.mean_bound if known.white else known.mean_bound * float(np.linalg.norm(white, 2))
     parts = mean_parts(radius, steps, split, MEAN, rows, constants)
-    offset, deviation = yield from mean_steps(
+    offset, last = yield from mean_steps(
         white, known.centre, split, source, constants, radius=radius, share=MEAN, rows=rows, parts=parts
     )
     return GaussianEstimate(
@@ -254,7 +263,8 @@ def pair_steps(
         start=known.start.name,
         steps=chosen.steps + 1,
         weak=chosen.weak,
-        noise={"count": split.count_deviation(COUNT), "mean": deviation, "covariance": scale / half},
+        noise={"count": split.count_deviation(COUNT), "mean": last.deviation(split), "covariance": scale / half},
+        last=last.of_estimate(covariance, scale / half),
     )
 
 

@@ -18,7 +18,15 @@ from sidelight.errors import RangeError, nearest
 from sidelight.gaussians.estimate import CONDITION, budget_split, length, number_columns, ratio
 from sidelight.gaussians.exact_map import rounded
 from sidelight.gaussians.gaussian_query import DeclaredLimits, GaussianQuery, PreparedGaussian, amount_text, bound_of
-from sidelight.gaussians.gaussian_steps import COUNT, KnownRanges, gaussian_steps, mean_parts, mean_steps, pair_steps
+from sidelight.gaussians.gaussian_steps import (
+    FARTHEST,
+    KnownRanges,
+    gaussian_steps,
+    mean_parts,
+    mean_steps,
+    pair_steps,
+)
+from sidelight.gaussians.mean_error import COUNT, LastStep
 from sidelight.gaussians.point_cloud import Floats, PointCloud, gap_bounds
 from sidelight.gaussians.row_reader import MeasurementPlan, check_pairs, request_count, request_rows
 from sidelight.gaussians.step_arithmetic import (
@@ -44,6 +52,7 @@ class MeanEstimate:
     rows: float
     steps: int
     noise: Mapping[str, float]
+    last: LastStep
 
     def account(self) -> dict[str, Any]:
         """Return the public numbers that go with the mean."""
@@ -69,21 +78,22 @@ def public_mean_steps(
     rows = split.count(moments, COUNT, source)
     share = Fraction(1) - (COUNT if split.rows is None else 0)
     if steps == 1:
-        clip = one_shot_clip(size, radius, rows, chance)
+        clip = min(one_shot_clip(size, radius, rows, chance), FARTHEST)
         moments = yield request_rows(matrix, centre, clip, second=False)
-        offset = split.total(moments, share, source) / rows
-        deviation, taken = split.total_deviation(share, clip) / rows, 1
+        offset, taken = split.total(moments, share, source) / rows, 1
+        last = LastStep(matrix=matrix, moved=offset, clip=clip, share=share, rows=rows)
     else:
         parts = mean_parts(radius, steps, split, share, rows, constants)
         taken = len(parts)
-        offset, deviation = yield from mean_steps(
+        offset, last = yield from mean_steps(
             matrix, centre, split, source, constants, radius=radius, share=share, rows=rows, parts=parts
         )
     return MeanEstimate(
         mean=centre + np.linalg.solve(matrix, offset),
         rows=rows,
         steps=taken,
-        noise={"count": split.count_deviation(COUNT), "mean": deviation},
+        noise={"count": split.count_deviation(COUNT), "mean": last.deviation(split)},
+        last=last,
     )
 
 
@@ -179,6 +189,7 @@ class GaussianMean(GaussianQuery):
             prediction=None if points is None else points.described(),
             neighbours=split.neighbours,
             make_plan=make_plan,
+            split=split,
             limits=DeclaredLimits(
                 columns=tuple(schema.number(name) for name in columns),
                 mean_bound=None if self.mean_bound is None else bound_of(self.mean_bound, name="mean_bound"),
@@ -358,6 +369,7 @@ class GaussianFit(GaussianQuery):
             prediction=None if points is None else points.described(),
             neighbours=split.neighbours,
             make_plan=make_plan,
+            split=split,
             pairs=self.method != "public",
             limits=DeclaredLimits(columns=tuple(schema.number(name) for name in columns), **self._bounds()),
         )

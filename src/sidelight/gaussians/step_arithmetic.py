@@ -25,7 +25,7 @@ from sidelight.guarantees.units import Unit
 from sidelight.mechanisms.additive import Law
 from sidelight.mechanisms.budget import Budget
 from sidelight.mechanisms.denoise import denoise
-from sidelight.mechanisms.noisy_moments import count_noise, matrix_noise, vector_noise
+from sidelight.mechanisms.noisy_moments import NoiseInUnits, count_noise, matrix_noise, vector_noise
 from sidelight.noise import Source
 
 # All private access of this package goes through `count`, `total` and `second`, on sums of clipped rows.
@@ -75,11 +75,20 @@ class BudgetSplit:
 
     def count_deviation(self, share: Fraction) -> float:
         """Return the noise of the count; 0 where it is public."""
-        return 0.0 if self.rows is not None else count_noise(self.moments, self._within.part(share)).deviation
+        noise = self.count_law(share)
+        return 0.0 if noise is None else noise.deviation
 
     def total_deviation(self, share: Fraction, radius: float) -> float:
         """Return the noise of an entry of a sum of rows of at most this length."""
-        return vector_noise(self.moments, self._within.part(share), self.noise).deviation * radius
+        return self.total_law(share).deviation * radius
+
+    def count_law(self, share: Fraction) -> NoiseInUnits | None:
+        """Return the noise of the count; None where it is public."""
+        return None if self.rows is not None else count_noise(self.moments, self._within.part(share))
+
+    def total_law(self, share: Fraction) -> NoiseInUnits:
+        """Return the noise of a sum of rows that are clipped to length 1."""
+        return vector_noise(self.moments, self._within.part(share), self.noise)
 
     def second_scale(self, share: Fraction, radius: float) -> float:
         """Return the noise of a diagonal entry of Σ x xᵀ, for rows of at most this length; that of GOE shape."""

@@ -61,6 +61,16 @@ def read_smartnoise(data: Mapping[str, Any]) -> list[Entry]:
         elif column["type"] == "boolean":
             entry |= labels_of(["true", "false"], closed=False)
         found.append(entry)
+    # what says that people are protected, and not who they are, is refused: rows would be protected instead
+    if (
+        str(most) not in ("None", "1")
+        and not table.get("row_privacy")
+        and all(e.get("kind") != "person" for e in found)
+    ):
+        raise SchemaError(
+            f"a person may have {most} rows (max_ids), and no column says whose row it is; mark it with private_id, or "
+            "write row_privacy: true"
+        )
     return found
 
 
@@ -246,8 +256,18 @@ def read_csvw(data: Mapping[str, Any]) -> list[Entry]:
     table = data["tables"][0] if data.get("tables") else data
     schema = table.get("tableSchema") or data.get("tableSchema") or {}
     columns = [each for each in schema.get("columns", ()) if not each.get("virtual")]
+    # a property may stand with the group of tables, with the table, or with its schema
+    table = {**table, **{name: _one_of(name, data, table, schema) for name in ("privacyUnit", "maxContributions")}}
     person = _person(table, columns)
     return [_column(each, table, person) for each in columns]
+
+
+def _one_of(name: str, *levels: Mapping[str, Any]) -> Any:
+    """Return what a property is; refuse two values on different levels."""
+    given = [level[name] for level in levels if level.get(name) is not None]
+    if any(each != given[0] for each in given):
+        raise SchemaError(f"{name} must be said once, got {' and '.join(map(str, given))} on different levels")
+    return given[0] if given else None
 
 
 def _name(column: Mapping[str, Any]) -> str:

@@ -144,6 +144,7 @@ class TailBound:
         proved: Whether it is a theorem.
         likely: Another bound of the same entries, mostly smaller, for data without undeclared ties: an estimate of the
             error that most data has. None if there is none, or if released numbers contradict what it assumes.
+        up_to: The largest confidence that it is stated for; beyond, nothing is known and the bound is infinite.
 
     >>> bound = TailBound(unit="ranks", assumption="no ties", fixed=(1.0,), per_log=(2.0,))
     >>> bound.at(0.95).round(2).tolist()
@@ -156,6 +157,7 @@ class TailBound:
     per_log: Numbers
     proved: bool = True
     likely: TailBound | None = None
+    up_to: float = 1.0
 
     def __post_init__(self) -> None:
         if len(self.fixed) != len(self.per_log):
@@ -198,6 +200,8 @@ class TailBound:
         """Return the bound of every entry at this confidence."""
         if not 0 < confidence < 1:
             raise RangeError(f"confidence must lie strictly between 0 and 1, got {confidence}; 0.95 is a usual choice")
+        if confidence > self.up_to:
+            return np.full(len(self.fixed), np.inf)
         found = np.asarray(self.fixed) + np.asarray(self.per_log) * math.log(1 / (1 - confidence))
         return np.maximum(found, 0.0)
 
@@ -252,6 +256,7 @@ class TailBound:
             "per_log": list(self.per_log),
             **({} if self.proved else {"proved": False}),
             **({} if self.likely is None else {"likely": self.likely.to_json()}),
+            **({} if self.up_to == 1 else {"up_to": self.up_to}),
         }
 
     @classmethod
@@ -264,6 +269,7 @@ class TailBound:
             per_log=tuple(data["per_log"]),
             proved=bool(data.get("proved", True)),
             likely=None if data.get("likely") is None else cls.from_json(data["likely"]),
+            up_to=float(data.get("up_to", 1.0)),
         )
         return found if data.get("regardless") is None else replace(cls.from_json(data["regardless"]), likely=found)
 

@@ -96,6 +96,7 @@ class NoisyLabels:
                 "classes": str(classes),
                 "noise_scale": decimal_text(noise_scale),
                 "proposal": "none" if self.proposal is None else self.proposal.to_json(),
+                **({} if self.teachers_per_unit is None else {"teachers_per_unit": str(self.teachers_per_unit)}),
                 **({} if self.question is None else {"question": self.question}),
             },
             votes=votes,

@@ -1,0 +1,70 @@
+"""The stated error of a covariance has the rounding of its rows and the chance of its pairs in it.
+
+All comparisons are at a confidence of 1 - 1e-7: less than one run in a million fails by chance.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import sidelight as sl
+from sidelight.covariance.error_tails import pairing_tail
+from sidelight.testing import seeded_release
+
+NEARLY_SURE = 1 - 1e-7
+
+
+def _exceeded(data: np.ndarray, truth: np.ndarray, **query: Any) -> int:
+    asked = sl.Covariance(radius=1, **query)
+    table = asked.table(data)
+    found = 0
+    for seed in range(5):
+        release = seeded_release(asked, table, seed=f"stated error {seed}")
+        assert release.error.proved
+        off = np.abs(np.linalg.eigvalsh(release.value["matrix"] - truth)).max()
+        found += bool(off > release.error_bound(NEARLY_SURE)[0])
+    return found
+
+
+@pytest.mark.parametrize("columns", [1, 3])
+def test_rounding_of_the_rows_is_in_the_bound(columns: int) -> None:
+    """Entries are truncated to radius/2^14: with little noise five of five releases exceeded a bound of noise alone."""
+    rows = np.full((100_000, columns), 0.5)
+    rows[:, 0] = 0.499997  # just below a whole number of steps
+    assert _exceeded(rows, rows.T @ rows / len(rows), rho=50, rows=len(rows)) == 0
+
+
+def test_the_bound_is_no_larger_than_rounding_explains() -> None:
+    rows = np.full((100_000, 1), 0.5)
+    asked = sl.Covariance(radius=1, rho=50)
+    assert seeded_release(asked, asked.table(rows), seed="size").error_bound(0.95)[0] < 2 * 2.0**-14 + 4e-5
+
+
+@pytest.mark.parametrize("price", [{"rho": 50}, {"epsilon": 20}, {"rho": 50, "rows": 20_000}])
+def test_random_pairs_are_in_the_bound(price: dict[str, Any]) -> None:
+    """Which rows are paired decides more than little noise does: five of five releases exceeded the noise's bound."""
+    rows = np.where(np.arange(20_000) % 2, 0.7, -0.7)[:, None]
+    assert _exceeded(rows, np.array([[0.49]]), centre="pairs", **price) == 0
+    asked = sl.Covariance(radius=1, centre="pairs", **price)
+    error = seeded_release(asked, asked.table(rows), seed="text").error
+    assert "further apart" in error.assumption
+    assert error.at(0.95)[0] < 0.06
+
+
+def test_the_bound_of_pairs_holds_for_random_pairings() -> None:
+    """Against pairings themselves, without noise: the chance is at most the stated one, the mean within its part."""
+    rng = np.random.default_rng(5)
+    for count in (10, 11, 200):
+        rows = np.where(rng.random((count, 2)) < 0.5, 0.5, -0.5)
+        truth = np.cov(rows.T, bias=True)
+        off = []
+        for _ in range(300):
+            order = rng.permutation(count)
+            apart = rows[order[: count // 2]] - rows[order[count // 2 : 2 * (count // 2)]]
+            off.append(float(np.abs(np.linalg.eigvalsh(apart.T @ apart / count - truth)).max()))
+        tail = pairing_tail(count, 1.0)
+        assert np.mean(off) <= 2 / np.sqrt(count) * (count / (count - 3)) ** 1.5 + 1 / (count - 1)
+        assert max(off) <= tail.at(1 - 1e-9)
