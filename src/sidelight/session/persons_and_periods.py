@@ -24,7 +24,8 @@ from typing import Any
 
 from sidelight.accounting import Remaining, Route, Spent, Totals, batch, find_spent
 from sidelight.aggregates.groups import ROWS_COUNTED
-from sidelight.aggregates.view_rows import ViewTable, open_view, public_tables_read, rehearse_view, tables_read
+from sidelight.aggregates.view_rehearsal import rehearse_view
+from sidelight.aggregates.view_rows import ViewTable, open_view, public_tables_read, tables_read
 from sidelight.errors import ClaimError, RangeError, SchemaError, ScopeError, SidelightError
 from sidelight.group_table import GroupTable
 from sidelight.guarantees import (
