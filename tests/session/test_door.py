@@ -301,9 +301,9 @@ def test_arithmetic_that_fails_before_the_charge_is_about_a_public_number(error:
 
 def test_a_vote_with_too_little_noise_is_refused_in_words() -> None:
     table = sl.Table({"y": ["p"]}, schema=[sl.Category("y", ["p", "q"], other=None)])
-    with pytest.raises(RangeError, match="MajorityVote cannot be prepared"):
+    with pytest.raises(RangeError, match="noise_scale must be from 1e-9"):
         SeededSession(table, budget=sl.ApproxDP(10, "1e-4"), seed=1).release(
-            sl.MajorityVote("y", noise_scale=0.001, epsilon=10, delta="1e-6")
+            sl.MajorityVote("y", noise_scale="1e-10", epsilon=10, delta="1e-6")
         )
 
 
