@@ -141,6 +141,15 @@ def test_groups_in_epsilon_and_groups_in_rho_prove_one_claim(rows: int) -> None:
         metered(claim, *draws(), paid(price(ApproxDP("0.01", "1e-9")), partition=1, group=0))
 
 
+def test_replaced_records_pay_in_both_groups() -> None:
+    """A replaced record leaves one group and enters another: groups of two kinds prove nothing about it."""
+    both: dict[str, Any] = {"neighbours": Neighbours.REPLACE}
+    rho = zcdp_within(Fraction(1), Fraction(1, 10**6))
+    chosen, counted = price(PureDP(8, **both), ZCDP(rho, **both)), price(PureDP(1, **both), ZCDP(1, **both))
+    with pytest.raises(NoiseError):
+        metered(ApproxDP(1, "1e-6", **both), paid(chosen, partition=1, group=0), paid(counted, partition=1, group=1))
+
+
 def test_a_partition_costs_no_more_than_its_sum_in_epsilon_proves() -> None:
     of_person, steps = Claims.of(PureDP(27)).zcdp(), 2
     assert of_person is not None

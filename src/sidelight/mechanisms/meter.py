@@ -177,10 +177,13 @@ class Meter:
         for each in self.drawn:
             groups[each.part.group if each.price.claims.unit == Row() else None].append(each)
         rest = groups.pop(None, [])
-        common = {(each.part.partition, each.part.rows_of_unit) for group in groups.values() for each in group}
+        grouped = [each for group in groups.values() for each in group]
+        common = {(each.part.partition, each.part.rows_of_unit) for each in grouped}
         epsilon = Meter(self.claims, rest).total("epsilon")
         if len(common) != 1 or epsilon is None or epsilon >= claim.epsilon:
             return False
+        if any(each.part.pairs or each.price.claims.neighbours is not Neighbours.ADD_REMOVE for each in grouped):
+            return False  # a replaced record leaves one group and enters another
         rows, squares = common.pop()[1] or _rows_of(self.claims)
         left, worst = claim.epsilon - epsilon, Fraction(0)
         for meter in (Meter(self.claims, group) for group in groups.values()):
