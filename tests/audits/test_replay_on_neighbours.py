@@ -56,7 +56,6 @@ CASES_NOT_REPLAYED = {
     "plan: linear_svc": _OBJECTIVE,
     "linear svc": _OBJECTIVE,
     "poisson": _OBJECTIVE,
-    "logistic regression, one against": _OBJECTIVE,
     "logistic regression, objective": _OBJECTIVE,
     "linear regression, objective": _OBJECTIVE,
     "covariance, ies": "exponential choice",  # of an eigenvector, which is sampled
