@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import duckdb
 import pytest
 
 import sidelight as sl
+from sidelight.errors import SidelightError
 
 ROWS = 400_000
 
@@ -132,3 +134,17 @@ def test_a_closed_connection_is_refused_before_the_charge(connection: duckdb.Duc
     with pytest.raises(sl.errors.SourceError, match="make the table again"):
         session.release(sl.Count(epsilon=20))
     assert str(session.spent) == before
+
+
+@pytest.mark.parametrize("cell", ["1", "not a number"])
+def test_no_row_decides_whether_a_release_is_refused_before_its_charge(cell: str, tmp_path: Path) -> None:
+    """A view that sorts reads its rows even for an empty result; whether they can be read is paid for."""
+    with duckdb.connect(str(tmp_path / "people.duckdb")) as writer:
+        writer.execute("CREATE TABLE texts AS SELECT ? AS x", [cell])
+        writer.execute("CREATE VIEW people AS SELECT CAST(x AS INTEGER) AS x FROM texts ORDER BY 1")
+    table = sl.Table(tmp_path / "people.duckdb", table="people", schema=[sl.Number("x", lower=0, upper=9)])
+    table.check_records()
+    session = sl.Session(table, budget=sl.PureDP(3))
+    with suppress(SidelightError):
+        session.release(sl.Sum("x", epsilon=1))
+    assert session.remaining.epsilon == 2

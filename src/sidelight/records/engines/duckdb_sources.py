@@ -106,9 +106,12 @@ class SourceRows(RowsByDuckDB):
         return _turn()
 
     def check_records(self) -> None:
-        """Refuse a relation that cannot be read now: another query of its connection is open, or it is closed."""
+        """Refuse a relation that cannot be read now: another query of its connection is open, or it is closed.
+
+        It is planned and not run: even without a row of its result, a query may meet rows that make it fail.
+        """
         hide_engine_errors(
-            lambda: reader_of(self._relation.limit(0)),
+            lambda: self._relation.explain(),
             message="the DuckDB connection cannot run the table's relation now; fetch or close the result of your own "
             "query on it, in this and other threads, and make the table again if the connection was closed",
         )
