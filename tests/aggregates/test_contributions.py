@@ -26,8 +26,8 @@ from sidelight.aggregates.contributions import (
 from sidelight.aggregates.mix import PRIME, cube_round, linear_mix, mixed_keys, words_of
 from sidelight.grid import CODE_LIMIT, FLOAT_CODE_LIMIT, Grid
 from sidelight.records import Category, Number, PersonId, Table
+from sidelight.records.person_key import person_key
 from sidelight.records.rows import WholeIds
-from sidelight.records.schema import person_key
 
 RANGE = ((-(2**61), 2**61), (0, 9))
 

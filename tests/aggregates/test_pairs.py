@@ -21,7 +21,7 @@ from sidelight.aggregates.view_rows import made_by_persons, open_view
 from sidelight.audit.sampled import at_least, at_most
 from sidelight.errors import RangeError, SchemaError
 from sidelight.records import PairedView
-from sidelight.records.schema import person_key
+from sidelight.records.person_key import person_key
 from sidelight.testing import SeededSession
 
 #: A row: the person, the key that it names, and a value.

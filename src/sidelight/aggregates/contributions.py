@@ -24,8 +24,8 @@ from numpy.typing import NDArray
 from sidelight.aggregates.coding import CodeArrays
 from sidelight.aggregates.mix import mixed_frame, mixed_keys
 from sidelight.errors import SourceError
+from sidelight.records.person_key import person_key, text_key
 from sidelight.records.rows import DistinctTexts, TextCells, WholeIds
-from sidelight.records.schema import person_key
 
 if TYPE_CHECKING:
     import narwhals.stable.v2 as nw
@@ -109,7 +109,7 @@ class Persons:
         else:
             values = wanted + self._first if self._values is None else self._values[wanted]
             texts = (str(value) for value in values.tolist())
-        keys[wanted] = np.fromiter(map(person_key, texts), np.int64, len(wanted))
+        keys[wanted] = np.fromiter(map(text_key if self._whole else person_key, texts), np.int64, len(wanted))
         return keys[numbers]
 
     def __repr__(self) -> str:

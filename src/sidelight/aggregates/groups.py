@@ -38,8 +38,8 @@ from sidelight.records import Category, Column, Label, Number, Schema, Table
 from sidelight.records.columns import check_limit
 from sidelight.records.expression_shapes import LabelShape
 from sidelight.records.expressions import Expression, Named
+from sidelight.records.person_key import text_key
 from sidelight.records.rows import DistinctTexts, Wanted
-from sidelight.records.schema import person_key
 
 #: The note of a table that says which rows of a person count.
 ROWS_COUNTED = "rows_counted"
@@ -283,7 +283,7 @@ def labelled_rows(table: Table, groups: Groups, coding: Coding) -> tuple[tuple[s
     axes = len(groups.axes)
     codes = (*rest[:axes], rank[place], *rest[axes:])
     if person is not None:
-        keys = np.array([person_key(name) for name in names], np.int64)
+        keys = np.array([text_key(name) for name in names], np.int64)
         mixed = (*rest[:axes], keys[place], *rest[axes:])
         ranges = (*coding.ranges[:axes], _KEYS, *coding.ranges[axes:])
         whose = ids.numbers()

@@ -20,6 +20,7 @@ from sidelight.records import Label, Number, PersonId, Schema
 from sidelight.records.held_rows import HeldRows, IdCells, as_texts
 from sidelight.records.keys import Key
 from sidelight.records.linked_tables import Step
+from sidelight.records.person_key import spelled
 from sidelight.records.rows import Batch, DistinctTexts, WholeIds
 
 
@@ -176,10 +177,14 @@ def _ranks(rows: HeldRows, schema: Schema) -> list[Whole]:
 
 
 def by_bytes(ids: IdCells) -> Whole:
-    """Number texts in the order of their bytes, -1 where one is missing."""
+    """Number texts in the order of their bytes, whole numbers by their shortest form; -1 where one is missing."""
     texts = as_texts(ids) if isinstance(ids, WholeIds) else ids
-    there = sorted({text.encode("utf-8", "surrogatepass") for text in texts.cells if text is not None})
+    there = sorted({text for text in texts.cells if text is not None}, key=_bytes_of)
     place = {text: number for number, text in enumerate(there)}
-    cells = [NONE if text is None else place[text.encode("utf-8", "surrogatepass")] for text in texts.cells]
+    cells = [NONE if text is None else place[text] for text in texts.cells]
     numbers: Whole = np.array([*cells, NONE], np.int64)[texts.places]
     return numbers
+
+
+def _bytes_of(text: str) -> tuple[bytes, bytes]:
+    return spelled(text).encode("utf-8", "surrogatepass"), text.encode("utf-8", "surrogatepass")

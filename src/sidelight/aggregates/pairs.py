@@ -23,8 +23,8 @@ from sidelight.aggregates.row_codes import HASHES, codes_read, for_rows
 from sidelight.records import Schema
 from sidelight.records.expressions import Expression, Named
 from sidelight.records.held_rows import HeldRows, IdCells, as_texts
+from sidelight.records.person_key import person_key
 from sidelight.records.rows import Batch, DistinctTexts, WholeIds
-from sidelight.records.schema import person_key
 from sidelight.records.views import ROW
 
 #: Pairs that are made at once, unless one person has more.

@@ -18,10 +18,10 @@ from sidelight.records import Label
 from sidelight.records.expression_shapes import LabelShape, RealShape, StepShape
 from sidelight.records.expressions import Expression, Named
 from sidelight.records.numbers import nearest_float
+from sidelight.records.person_key import text_key
 from sidelight.records.rows import Batch, DistinctTexts
-from sidelight.records.schema import person_key
 
-#: The range of `person_key`.
+#: The range of `text_key`.
 HASHES = (0, (1 << 60) - 1)
 
 
@@ -79,5 +79,5 @@ def _label_codes(column: Label, batch: Batch) -> ColumnCodes:
     place = {label: number for number, label in enumerate(there)}
     cells = [NONE if label is None else place[label] for label in labels]
     codes = np.array([*cells, NONE], np.int64)[texts.places]
-    hashes = np.array([*(0 if label is None else person_key(label) for label in labels), 0], np.int64)[texts.places]
+    hashes = np.array([*(0 if label is None else text_key(label) for label in labels), 0], np.int64)[texts.places]
     return ColumnCodes(codes, codes != NONE, hashes, HASHES, there.__getitem__, is_text=True)

@@ -25,8 +25,8 @@ from sidelight.records import Category, Label, Number, PairedView, PersonId, Tab
 from sidelight.records.fold import TRUTHS, Fold
 from sidelight.records.held_rows import HeldRows
 from sidelight.records.linked_tables import LinkedTables
+from sidelight.records.person_key import person_key
 from sidelight.records.rows import BATCH_ROWS, Batch, ColumnType, DistinctTexts, NoExpressions, Wanted
-from sidelight.records.schema import person_key
 from sidelight.records.source_protocols import ChecksFiles
 from sidelight.records.views import FOUND
 

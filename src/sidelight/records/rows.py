@@ -212,7 +212,7 @@ class Rows(Protocol):
         """Return a lazy frame of the columns under their aliases; None if the engine runs no expressions.
 
         With a person, the column `person` holds the id as text and `person_key` an integer in 0..2**60-1 that depends
-        on that text alone (`schema.person_key`).
+        on the id alone (`sidelight.records.person_key`).
         """
 
     def stream(self, frame: nw.LazyFrame[Any], columns: tuple[str, ...]) -> Iterator[tuple[NDArray[np.int64], ...]]:

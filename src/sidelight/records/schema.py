@@ -17,23 +17,6 @@ from sidelight.records.keys import Key, Link, PersonVia, Reference
 from sidelight.records.missing import Drop, Fill, Missing
 from sidelight.records.numbers import exact_number, number_text
 
-# An integer that depends on a person's id alone, the same on every engine: the first 60 bits of MD5 of the id's
-# text.
-#
-# It only spreads the choice of a person's rows (it is one input of a mix); persons are distinguished by the id itself,
-# so a collision harms nothing, and MD5's weaknesses do not matter. MD5 because every engine has it.
-
-
-def person_key(text: str) -> int:
-    """Return 60 bits of the text's MD5.
-
-    >>> person_key("abc")
-    648541476951500027
-    """
-    digest = hashlib.md5(text.encode("utf-8", "surrogatepass"), usedforsecurity=False).digest()
-    return int.from_bytes(digest[:8], "big") >> 4
-
-
 #: What a column says about the reading of texts, by the form in JSON: a text, a list of texts, true or absent.
 _SIGNS, _TEXTS, _FLAGS = ("decimal", "thousands"), ("formats", "missing_texts"), ("casefold", "strip")
 _LINKS = {Key: "key", Reference: "reference", PersonVia: "via"}

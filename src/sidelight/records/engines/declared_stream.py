@@ -10,6 +10,7 @@ import narwhals.stable.v2 as nw
 import pyarrow as pa
 
 from sidelight.records.engines.duckdb import connect
+from sidelight.records.person_key import person_key_sql
 from sidelight.records.rows import Rows, Wanted
 
 
@@ -45,6 +46,6 @@ def frame_of(rows: Rows, wanted: Wanted) -> nw.LazyFrame[Any]:
     stream = DeclaredStream(rows, wanted)
     parts = list(stream.schema.names)
     if wanted.person is not None:
-        parts.append("CAST('0x' || substr(md5(person), 1, 15) AS BIGINT) AS person_key")
+        parts.append(f"{person_key_sql('person')} AS person_key")
     frame: nw.LazyFrame[Any] = nw.from_native(connect().from_arrow(stream).project(", ".join(parts)))
     return frame

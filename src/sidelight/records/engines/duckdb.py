@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from sidelight.records.dates import ISO_PATTERN, OFFSET_PATTERN, Calendar
 from sidelight.records.engines.arrow_cells import distinct_of_arrow, ids_of_arrow
+from sidelight.records.person_key import person_key_sql
 from sidelight.records.rows import BATCH_ROWS, Batch, ColumnType, TypeKind, Wanted, hide_engine_errors, types_by_name
 
 _INTEGERS = [f"{sign}{size}" for sign in ("", "U") for size in ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT")]
@@ -92,7 +93,7 @@ class RelationRows(RowsByDuckDB):
         parts += [f"{self._text(name)} AS {wanted.text_alias(name)}" for name in wanted.texts]
         if wanted.person is not None:
             text = self._text(wanted.person)
-            parts += [f"{text} AS person", f"CAST('0x' || substr(md5({text}), 1, 15) AS BIGINT) AS person_key"]
+            parts += [f"{text} AS person", f"{self._person_key(wanted.person)} AS person_key"]
         parts += [f"{self._key(name)} AS {wanted.key_alias(name)}" for name in wanted.keys]
         frame: nw.LazyFrame[Any] = nw.from_native(self._relation.project(", ".join(parts)))
         return frame
@@ -135,6 +136,10 @@ class RelationRows(RowsByDuckDB):
         whole = not self._untyped and name in self._columns and self.types[name].native in _INTEGERS_OF_64_BITS
         as_whole = whole and (self._kinds is None or self._kinds[name] == "integer")
         return f"CAST({quoted(self._columns[name])} AS BIGINT)" if as_whole else self._text(name)
+
+    def _person_key(self, name: str) -> str:
+        own = "any" if self._untyped else self._own_kind(name)
+        return person_key_sql(self._text(name), whole=own == "integer")
 
     def _text(self, name: str) -> str:
         """Read a cell as a label or an id; null if it is missing."""

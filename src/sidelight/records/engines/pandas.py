@@ -14,6 +14,7 @@ from sidelight.records.cells import numbers_of, texts_of
 from sidelight.records.dates import Calendar
 from sidelight.records.engines.arrays import KINDS, ArrayRows
 from sidelight.records.engines.arrow_cells import cells_of_arrow, distinct_of_arrow, kind_of, numbers_of_arrow
+from sidelight.records.person_key import person_key
 from sidelight.records.rows import (
     BATCH_ROWS,
     Batch,
@@ -25,7 +26,6 @@ from sidelight.records.rows import (
     stream_at_once,
     types_by_name,
 )
-from sidelight.records.schema import person_key
 
 
 class PandasRows:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from sidelight.records.dates import Calendar
 from sidelight.records.engines.arrays import ArrayRows
 from sidelight.records.engines.arrow_cells import cells_of_arrow, distinct_of_arrow
+from sidelight.records.person_key import person_key
 from sidelight.records.rows import (
     BATCH_ROWS,
     Batch,
@@ -29,7 +30,6 @@ from sidelight.records.rows import (
     hide_engine_errors,
     stream_at_once,
 )
-from sidelight.records.schema import person_key
 
 _TEXT = pa.large_string()
 
