@@ -296,7 +296,7 @@ def examples() -> Iterator[Any]:
                 yield pytest.param(block, id=page.stem)
 
 
-@pytest.mark.parametrize("block", examples())
+@pytest.mark.parametrize("block", list(examples()))
 def test_examples_of_the_documentation_are_sections(block: str) -> None:
     """Those whose prediction is a file are only checked; nothing is opened."""
     for values in tomllib.loads(block, parse_float=Decimal)["query"]:

@@ -73,6 +73,19 @@ def test_masked_cells_are_missing() -> None:
     assert sl.PublicData(masked, "a leaflet").values().tolist() == [1.0, 3.0]
 
 
+def test_a_file_stays_the_same_one_in_another_working_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise it would be read from there, and not be recognised as the private file of a session."""
+    FRAME.to_csv(tmp_path / "rows.csv", index=False)
+    monkeypatch.chdir(tmp_path)
+    given = sl.PublicData("rows.csv", "a test")
+    table = sl.Table("rows.csv", schema=[sl.Number("a", lower=0, upper=9)])
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    assert given.matrix().tolist() == COMPLETE
+    assert all(table.is_file(file) for file in given.origin.files)
+    assert given.origin.files
+
+
 def test_numbers_are_copied() -> None:
     given = np.array([1.0, 2.0])
     data = sl.PublicData(given, "a leaflet")

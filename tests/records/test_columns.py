@@ -103,6 +103,13 @@ def test_number_text_is_read_back(value):
     assert exact_number(number_text(value), name="x") == value
 
 
+@pytest.mark.parametrize("text", ["\u0663", "\uff11/2", "1\u00a0", "\ud800"])
+def test_digits_of_another_script_are_no_number(text):
+    """In a file they are missing; in a declaration they are refused."""
+    with pytest.raises(RangeError, match="finite number"):
+        exact_number(text, name="lower")
+
+
 def test_nearest_float_saturates():
     assert nearest_float(Fraction(10) ** 400) == 1.7976931348623157e308
     assert nearest_float(-(Fraction(10) ** 400)) == -1.7976931348623157e308

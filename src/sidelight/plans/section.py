@@ -63,8 +63,9 @@ class FolderResolver:
         if id(opened) in self._opened:
             return self._opened[id(opened)][1:]
         if isinstance(opened, str | Path):
-            file = Path(opened)
-            return str(file.relative_to(self.folder) if file.is_relative_to(self.folder) else file), None
+            file, folder = Path(opened), self.folder.absolute()
+            inside = file.absolute().is_relative_to(folder)
+            return str(file.absolute().relative_to(folder) if inside else file), None
         raise PlanError(
             f"a {type(opened).__name__} in memory has no name that a plan could write; store it in a file, and name it"
         )

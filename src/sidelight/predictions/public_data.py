@@ -16,6 +16,7 @@ from sidelight.errors import RangeError, nearest
 from sidelight.predictions.origin import Origin, public
 from sidelight.records import Number, Table
 from sidelight.records.engines import open_rows
+from sidelight.records.engines.files import absolute
 from sidelight.records.engines.frames import column_array
 from sidelight.records.rows import Wanted
 
@@ -36,7 +37,8 @@ class PublicData:
 
     Args:
         rows: The values of one column, a two-dimensional array, a frame, a mapping of columns, or the path of a CSV or
-            Parquet file, which is read when it is needed. Numbers in arrays and lists are copied.
+            Parquet file (kept as an absolute path), which is read when it is needed. Numbers in arrays and lists are
+            copied.
         description: Where the rows come from, for reports and ledgers: "census of 2020, table B01".
 
     >>> import sidelight as sl
@@ -54,7 +56,8 @@ class PublicData:
         if not isinstance(self.description, str) or not self.description.strip():
             raise RangeError("say where the public rows come from: sl.PublicData(rows, 'census of 2020')")
         if self._is_file:
-            object.__setattr__(self, "_files", (fspath(self.rows),))
+            object.__setattr__(self, "rows", absolute(fspath(self.rows)))
+            object.__setattr__(self, "_files", (self.rows,))
         if self._named:
             return
         try:

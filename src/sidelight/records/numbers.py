@@ -48,6 +48,8 @@ def exact_number(value: Real, *, name: str) -> Fraction:
     try:
         if isinstance(value, float):
             return Fraction(repr(float(value)))
+        if isinstance(value, str):
+            value.encode("ascii")  # digits of another script are no number, as in a file
         if isinstance(value, str) and "/" in value and len(value) <= _LONGEST_TEXT:
             value = Fraction(value)
         read = Decimal(value) if isinstance(value, str) else value

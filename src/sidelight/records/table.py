@@ -89,7 +89,7 @@ class Table:
             raise SchemaError("a public table has no person: its rows are known to everyone; leave public=True out")
         wanted = self._schema.source_names
         self._rows = open_rows(source, wanted, records=records, table=table, engine=engine, dates=dates)
-        self._path = _absolute(fspath(source)) if isinstance(source, (str, PathLike)) else None
+        self._path = absolute(fspath(source)) if isinstance(source, (str, PathLike)) else None
         self._origin = origin_of(source, self._rows, table=table)
         self._within = table  # its name in a file of several tables
         self._name = name if name is not None else table if table is not None else _name_of(source)
@@ -225,11 +225,6 @@ class Table:
 
 def _name_of(source: Any) -> str:
     return PurePath(fspath(source)).name.partition(".")[0] if isinstance(source, (str, PathLike)) else NAMELESS
-
-
-def _absolute(path: str) -> str:
-    """Return a path of files that does not depend on the working folder; an address stays what it is."""
-    return path if "://" in path else absolute(path)
 
 
 def _if_index(source: Any, name: str) -> str:

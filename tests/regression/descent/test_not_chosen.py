@@ -48,7 +48,7 @@ def released(monkeypatch: pytest.MonkeyPatch, model: type, targets: np.ndarray, 
 
 
 @pytest.mark.parametrize("kind", ["number", "classes"])
-@pytest.mark.parametrize("pair", itertools.combinations(WRONG, 2), ids=str)
+@pytest.mark.parametrize("pair", list(itertools.combinations(WRONG, 2)), ids=str)
 def test_a_prediction_that_is_not_chosen_changes_no_bit(
     kind: str, pair: tuple[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -25,7 +25,9 @@ _AGAIN = "The charge of a release stands; make the table and its session again t
 
 
 def absolute(path: str) -> str:
-    """Return a path that does not depend on the working folder; ".." stays, because links may lead elsewhere."""
+    """Return a path that does not depend on the working folder; addresses stay, and ".." (links may lead elsewhere)."""
+    if "://" in path:
+        return path
     path = os.path.expanduser(path)
     return path if os.path.isabs(path) else os.path.join(os.getcwd(), path)
 
