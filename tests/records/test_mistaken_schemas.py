@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pytest
 
@@ -34,6 +36,23 @@ def test_the_form_of_a_schema_is_shown(schema: Any) -> None:
 def test_two_columns_of_one_name_are_to_be_renamed(frame: Any) -> None:
     with pytest.raises(SchemaError, match="two columns of this name; rename one of them"):
         sl.Table(frame, schema=[sl.Number("a")])
+
+
+@pytest.mark.parametrize(
+    ("cells", "labels", "message"),
+    [
+        ([1234, 2345], ["01234", "02345"], r"no label of column 'zip', '01234' first, can occur: .*read the column as"),
+        ([1234, 2345], ["north", "1.0"], "whole number is its digits"),
+        ([True, False], ["True", "False"], "its labels are 'true' and 'false'"),
+    ],
+)
+def test_labels_that_cannot_occur_are_refused(cells: list[Any], labels: list[str], message: str) -> None:
+    """Every row would be `other`, and nobody would say so. The type of the column decides, never a cell."""
+    for frame in (pd.DataFrame({"zip": cells}), pl.DataFrame({"zip": cells}), {"zip": np.array(cells)}):
+        with pytest.raises(SchemaError, match=message):
+            sl.Table(frame, schema=[sl.Category("zip", labels)])
+    sl.Table(pd.DataFrame({"zip": cells}), schema=[sl.Category("zip", [*labels, "7", "true"])])
+    sl.Table(pd.DataFrame({"zip": cells}).astype(str), schema=[sl.Category("zip", labels)])
 
 
 def test_an_index_is_no_column() -> None:

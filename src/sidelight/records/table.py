@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from os import PathLike, fspath
@@ -33,6 +34,8 @@ _FIT = {
 #: What a declared reading can take besides: numbers from texts, dates from digits.
 _READ = {Number: ("text",), Date: ("integer",)}
 _PERSON_FIT = ("integer", "text", "any")
+#: The texts of whole numbers.
+_INTEGER = re.compile("0|-?[1-9][0-9]*")
 
 #: What a table is called that has no name of its own.
 NAMELESS = "table"
@@ -235,6 +238,7 @@ def _if_index(source: Any, name: str) -> str:
 def _check_type(column: Column, found: ColumnType) -> None:
     fit = _FIT.get(type(column), _PERSON_FIT)
     if found.kind in fit or (column.reading is not None and found.kind in _READ.get(type(column), ())):
+        _check_labels(column, found)
         return
     kind = type(column).__name__
     advice = {
@@ -250,6 +254,22 @@ def _check_type(column: Column, found: ColumnType) -> None:
     if found.native == TWICE:
         advice = "rename one of them"
     raise SchemaError(f"column {column.name!r} is declared as {kind} but the source holds {found.native}; {advice}")
+
+
+def _check_labels(column: Column, found: ColumnType) -> None:
+    """Refuse labels of which not one can occur, by the type of the column alone: every row would be `other`."""
+    if type(column) is not Category or column.reading is not None:
+        return
+    if found.kind == "integer" and not any(_INTEGER.fullmatch(label) for label in column.categories):
+        wanted = "a whole number is its digits, never '007'; read the column as text, or declare such labels"
+    elif found.kind == "boolean" and not {"true", "false"} & {*column.categories}:
+        wanted = "its labels are 'true' and 'false'; declare these"
+    else:
+        return
+    raise SchemaError(
+        f"no label of column {column.name!r}, {column.categories[0]!r} first, can occur: the source holds "
+        f"{found.native}, and {wanted}"
+    )
 
 
 # Bare data of a query or an estimator becomes a table of number columns, each row a unit. No cell is read.
