@@ -125,6 +125,7 @@ class Chunk:
     """What a footer says of a column in a row group."""
 
     path = "label"
+    logical_type = SimpleNamespace(type="STRING")
 
     def __init__(self, size: int, encodings: tuple[str, ...]) -> None:
         self.total_uncompressed_size, self.encodings = size, encodings

@@ -119,10 +119,29 @@ def _found(cell: Any) -> str | None:
         value = number_of(cell)
         if math.isnan(value):
             return None
-        return _digits(int(value)) if value.is_integer() else repr(value)
+        text = _digits(int(value)) if value.is_integer() else repr(value)
+        return text if issubclass(kind, float) or _says(text, cell) else _exact_text(cell)
     if issubclass(kind, _NO_TEXT) or bool(cell != cell):  # NaT and the like differ from themselves
         return None
     return "".join(str.__iter__(str(cell)))
+
+
+def _says(text: str, cell: Any) -> bool:
+    """Return whether the text of the nearest float is that of the number itself."""
+    return bool(Decimal(text) == cell if issubclass(type(cell), Decimal) else float(cell) == cell)
+
+
+def _exact_text(cell: Any) -> str:
+    """Write a decimal, or a float of more than 64 bits, that no float equals: two ids must not become one."""
+    if not issubclass(type(cell), Decimal):
+        return _digits(int(cell)) if cell == np.floor(cell) else str(cell)
+    sign, digits, exponent = Decimal.as_tuple(cell)
+    text = "".join(map(str, digits)).lstrip("0")
+    kept = text.rstrip("0")
+    exponent = int(exponent) + len(text) - len(kept)
+    if 0 <= exponent <= 4300:
+        kept, exponent = kept + "0" * exponent, 0
+    return f"{'-' * sign}{kept}{f'E{exponent}' if exponent else ''}"
 
 
 def _digits(whole: int) -> str:

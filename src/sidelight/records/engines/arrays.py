@@ -62,7 +62,10 @@ def library_of(source: Any) -> str:
 
 
 class ArrayRows(NoExpressions):
-    """Columns as one-dimensional arrays of one length."""
+    """Columns as one-dimensional arrays of one length.
+
+    `labels` are what labels, ids and keys are read from, where that is not what numbers are read from.
+    """
 
     name = "numpy"
     streams = True
@@ -71,14 +74,16 @@ class ArrayRows(NoExpressions):
         self,
         columns: Mapping[str, TextCells],
         *,
+        labels: Mapping[str, TextCells] | None = None,
         listed: Collection[str] = (),
         dates: Mapping[str, Calendar] | None = None,
     ) -> None:
         if any(column.ndim != 1 for column in columns.values()):
             raise SchemaError("every column must be a one-dimensional array; a two-dimensional one is given by itself")
-        if len({column.shape[0] for column in columns.values()}) > 1:
-            raise SchemaError(DIFFERENT_LENGTHS)
         self.cells = dict(columns)
+        self._labels = {**columns, **(labels or {})}
+        if len({column.shape[0] for column in self._labels.values()}) > 1:
+            raise SchemaError(DIFFERENT_LENGTHS)
         self._listed = tuple(listed)
         self._dates = dict(dates or {})
 
@@ -103,7 +108,7 @@ class ArrayRows(NoExpressions):
 
     @property
     def length(self) -> int:
-        return next((column.shape[0] for column in self.cells.values()), 0)
+        return next((column.shape[0] for column in self._labels.values()), 0)
 
     def hands_keys(self, wanted: Wanted) -> bool:
         """Return True: arrays of whole numbers are handed over as they are."""
@@ -111,14 +116,14 @@ class ArrayRows(NoExpressions):
 
     def batches(self, wanted: Wanted, *, rows: int = BATCH_ROWS) -> Iterator[Batch]:
         """Return all rows in slices; float64 columns are views, others are converted by the slice."""
-        ids = None if wanted.person is None else _ids(self.cells[wanted.person])
-        keys = {name: _ids(self.cells[name]) for name in wanted.keys}
+        ids = None if wanted.person is None else _ids(self._labels[wanted.person])
+        keys = {name: _ids(self._labels[name]) for name in wanted.keys}
         for start in range(0, self.length, rows):
             stop = min(start + rows, self.length)
             yield Batch(
                 stop - start,
                 {name: self._numbers(name, slice(start, stop)) for name in wanted.numbers},
-                {name: as_distinct(self.cells[name][start:stop]) for name in wanted.texts},
+                {name: as_distinct(self._labels[name][start:stop]) for name in wanted.texts},
                 None if ids is None else _sliced(ids, slice(start, stop)),
                 keys={name: _sliced(cells, slice(start, stop)) for name, cells in keys.items()},
             )

@@ -16,6 +16,9 @@ from sidelight.records.engines.arrays import as_distinct
 from sidelight.records.held_rows import GrowingTexts
 from sidelight.records.rows import Batch, DistinctTexts, TextCells, TypeKind, Wanted, WholeIds, hide_engine_errors
 
+#: The largest scales, by bits, of decimals that Arrow can write as texts.
+_LARGEST_SCALES = {32: 9, 64: 18, 128: 38, 256: 76}
+
 
 def numbers_of_arrow(column: Any, calendar: Calendar | None = None) -> NDArray[np.float64]:
     """Return an array or chunks of arrays as floats, NaN where nothing is; dates as a calendar counts them."""
@@ -234,6 +237,8 @@ def kind_of(kind: Any) -> TypeKind:
         return kind_of(kind.value_type)
     if pa.types.is_integer(kind):
         return "integer"
+    if pa.types.is_decimal(kind) and abs(kind.scale) > _LARGEST_SCALES[kind.bit_width]:
+        return "other"
     if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
         return "float"
     if pa.types.is_boolean(kind):

@@ -24,10 +24,10 @@ from sidelight.records.source_protocols import (
     ChecksRecords,
     DistributedRows,
     FitsInMemory,
-    HandsKeys,
     Pinned,
     ReadInTurn,
     ReadsInParallel,
+    batches_with_keys,
 )
 
 if TYPE_CHECKING:
@@ -143,11 +143,11 @@ class DeclaredRows:
         declared = self._declared(wanted)
         names = [name for name in wanted.numbers if name in self._objects]
         objects = {name: self.source.objects(name) for name in names}  # type: ignore[attr-defined]
-        return declared(self.source.batches(declared.asked, rows=rows), objects)
+        return declared(batches_with_keys(self.source, declared.asked, size=rows), objects)
 
     def hands_keys(self, wanted: Wanted) -> bool:
-        """Return what the source says: keys are compared letter for letter, and declare no reading."""
-        return isinstance(self.source, HandsKeys) and self.source.hands_keys(self._declared(wanted).asked)
+        """Return True: keys are those of the source, compared letter for letter whatever labels declare."""
+        return True
 
     def in_parallel(self, wanted: Wanted, *, rows: int = BATCH_ROWS) -> Sequence[Iterator[Batch]]:
         """Return a stream for each thread, where the source has several."""
@@ -222,6 +222,11 @@ class DeclaredDistributedRows(DeclaredRows):
         """Run a step on the read rows of every part once, and keep its blocks."""
         declared = self._declared(wanted)
         return self._distributed.pinned(declared.asked, DeclaredStep(declared, step))
+
+    def brought(self, wanted: Wanted) -> Iterator[Batch]:
+        """Return all rows for the views of a database, each text read as declared."""
+        declared = self._declared(wanted)
+        return declared(batches_with_keys(self.source, declared.asked))
 
     def frame(self, wanted: Wanted) -> None:
         """Return None: no row leaves the workers."""

@@ -6,7 +6,7 @@ runs on a connection of the user (`duckdb_sources`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -245,10 +245,10 @@ def _numbers(column: Any) -> NDArray[np.float64]:
     return np.asarray(column.to_numpy(zero_copy_only=False), np.float64)
 
 
-def types_of(relation: duckdb.DuckDBPyRelation) -> dict[str, ColumnType]:
-    """Return the columns of a relation and their types; nothing is run."""
+def types_of(relation: duckdb.DuckDBPyRelation, names: Sequence[str] | None = None) -> dict[str, ColumnType]:
+    """Return the columns of a relation and their types, by these names or its own; nothing is run."""
     types = [ColumnType(_kind_of(native), native) for native in map(str, relation.types)]
-    return types_by_name(zip(relation.columns, types, strict=True))
+    return types_by_name(zip(relation.columns if names is None else names, types, strict=True))
 
 
 #: DuckDB's types of dates and times, besides DATE.

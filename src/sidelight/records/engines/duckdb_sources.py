@@ -132,9 +132,8 @@ class SourceRows(RowsByDuckDB):
         return hide_engine_errors(lambda: self._relation.project(", ".join(parts))) if parts else self._relation
 
     def _cell(self, name: str) -> str:
-        # by its name, which DuckDB finds regardless of case; by its position where that would match two columns
-        alone = sum(other.casefold() == name.casefold() for other in self._places) == 1
-        cell = quoted(name) if alone else f"#{self._places[name]}"
+        # by its position: names are found regardless of case, and of columns id, id, id_1 DuckDB calls the second id_1
+        cell = f"#{self._places[name]}"
         return f"CAST({cell} AS VARCHAR)" if self._types[name].native in ("HUGEINT", "UHUGEINT") else cell
 
 

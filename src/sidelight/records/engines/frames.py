@@ -156,10 +156,10 @@ class ColumnRows(NoExpressions):
 
     def batches(self, wanted: Wanted, *, rows: int = BATCH_ROWS) -> Iterator[Batch]:
         """Return all rows in slices of NumPy arrays; other columns are converted as a whole."""
+        texts = {*wanted.texts, *wanted.keys, *([] if wanted.person is None else [wanted.person])}
         columns = {name: self._read(name, Wanted(numbers=(name,))) for name in wanted.numbers}
-        for name in {*wanted.texts, *([] if wanted.person is None else [wanted.person])} - columns.keys():
-            columns[name] = self._read(name, Wanted(texts=(name,)))
-        return ArrayRows(columns, dates=self._dates).batches(wanted, rows=rows)
+        labels = {name: self._read(name, Wanted(texts=(name,))) for name in texts}
+        return ArrayRows(columns, labels=labels, dates=self._dates).batches(wanted, rows=rows)
 
     def _read(self, name: str, wanted: Wanted) -> NDArray[Any]:
         column = self._columns[name]

@@ -69,11 +69,11 @@ class PandasRows:
         return cells_of_series(self._column(name))
 
     def _arrays(self, wanted: Wanted) -> ArrayRows:
+        # a key may be a number or a date, too: then it is read in both ways
+        labels = {*wanted.texts, *wanted.keys, *([] if wanted.person is None else [wanted.person])}
         return ArrayRows(
-            {
-                name: self._numbers(name) if name in wanted.numbers else distinct_of_series(self._column(name))
-                for name in wanted.names
-            }
+            {name: self._numbers(name) for name in wanted.numbers},
+            labels={name: distinct_of_series(self._column(name)) for name in labels},
         )
 
     def _column(self, name: str) -> pd.Series[Any]:

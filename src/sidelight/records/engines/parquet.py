@@ -34,7 +34,15 @@ from sidelight.records.engines.arrow_cells import KnownTexts, batch_of_arrow
 from sidelight.records.engines.duckdb import RelationRows, RowsByDuckDB, connect
 from sidelight.records.engines.files import Files
 from sidelight.records.engines.folders import Member
-from sidelight.records.engines.parquet_files import MAGIC, PLAIN_ROWS, Footer, footer_of, open_plain, streams_of
+from sidelight.records.engines.parquet_files import (
+    MAGIC,
+    PLAIN_ROWS,
+    Footer,
+    footer_of,
+    open_plain,
+    streams_of,
+    with_texts,
+)
 from sidelight.records.rows import (
     BATCH_ROWS,
     WORKERS,
@@ -161,7 +169,7 @@ class ParquetRows(RowsByDuckDB):
         with hide_engine_errors(lambda: open_plain(footer.path, labels=labels, group=group), rows=self) as file:
             groups = None if group is None else [group]
             batches = file.iter_batches(PLAIN_ROWS, row_groups=groups, columns=columns, use_threads=group is None)
-            converted = _converted(batches, columns, wanted, known, footer.member.cells, self._dates)
+            converted = _converted(batches, wanted, known, footer.member.cells, self._dates)
             while (batch := hide_engine_errors(lambda: next(converted, None), rows=self)) is not None:
                 yield batch
 
@@ -239,14 +247,12 @@ def _shape(footer: Footer) -> tuple[tuple[str, str], ...]:
 
 def _converted(
     batches: Iterator[Any],
-    columns: Sequence[str],
     wanted: Wanted,
     known: Mapping[str, KnownTexts],
     cells: Mapping[str, str | None],
     dates: Mapping[str, Calendar],
 ) -> Iterator[Batch]:
     """Make floats and labels of Arrow batches, and of the cells that all rows of a file have."""
-    places = {name: place for place, name in enumerate(columns)}
     numbers = {name: (dates[name].of_cell if name in dates else number_of)(cell) for name, cell in cells.items()}
     texts = {name: DistinctTexts([text_of(cell)], np.zeros(0, np.int64)) for name, cell in cells.items()}
     own = Wanted(
@@ -255,7 +261,9 @@ def _converted(
         person=None if wanted.person in cells else wanted.person,
         keys=wanted.keys,
     )
-    for batch in batches:
+    for batch in map(with_texts, batches):
+        # by name: for "patient.id" Arrow also reads that field of a column "patient", and for "patient" both of them
+        places = {name: place for place, name in enumerate(batch.schema.names)}
         found, first = batch_of_arrow(batch, own, places, dates=dates, known=known), np.zeros(batch.num_rows, np.int64)
         yield Batch(
             batch.num_rows,

@@ -76,21 +76,19 @@ class ColumnStream:
                 else file.schema_arrow.field(footer.places[name]).type
                 for name in self.names
             ]
-        return pa.schema([(f"c{at}", type_for_duckdb(kind)) for at, kind in enumerate(kinds)])
+        texts = [pa.string() if pa.types.is_binary(kind) else kind for kind in kinds]
+        return pa.schema([(f"c{at}", type_for_duckdb(kind)) for at, kind in enumerate(texts)])
 
     def _batches(self) -> Iterator[pa.RecordBatch]:
         for footer in self.footers:
             schema = self.schema(footer)
             with open_plain(footer.path) as file:
-                # columns are read by name, which may occur twice; the position decides between those
                 own = file.schema_arrow.names
                 places = [footer.places.get(name) for name in self.names]
                 read = [own[place] for place in places if place is not None] or own[:1]
-                for batch in file.iter_batches(_STREAM_ROWS, columns=read):
+                for batch in map(with_texts, file.iter_batches(_STREAM_ROWS, columns=read)):
                     found = [
-                        self._fixed(footer, name, batch.num_rows)
-                        if place is None
-                        else _named(batch, own[place], own[:place].count(own[place]))
+                        self._fixed(footer, name, batch.num_rows) if place is None else batch.column(own[place])
                         for name, place in zip(self.names, places, strict=True)
                     ]
                     columns = [
@@ -148,35 +146,42 @@ def _has_dictionary(footer: pq.FileMetaData, name: str, group: int | None) -> bo
     Arrow fails on encodings by differences, and on a batch whose distinct texts reach 2**31 bytes. A batch may span
     several row groups, whose sizes bound their texts.
     """
-    paths = [footer.schema.column(at).path for at in range(footer.num_columns)]
-    if name not in paths:
+    columns = [footer.schema.column(at) for at in range(footer.num_columns)]
+    places = [at for at, column in enumerate(columns) if column.path == name]  # several: a field of a struct, too
+    if not places or any(columns[at].logical_type.type != "STRING" for at in places):
         return False
     groups = [footer.row_group(at) for at in (range(footer.num_row_groups) if group is None else [group])]
-    chunks = [each.column(paths.index(name)) for each in groups]
-    if any(encoding.startswith(_BY_DIFFERENCES) for chunk in chunks for encoding in chunk.encodings):
+    chunks = [[each.column(at) for at in places] for each in groups]
+    if any(encoding.startswith(_BY_DIFFERENCES) for part in chunks for chunk in part for encoding in chunk.encodings):
         return False
     rows = np.array([each.num_rows for each in groups], np.int64)
-    size = np.array([chunk.total_uncompressed_size for chunk in chunks], np.int64)
+    size = np.array([max(chunk.total_uncompressed_size for chunk in part) for part in chunks], np.int64)
     ends, sizes = np.cumsum(rows), np.append(0, np.cumsum(size))
     behind = np.searchsorted(ends - rows, ends + PLAIN_ROWS)  # the groups up to this may share a batch with each
     return bool((sizes[behind] - sizes[:-1] < 2**31 - 1).all())
 
 
-def _named(batch: pa.RecordBatch, name: str, turn: int) -> pa.Array:
-    return batch.column([at for at, each in enumerate(batch.schema.names) if each == name][turn])
+def with_texts(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Return the texts of a batch as such: those that other writers mark as ENUM are bytes for Arrow."""
+    for at, column in enumerate(batch.columns):
+        if pa.types.is_binary(column.type):
+            batch = batch.set_column(at, batch.schema.names[at], column.view(pa.string()))
+    return batch
 
 
 def footer_of(member: Member, connection: duckdb.DuckDBPyConnection) -> Footer:
     reason, path = "", member.path
     try:
         relation = connection.read_parquet([path], union_by_name=False, hive_partitioning=False)
-        for name in relation.columns:
+        # DuckDB gives columns other names where two are equal regardless of case; their positions stay
+        names = pq.read_metadata(path).schema.to_arrow_schema().names
+        for name in names:
             member = member.holding(name) if name in member.cells else member
-        types = {**types_of(relation), **dict.fromkeys(member.cells, FOLDERS)}
-        with open_plain(path) as file:  # names differ by case here; DuckDB numbers them
+        types = {**types_of(relation, names), **dict.fromkeys(member.cells, FOLDERS)}
+        with open_plain(path) as file:
             own, groups, rows = file.schema_arrow.names, file.num_row_groups, file.metadata.num_rows
-        unique = len({name.lower() for name in own}) == len(own) and own == list(relation.columns)
-        places = {name: place for place, name in enumerate(relation.columns)}
+        unique = len({*own}) == len(own) and own == names
+        places = {name: place for place, name in enumerate(names)}
         return Footer(member, places, types, unique, groups, rows)
     except (duckdb.Error, OSError, pa.ArrowException) as error:
         reason = type(error).__name__

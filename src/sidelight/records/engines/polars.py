@@ -23,7 +23,6 @@ from sidelight.records.rows import (
     BATCH_ROWS,
     Batch,
     ColumnType,
-    TextCells,
     TypeKind,
     Wanted,
     collected,
@@ -60,11 +59,9 @@ class PolarsRows:
         typed = hide_engine_errors(lambda: collected(nw.from_native(self._typed(wanted, keyed=False))).to_native())
         texts = {name: wanted.text_alias(name) for name in wanted.texts}
         texts |= {} if wanted.person is None else {wanted.person: "person"}
-        columns: dict[str, TextCells] = {
-            name: distinct_of_arrow(typed[alias].to_arrow()) for name, alias in texts.items()
-        }
-        columns |= {name: typed[wanted.number_alias(name)].to_numpy() for name in wanted.numbers}
-        return ArrayRows(columns).batches(wanted, rows=rows)
+        labels = {name: distinct_of_arrow(typed[alias].to_arrow()) for name, alias in texts.items()}
+        numbers = {name: typed[wanted.number_alias(name)].to_numpy() for name in wanted.numbers}
+        return ArrayRows(numbers, labels=labels).batches(wanted, rows=rows)  # a key may be a number, too
 
     def frame(self, wanted: Wanted) -> nw.LazyFrame[Any]:
         """Return the typed columns; Polars runs what is built on them."""
@@ -76,31 +73,33 @@ class PolarsRows:
 
     def _typed(self, wanted: Wanted, *, keyed: bool) -> pl.LazyFrame:
         types = self._frame.collect_schema()
+        # by position: in a name, Polars takes "*" for all columns and "^...$" for a pattern
+        cells = {name: pl.nth(place) for place, name in enumerate(types.names())}
         parts = [
-            (_date(name, types[name], self._dates[name]) if name in self._dates else _number(name)).alias(
+            (_date(cells[name], types[name], self._dates[name]) if name in self._dates else _number(cells[name])).alias(
                 wanted.number_alias(name)
             )
             for name in wanted.numbers
         ]
-        parts += [_text(name).alias(wanted.text_alias(name)) for name in wanted.texts]
+        parts += [_text(cells[name]).alias(wanted.text_alias(name)) for name in wanted.texts]
         if wanted.person is not None:
-            text = _text(wanted.person)
+            text = _text(cells[wanted.person])
             parts.append(text.alias("person"))
             if keyed:
                 parts.append(text.map_batches(_keys, return_dtype=pl.Int64).alias("person_key"))
         return self._frame.lazy().select(parts)
 
 
-def _number(name: str) -> pl.Expr:
-    return pl.col(name).cast(pl.Float64, strict=False)
+def _number(cell: pl.Expr) -> pl.Expr:
+    return cell.cast(pl.Float64, strict=False)
 
 
-def _date(name: str, dtype: Any, calendar: Calendar) -> pl.Expr:
+def _date(cell: pl.Expr, dtype: Any, calendar: Calendar) -> pl.Expr:
     """Count the units from the calendar's start to a date; a time with a zone is held in UTC."""
     if dtype == pl.Null:
-        return _number(name)
+        return _number(cell)
     if dtype != pl.Date and dtype != pl.Datetime:
-        return _text(name).map_batches(lambda texts: _read(texts, calendar), return_dtype=pl.Float64)
+        return _text(cell).map_batches(lambda texts: _read(texts, calendar), return_dtype=pl.Float64)
     unit = "D" if dtype == pl.Date else str(dtype.time_unit)
 
     def counted(stamps: pl.Series) -> pl.Series:
@@ -108,15 +107,15 @@ def _date(name: str, dtype: Any, calendar: Calendar) -> pl.Expr:
         counts = raw.fill_null(0).to_numpy().view(f"datetime64[{unit}]")
         return pl.Series(np.where(raw.is_null().to_numpy(), np.nan, calendar.of_array(counts)), dtype=pl.Float64)
 
-    return pl.col(name).map_batches(counted, return_dtype=pl.Float64)
+    return cell.map_batches(counted, return_dtype=pl.Float64)
 
 
 def _read(texts: pl.Series, calendar: Calendar) -> pl.Series:
     return pl.Series(calendar.of_cells(cells_of_polars(texts)), dtype=pl.Float64)
 
 
-def _text(name: str) -> pl.Expr:
-    text = pl.col(name).cast(pl.String, strict=False).map_batches(_checked, return_dtype=pl.String)
+def _text(cell: pl.Expr) -> pl.Expr:
+    text = cell.cast(pl.String, strict=False).map_batches(_checked, return_dtype=pl.String)
     return pl.when(text != "").then(text)
 
 
