@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from sidelight.errors import BudgetError, ClaimError, LedgerError
+from sidelight.errors import BudgetError, ClaimError, LedgerError, ScopeClosedError
 from sidelight.guarantees import GDP, Claims, PureDP
 from sidelight.ledger import Ledger, Reservation, open_ledger
 
@@ -69,8 +69,7 @@ def test_each_charge_is_booked_once(ledger: Ledger, source: Ledger, tmp_path: Pa
     source.export(tmp_path / "second")
     assert ledger.import_events(tmp_path / "second").booked == 1
     assert scope.totals().epsilon == 3 * ONE // 10
-    with pytest.raises(LedgerError, match="older copy"):
-        ledger.import_events(tmp_path / "first")
+    assert ledger.import_events(tmp_path / "first").booked == 0
     assert ledger.verify().ok
 
 
@@ -127,9 +126,31 @@ def test_an_import_that_does_not_fit_writes_nothing(ledger: Ledger, source: Ledg
     ledger.open_scope("people", budget=PureDP("0.1"))
     source.export(tmp_path / "export")
     head = ledger.head()
-    with pytest.raises(BudgetError):
+    with pytest.raises(
+        BudgetError, match=r"spent elsewhere does not fit scope 'people'.*nothing was booked"
+    ) as refused:
         ledger.import_events(tmp_path / "export")
+    assert "promised is exceeded" in str(refused.value)
+    assert "ledger.scope('people').close()" in str(refused.value)
+    assert "Ask for less" not in str(refused.value)  # what was spent cannot be asked for again, at a lower price
+    assert (refused.value.scope_id, refused.value.requested) == ("people", "ε 0.2")
     assert ledger.head() == head
+
+
+def test_what_does_not_fit_a_scope_is_booked_above_it(file_ledger: Ledger, source: Ledger, tmp_path: Path) -> None:
+    source.export(tmp_path / "export")
+    top = file_ledger.open_scope("population", budget=PureDP(1))
+    below = file_ledger.open_scope("people", budget=PureDP("0.1"), parent="population")
+    with pytest.raises(BudgetError, match="book it into 'population'"):
+        file_ledger.import_events(tmp_path / "export")
+    below.close()
+    with pytest.raises(ScopeClosedError, match=r"Nothing was booked.*book it into 'population'"):
+        file_ledger.import_events(tmp_path / "export")
+    with pytest.raises(ScopeClosedError, match=r"Nothing was booked.*book it into 'population'"):
+        below.record_external(pure("0.1"), note="a tool")
+    assert file_ledger.import_events(tmp_path / "export", into={"people": "population"}).booked == 1
+    assert top.totals().epsilon == 2 * ONE // 10
+    assert file_ledger.verify().ok
 
 
 def test_claims_are_priced_again_by_the_rule_here(file_ledger: Ledger, tmp_path: Path) -> None:
@@ -164,9 +185,11 @@ def test_a_changed_export_is_refused(file_ledger: Ledger, source: Ledger, tmp_pa
 
 def test_own_export_missing_file_and_test_ledgers(file_ledger: Ledger, tmp_path: Path) -> None:
     file_ledger.open_scope("people", budget=PureDP(1))
+    spend(file_ledger, "people", "0.2")
     file_ledger.export(tmp_path / "own")
-    with pytest.raises(LedgerError, match="export of the same ledger"):
-        file_ledger.import_events(tmp_path / "own")
+    spend(file_ledger, "people", "0.1")
+    assert file_ledger.import_events(tmp_path / "own").booked == 0
+    assert file_ledger.scope("people").totals().epsilon == 3 * ONE // 10
     with pytest.raises(LedgerError, match="cannot be read"):
         file_ledger.import_events(tmp_path / "nothing")
     with open_ledger("sqlite://", testing=True) as pretend:
@@ -194,7 +217,7 @@ def test_external_spending(ledger: Ledger) -> None:
     head = scope.record_external(pure("0.75"), note="OpenDP, 3 March")
     assert head == ledger.head()
     assert scope.totals().epsilon == 3 * ONE // 4
-    with pytest.raises(BudgetError):
+    with pytest.raises(BudgetError, match=r"spent elsewhere does not fit.*close it"):
         scope.record_external(pure("0.26"), note="too much")
     with pytest.raises(LedgerError, match="printable"):
         scope.record_external(pure("0.1"), note="")

@@ -43,6 +43,7 @@ def test_typing_shows_the_bound_the_worst_case_and_the_guarantee(opened: Open, s
     assert "1.656" in seen.text("#maximum")
     assert "ε = 1" in seen.text("#guarantee")
     assert "10⁻⁵" in seen.text("#guarantee")
+    assert "Idealized: it is proved for real-number arithmetic" in seen.text("#guarantee-means")
     type_row(seen.page)
     bound = report_bound(small_report, ROW, "<=50K")
     assert exact(seen) == pytest.approx(bound, rel=1e-12)

@@ -59,14 +59,16 @@ from sidelight.guarantees import (
     Claim,
     Claims,
     Neighbours,
+    Numerics,
     PureDP,
     Row,
     claim_from_json,
     claim_to_json,
     decimal_text,
+    worst_numerics,
 )
 from sidelight.guarantees import conversions as convert
-from sidelight.guarantees.claims import NOT_PROTECTED
+from sidelight.guarantees.claims import IDEALIZED, NOT_PROTECTED
 
 #: The routes that may count in parallel with the sum of epsilons.
 BESIDE: Final[tuple[Literal["gdp"], Literal["zcdp"]]] = ("gdp", "zcdp")
@@ -282,8 +284,10 @@ class Rule:
 
     # --- what may be said ---------------------------------------------------------------------------------------------
 
-    def statement(self) -> str:
+    def statement(self, *, numerics: Numerics = "exact") -> str:
         """Return what holds for everything ever released under the rule: its budget, nothing about what was spent.
+
+        One release with `numerics` "idealized" makes the whole so.
 
         >>> Rule.for_budget(PureDP(1)).statement()
         'Everything ever released under this budget is together PureDP(ε = 1): add or remove one row.'
@@ -292,9 +296,11 @@ class Rule:
         relation = f"{self.budget.neighbours} {self.budget.unit}"
         if kept:
             relation = f"replace one {self.budget.unit} by another with the same published totals. Exact: {kept}"
-        plain = self.budget.under(neighbours=Neighbours.ADD_REMOVE, kept="", unit=Row(), numerics="exact")
-        said = f"Everything ever released under this budget is together {plain}: {relation}."
-        return f"{said} {NOT_PROTECTED}" if kept else said
+        numerics = worst_numerics(numerics, self.budget.numerics)
+        plain = self.budget.under(neighbours=Neighbours.ADD_REMOVE, kept="", unit=Row(), numerics=numerics)
+        said = [f"Everything ever released under this budget is together {plain}: {relation}."]
+        said += [IDEALIZED] if numerics == "idealized" else []
+        return " ".join([*said, *([NOT_PROTECTED] if kept else [])])
 
     def to_json(self) -> dict[str, Any]:
         """Write the rule with strings only; the capacities are stored, so that they never change under a scope."""

@@ -19,7 +19,20 @@ from sidelight.accounting.charges import Charge, Route, Totals, amount_of, capac
 from sidelight.accounting.filters import BESIDE, Rule
 from sidelight.accounting.prices import ROUTES
 from sidelight.errors import ClaimError, RangeError, SidelightWarning
-from sidelight.guarantees import GDP, ZCDP, Amount, ApproxDP, BoundedRange, Claim, Claims, PureDP, exact, short_text
+from sidelight.guarantees import (
+    GDP,
+    ZCDP,
+    Amount,
+    ApproxDP,
+    BoundedRange,
+    Claim,
+    Claims,
+    Numerics,
+    PureDP,
+    exact,
+    short_text,
+    worst_numerics,
+)
 from sidelight.guarantees.amounts import grid_ceil, grid_floor, largest
 
 _DIGITS = 6
@@ -193,15 +206,18 @@ def find_remaining(rule: Rule, totals: Totals, *, delta: Amount | None = None) -
     )
 
 
-def find_spent(rule: Rule, totals: Totals) -> Spent:
-    """Return the totals and their capacities: bookkeeping, not a guarantee."""
+def find_spent(rule: Rule, totals: Totals, *, numerics: Numerics = "exact") -> Spent:
+    """Return the totals and their capacities: bookkeeping, not a guarantee.
 
+    `numerics` is "idealized" if any charge was.
+    """
     standing = find_standing(rule, totals)
     routes = {line.route: _compared(line.total, line.capacity, is_open=line.open) for line in standing.lines}
     sure = None
     if "basic" in routes and routes["basic"].open and standing.pooled == 0 and totals.composed is None:
         total = routes["basic"].total
         sure = PureDP(total, **rule.budget.context) if 0 < total <= 10**6 else None
+        sure = sure and sure.under(numerics=worst_numerics(numerics, sure.numerics))
     pool = _compared(standing.pooled, standing.pool, is_open=True) if standing.pool else None
     return Spent(basic=routes.get("basic"), gdp=routes.get("gdp"), zcdp=routes.get("zcdp"), pool=pool, surely=sure)
 

@@ -16,6 +16,7 @@ from sidelight.cli.pricing import account, route_table
 from sidelight.cli.running import inputs_of, write_outcomes
 from sidelight.cli.terminal import console, tell
 from sidelight.errors import FailedError, PlanError
+from sidelight.guarantees import worst_numerics
 from sidelight.ledger import Ledger, open_ledger
 from sidelight.ledger.definition import BUDGETS_ADD_UP
 from sidelight.plans.forms import TEXT, WHOLE, KeyForm, KeyPlace, choice, take
@@ -216,7 +217,7 @@ def show_days(path: Path) -> None:
     each = plan.days_per_person
     claims = plan.sequence.claims
     price = for_days(claims, 1 if each is None else each)
-    rule, before, _ = account(plan.ledger, plan.scope, budget=plan.budget, routes=plan.routes)
+    rule, before, _, earlier = account(plan.ledger, plan.scope, budget=plan.budget, routes=plan.routes)
     charge = rule.charge(price)
     days = days_left(rule, before, charge)
     if each is not None:  # days are charged in parallel, and the most expensive one counts
@@ -228,8 +229,9 @@ def show_days(path: Path) -> None:
     tell("What one day is charged: bookkeeping, not a guarantee", style="bold")
     console().print(route_table(rule, before, before.plus(charge) if days or days is None else before))
     tell("")
-    tell(f"Guarantee: {rule.statement()}")
-    note(title=plan.title, day=str(claims.strongest), promised=rule.statement(), days_left=days)
+    promised = rule.statement(numerics=worst_numerics(earlier, claims.numerics))
+    tell(f"Guarantee: {promised}")
+    note(title=plan.title, day=str(claims.strongest), promised=promised, days_left=days)
     if days is None:
         assert each is not None
         held = "one day" if each == 1 else f"{each} days"

@@ -28,7 +28,7 @@ from sidelight.cli.answers import note
 from sidelight.cli.quoted_accounts import QuotedParent, QuotedPeriods, is_not_there
 from sidelight.cli.terminal import console, plain, routes_of, table, tell
 from sidelight.errors import FailedError, LedgerError, SidelightError
-from sidelight.guarantees import Claim, Claims, Row, short_text
+from sidelight.guarantees import Claim, Claims, Numerics, Row, short_text, worst_numerics
 from sidelight.ledger import LedgerEntry, open_ledger
 from sidelight.ledger.definition import BUDGETS_ADD_UP
 from sidelight.plans import Plan, PlannedQuery, read_plan
@@ -73,6 +73,7 @@ class Quote:
     lines: tuple[PricedCharge, ...]
     periods: QuotedPeriods
     parent: QuotedParent
+    numerics: Numerics  # of everything that is charged afterwards
     advice: str = ""  # advice where the plan does not fit
 
     @property
@@ -83,7 +84,7 @@ class Quote:
 
 def quote(plan: Plan, *, label: str, resume: bool = False) -> Quote:
     """Price every charge of the plan in order, as the ledger would decide it now; resumed attempts pay again."""
-    rule, before, entries = account(plan.ledger, plan.scope, budget=plan.budget, routes=plan.routes)
+    rule, before, entries, numerics = account(plan.ledger, plan.scope, budget=plan.budget, routes=plan.routes)
     periods, parent = QuotedPeriods(plan), QuotedParent(plan)
     live = {entry.key: entry for entry in entries if entry.state != "failed"}
     after, lines = before, []
@@ -105,6 +106,7 @@ def quote(plan: Plan, *, label: str, resume: bool = False) -> Quote:
             status, short, refused_by = "too much", beyond, f"the budget of {parent.name!r}"
         else:
             after = after.plus(charge)
+            numerics = worst_numerics(numerics, claims.numerics)
             periods.book(period)
             parent.book(claims, delta=delta)
         lines.append(
@@ -123,7 +125,7 @@ def quote(plan: Plan, *, label: str, resume: bool = False) -> Quote:
     asked = [line.claims for line in lines if line.status in ("new", "too much")]
     refused = any(line.status == "too much" for line in lines)
     advice = f". {advice_on_routes()}" if refused and granted_with_routes(rule, before, *asked) else ""
-    accounts: dict[str, Any] = {"periods": periods, "parent": parent}
+    accounts: dict[str, Any] = {"periods": periods, "parent": parent, "numerics": numerics}
     return Quote(rule=rule, before=before, after=after, lines=tuple(lines), advice=advice, **accounts)
 
 
@@ -172,7 +174,7 @@ def show_quote(plan: Plan, *, label: str) -> None:
             }
             for line in priced.lines
         ],
-        promised=priced.rule.statement(),
+        promised=priced.rule.statement(numerics=priced.numerics),
         left=str(find_remaining(priced.rule, priced.after)).removeprefix("left: "),
     )
     if priced.refused:
@@ -255,7 +257,7 @@ def route_table(rule: Rule, before: Totals, after: Totals) -> RichTable:
 
 
 def _summary(plan: Plan, priced: Quote) -> Iterable[str]:
-    yield f"Guarantee: {priced.rule.statement()}"
+    yield f"Guarantee: {priced.rule.statement(numerics=priced.numerics)}"
     yield f"Remaining afterwards: {str(find_remaining(priced.rule, priced.after)).removeprefix('left: ')}"
     yield from priced.periods.sentences()
     yield from priced.parent.sentences()
@@ -277,22 +279,22 @@ def _charges(plan: Plan) -> list[tuple[str, Claims, tuple[PlannedQuery, ...]]]:
 
 def account(
     url: str | None, scope_id: str, *, budget: Claim, routes: tuple[Route, ...] | None
-) -> tuple[Rule, Totals, list[LedgerEntry]]:
-    """Return rule, totals and entries of a scope, without creating a ledger or a scope."""
+) -> tuple[Rule, Totals, list[LedgerEntry], Numerics]:
+    """Return rule, totals, entries and numerics of a scope, without creating a ledger or a scope."""
     fresh = Rule.for_budget(budget, routes=routes)
     if url is None or is_not_there(url):
-        return fresh, Totals.zero(), []
+        return fresh, Totals.zero(), [], "exact"
     with open_ledger(url, create=False) as ledger:
         scopes = {scope.scope_id: scope for scope in ledger.scopes()}
         scope = scopes.get(scope_id)
         if scope is None:
-            return fresh, Totals.zero(), []
+            return fresh, Totals.zero(), [], "exact"
         if scope.definition.budget != budget:
             raise LedgerError(
                 f"scope {scope_id!r} exists with the budget {scope.definition.budget}, the plan says {budget}; "
                 f"a scope never changes, and {BUDGETS_ADD_UP}"
             )
-        return scope.rule, scope.totals(), scope.entries()
+        return scope.rule, scope.totals(), scope.entries(), scope.numerics()
 
 
 def charged_to_periods(charge: PeriodCharge | None) -> str | None:

@@ -23,6 +23,7 @@ from sidelight.guarantees.claims import (
     Numerics,
     Profile,
     PureDP,
+    worst_numerics,
 )
 from sidelight.guarantees.curves import (
     ApproxCurve,
@@ -101,4 +102,5 @@ __all__ = [
     "to_replace",
     "unit_from_text",
     "unit_to_text",
+    "worst_numerics",
 ]

@@ -69,6 +69,15 @@ class Neighbours(Enum):
 LARGEST_EPSILON = Fraction(10**6)
 
 
+#: What a statement adds if part of it is idealized.
+IDEALIZED = "Idealized: part of it is proved for real-number arithmetic, and not for how computers round it."
+
+
+def worst_numerics(*found: Numerics) -> Numerics:
+    """Return the numerics of several releases together: one that is idealized makes all so."""
+    return "idealized" if "idealized" in found else "exact"
+
+
 class Context(TypedDict, total=False):
     """For whom a claim holds, as keyword arguments."""
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal
+from itertools import islice, pairwise
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from sidelight.accounting import Charge
-from sidelight.errors import LedgerError
-from sidelight.guarantees import Claims
-from sidelight.ledger.chain import Json, LedgerEvent, canonical
-from sidelight.ledger.definition import share_from_json
+from sidelight.errors import LedgerDamagedError, LedgerError
+from sidelight.guarantees import Claims, Numerics
+from sidelight.ledger.chain import Json, LedgerEvent, canonical, read
+from sidelight.ledger.definition import Share, share_from_json
 from sidelight.ledger.journal import each_event, event_at
 
 if TYPE_CHECKING:
@@ -51,6 +52,66 @@ def list_entries(transaction: Transaction, *, scope_id: str | None) -> list[Ledg
             outcomes[event.entry_id] = event
     found = (_entry(event, outcomes.get(entry_id), scope_id=scope_id) for entry_id, event in reserved.items())
     return [entry for entry in found if entry is not None]
+
+
+def shares_by_charge(body: Any) -> list[tuple[Share, ...]]:
+    """Return the shares in the body of an event, charge by charge: an import holds several charges in a row.
+
+    An import says how many shares each of its charges has. Those of versions before 0.6.0 do not: there a charge ends
+    where the next share cannot belong to it. Two charges that have no scope in common may then be taken for one, which
+    asks for no less: where they meet in an ancestor, the import that books them is refused.
+
+    Raises:
+        LedgerDamagedError: the shares are not those of so many charges.
+    """
+    shares = [share_from_json(share) for share in body["charges"]]
+    source = body.get("source")
+    if not source:
+        return [tuple(shares)]
+    if "events" in source:
+        rest = iter(shares)
+        found = [tuple(islice(rest, int(size))) for _, size in source["events"]]
+        if sum(map(len, found)) != len(shares) or any(not each or _ends(each) for each in found):
+            raise LedgerDamagedError("an import does not say which of its shares are one charge")
+        return found
+    starts = [0, *_ends(shares), len(shares)]
+    return [tuple(shares[start:end]) for start, end in pairwise(starts)]
+
+
+def _ends(shares: Sequence[Share]) -> list[int]:
+    """Return where shares cannot go on as those of one charge, which are in order and name each account once.
+
+    A charge is booked either to a scope's own account or to those of its parts, never to both.
+    """
+    found: list[int] = []
+    own: set[str] = set()
+    for position, share in enumerate(shares):
+        before = shares[position - 1] if position else None
+        ordered = before is None or (before.scope_id, before.part or "") < (share.scope_id, share.part or "")
+        if not ordered or share.scope_id in own:
+            found.append(position)
+            own = set()
+        if share.part is None:
+            own.add(share.scope_id)
+    return found
+
+
+def charged_numerics(transaction: Transaction, scope_id: str, *, part: str | None = None) -> Numerics:
+    """Return whether anything that was charged to a scope is proved for real-number arithmetic only.
+
+    With `part`, only what was charged to that part of the scope, or to the whole of it.
+    """
+    rows = transaction.rows(
+        "SELECT body FROM event WHERE kind IN ('reserve', 'import') AND body LIKE :mark",
+        mark='%"numerics":"idealized"%',
+    )
+    for (text,) in rows:
+        body: Any = read(str(text))
+        for each in body["charges"]:
+            mine = each["scope_id"] == scope_id and (part is None or each["part"] in (None, part))
+            if mine and share_from_json(each).claims.numerics == "idealized":
+                return "idealized"
+    return "exact"
 
 
 def charged_claims(transaction: Transaction, scope_id: str) -> list[Claims]:

@@ -1,21 +1,24 @@
 """Exchange with the outside: events as JSON lines, other ledgers' spending, and what other tools spent.
 
 An import can only add: it records the charges of another ledger as one `import` event, recomputed by this ledger's
-rules, and each charge once, however often the other ledger's export is imported.
+rules, and each charge once, however often the other ledger's export is imported. The event names the events whose
+charges it booked: what a copy of the other ledger spent since is new, whichever copy came first. A copy of this ledger
+is another ledger of which the first events are known. A charge that arrives by two ways, directly and through a third
+ledger, is booked twice: only its own ledger can show what it was.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sidelight.accounting import amount_of
-from sidelight.errors import LedgerError
+from sidelight.errors import BudgetError, LedgerError, ScopeClosedError
 from sidelight.guarantees import Claims, Neighbours
-from sidelight.ledger.balances import chosen_shares
+from sidelight.ledger.balances import Balances, by_scope, chosen_shares
 from sidelight.ledger.chain import LedgerEvent, check_key, event_from_line, identity_of, now_utc
 from sidelight.ledger.connections import identity_of_file
 from sidelight.ledger.decide import book, check_budget, lock, next_seq
@@ -104,7 +107,7 @@ def book_external(
     if row is not None:
         return str(row[0])
     shares = chosen_shares(shares, balances, definitions)
-    check_budget(shares, balances, definitions, first=first)
+    _check_spent(shares, balances, definitions, first=first)
     body = {"charges": [share.to_json() for share in shares], "note": note, "source": None}
     book(transaction, shares, balances, seq=next_seq(transaction), key=key)
     event = append(transaction, kind="import", at_utc=now_utc(), scope_id=first, entry_id=mark, body=body, key=key)
@@ -126,23 +129,27 @@ def book_import(
     source_id = identity_of(genesis).ledger_id
     touched = with_ancestors(into.values(), definitions)
     balances = lock(transaction, touched, key=key, definitions=definitions)
-    seen = _seen(transaction, source_id, history)
+    known = _known(transaction, source_id, history)
     shares: list[Share] = []
-    booked = 0
-    for event, charged in history.charges:
-        claims = _mapped(event, charged, into, seen, definitions)
+    events: list[list[str]] = []  # for each charge its event, and how many of the shares are its own
+    for number, (event, charged) in enumerate(history.charges):
+        if event.hash in known.here:
+            continue  # of this ledger itself: the export is of a copy, or its own
+        claims = _mapped(number, history, into, known, definitions)
         if claims:
             paid = max(amount_of(share.charge.delta_items) for share in charged)
-            shares += spread(claims, definitions, delta=paid or None)
-            booked += 1
+            found = spread(claims, definitions, delta=paid or None)
+            events.append([event.hash, str(len(found))])
+            shares += found
     _, head = newest_event(transaction)
-    if booked:
+    if events:
         shares = list(chosen_shares(shares, balances, definitions))
-        check_budget(shares, balances, definitions, first=min(share.scope_id for share in shares))
+        _check_spent(shares, balances, definitions, first=min(share.scope_id for share in shares))
         body = {
             "charges": [share.to_json() for share in shares],
             "note": None,
             "source": {
+                "events": events,
                 "head": last.hash,
                 "head_seq": str(last.seq),
                 "into": [[source, target] for source, target in sorted(into.items())],
@@ -152,10 +159,10 @@ def book_import(
         book(transaction, shares, balances, seq=next_seq(transaction), key=key)
         event = append(transaction, kind="import", at_utc=now_utc(), scope_id=shares[0].scope_id, body=body, key=key)
         head = event.hash
-    return Imported(ledger_id=source_id, booked=booked, head=head)
+    return Imported(ledger_id=source_id, booked=len(events), head=head)
 
 
-def scope_map(history: Replay, known: Sequence[str], into: Mapping[str, str] | None) -> dict[str, str]:
+def scope_map(history: Replay, known: Collection[str], into: Mapping[str, str] | None) -> dict[str, str]:
     """Return which source scope is booked where; by default each under its own name."""
     charged = sorted({share.scope_id for _, shares in history.charges for share in shares})
     result = {name: name for name in charged} if into is None else dict(into)
@@ -172,31 +179,55 @@ def scope_map(history: Replay, known: Sequence[str], into: Mapping[str, str] | N
     return result
 
 
-def _seen(transaction: Transaction, source_id: str, history: Replay) -> dict[tuple[str, str], int]:
-    """Return up to which event each pair (source scope, target scope) was imported before."""
-    seen: dict[tuple[str, str], int] = {}
+@dataclass(frozen=True, kw_only=True)
+class _Known:
+    """What this ledger has of another's history."""
+
+    here: frozenset[str]  # the hashes of its own events: it may be a copy, and then they have the first ones in common
+    booked: Mapping[tuple[str, str], set[str]]  # by (source scope, target scope): the events that imports booked
+    #: What versions before 0.6.0 booked: numbers of charges. Of several charges in one event they booked the last.
+    before: Mapping[tuple[str, str], set[int]]
+
+    def has(self, number: int, event: LedgerEvent, pair: tuple[str, str]) -> bool:
+        """Return whether a charge of a source scope was booked into a target scope."""
+        return event.hash in self.booked.get(pair, ()) or number in self.before.get(pair, ())
+
+
+def _known(transaction: Transaction, source_id: str, history: Replay) -> _Known:
+    here: set[str] = set()
+    booked: dict[tuple[str, str], set[str]] = {}
+    until: dict[tuple[str, str], int] = {}
     for event in each_event(transaction):
+        here.add(event.hash)
         source: Any = event.content.get("source") if event.kind == "import" else None
         if not source or source["ledger_id"] != source_id:
             continue
-        if source["head"] not in history.hashes:
+        if "events" not in source and source["head"] not in history.hashes:
             raise LedgerError(
-                "the export does not continue what was imported from the same ledger before: it is an older copy, or "
-                "its history was rewritten; nothing was booked"
+                "the export does not continue what a version before 0.6.0 imported from the same ledger: it is an "
+                "older copy, or its history was rewritten; nothing was booked. Import the newest export"
             )
         for origin, target in source["into"]:
-            seen[origin, target] = int(source["head_seq"])
-    return seen
+            if "events" in source:
+                booked.setdefault((origin, target), set()).update(name for name, _ in source["events"])
+            else:
+                until[origin, target] = int(source["head_seq"])
+    before: dict[tuple[str, str], set[int]] = {}
+    for pair, last in until.items():
+        of_event = {
+            event.seq: number
+            for number, (event, charged) in enumerate(history.charges)
+            if event.seq <= last and any(share.scope_id == pair[0] and share.part is None for share in charged)
+        }
+        before[pair] = set(of_event.values())
+    return _Known(here=frozenset(here), booked=booked, before=before)
 
 
 def _mapped(
-    event: LedgerEvent,
-    shares: Sequence[Share],
-    into: Mapping[str, str],
-    seen: Mapping[tuple[str, str], int],
-    definitions: Mapping[str, ScopeDefinition],
+    number: int, history: Replay, into: Mapping[str, str], known: _Known, definitions: Mapping[str, ScopeDefinition]
 ) -> dict[str, Claims]:
-    """Return the claims of one source event for each target scope that has not got them yet."""
+    """Return the claims of one charge for each target scope that has not got them yet."""
+    event, shares = history.charges[number]
     claims: dict[str, Claims] = {}
     for share in shares:
         target = into.get(share.scope_id)
@@ -205,13 +236,82 @@ def _mapped(
                 f"the scope {target!r} publishes exact totals once, and those of another ledger may be of other rows; "
                 "what was spent there cannot be booked here"
             )
-        if target is None or event.seq <= seen.get((share.scope_id, target), -1):
+        if target is None or known.has(number, event, (share.scope_id, target)):
             continue
         if share.part is None:
+            assert target not in claims, "a charge names an account once, and `scope_map` maps no two scopes to one"
             claims[target] = share.claims
+            _check_whole(share.scope_id, target, number, history, known, definitions)
         elif share.part not in into or definitions[into[share.part]].parent_id != target:
             raise LedgerError(
                 f"the scope {share.scope_id!r} of the export is partitioned, and its part {share.part!r} is not booked "
                 f"into a part of {target!r}; map the parts as well"
             )
     return claims
+
+
+def _check_whole(
+    scope_id: str,
+    target: str,
+    number: int,
+    history: Replay,
+    known: _Known,
+    definitions: Mapping[str, ScopeDefinition],
+) -> None:
+    """Refuse to book a charge to several data sets one by one where they meet in a scope here.
+
+    Somebody in both is touched twice by one query: that is group privacy, and the two claims do not compose.
+    """
+    event, shares = history.charges[number]
+    line = with_ancestors([scope_id], history.definitions)
+    others = {each.scope_id for each in shares if each.part is None and each.scope_id not in line}
+    for other, booked in {*known.booked, *known.before}:
+        unrelated = other in others and scope_id not in with_ancestors([other], history.definitions)
+        if not (unrelated and known.has(number, event, (other, booked))):
+            continue
+        shared = with_ancestors([target], definitions) & with_ancestors([booked], definitions)
+        for name in sorted(shared):
+            if definitions[name].partitioned_by is None or name in (target, booked):
+                raise LedgerError(
+                    f"one request of the export charged {scope_id!r} and {other!r}, an earlier import booked {other!r} "
+                    f"alone, and both meet in {name!r}, where a person in both is touched twice; nothing was booked. "
+                    f"Book what the request costs such a person: ledger.scope({name!r}).record_external(...)"
+                )
+
+
+def _check_spent(
+    shares: Sequence[Share],
+    balances: Mapping[str, Balances],
+    definitions: Mapping[str, ScopeDefinition],
+    *,
+    first: str,
+) -> None:
+    """Refuse what was spent elsewhere if it does not fit, and say what that means: it cannot be asked for less."""
+    try:
+        check_budget(shares, balances, definitions, first=first)
+    except ScopeClosedError as closed:
+        name = next(each for each in by_scope(shares) if balances[each].shut)
+        raise ScopeClosedError(f"{closed}. Nothing was booked{_above(definitions[name])}") from None
+    except BudgetError as short:
+        name = str(short.scope_id)
+        raise BudgetError(
+            f"what was spent elsewhere does not fit scope {name!r}: spent {short.requested}, remaining "
+            f"{short.remaining}, difference {short.difference}; nothing was booked, and this ledger would go on "
+            "granting. It was spent all the same: unless it reached this ledger by another way already, what these "
+            f"people were promised is exceeded. Release nothing more under it: close it, ledger.scope({name!r}).close()"
+            f", and state the sum of everything as what holds{_above(definitions[name])}",
+            requested=short.requested,
+            remaining=short.remaining,
+            difference=short.difference,
+            scope_id=name,
+        ) from None
+
+
+def _above(definition: ScopeDefinition) -> str:
+    """Return where else a charge belongs that a scope cannot take."""
+    if definition.parent_id is None:
+        return ""
+    return (
+        f". The scopes above it, which were not charged either, still count it: book it into {definition.parent_id!r} "
+        "(record_external, or into={...} of an import)"
+    )

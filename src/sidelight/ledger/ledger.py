@@ -151,7 +151,8 @@ class Ledger(ScopeKeeper):
     ) -> Imported:
         """Book what another ledger's export spent; can only add. `into` maps its scopes to scopes here.
 
-        Only what is new since the last import from the same ledger is booked. `key` is the other ledger's, if any.
+        Only what no earlier import booked is booked; of a copy of this ledger, what was spent since the copy was made.
+        `key` is the other ledger's, if any.
         """
         history = read_export(Path(path), key=key)
         source = identity_of(history.genesis) if history.genesis else None
@@ -159,11 +160,9 @@ class Ledger(ScopeKeeper):
             raise LedgerError(
                 "a ledger for tests and a real one never exchange charges; import a ledger of the same kind"
             )
-        if source.ledger_id == self.ledger_id:
-            raise LedgerError("this is an export of the same ledger, whose charges are all booked here already")
-        chosen = scope_map(history, [scope.scope_id for scope in self.scopes()], into)
-        definitions = self._definitions_of(dict.fromkeys(chosen.values()))
-        return self._decide(
+        definitions = {scope.scope_id: scope.definition for scope in self.scopes()}
+        chosen = scope_map(history, definitions, into)
+        return self.store.decide(
             lambda transaction: book_import(transaction, history, definitions, into=chosen, key=self._key)
         )
 

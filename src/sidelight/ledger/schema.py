@@ -40,7 +40,8 @@ _TABLES_SQL: Final = (
 )
 
 # What each trigger refuses, as one condition for both databases ({differs} is IS NOT or IS DISTINCT FROM). The INSERT
-# triggers are needed because SQLite's INSERT OR REPLACE removes the old row without asking the DELETE trigger.
+# triggers are needed because SQLite's INSERT OR REPLACE removes the old row without asking the DELETE trigger. These
+# texts are part of the schema: verification compares them with those in the file, which another version may have made.
 _REFUSALS: Final = (
     ("event", "UPDATE", "1 = 1", "events are append-only"),
     ("event", "DELETE", "1 = 1", "events are append-only"),
@@ -76,7 +77,7 @@ _REFUSALS: Final = (
         "NEW.scope_id <> OLD.scope_id OR NEW.parent_id {differs} OLD.parent_id OR NEW.unit <> OLD.unit"
         " OR NEW.neighbours <> OLD.neighbours OR NEW.budget <> OLD.budget OR NEW.routes <> OLD.routes"
         " OR NEW.head_seq < OLD.head_seq",
-        "a scope never changes its budget and its rule",
+        "a scope keeps its budget and its rule for good",
     ),
     ("scope", "INSERT", "EXISTS (SELECT 1 FROM scope WHERE scope_id = NEW.scope_id)", "the scope exists"),
     ("meta", "DELETE", "1 = 1", "the identity of a ledger is never deleted"),

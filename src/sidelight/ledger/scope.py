@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal, NoReturn, Protocol, Self, TypedDict, 
 
 from sidelight.accounting import Charge, Remaining, Rule, Spent, Totals, find_spent
 from sidelight.errors import LedgerError
-from sidelight.guarantees import Amount, Claims
+from sidelight.guarantees import Amount, Claims, Numerics
 from sidelight.ledger import decide
 from sidelight.ledger.balances import Balances, read_balances, read_below, remaining_along, shares_fit
 from sidelight.ledger.chain import checked_time
@@ -23,6 +23,7 @@ from sidelight.ledger.definition import ScopeDefinition, Share
 from sidelight.ledger.entries import (
     LedgerEntry,
     charged_claims,
+    charged_numerics,
     count_failures,
     find_entry,
     find_entry_by_id,
@@ -221,6 +222,8 @@ class Scope(Unique):
             BudgetError: it does not fit; has `requested`, `remaining`, `difference`.
             InProgressError: the same key is reserved and has no outcome yet.
         """
+        if beside and self.scope_id in beside:
+            raise LedgerError(f"beside names {self.scope_id!r} itself, which the claims are for; leave it out there")
         shares = {self.scope_id: claims, **(beside or {})}
         return self.ledger.reserve(shares, scope_id=self.scope_id, request=request, **options)
 
@@ -278,11 +281,16 @@ class Scope(Unique):
 
     def spent(self) -> Spent:
         """Return what has been charged, per route: bookkeeping, not a guarantee."""
-        return find_spent(self.rule, self.totals())
+        return find_spent(self.rule, self.totals(), numerics=self.numerics())
 
     def statement(self) -> str:
-        """Return the sentence that may be published about everything released under this scope."""
-        return self.rule.statement()
+        """Return the sentence that may be published about everything released under this scope so far."""
+        return self.rule.statement(numerics=self.numerics())
+
+    def numerics(self, *, part: str | None = None) -> Numerics:
+        """Return "idealized" if any charge so far was, of the scope or of one of its parts; otherwise "exact"."""
+        with self.ledger.store.read() as transaction:
+            return charged_numerics(transaction, self.scope_id, part=part)
 
     def charged(self) -> list[Claims]:
         """Return the claims of everything that was ever charged to this scope, in order."""

@@ -208,11 +208,10 @@ class ScopeKeeper(Unique):
         checked_name(note, what="the note of an external charge")
         shares = self.shares_of(claims, delta=None)
         mark = uuid.uuid4().hex
-        return self._decide(
+        return self.store.decide(
             lambda transaction: book_external(
                 transaction, shares, self._definitions, mark=mark, note=note, first=next(iter(claims)), key=self._key
-            ),
-            shares=shares,
+            )
         )
 
     def reap(

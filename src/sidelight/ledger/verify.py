@@ -22,9 +22,8 @@ from sidelight.ledger.definition import (
     check_parent,
     check_sharing,
     definition_from_body,
-    share_from_json,
 )
-from sidelight.ledger.entries import OUTCOMES
+from sidelight.ledger.entries import OUTCOMES, shares_by_charge
 from sidelight.ledger.journal import digest_of, each_event, row_digest
 from sidelight.ledger.schema import FIRST_SIGNED, SCHEMA_VERSION, trigger_names, trigger_statements
 
@@ -108,7 +107,7 @@ class Replay:
     balances: dict[str, Balances] = field(default_factory=dict)
     entries: dict[str, ReplayedEntry] = field(default_factory=dict)
     last_seq: dict[str, int] = field(default_factory=dict)  # of each scope
-    charges: list[tuple[LedgerEvent, tuple[Share, ...]]] = field(default_factory=list)
+    charges: list[tuple[LedgerEvent, tuple[Share, ...]]] = field(default_factory=list)  # an import has several
     hashes: set[str] = field(default_factory=set)
     problems: list[str] = field(default_factory=list)
     genesis: LedgerEvent | None = None
@@ -240,7 +239,7 @@ def _apply(result: Replay, event: LedgerEvent, rederive: Rederive | None) -> lis
         case "release" | "refuse" | "fail":
             return _outcome(result, event, body)
         case "import":
-            return _charge(result, event, _shares(body), rederived=None)
+            return _charge(result, event, body, rederived=None)
         case "close":
             return _close(result, event)
         case _:
@@ -308,8 +307,7 @@ def _reserve(result: Replay, event: LedgerEvent, body: Any, rederive: Rederive |
         problems.append(f"gives the key {key!r} a second attempt, which has one")
     if attempt != result.attempts.get((name, key), 0) + 1:
         problems.append(f"is attempt {attempt} of the key {key!r}, out of order")
-    shares = _shares(body)
-    if name not in {share.scope_id for share in shares}:
+    if name not in {share["scope_id"] for share in body["charges"]}:
         problems.append(f"does not charge its own scope {name!r}")
     result.attempts[name, key] = attempt
     result.final |= {(name, key)} if has_one_attempt(body) else set()
@@ -318,14 +316,16 @@ def _reserve(result: Replay, event: LedgerEvent, body: Any, rederive: Rederive |
         scope_id=name, key=key, attempt=attempt, reserve_seq=event.seq, at_utc=event.at_utc
     )
     derived = None if rederive is None else rederive(body["request"])
-    return problems + _charge(result, event, shares, rederived=derived)
+    return problems + _charge(result, event, body, rederived=derived)
 
 
-def _charge(result: Replay, event: LedgerEvent, shares: tuple[Share, ...], *, rederived: Claims | None) -> list[str]:
+def _charge(result: Replay, event: LedgerEvent, body: Any, *, rederived: Claims | None) -> list[str]:
+    charges = shares_by_charge(body)
+    shares = [share for charge in charges for share in charge]
     problems = []
     if not shares:
         problems.append("charges nothing")
-    result.charges.append((event, shares))
+    result.charges += [(event, charge) for charge in charges]
     for name, own in by_scope(shares).items():
         definition = result.definitions[name]
         if definition.parent_id is not None and definition.parent_id not in {share.scope_id for share in shares}:
@@ -383,7 +383,3 @@ def _close(result: Replay, event: LedgerEvent) -> list[str]:
     result.balances[name] = result.balances[name].closed()
     result.last_seq[name] = event.seq
     return []
-
-
-def _shares(body: Any) -> tuple[Share, ...]:
-    return tuple(share_from_json(share) for share in body["charges"])

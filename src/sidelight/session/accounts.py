@@ -32,7 +32,7 @@ from sidelight.accounting import (
     what_would_fit,
 )
 from sidelight.errors import BudgetError, LedgerError, RangeError, ScopeError
-from sidelight.guarantees import Amount, Claim, Claims, Unit
+from sidelight.guarantees import Amount, Claim, Claims, Numerics, Unit, worst_numerics
 from sidelight.ledger import Ledger, LedgerEntry, Reservation, Scope, Stored
 from sidelight.ledger.scope import ChargeOptions
 from sidelight.records.linked_tables import LinkedTables
@@ -87,6 +87,7 @@ class InProcessAccount:
     def __init__(self, rule: Rule) -> None:
         self.rule = rule
         self._totals = Totals.zero()
+        self._numerics: Numerics = "exact"
         self._lock = Lock()
         self.totals: Release | None = None  # what first published exact totals under this budget
         self.one_at_a_time = RLock()  # held while exact totals are computed and published
@@ -118,6 +119,7 @@ class InProcessAccount:
                 known = granted_with_routes(self.rule, self._totals, claims)
                 raise refusal.with_advice(advice_on_routes()) if known else refusal
             self._totals = self._totals.plus(charge)
+            self._numerics = worst_numerics(self._numerics, claims.numerics)
         return UnrecordedReservation()
 
     def remaining(self) -> Remaining:
@@ -126,7 +128,11 @@ class InProcessAccount:
 
     def spent(self) -> Spent:
         """Return the totals per route: bookkeeping, not a guarantee."""
-        return find_spent(self.rule, self._totals)
+        return find_spent(self.rule, self._totals, numerics=self._numerics)
+
+    def statement(self) -> str:
+        """Return the sentence that may be published about everything released under this budget so far."""
+        return self.rule.statement(numerics=self._numerics)
 
     def __reduce__(self) -> Any:
         raise TypeError("a budget cannot be copied or pickled: two copies would each spend it; pass the session itself")

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from sidelight.accounting import Rule
 from sidelight.errors import RangeError, SchemaError
-from sidelight.guarantees import Claim, Neighbours, Person, PersonOf, Unit
+from sidelight.guarantees import Claim, Neighbours, Numerics, Person, PersonOf, Unit
 from sidelight.ledger import Ledger, Scope
 from sidelight.session.accounts import budget_for
 
@@ -83,6 +83,15 @@ class CommonBudget:
         """
         return ledger.open_scope(self.name, budget=self._budget)
 
-    def statement(self) -> str:
-        """Return the sentence that may be published about everything released about these people."""
-        return self.rule.statement().replace("this budget", f"this budget and the others of {self.name}", 1)
+    def statement(self, *, numerics: Numerics = "exact") -> str:
+        """Return the sentence that may be published about everything released about these people.
+
+        Args:
+            numerics: "idealized" if any of it was, in whichever of the data sets.
+
+        Returns:
+            The sentence, with a second one on what idealized means where it is.
+        """
+        return self.rule.statement(numerics=numerics).replace(
+            "this budget", f"this budget and the others of {self.name}", 1
+        )

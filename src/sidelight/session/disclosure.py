@@ -81,7 +81,7 @@ def disclose(
     }
     implementation = {
         "preprocessing_and_hyperparameter_tuning": _preprocessing(facts),
-        "mechanisms": _mechanisms(outcomes),
+        "mechanisms": _mechanisms(scope, outcomes),
         "composition": _composition(scope, entries),
         "post_processing": _joined(
             "Intervals, totals, shrinkage towards predictions and synthetic rows are computed from the noisy numbers"
@@ -254,7 +254,7 @@ def _preprocessing(facts: PublisherFacts) -> str:
     return _joined(rules, facts.preprocessing)
 
 
-def _mechanisms(outcomes: Sequence[Outcome]) -> str:
+def _mechanisms(scope: Scope, outcomes: Sequence[Outcome]) -> str:
     drawn: dict[str, int] = {}
     for outcome in outcomes:
         for line in outcome.spending:
@@ -265,6 +265,8 @@ def _mechanisms(outcomes: Sequence[Outcome]) -> str:
         "Floating point: noise is drawn exactly, on integers or a fixed grid, and added to exact sums; no claim rests "
         "on real-number arithmetic."
     )
+    if not idealized and scope.numerics() == "idealized":
+        idealized = ["charges without a stored release"]  # of other ledgers and tools, and of failed attempts
     if idealized:
         exact = f"Floating point: exact but for {_list(idealized)}, whose claim holds for real-number arithmetic."
     entropy = "the operating system's generator" if all(each.private for each in outcomes) else "a seed: NOT PRIVATE"

@@ -147,8 +147,9 @@ class PeriodAccounts:
             The totals: bookkeeping, not a guarantee.
         """
         balances = self._all.balances()
-        part = balances.parts.get(self.account(period).scope_id, Totals.zero())
-        return find_spent(self._all.rule, balances.own.plus_totals(part))
+        name = self.account(period).scope_id
+        totals = balances.own.plus_totals(balances.parts.get(name, Totals.zero()))
+        return find_spent(self._all.rule, totals, numerics=self._all.numerics(part=name))
 
     def statement(self) -> str:
         """Return the sentence that may be published about everything released about one period."""

@@ -116,20 +116,21 @@ class Session:
         self.strict = strict
         self._entropy: Entropy = OSEntropy()
         self._at_utc = now_utc() if one_run else None
+        self._common: list[tuple[CommonBudget, Scope]] = []  # the promise that data sets share, with its account
         if ledger is None:
             self._account: InProcessAccount | Scope = InProcessAccount(Rule.for_budget(self.budget, routes=routes))
         else:
             book = ledger if isinstance(ledger, Ledger) else open_ledger(ledger)
             self._check(book)
+            self._common += [] if parent is None else [(parent, parent.open(book))]
             self._account = book.open_scope(
                 scope or table.name,
                 budget=self.budget,
                 unit=unit,
                 neighbours=Neighbours.KEPT if self.budget.kept else Neighbours.ADD_REMOVE,
                 routes=routes,
-                parent=None if parent is None else parent.open(book).scope_id,
+                parent=next((scope.scope_id for _, scope in self._common), None),
             )
-        self._parent = parent
         self._payer: ChargeAccount = self._account
         self._periods: PeriodAccounts | None = None
         if isinstance(table, Database) and isinstance(self._account, Scope):
@@ -356,9 +357,10 @@ class Session:
 
     def statement(self) -> str:
         """Return the sentences that may be published about everything released under this budget."""
-        said = [self._account.rule.statement()]
+        said = [self._account.statement()]
         said += [] if self._periods is None else [self._periods.statement()]
-        return " ".join([*said, *([] if self._parent is None else [self._parent.statement()])])
+        said += [promise.statement(numerics=scope.numerics()) for promise, scope in self._common]
+        return " ".join(said)
 
     def __repr__(self) -> str:
         kept = f", ledger={self._account.ledger.place.shown!r}" if isinstance(self._account, Scope) else ""
