@@ -172,7 +172,7 @@ def test_an_older_export_after_an_import_of_an_earlier_version(tmp_path: Path, m
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_charges_are_told_apart_without_their_sizes(tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_charges_are_separated_without_their_sizes(tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Imports of earlier versions: two charges are taken for one only where they have no account in common."""
     draw = random.Random(f"sizes {seed}")
     source, target = with_scopes(tmp_path / "source.db"), with_scopes(tmp_path / "target.db")

@@ -58,6 +58,21 @@ def test_an_import_charges_the_spent_budget(ledger: Ledger, source: Ledger, tmp_
     assert ledger.verify().ok
 
 
+def test_imports_and_idealized_charges_are_passed_on(ledger: Ledger, source: Ledger, tmp_path: Path) -> None:
+    scope = ledger.open_scope("people", budget=PureDP(1))
+    assert (scope.numerics(), scope.spent().surely) == ("exact", None)
+    source.scope("people").record_external(Claims.of(PureDP("0.1", numerics="idealized")), note="a tool")
+    source.export(tmp_path / "first")
+    assert ledger.import_events(tmp_path / "first").booked == 2
+    assert scope.numerics() == "idealized"
+    assert scope.spent().surely == PureDP("0.3", numerics="idealized")
+    ledger.export(tmp_path / "second")
+    with open_ledger(tmp_path / "last.db") as last:
+        scope = last.open_scope("people", budget=PureDP(1))
+        assert last.import_events(tmp_path / "second").booked == 2
+        assert (scope.totals().epsilon, scope.numerics()) == (3 * ONE // 10, "idealized")
+
+
 def test_each_charge_is_booked_once(ledger: Ledger, source: Ledger, tmp_path: Path) -> None:
     scope = ledger.open_scope("people", budget=PureDP(1))
     source.export(tmp_path / "first")

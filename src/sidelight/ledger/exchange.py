@@ -180,7 +180,7 @@ def scope_map(history: Replay, known: Collection[str], into: Mapping[str, str] |
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Known:
+class _BookedBefore:
     """What this ledger has of another's history."""
 
     here: frozenset[str]  # the hashes of its own events: it may be a copy, and then they have the first ones in common
@@ -193,7 +193,7 @@ class _Known:
         return event.hash in self.booked.get(pair, ()) or number in self.before.get(pair, ())
 
 
-def _known(transaction: Transaction, source_id: str, history: Replay) -> _Known:
+def _known(transaction: Transaction, source_id: str, history: Replay) -> _BookedBefore:
     here: set[str] = set()
     booked: dict[tuple[str, str], set[str]] = {}
     until: dict[tuple[str, str], int] = {}
@@ -220,11 +220,15 @@ def _known(transaction: Transaction, source_id: str, history: Replay) -> _Known:
             if event.seq <= last and any(share.scope_id == pair[0] and share.part is None for share in charged)
         }
         before[pair] = set(of_event.values())
-    return _Known(here=frozenset(here), booked=booked, before=before)
+    return _BookedBefore(here=frozenset(here), booked=booked, before=before)
 
 
 def _mapped(
-    number: int, history: Replay, into: Mapping[str, str], known: _Known, definitions: Mapping[str, ScopeDefinition]
+    number: int,
+    history: Replay,
+    into: Mapping[str, str],
+    known: _BookedBefore,
+    definitions: Mapping[str, ScopeDefinition],
 ) -> dict[str, Claims]:
     """Return the claims of one charge for each target scope that has not got them yet."""
     event, shares = history.charges[number]
@@ -255,7 +259,7 @@ def _check_whole(
     target: str,
     number: int,
     history: Replay,
-    known: _Known,
+    known: _BookedBefore,
     definitions: Mapping[str, ScopeDefinition],
 ) -> None:
     """Refuse to book a charge to several data sets one by one where they meet in a scope here.

@@ -70,7 +70,7 @@ def verify_ledger(
     if expect_head is not None and expect_head not in history.hashes:
         problems.append(
             f"the expected head {expect_head[:12]}... is not in this ledger: it is an older copy, another ledger, or "
-            "was rewritten; later charges are missing here"
+            "was rewritten; later charges are missing here, unless an import booked them from the copy that holds it"
         )
     return Verification(
         events=0 if history.last is None else history.last.seq + 1,
