@@ -12,7 +12,7 @@ from benchmarks.tpch import no_noise
 
 import sidelight as sl
 from sidelight.errors import RangeError, SchemaError
-from sidelight.summaries.sql_tree import Dialect
+from sidelight.summaries.sql_dialects import Dialect
 
 TABLES: dict[str, dict[str, list[Any]]] = {
     "patient": {"pid": [1, 2, 3, 4, 6], "sex": ["F", "M", "F", "M", "F"]},

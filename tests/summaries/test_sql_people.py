@@ -12,7 +12,7 @@ from benchmarks.tpch import no_noise
 
 import sidelight as sl
 from sidelight.errors import RangeError, SchemaError
-from sidelight.summaries.sql_tree import Dialect
+from sidelight.summaries.sql_dialects import Dialect
 
 pytestmark = pytest.mark.filterwarnings("ignore:a budget of epsilon")
 

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from sqlglot import exp
 
-from sidelight.errors import RangeError
+from sidelight.errors import RangeError, SidelightError
 from sidelight.records import Date, Schema
 from sidelight.records.expression_text import conjoin
 from sidelight.records.expressions import Expression, FillMissing, IsMissing, Literally, Named, Not
@@ -49,6 +49,8 @@ class SelectItem:
     where: Expression | None = None  # of FILTER, in addition to WHERE
     ddof: int | None = None  # of a spread, where it is not that of a sample
     clause: str = "SELECT"  # where it stands
+    #: Whether SQL divides it as an integer: a sum, or a value, of integers, in a dialect that divides integers.
+    integer: bool = False
 
     @property
     def identity(self) -> tuple[str | None, ...]:
@@ -73,7 +75,7 @@ class SelectItem:
             named = self.of.name
             if any(isinstance(each, Date) and each.name == named for each in schema.columns):
                 return "date"
-        return "double"
+        return "sum" if self.integer and self.function != "mean" else "double"
 
 
 class AggregateReader:
@@ -85,9 +87,21 @@ class AggregateReader:
     def read(self, node: Any) -> SelectItem | None:
         """Return what an aggregate asks; None where the node is none."""
         found = self._read(node)
-        if found is None or found.where is None:
-            return found
-        return replace(found, name=sql_text(node))  # FILTER and CASE have no short name
+        if found is None:
+            return None
+        if node.key in ("sum", "avg", "withingroup") and self._is_of_integers(node):
+            found = replace(found, integer=True)
+        return found if found.where is None else replace(found, name=sql_text(node))  # FILTER and CASE: no short name
+
+    def _is_of_integers(self, node: Any) -> bool:
+        """Return whether an aggregate is an integer in a dialect that divides integers."""
+        if node.key == "withingroup" and node.this.key != "percentiledisc":
+            return False
+        of = node.this if node.key != "withingroup" else node.expression.expressions[0].this
+        try:
+            return self._rows.divides_integers and self._rows.groups.kind(of) == "whole"
+        except SidelightError:  # not a number
+            return False
 
     def _read(self, node: Any) -> SelectItem | None:
         if node.key == "filter":
@@ -229,9 +243,11 @@ class AggregateReader:
         return replace(found, level=1 - found.level) if ordered[0].args.get("desc") else found
 
     def _of_even_levels(self, node: Any) -> SelectItem:
-        """Read APPROX_QUANTILES(x, 100)[OFFSET(50)]."""
+        """Read APPROX_QUANTILES(x, 100)[OFFSET(50)], which is [ORDINAL(51)]."""
         only(node.this, "this", "expression")
+        only(node, "this", "expressions", "offset", "safe")
         at, parts = (_literal(each) for each in (node.expressions[0], node.this.expression))
+        at = None if at is None else at - (node.args.get("offset") or 0)  # ORDINAL counts from 1
         if len(node.expressions) != 1 or at is None or parts is None or not 0 < at < parts:
             raise RangeError("a quantile has one public level strictly between 0 and 1: QUANTILE(income, 0.9)")
         return self._of_column(node.this.this, level=at / parts)

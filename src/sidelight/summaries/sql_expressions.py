@@ -29,6 +29,7 @@ from sidelight.records.expressions import (
 )
 from sidelight.records.numbers import exact_number
 from sidelight.release.statement_trees import StatementRow, evaluated
+from sidelight.summaries.sql_dialects import MEANINGS
 from sidelight.summaries.sql_groups import COMPARED, CONDITIONS, GroupReader
 from sidelight.summaries.sql_nodes import plain
 from sidelight.summaries.sql_scalars import ScalarReader, chain
@@ -56,8 +57,9 @@ class ExpressionReader:
     """Reads conditions, numbers and groups of one statement against a schema; `tables` are its names."""
 
     def __init__(self, schema: Schema, tables: Sequence[str], dialect: str = "duckdb") -> None:
-        self._schema, self._tables = schema, tables
+        self._schema, self._tables, self._dialect = schema, tables, dialect
         self.groups = GroupReader(schema, self, dialect)
+        self.divides_integers = MEANINGS[dialect].divides_integers
 
     # --- conditions
 
@@ -121,9 +123,13 @@ class ExpressionReader:
 
     def _of_constants(self, node: Any) -> None:
         """Decide a condition about constants alone, such as 1 = 1."""
-        found = ScalarReader(lambda _: None).read(node)
-        if evaluated(found.tree, StatementRow((), {}, totals=False)) is not True:
+        if self._of_no_row(node) is not True:
             raise RangeError(f"{sql_text(node)} holds for no row, whatever they are; leave the statement out")
+
+    def _of_no_row(self, node: Any) -> Any:
+        """Return the value of what reads no column."""
+        tree = ScalarReader(lambda _: None, self._dialect).read(node).tree
+        return evaluated(tree, StatementRow((), {}, totals=False))
 
     def _two_labels(self, node: Any) -> tuple[Named, Named] | None:
         """Return the two columns of labels that a condition compares; None if it is another."""
@@ -165,10 +171,14 @@ class ExpressionReader:
             return arithmetic("-", Literally(Fraction(0)), self.number(node.this, depth + 1))
         if node.key in _COMPUTED:
             only(node, "this", "expression", "typed", "safe")
+            if node.key == "div" and node.args.get("typed") and self._divides_integers(node):
+                return self._whole_quotient(node)
             left, right = self.number(node.this, depth + 1), self.number(node.expression, depth + 1)
             return arithmetic(_COMPUTED[node.key], left, right)
-        if node.key in ("cast", "trycast") and _keeps_value(node):
+        if node.key in ("cast", "trycast") and _keeps_value(node, MEANINGS[self._dialect].decimal_digits):
             return self.number(node.this, depth + 1)
+        if node.key in ("cast", "trycast") and node.find(exp.Column) is None:
+            return self._constant_number(node)
         if node.key == "coalesce" and len(node.expressions) == 1:
             other = self.number(node.expressions[0], depth + 1)
             if isinstance(other, Literally):
@@ -182,6 +192,36 @@ class ExpressionReader:
                 f"{sql_text(node)} is a condition where a number is needed; join conditions with AND, OR, NOT"
             )
         return refuse(node)
+
+    def _divides_integers(self, node: Any) -> bool:
+        """Return whether a division is one of integers, in a dialect that has it."""
+        if self.groups.kind(node) == "whole":
+            return True
+        if self.groups.kind(node, unknown="whole") == "whole":
+            raise RangeError(
+                f"{sql_text(node)} divides integers in this dialect if the column holds them, and it is declared "
+                "without a granularity; declare granularity=1, or write a divisor with a point: age / 10.0"
+            )
+        return False
+
+    def _whole_quotient(self, node: Any) -> Expression:
+        """Return a division of integers, on the public values of one column."""
+        if node.find(exp.Column) is None:
+            return self._constant_number(node)
+        try:
+            return self.groups.number(node)
+        except (RangeError, SchemaError):
+            raise RangeError(
+                f"{sql_text(node)} divides integers in this dialect, which is understood of one declared column with a "
+                "granularity and a short list of values; write a divisor with a point for real numbers: age / 10.0"
+            ) from None
+
+    def _constant_number(self, node: Any) -> Literally:
+        """Return a number that reads no column."""
+        found = self._of_no_row(node)
+        if isinstance(found, (bool, str)) or found is None:
+            raise RangeError(f"{sql_text(node)} is no number, and one is needed here")
+        return Literally(Fraction(found))
 
     def _number_result(self, node: Any) -> Constant | None:
         found = None if node.key == "null" else self.number(node)
@@ -222,7 +262,14 @@ class ExpressionReader:
     def declared(self, node: Any) -> Any:
         """Return the declared column that a node names."""
         name = self.column(node)
-        return next(column for column in self._schema.columns if column.name == name)
+        found = next(column for column in self._schema.columns if column.name == name)
+        labels = found.labels if MEANINGS[self._dialect].ignores_case and isinstance(found, Category) else ()
+        if len({label.rstrip(" ").casefold() for label in labels}) != len(labels):
+            raise RangeError(
+                f"labels of {name!r} differ in capitals or in blanks at their end alone, which T-SQL usually ignores "
+                "when it compares texts; declare one of them, with Category(..., casefold=True, strip=True)"
+            )
+        return found
 
     def is_person(self, node: Any) -> bool:
         """Return whether a node is the column of persons."""
@@ -239,11 +286,10 @@ def _has_constants(node: Any) -> bool:
     return all(plain(each).key in ("literal", "boolean", "null") for each in others)
 
 
-def _keeps_value(node: Any) -> bool:
+def _keeps_value(node: Any, decimal_digits: int | None) -> bool:
     """Return whether a cast leaves numbers, or a written date, as they are."""
     kind = getattr(node.args["to"].this, "name", "")
-    if plain(node.this).key == "literal":
-        return (
-            kind in ("DATE", "TIMESTAMP", "DATETIME", "DOUBLE", "FLOAT", "DECIMAL") and not node.args["to"].expressions
-        )
-    return kind in ("DOUBLE", "FLOAT")
+    kept = ["DOUBLE", "FLOAT", *([] if decimal_digits is not None or node.args["to"].expressions else ["DECIMAL"])]
+    if plain(node.this).key == "literal" and not node.args["to"].expressions:
+        kept += ["DATE", "TIMESTAMP", "DATETIME"]
+    return kind in kept

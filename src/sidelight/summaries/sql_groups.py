@@ -22,6 +22,7 @@ from sidelight.records.filled_and_dated import Part
 from sidelight.records.numbers import number_text
 from sidelight.release.statement_trees import Cell, StatementRow, evaluated
 from sidelight.summaries.sql_case import WANTED, case_groups, looked_up
+from sidelight.summaries.sql_dialects import MEANINGS
 from sidelight.summaries.sql_nodes import plain
 from sidelight.summaries.sql_scalars import Kind, ScalarReader, Typed, case_branches
 from sidelight.summaries.sql_tree import only, sql_text
@@ -156,19 +157,20 @@ class GroupReader:
         extract = node.key == "extract"
         word = node.this.name.upper() if extract else node.key.upper()
         of = self._rows.number(node.expression if extract else node.this)
+        kind: Kind = "decimal" if MEANINGS[self._dialect].is_postgresql else "whole"
         if word in _PARTS:
-            return GroupKey(DatePart(of, _PARTS[word]), "whole")
+            return GroupKey(DatePart(of, _PARTS[word]), kind)
         if word not in _WEEKDAYS:
             raise RangeError(f"{sql_text(node)} is not understood; dates have year, quarter, month, weekday and hour")
         weekday = DatePart(of, "weekday")
         if "ISO" in word:
-            return GroupKey(weekday, "whole")
+            return GroupKey(weekday, kind)
         if word == "WEEKDAY" and self._dialect == "spark":  # Monday is 0
             numbers = {day: day - 1 for day in range(1, 8)}
         else:  # Sunday comes first
             numbers = {day: day % 7 + (self._dialect in _SUNDAY_IS_1) for day in range(1, 8)}
         ordered = sorted(numbers.items(), key=lambda each: each[1])
-        return GroupKey(weekday.lookup({str(day): str(number) for day, number in ordered}), "whole")
+        return GroupKey(weekday.lookup({str(day): str(number) for day, number in ordered}), kind)
 
     # --- functions of public values
 
@@ -199,6 +201,26 @@ class GroupReader:
         numbers = {label: None if cell is None else Fraction(cell) for label, cell in cells.items()}
         return looked_up(of, numbers, None if missing is None else Fraction(missing))
 
+    def kind(self, node: Any, *, unknown: Kind = "double") -> Kind:
+        """Return the SQL type of a part of a row; `unknown` is that of numbers without a granularity."""
+
+        def leaf(part: Any) -> Typed | None:
+            if part.key not in ("column", *_DATE_NODES):
+                return None
+            kind = self._date(part).kind if part.key != "column" else self._declared_kind(part, unknown)
+            return Typed(kind, ["key", "0", kind])
+
+        return ScalarReader(leaf, self._dialect).read(node).kind
+
+    def _declared_kind(self, node: Any, unknown: Kind) -> Kind:
+        column = self._rows.declared(node)
+        if not isinstance(column, Number):
+            return "text"
+        shape = number_shape(column)
+        if not isinstance(shape, StepShape):
+            return unknown
+        return "date" if shape.calendar is not None else "whole" if shape.step.denominator == 1 else "decimal"
+
     def _looked_up(self, found: _Function) -> GroupKey:
         texts = {label: _text(cell) for label, cell in found.cells.items()}
         return GroupKey(looked_up(found.of, texts, _text(found.missing)), found.kind)
@@ -214,7 +236,10 @@ class GroupReader:
             read[str(of)] = of
             return Typed(kind, ["key", "0", kind])
 
-        found = ScalarReader(leaf).read(node)
+        found = ScalarReader(leaf, self._dialect).read(node)
+        folded = None
+        if MEANINGS[self._dialect].ignores_case:
+            folded = ScalarReader(leaf, self._dialect, ignore_case=True).read(node)
         if len(read) != 1:
             raise RangeError(
                 f"{sql_text(node)} reads {', '.join(read) or 'nothing'}: a function of rows reads one column; GROUP BY "
@@ -225,6 +250,11 @@ class GroupReader:
         missing = evaluated(found.tree, StatementRow([ALL], {}, totals=True))
         if isinstance(shape, LabelShape):
             cells = {label: _of_label(found, label) for label in shape.labels}
+            if folded is not None and cells != {label: _of_label(folded, label) for label in shape.labels}:
+                raise RangeError(
+                    f"{sql_text(node)} depends on capitals, which T-SQL usually ignores when it compares texts; write "
+                    "both sides with UPPER or LOWER, or the labels as they are declared"
+                )
             return _Function(of, found.kind, cells, missing)
         assert isinstance(shape, StepShape)
         values = [code * shape.step for code in range(shape.first, shape.last + 1)]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from calendar import monthrange
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import date, timedelta
+from itertools import product
 from typing import Any
 
 from sqlglot import exp
@@ -48,6 +49,14 @@ def flat_conditions(node: Any) -> Iterator[Any]:
         yield from flat_conditions(node.expression)
     else:
         yield node
+
+
+def grouping_sets(word: str, keys: Sequence[int]) -> list[list[int]]:
+    """Return the grouping sets of ROLLUP or CUBE over these keys, the finest first."""
+    if word == "rollup":
+        return [list(keys[:length]) for length in range(len(keys), -1, -1)]
+    chosen = product((True, False), repeat=len(keys))
+    return [[key for key, there in zip(keys, each, strict=True) if there] for each in chosen]
 
 
 def is_left(join: Any) -> bool:

@@ -8,12 +8,13 @@ from sidelight.errors import RangeError
 from sidelight.records import PairedView, View
 from sidelight.records.linked_tables import LinkedTables
 from sidelight.summaries.sql_derived import written_out
+from sidelight.summaries.sql_dialects import MEANINGS
 from sidelight.summaries.sql_joins import JoinReader, columns_of
 from sidelight.summaries.sql_pairs import PairReader
 from sidelight.summaries.sql_people import people_over
 from sidelight.summaries.sql_public import with_public_lists
 from sidelight.summaries.sql_subselects import SelectReader
-from sidelight.summaries.sql_tree import PARSERS, parsed_statement, statement_tree
+from sidelight.summaries.sql_tree import parsed_statement, statement_tree
 
 
 def statement_over(
@@ -35,7 +36,7 @@ def statement_over(
     grouped = people_over(written.copy(), tables, read)
     if grouped is not None:
         _refuse_max_rows(max_rows)
-        return grouped[0], str(grouped[1].sql(dialect=PARSERS[dialect]))
+        return grouped[0], str(grouped[1].sql(dialect=MEANINGS[dialect].parser))
     declared = [name for each in tables.tables for name in columns_of(tables, each)]
     tree = statement_tree(written, dialect=dialect, declared=declared)
     joined = JoinReader(tree.copy(), tables, dialect)
@@ -44,7 +45,7 @@ def statement_over(
     else:
         joined = PairReader(tree.copy(), tables, dialect, max_rows=max_rows).settled()
     joined.rewrite()
-    return joined.view(), str(joined.tree.sql(dialect=PARSERS[dialect]))
+    return joined.view(), str(joined.tree.sql(dialect=MEANINGS[dialect].parser))
 
 
 def _refuse_max_rows(max_rows: int | None) -> None:

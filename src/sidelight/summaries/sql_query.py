@@ -30,10 +30,11 @@ from sidelight.session import release_once
 from sidelight.session.query import Answer, PublicSource, SureArrayQuery, SurePrepared, prepare_query
 from sidelight.summaries.grouped import of_statement
 from sidelight.summaries.of_number import joined
+from sidelight.summaries.sql_dialects import Dialect
+from sidelight.summaries.sql_notes import notes_of
 from sidelight.summaries.sql_over import statement_over
 from sidelight.summaries.sql_statement import Select, parse_select
 from sidelight.summaries.sql_translation import ANSWERS_OF, AskedQuery, Translation, asked_of, noise_of
-from sidelight.summaries.sql_tree import Dialect
 
 
 @explains_removed
@@ -169,7 +170,9 @@ class SQL:
             select=select,
             parts=parts,
             numbers=tuple(sorted(numbers, key=lambda number: order[number.name])),
-            translation=Translation(queries=tuple(queries), claims=claims),
+            translation=Translation(
+                queries=tuple(queries), claims=claims, notes=notes_of(select, schema, dialect=self.dialect)
+            ),
         )
 
     def _prices(self, parts: int, *, pure: bool) -> list[dict[str, Amount]]:
@@ -333,6 +336,8 @@ class PreparedSQL(SurePrepared):
         """Return what a reader of the table must know: what else was paid for, and which intervals are wider."""
         also = [f"{name}, of {clause}" for each in self.translation.queries for name, clause in each.clauses.items()]
         said = {"also_asked": "; ".join(also)} if also else {}
+        if self.translation.notes:
+            said["meaning"] = "; ".join(self.translation.notes)
         if self.select.compared:
             said["wider_intervals"] = (
                 f"those of {', '.join(self.select.compared)} hold more often than stated, so that what is computed of "

@@ -13,11 +13,14 @@ from typing import Any, Literal, NamedTuple
 from sidelight.errors import RangeError
 from sidelight.records.expression_text import DEEPEST
 from sidelight.records.numbers import exact_number
+from sidelight.summaries.sql_dialects import MEANINGS, check_pattern
 from sidelight.summaries.sql_nodes import plain
 from sidelight.summaries.sql_tree import MOST_PARTS, TOO_LARGE, only, refuse, sql_text
 
-Kind = Literal["whole", "decimal", "double", "text", "truth", "date", "null"]
-_NUMBERS: tuple[Kind, ...] = ("whole", "decimal", "double", "null")
+#: "sum" is an integer of SQL whose released number is a float.
+Kind = Literal["whole", "sum", "decimal", "double", "text", "truth", "date", "null"]
+_NUMBERS: tuple[Kind, ...] = ("whole", "sum", "decimal", "double", "null")
+_INTEGERS: tuple[Kind, ...] = ("whole", "sum")
 _COMPARED: Mapping[str, str] = {"eq": "=", "neq": "<>", "lt": "<", "lte": "<=", "gt": ">", "gte": ">="}
 _COMPUTED: Mapping[str, str] = {"add": "+", "sub": "-", "mul": "*"}
 #: Functions of one number: the operation, and what comes out of whole numbers and of others.
@@ -48,8 +51,10 @@ class Typed(NamedTuple):
 class ScalarReader:
     """Reads scalar expressions; `leaf` says what a node is that is no operation, or None where it is one."""
 
-    def __init__(self, leaf: Callable[[Any], Typed | None]) -> None:
-        self._leaf = leaf
+    def __init__(
+        self, leaf: Callable[[Any], Typed | None], dialect: str = "duckdb", *, ignore_case: bool = False
+    ) -> None:
+        self._leaf, self._means, self._ignore_case = leaf, MEANINGS[dialect], ignore_case
         self._size = self._depth = 0
 
     def read(self, node: Any, depth: int = 0) -> Typed:
@@ -81,10 +86,10 @@ class ScalarReader:
             only(node, "this", "expression")
             return self._computed(_COMPUTED[node.key], node, self._both(node, depth + 1))
         if node.key in _OF_A_NUMBER:
-            only(node, "this")
+            only(node, "this", "fractions_supported")
             word, kind = _OF_A_NUMBER[node.key]
             of = self._number(self.read(node.this, depth + 1), node)
-            return Typed(kind or of.kind, [word, of.tree])
+            return Typed(kind or of.kind if word == "abs" else self._of_integers(kind or of.kind), [word, of.tree])
         return refuse(node, aggregate=True)
 
     def _both(self, node: Any, depth: int) -> tuple[Typed, Typed]:
@@ -109,26 +114,43 @@ class ScalarReader:
         left, right = (self._number(each, node) for each in both)
         return Typed(common_kind([left, right], node), [word, left.tree, right.tree])
 
+    def _of_integers(self, kind: Kind) -> Kind:
+        """Return the type of ROUND, FLOOR and others of a number."""
+        return "double" if self._means.is_postgresql and kind in _INTEGERS else kind
+
     def _divided(self, node: Any, depth: int) -> Typed:
         only(node, "this", "expression", "typed", "safe")
         left, right = (self._number(each, node) for each in self._both(node, depth))
-        if node.args.get("typed") and left.kind == right.kind == "whole":  # of dialects that divide integers
+        kinds = {left.kind, right.kind}
+        if node.args.get("typed") and kinds <= {*_INTEGERS}:  # of dialects that divide integers
+            if "sum" in kinds and self._means.is_postgresql:
+                raise RangeError(
+                    f"{sql_text(node)} is not understood: PostgreSQL divides the SUM of an integer column as integers, "
+                    "and that of a bigint column as decimals; write SUM(x) * 1.0 / COUNT(*), or AVG(x)"
+                )
             return Typed("whole", ["//", left.tree, right.tree])
-        return Typed("double", ["/", left.tree, right.tree])
+        exact = self._means.is_postgresql and kinds <= {*_INTEGERS, "decimal"}
+        return Typed("decimal" if exact else "double", ["/", left.tree, right.tree])
 
     def _of_whole_numbers(self, node: Any, depth: int) -> Typed:
         only(node, "this", "expression")
         left, right = self._both(node, depth)
-        if not {left.kind, right.kind} <= {"whole", "null"}:
+        kinds: set[Kind] = {left.kind, right.kind} - {"null"}
+        if not kinds <= {"whole", *(["decimal"] if node.key == "mod" else [])}:
             raise RangeError(f"{sql_text(node)} is of whole numbers, such as counts; ROUND and CAST make them")
-        return Typed("whole", ["//" if node.key == "intdiv" else "%", left.tree, right.tree])
+        kind: Kind = "decimal" if "decimal" in kinds else "whole"
+        return Typed(kind, ["//" if node.key == "intdiv" else "%", left.tree, right.tree])
 
     def _compared(self, word: str, node: Any, both: tuple[Typed, Typed]) -> Typed:
         left, right = both
         common_kind([left, right], node)
         if "date" in (left.kind, right.kind):
             raise RangeError(f"{sql_text(node)}: released dates are shown and sorted, not compared; {_what('date')}")
-        return Typed("truth", [word, left.tree, right.tree])
+        return Typed("truth", [word, self._cased_tree(left), self._cased_tree(right)])
+
+    def _cased_tree(self, of: Typed) -> list[Any]:
+        """Return a tree as it is compared."""
+        return ["lower", of.tree] if self._ignore_case and of.kind == "text" else of.tree
 
     def _literal(self, node: Any, depth: int) -> Typed:
         only(node, "this", "is_string")
@@ -174,7 +196,7 @@ class ScalarReader:
         only(node, "this", "expressions")
         parts = [self.read(each, depth) for each in (node.this, *node.expressions)]
         self._compared("=", node, (parts[0], Typed(common_kind(parts, node), [])))
-        return Typed("truth", ["in", *(part.tree for part in parts)])
+        return Typed("truth", ["in", *map(self._cased_tree, parts)])
 
     def _between(self, node: Any, depth: int) -> Typed:
         only(node, "this", "low", "high")
@@ -208,10 +230,12 @@ class ScalarReader:
         return Typed(left.kind, ["nullif", left.tree, right.tree])
 
     def _round(self, node: Any, depth: int) -> Typed:
-        only(node, "this", "decimals")
+        only(node, "this", "decimals", "casts_non_integer_decimals")
         of = self._number(self.read(node.this, depth), node)
         if node.args.get("decimals") is None:
-            return Typed(of.kind, ["round", of.tree])
+            if self._means.is_postgresql and of.kind == "double" and _casts_to_double(of.tree):
+                return Typed("double", ["double", ["whole", of.tree]])  # halves to even
+            return Typed(self._of_integers(of.kind), ["round", of.tree])
         digits = self.read(node.args["decimals"], depth)
         if digits.tree[0] != "constant" or digits.kind != "whole":
             raise RangeError(f"{sql_text(node)}: the digits of ROUND are a whole number: ROUND(x, 2)")
@@ -227,10 +251,14 @@ class ScalarReader:
             raise RangeError(
                 f"{sql_text(node)} is not understood: numbers are cast to DOUBLE, INTEGER or DECIMAL(p, s)"
             )
+        if kind == "whole" and of.kind in ("decimal", "double"):
+            rounding = self._means.whole_of_double if of.kind == "double" else self._means.whole_of_decimal
+            part = {"even": of.tree, "away": ["round", of.tree], "cut": ["trunc", of.tree]}[rounding]
+            return Typed("whole", ["whole", part])
         if kind != "decimal":
             return Typed(kind, [kind, of.tree])
-        digits = to.expressions[1].this.name if len(to.expressions) == 2 else "0" if to.expressions else "3"
-        return Typed("double" if of.kind == "double" else "decimal", ["round", of.tree, number_constant(digits).tree])
+        digits = _decimal_digits(to, self._means.decimal_digits)
+        return Typed(kind, of.tree if digits is None else ["round", of.tree, number_constant(digits).tree])
 
     def _joined_texts(self, node: Any, depth: int) -> Typed:
         only(node, "this", "expression", "expressions", "safe", "coalesce")
@@ -257,7 +285,18 @@ class ScalarReader:
                 raise RangeError(f"{sql_text(node)}: ESCAPE takes one character")
         only(node, "this", "expression", "negate")
         parts = [self._text(each, node) for each in self._both(node, depth)]
-        whole = [node.key, *(part.tree for part in parts), *escape]
+        pattern = parts[1].tree
+        if pattern[0] != "constant" and self._means.like_sets:
+            raise RangeError(f"{sql_text(node)}: LIKE takes a written pattern: LIKE 'nurse%'")
+        if (
+            not escape
+            and self._means.like_escape
+            and (pattern[0] != "constant" or self._means.like_escape in pattern[2])
+        ):
+            escape = [["constant", "text", self._means.like_escape]]
+        if pattern[0] == "constant":
+            check_pattern(pattern[2], escape[0][2] if escape else "", self._means)
+        whole = [node.key, *map(self._cased_tree, parts), *escape]
         return Typed("truth", ["not", whole] if node.args.get("negate") else whole)
 
     def _safe_divide(self, node: Any, depth: int) -> Typed:
@@ -307,6 +346,18 @@ def number_constant(text: str) -> Typed:
     return Typed(kind, ["constant", kind, str(Fraction(value))])
 
 
+def _decimal_digits(to: Any, of_dialect: int | None) -> str | None:
+    """Return how many digits after the point a cast to a decimal keeps; None where it keeps all."""
+    if to.expressions:
+        return str(to.expressions[1].this.name) if len(to.expressions) == 2 else "0"
+    digits = 38 if to.this.name == "BIGDECIMAL" else of_dialect
+    return None if digits is None else str(digits)
+
+
+def _casts_to_double(tree: Sequence[Any]) -> bool:
+    return tree[0] in ("double", "sqrt") or any(_casts_to_double(part) for part in tree if isinstance(part, list))
+
+
 def common_kind(parts: Sequence[Typed], node: Any) -> Kind:
     """Return the type that holds all of these."""
     kinds = {part.kind for part in parts} - {"null"}
@@ -314,6 +365,8 @@ def common_kind(parts: Sequence[Typed], node: Any) -> Kind:
         return "null"
     if len(kinds) == 1:
         return kinds.pop()
+    if kinds <= {*_INTEGERS}:
+        return "sum"
     if kinds <= set(_NUMBERS):
         return "double" if "double" in kinds else "decimal"
     raise RangeError(f"{sql_text(node)} mixes {' and '.join(sorted(kinds))}; all of it must be of one type")

@@ -14,16 +14,19 @@ from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
+from sqlglot import exp
+
 from sidelight.errors import RangeError, SidelightError
 from sidelight.records import Schema
 from sidelight.records.expressions import Expression, Named
 from sidelight.release.statement_trees import numbers_in, passes_interval
 from sidelight.summaries.sql_aggregates import AggregateReader, SelectItem
+from sidelight.summaries.sql_dialects import MEANINGS
 from sidelight.summaries.sql_expressions import ExpressionReader
 from sidelight.summaries.sql_groups import GroupKey
-from sidelight.summaries.sql_nodes import has_aggregate, plain
+from sidelight.summaries.sql_nodes import grouping_sets, has_aggregate, plain
 from sidelight.summaries.sql_scalars import ScalarReader, Typed
-from sidelight.summaries.sql_tree import UNDERSTOOD, only, refuse, refuse_clause, sql_text, statement_tree
+from sidelight.summaries.sql_tree import UNDERSTOOD, only, refuse, refuse_clause, refuse_name, sql_text, statement_tree
 
 _MOST_SHOWN = 10**15
 
@@ -76,7 +79,7 @@ class _StatementReader:
         self._schema, self._dialect = schema, dialect
         self._rows = ExpressionReader(schema, [""])
         self._aggregates = AggregateReader(schema, self._rows)
-        self._scalars = ScalarReader(self._leaf)
+        self._scalars = ScalarReader(self._leaf, dialect)
         self._numbers: list[SelectItem] = []
         self._keys: list[tuple[str, GroupKey]] = []
         self._aliases: dict[str, Any] = {}
@@ -158,7 +161,7 @@ class _StatementReader:
         for word in ("rollup", "cube", "grouping_sets"):
             for each in group.args.get(word) or ():
                 whole = [at for sets in parts for at in sets[0]]
-                parts = [_margins(word, whole)] if not each.expressions else [*parts, self._sets(each, given)]
+                parts = [grouping_sets(word, whole)] if not each.expressions else [*parts, self._sets(each, given)]
         # in the order of SELECT; keys that it leaves out come last
         first = [[self._is_key(node, key) for _, node in given] + [True] for _, key in self._keys]
         order = sorted(range(len(self._keys)), key=lambda at: first[at].index(True))
@@ -176,7 +179,7 @@ class _StatementReader:
         """Return the grouping sets of a part of GROUP BY, by the places of the keys."""
         node = plain(node)
         if node.key in ("rollup", "cube"):
-            return _margins(node.key, [at for each in node.expressions for at in self._sets(each, given)[0]])
+            return grouping_sets(node.key, [at for each in node.expressions for at in self._sets(each, given)[0]])
         if node.key == "groupingsets":
             return [one for each in node.expressions for one in self._sets(each, given)]
         if node.key == "tuple":
@@ -192,6 +195,8 @@ class _StatementReader:
             node = given[int(node.name) - 1][1]
         elif node.key == "column" and not node.text("table") and not self._is_declared(node):
             node = self._aliases.get(node.name.casefold(), node)
+        elif node.key == "column" and MEANINGS[self._dialect].names_first:
+            self._refuse_two_meanings(node)
         if has_aggregate(node):
             raise RangeError(f"GROUP BY names {sql_text(node)}, which is not a column to group by")
         key = self._rows.groups.read(node)
@@ -208,6 +213,14 @@ class _StatementReader:
             return self._rows.column(node)
         asked = next((name for name, each in given if name and each == node), "")
         return asked or sql_text(node)
+
+    def _refuse_two_meanings(self, node: Any) -> None:
+        """Refuse a name of AS that is also another column of the table."""
+        named = None if node.text("table") else self._aliases.get(node.name.casefold())
+        if named is None or not self._is_declared(node):
+            return
+        if named.key != "column" or self._rows.column(named) != self._rows.column(node):
+            refuse_name(node.name)
 
     def _is_declared(self, node: Any) -> bool:
         try:
@@ -243,7 +256,7 @@ class _StatementReader:
             taken = {*(name for name, _ in self._keys), *(each.name for each in self._numbers)}
             known = replace(item, name=self._free(item.name or item.default_name(), taken), clause=self._clause)
             self._numbers.append(known)
-        return Typed(known.kind(self._schema), ["number", known.name])
+        return Typed(item.kind(self._schema), ["number", known.name])
 
     def _leaf(self, node: Any) -> Typed | None:
         own = self._own.get(id(node))
@@ -259,6 +272,8 @@ class _StatementReader:
         column = node.key == "column"
         if column and not node.text("table"):
             named = self._aliases.get(node.name.casefold())
+            if self._clause == "HAVING" and MEANINGS[self._dialect].names_first:
+                self._refuse_two_meanings(node)
             if named is not None and (self._clause == "ORDER BY" or not self._is_declared(node)):
                 return self._aliased(node.name, named)
         for at, (_, key) in enumerate(self._keys):
@@ -346,7 +361,7 @@ class _StatementReader:
         bare = [each.name for each in self._numbers if each.function == "quantile"]
         named = {*(name for name, _ in self._keys), *(each.name for each in self._numbers)}
         bare += [name for name in names if {f"{name}_low", f"{name}_high"} & named]  # the statement took these names
-        numeric = output.typed.kind in ("whole", "decimal", "double") and not {*names} & {*bare}
+        numeric = output.typed.kind in ("whole", "sum", "decimal", "double") and not {*names} & {*bare}
         return "yes" if numeric and 1 <= len(names) <= 2 and passes_interval(output.typed.tree) else "no"
 
     def _order(self, node: Any, outputs: Sequence[_Output]) -> list[list[Any]]:
@@ -359,6 +374,9 @@ class _StatementReader:
             if not of.name.isdigit() or not 1 <= int(of.name) <= len(outputs):
                 raise RangeError(f"ORDER BY {of.name} names no column of SELECT, which has {len(outputs)}")
             return [[outputs[int(of.name) - 1].typed.tree, *ways]]
+        if of.key != "column" and self._dialect != "duckdb":  # where a name inside an expression may be the column
+            for each in of.find_all(exp.Column):
+                self._refuse_two_meanings(each)
         return [[self._scalars.read(of).tree, *ways]]
 
     def _how_many(self, node: Any) -> str:
@@ -373,13 +391,9 @@ class _StatementReader:
         return str(int(count.name))
 
 
-def _margins(word: str, keys: Sequence[int]) -> list[list[int]]:
-    """Return the grouping sets of ROLLUP or CUBE over these keys, the finest first."""
-    if word == "rollup":
-        return [list(keys[:length]) for length in range(len(keys), -1, -1)]
-    chosen = product((True, False), repeat=len(keys))
-    return [[key for key, there in zip(keys, each, strict=True) if there] for each in chosen]
-
-
 def _shown_kind(typed: Typed) -> str:
-    return "text" if typed.tree[0] == "key" else {"decimal": "double", "null": "double"}.get(typed.kind, typed.kind)
+    return (
+        "text"
+        if typed.tree[0] == "key"
+        else {"sum": "double", "decimal": "double", "null": "double"}.get(typed.kind, typed.kind)
+    )

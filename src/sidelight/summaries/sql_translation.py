@@ -80,7 +80,8 @@ class Translation:
     def over(self, view: View | PairedView) -> Translation:
         """Return it with what was clamped in the columns of a database's view."""
         features = {} if isinstance(view, PairedView) else view.features
-        notes = [
+        notes = [*self.notes]
+        notes += [
             f"{name}: at most {each.upper} rows count, the max_rows of {each.table!r}; comparisons count all of them"
             for name, each in features.items()
             if each.kind in ("count", "distinct") and each.upper == view.tables.max_rows(each.table) != 1

@@ -6,20 +6,18 @@ Everything that is not understood, anywhere in the tree, is refused by name with
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Any, Literal, NoReturn, get_args
+from typing import Any, NoReturn
 
 import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
+from sqlglot.tokens import TokenType
 
 from sidelight.errors import RangeError, nearest
 from sidelight.records.expression_text import LONGEST
+from sidelight.summaries.sql_dialects import MEANINGS, check_text
 from sidelight.summaries.sql_nodes import has_aggregate, parenthesized, shifted_date
 
-#: Whose spelling a statement has; DuckDB's is the default.
-Dialect = Literal["duckdb", "postgresql", "bigquery", "snowflake", "spark", "tsql"]
-#: The same by sqlglot's names.
-PARSERS: Mapping[str, str] = {each: each for each in get_args(Dialect)} | {"postgresql": "postgres"}
 UNDERSTOOD = (
     "a statement is SELECT columns and aggregates FROM table [WHERE condition] [GROUP BY columns] [HAVING condition] "
     "[ORDER BY columns] [LIMIT n]"
@@ -120,23 +118,26 @@ def statement_tree(text: Any, *, dialect: str, declared: Collection[str]) -> Any
     if tree.key != "select":
         kind = {"union": "UNION", "except": "EXCEPT", "intersect": "INTERSECT"}.get(tree.key, tree.key.upper())
         raise RangeError(f"{kind} is not understood: {UNDERSTOOD}; ask several statements one after another")
-    return _Merger({each.casefold() for each in declared}).flat(tree, {})
+    merger = _Merger({each.casefold() for each in declared}, names_first=MEANINGS[dialect].names_first)
+    return merger.flat(tree, {})
 
 
 def parsed_statement(text: str, dialect: str) -> Any:
     """Return one statement with functions that dialects spell in their own ways as one node each."""
-    if dialect not in PARSERS:
-        raise RangeError(f"dialect must be one of {', '.join(PARSERS)}, got {dialect!r}; {nearest(dialect, PARSERS)}")
-    return _parsed(text, PARSERS[dialect]).transform(_respelt)
+    if dialect not in MEANINGS:
+        raise RangeError(f"dialect must be one of {', '.join(MEANINGS)}, got {dialect!r}; {nearest(dialect, MEANINGS)}")
+    return _parsed(text, MEANINGS[dialect].parser).transform(_respelt)
 
 
 def _parsed(text: str, dialect: str) -> Any:
     if not isinstance(text, str) or len(text) > LONGEST:
         raise RangeError(f"a statement is a text of at most {LONGEST} characters, got {type(text).__name__}")
-    failed, tokens, found = "", [], []
+    failed, tokens, written, found = "", [], [], []
     try:
         # Only one SELECT is parsed: sqlglot takes other words as commands, and logs their text.
-        tokens = [token.text for token in sqlglot.tokenize(text, read=dialect)]
+        found_tokens = sqlglot.tokenize(text, read=dialect)
+        written = [text[each.start : each.end + 1] for each in found_tokens if each.token_type == TokenType.STRING]
+        tokens = [token.text for token in found_tokens]
         while tokens and tokens[-1] == ";":
             tokens.pop()
         if tokens and tokens[0].upper() in ("SELECT", "WITH", "FROM") and ";" not in tokens:
@@ -151,6 +152,8 @@ def _parsed(text: str, dialect: str) -> Any:
         failed = "it does not parse"
     if failed:
         raise RangeError(f"the SQL is not understood: {failed}; {UNDERSTOOD}")
+    for each in written:
+        check_text(each, dialect)
     if len(found) != 1:
         came = "several" if ";" in tokens else shortened(tokens[0].upper()) if tokens else "nothing"
         raise RangeError(f"one SELECT was wanted, got {came}: {UNDERSTOOD}; ask several one after another")
@@ -188,8 +191,8 @@ def _respelt(node: Any) -> Any:
 class _Merger:
     """Merges WITH and sub-selects into the statement around them, where one SELECT says the same."""
 
-    def __init__(self, declared: set[str]) -> None:
-        self._declared, self._size = declared, 0
+    def __init__(self, declared: set[str], *, names_first: bool) -> None:
+        self._declared, self._names_first, self._size = declared, names_first, 0
 
     def flat(self, tree: Any, known: Mapping[str, Any]) -> Any:
         """Return a SELECT from a table for one from a sub-select; `known` are those that WITH named."""
@@ -230,15 +233,24 @@ class _Merger:
                 "LIMIT, DISTINCT and HAVING inside a subquery of rows are not understood: which rows they keep depends "
                 "on rows; write the condition into WHERE"
             )
-        own = {each.alias.casefold() for each in outer.expressions if each.key == "alias"}
+        own: dict[str, Any] = {}  # what AS gave a name to, in this SELECT
 
-        def put(node: Any) -> Any:
-            if node.key != "column" or (node.text("table") and node.text("table").casefold() != alias.casefold()):
+        def put(node: Any, *, clause: str = "") -> Any:
+            table = node.text("table").casefold() if node.key == "column" else ""
+            if node.key != "column" or table not in ("", alias.casefold()):
                 return node
             name = node.name.casefold()
+            mine = None if table else own.get(name)
+            if mine is not None and clause == "order":  # names of AS go first there
+                return self._copy(mine)
+            both = mine is not None and name in named and clause in ("group", "having")
+            if both and self._names_first and mine != named[name]:
+                refuse_name(node.name)
             if name in named:
                 return self._copy(named[name])
-            if not has_all and name not in own:
+            if not has_all and mine is not None and clause != "where":  # the column of the table is not in reach
+                return self._copy(mine)
+            if not has_all:
                 raise RangeError(f"{node.name!r} is not a column of the subquery {alias!r}: {', '.join(named)}")
             node.set("table", None)
             return node
@@ -252,10 +264,12 @@ class _Merger:
             made = each.transform(put)
             bare = made.key == "alias" or each.key != "column"
             items.append(made if bare else exp.Alias(this=made, alias=each.this.copy()))
+            if made.key == "alias":
+                own[made.alias.casefold()] = made.this
         outer.set("expressions", items)
         for key in ("where", "group", "having", "order"):
             if outer.args.get(key) is not None:
-                outer.set(key, outer.args[key].transform(put))
+                outer.set(key, outer.args[key].transform(put, clause=key))
         _join(outer, inner, moved="having" if grouped else "where")
         if grouped:
             for key in ("where", "group"):
@@ -345,6 +359,14 @@ def refuse_clause(key: str) -> NoReturn:
     """Refuse a clause by sqlglot's name for it."""
     name, instead = _CLAUSES[key]
     raise RangeError(f"{name} is not understood; {instead}")
+
+
+def refuse_name(name: str) -> NoReturn:
+    """Refuse a name that is a column and, by AS, something else, where the dialects do not agree which goes first."""
+    raise RangeError(
+        f"{name!r} is a column and, by AS, something else, and dialects differ in which of them goes first here; write "
+        "AS with another name"
+    )
 
 
 def refuse(node: Any, *, aggregate: bool = False) -> NoReturn:
