@@ -171,7 +171,7 @@ class ExpressionReader:
             return arithmetic("-", Literally(Fraction(0)), self.number(node.this, depth + 1))
         if node.key in _COMPUTED:
             only(node, "this", "expression", "typed", "safe")
-            if node.key == "div" and node.args.get("typed") and self._divides_integers(node):
+            if node.key == "div" and node.args.get("typed") and self.groups.kind(node) == "whole":
                 return self._whole_quotient(node)
             left, right = self.number(node.this, depth + 1), self.number(node.expression, depth + 1)
             return arithmetic(_COMPUTED[node.key], left, right)
@@ -192,17 +192,6 @@ class ExpressionReader:
                 f"{sql_text(node)} is a condition where a number is needed; join conditions with AND, OR, NOT"
             )
         return refuse(node)
-
-    def _divides_integers(self, node: Any) -> bool:
-        """Return whether a division is one of integers, in a dialect that has it."""
-        if self.groups.kind(node) == "whole":
-            return True
-        if self.groups.kind(node, unknown="whole") == "whole":
-            raise RangeError(
-                f"{sql_text(node)} divides integers in this dialect if the column holds them, and it is declared "
-                "without a granularity; declare granularity=1, or write a divisor with a point: age / 10.0"
-            )
-        return False
 
     def _whole_quotient(self, node: Any) -> Expression:
         """Return a division of integers, on the public values of one column."""

@@ -201,24 +201,24 @@ class GroupReader:
         numbers = {label: None if cell is None else Fraction(cell) for label, cell in cells.items()}
         return looked_up(of, numbers, None if missing is None else Fraction(missing))
 
-    def kind(self, node: Any, *, unknown: Kind = "double") -> Kind:
-        """Return the SQL type of a part of a row; `unknown` is that of numbers without a granularity."""
+    def kind(self, node: Any) -> Kind:
+        """Return the SQL type of a part of a row: numbers without a granularity are doubles."""
 
         def leaf(part: Any) -> Typed | None:
             if part.key not in ("column", *_DATE_NODES):
                 return None
-            kind = self._date(part).kind if part.key != "column" else self._declared_kind(part, unknown)
+            kind = self._date(part).kind if part.key != "column" else self._declared_kind(part)
             return Typed(kind, ["key", "0", kind])
 
         return ScalarReader(leaf, self._dialect).read(node).kind
 
-    def _declared_kind(self, node: Any, unknown: Kind) -> Kind:
+    def _declared_kind(self, node: Any) -> Kind:
         column = self._rows.declared(node)
         if not isinstance(column, Number):
             return "text"
         shape = number_shape(column)
         if not isinstance(shape, StepShape):
-            return unknown
+            return "double"
         return "date" if shape.calendar is not None else "whole" if shape.step.denominator == 1 else "decimal"
 
     def _looked_up(self, found: _Function) -> GroupKey:
