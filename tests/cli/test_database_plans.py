@@ -444,6 +444,18 @@ def test_init_asks_about_each_tie(clinic: Path) -> None:
     assert tables["visit"].schema.key == sl.Key("visit_id")
 
 
+def test_init_declares_the_column_of_the_table_that_is_named(sidelight: Run, tmp_path: Path) -> None:
+    """A column of another table may be called as a path is written."""
+    (tmp_path / "a.csv").write_text("who,visit.cost\n1,2\n", encoding="utf-8")
+    (tmp_path / "visit.csv").write_text("who,cost\n1,2\n", encoding="utf-8")
+    plan, command = tmp_path / "plan.toml", ("init", str(tmp_path), "--person", "who", "--overwrite")
+    for path, wanted in (("visit.cost", ["who"]), ("a.visit.cost", ["who", "visit.cost"])):
+        made = sidelight(*command, "--number", f"{path}:0:9:1", "-o", str(plan))
+        assert made.status == 0, made.err
+        tables = {each.name: list(each.schema.names) for each in read_plan(plan).data.tables}
+        assert tables == {"a": wanted, "visit": ["who", "cost"] if wanted == ["who"] else ["who"]}
+
+
 def test_files_of_one_header_are_one_table(sidelight: Run, tmp_path: Path) -> None:
     (tmp_path / "parts").mkdir()
     for name in ("a", "b"):

@@ -113,10 +113,10 @@ def _declare_columns(answers: InitOptions, tables: Mapping[str, ProposedTable]) 
     dotted = replace(answers, person=None, max_rows=None, declared={})
     declare(dotted, known)
     for path, declared in dotted.declared.items():
-        table = next(each for each in tables.values() if path.removeprefix(f"{each.name}.") in each.types)
+        table, _, name = path.partition(".")  # names of columns may have dots, and those of tables have none
         column = copy.copy(declared.column)
-        object.__setattr__(column, "name", path.removeprefix(f"{table.name}."))
-        table.columns.append(column)
+        object.__setattr__(column, "name", name)
+        tables[table].columns.append(column)
 
 
 def _propose(tables: Mapping[str, ProposedTable], *, person: str, max_rows: int, asked: bool) -> None:
