@@ -70,8 +70,8 @@ class SQL:
         prediction: What is known of some of the numbers, by their names in the answer: `{"people": {"cook": 210}}`; as
             the query that answers it takes it. Or an earlier release of a statement, for the counts, sums, means and
             proportions of the same columns and groups that both ask.
-        dialect: Whose spelling and meaning the statement has: "duckdb", "postgresql", "bigquery", "snowflake", "spark" or
-            "tsql".
+        dialect: Whose spelling and meaning the statement has: "duckdb", "postgresql", "bigquery", "snowflake", "spark"
+            or "tsql".
 
     >>> import sidelight as sl
     >>> people = sl.Table(
