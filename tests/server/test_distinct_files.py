@@ -121,7 +121,7 @@ def begun(file: Path, *, spend: str | None = None) -> None:
     """Start and end a server as far as its ledger and store; charge a table before it ends."""
     config = read_config(file)
     with closing(Budgets(config, create=True)) as budgets, closing(IdentityStore(config.store)) as store:
-        budgets.begin(store)
+        budgets.begin()
         if spend is not None:
             account = config.tables[spend].accounts[0]
             how: dict[str, Any] = {"moment": 0.0, "request": {"kind": "count"}, "key": "a"}

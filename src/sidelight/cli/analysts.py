@@ -16,7 +16,7 @@ from sidelight.cli.answers import note, prints_json
 from sidelight.cli.terminal import tell
 from sidelight.errors import RangeError, SidelightError, nearest
 from sidelight.server.audit_log import AuditLog
-from sidelight.server.budgets import Budgets
+from sidelight.server.budgets import Budgets, check_ledger
 from sidelight.server.config import ServedTable, ServerConfig, rule_of
 from sidelight.server.config_file import read_config
 from sidelight.server.identity import DAY, IdentityStore
@@ -43,12 +43,14 @@ def serve_survey(path: Path) -> None:
 
 
 def check_survey(path: Path) -> None:
-    """Read the file, open every source without reading a row, verify the ledger, and print every guarantee."""
+    """Read the file, open every source without reading a row, verify the ledger, and print every guarantee.
+
+    Nothing is written: a scope that is made is never changed again, and a mistake in the file would stay.
+    """
     config = read_config(path)
     for table in config.tables.values():
         table.open()
-    with closing(Budgets(config, create=True)) as budgets, closing(IdentityStore(config.store)) as store:
-        budgets.begin(store)
+    check_ledger(config)
     promises = []
     for table in config.tables.values():
         requests, (largest, unpriced) = _requests(config, table.name), _probed(config, table)
@@ -137,10 +139,15 @@ def show_status(path: Path) -> None:
     note(accounts=found)
 
 
-def resume_service(path: Path, *, table: str | None, analyst: str | None, clock: bool) -> None:
-    """End a pause, or confirm the clock."""
-    if table is None and not clock:
-        raise RangeError("name what to resume: a table of the file, or --clock")
+def resume_service(path: Path, *, table: str | None, analyst: str | None, clock: bool, head: bool = False) -> None:
+    """End a pause, confirm the clock, or make a missing head file."""
+    if table is None and not clock and not head:
+        raise RangeError("name what to resume: a table of the file, --clock or --head")
+    if head:
+        config = read_config(path)
+        with _logged(config, "head"), closing(Budgets(config)) as budgets:
+            budgets.start_head_file()
+        tell("The ledger is accepted as its newest copy, and its head is kept")
     if clock:
         config = read_config(path)
         with _logged(config, "clock"), closing(IdentityStore(config.store)) as store:

@@ -56,6 +56,7 @@ def resume(
     *,
     analyst: OneAccount = None,
     clock: Annotated[bool, typer.Option("--clock", help="Confirm a clock that was set forward by weeks.")] = False,
+    head: Annotated[bool, typer.Option("--head", help="Make a missing head file: this ledger is the newest.")] = False,
 ) -> None:
     """End a pause; earlier failures no longer count. With --clock, accept the current time."""
-    import_module("sidelight.cli.analysts").resume_service(path, table=table, analyst=analyst, clock=clock)
+    import_module("sidelight.cli.analysts").resume_service(path, table=table, analyst=analyst, clock=clock, head=head)

@@ -14,7 +14,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from sidelight.errors import LedgerDamagedError, LedgerError
 from sidelight.ledger.chain import Kind, LedgerEvent, canonical, chained, event_hash, read
@@ -25,7 +25,9 @@ if TYPE_CHECKING:
     from sidelight.ledger.schema import Transaction
 
 _COLUMNS: Final = "seq, at_utc, kind, scope_id, entry_id, body, prev_hash, hash, books"
-_newest: dict[str, tuple[int, str]] = {}  # of each ledger, by its identity: the newest event that this process knows of
+#: Number and hash of an event.
+Head: TypeAlias = tuple[int, str]
+_newest: dict[str, Head] = {}  # of each ledger, by its identity: the newest event that this process knows of
 #: What never changes of a scope, as the table has it; `totals` and `head_seq` follow.
 DEFINITION_COLUMNS: Final = "scope_id, parent_id, unit, neighbours, budget, routes"
 _ROWS: Final = f"SELECT {DEFINITION_COLUMNS}, totals, head_seq FROM scope"
@@ -64,8 +66,8 @@ def lock_head(transaction: Transaction) -> tuple[int, str]:
         )
     found = int(str(head["seq"])), str(head["hash"])
     ledger_id = transaction.ledger_id or str(identity.get("ledger_id"))
-    if _newest.get(ledger_id) != found:
-        _check_not_older(transaction, ledger_id)
+    if (seen := seen_head(ledger_id)) is not None and seen != found:
+        check_contains(transaction, seen)
     transaction.head = (ledger_id, *found)
     return found
 
@@ -73,15 +75,25 @@ def lock_head(transaction: Transaction) -> tuple[int, str]:
 def remember_head(transaction: Transaction) -> None:
     """Note, after the commit, how far the ledger's history went."""
     if transaction.head is not None:
-        ledger_id, seq, head = transaction.head
-        _newest[ledger_id] = max(_newest.get(ledger_id, (-1, "")), (seq, head))
+        see_head(transaction.head[0], transaction.head[1:])
 
 
-def _check_not_older(transaction: Transaction, ledger_id: str) -> None:
-    seq, head = _newest.get(ledger_id, (-1, ""))
-    if seq >= 0 and transaction.row("SELECT hash FROM event WHERE seq = :seq", seq=seq) != (head,):
+def see_head(ledger_id: str, head: Head) -> None:
+    """Note a head of a ledger, which another process may have seen: from now on this one spends only where it is."""
+    _newest[ledger_id] = max(_newest.get(ledger_id, head), head)
+
+
+def seen_head(ledger_id: str) -> Head | None:
+    """Return the newest head of a ledger that this process knows of."""
+    return _newest.get(ledger_id)
+
+
+def check_contains(transaction: Transaction, head: Head, *, known_from: str = "this process has seen") -> None:
+    """Refuse a ledger without an event that was seen in it before."""
+    seq, digest = head
+    if transaction.row("SELECT hash FROM event WHERE seq = :seq", seq=seq) != (digest,):
         raise LedgerDamagedError(
-            f"this process has seen event {seq} of the ledger with the head {head[:12]}..., and this file or database "
+            f"{known_from} event {seq} of the ledger with the head {digest[:12]}..., and this file or database "
             "does not hold it: it is an older copy, or events were cut off, and spending from it would spend again "
             "what is spent. Nothing was granted; use the newest copy (`sidelight ledger verify --expect-head`)"
         )

@@ -33,13 +33,17 @@ from sidelight.ledger.definition import definition_from_row
 from sidelight.ledger.exchange import Imported, book_import, export_events, read_export, scope_map
 from sidelight.ledger.journal import (
     DEFINITION_COLUMNS,
+    Head,
     SignedScopes,
     append,
+    check_contains,
     digest_of,
     each_event,
     event_at,
     insert_event,
     newest_event,
+    see_head,
+    seen_head,
 )
 from sidelight.ledger.place import Place, check_file, parse_place
 from sidelight.ledger.schema import SCHEMA_VERSION, TABLES, Dialect, create_statements, trigger_statements
@@ -61,6 +65,7 @@ def open_ledger(
     wait_seconds: float = 30.0,
     answer_seconds: float | None = None,
     read_only: bool = False,
+    head_file: str | os.PathLike[str] | None = None,
 ) -> Ledger:
     """Open the ledger at an address, making an empty one if nothing is there.
 
@@ -74,6 +79,8 @@ def open_ledger(
         answer_seconds: The patience for each answer of PostgreSQL: statements end by it, and so does a connection to a
             server that says nothing. Left out, there is no limit; files need none.
         read_only: For auditors: needs no permission to write, leaves no trace, and refuses what would spend.
+        head_file: Where the newest head is kept, on another disk: whatever would spend is refused where the ledger
+            lacks it, as after a restored backup, and where the file is missing and the ledger is not new.
 
     Returns:
         The open ledger, a context manager that closes its connections.
@@ -94,9 +101,9 @@ def open_ledger(
         )
     if place.path is not None:
         check_file(place.path, create=create, read_only=read_only)
-    from sidelight.ledger.store import Store  # SQLAlchemy is imported when the first ledger is opened
+    from sidelight.ledger.head_file import open_store  # SQLAlchemy is imported when the first ledger is opened
 
-    store = Store(place, wait_seconds=wait_seconds, answer_seconds=answer_seconds, read_only=read_only)
+    store = open_store(place, head_file, wait_seconds=wait_seconds, answer_seconds=answer_seconds, read_only=read_only)
     try:
         identity = open_or_create(store, testing=testing, create=create, key=key)
     except BaseException:
@@ -124,10 +131,19 @@ class Ledger(ScopeKeeper):
         with self.store.read() as transaction:
             return newest_event(transaction)[1]
 
-    def numbered_head(self) -> tuple[int, str]:
-        """Return the number and the hash of the last event: of two heads the one with the larger number is newer."""
+    def newest_head(self) -> Head:
+        """Return number and hash of the last event; refuse a ledger without one that this process knows of."""
+        seen = seen_head(self.ledger_id)  # before the view of the transaction is fixed
         with self.store.read() as transaction:
-            return newest_event(transaction)
+            if seen is not None:
+                check_contains(transaction, seen)
+            found = newest_event(transaction)
+        see_head(self.ledger_id, found)
+        return found
+
+    def see_head(self, head: Head) -> None:
+        """Note a head that was seen elsewhere: this process then refuses to spend from a ledger that lacks it."""
+        see_head(self.ledger_id, head)
 
     def events(self) -> list[LedgerEvent]:
         """Return the whole history."""

@@ -46,17 +46,25 @@ def identities_of(source: str | PathLike[str], *, unread: bool = True) -> frozen
     return frozenset(found for path in files_of(source, unread=unread) if (found := _identity(path)) is not None)
 
 
+def real_path(path: str | PathLike[str]) -> str:
+    """Return the path of a file, a folder or a `file:` URL without links; a pattern's as far as links are known."""
+    try:
+        return os.path.realpath(_local(path))
+    except ValueError:  # a null character, which no name has
+        return fspath(path)
+
+
 def is_file_of(file: str | PathLike[str], source: str | PathLike[str]) -> bool:
     """Return whether a file is one of a source, under whatever name or link, or lies below its folder."""
-    return _real(file) == _real(source) or _identity(file) in identities_of(source)
+    return real_path(file) == real_path(source) or _identity(file) in identities_of(source)
 
 
 def would_be_read(file: str | PathLike[str], source: str | PathLike[str]) -> bool:
     """Return whether what is written to a path would replace a file of a source, or be read as a new one."""
     if _identity(file) in identities_of(source, unread=False):
         return True
-    aims = {os.path.abspath(file), _real(file)}  # some writers replace a link, others follow it
-    known = {_real(each) for each in (source, *files_of(source, unread=False))}  # links to nothing, too
+    aims = {os.path.abspath(file), real_path(file)}  # some writers replace a link, others follow it
+    known = {real_path(each) for each in (source, *files_of(source, unread=False))}  # links to nothing, too
     return not known.isdisjoint(aims) or any(_is_new_in(aim, source) for aim in aims)
 
 
@@ -100,13 +108,6 @@ def _local(source: str | PathLike[str]) -> str:
     if text.lower().startswith("file:/"):
         return unquote(urlsplit(text).path)
     return os.path.expanduser(text)
-
-
-def _real(path: str | PathLike[str]) -> str:
-    try:
-        return os.path.realpath(_local(path))
-    except ValueError:  # a null character, which no name has
-        return fspath(path)
 
 
 def _folders(path: str, *, unread: bool) -> Iterator[str]:

@@ -16,7 +16,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
-from sidelight.errors import SidelightError
+from sidelight.errors import LedgerDamagedError, SidelightError
 from sidelight.server.answers import body, entry_json, outcome_texts, price_json, refusal
 from sidelight.server.guard import Guarded, read_request
 from sidelight.server.openapi import description, query_schema
@@ -40,7 +40,7 @@ class AnalystRoutes:
         self._service = service
         self._ready_since = (0.0, False)
         self._holding: Counter[str] = Counter()
-        self._verified: tuple[float, bool, str] = (0.0, False, "")
+        self._verified = (0.0, False)
         # Written once: both are served without a token, and making the schema takes most of a second.
         tables = service.config.tables.values()
         self._schema = json.dumps(query_schema(sorted({kind for table in tables for kind in table.kinds})))
@@ -199,8 +199,11 @@ class AnalystRoutes:
         """Return whether the ledger contains the head of a release, and whether the whole chain verifies."""
         _, entry = await self._service.finished(request)
         if time.time() - self._verified[0] > 60:
-            found = await asyncio.to_thread(self._service.budgets.ledger.verify)
-            self._verified = (time.time(), found.ok, found.head)
+            try:
+                intact = (await asyncio.to_thread(self._service.budgets.verify)).ok
+            except LedgerDamagedError:  # it lacks a head that was seen
+                intact = False
+            self._verified = (time.time(), intact)
         return body(
             {
                 "id": entry.key,
@@ -224,7 +227,7 @@ class AnalystRoutes:
         when, good = self._ready_since
         if time.monotonic() - when > 1:
             try:
-                await asyncio.to_thread(self._service.budgets.ledger.head)
+                await asyncio.to_thread(self._service.budgets.newest_head)
                 good = self._service.audit.is_writable()
             except SidelightError:
                 good = False

@@ -6,29 +6,27 @@ refusals that the ledger would give as well.
 
 from __future__ import annotations
 
-import fcntl
-import json
 import logging
 import math
-import os
 import time
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from fractions import Fraction
-from pathlib import Path
 from typing import Any
 
 from sidelight.accounting import Rule
 from sidelight.accounting.charges import QUANTA_PER_ONE
 from sidelight.errors import LedgerError, PlanError
 from sidelight.guarantees import GDP, Amount, Claim, Claims, Neighbours, decimal_text
-from sidelight.ledger import Ledger, LedgerEntry, Reservation, Scope, Stored, open_ledger
+from sidelight.ledger import Ledger, LedgerEntry, Reservation, Scope, Stored, Verification, open_ledger
 from sidelight.ledger.balances import Balances
 from sidelight.ledger.chain import canonical
+from sidelight.ledger.head_file import GuardedStore, check_head_file, read_head
+from sidelight.ledger.rehearsal import rehearse_ledger
 from sidelight.server.config import Pool, ServedTable, ServerConfig, Sharing, routes_of, rule_of
-from sidelight.server.distinct_files import check_earlier_tables
-from sidelight.server.identity import IdentityStore
+from sidelight.server.distinct_files import check_earlier_tables, remember_tables
 from sidelight.server.windows import open_window, window_balances
 from sidelight.wire import LIMITS, ProblemError
 
@@ -59,18 +57,25 @@ class AccountQuote:
 class Budgets:
     """The scopes of a configuration in its ledger."""
 
-    def __init__(self, config: ServerConfig, *, wait_seconds: float = 5.0, create: bool = False) -> None:
+    def __init__(
+        self,
+        config: ServerConfig,
+        *,
+        wait_seconds: float = 5.0,
+        create: bool = False,
+        read_only: bool = False,
+        ledger: Ledger | None = None,
+    ) -> None:
         self.config = config
-        try:
-            key = config.key_file.read_bytes().strip()
-        except OSError as error:
-            raise PlanError(
-                f"the key of the ledger, {config.key_file.name!r}, cannot be read ({error.strerror}); make one with "
-                "`head -c 32 /dev/urandom | base64`"
-            ) from None
         self._kept: dict[str, tuple[float, bool]] = {}
-        self.ledger: Ledger = open_ledger(
-            config.ledger, key=key, wait_seconds=wait_seconds, answer_seconds=max(1.0, wait_seconds), create=create
+        self.ledger: Ledger = ledger or open_ledger(
+            config.ledger,
+            key=_key_of(config),
+            wait_seconds=wait_seconds,
+            answer_seconds=max(1.0, wait_seconds),
+            create=create,
+            read_only=read_only,
+            head_file=config.head_file,
         )
 
     def close(self) -> None:
@@ -79,12 +84,13 @@ class Budgets:
 
     # --- startup ------------------------------------------------------------------------------------------------------
 
-    def begin(self, store: IdentityStore) -> None:
+    def begin(self) -> None:
         """Check the ledger, its scopes and what was served before against the file; make scopes that are not there."""
-        check_earlier_tables(self.config, store, self.ledger)
+        self.check_head()
+        check_earlier_tables(self.config, self.ledger)
         self.open_scopes()
         self.check_isolation()
-        self.check_head()
+        remember_tables(self.config, self.ledger)
 
     def open_scopes(self) -> None:
         """Create missing scopes, and refuse scopes that differ from the file."""
@@ -137,16 +143,34 @@ class Budgets:
 
     def check_head(self) -> None:
         """Verify the ledger, and refuse one without the newest head in the head file."""
-        file = self.config.head_file
-        found = self.ledger.verify(expect_head=None if file is None else kept_head(file))
+        found = self.verify()
         if not found.ok:
             raise LedgerError(f"the ledger does not verify, so nothing is served: {found.problems[0]}")
 
-    def keep_head(self) -> None:
-        """Write the newest head to the head file."""
-        if self.config.head_file is not None:
-            number, head = self.ledger.numbered_head()
-            keep_head(self.config.head_file, {"seq": str(number), "hash": head})
+    def verify(self) -> Verification:
+        """Verify the ledger with the heads that are known: in the head file, and seen by this process."""
+        self.ledger.newest_head()
+        file, stored = self.config.head_file, None
+        if file is not None:
+            with self.ledger.store.read() as transaction:
+                stored = check_head_file(transaction, file)
+        return self.ledger.verify(expect_head=None if stored is None else stored[1])
+
+    def start_head_file(self) -> None:
+        """Make the missing head file of a ledger that the owner says is the newest copy."""
+        if not isinstance(self.ledger.store, GuardedStore):
+            raise PlanError("the file names no head_file in [ledger]; add one, on another disk than the ledger")
+        found = self.ledger.verify()
+        if not found.ok:
+            raise LedgerError(f"the ledger does not verify, so its head is not kept: {found.problems[0]}")
+        self.ledger.store.start_head_file()
+
+    def newest_head(self) -> tuple[int, str]:
+        """Return the newest head; refuse a ledger without one that was seen here or is in the head file."""
+        stored = None if self.config.head_file is None else read_head(self.config.head_file)
+        if stored is not None:
+            self.ledger.see_head(stored)
+        return self.ledger.newest_head()
 
     # --- balances -----------------------------------------------------------------------------------------------------
 
@@ -254,6 +278,28 @@ class Budgets:
         return self.scope(table, account).failures(since=utc_text(since))
 
 
+def check_ledger(config: ServerConfig) -> None:
+    """Check all that a start checks in the ledger, and write nothing."""
+    ledger, exists = rehearse_ledger(config.ledger, key=_key_of(config), wait_seconds=5.0, answer_seconds=5.0)
+    with closing(Budgets(config, ledger=ledger)) as budgets:
+        check_earlier_tables(config, ledger)
+        budgets.open_scopes()
+        budgets.check_isolation()
+    if exists:
+        with closing(Budgets(config, read_only=True)) as budgets:
+            budgets.check_head()
+
+
+def _key_of(config: ServerConfig) -> bytes:
+    try:
+        return config.key_file.read_bytes().strip()
+    except OSError as error:
+        raise PlanError(
+            f"the key of the ledger, {config.key_file.name!r}, cannot be read ({error.strerror}); make one with "
+            "`head -c 32 /dev/urandom | base64`"
+        ) from None
+
+
 def _rest(rule: Rule, balances: Balances, *, part: str | None = None) -> tuple[int, int]:
     """Return the balance of a scope in quanta, or that of one of its parts, which is independent of the others."""
     totals = balances.totals() if part is None else balances.totals_for(part, rule)
@@ -294,29 +340,3 @@ def start_time(entry: LedgerEntry) -> float:
 def utc_text(moment: float) -> str:
     """Return a time as ledgers and answers write it."""
     return datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-
-
-def keep_head(path: Path, head: Mapping[str, str]) -> None:
-    """Store a head in a file unless it has a newer one; synced to disk on return."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with open(f"{path}.lock", "a") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        stored = json.loads(path.read_text()) if path.exists() else {"seq": "-1"}
-        if int(stored["seq"]) >= int(head["seq"]):
-            return
-        new = path.with_name(f"{path.name}.new")
-        with new.open("w") as file:
-            file.write(json.dumps(dict(head)))
-            file.flush()
-            os.fsync(file.fileno())
-        new.replace(path)
-        folder = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
-
-
-def kept_head(path: Path) -> str | None:
-    """Return the head in a file; None if there is none yet."""
-    return str(json.loads(path.read_text())["hash"]) if path.exists() else None

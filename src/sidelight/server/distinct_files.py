@@ -7,6 +7,7 @@ folder later.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,14 +18,16 @@ from urllib.parse import parse_qs, unquote, urlsplit
 from sidelight.accounting import Totals
 from sidelight.errors import PlanError
 from sidelight.ledger import Ledger
+from sidelight.ledger.notes import keep_notes, read_notes
 from sidelight.ledger.place import BESIDE, parse_place
 from sidelight.plans.section import Section
 from sidelight.records.engines import is_postgres
-from sidelight.records.source_files import identities_of, would_be_read
+from sidelight.records.source_files import files_of, identities_of, real_path, would_be_read
 from sidelight.server.config import Pool, ServedTable, ServerConfig
-from sidelight.server.identity import IdentityStore
 
 Identities: TypeAlias = frozenset[tuple[str | int, ...]]
+#: The topic of the ledger's notes about sources: each is a mark of a source and the name of its table.
+_SERVED = "served"
 _LOOPBACK = ("localhost", "::1", "0.0.0.0", "ip6-localhost", "localhost.localdomain")
 
 
@@ -35,7 +38,7 @@ def identities(source: str | Path) -> Identities:
         return frozenset({("address", *_postgres_parts(text))})
     if "://" in text and not text.lower().startswith("file:"):
         return frozenset({("address", text)})
-    return frozenset({("path", os.path.realpath(text)), *identities_of(text)})
+    return frozenset({_path(real_path(text)), *identities_of(text)})
 
 
 def _postgres_parts(address: str) -> tuple[str, str, str]:
@@ -68,41 +71,61 @@ def check_people(sections: Sequence[Section], tables: Sequence[ServedTable], pop
                 )
 
 
-def check_earlier_tables(config: ServerConfig, store: IdentityStore, ledger: Ledger) -> None:
+def check_earlier_tables(config: ServerConfig, ledger: Ledger) -> None:
     """Refuse a table whose source was served, and spent from, under another name: a new name is no new budget.
 
-    What was served is remembered by path or address, and of a single file by inode and time, which a renamed file
-    keeps; not by size, which depends on the rows. A copy, or a file that was written anew elsewhere, is the curator's
-    to declare.
+    What was served is remembered in the ledger, by the path or address of the source and of each file of it at each
+    start, and by the files' inodes and times, which a renamed file keeps; not by size, which depends on the rows. A
+    folder, a pattern and single files of it are recognised in each other. A copy, or a file that was written anew
+    elsewhere, is the curator's to declare.
     """
     earlier = {scope.scope_id: scope for scope in ledger.scopes()}
+    served: dict[str, set[str]] = {}
+    for note in read_notes(ledger, _SERVED):
+        mark, _, name = note.partition(" ")
+        served.setdefault(mark, set()).add(name)
     for table in config.tables.values():
         above = None if table.population is None else config.populations[table.population]
         adds_up = above is not None and above.partitioned_by is None
-        for source in _marks(table.source):
-            for name in {*store.served_as(source)} & earlier.keys() - {table.name}:
-                known, now = earlier[name], config.tables.get(name)
-                declared = table.other_people or (now is not None and now.other_people)
-                counted = adds_up and known.definition.parent_id == table.population
-                if not counted and not declared and known.totals() != Totals.zero():
-                    raise PlanError(
-                        f"the source of {table.name!r} was served as {name!r}, whose people have a budget and used "
-                        f"some of it; call the table {name!r} again, or say other_people = true if its rows are of "
-                        "other people now"
-                    )
-    for table in config.tables.values():
-        for source in _marks(table.source):
-            store.keep_served(source, table.name)
+        found = set[str]().union(*(served.get(mark, ()) for mark in _marks(table.source, folders=True)))
+        for name in sorted(found & earlier.keys() - {table.name}):
+            known, now = earlier[name], config.tables.get(name)
+            declared = table.other_people or (now is not None and now.other_people)
+            counted = adds_up and known.definition.parent_id == table.population
+            if not counted and not declared and known.totals() != Totals.zero():
+                raise PlanError(
+                    f"the source of {table.name!r} was served as {name!r}, whose people have a budget and used "
+                    f"some of it; call the table {name!r} again, or say other_people = true if its rows are of "
+                    "other people now"
+                )
 
 
-def _marks(source: str) -> Iterator[str]:
-    """Yield what a source is recognised by in years: inodes alone are used again for other files."""
-    named = sorted(str(each) for each in identities(source) if isinstance(each[0], str))
-    if os.path.isfile(source):
-        found = os.stat(source)
-        named.append(f"file {found.st_ino} {found.st_mtime_ns}")
-    for each in named:
+def remember_tables(config: ServerConfig, ledger: Ledger) -> None:
+    """Remember in the ledger, for good, from which sources and files the tables are served."""
+    tables = config.tables.values()
+    marks = {f"{mark} {table.name}" for table in tables for mark in _marks(table.source, folders=False)}
+    keep_notes(ledger, _SERVED, dict.fromkeys(marks, ""))
+
+
+def _marks(source: str, *, folders: bool) -> Iterator[str]:
+    """Yield what a source and its files are recognised by in years: inodes alone are used again for other files.
+
+    With `folders` also the folders around the files: a file of a folder that was served is one of its files.
+    """
+    named = {str(each) for each in identities(source) if isinstance(each[0], str)}
+    for file in files_of(source):
+        path, beside = Path(real_path(file)), Path(real_path(os.path.dirname(file)))
+        around = (*path.parents, beside, *beside.parents) if folders else ()  # of the file, and of a link to it
+        named |= {str(_path(each)) for each in (path, *around)}
+        with contextlib.suppress(OSError):  # a link to nothing
+            found = os.stat(file)
+            named.add(f"file {found.st_ino} {found.st_mtime_ns}")
+    for each in sorted(named):
         yield hashlib.sha256(each.encode(errors="surrogatepass")).hexdigest()
+
+
+def _path(path: str | Path) -> tuple[str, str]:
+    return "path", str(path)
 
 
 def check_files(config: ServerConfig, whole: Section, public: Mapping[str, Section]) -> None:

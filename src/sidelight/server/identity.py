@@ -1,4 +1,4 @@
-"""Tokens stored as hashes, pauses, the latest time that the service has seen, and what it served.
+"""Tokens stored as hashes, pauses, and the latest time that the service has seen.
 
 Stored in an SQLite file, or in a PostgreSQL database that several replicas share; read by every request, so that
 revoking takes effect at once on all of them. Tokens are compared in constant time, also for unknown ids.
@@ -43,7 +43,6 @@ _TABLES: Final = (
     since DOUBLE PRECISION NOT NULL, PRIMARY KEY (name, analyst))""",
     """CREATE TABLE IF NOT EXISTS main.clock (one INTEGER PRIMARY KEY CHECK (one = 1),
     seen DOUBLE PRECISION NOT NULL)""",
-    "CREATE TABLE IF NOT EXISTS main.served (source TEXT, name TEXT, PRIMARY KEY (source, name))",
 )
 #: The schema of these tables in PostgreSQL, which may be the ledger's database; the advisory lock for creating it, and
 #: the one for charging or changing rights.
@@ -99,7 +98,7 @@ class IdentityStore:
 
     def _open_shared(self, *, create: bool) -> None:
         with self._work() as run:  # a role without ownership uses existing tables
-            if run("SELECT to_regclass(?) AS there", f"{_SCHEMA}.served").fetchone()["there"] is not None:
+            if run("SELECT to_regclass(?) AS there", f"{_SCHEMA}.clock").fetchone()["there"] is not None:
                 return
             if not create:
                 raise StorageError("there is no store of tokens in this database; `sidelight token new` makes it")
@@ -245,17 +244,6 @@ class IdentityStore:
                 "the clock advanced by more than 40 days since the last start, and a time once seen is kept; if it "
                 "is right, confirm it with `sidelight server resume FILE --clock`"
             )
-
-    def served_as(self, source: str) -> list[str]:
-        """Return the names of the tables that were ever served from a source."""
-        with self._work() as run:
-            rows = run("SELECT name FROM main.served WHERE source = ? ORDER BY name", source).fetchall()
-            return [str(row["name"]) for row in rows]
-
-    def keep_served(self, source: str, name: str) -> None:
-        """Remember for good that a table is served from a source."""
-        with self._work() as run:
-            run("INSERT INTO main.served VALUES (?, ?) ON CONFLICT (source, name) DO NOTHING", source, name)
 
     def _set(self, name: str, analyst: str, *, paused: int, now: float) -> None:
         with self._changing() as run:

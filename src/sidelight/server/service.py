@@ -6,7 +6,6 @@ No table is ever opened in this process.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import time
 from collections import Counter
@@ -19,7 +18,7 @@ from weakref import WeakValueDictionary
 from starlette.applications import Starlette
 from starlette.requests import Request
 
-from sidelight.errors import ClaimError, PlanError, SidelightError
+from sidelight.errors import ClaimError, LedgerDamagedError, PlanError, SidelightError
 from sidelight.guarantees import Claims
 from sidelight.ledger import LedgerEntry
 from sidelight.ledger.decide import DECLARED
@@ -54,8 +53,6 @@ _WRONG_TOKENS = 10
 _PRICING_SECONDS = 20.0
 #: Seconds in which all sources must open at the start.
 _OPENING = 120.0
-
-
 #: The forecast of a query for which computing it takes too long.
 _NO_FORECAST = {
     "size": None, "unit": "", "basis": "nothing", "condition": "the forecast takes too long", "likely": None,
@@ -104,8 +101,7 @@ class AnalystService:
     def prepare(self) -> None:
         """Check ledger and scopes against the file, and that every source opens, before listening."""
         self.store.check_clock(time.time())
-        self.budgets.begin(self.store)
-        self.budgets.keep_head()
+        self.budgets.begin()
         self.config.work.scratch.mkdir(parents=True, exist_ok=True)
         clear_scratch(self.config)
         self.zygote.start()
@@ -166,8 +162,13 @@ class AnalystService:
     async def _give_up_the_dead(self) -> None:
         """Record unfinished entries of an earlier server or a lost slot as failed, once no worker can be alive."""
         while True:
-            with contextlib.suppress(SidelightError):
+            try:
+                await asyncio.to_thread(self.budgets.newest_head)
                 await asyncio.to_thread(self.budgets.give_up_before, time.time() - self.config.longest - 10)
+            except LedgerDamagedError as error:
+                log.error("nothing is charged: %s", error)
+            except SidelightError:  # asked again
+                pass
             await asyncio.sleep(5)
 
     # --- identities ---------------------------------------------------------------------------------------------------

@@ -91,6 +91,9 @@ class Slots:
                     await self._give_up(accepted)
                 await self._until(slot.end)
                 await self._settle(accepted, _dropped(said))
+        except SidelightError as error:  # of ledger or store: an entry is marked as failed later
+            log.error("a slot of table %r failed: %s", accepted.table.name, type(error).__name__)
+            accepted.problem = accepted.problem or ProblemError("unavailable")
         except Exception:  # a defect of the service: an entry is marked as failed later
             log.exception("a slot of table %r failed", accepted.table.name)
             accepted.problem = accepted.problem or ProblemError("unavailable")
@@ -104,8 +107,10 @@ class Slots:
             await asyncio.sleep(min(left, 0.5) if stoppable else left)
 
     def _start(self, accepted: Accepted) -> Child:
+        """Start a worker, which knows no head of the ledger but the newest that was seen here."""
+        job = {**accepted.job, "head": self._budgets.newest_head()}
         child = self._zygote.fork("sidelight.server.worker:run_worker")
-        child.connection.send_bytes(json.dumps(accepted.job).encode())
+        child.connection.send_bytes(json.dumps(job).encode())
         return child
 
     def _end(self, child: Child, accepted: Accepted) -> None:
@@ -131,6 +136,8 @@ class Slots:
                 accepted.problem = problem or ProblemError("unavailable")
                 return
             if entry.state != "reserved":
+                with contextlib.suppress(SidelightError):
+                    await asyncio.to_thread(self._budgets.newest_head)  # seen, so that later workers require it
                 if entry.state == "failed":
                     await asyncio.to_thread(self._count_failures, accepted.table, accepted.account)
                 return

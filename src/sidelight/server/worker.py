@@ -81,6 +81,7 @@ def _release(
     account = table.account_of(job["analyst"])
     assert account is not None
     budgets = Budgets(config, wait_seconds=(job["end"] - job["start"]) * CHARGE_PART)
+    budgets.ledger.see_head((int(job["head"][0]), str(job["head"][1])))  # an older copy is refused with the charge
     paced = PacedAccount(budgets, table, account, job, connection, fill=config.work.fill)
     resolver = WireResolver(
         {name: file for name, (file, _) in config.public.items()}, write_releases(job["releases"], folder)
@@ -184,8 +185,7 @@ class PacedAccount:
         if time.time() > latest:  # a slow COMMIT: no data is opened, and it does not count as a failure
             granted.fail("reaped")
             raise SystemExit
-        self._budgets.keep_head()
-        return PacedReservation(granted, self._budgets, self._connection, end=end, fill=self._fill)
+        return PacedReservation(granted, self._connection, end=end, fill=self._fill)
 
     def _reserve_by_right(self, *given: Any, **named: Any) -> Reservation | Stored:
         """Charge while the rights are locked, so that they cannot change between check and charge."""
@@ -218,27 +218,25 @@ class PacedReservation:
     time. The service marks its entry as failed, at a scheduled time.
     """
 
-    def __init__(
-        self, reservation: Reservation, budgets: Budgets, connection: Connection, *, end: float, fill: bool
-    ) -> None:
-        self._reservation, self._budgets, self._connection = reservation, budgets, connection
+    def __init__(self, reservation: Reservation, connection: Connection, *, end: float, fill: bool) -> None:
+        self._reservation, self._connection = reservation, connection
         self._done, self._until, self._fill = end - DONE, end - RECORD, fill
         self.entry_id = reservation.entry_id
 
     def release(self, text: str) -> str:
         """Record a release at the end of the slot."""
         self._wait()
-        return self._kept(self._reservation.release(text))
+        return self._reservation.release(text)
 
     def refuse(self, text: str) -> str:
         """Record a paid refusal at the end of the slot."""
         self._wait()
-        return self._kept(self._reservation.refuse(text))
+        return self._reservation.refuse(text)
 
     def fail(self) -> str:
         """Record a failure at the end of the slot."""
         self._wait()
-        return self._kept(self._reservation.fail())
+        return self._reservation.fail()
 
     def _wait(self) -> None:
         if time.time() > self._done:
@@ -253,10 +251,6 @@ class PacedReservation:
                     pass
             else:
                 time.sleep(left)
-
-    def _kept(self, head: str) -> str:
-        self._budgets.keep_head()
-        return head
 
 
 def _confine(config: ServerConfig, job: Mapping[str, Any], folder: Path) -> None:

@@ -32,7 +32,7 @@ ENVIRONMENT["JE_ARROW_MALLOC_CONF"] = "background_thread:false"  # Arrow's alloc
 #: Modules that every child would otherwise import itself.
 PRELOADED = (
     "sidelight.accuracy.expected",
-    "sidelight.ledger.store",
+    "sidelight.ledger.head_file",
     "sidelight.plans.predictions",
     "sidelight.quantiles.query",
     "sidelight.records.engines.parquet",

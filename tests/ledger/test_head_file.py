@@ -1,0 +1,223 @@
+"""A ledger with a head file spends only if it contains the head in it, in whatever process, and says so before it charges."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sqlite3
+import threading
+from pathlib import Path
+
+import pytest
+
+from benchmarks.temporary_postgres import NoServerError, empty_database, temporary_server
+from sidelight.errors import LedgerDamagedError, LedgerError
+from sidelight.guarantees import Claims, PureDP
+from sidelight.ledger import Ledger, Reservation, journal, open_ledger
+from sidelight.ledger.head_file import GuardedStore, read_head
+
+COUNT = {"kind": "count"}
+
+
+def opened(folder: Path, address: str | None = None) -> Ledger:
+    """Open the ledger of a folder, with its head file, as a process that has seen no head."""
+    journal._newest.clear()
+    return open_ledger(address or folder / "budget.db", head_file=folder / "elsewhere" / "head")
+
+
+def charge(ledger: Ledger, amount: str = "0.5") -> Reservation:
+    scope = ledger.open_scope("people", budget=PureDP(1))
+    found = scope.reserve(Claims.of(PureDP(amount)), request=COUNT)
+    assert isinstance(found, Reservation)
+    return found
+
+
+def copied(source: Path, target: Path) -> None:
+    """Copy a ledger by SQLite's backup, which leaves the file of the target where it is."""
+    with sqlite3.connect(source) as old, sqlite3.connect(target) as new:
+        old.backup(new)
+    old.close()
+    new.close()
+
+
+def test_every_commit_keeps_its_head(tmp_path: Path) -> None:
+    file = tmp_path / "elsewhere" / "head"
+    with opened(tmp_path) as ledger:
+        assert read_head(file) == ledger.newest_head()
+        assert ledger.newest_head()[0] == 0
+        reservation = charge(ledger)
+        assert read_head(file) == ledger.newest_head()
+        reservation.release("{}")
+        assert read_head(file) == ledger.newest_head()
+        charge(ledger, "0.1")
+        ledger.reap()
+        ledger.close_scope("people")
+        assert read_head(file) == ledger.newest_head()
+
+
+@pytest.mark.parametrize("spent", ["0", "0.2"])
+def test_a_restored_ledger_grants_nothing_to_a_new_process_and_keeps_the_head(tmp_path: Path, spent: str) -> None:
+    """Also after a copy from before the first charge; however often it is tried, the head that shows it stays."""
+    with opened(tmp_path) as ledger:
+        ledger.open_scope("people", budget=PureDP(1))
+        if spent != "0":
+            charge(ledger, spent)
+    copied(tmp_path / "budget.db", tmp_path / "backup.db")
+    with opened(tmp_path) as ledger:
+        charge(ledger).release("{}")
+    kept = read_head(tmp_path / "elsewhere" / "head")
+    copied(tmp_path / "backup.db", tmp_path / "budget.db")
+    for _ in range(5):
+        with opened(tmp_path) as ledger:
+            before = ledger.scope("people").totals()
+            with pytest.raises(LedgerDamagedError, match="the head file has event"):
+                charge(ledger)
+            assert ledger.scope("people").totals() == before
+    assert read_head(tmp_path / "elsewhere" / "head") == kept
+    with opened(tmp_path) as ledger:
+        assert not ledger.verify(expect_head=kept[1] if kept else None).ok
+
+
+def test_a_history_that_grew_elsewhere_never_replaces_the_head(tmp_path: Path) -> None:
+    """Spent from by a tool that knows no head file until it is longer than what was kept: still another history."""
+    with opened(tmp_path) as ledger:
+        ledger.open_scope("people", budget=PureDP(1))
+    copied(tmp_path / "budget.db", tmp_path / "backup.db")
+    with opened(tmp_path) as ledger:
+        charge(ledger)
+    kept = read_head(tmp_path / "elsewhere" / "head")
+    copied(tmp_path / "backup.db", tmp_path / "budget.db")
+    journal._newest.clear()
+    with open_ledger(tmp_path / "budget.db") as unguarded:
+        for _ in range(4):
+            charge(unguarded, "0.1").release("{}")
+        assert unguarded.newest_head()[0] > kept[0] if kept else False
+    with opened(tmp_path) as ledger, pytest.raises(LedgerDamagedError, match="the head file has event"):
+        charge(ledger, "0.1")
+    assert read_head(tmp_path / "elsewhere" / "head") == kept
+
+
+def test_a_restore_between_charge_and_outcome_records_nothing(tmp_path: Path) -> None:
+    with opened(tmp_path) as ledger:
+        ledger.open_scope("people", budget=PureDP(1))
+        copied(tmp_path / "budget.db", tmp_path / "backup.db")
+        reservation = charge(ledger)
+        copied(tmp_path / "backup.db", tmp_path / "budget.db")
+        journal._newest.clear()
+        with pytest.raises(LedgerError):
+            reservation.release("{}")
+
+
+@pytest.mark.parametrize("charged", [False, True])
+def test_a_missing_head_file_is_refused_until_the_owner_says_so(tmp_path: Path, charged: bool) -> None:
+    with opened(tmp_path) as ledger:
+        ledger.open_scope("people", budget=PureDP(1))
+        if charged:
+            charge(ledger)
+    (tmp_path / "elsewhere").rename(tmp_path / "not-mounted")
+    with opened(tmp_path) as ledger:
+        with pytest.raises(LedgerError, match="is missing, and the ledger is not new.*resume FILE --head"):
+            charge(ledger, "0.1")
+        assert not (tmp_path / "elsewhere").exists()
+        assert isinstance(ledger.store, GuardedStore)
+        ledger.store.start_head_file()
+        charge(ledger, "0.1")
+        assert read_head(tmp_path / "elsewhere" / "head") == ledger.newest_head()
+        with pytest.raises(LedgerError, match="only where it is missing"):
+            ledger.store.start_head_file()
+
+
+def test_a_head_file_that_vanishes_or_is_damaged_stops_charges(tmp_path: Path) -> None:
+    with opened(tmp_path) as ledger:
+        charge(ledger, "0.1")
+        (tmp_path / "elsewhere" / "head").write_text("{")
+        with pytest.raises(LedgerError, match="is not a head file"):
+            charge(ledger, "0.1")
+        shutil.rmtree(tmp_path / "elsewhere")
+        with pytest.raises(LedgerError, match="is missing"):
+            charge(ledger, "0.1")
+        assert len(ledger.entries()) == 1
+
+
+def test_a_lost_ledger_is_not_made_anew_under_its_head_file(tmp_path: Path) -> None:
+    with opened(tmp_path) as ledger:
+        charge(ledger)
+    for each in tmp_path.glob("budget.db*"):
+        each.unlink()
+    with pytest.raises(LedgerDamagedError, match="the head file has event"):
+        opened(tmp_path)
+
+
+def test_two_writers_share_a_head_file(tmp_path: Path) -> None:
+    """What another process commits and keeps between a commit and its keeping is no other history."""
+    with opened(tmp_path) as ledger:
+        ledger.open_scope("people", budget=PureDP(1))
+        failed: list[BaseException] = []
+
+        def spend() -> None:
+            try:
+                with open_ledger(tmp_path / "budget.db", head_file=tmp_path / "elsewhere" / "head") as own:
+                    for _ in range(15):
+                        charge(own, "0.001")
+            except BaseException as error:  # noqa: BLE001 - shown by the assertion
+                failed.append(error)
+
+        threads = [threading.Thread(target=spend) for _ in range(3)]
+        for each in threads:
+            each.start()
+        for each in threads:
+            each.join()
+        assert not failed
+        assert read_head(tmp_path / "elsewhere" / "head") == ledger.newest_head()
+        assert len(ledger.entries()) == 45
+
+
+def test_a_head_that_was_seen_elsewhere_is_required(tmp_path: Path) -> None:
+    """Without a file: the head of another process is enough to recognise an older copy."""
+    journal._newest.clear()
+    with open_ledger(tmp_path / "budget.db") as ledger:
+        ledger.open_scope("people", budget=PureDP(1))
+        copied(tmp_path / "budget.db", tmp_path / "backup.db")
+        charge(ledger, "0.1")
+        head = ledger.newest_head()
+        copied(tmp_path / "backup.db", tmp_path / "budget.db")
+        with pytest.raises(LedgerDamagedError, match="this process has seen event"):
+            ledger.newest_head()
+    journal._newest.clear()
+    with open_ledger(tmp_path / "budget.db") as ledger:
+        ledger.see_head(head)
+        with pytest.raises(LedgerDamagedError, match="this process has seen event"):
+            charge(ledger, "0.1")
+        assert ledger.entries() == []
+
+
+@pytest.mark.postgres
+def test_a_server_that_lost_its_newest_charges_grants_nothing(tmp_path: Path) -> None:
+    """As a restore to a point in time, or a standby that lags: the rows of the newest events are not there."""
+    psycopg = pytest.importorskip("psycopg")
+    try:
+        with temporary_server() as server, empty_database(server.address) as address:
+            with opened(tmp_path, address) as ledger:
+                ledger.open_scope("people", budget=PureDP(1))
+            tables = ("meta", "scope", "event", "entry")
+            with psycopg.connect(address) as connection:
+                for each in tables:
+                    connection.execute(f"CREATE TABLE old_{each} AS TABLE {each}")
+            with opened(tmp_path, address) as ledger:
+                charge(ledger).release("{}")
+            kept = read_head(tmp_path / "elsewhere" / "head")
+            with psycopg.connect(address) as connection:
+                connection.execute("SET session_replication_role = replica")  # as a restore does
+                for each in reversed(tables):
+                    connection.execute(f"DELETE FROM {each}")
+                for each in tables:
+                    connection.execute(f"INSERT INTO {each} SELECT * FROM old_{each}")
+            with opened(tmp_path, address) as ledger:
+                assert ledger.verify().ok  # by itself it is a good ledger
+                with pytest.raises(LedgerDamagedError, match="the head file has event"):
+                    charge(ledger)
+                assert ledger.entries() == []
+            assert read_head(tmp_path / "elsewhere" / "head") == kept
+            assert json.loads((tmp_path / "elsewhere" / "head").read_text()).keys() == {"seq", "hash"}
+    except NoServerError as reason:
+        pytest.skip(f"no PostgreSQL: {reason}")
