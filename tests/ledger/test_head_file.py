@@ -1,4 +1,4 @@
-"""A ledger with a head file spends only if it contains the head in it, in whatever process, and says so before it charges."""
+"""A ledger with a head file spends only if it contains the head in it, in whatever process."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import threading
 from pathlib import Path
 
 import pytest
-
 from benchmarks.temporary_postgres import NoServerError, empty_database, temporary_server
+
 from sidelight.errors import LedgerDamagedError, LedgerError
 from sidelight.guarantees import Claims, PureDP
 from sidelight.ledger import Ledger, Reservation, journal, open_ledger
@@ -116,7 +116,7 @@ def test_a_missing_head_file_is_refused_until_the_owner_says_so(tmp_path: Path, 
             charge(ledger)
     (tmp_path / "elsewhere").rename(tmp_path / "not-mounted")
     with opened(tmp_path) as ledger:
-        with pytest.raises(LedgerError, match="is missing, and the ledger is not new.*resume FILE --head"):
+        with pytest.raises(LedgerError, match=r"is missing, and the ledger is not new.*resume FILE --head"):
             charge(ledger, "0.1")
         assert not (tmp_path / "elsewhere").exists()
         assert isinstance(ledger.store, GuardedStore)
@@ -159,7 +159,7 @@ def test_two_writers_share_a_head_file(tmp_path: Path) -> None:
                 with open_ledger(tmp_path / "budget.db", head_file=tmp_path / "elsewhere" / "head") as own:
                     for _ in range(15):
                         charge(own, "0.001")
-            except BaseException as error:  # noqa: BLE001 - shown by the assertion
+            except BaseException as error:
                 failed.append(error)
 
         threads = [threading.Thread(target=spend) for _ in range(3)]

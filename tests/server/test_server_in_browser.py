@@ -124,6 +124,47 @@ def test_the_form_writes_what_the_schema_knows(live, the_browser):  # noqa: F811
     page.close()
 
 
+SLOW_PRICES = """
+  const real = window.fetch;
+  window.delays = [];
+  window.fetch = async (path, options) => {
+    const delay = String(path).endsWith("/price") ? window.delays.shift() || 0 : 0;
+    const answer = await real(path, options);
+    await new Promise((done) => setTimeout(done, delay));
+    return answer;
+  };
+"""
+
+
+def test_the_price_that_is_confirmed_is_that_of_what_is_sent(live, the_browser):  # noqa: F811
+    """An edit takes the old price away at once, and a late answer to an older query is not shown."""
+    page = the_browser.new_page()
+    page.add_init_script(SLOW_PRICES)
+    confirmed = []
+    page.on("dialog", lambda dialog: (confirmed.append(dialog.message), dialog.dismiss()))
+    page.goto(live.url)
+    assert page.is_disabled("#release")
+    page.fill("#token", live.tokens["bob"])
+    page.press("#token", "Enter")
+    until(page, lambda: "costs epsilon 0.05" in page.inner_text("#price"))
+    page.evaluate("window.delays = [3000]")
+    page.fill("#query", '{"kind": "count", "epsilon": "0.01"}')
+    assert (page.inner_text("#price"), page.is_disabled("#release")) == ("", True)
+    until(page, lambda: page.evaluate("window.delays.length") == 0)  # it was asked for, and is answered late
+    page.fill("#query", '{"kind": "count", "epsilon": "0.5"}')
+    until(page, lambda: "costs epsilon 0.5," in page.inner_text("#price"))
+    page.wait_for_timeout(4000)
+    assert "costs epsilon 0.5," in page.inner_text("#price")
+    page.click("#release")
+    assert "costs epsilon 0.5," in confirmed.pop()
+    page.fill("#query", '{"kind": "count", "epsilon": "0.02"}')
+    page.evaluate("document.getElementById('release').onclick()")  # as a click that the button does not prevent
+    until(page, lambda: "wait for the price" in page.inner_text("#problem"))
+    until(page, lambda: "costs epsilon 0.02" in page.inner_text("#price"))
+    assert confirmed == []
+    page.close()
+
+
 def axe() -> str:
     """Return the text of axe, which `make browser` fetches; without it the test is skipped."""
     given = os.environ.get("SIDELIGHT_AXE") or Path(__file__).parents[2] / "build" / "package" / "axe.min.js"

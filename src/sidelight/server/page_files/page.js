@@ -1,6 +1,8 @@
 "use strict";
 // Everything that a server sends is inserted as text, never as markup. The token lives in this variable alone.
 let token = "", tables = {}, schemas = {}, past = [], pastOf = "", formOf = "", timer = 0;
+// The table, the query and the price of exactly what "Ask and pay" would send now; null while there is no such price.
+let priced = null, paying = false;
 const at = (name) => document.getElementById(name);
 
 const fetched = (path, body, headers) => fetch(path, {
@@ -149,14 +151,23 @@ function action(name, about, job) {
   return button;
 }
 
+function setPrice(found) {
+  priced = found;
+  at("price").textContent = found ? found.words : "";
+  at("release").disabled = paying || !found;
+}
+
 function price() {
   clearTimeout(timer);
+  setPrice(null);
   timer = setTimeout(() => tried(async () => {
-    at("price").textContent = "";
-    const found = await ask("/v1/tables/" + chosen().name + "/price", { query: query() });
-    at("price").textContent = found.guarantee + ": costs " + words(found.charge) + ", " +
+    const name = at("table").value, text = at("query").value, asked = query();
+    const isCurrent = () => name === at("table").value && text === at("query").value;
+    const found = await ask("/v1/tables/" + name + "/price", { query: asked }).catch((error) => { if (isCurrent()) throw error; });
+    if (!isCurrent()) return;  // edited meanwhile: a later answer belongs to what is there now
+    setPrice({ name, text, asked, words: found.guarantee + ": costs " + words(found.charge) + ", " +
       (found.fits ? "leaves " + words(found.after) : "which does not fit") +
-      (found.expected ? "; expected error " + found.expected.text : "") + ". Takes " + found.seconds + " s.";
+      (found.expected ? "; expected error " + found.expected.text : "") + ". Takes " + found.seconds + " s." });
   }), 300);
 }
 
@@ -267,7 +278,7 @@ at("sign-in").onsubmit = (event) => {
     at("table").focus();
   });
 };
-at("table").onchange = () => tried(refresh);
+at("table").onchange = () => { setPrice(null); tried(refresh); };
 at("query").oninput = price;
 at("form").oninput = (event) => {
   if (event.target.id === "kind") fields(); else if (event.target.id !== "within") write();
@@ -284,10 +295,11 @@ at("dry").onclick = () => tried(async () => {
   shown(found.outcome, true, found.chart, "", query());
 });
 at("release").onclick = () => tried(async () => {
-  const asked = query(), name = chosen().name;
-  if (!confirm("This charges your budget and cannot be undone. " + at("price").textContent)) return;
+  if (!priced || priced.name !== at("table").value || priced.text !== at("query").value) throw new Error("wait for the price of this query");
+  const { asked, name, words: agreed } = priced;
+  if (!confirm("This charges your budget and cannot be undone. " + agreed)) return;
   const key = { "Idempotency-Key": "page " + crypto.randomUUID() };
-  at("release").disabled = true;
+  paying = at("release").disabled = true;
   try {
     let state = await ask("/v1/tables/" + name + "/releases", { query: asked }, key);
     while (state.state === "queued" || state.state === "running") {
@@ -299,5 +311,9 @@ at("release").onclick = () => tried(async () => {
     at("wait").textContent = "The request is " + state.state + ".";
     if (state.outcome) await answered(state, asked);
     else throw new Error((state.problem || {}).detail || (state.problem || {}).title || "failed");
-  } finally { at("release").disabled = false; await refresh(); }
+  } finally {
+    paying = false;
+    await refresh();
+    price();  // what it leaves has changed
+  }
 });
