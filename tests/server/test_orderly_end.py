@@ -118,6 +118,34 @@ def end_at_once(folder):
     assert _entries(file) == [("released", accepted)]
 
 
+@pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="this system has no descriptors of processes")
+def test_a_child_of_a_dead_zygote_is_killed_and_no_process_with_its_id():
+    """Another process collects the children of a dead zygote, and their ids are used again."""
+    zygote = Zygote(None)
+    try:
+        zygote.start()
+        child = zygote.fork("sidelight.server.worker:run_worker")
+        zygote._process.kill()
+        zygote._process.wait()
+        later = zygote.fork("sidelight.server.worker:run_worker")  # by another zygote
+        real, child.pid = child.pid, later.pid  # as if the id had been used again
+        child.kill()
+        assert until(lambda: not _runs(real))
+        child.end()
+        assert _runs(later.pid)  # neither killed nor waited for
+        later.end()
+        assert not _runs(later.pid)
+    finally:
+        zygote.stop()
+
+
+def _runs(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
 def test_workers_of_a_new_zygote_run_on_the_same_cores():
     """The listening process is kept on one core after the start; a zygote that it starts later is not."""
     if not hasattr(os, "sched_getaffinity") or len(os.sched_getaffinity(0)) < 2:

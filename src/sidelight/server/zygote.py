@@ -2,8 +2,9 @@
 
 Written by hand, because the standard fork server imports the main program into every child, collects children when
 they end (a time that may depend on rows), and does not check for threads. It never opens a table or a ledger and never
-draws noise, so a child's memory contains nothing of another release. A child is collected on request only: its process
-id is not reused before, and the time of its end is not measured.
+draws noise, so a child's memory contains nothing of another release. A child is collected on request only, so that the
+time of its end is not measured. It is killed by a descriptor of its process, where the system has them: if the zygote
+dies, its children are collected by another process, and their ids are used again.
 """
 
 from __future__ import annotations
@@ -49,19 +50,23 @@ LIBRARIES = ("duckdb", "narwhals", "numpy.fft", "pandas", "sqlglot")
 
 
 class Child:
-    """A process that the zygote forked, and the connection to it."""
+    """A process that the zygote forked, the connection to it, and a descriptor of it (None where there are none)."""
 
-    def __init__(self, zygote: Zygote, pid: int, connection: Connection) -> None:
+    def __init__(self, zygote: Zygote, pid: int, connection: Connection, *, parent: int, handle: int | None) -> None:
         self._zygote = zygote
         self.pid = pid
         self.connection = connection
+        self._parent, self._handle = parent, handle
         self._ended = False
 
     def kill(self) -> None:
-        """Kill the process; one that has ended is uncollected, so its process id is not reused."""
+        """Kill the process, and no other that has its id now."""
         if not self._ended:
             with contextlib.suppress(ProcessLookupError):
-                os.kill(self.pid, signal.SIGKILL)
+                if self._handle is None:
+                    os.kill(self.pid, signal.SIGKILL)
+                else:
+                    signal.pidfd_send_signal(self._handle, signal.SIGKILL)
 
     def end(self) -> None:
         """Kill and collect the process."""
@@ -69,8 +74,10 @@ class Child:
             self.kill()
             self._ended = True
             self.connection.close()
+            if self._handle is not None:
+                os.close(self._handle)
             with contextlib.suppress(ServiceError):
-                self._zygote.collect(self.pid)
+                self._zygote.collect(self.pid, parent=self._parent)
 
 
 class Zygote:
@@ -93,16 +100,18 @@ class Zygote:
         ours, theirs = socket.socketpair()
         with self._lock, theirs:
             try:
-                pid = self._ask(target, theirs)
+                pid, handle = self._ask(target, theirs)
             except OSError:
                 self._start()
-                pid = self._ask(target, theirs)
-        return Child(self, pid, Connection(ours.detach()))
+                pid, handle = self._ask(target, theirs)
+            assert self._process is not None
+            parent = self._process.pid
+        return Child(self, pid, Connection(ours.detach()), parent=parent, handle=handle)
 
-    def collect(self, pid: int) -> None:
-        """Wait for a child that was killed."""
+    def collect(self, pid: int, *, parent: int) -> None:
+        """Wait for a child that was killed; a later zygote may have another child with its id."""
         with self._lock:
-            if self._control is not None:
+            if self._control is not None and self._process is not None and self._process.pid == parent:
                 with contextlib.suppress(OSError):
                     self._control.sendall(f"end {pid}".encode().ljust(_MESSAGE))
                     self._control.recv(_MESSAGE)
@@ -142,14 +151,14 @@ class Zygote:
         if ours.recv(_MESSAGE).strip() != b"ready":
             raise ServiceError("the zygote did not start; see the lines above", code="unavailable")
 
-    def _ask(self, target: str, connection: socket.socket) -> int:
+    def _ask(self, target: str, connection: socket.socket) -> tuple[int, int | None]:
         if self._control is None:
             raise OSError("not started")
         socket.send_fds(self._control, [target.encode().ljust(_MESSAGE)], [connection.fileno()])
-        answer = self._control.recv(_MESSAGE)
+        answer, handles, _, _ = socket.recv_fds(self._control, _MESSAGE, 1)
         if not answer:
             raise OSError("the zygote ended")
-        return int(answer)
+        return int(answer), handles[0] if handles else None
 
 
 _MESSAGE = 128
@@ -192,7 +201,18 @@ def main(control: socket.socket) -> None:
             control.close()
             _run(load(word), Connection(descriptors[0]), shared)
         os.close(descriptors[0])
-        control.sendall(str(pid).encode().ljust(_MESSAGE))
+        handles = _handles(pid)
+        socket.send_fds(control, [str(pid).encode().ljust(_MESSAGE)], handles)
+        for handle in handles:
+            os.close(handle)
+
+
+def _handles(pid: int) -> list[int]:
+    """Return a descriptor of a child that was not collected; none where the system has no such descriptors."""
+    try:
+        return [os.pidfd_open(pid)] if hasattr(os, "pidfd_open") else []
+    except OSError:  # an older kernel, or one that forbids it
+        return []
 
 
 def _run(target: Callable[[Connection, Any], None], connection: Connection, shared: Any) -> None:
