@@ -120,7 +120,7 @@ def test_spellings_of_one_server_are_one_source() -> None:
 def begun(file: Path, *, spend: str | None = None) -> None:
     """Start and end a server as far as its ledger and store; charge a table before it ends."""
     config = read_config(file)
-    with closing(Budgets(config, create=True)) as budgets, closing(IdentityStore(config.store)) as store:
+    with closing(Budgets(config, create=True)) as budgets:
         budgets.begin()
         if spend is not None:
             account = config.tables[spend].accounts[0]
@@ -174,3 +174,74 @@ def test_a_new_name_in_a_population_that_adds_up_is_counted(tmp_path: Path) -> N
     alone = write_survey(tmp_path)
     with pytest.raises(PlanError, match="was served as 'jan'"):
         begun(alone)
+
+
+def called(folder: Path, name: str, source: str) -> Path:
+    """Write the usual configuration with another name and source of its table."""
+    return survey(folder, name=('name = "people"', f'name = "{name}"'), rows=("people.parquet", source))
+
+
+@pytest.fixture
+def served_folder(tmp_path: Path) -> Path:
+    """A folder with rows in two files, one of which is a link to another folder."""
+    (tmp_path / "rows" / "deep").mkdir(parents=True)
+    (tmp_path / "far").mkdir()
+    write_people(tmp_path)
+    os.rename(tmp_path / "people.parquet", tmp_path / "rows/deep/a.parquet")
+    write_people(tmp_path, rows=200)
+    os.rename(tmp_path / "people.parquet", tmp_path / "far/b.parquet")
+    os.symlink(tmp_path / "far/b.parquet", tmp_path / "rows/b.parquet")
+    return tmp_path
+
+
+NAMES_OF_THE_SAME_ROWS = (
+    "rows",
+    "rows/*.parquet",
+    "rows/**/*.parquet",
+    "rows/b.parquet",
+    "far",
+    "far/b.parquet",
+    "far/[ab].parquet",
+    "./far/../rows/b.parquet",
+)
+
+
+@pytest.mark.planted("files of a folder under another name")
+@pytest.mark.parametrize("first", NAMES_OF_THE_SAME_ROWS)
+def test_a_file_of_a_folder_or_a_pattern_keeps_its_budget(served_folder: Path, first: str) -> None:
+    begun(called(served_folder, "people", first), spend="people")
+    for second in NAMES_OF_THE_SAME_ROWS:
+        with pytest.raises(PlanError, match="was served as 'people'"):
+            begun(called(served_folder, "persons", second))
+    if "*" not in first and first != "rows":  # the other file was not served
+        begun(called(served_folder, "others", "rows/deep/a.parquet"))
+
+
+def test_files_that_are_moved_or_come_later_keep_the_budget_of_their_folder(served_folder: Path) -> None:
+    begun(called(served_folder, "people", "rows"), spend="people")
+    write_people(served_folder)
+    os.rename(served_folder / "people.parquet", served_folder / "rows/later.parquet")
+    with pytest.raises(PlanError, match="was served as 'people'"):  # a file of a folder that was served
+        begun(called(served_folder, "persons", "rows/lat*.parquet"))
+    os.rename(served_folder / "rows", served_folder / "renamed")
+    with pytest.raises(PlanError, match="was served as 'people'"):  # by its files, which a new name does not change
+        begun(called(served_folder, "persons", "renamed"))
+    os.rename(served_folder / "renamed/later.parquet", served_folder / "moved.parquet")
+    begun(called(served_folder, "news", "moved.parquet"))  # never served
+    begun(called(served_folder, "people", "renamed"))
+    os.rename(served_folder / "renamed/deep/a.parquet", served_folder / "a.parquet")
+    with pytest.raises(PlanError, match="was served as 'people'"):
+        begun(called(served_folder, "persons", "a.parquet"))
+
+
+def test_a_file_url_is_its_path(served_folder: Path) -> None:
+    assert identities(f"file://{served_folder}/rows") == identities(served_folder / "rows")
+
+
+@pytest.mark.planted("a new store of tokens")
+def test_a_new_store_of_tokens_does_not_forget_what_was_served(tmp_path: Path) -> None:
+    begun(called(tmp_path, "people", "people.parquet"), spend="people")
+    renamed = called(tmp_path, "persons", "people.parquet")
+    renamed.write_text(renamed.read_text().replace("identity.db", "other.db"))
+    with pytest.raises(PlanError, match="was served as 'people'"):
+        begun(renamed)
