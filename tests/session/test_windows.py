@@ -105,6 +105,37 @@ def test_several_months_and_timeless_bases_cost_two_steps(tmp_path: Path, view: 
         assert found == {month: Fraction(month in months) for month in MONTHS}
 
 
+@pytest.mark.parametrize(
+    ("options", "said", "charged"),
+    [
+        ({}, "PureDP(ε = 0.5) to every period", {month: Fraction(1, 2) for month in MONTHS}),
+        ({"within": "2024-02"}, "PureDP(ε = 0.25) to 2024-02", {"2024-02": Fraction(1, 4)}),
+        (
+            {"within": ("2024-01", "2024-02")},
+            "PureDP(ε = 0.5) to each of 2024-01 to 2024-02",
+            {"2024-01": Fraction(1, 2), "2024-02": Fraction(1, 2)},
+        ),
+        (
+            {"within": ("2024-01", "2024-02"), "cap": "block"},
+            "PureDP(ε = 0.125) to each of 2024-01 to 2024-02",
+            {"2024-01": Fraction(1, 8), "2024-02": Fraction(1, 8)},
+        ),
+    ],
+)
+def test_a_dry_run_quotes_what_periods_and_the_whole_life_pay(
+    tmp_path: Path, options: dict[str, Any], said: str, charged: dict[str, Fraction]
+) -> None:
+    with open_ledger(tmp_path / "b.db") as ledger:
+        asked = session(ledger)
+        quoted = str(asked.sql("SELECT COUNT(*) FROM visit", epsilon="0.25", dry_run=True, **options))
+        assert f"charged to the accounts of periods: {said}; " in quoted
+        assert "price: PureDP(ε = 0.25; " in quoted
+        asked.sql("SELECT COUNT(*) FROM visit", epsilon="0.25", **options)
+        assert balances(ledger) == (Fraction(1, 4), {month: charged.get(month, 0) for month in MONTHS})
+        timeless = asked.sql("SELECT COUNT(*) FROM person", epsilon="0.25", dry_run=True)
+        assert "periods" not in str(timeless)
+
+
 @pytest.mark.parametrize(("price", "amount"), [("epsilon", "epsilon"), ("rho", "mu"), ("mu", "mu")])
 def test_two_steps_in_every_kind_of_price(price: str, amount: str) -> None:
     view = clinic().view("visit")

@@ -299,11 +299,7 @@ def account(
 
 def charged_to_periods(charge: PeriodCharge | None) -> str | None:
     """Return the charge to the periods of a window in words; None if there is none."""
-    if charge is None:
-        return None
-    names = charge.periods or ()
-    which = "every period" if not names else names[0] if len(names) == 1 else f"each of {names[0]} to {names[-1]}"
-    return f"{amount(charge.claims)} to {which}"
+    return None if charge is None else str(charge)
 
 
 def amount(claims: Claims) -> str:

@@ -64,6 +64,11 @@ class PeriodCharge:
     periods: tuple[str, ...] | None
     claims: Claims
 
+    def __str__(self) -> str:
+        names = self.periods or ()
+        which = "every period" if not names else names[0] if len(names) == 1 else f"each of {names[0]} to {names[-1]}"
+        return f"{self.claims.with_unit(Row()).strongest} to {which}"
+
 
 class PeriodAccounts:
     """The accounts of a window's periods, in the ledger that keeps the account of the whole life.
@@ -290,22 +295,19 @@ def period_charge(prepared: Sequence[Prepared], price: Claims, *, delta: Amount 
     if view is None or window is None or not any(view.tables.date_of(name) for name in tables_read(view)):
         return None
     first, last = (0, len(window.names) - 1) if view.periods is None else view.periods
-    whole = (first, last) == (0, len(window.names) - 1)
+    periods = None if (first, last) == (0, len(window.names) - 1) else window.names[first : last + 1]
     period = PersonPeriod(view.tables.name, window.length)
     if view.cap == "block":  # one step of what was drawn: a period is an owner of the view
         drawn = [each.drawn_claims.with_unit(period) for each in prepared]
         claims = batch(drawn, delta=delta) if delta is not None else drawn[0]
-        return PeriodCharge(periods=None if whole else window.names[first : last + 1], claims=claims)
+        return PeriodCharge(periods=periods, claims=claims)
     # One step: the base has rows of one period only, so without them the person adds nothing. Otherwise rows of other
     # periods, or timeless ones, stay with other values, take free places under a cap, or change their group.
     # Pairs need a row of both sides: one dated side is enough.
     bases = (view.left, view.right) if isinstance(view, PairedView) else (view.base,)
     one_step = first == last and any(view.tables.date_of(base) for base in bases)
     claims = price if one_step else claims_to_replace(price).under(neighbours=Neighbours.ADD_REMOVE)
-    return PeriodCharge(
-        periods=None if whole else window.names[first : last + 1],
-        claims=claims.with_unit(period),
-    )
+    return PeriodCharge(periods=periods, claims=claims.with_unit(period))
 
 
 def prepared_for(prepared: Prepared, view: View | PairedView) -> PreparedOnView:
@@ -313,6 +315,14 @@ def prepared_for(prepared: Prepared, view: View | PairedView) -> PreparedOnView:
     table = open_view(view)
     prepared.check_source(PublicSource.of(table))
     return on_view(prepared, table)
+
+
+def with_periods(translation: Any, prepared: Prepared, view: View | PairedView) -> Any:
+    """Return the translation of a statement with what it is charged to the periods of a window, if it is."""
+    viewed = prepared_for(prepared, view)
+    charge = period_charge([viewed], viewed.claims)
+    said = () if charge is None else (f"charged to the accounts of periods: {charge}; and to that of the whole life:",)
+    return replace(translation, notes=(*translation.notes, *said))
 
 
 def restated(claims: Claims, view: View | PairedView) -> Claims:

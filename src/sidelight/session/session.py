@@ -22,7 +22,7 @@ from sidelight.release import Outcome, Release, Value
 from sidelight.session.accounts import ChargeAccount, DatabaseAccount, InProcessAccount, budget_for, check_real
 from sidelight.session.deployment_record import Disclosure, PublisherFacts
 from sidelight.session.disclosure import disclose
-from sidelight.session.persons_and_periods import PeriodAccounts, at_share, check_window_budget, names_in
+from sidelight.session.persons_and_periods import PeriodAccounts, at_share, check_window_budget, names_in, with_periods
 from sidelight.session.pipeline import release_batch_through, release_through
 from sidelight.session.query import Query, SureQuery, TypedQuery, check_source, prepare_query
 
@@ -264,7 +264,7 @@ class Session:
         Args:
             statement: SELECT columns and aggregates FROM table [WHERE condition] [GROUP BY columns]. Over a database
                 also JOIN and LEFT JOIN by declared keys, EXISTS, and sub-selects of the rows that name a row's key.
-            dry_run: Return the translated queries and their price, and charge nothing.
+            dry_run: Return the translated queries and their price, for periods too, and charge nothing.
             within: Of a database with a window, the period whose dated rows count, or the first and the last.
             cap: "block" counts what limits a person for each of these periods alone, as `view.within` does.
             key, resume: As for `release`.
@@ -294,7 +294,7 @@ class Session:
             table = self._rows_for([query], of)
             prepared = prepare_query(query if of is None else at_share(query, of), table.schema)
             check_source(prepared, table)
-            return prepared.translation if of is None else prepared.translation.over(of)
+            return prepared.translation if of is None else with_periods(prepared.translation.over(of), prepared, of)
         return self.release(query, of=of, key=key, resume=resume)
 
     def disclosure(self, *, name: str | None = None, **facts: Any) -> Disclosure:
