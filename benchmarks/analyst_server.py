@@ -42,11 +42,11 @@ def _config(folder: Path, **changes: str) -> tuple[ServerConfig, dict[str, str]]
     return read_config(file), tokens_of(file)
 
 
-def _job(name: str, tokens: dict[str, str], start: float, seconds: float) -> dict[str, Any]:
+def _job(name: str, tokens: dict[str, str], head: tuple[int, str], start: float, seconds: float) -> dict[str, Any]:
     return {
         "table": "people", "query": _QUERY, "releases": {}, "id": name, "digest": "0" * 64, "analyst": "ada",
         "token": tokens["ada"].split("_")[1], "start": start, "end": start + seconds, "seconds": str(seconds),
-        "moment": start,
+        "moment": start, "head": head,
     }  # fmt: skip
 
 
@@ -154,11 +154,12 @@ def processor_time() -> dict[str, float]:
         config, tokens = _config(Path(folder))
         budgets = Budgets(config, create=True)
         budgets.open_scopes()
+        head = budgets.newest_head()
         budgets.close()
         config.work.scratch.mkdir(exist_ok=True)
         served, library = [], []
         for place in range(runs):
-            job = _job(request_key("ada", "people", str(place)), tokens, time.time(), 6.0)
+            job = _job(request_key("ada", "people", str(place)), tokens, head, time.time(), 6.0)
             served.append(
                 _forked(lambda job=job: worker._release(_Silent(), config, config.tables["people"], job, Path(folder)))
             )

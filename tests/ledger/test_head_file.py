@@ -185,7 +185,7 @@ def test_a_head_that_was_seen_elsewhere_is_required(tmp_path: Path) -> None:
             ledger.newest_head()
     journal._newest.clear()
     with open_ledger(tmp_path / "budget.db") as ledger:
-        ledger.see_head(head)
+        journal.see_head(ledger.ledger_id, head)
         with pytest.raises(LedgerDamagedError, match="this process has seen event"):
             charge(ledger, "0.1")
         assert ledger.entries() == []

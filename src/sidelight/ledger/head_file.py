@@ -91,11 +91,6 @@ class GuardedStore(Store):
             ) from None
 
 
-def open_store(place: Place, head_file: str | os.PathLike[str] | None, **options: Any) -> Store:
-    """Return the transactions of a ledger, guarded by a head file if there is one."""
-    return Store(place, **options) if head_file is None else GuardedStore(place, head_file=Path(head_file), **options)
-
-
 def read_head(path: Path) -> Head | None:
     """Return number and hash of the head in a file; None if there is no file."""
     try:

@@ -15,7 +15,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from sidelight.errors import LedgerError, SidelightWarning
 from sidelight.ledger.chain import (
@@ -101,9 +101,15 @@ def open_ledger(
         )
     if place.path is not None:
         check_file(place.path, create=create, read_only=read_only)
-    from sidelight.ledger.head_file import open_store  # SQLAlchemy is imported when the first ledger is opened
+    from sidelight.ledger.store import Store  # SQLAlchemy is imported when the first ledger is opened
 
-    store = open_store(place, head_file, wait_seconds=wait_seconds, answer_seconds=answer_seconds, read_only=read_only)
+    how: dict[str, Any] = {"wait_seconds": wait_seconds, "answer_seconds": answer_seconds, "read_only": read_only}
+    if head_file is None:
+        store = Store(place, **how)
+    else:
+        from sidelight.ledger.head_file import GuardedStore
+
+        store = GuardedStore(place, head_file=Path(head_file), **how)
     try:
         identity = open_or_create(store, testing=testing, create=create, key=key)
     except BaseException:
@@ -140,10 +146,6 @@ class Ledger(ScopeKeeper):
             found = newest_event(transaction)
         see_head(self.ledger_id, found)
         return found
-
-    def see_head(self, head: Head) -> None:
-        """Note a head that was seen elsewhere: this process then refuses to spend from a ledger that lacks it."""
-        see_head(self.ledger_id, head)
 
     def events(self) -> list[LedgerEvent]:
         """Return the whole history."""

@@ -24,6 +24,7 @@ from sidelight.ledger import Ledger, LedgerEntry, Reservation, Scope, Stored, Ve
 from sidelight.ledger.balances import Balances
 from sidelight.ledger.chain import canonical
 from sidelight.ledger.head_file import GuardedStore, check_head_file, read_head
+from sidelight.ledger.journal import see_head
 from sidelight.ledger.rehearsal import rehearse_ledger
 from sidelight.server.config import Pool, ServedTable, ServerConfig, Sharing, routes_of, rule_of
 from sidelight.server.distinct_files import check_earlier_tables, remember_tables
@@ -169,7 +170,7 @@ class Budgets:
         """Return the newest head; refuse a ledger without one that was seen here or is in the head file."""
         stored = None if self.config.head_file is None else read_head(self.config.head_file)
         if stored is not None:
-            self.ledger.see_head(stored)
+            see_head(self.ledger.ledger_id, stored)
         return self.ledger.newest_head()
 
     # --- balances -----------------------------------------------------------------------------------------------------

@@ -165,8 +165,8 @@ class AnalystService:
             try:
                 await asyncio.to_thread(self.budgets.newest_head)
                 await asyncio.to_thread(self.budgets.give_up_before, time.time() - self.config.longest - 10)
-            except LedgerDamagedError as error:
-                log.error("nothing is charged: %s", error)
+            except LedgerDamagedError:
+                log.error("nothing is charged: the ledger is not intact, or lacks a head that was seen: an older copy?")
             except SidelightError:  # asked again
                 pass
             await asyncio.sleep(5)

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, cast
 from sidelight.errors import BudgetError, KeyReusedError, SidelightError
 from sidelight.guarantees import Amount, Claims
 from sidelight.ledger import Reservation, Stored
+from sidelight.ledger.journal import see_head
 from sidelight.ledger.place import parse_place
 from sidelight.noise import OSEntropy
 from sidelight.server.budgets import ASKED, Budgets, utc_text
@@ -81,7 +82,7 @@ def _release(
     account = table.account_of(job["analyst"])
     assert account is not None
     budgets = Budgets(config, wait_seconds=(job["end"] - job["start"]) * CHARGE_PART)
-    budgets.ledger.see_head((int(job["head"][0]), str(job["head"][1])))  # an older copy is refused with the charge
+    see_head(budgets.ledger.ledger_id, tuple(job["head"]))  # an older copy is refused in the charging transaction
     paced = PacedAccount(budgets, table, account, job, connection, fill=config.work.fill)
     resolver = WireResolver(
         {name: file for name, (file, _) in config.public.items()}, write_releases(job["releases"], folder)
