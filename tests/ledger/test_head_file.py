@@ -148,6 +148,16 @@ def test_a_lost_ledger_is_not_made_anew_under_its_head_file(tmp_path: Path) -> N
         opened(tmp_path)
 
 
+@pytest.mark.parametrize("name", ["budget.db", "budget.db-wal", "budget.db-journal", "other.db"])
+def test_a_head_file_is_no_file_of_a_ledger(tmp_path: Path, name: str) -> None:
+    for each in ("budget.db", "other.db"):
+        open_ledger(tmp_path / each).close()
+    before = {each.name: each.read_bytes() for each in tmp_path.iterdir()}
+    with pytest.raises(LedgerError, match="choose another"):
+        open_ledger(tmp_path / "budget.db", head_file=tmp_path / name)
+    assert {each.name: each.read_bytes() for each in tmp_path.iterdir()} == before
+
+
 def test_two_writers_share_a_head_file(tmp_path: Path) -> None:
     """What another process commits and keeps between a commit and its keeping is no other history."""
     with opened(tmp_path) as ledger:

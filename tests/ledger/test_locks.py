@@ -341,6 +341,7 @@ SOURCE = Path(sidelight.__file__).parent
 #: What may open files in the package of the ledger, and which: never the ledger's own.
 OPENERS = {
     "exchange.py": "exports, which are JSON lines",
+    "head_file.py": "the head file and its lock, which `check_output` keeps apart from a ledger",
     "ledger.py": "the draft of the copy that a migration keeps, after SQLite has written it",
     "place.py": "/proc/self/mountinfo",
 }

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from sidelight.errors import LedgerError, LedgerUnavailableError
 from sidelight.ledger.journal import Head, check_contains, newest_event
+from sidelight.ledger.place import check_output
 from sidelight.ledger.store import Store
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ class GuardedStore(Store):
     """A store whose writing transactions require the head in a file, and keep theirs in it."""
 
     def __init__(self, place: Place, *, head_file: Path, **options: Any) -> None:
+        check_output(head_file)  # never a ledger, nor a file that SQLite keeps next to one
         super().__init__(place, **options)
         self.head_file = head_file
 
