@@ -12,7 +12,7 @@ from sidelight.guarantees import claim_to_json, unit_to_text
 from sidelight.ledger import LedgerEntry
 from sidelight.plans.columns import write_column
 from sidelight.server.budgets import AccountQuote, ready_time, start_time, utc_text
-from sidelight.server.config import Pool, ServedTable, ServerConfig, rule_of
+from sidelight.server.config import RELEASES_SAY, Pool, ServedTable, ServerConfig, rule_of
 from sidelight.server.cost import cost_json
 from sidelight.server.slots import Accepted
 from sidelight.server.together import TOGETHER
@@ -73,7 +73,7 @@ def _population(config: ServerConfig, name: str) -> dict[str, Any]:
     """Return the guarantee of a person over all tables of a population together."""
     pool = config.populations[name]
     first = next(table for table in config.tables.values() if table.population == name)
-    promise = rule_of(pool.budget.under(unit=first.schema.unit)).statement()
+    promise = f"{rule_of(pool.budget.under(unit=first.schema.unit)).statement()} {RELEASES_SAY}"
     return {"name": name, "promise": promise, "partitioned_by": pool.partitioned_by}
 
 

@@ -18,6 +18,8 @@ from sidelight.server.together import MOST_TOGETHER, parts_of
 
 Sharing = Literal["reserved", "first come"]
 Currency = Literal["epsilon", "epsilon and delta", "rho", "mu"]
+#: What a promise cannot know beforehand: whether an analyst asks for a query that is idealized.
+RELEASES_SAY = "A release that is proved for real-number arithmetic only says so (idealized)."
 #: The parts of a budget in each currency.
 CURRENCIES: Mapping[str, tuple[str, ...]] = {
     "epsilon": ("epsilon",),
@@ -123,7 +125,7 @@ class ServedTable:
     @property
     def promise(self) -> str:
         """The guarantee of everything ever released from the table; for rho and mu also as epsilon at a delta."""
-        statement = rule_of(self.budget).statement()
+        statement = f"{rule_of(self.budget).statement()} {RELEASES_SAY}"
         stated = None if self.stated_delta is None else Claims.of(self.budget).approx_at(self.stated_delta)
         if stated is None:
             return statement
