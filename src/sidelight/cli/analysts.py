@@ -13,10 +13,11 @@ from typing import Any
 import typer
 
 from sidelight.cli.answers import note, prints_json
+from sidelight.cli.quoted_accounts import is_not_there
 from sidelight.cli.terminal import tell
 from sidelight.errors import RangeError, SidelightError, nearest
 from sidelight.server.audit_log import AuditLog
-from sidelight.server.budgets import Budgets, check_ledger
+from sidelight.server.budgets import Budgets, check_ledger, rehearsed_budgets
 from sidelight.server.config import ServedTable, ServerConfig, rule_of
 from sidelight.server.config_file import read_config
 from sidelight.server.identity import DAY, IdentityStore
@@ -118,8 +119,12 @@ def _requests(config: ServerConfig, name: str) -> int:
 def show_status(path: Path) -> None:
     """List the balance of each account, and pauses."""
     config = read_config(path)
-    budgets, store = Budgets(config), IdentityStore(config.store)
+    is_new = is_not_there(config.ledger)  # never started: every account has its whole budget
+    budgets = rehearsed_budgets(config)[0] if is_new else Budgets(config)
+    store = IdentityStore(config.store)
     try:
+        if is_new:
+            budgets.open_scopes()
         found: list[dict[str, Any]] = [
             {
                 "table": table.name,

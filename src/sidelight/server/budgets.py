@@ -279,11 +279,17 @@ class Budgets:
         return self.scope(table, account).failures(since=utc_text(since))
 
 
+def rehearsed_budgets(config: ServerConfig) -> tuple[Budgets, bool]:
+    """Return the budgets as the first start would make them, written nowhere, and whether there is a ledger."""
+    ledger, exists = rehearse_ledger(config.ledger, key=_key_of(config), wait_seconds=5.0, answer_seconds=5.0)
+    return Budgets(config, ledger=ledger), exists
+
+
 def check_ledger(config: ServerConfig) -> None:
     """Check all that a start checks in the ledger, and write nothing."""
-    ledger, exists = rehearse_ledger(config.ledger, key=_key_of(config), wait_seconds=5.0, answer_seconds=5.0)
-    with closing(Budgets(config, ledger=ledger)) as budgets:
-        check_earlier_tables(config, ledger)
+    rehearsed, exists = rehearsed_budgets(config)
+    with closing(rehearsed) as budgets:
+        check_earlier_tables(config, budgets.ledger)
         budgets.open_scopes()
         budgets.check_isolation()
     if exists:
