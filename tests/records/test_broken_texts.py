@@ -94,7 +94,7 @@ def test_columns_of_a_file_are_found_by_their_place(tmp_path: Path) -> None:
     for name, letter in zip(["a.b", "Z", "z", "ARROW:schema"], "pqrs", strict=True):
         table = sl.Table(str(tmp_path / "t.parquet"), schema=[sl.Category(name, list("pqrstu"))])
         assert cell_counts(table, [name]).value.tolist() == [int(letter == each) for each in "pqrstu"] + [0]
-    with pytest.raises(sl.SchemaError, match="rename one of them"):
+    with pytest.raises(SchemaError, match="rename one of them"):
         sl.Table(str(tmp_path / "t.parquet"), schema=[sl.Category("x", ["t"])])
 
 
