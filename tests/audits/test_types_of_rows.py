@@ -32,7 +32,7 @@ ALLOWED = {
     "regression/rows.py:bounded_rows": "rows that Examples or an engine read already; others are refused by type",
     "regression/estimators/additive_query.py:split_by": "released numbers",
     "regression/curator.py:_bends": "rows that were bounded: float64",
-    "regression/estimators/examples.py:Examples._labels": "arrays of others, by their own type",
+    "regression/estimators/examples.py:targets_of": "arrays of others, by their own type",
     "regression/estimators/examples.py:Examples.read": "each cell of the array is read by itself afterwards",
     "regression/estimators/examples.py:examples": "only the length is taken; the cells are read one by one later",
     "regression/estimators/examples.py:_with_shape": "only the shape is taken; the cells are read one by one later",
