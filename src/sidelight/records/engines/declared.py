@@ -223,11 +223,6 @@ class DeclaredDistributedRows(DeclaredRows):
         declared = self._declared(wanted)
         return self._distributed.pinned(declared.asked, DeclaredStep(declared, step))
 
-    def brought(self, wanted: Wanted) -> Iterator[Batch]:
-        """Return all rows for the views of a database, each text read as declared."""
-        declared = self._declared(wanted)
-        return declared(batches_with_keys(self.source, declared.asked))
-
     def frame(self, wanted: Wanted) -> None:
         """Return None: no row leaves the workers."""
         return
