@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 
 import sidelight as sl
+from benchmarks.measuring import sized
 from benchmarks.rounded_laws import LAWS, band_refuted, refuted
 from sidelight.quantiles.tree import even_levels
 from sidelight.testing import seeded_release
 
-RELEASES = 100
+RELEASES = sized(100, 1)
 #: What is asked, of how many records; `test` says whether a release is refuted.
 Setting = tuple[str, Any, int, Callable[[sl.Release, np.ndarray], bool]]
 SETTINGS: tuple[Setting, ...] = (

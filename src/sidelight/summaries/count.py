@@ -74,7 +74,7 @@ class Count(CountingQuery):
     """Release how many persons, or rows, there are in each group.
 
     The table has a row for each group. Read `count`: whole, not negative, shrunk towards the prediction.
-    Add up `unbiased`: cutting off at 0 makes many small counts too large. `low` and `high` hold the count of the
+    Add up `unbiased`: small counts are moved together, most empty ones to 0. `low` and `high` hold the count of the
     bounded table with the confidence, each group separately. Groups by a `sl.Label` that are not `known` have no twin:
     a count that had to pass a threshold is too high on average.
 

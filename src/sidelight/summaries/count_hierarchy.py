@@ -29,7 +29,7 @@ from sidelight.records.hierarchy import LabelTree
 from sidelight.records.invariants import kept_level, read_invariants
 from sidelight.release import Release, TailBound
 from sidelight.session.query import Answer, SurePrepared
-from sidelight.summaries.count_tables import CountReading, bounded_words
+from sidelight.summaries.count_tables import CountReading, bounded_words, error_of_shown
 from sidelight.summaries.kept_groups import kept_groups
 from sidelight.summaries.public_totals import public_levels
 from sidelight.summaries.tree_advice import Measure, exact_advice, pure_advice
@@ -168,14 +168,19 @@ class PreparedHierarchy(SurePrepared):
         finest = self.shape.cells(np.asarray(group_counts(table, self.groups).value))
         (pooled,) = self.measurement.pooled([finest], source)
         if self.kept is None:
-            return Answer(value=self.table_of(pooled, source))
+            return self._answer(self.table_of(pooled, source))
         if self.published is not None:
-            return Answer(value=self.table_of(pooled, source, totals=self.published))
+            return self._answer(self.table_of(pooled, source, totals=self.published))
         # published as they are: the claims are for neighbours with which they stay (Theorem 8)
         totals = [finest.sum(axis=1)]
         for level in range(self.shape.tree.depth, 0, -1):
             totals.insert(0, self.shape.tree.up(totals[0], level))
-        return Answer(value=self.table_of(pooled, source, totals=tuple(totals[: self.kept[0] + 1])))
+        return self._answer(self.table_of(pooled, source, totals=tuple(totals[: self.kept[0] + 1])))
+
+    def _answer(self, value: GroupTable) -> Answer:
+        """Return the answer; the estimated error was measured without a prediction, which may be wrong."""
+        predicted = self.reading.prediction is not None
+        return Answer(value=value, error=error_of_shown(self.error, value) if predicted else None)
 
     def table_of(
         self, pooled: Sequence[Floats | None], source: Source, *, totals: tuple[Whole, ...] | None = None

@@ -113,7 +113,8 @@ class PreparedGroupCounts(SurePrepared):
         """Return the answer with these columns."""
         of = {} if self.counted is None else {"of": self.counted}
         named = self.cells if groups is None else groups
-        return Answer(value=table_of(self.keys, named, columns, **of, **self.groups.notes))
+        value = table_of(self.keys, named, columns, **of, **self.groups.notes)
+        return Answer(value=value, error=error_of_shown(self.error, value))
 
 
 def bounded_words(groups: Groups) -> str:
@@ -133,8 +134,30 @@ def bounded_counts(groups: Groups, noise: IntegerNoise, values: Whole | int | No
 
 
 def count_error(noise: IntegerNoise, cells: int, *, unit: str, assumption: str) -> TailBound:
-    """Return a bound on the error of all `unbiased` counts at once, for every confidence."""
+    """Return a bound on the error of all `unbiased` counts at once, for every confidence (`error_of_shown`)."""
     return tail_bound(noise.kind, noise.scale, cells, unit=unit, assumption=assumption)
+
+
+def error_of_shown(error: TailBound | None, table: GroupTable) -> TailBound | None:
+    """Return the bound of the numbers that a table shows first, from one of its `unbiased` numbers (None of None).
+
+    A true number that lies within known limits is within the bound of the unbiased one, and so of that cut to the
+    limits, as its interval is. What is shown was moved from there, to a prediction or with other small counts to 0, and
+    is further off by at most the largest move: of all cells, or of those of a level of a hierarchy.
+
+    >>> columns = {"count": [0, 9], "unbiased": [4, 9], "low": [0, 3], "high": [10, 15]}
+    >>> table = GroupTable(keys=["g"], groups=[("a",), ("b",)], columns=columns)
+    >>> error_of_shown(TailBound(unit="rows", assumption="none", fixed=(6.0,), per_log=(0.0,)), table).fixed
+    (10.0,)
+    """
+    if error is None:
+        return None
+    names = (table.columns[0], "unbiased", "low", "high")
+    shown, unbiased, low, high = (np.asarray(table[name], np.float64) for name in names)
+    moved = np.abs(shown - np.clip(unbiased, low, high))
+    most = np.zeros(len(error.fixed))
+    np.maximum.at(most, table.coded.codes[0] if most.size > 1 else np.zeros(table.rows, np.int64), moved)
+    return error.changed(lambda fixed, per_log: (tuple((np.asarray(fixed) + most).tolist()), per_log))
 
 
 def tail_bound(law: str, noise_scale: Any, cells: int, *, unit: str, assumption: str) -> TailBound:
@@ -214,7 +237,8 @@ def readable_counts(
     Cells whose `unbiased` value exceeds `bound` stay; the others are projected onto what they add up to, so that the
     bias of cutting off negative cells is taken from small cells and not from the large ones that people read.
 
-    Accuracy: measured, never worse than cutting off at 0. Sums of `unbiased` are right, sums of these nearly.
+    Accuracy: measured. Of many empty cells a third of the error of cutting off at 0 (root mean square), of few up to a
+    tenth more. Sums of `unbiased` are right, sums of these nearly.
 
     Args:
         estimates: The noisy counts after shrinkage.

@@ -22,7 +22,7 @@ from sidelight.mechanisms.truncated_laplace import TruncatedLaplace
 from sidelight.noise import Source
 from sidelight.records import Schema, Table
 from sidelight.session.query import Answer, SurePrepared
-from sidelight.summaries.count_tables import CountReading, Whole, bounded_counts, count_error, table_of
+from sidelight.summaries.count_tables import CountReading, Whole, bounded_counts, count_error, error_of_shown, table_of
 from sidelight.summaries.grouped import Grouped, group_labels
 from sidelight.summaries.intervals import published_ends
 from sidelight.summaries.label_selection import (
@@ -125,7 +125,7 @@ class PreparedLabels(SurePrepared):
             columns = self._with_new(noisy, np.array([value for _, value in new], np.int64), source)
         columns["known"] = np.arange(len(groups)) < len(known)
         value = table_of(self.keys, groups, columns, of=self.counted, shown_from=self.plan.least, **self.counts.notes)
-        return Answer(value=value, labels=group_labels(groups, "count"))
+        return Answer(value=value, labels=group_labels(groups, "count"), error=error_of_shown(self.error, value))
 
     def _noisy(self, exact: dict[Group, int], groups: Sequence[Group], source: Source) -> Whole:
         values = np.array([exact.get(group, 0) for group in groups], np.int64)

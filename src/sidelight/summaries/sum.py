@@ -30,7 +30,7 @@ from sidelight.release import TailBound
 from sidelight.session import Answer
 from sidelight.summaries.clip_subject import ClipInterval, GroupIntervals, Subject, subject_of
 from sidelight.summaries.clipping import Clipping
-from sidelight.summaries.count_tables import bounded_words, tail_bound
+from sidelight.summaries.count_tables import bounded_words, error_of_shown, tail_bound
 from sidelight.summaries.intervals import around, gaussian_bound, laplace_bound
 from sidelight.summaries.measurement import Measurement, PreparedMeasurement, check_prediction, labels_and_budget, mu_of
 from sidelight.summaries.moments import SUPPORT, Floats
@@ -272,7 +272,8 @@ class PreparedSum(PreparedMeasurement):
         notes = interval.notes
         if isinstance(self.plan.groups.totals, PersonVector):
             notes = {"person_total": notes["clip_upper"]}
-        return self.plan.answer(columns | interval.columns, names, keys=query.keys, **notes)
+        answer = self.plan.answer(columns | interval.columns, names, keys=query.keys, **notes)
+        return replace(answer, error=error_of_shown(self.error, answer.value))
 
     def _in_one_interval(self, table: Table, names: tuple[Group, ...], source: Source) -> _ExactSums:
         """Add up values clipped to one interval. From 0 on the sum is one entry of the pair, which has the count."""

@@ -200,14 +200,15 @@ class PreparedTop(SurePrepared):
 
     def run(self, table: Table, source: Source) -> Answer:
         """Count with noise, and keep the k highest; ties as they stand in the public order."""
-        counts = self.inner.run(table, source).value
+        found = self.inner.run(table, source)
+        counts = found.value
         assert isinstance(counts, GroupTable)
         twins = np.nan_to_num(np.asarray(counts["unbiased"], np.float64), nan=0.0)
         order = np.lexsort((-twins, -np.asarray(counts["count"])))[: self.k]
         groups = tuple(counts.groups[place] for place in order.tolist())
         columns = {"rank": np.arange(1, len(groups) + 1), **{name: counts[name][order] for name in counts.columns}}
         value = table_of(counts.keys_of_groups, groups, columns, **counts.notes)
-        return Answer(value=value, labels=group_labels(groups, "label"))
+        return Answer(value=value, labels=group_labels(groups, "label"), error=found.error)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

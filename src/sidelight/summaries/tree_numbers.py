@@ -29,7 +29,7 @@ from sidelight.records import Table
 from sidelight.session.query import Answer, SurePrepared
 from sidelight.summaries.clip_subject import ClipInterval
 from sidelight.summaries.count_hierarchy import TreeShape, level_error, read_caps, something_to_measure, tree_shape
-from sidelight.summaries.count_tables import bounded_words
+from sidelight.summaries.count_tables import bounded_words, error_of_shown
 from sidelight.summaries.intervals import fieller
 from sidelight.summaries.moments import SUPPORT
 from sidelight.summaries.predicted import PredictedTable, read_prediction
@@ -106,7 +106,8 @@ class PreparedTreeNumber(SurePrepared):
             "clip_upper": float(self.value.upper),
             **self.groups.notes,
         }
-        return Answer(value=long_table(model, self.shape.keys, columns, **notes))
+        value = long_table(model, self.shape.keys, columns, **notes)
+        return Answer(value=value, error=None if self.table is None else error_of_shown(self.error, value))
 
     def _sums(
         self, unbiased: list[Floats], pooled: list[Floats | None], source: Source
