@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from sidelight.errors import RangeError, SourceError
+from sidelight.errors import RangeError, RefusedError, SourceError
 from sidelight.experts import (
     RWFTPL,
     RoundError,
@@ -18,6 +18,7 @@ from sidelight.experts import (
     player_from_state,
     save_state,
 )
+from sidelight.experts.service.store import Tokens
 
 
 def make(kind, seed="player", **rest):
@@ -181,3 +182,25 @@ def test_saving_replaces_the_whole_file_or_nothing(tmp_path):
         save_state({"a": float("nan")}, path)
     assert load_state(path) == {"a": 1}
     assert [each.name for each in tmp_path.iterdir()] == ["state.json"]
+
+
+def test_a_link_to_a_state_stays_a_link(tmp_path):
+    (tmp_path / "disk").mkdir()
+    link = tmp_path / "state.json"
+    link.symlink_to("disk/state.json")
+    save_state({"a": 1}, link)
+    assert link.is_symlink()
+    assert load_state(tmp_path / "disk" / "state.json") == {"a": 1}
+
+
+def test_a_token_is_revoked_through_a_link(tmp_path):
+    """The service reads the file behind it; both would else go on with files of their own."""
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "link.json").symlink_to("disk/tokens.json")
+    service, owner = Tokens(tmp_path / "disk" / "tokens.json"), Tokens(tmp_path / "link.json")
+    (token,) = owner.issue("ada")
+    assert service.client_of(f"Bearer {token}") == "ada"
+    owner.revoke("ada")
+    with pytest.raises(RefusedError, match="revoked"):
+        service.client_of(f"Bearer {token}")
+    assert sorted(each.name for each in (tmp_path / "disk").iterdir()) == ["tokens.json", "tokens.json.lock"]

@@ -22,6 +22,8 @@ COUNT = {"kind": "count"}
 def opened(folder: Path, address: str | None = None) -> Ledger:
     """Open the ledger of a folder, with its head file, as a process that has seen no head."""
     journal._newest.clear()
+    if not (folder / "not-mounted").exists():
+        (folder / "elsewhere").mkdir(exist_ok=True)
     return open_ledger(address or folder / "budget.db", head_file=folder / "elsewhere" / "head")
 
 
@@ -120,6 +122,7 @@ def test_a_missing_head_file_is_refused_until_the_owner_says_so(tmp_path: Path, 
             charge(ledger, "0.1")
         assert not (tmp_path / "elsewhere").exists()
         assert isinstance(ledger.store, GuardedStore)
+        (tmp_path / "elsewhere").mkdir()
         ledger.store.start_head_file()
         charge(ledger, "0.1")
         assert read_head(tmp_path / "elsewhere" / "head") == ledger.newest_head()
@@ -146,6 +149,45 @@ def test_a_lost_ledger_is_not_made_anew_under_its_head_file(tmp_path: Path) -> N
         each.unlink()
     with pytest.raises(LedgerDamagedError, match="the head file has event"):
         opened(tmp_path)
+
+    assert not list(tmp_path.glob("budget.db*"))  # not even an empty file
+
+
+def test_no_folder_is_made_for_a_head_file(tmp_path: Path) -> None:
+    """It is that of a disk which is not mounted, and the file would lie on the disk of the ledger."""
+    (tmp_path / "link").symlink_to(tmp_path / "not-mounted" / "head")
+    for file in (tmp_path / "not-mounted" / "head", tmp_path / "link"):
+        with pytest.raises(LedgerError, match=r"the folder '.*not-mounted' of the head file does not exist"):
+            open_ledger(tmp_path / "budget.db", head_file=file)
+    assert [each.name for each in tmp_path.iterdir()] == ["link"]
+
+
+@pytest.mark.parametrize("linked", ["file", "folder", "file that is not there yet"])
+def test_a_head_file_behind_a_link_is_on_the_other_disk(tmp_path: Path, linked: str) -> None:
+    """The link stays, so that a restore of the whole folder of the ledger gives no budget back."""
+    disk, own = tmp_path / "disk", tmp_path / "own"
+    disk.mkdir()
+    own.mkdir()
+    head = own / "disk" / "head" if linked == "folder" else own / "head"
+    (own / "disk" if linked == "folder" else head).symlink_to(disk if linked == "folder" else disk / "head")
+    if linked == "file":  # made before the link was
+        open_ledger(own / "budget.db", head_file=disk / "head").close()
+    for amount in ("0.1", "0.5"):
+        journal._newest.clear()
+        with open_ledger(own / "budget.db", head_file=head) as ledger:
+            charge(ledger, amount)
+            assert read_head(disk / "head") == ledger.newest_head()
+        if amount == "0.1":
+            shutil.copytree(own, tmp_path / "backup", symlinks=True)
+    shutil.rmtree(own)
+    shutil.copytree(tmp_path / "backup", own, symlinks=True)
+    journal._newest.clear()
+    with open_ledger(own / "budget.db", head_file=head) as ledger:
+        with pytest.raises(LedgerDamagedError, match="the head file has event"):
+            charge(ledger)
+        assert len(ledger.entries()) == 1
+    assert sorted(each.name for each in disk.iterdir()) == ["head", "head.lock"]
+    assert (own / "disk" if linked == "folder" else head).is_symlink()
 
 
 @pytest.mark.parametrize("name", ["budget.db", "budget.db-wal", "budget.db-journal", "other.db"])

@@ -83,7 +83,7 @@ def write_people(folder: Path, *, rows: int = 300, more: int = 0) -> None:
 
 def write_survey(folder: Path, **changes: str) -> Path:
     """Write the configuration, the key and the people; return the file."""
-    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "elsewhere").mkdir(parents=True, exist_ok=True)
     if not (folder / "people.parquet").exists():
         write_people(folder)
     (folder / "ledger.key").write_text(base64.b64encode(b"0" * 32).decode())

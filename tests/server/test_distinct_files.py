@@ -45,6 +45,7 @@ def survey(folder: Path, **changes: str) -> Path:
         ('audit = "audit.jsonl"', 'audit = "people-link.parquet"'),
         ('head_file = "elsewhere/ledger.head"', 'head_file = "ledger.key"'),
         ('head_file = "elsewhere/ledger.head"', 'head_file = "budget.db"'),
+        ('head_file = "elsewhere/ledger.head"', 'head_file = "head-link"'),
         ("seats = 1", 'seats = 1\nscratch = "."'),
         ("seats = 1", 'seats = 1\nscratch = ".."'),
         ("[work]", '[public.x]\npath = "ledger.key"\norigin = "us"\n[work]'),
@@ -54,6 +55,8 @@ def survey(folder: Path, **changes: str) -> Path:
 )
 def test_a_file_that_is_two_things_is_refused(tmp_path: Path, old: str, new: str) -> None:
     (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "head-link").symlink_to("elsewhere/key-link")
+    (tmp_path / "elsewhere" / "key-link").symlink_to("../ledger.key")
     write_people(tmp_path)
     os.link(tmp_path / "people.parquet", tmp_path / "people-link.parquet")
     before = (tmp_path / "people.parquet").read_bytes()

@@ -75,13 +75,29 @@ def test_a_start_without_its_head_file_is_refused_until_the_owner_says_so(tmp_pa
     for start in (lambda: check_survey(file), lambda: begun(file)):
         with pytest.raises(LedgerError, match=r"is missing, and the ledger is not new.*server resume FILE --head"):
             start()
+    with pytest.raises(LedgerError, match="cannot be written"):  # not onto the disk of the ledger
+        resume_service(file, table=None, analyst=None, clock=False, head=True)
     assert not (tmp_path / "elsewhere").exists()
+    (tmp_path / "elsewhere").mkdir()
     resume_service(file, table=None, analyst=None, clock=False, head=True)
     assert '"head"' in (tmp_path / "audit.jsonl").read_text()
     begun(file)
     check_survey(file)
     with pytest.raises(LedgerError, match="only where it is missing"):
         resume_service(file, table=None, analyst=None, clock=False, head=True)
+
+
+def test_a_head_file_behind_a_link_stays_there(tmp_path: Path) -> None:
+    """The lock, the draft and the file lie on the other disk, and the link is not replaced by a file on this one."""
+    file = write_survey(tmp_path / "own")
+    file.write_text(file.read_text().replace("elsewhere/ledger.head", "ledger.head"))
+    (tmp_path / "disk").mkdir()
+    link = tmp_path / "own" / "ledger.head"
+    link.symlink_to(tmp_path / "disk" / "ledger.head")
+    begun(file)
+    assert link.is_symlink()
+    assert read_config(file).head_file == tmp_path / "disk" / "ledger.head"
+    assert sorted(each.name for each in (tmp_path / "disk").iterdir()) == ["ledger.head", "ledger.head.lock"]
 
 
 def begun(file: Path) -> None:

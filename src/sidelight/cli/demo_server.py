@@ -48,7 +48,7 @@ def write_demo(folder: Path) -> dict[str, str]:
     """Write a file of generated people, a key and a configuration into a folder; return a token for each analyst."""
     import narwhals.stable.v2 as nw
 
-    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "head").mkdir(parents=True, exist_ok=True)
     schema = Schema([Number("age", lower=0, upper=120, granularity=1), Category("job", ["cook", "nurse", "clerk"])])
     columns = generated(schema, 20_000)
     columns["age"] = columns["age"].round()

@@ -162,7 +162,7 @@ def checked_kind(state: dict[str, Any], kind: str) -> dict[str, Any]:
 
 def save_state(state: dict[str, Any], path: str | os.PathLike[str]) -> None:
     """Write a state to a file, replacing it as a whole: after a crash there is the old one or the new one."""
-    target = Path(path)
+    target = Path(os.path.realpath(path))  # what a link points to is replaced, and the link stays
     handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as file:

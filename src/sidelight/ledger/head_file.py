@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from sidelight.errors import LedgerError, LedgerUnavailableError
+from sidelight.errors import LedgerDamagedError, LedgerError, LedgerUnavailableError
 from sidelight.ledger.journal import Head, check_contains, newest_event
 from sidelight.ledger.place import check_output
 from sidelight.ledger.store import Store
@@ -35,8 +35,11 @@ class GuardedStore(Store):
 
     def __init__(self, place: Place, *, head_file: Path, **options: Any) -> None:
         check_output(head_file)  # never a ledger, nor a file that SQLite keeps next to one
+        # the file behind links: renaming would replace a link to another disk by a file on this one
+        self.head_file = Path(os.path.realpath(head_file))
+        if place.path is not None and not place.path.exists():
+            check_no_ledger(place.shown, self.head_file)  # before connecting makes a file
         super().__init__(place, **options)
-        self.head_file = head_file
 
     def decide(self, work: Callable[[Transaction], Result]) -> Result:
         """Run `work` as `Store.decide` does, and require the stored head before the commit."""
@@ -73,8 +76,6 @@ class GuardedStore(Store):
         """Write the newest head unless the file has a newer one; synced to disk on return."""
         path = self.head_file
         try:
-            if create:
-                path.parent.mkdir(parents=True, exist_ok=True)
             with _locked(path):
                 stored = read_head(path)
                 if stored is None and not create:
@@ -112,6 +113,20 @@ def check_head_file(transaction: Transaction, path: Path) -> Head | None:
     if stored is None:
         _check_new(transaction, path)
     return stored
+
+
+def check_no_ledger(shown: str, path: Path) -> None:
+    """Refuse a missing ledger whose head is kept, and a head file for a new one in a folder that is not there."""
+    stored = read_head(path)
+    if stored is not None:
+        raise LedgerDamagedError(
+            f"there is no ledger at {shown}, and the head file has event {stored[0]} of it: a new one would grant the "
+            "whole budget again. Mount the disk that has the ledger, or put its newest copy back"
+        )
+    if not path.parent.is_dir():  # a folder that is made here would lie on the disk of the ledger
+        raise LedgerError(
+            f"the folder {str(path.parent)!r} of the head file does not exist; mount the disk that has it, or make it"
+        )
 
 
 def _check_new(transaction: Transaction, path: Path) -> None:

@@ -20,6 +20,7 @@ from sidelight.plans.section import Section
 from sidelight.plans.sources import ledger_url
 from sidelight.plans.tables import section_of
 from sidelight.records.engines import check_local, is_postgres
+from sidelight.records.source_files import real_path
 from sidelight.server.config import (
     CURRENCIES,
     Pool,
@@ -46,7 +47,6 @@ SHORTEST = 1.0
 MOST_WINDOWS = 4000
 #: Characters of the rule by which a population is partitioned.
 LONGEST_RULE = 200
-
 
 _AMOUNTS = map_of(AMOUNT)
 _SHARING = choice("reserved", "first come")
@@ -140,7 +140,7 @@ def read_config(path: Path | str) -> ServerConfig:
         listen=read_listen(given["listen"], folder) if "listen" in given else ServerAddress(),
         ledger=ledger_url(ledger["url"], folder=folder),
         key_file=folder / ledger["key_file"],
-        head_file=folder / ledger["head_file"] if "head_file" in ledger else None,
+        head_file=Path(real_path(folder / ledger["head_file"])) if "head_file" in ledger else None,
         store=identity["store"] if is_postgres(identity["store"]) else folder / identity["store"],
         audit=folder / identity["audit"],
         proxy=read_proxy(given["identity"], identity, folder, list(tables.values())),

@@ -52,6 +52,16 @@ def test_tomorrow_goes_on_where_today_stopped(make: Make, learner: Any) -> None:
     assert state_of(again) == written
 
 
+def test_a_link_to_a_state_stays_a_link(make: Make, tmp_path: Path) -> None:
+    own, disk = Path(make().state_file or ""), tmp_path / "disk"  # type: ignore[arg-type]
+    disk.mkdir()
+    own.unlink(missing_ok=True)
+    own.symlink_to(disk / "state.json")
+    run(make(), range(2))
+    assert own.is_symlink()
+    assert (disk / "state.json").is_file()
+
+
 def test_a_crash_between_release_and_state_is_healed(make: Make, ledger: Ledger, monkeypatch: Any) -> None:
     run(make(), range(3))
     before = state_of(make())

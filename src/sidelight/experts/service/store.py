@@ -195,7 +195,7 @@ class Tokens:
     """The tokens in a file. Reading looks whether the file changed, so revoking needs no restart."""
 
     def __init__(self, path: Path) -> None:
-        self._path = path
+        self._path = Path(os.path.realpath(path))  # one file and one lock, by whatever link they are reached
         self._seen: tuple[int, int, int] | None = None
         self._entries: dict[str, Token] = {}
 

@@ -63,6 +63,7 @@ def _content(state: State, plan: SequencePlan, *, ledger_id: str) -> dict[str, A
 def write_state(path: Path, state: State, plan: SequencePlan, *, ledger_id: str) -> None:
     """Replace the file in one step; a crash leaves the old file or the new one."""
     content = _content(state, plan, ledger_id=ledger_id)
+    path = Path(os.path.realpath(path))  # what a link points to is replaced, and the link stays
     text = json.dumps({**content, "checksum": _checksum(content)}, sort_keys=True, ensure_ascii=True)
     try:
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".new")
