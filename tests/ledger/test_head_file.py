@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import json
+import os
 import shutil
 import sqlite3
 import threading
@@ -11,9 +14,9 @@ from pathlib import Path
 import pytest
 from benchmarks.temporary_postgres import NoServerError, empty_database, temporary_server
 
-from sidelight.errors import LedgerDamagedError, LedgerError
+from sidelight.errors import LedgerDamagedError, LedgerError, LedgerUnavailableError
 from sidelight.guarantees import Claims, PureDP
-from sidelight.ledger import Ledger, Reservation, journal, open_ledger
+from sidelight.ledger import Ledger, Reservation, journal, open_ledger, store
 from sidelight.ledger.head_file import GuardedStore, read_head
 
 COUNT = {"kind": "count"}
@@ -198,6 +201,93 @@ def test_a_head_file_is_no_file_of_a_ledger(tmp_path: Path, name: str) -> None:
     with pytest.raises(LedgerError, match="choose another"):
         open_ledger(tmp_path / "budget.db", head_file=tmp_path / name)
     assert {each.name: each.read_bytes() for each in tmp_path.iterdir()} == before
+
+
+def failing(name: str, monkeypatch: pytest.MonkeyPatch, *, code: int = errno.ENOSPC) -> None:
+    """Let a step of writing the head file fail, as a disk does."""
+
+    def fail(*_given: object, **_named: object) -> None:
+        raise OSError(code, os.strerror(code))
+
+    owner, attribute = {
+        "lock": (fcntl, "flock"),
+        "draft": (Path, "unlink"),
+        "sync": (os, "fsync"),
+        "rename": (Path, "replace"),
+    }[name]
+    monkeypatch.setattr(owner, attribute, fail)
+
+
+@pytest.mark.parametrize("step", ["lock", "draft", "sync"])
+def test_a_head_file_that_cannot_be_written_costs_nothing(
+    tmp_path: Path, step: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The draft is on its disk before the charge is committed."""
+    with opened(tmp_path) as ledger:
+        charge(ledger, "0.1")
+        before, kept = ledger.newest_head(), read_head(tmp_path / "elsewhere" / "head")
+        with monkeypatch.context() as patch:
+            failing(step, patch)
+            for _ in range(3):
+                with pytest.raises(LedgerUnavailableError, match=r"No space left on device.*nothing was charged"):
+                    charge(ledger, "0.1")
+            assert isinstance(ledger.store, GuardedStore)
+            with pytest.raises(LedgerUnavailableError, match="No space left"):
+                ledger.store.check_writable()
+        assert ledger.newest_head() == before
+        assert read_head(tmp_path / "elsewhere" / "head") == kept
+        charge(ledger, "0.1")  # there is room again
+        assert read_head(tmp_path / "elsewhere" / "head") == ledger.newest_head()
+    assert not (tmp_path / "elsewhere" / "head.new").exists()
+
+
+def test_a_head_file_that_cannot_be_replaced_costs_one_charge(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As one that is a mount point of its own: noticed after the first commit, and before every other."""
+    with opened(tmp_path) as ledger:
+        ledger.open_scope("people", budget=PureDP(1))
+        kept = read_head(tmp_path / "elsewhere" / "head")
+        with monkeypatch.context() as patch:
+            failing("rename", patch, code=errno.EBUSY)
+            with pytest.raises(LedgerUnavailableError, match="what was charged stands, and no data was opened"):
+                charge(ledger, "0.1")
+            for _ in range(3):
+                with pytest.raises(LedgerUnavailableError, match=r"busy.*nothing was charged"):
+                    charge(ledger, "0.1")
+        assert len(ledger.entries()) == 1
+        assert read_head(tmp_path / "elsewhere" / "head") == kept
+        charge(ledger, "0.1")
+        assert len(ledger.entries()) == 2
+        assert read_head(tmp_path / "elsewhere" / "head") == ledger.newest_head()
+
+
+def test_a_charge_that_is_not_committed_leaves_the_head(tmp_path: Path) -> None:
+    """Its draft is on disk, and is not the head of anything: the next charge replaces it."""
+    with opened(tmp_path) as ledger:
+        charge(ledger, "0.1")
+        kept = read_head(tmp_path / "elsewhere" / "head")
+        with sqlite3.connect(tmp_path / "budget.db") as other:
+            other.execute("CREATE TRIGGER entry_stop BEFORE INSERT ON entry BEGIN SELECT RAISE(ABORT, 'stop'); END")
+        other.close()
+        with pytest.raises(LedgerUnavailableError, match="stop"):
+            charge(ledger, "0.1")
+        assert read_head(tmp_path / "elsewhere" / "head") == kept
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(store, "_check_under_way", lambda _connection: 1 / 0)  # the last step before the commit
+            with pytest.raises(ZeroDivisionError):
+                ledger.open_scope("more", budget=PureDP(1))
+        assert (tmp_path / "elsewhere" / "head.new").exists()
+        assert read_head(tmp_path / "elsewhere" / "head") == kept
+        ledger.open_scope("more", budget=PureDP(1))
+        assert read_head(tmp_path / "elsewhere" / "head") == ledger.newest_head()
+
+
+def test_a_lock_that_is_not_given_up_is_waited_for_and_then_refused(tmp_path: Path) -> None:
+    with opened(tmp_path) as ledger, open(tmp_path / "elsewhere" / "head.lock", "a") as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        ledger.store.wait_seconds = 0.05
+        with pytest.raises(LedgerUnavailableError, match=r"locked by another process for 0.05 s; nothing was charged"):
+            ledger.open_scope("people", budget=PureDP(1))
+        assert ledger.scopes() == []
 
 
 def test_two_writers_share_a_head_file(tmp_path: Path) -> None:

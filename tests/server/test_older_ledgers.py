@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sqlite3
 from contextlib import closing
@@ -13,7 +14,7 @@ import pytest
 
 from analyst_server import serving, tokens_of, undropped, unless_busy, write_survey
 from sidelight.cli.analysts import check_survey, resume_service
-from sidelight.errors import LedgerError
+from sidelight.errors import LedgerError, LedgerUnavailableError
 from sidelight.ledger import journal
 from sidelight.server.budgets import Budgets
 from sidelight.server.config_file import read_config
@@ -98,6 +99,25 @@ def test_a_head_file_behind_a_link_stays_there(tmp_path: Path) -> None:
     assert link.is_symlink()
     assert read_config(file).head_file == tmp_path / "disk" / "ledger.head"
     assert sorted(each.name for each in (tmp_path / "disk").iterdir()) == ["ledger.head", "ledger.head.lock"]
+
+
+def test_a_head_file_that_cannot_be_written_is_in_the_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = write_survey(tmp_path)
+    begun(file)
+
+    def full(_descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with closing(Budgets(read_config(file))) as budgets:
+        budgets.watch_head()
+        monkeypatch.setattr(os, "fsync", full)
+        with pytest.raises(LedgerUnavailableError):
+            budgets.watch_head()
+    assert caplog.messages == [
+        "nothing is charged: the ledger or its head file cannot be read or written; is a disk full?"
+    ]
 
 
 def begun(file: Path) -> None:

@@ -3,7 +3,8 @@
 A process remembers the heads that it has seen (`journal`), and a process that starts later knows none of them. With a
 head file every transaction that writes requires the stored head in the ledger, while it holds the ledger's lock, so a
 ledger that was restored or failed over to an older state grants nothing, however many processes come and go. The file
-is written after each commit, before any data is opened, and never by a ledger that lacks the head in it.
+is written to a draft before each commit, which a disk that cannot be written stops, put in its place after it, before
+any data is opened, and never by a ledger that lacks the head in it.
 """
 
 from __future__ import annotations
@@ -11,12 +12,14 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import time
 from collections.abc import Callable
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import IO, TYPE_CHECKING, Any, Final, TypeVar
 
 from sidelight.errors import LedgerDamagedError, LedgerError, LedgerUnavailableError
+from sidelight.ledger.chain import canonical
 from sidelight.ledger.journal import Head, check_contains, newest_event
 from sidelight.ledger.place import check_output
 from sidelight.ledger.store import Store
@@ -28,6 +31,8 @@ if TYPE_CHECKING:
     from sidelight.ledger.schema import Transaction
 
 Result = TypeVar("Result")
+_NOTHING: Final = "nothing was charged"
+_LOCK_AGAIN: Final = 0.002  # seconds between attempts to lock
 
 
 class GuardedStore(Store):
@@ -42,55 +47,114 @@ class GuardedStore(Store):
         super().__init__(place, **options)
 
     def decide(self, work: Callable[[Transaction], Result]) -> Result:
-        """Run `work` as `Store.decide` does, and require the stored head before the commit."""
-        stored: Head | None = None
-        newest: Head | None = None
-        is_new = False
+        """Run `work` as `Store.decide` does; require the stored head, and write the new one, before the commit."""
+        prepared = False
+        with ExitStack() as held:
 
-        def guarded(transaction: Transaction) -> Result:
-            nonlocal stored, newest, is_new
-            is_new = read_head(self.head_file) is None
-            if is_new:
-                _check_new(transaction, self.head_file)  # before the work: what it does itself does not count
-            found = work(transaction)
-            stored = read_head(self.head_file)  # now: all heads in it were committed before the lock was taken
-            if stored is not None:
-                check_contains(transaction, stored, known_from="the head file has")
-            newest = None if transaction.head is None else transaction.head[1:]
-            return found
+            def guarded(transaction: Transaction) -> Result:
+                nonlocal prepared
+                held.close()  # of an attempt before this one
+                is_new = read_head(self.head_file) is None
+                if is_new:
+                    _check_new(transaction, self.head_file)  # before the work: what it does itself does not count
+                found = work(transaction)
+                held.enter_context(self._locked())  # until the file is replaced: heads in it are committed ones
+                prepared = self._prepare(transaction, is_new=is_new)
+                return found
 
-        found = super().decide(guarded)
-        self._keep(newest, required=stored, create=is_new)
+            found = super().decide(guarded)
+            if prepared:
+                with self._with_advice("what was charged stands, and no data was opened"):
+                    self._replace()
         return found
 
     def start_head_file(self) -> None:
         """Make a missing head file from the ledger as it is: the owner's word that it is the newest copy."""
-        if read_head(self.head_file) is not None:
-            raise LedgerError(
-                f"the head file {self.head_file.name!r} is there, and it is the newest head that was kept; a new one "
-                "is made only where it is missing"
-            )
-        self._keep(None, required=None, create=True)
+        with self._locked():
+            if read_head(self.head_file) is not None:
+                raise LedgerError(
+                    f"the head file {self.head_file.name!r} is there, and it is the newest head that was kept; a new "
+                    "one is made only where it is missing"
+                )
+            with self.read() as transaction:
+                newest = newest_event(transaction)
+            with self._with_advice(_NOTHING):
+                self._write_draft(newest)
+                self._replace()
 
-    def _keep(self, newest: Head | None, *, required: Head | None, create: bool) -> None:
-        """Write the newest head unless the file has a newer one; synced to disk on return."""
-        path = self.head_file
+    def check_writable(self) -> None:
+        """Refuse a head file that could not be replaced now, as on a disk that is full."""
+        with self._locked():
+            stored = read_head(self.head_file)
+            if stored is not None:
+                with self._with_advice(_NOTHING):
+                    self._write_draft(stored)
+
+    def _prepare(self, transaction: Transaction, *, is_new: bool) -> bool:
+        """Check the stored head and write the new one to a draft; return whether there is one to put in its place."""
+        stored = read_head(self.head_file)
+        if stored is None and not is_new:
+            raise _missing(self.head_file)
+        if stored is not None:
+            check_contains(transaction, stored, known_from="the head file has")
+        newest = newest_event(transaction) if transaction.head is None else transaction.head[1:]
+        with self._with_advice(_NOTHING):
+            # An earlier head that was committed and not kept (the disk failed between): once more, before anything
+            # else is charged, so that a file that cannot be replaced costs one charge and not all.
+            if transaction.locked is not None and (stored is None or stored[0] < transaction.locked[0]):
+                stored = transaction.locked
+                self._write_draft(stored)
+                self._replace()
+            if stored is None or stored[0] < newest[0]:
+                self._write_draft(newest)
+                return True
+        return False
+
+    def _write_draft(self, head: Head) -> None:
+        """Write a head to the draft; on disk on return."""
+        self._draft.unlink(missing_ok=True)
+        with self._draft.open("x", encoding="utf-8") as file:  # never through a link
+            file.write(canonical({"hash": head[1], "seq": str(head[0])}))
+            file.flush()
+            os.fsync(file.fileno())
+        _sync_folder(self.head_file.parent)  # here, too: a file system that cannot is noticed before the commit
+
+    def _replace(self) -> None:
+        """Put the draft in the place of the head file; on disk on return."""
+        self._draft.replace(self.head_file)
+        _sync_folder(self.head_file.parent)
+
+    @property
+    def _draft(self) -> Path:
+        return self.head_file.with_name(f"{self.head_file.name}.new")
+
+    def _locked(self) -> IO[str]:
+        """Return the locked file next to the head file; closing it gives up the lock."""
+        end = time.monotonic() + self.wait_seconds
+        with self._with_advice(_NOTHING), ExitStack() as opened:
+            lock = opened.enter_context(open(f"{self.head_file}.lock", "a"))
+            while True:
+                try:
+                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                except BlockingIOError:
+                    if time.monotonic() > end:
+                        raise LedgerUnavailableError(
+                            f"the head file {self.head_file.name!r} has been locked by another process for "
+                            f"{self.wait_seconds:g} s; {_NOTHING}"
+                        ) from None
+                time.sleep(_LOCK_AGAIN)
+            opened.pop_all()
+            return lock
+
+    @contextmanager
+    def _with_advice(self, consequence: str) -> Iterator[None]:
         try:
-            with _locked(path):
-                stored = read_head(path)
-                if stored is None and not create:
-                    raise _missing(path)
-                if stored != required or newest is None:  # another process wrote it meanwhile
-                    with self.read() as transaction:
-                        if stored is not None:
-                            check_contains(transaction, stored, known_from="the head file has")
-                        newest = newest_event(transaction)
-                if stored is None or stored[0] < newest[0]:
-                    _write_head(path, newest)
+            yield
         except OSError as error:
             raise LedgerUnavailableError(
-                f"the head file {path.name!r} cannot be written ({error.strerror}); what was charged stands, and no "
-                "data was opened"
+                f"the head file {self.head_file.name!r} cannot be written ({error.strerror}); {consequence}. Make room "
+                "on its disk, mount it, or give permission to write to its folder"
             ) from None
 
 
@@ -143,22 +207,9 @@ def _missing(path: Path) -> LedgerError:
     )
 
 
-def _write_head(path: Path, head: Head) -> None:
-    new = path.with_name(f"{path.name}.new")
-    with new.open("w") as file:
-        file.write(json.dumps({"seq": str(head[0]), "hash": head[1]}))
-        file.flush()
-        os.fsync(file.fileno())
-    new.replace(path)
-    folder = os.open(path.parent, os.O_RDONLY)
+def _sync_folder(path: Path) -> None:
+    folder = os.open(path, os.O_RDONLY)
     try:
         os.fsync(folder)
     finally:
         os.close(folder)
-
-
-@contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    with open(f"{path}.lock", "a") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield

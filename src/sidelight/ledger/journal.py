@@ -68,7 +68,7 @@ def lock_head(transaction: Transaction) -> tuple[int, str]:
     ledger_id = transaction.ledger_id or str(identity.get("ledger_id"))
     if (seen := seen_head(ledger_id)) is not None and seen != found:
         check_contains(transaction, seen)
-    transaction.head = (ledger_id, *found)
+    transaction.head, transaction.locked = (ledger_id, *found), found
     return found
 
 

@@ -175,6 +175,7 @@ class Transaction:
         self.ledger_id = ledger_id
         self.dialect: Dialect = dialect
         self.head: tuple[str, int, str] | None = None  # identity, seq and hash, once the head is locked
+        self.locked: tuple[int, str] | None = None  # seq and hash of the head when it was locked
         self.known = known
         self.scopes: ComparedScopes | None = None
         self._waiting: list[Question] = []  # statements that are sent with the next question

@@ -18,7 +18,7 @@ from typing import Any
 
 from sidelight.accounting import Rule
 from sidelight.accounting.charges import QUANTA_PER_ONE
-from sidelight.errors import LedgerError, PlanError
+from sidelight.errors import LedgerDamagedError, LedgerError, LedgerUnavailableError, PlanError
 from sidelight.guarantees import GDP, Amount, Claim, Claims, Neighbours, decimal_text
 from sidelight.ledger import Ledger, LedgerEntry, Reservation, Scope, Stored, Verification, open_ledger
 from sidelight.ledger.balances import Balances
@@ -172,6 +172,19 @@ class Budgets:
         if stored is not None:
             see_head(self.ledger.ledger_id, stored)
         return self.ledger.newest_head()
+
+    def watch_head(self) -> None:
+        """Write to the log what keeps every request from being charged: an older ledger, or a head file that fails."""
+        try:
+            self.newest_head()
+            if isinstance(self.ledger.store, GuardedStore):
+                self.ledger.store.check_writable()
+        except LedgerDamagedError:
+            log.error("nothing is charged: the ledger is not intact, or lacks a head that was seen: an older copy?")
+            raise
+        except LedgerUnavailableError:
+            log.error("nothing is charged: the ledger or its head file cannot be read or written; is a disk full?")
+            raise
 
     # --- balances -----------------------------------------------------------------------------------------------------
 

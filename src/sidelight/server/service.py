@@ -18,7 +18,7 @@ from weakref import WeakValueDictionary
 from starlette.applications import Starlette
 from starlette.requests import Request
 
-from sidelight.errors import ClaimError, LedgerDamagedError, PlanError, SidelightError
+from sidelight.errors import ClaimError, PlanError, SidelightError
 from sidelight.guarantees import Claims
 from sidelight.ledger import LedgerEntry
 from sidelight.ledger.decide import DECLARED
@@ -163,10 +163,8 @@ class AnalystService:
         """Record unfinished entries of an earlier server or a lost slot as failed, once no worker can be alive."""
         while True:
             try:
-                await asyncio.to_thread(self.budgets.newest_head)
+                await asyncio.to_thread(self.budgets.watch_head)
                 await asyncio.to_thread(self.budgets.give_up_before, time.time() - self.config.longest - 10)
-            except LedgerDamagedError:
-                log.error("nothing is charged: the ledger is not intact, or lacks a head that was seen: an older copy?")
             except SidelightError:  # asked again
                 pass
             await asyncio.sleep(5)
