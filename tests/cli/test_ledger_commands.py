@@ -114,3 +114,26 @@ def test_no_command_makes_a_ledger(sidelight: Run, ledger: Path, command: tuple[
     assert result.status == 2
     assert "there is no ledger" in result.err
     assert not Path("other.db").exists()
+
+
+@pytest.mark.parametrize("ending", ["", "\n", " \r\n"])
+def test_a_ledger_with_a_key_is_inspected_with_its_file(
+    sidelight: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ending: str
+) -> None:
+    """The key is the text of the file without white space at its ends, as an analyst server reads it."""
+    monkeypatch.chdir(tmp_path)
+    Path("ledger.key").write_text(f"c2l4dGVlbiBieXRlcyBvciBtb3Jl{ending}")
+    with open_ledger("keyed.db", key=b"c2l4dGVlbiBieXRlcyBvciBtb3Jl") as book:
+        scope = book.open_scope("people", budget=PureDP(1))
+        scope.reserve(Claims.of(PureDP("0.25")), request={"kind": "count"})
+    for command in (["show"], ["verify"], ["export", "-o", "out.jsonl"], ["reap"]):
+        found = sidelight("ledger", *command, "keyed.db", "--key-file", "ledger.key")
+        assert found.status == 0, found.err
+        without = sidelight("ledger", *command, "keyed.db")
+        assert (without.status, "--key-file FILE" in without.err) == (2, True)
+    Path("other.key").write_text("another sixteen bytes")
+    assert "the key does not belong" in sidelight("ledger", "show", "keyed.db", "--key-file", "other.key").err
+    assert "cannot be read" in sidelight("ledger", "show", "keyed.db", "--key-file", "none.key").err
+    before = Path("ledger.key").read_text()
+    assert sidelight("ledger", "export", "keyed.db", "--key-file", "ledger.key", "-o", "ledger.key").status == 2
+    assert Path("ledger.key").read_text() == before

@@ -16,7 +16,7 @@ from pathlib import Path
 #: budgets, periods, errors of ties, units, sources and their files. Lower it where you can.
 MOST_FILES = 99
 #: Modules of the library that are loaded at the end.
-MOST_MODULES = 204
+MOST_MODULES = 205
 
 PLAN = """
 [source]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import sqlite3
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,9 @@ import httpx
 import pytest
 
 from analyst_server import serving, tokens_of, undropped, unless_busy, write_survey
-from sidelight.cli.analysts import check_survey, resume_service
+from sidelight.cli.analysts import check_survey, resume_service, show_status
 from sidelight.errors import LedgerError, LedgerUnavailableError
+from sidelight.guarantees import Claims, PureDP
 from sidelight.ledger import journal
 from sidelight.server.budgets import Budgets
 from sidelight.server.config_file import read_config
@@ -118,6 +120,50 @@ def test_a_head_file_that_cannot_be_written_is_in_the_log(
     assert caplog.messages == [
         "nothing is charged: the ledger or its head file cannot be read or written; is a disk full?"
     ]
+
+
+@pytest.mark.parametrize("command", [check_survey, show_status])
+def test_what_a_start_refuses_is_not_called_a_balance(tmp_path: Path, command: Callable[[Path], None]) -> None:
+    """An older ledger, one that is not there although its head is, and a head file that is not there."""
+    file = write_survey(tmp_path)
+    begun(file)
+    copied(tmp_path / "budget.db", tmp_path / "backup.db")
+    command(file)
+    with closing(Budgets(read_config(file))) as budgets:
+        budgets.ledger.scope("people/ada").record_external(Claims.of(PureDP("0.5")), note="another tool")
+    copied(tmp_path / "backup.db", tmp_path / "budget.db")
+    journal._newest.clear()
+    with pytest.raises(LedgerError, match="the head file has event"):
+        command(file)
+    for each in tmp_path.glob("budget.db*"):
+        each.unlink()
+    before = sorted(tmp_path.rglob("*"))
+    for start in (lambda: command(file), lambda: begun(file)):
+        with pytest.raises(LedgerError, match=r"no ledger at .*budget.db, and the head file has event"):
+            start()
+    assert sorted(tmp_path.rglob("*")) == before
+    (tmp_path / "backup.db").rename(tmp_path / "budget.db")
+    (tmp_path / "elsewhere" / "ledger.head").unlink()
+    with pytest.raises(LedgerError, match="is missing, and the ledger is not new"):
+        command(file)
+
+
+def test_a_status_writes_nothing_and_gives_new_accounts_their_share(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = write_survey(tmp_path, share="{epsilon = 0.5}")
+    before = sorted(tmp_path.rglob("*"))
+    show_status(file)
+    assert sorted(tmp_path.rglob("*")) == before
+    begun(file)
+    file.write_text(file.read_text().replace("analyst = [", 'analyst = [{name = "eve", budget = {epsilon = 0.25}}, '))
+    found = _content(tmp_path)
+    check_survey(file)
+    capsys.readouterr()
+    show_status(file)
+    assert "people\teve\tepsilon 0.25" in capsys.readouterr().out
+    assert _content(tmp_path) == found
+    assert not (tmp_path / "identity.db").exists()
 
 
 def begun(file: Path) -> None:

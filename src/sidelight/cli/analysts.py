@@ -6,14 +6,13 @@ import logging
 import time
 import tomllib
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any
 
 import typer
 
 from sidelight.cli.answers import note, prints_json
-from sidelight.cli.quoted_accounts import is_not_there
 from sidelight.cli.terminal import tell
 from sidelight.errors import RangeError, SidelightError, nearest
 from sidelight.server.audit_log import AuditLog
@@ -117,27 +116,28 @@ def _requests(config: ServerConfig, name: str) -> int:
 
 
 def show_status(path: Path) -> None:
-    """List the balance of each account, and pauses."""
+    """List the balance of each account, and pauses; nothing is written.
+
+    The ledger is that of a rehearsed start: an account that is new in the file has its whole budget.
+    """
     config = read_config(path)
-    is_new = is_not_there(config.ledger)  # never started: every account has its whole budget
-    budgets = rehearsed_budgets(config)[0] if is_new else Budgets(config)
-    store = IdentityStore(config.store)
-    try:
-        if is_new:
-            budgets.open_scopes()
+    with ExitStack() as opened:
+        budgets = opened.enter_context(closing(rehearsed_budgets(config)[0]))
+        budgets.open_scopes()
+        store = None
+        if isinstance(config.store, str) or config.store.exists():
+            store = opened.enter_context(closing(IdentityStore(config.store, create=False)))
+        moment = time.time() if store is None else store.latest(time.time(), keep=False)
         found: list[dict[str, Any]] = [
             {
                 "table": table.name,
                 "account": account.name,
-                "remaining": dict(budgets.remaining(table, account, moment=store.latest(time.time(), keep=False))),
-                "paused": store.is_paused(table.name, account.name),
+                "remaining": dict(budgets.remaining(table, account, moment=moment)),
+                "paused": store is not None and store.is_paused(table.name, account.name),
             }
             for table in config.tables.values()
             for account in table.accounts
         ]
-    finally:
-        budgets.close()
-        store.close()
     for each in found:
         left = ", ".join(f"{name} {amount}" for name, amount in dict(each["remaining"]).items())
         _line(str(each["table"]), str(each["account"]), left, "paused" if each["paused"] else "")

@@ -12,6 +12,7 @@ from sidelight.cli import COMPLETION
 from sidelight.cli.answers import STANDARD_OUTPUT, answered
 from sidelight.cli.answers import Place as JsonPlace
 from sidelight.cli.failures import Commands
+from sidelight.cli.ledger_commands import ledger_app
 from sidelight.cli.server_commands import server_app
 from sidelight.errors import RangeError
 from sidelight.version import VERSION
@@ -25,7 +26,6 @@ app = typer.Typer(
     help="Differentially private statistics that get more accurate from what is already known.",
     epilog="Status: 0 fine; 1 refused (no budget, failed verification); 2 a mistake in the request; 3 a defect.",
 )
-ledger_app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Inspect and verify a ledger.")
 app.add_typer(ledger_app, name="ledger")
 token_app = typer.Typer(
     no_args_is_help=True, rich_markup_mode=None, help="Tokens of analysts, or of an experts service's clients."
@@ -36,10 +36,8 @@ app.add_typer(server_app, name="server")
 PlanFile = Annotated[Path, typer.Argument(metavar="PLAN", help="The plan, a TOML file.")]
 Label = Annotated[str, typer.Option(help="Names this run, e.g. the day of a daily series.")]
 Output = Annotated[Path, typer.Option("--output", "-o", help="Where the HTML report goes.")]
-Place = Annotated[str, typer.Argument(metavar="LEDGER", help="A file such as budget.db, or a URL.")]
 ServicePlanFile = Annotated[Path, typer.Argument(metavar="PLAN", help="The service's file: survey.toml, experts.toml.")]
 Shell = Literal["bash", "zsh", "fish", "powershell"]
-OneScope = Annotated[str | None, typer.Option(help="Only this scope.")]
 Areas = Annotated[Path | None, typer.Option(help="CSV with `area` and the leaves: sums of a hierarchy, at no cost.")]
 
 
@@ -367,33 +365,3 @@ def revoke(
 @answered("token list", "sidelight.cli.serve:list_tokens")
 def list_clients(plan_file: ServicePlanFile) -> None:
     """List clients and the public part of their tokens."""
-
-
-@ledger_app.command()
-@answered("ledger show", "sidelight.cli.ledgers:show")
-def show(place: Place, *, scope: OneScope = None) -> None:
-    """List scopes with spent and remaining budget, and every entry."""
-
-
-@ledger_app.command()
-@answered("ledger verify", "sidelight.cli.ledgers:verify")
-def verify(
-    place: Place,
-    *,
-    expect_head: Annotated[str | None, typer.Option(help="A head seen earlier, to detect an older copy.")] = None,
-) -> None:
-    """Recompute the hash chain, the states and the totals."""
-
-
-@ledger_app.command()
-@answered("ledger export", "sidelight.cli.ledgers:export")
-def export(
-    place: Place, *, output: Annotated[Path, typer.Option("--output", "-o", help="Where the JSON lines go.")]
-) -> None:
-    """Write all events as JSON lines."""
-
-
-@ledger_app.command()
-@answered("ledger reap", "sidelight.cli.ledgers:reap")
-def reap(place: Place, *, scope: OneScope = None) -> None:
-    """Mark unfinished entries as abandoned. Their charges stay."""

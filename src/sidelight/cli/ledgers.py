@@ -12,13 +12,14 @@ from sidelight.cli.answers import note
 from sidelight.cli.terminal import console, plain, table, tell
 from sidelight.errors import FailedError, LedgerError, nearest
 from sidelight.ledger import Ledger, LedgerEntry, Scope, open_ledger
+from sidelight.ledger.place import read_key
 from sidelight.report import check_writable
 from sidelight.report.words import counted
 
 
-def show(place: str, *, scope: str | None) -> None:
+def show(place: str, *, scope: str | None, key_file: Path | None) -> None:
     """Print scopes with spent and remaining budget, then every entry."""
-    with _existing(place) as ledger:
+    with _existing(place, key_file) as ledger:
         known = {each.scope_id: each for each in ledger.scopes()}
         whole = [each for each in known.values() if not _is_part(each, known)]
         if scope is not None and scope not in known:
@@ -35,9 +36,9 @@ def show(place: str, *, scope: str | None) -> None:
         note(scopes=[_scope_json(each) for each in chosen], head=head)
 
 
-def verify(place: str, *, expect_head: str | None) -> None:
+def verify(place: str, *, expect_head: str | None, key_file: Path | None) -> None:
     """Check the whole ledger; a failed check is an error with status 1."""
-    with _existing(place) as ledger:
+    with _existing(place, key_file) as ledger:
         found = ledger.verify(expect_head=expect_head)
     note(intact=found.ok, **asdict(found) | {"problems": [str(problem) for problem in found.problems]})
     if not found.ok:
@@ -52,18 +53,18 @@ def verify(place: str, *, expect_head: str | None) -> None:
     tell(f"head {found.head}")
 
 
-def export(place: str, *, output: Path) -> None:
+def export(place: str, *, output: Path, key_file: Path | None) -> None:
     """Write all events as JSON lines."""
-    check_writable(output)
-    with _existing(place) as ledger:
+    check_writable(output, inputs=[] if key_file is None else [key_file])
+    with _existing(place, key_file) as ledger:
         count = ledger.export(output)
     note(events=count, output=str(output))
     tell(f"{counted(count, 'event')} written to {output}")
 
 
-def reap(place: str, *, scope: str | None) -> None:
+def reap(place: str, *, scope: str | None, key_file: Path | None) -> None:
     """Mark unfinished entries as abandoned and print them."""
-    with _existing(place, read_only=False) as ledger:
+    with _existing(place, key_file, read_only=False) as ledger:
         if scope is not None:
             ledger.scope(scope)  # a mistyped name must not look like "nothing to do"
         reaped = ledger.reap(scope_id=scope)
@@ -74,8 +75,9 @@ def reap(place: str, *, scope: str | None) -> None:
     tell(f"{counted(len(reaped), 'unfinished entry', 'unfinished entries')} {were} marked as abandoned.")
 
 
-def _existing(place: str, *, read_only: bool = True) -> Ledger:
-    return open_ledger(place, create=False, read_only=read_only)
+def _existing(place: str, key_file: Path | None, *, read_only: bool = True) -> Ledger:
+    key = None if key_file is None else read_key(key_file)
+    return open_ledger(place, create=False, read_only=read_only, key=key)
 
 
 def _is_part(scope: Scope, known: Mapping[str, Scope]) -> bool:

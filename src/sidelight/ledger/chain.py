@@ -197,7 +197,7 @@ def check_key(genesis: LedgerEvent, *, key: bytes | None, shown: str) -> None:
     """Refuse a missing, superfluous or wrong key."""
     keyed = identity_of(genesis).keyed
     if keyed and key is None:
-        raise LedgerError(f"{shown} was made with a secret key; pass key=...")
+        raise LedgerError(f"{shown} was made with a secret key; pass key=..., or --key-file FILE to a command")
     if not keyed and key is not None:
         raise LedgerError(f"{shown} was made without a key (or rewritten without it); it cannot be checked with one")
     if key is not None and not hmac.compare_digest(genesis.hash, event_hash(genesis, key=key)):

@@ -179,6 +179,13 @@ def check_head_file(transaction: Transaction, path: Path) -> Head | None:
     return stored
 
 
+def check_kept_head(transaction: Transaction, path: Path) -> None:
+    """Refuse a ledger without the head in a file, and a missing file unless the ledger is new."""
+    stored = check_head_file(transaction, path)
+    if stored is not None:
+        check_contains(transaction, stored, known_from="the head file has")
+
+
 def check_no_ledger(shown: str, path: Path) -> None:
     """Refuse a missing ledger whose head is kept, and a head file for a new one in a folder that is not there."""
     stored = read_head(path)

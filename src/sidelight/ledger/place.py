@@ -128,6 +128,17 @@ def check_file(path: Path, *, create: bool, read_only: bool = False) -> None:
         )
 
 
+def read_key(file: Path) -> bytes:
+    """Return the key of a ledger from a file: its bytes without white space at the ends."""
+    try:
+        return file.read_bytes().strip()
+    except OSError as error:
+        raise LedgerError(
+            f"the key of the ledger, {str(file)!r}, cannot be read ({error.strerror}); make one with "
+            "`head -c 32 /dev/urandom | base64`"
+        ) from None
+
+
 def has_log(path: Path) -> bool:
     """Return whether commits of a file may be in a log."""
     return any(path.with_name(path.name + ending).exists() for ending in ("-wal", "-journal"))

@@ -23,8 +23,9 @@ from sidelight.guarantees import GDP, Amount, Claim, Claims, Neighbours, decimal
 from sidelight.ledger import Ledger, LedgerEntry, Reservation, Scope, Stored, Verification, open_ledger
 from sidelight.ledger.balances import Balances
 from sidelight.ledger.chain import canonical
-from sidelight.ledger.head_file import GuardedStore, check_head_file, read_head
+from sidelight.ledger.head_file import GuardedStore, check_head_file, check_kept_head, check_no_ledger, read_head
 from sidelight.ledger.journal import see_head
+from sidelight.ledger.place import parse_place, read_key
 from sidelight.ledger.rehearsal import rehearse_ledger
 from sidelight.server.config import Pool, ServedTable, ServerConfig, Sharing, routes_of, rule_of
 from sidelight.server.distinct_files import check_earlier_tables, remember_tables
@@ -71,7 +72,7 @@ class Budgets:
         self._kept: dict[str, tuple[float, bool]] = {}
         self.ledger: Ledger = ledger or open_ledger(
             config.ledger,
-            key=_key_of(config),
+            key=read_key(config.key_file),
             wait_seconds=wait_seconds,
             answer_seconds=max(1.0, wait_seconds),
             create=create,
@@ -293,9 +294,22 @@ class Budgets:
 
 
 def rehearsed_budgets(config: ServerConfig) -> tuple[Budgets, bool]:
-    """Return the budgets as the first start would make them, written nowhere, and whether there is a ledger."""
-    ledger, exists = rehearse_ledger(config.ledger, key=_key_of(config), wait_seconds=5.0, answer_seconds=5.0)
-    return Budgets(config, ledger=ledger), exists
+    """Return the budgets for a rehearsal of a start, written nowhere, and whether there is a ledger.
+
+    A ledger that lacks the head in the head file is refused, and a missing one whose head is there.
+    """
+    ledger, exists = rehearse_ledger(config.ledger, key=read_key(config.key_file), wait_seconds=5.0, answer_seconds=5.0)
+    budgets = Budgets(config, ledger=ledger)
+    try:
+        if config.head_file is not None and exists:
+            with ledger.store.read() as transaction:
+                check_kept_head(transaction, config.head_file)
+        elif config.head_file is not None:
+            check_no_ledger(parse_place(config.ledger).shown, config.head_file)
+    except BaseException:
+        budgets.close()
+        raise
+    return budgets, exists
 
 
 def check_ledger(config: ServerConfig) -> None:
@@ -308,16 +322,6 @@ def check_ledger(config: ServerConfig) -> None:
     if exists:
         with closing(Budgets(config, read_only=True)) as budgets:
             budgets.check_head()
-
-
-def _key_of(config: ServerConfig) -> bytes:
-    try:
-        return config.key_file.read_bytes().strip()
-    except OSError as error:
-        raise PlanError(
-            f"the key of the ledger, {config.key_file.name!r}, cannot be read ({error.strerror}); make one with "
-            "`head -c 32 /dev/urandom | base64`"
-        ) from None
 
 
 def _rest(rule: Rule, balances: Balances, *, part: str | None = None) -> tuple[int, int]:
