@@ -165,9 +165,10 @@ def test_a_state_of_something_else_is_refused(tmp_path):
         RWFTPL.from_state(make("adabatch").state())
     with pytest.raises(RangeError, match="shape"):
         RWFTPL.from_state({**make("ftpl").state(), "sums": [1.0]})
-    (tmp_path / "broken").write_text("{")
-    with pytest.raises(SourceError):
-        load_state(tmp_path / "broken")
+    for text in ("{", "[" * 100_000):
+        (tmp_path / "broken").write_text(text)
+        with pytest.raises(SourceError):
+            load_state(tmp_path / "broken")
     with pytest.raises(SourceError):
         load_state(tmp_path / "absent")
     (tmp_path / "list").write_text("[]")

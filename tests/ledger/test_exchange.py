@@ -121,8 +121,15 @@ def test_a_family_of_scopes_keeps_its_shape(file_ledger: Ledger, tmp_path: Path)
         spend(other, "de", "0.3")
         spend(other, "fr", "0.2")
         other.export(tmp_path / "export")
-    with pytest.raises(LedgerError, match="map the parts"):
+    with pytest.raises(LedgerError, match="Map the parts to parts"):
         file_ledger.import_events(tmp_path / "export", into={"all": "all"})
+    file_ledger.open_scope("flat", budget=PureDP(1))
+    with pytest.raises(LedgerError, match=r"book what 'all' spent: ledger.scope\('flat'\).record_external"):
+        file_ledger.import_events(tmp_path / "export", into={"all": "flat"})
+    for name, reason in (("absent", "No such file"), ("other.db", "not UTF-8"), ("", "directory")):
+        (tmp_path / "other.db").write_bytes(b"\xff\xfe")
+        with pytest.raises(LedgerError, match=rf"cannot be read \(.*{reason}"):
+            file_ledger.import_events(tmp_path / name)
     assert file_ledger.import_events(tmp_path / "export").booked == 2
     assert file_ledger.scope("all").totals().epsilon == 3 * ONE // 10
     assert file_ledger.verify().ok

@@ -139,6 +139,15 @@ def test_a_head_file_that_vanishes_or_is_damaged_stops_charges(tmp_path: Path) -
         (tmp_path / "elsewhere" / "head").write_text("{")
         with pytest.raises(LedgerError, match="is not a head file"):
             charge(ledger, "0.1")
+        for text in (
+            "[" * 100_000,
+            '{"seq": Infinity, "hash": "' + "0" * 64 + '"}',
+            '{"seq": "1", "hash": "x"}',
+            "null",
+        ):
+            (tmp_path / "elsewhere" / "head").write_text(text)
+            with pytest.raises(LedgerError, match="is not a head file"):
+                charge(ledger, "0.1")
         shutil.rmtree(tmp_path / "elsewhere")
         with pytest.raises(LedgerError, match="is missing"):
             charge(ledger, "0.1")

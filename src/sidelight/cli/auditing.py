@@ -71,7 +71,7 @@ def _earlier(kept: Path, plan: Plan, *, long: bool) -> list[QueryAudit]:
         if {**state, "queries": []} != _state(plan, [], long=long):
             return []
         return [QueryAudit.from_json(each) for each in state["queries"]][: len(plan.queries)]
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise SourceError(
             f"{str(kept)!r} exists and was not written by `sidelight audit`; name another --output"
         ) from None

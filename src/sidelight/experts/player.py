@@ -180,7 +180,7 @@ def load_state(path: str | os.PathLike[str]) -> dict[str, Any]:
     """Read what `save_state` wrote."""
     try:
         state = json.loads(Path(path).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise SourceError(f"the stored state at {str(path)!r} cannot be read ({type(error).__name__})") from None
     if not isinstance(state, dict):
         raise SourceError(f"the file {str(path)!r} holds no state")

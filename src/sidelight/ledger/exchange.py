@@ -4,7 +4,8 @@ An import can only add: it records the charges of another ledger as one `import`
 rules, and each charge once, however often the other ledger's export is imported. The event names the events whose
 charges it booked: what a copy of the other ledger spent since is new, whichever copy came first. A copy of this ledger
 is another ledger of which the first events are known. A charge that arrives by two ways, directly and through a third
-ledger, is booked twice: only its own ledger can show what it was.
+ledger, is booked twice, and so is an own charge that comes back from a ledger that imported it: only its own ledger can
+show what it was.
 """
 
 from __future__ import annotations
@@ -72,7 +73,10 @@ def read_export(path: Path, *, key: bytes | None) -> Replay:
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise LedgerError(f"the export {str(path)!r} cannot be read as UTF-8 text ({type(error).__name__})") from error
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise LedgerError(
+            f"the export {str(path)!r} cannot be read ({reason}); name a file that `export` wrote"
+        ) from None
     lines = text.split("\n")  # splitlines would also split at separators that JSON strings may hold
     events = [event_from_line(line) for line in lines if line]
     if not events:
@@ -249,7 +253,8 @@ def _mapped(
         elif share.part not in into or definitions[into[share.part]].parent_id != target:
             raise LedgerError(
                 f"the scope {share.scope_id!r} of the export is partitioned, and its part {share.part!r} is not booked "
-                f"into a part of {target!r}; map the parts as well"
+                f"into a part of {target!r}. Map the parts to parts of a scope that is partitioned, too; into one that "
+                f"is not, book what {share.scope_id!r} spent: ledger.scope({target!r}).record_external(...)"
             )
     return claims
 

@@ -10,7 +10,6 @@ any data is opened, and never by a ledger that lacks the head in it.
 from __future__ import annotations
 
 import fcntl
-import json
 import os
 import time
 from collections.abc import Callable
@@ -19,7 +18,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final, TypeVar
 
 from sidelight.errors import LedgerDamagedError, LedgerError, LedgerUnavailableError
-from sidelight.ledger.chain import canonical
+from sidelight.ledger.chain import canonical, checked_head, read
 from sidelight.ledger.journal import Head, check_contains, newest_event
 from sidelight.ledger.place import check_output
 from sidelight.ledger.store import Store
@@ -161,13 +160,13 @@ class GuardedStore(Store):
 def read_head(path: Path) -> Head | None:
     """Return number and hash of the head in a file; None if there is no file."""
     try:
-        found = json.loads(path.read_text())
-        return int(found["seq"]), str(found["hash"])
+        found: Any = read(path.read_text(encoding="utf-8"))
+        return int(found["seq"]), checked_head(found["hash"])
     except FileNotFoundError:
         return None
     except OSError as error:
         raise LedgerUnavailableError(f"the head file {path.name!r} cannot be read ({error.strerror})") from None
-    except (ValueError, KeyError, TypeError):
+    except (LedgerError, ValueError, KeyError, TypeError):
         raise LedgerError(f"{path.name!r} is not a head file; restore it, or name another one") from None
 
 

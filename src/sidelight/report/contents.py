@@ -111,7 +111,7 @@ class Report:
 def report_from_json(text: str, *, title: str, day: str) -> Report:
     """Read what `Report.to_json` wrote, or one release, or a list of releases; title and day are for the latter two."""
     data = None
-    with suppress(json.JSONDecodeError):  # `titled_outcomes` says where the text breaks off
+    with suppress(json.JSONDecodeError, RecursionError):  # `titled_outcomes` says where the text breaks off
         data = json.loads(text)
     if isinstance(data, dict) and data.get("type") == "report":
         try:

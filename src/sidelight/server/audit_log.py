@@ -92,7 +92,7 @@ def _before(line: bytes) -> str | None:
     """Return the previous hash in a line; None for a torn line, whose own hash is in the next line."""
     try:
         return str(json.loads(line)["before"])
-    except (ValueError, TypeError, KeyError):
+    except (ValueError, TypeError, KeyError, RecursionError):
         return None
 
 

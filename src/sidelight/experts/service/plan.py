@@ -140,7 +140,7 @@ def read_service_plan(path: Path | str) -> ServicePlan:
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
         raise PlanError(f"the plan {str(path)!r} cannot be read: {reason}; name a TOML file") from None
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         raise PlanError(f"{path.name}: not valid TOML: {error}") from None
     try:
         file = msgspec.convert(values, _File)

@@ -59,10 +59,10 @@ class WorkFolder:
 
     def begin(self, digest: str) -> None:
         """Start under a plan, or go on under the same one."""
-        file = self.path / "plan.json"
+        file, content = self.path / "plan.json", json.dumps({"format": _FORMAT, "plan": digest}).encode()
         if not file.exists():
-            self._write(file, json.dumps({"format": _FORMAT, "plan": digest}).encode())
-        elif json.loads(file.read_text()) != {"format": _FORMAT, "plan": digest}:
+            self._write(file, content)
+        elif file.read_bytes() != content:
             raise RangeError(
                 "work_folder holds ballots of another plan: other records, queries, classes, teachers or another "
                 "version of the teacher; name an empty folder, or delete this one"
