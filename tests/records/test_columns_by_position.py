@@ -17,7 +17,7 @@ import pytest
 from plain_statistics import clipped_sum, row_count
 from sidelight.aggregates import cell_counts
 from sidelight.errors import SchemaError
-from sidelight.records import Category, Number, PersonId, Table
+from sidelight.records import Category, Key, Label, Number, PersonId, PersonVia, Reference, Table
 
 #: Names that a library takes for another column, a pattern, a path, a position, or a name of ours.
 NAMES = [
@@ -151,6 +151,42 @@ def test_decimals_that_arrow_cannot_write_are_refused_by_their_type(kind):
     for rows in (cells, cells[:0]):
         with pytest.raises(SchemaError, match="convert it to numbers"):
             Table(pa.table({"x": rows}), schema=[Number("x", lower=0, upper=1)])
+
+
+#: Arrow's streams, DuckDB and PostgreSQL end a name before NUL, and Polars panics.
+NUL = "a\0b"
+WITH_NUL = {
+    "arrow": lambda cells: pa.table(cells),
+    "pandas": lambda cells: pd.DataFrame(cells),
+    "polars": lambda cells: pl.DataFrame(cells),
+    "polars, lazy": lambda cells: pl.DataFrame(cells).lazy(),
+    "mapping": lambda cells: cells,
+}
+
+
+@pytest.mark.parametrize("engine", WITH_NUL)
+def test_a_name_with_nul_is_refused_when_the_table_is_made(engine):
+    """It failed releases of Arrow and Polars after their charge, and was read by other sources."""
+    cells = {NUL: ["p"] * 5, "x": [1] * 5}
+    for declare in (lambda: Category(NUL, ["p"]), lambda: Label(NUL), lambda: PersonId(NUL, max_rows=1)):
+        with pytest.raises(SchemaError, match=r"NUL, got 'a\\x00b'; rename the column"):
+            Table(WITH_NUL[engine](cells), schema=[declare(), Number("x", lower=0, upper=9, granularity=1)])
+    for declare in (Key, lambda name: Reference(name, to="t"), lambda name: PersonVia(name, to="t", max_rows=1)):
+        with pytest.raises(SchemaError, match=r"NUL, got 'a\\x00b'; rename the column"):
+            Table(WITH_NUL[engine](cells), schema=[declare(NUL), Number("x", lower=0, upper=9, granularity=1)])
+
+
+@pytest.mark.parametrize("engine", WITH_NUL)
+@pytest.mark.parametrize("inside", [False, True])
+def test_an_undeclared_name_with_nul_fails_no_release(engine, inside):
+    """Arrow hands all columns over, with another name than it has: it is refused before a charge."""
+    cells = {"other" if inside else NUL: [{NUL: 1}] * 5 if inside else [1] * 5, "x": [1] * 5}
+    schema = [Number("x", lower=0, upper=9, granularity=1)]
+    if engine == "arrow":
+        with pytest.raises(SchemaError, match="a name ends before the character NUL"):
+            Table(WITH_NUL[engine](cells), schema=schema)
+        return
+    assert clipped_sum(Table(WITH_NUL[engine](cells), schema=schema), "x").value == 5
 
 
 def test_an_index_of_names_is_not_needed_by_pandas():

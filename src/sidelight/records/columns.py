@@ -18,6 +18,7 @@ from sidelight.records.readings import (
     check_labels,
     check_signs,
     checked_texts,
+    checked_name,
     checked_utf8,
     label_texts,
 )
@@ -352,8 +353,7 @@ def _set(column: object, **fields: object) -> None:
 def _plain_name(name: object) -> str:
     if not isinstance(name, str) or not name:
         raise SchemaError(f"a column needs a name, got {name!r}")
-    checked_utf8(name, name=name)
-    return str.__str__(name)  # of a subclass nothing is left
+    return checked_name(name)
 
 
 def check_limit(limit: object, *, name: str, advice: str = "") -> None:

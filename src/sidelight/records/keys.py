@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from sidelight.errors import SchemaError
 from sidelight.records.columns import check_limit
+from sidelight.records.readings import checked_name
 from sidelight.records.rows import ColumnType
 
 #: What an id or a key may be: whole numbers, texts, or cells that are read one by one (CSV, lists).
@@ -93,7 +94,7 @@ def _names(columns: tuple[str, ...], kind: str) -> tuple[str, ...]:
         raise SchemaError(f"{kind} names one column or several, got {columns!r}; write sl.{kind}('id', ...)")
     if len(set(columns)) != len(columns):
         raise SchemaError(f"{kind} names a column twice: {columns!r}")
-    return tuple(str.__str__(name) for name in columns)
+    return tuple(checked_name(name) for name in columns)
 
 
 def _table(name: object, kind: str) -> str:

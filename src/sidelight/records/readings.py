@@ -206,6 +206,14 @@ def checked_utf8(text: str, *, name: str) -> None:
         raise SchemaError(f"column {name!r} declares a text that is not Unicode; write it anew") from None
 
 
+def checked_name(name: str) -> str:
+    """Return the name of a column; refuse one that some engine cuts off or cannot hold."""
+    checked_utf8(name, name=name)
+    if "\0" in name:
+        raise SchemaError(f"the name of a column holds the character NUL, got {name!r}; rename the column")
+    return str.__str__(name)  # of a subclass nothing is left
+
+
 def label_texts(labels: Iterable[str], aliases: Mapping[str, Iterable[object]], *, name: str) -> Any:
     """Return the aliases of each label, and all pairs of a text and its label."""
     known = tuple(labels)

@@ -134,7 +134,7 @@ class ArrowRows(StreamRows):
     starts_anew = True
 
     def __init__(self, table: pa.Table, *, dates: Mapping[str, Calendar] | None = None) -> None:
-        super().__init__(table, table.schema, dates=dates)
+        super().__init__(table, _handed_over(table), dates=dates)
 
     @property
     def length(self) -> int:  # type: ignore[override]
@@ -147,6 +147,18 @@ class ArrowRows(StreamRows):
         for batch in super().batches(replace(wanted, person=None), rows=rows):
             start, first = start + batch.length, start
             yield batch if ids is None else replace(batch, person=ids[first:start])
+
+
+def _handed_over(table: pa.Table) -> pa.Schema:
+    """Return the schema of a table as its streams have it, and refuse a table whose streams have another."""
+    schema = hide_engine_errors(lambda: pa.RecordBatchReader.from_stream(table).schema)
+    for field, handed in zip(table.schema, schema, strict=True):
+        if not field.equals(handed):
+            raise SchemaError(
+                f"Arrow hands column {field.name!r} ({field.type}) over as {handed.name!r} ({handed.type}); rename the "
+                "column or its fields: a name ends before the character NUL"
+            )
+    return schema
 
 
 def open_stream(source: Any, *, dates: Mapping[str, Calendar] | None = None) -> StreamRows:
