@@ -17,8 +17,8 @@ from sidelight.records.readings import (
     check_flags,
     check_labels,
     check_signs,
-    checked_texts,
     checked_name,
+    checked_texts,
     checked_utf8,
     label_texts,
 )
