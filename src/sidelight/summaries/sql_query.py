@@ -34,7 +34,7 @@ from sidelight.summaries.sql_dialects import Dialect
 from sidelight.summaries.sql_notes import notes_of
 from sidelight.summaries.sql_over import statement_over
 from sidelight.summaries.sql_statement import Select, parse_select
-from sidelight.summaries.sql_translation import ANSWERS_OF, AskedQuery, Translation, asked_of, noise_of
+from sidelight.summaries.sql_translation import ANSWERS_OF, AskedQuery, Translation, asked_of, check_same_rows, noise_of
 
 
 @explains_removed
@@ -148,6 +148,7 @@ class SQL:
             for place, each in enumerate(asked)
             for name, column in each.serves
         )
+        check_same_rows(select.shown, {each.name: parts[each.part].request for each in numbers})
         dates = {
             each.name: parts[each.part].request["dates"]
             for each in numbers

@@ -8,6 +8,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any, TypeAlias
 
+from sidelight.errors import RangeError
 from sidelight.guarantees import Claims, exact, for_group, short_text
 from sidelight.quantiles.prepared import level_name
 from sidelight.records import PairedView, Schema, View
@@ -165,6 +166,43 @@ def _one(kind: str, served: Sequence[SelectItem], whole: Mapping[str, Any]) -> A
         serves=tuple((item.name, _column(item, kind)) for item in served),
         clauses={item.name: item.clause for item in served if item.clause != "SELECT"},
     )
+
+
+def check_same_rows(shown: Mapping[str, Any] | None, numbers: Mapping[str, Mapping[str, Any]]) -> None:
+    """Refuse arithmetic of a SUM over all rows of a person and a number over `max_rows` of them.
+
+    Args:
+        shown: The program of a statement.
+        numbers: The request of the query of each number.
+    """
+    sums = {name for name, request in numbers.items() if request.get("per") == "person"}
+    kinds = ("sum", "count_distinct")
+    every = {name for name, request in numbers.items() if request["kind"] in kinds or request.get("of") == "persons"}
+
+    def meet(tree: Any) -> set[str]:
+        """Return the numbers that the value of a tree is computed from; those of conditions only choose it."""
+        word, *parts = tree
+        if word in ("number", "key", "constant"):
+            return {parts[0]} if word == "number" else set()
+        if word == "case":
+            *branches, default = parts
+            parts = [result for _, result in branches] + [default]
+            for condition, _ in branches:
+                meet(condition)
+        found: set[str] = set().union(*map(meet, parts))
+        if word in ("and", "or", "not", "is null"):
+            return set()
+        if found & sums and found - every:
+            raise RangeError(
+                f"{min(found & sums)} adds up all rows of a person, and {min(found - every)} is about at most max_rows "
+                "of them, so what is computed from both means nothing; write AVG, divide by COUNT(DISTINCT person), or "
+                "give max_rows_per_group=, which limits the rows of both"
+            )
+        return found
+
+    program = {"columns": [], "order": [], "having": ["constant", "null", ""], **(shown or {})}
+    for tree in (*(each[2] for each in program["columns"]), *(each[0] for each in program["order"]), program["having"]):
+        meet(tree)
 
 
 def noise_of(query: AskedQuery, schema: Schema) -> float:

@@ -49,11 +49,12 @@ _FARTHEST = 1e60
 class Sum(OfNumber):
     """Release the sum of a number, of all rows or by group.
 
-    Where a `PersonId` is declared each person's rows of a group are added up first, and the total is clipped: the noise
-    is that of one total, not of `max_rows` rows, and no `max_rows` limits it. Totals are clipped privately unless the
-    person has one row, or `clip` gives a public interval of totals. By group, the totals of a person in all groups are
-    cut together (`person_total`), with the noise of one total in however many groups; with `max_groups` each is clipped
-    by itself.
+    Where a `PersonId` allows several rows, all of a person's rows of a group, and not only `max_rows` of them, are
+    added up first, and the total is clipped: the noise is that of one total. A public interval, `clip` or
+    `person_total`, is used as it is given. Without one it is found privately, within `max_rows` times the declared
+    bounds of a row: persons with more rows may lose what lies beyond. By group, the totals of a person in all groups
+    are cut together (`person_total`), with the noise of one total in however many groups; with `max_groups` each is
+    clipped by itself.
 
     Guarantee: the price, for the schema's unit under adding or removing one; exact on the machine and whatever data and
     prediction are (summaries proof page, sections 1 and 3).
@@ -69,8 +70,8 @@ class Sum(OfNumber):
             of which the one that fits best after the noise is used), or of the values or totals themselves:
             `sl.priors.Cauchy(40_000, 15_000)`, which helps to clip.
         clip: "auto" clips at declared bounds if there are two and values are not predicted; "private" finds an interval
-            around 0, "by_group" one in each group; "declared" insists on bounds; (lower, upper) is a public interval,
-            of totals for persons.
+            around 0, "by_group" one in each group; "declared" insists on bounds, of totals `max_rows` times those of a
+            row; (lower, upper) is a public interval, of totals for persons.
         known: Of groups by a `sl.Label`: labels that are public, as for `Mean`.
         person_total: The most that one person's totals, without their signs, add up to in all groups together. A person
             with more loses it in groups that do not depend on other persons. "private" finds it, as does leaving it out
@@ -153,25 +154,27 @@ class Sum(OfNumber):
         if groups.totals:
             if self.max_rows_per_group is not None:
                 raise RangeError("totals of persons hold all their rows; leave max_rows_per_group or person_total out")
-            subject = _total_subject(schema, of, vector=isinstance(groups.totals, PersonVector))
-            if isinstance(groups.totals, PersonVector):
+            vector = isinstance(groups.totals, PersonVector)
+            if vector:
                 clip = "auto" if self.person_total in (None, "private") else (0, self.person_total)
-            elif not self.by and self.person_total not in (None, "private"):
+            elif not (self.by or isinstance(clip, (tuple, list)) or self.person_total in (None, "private")):
                 clip = (-exact(self.person_total, name="person_total"), self.person_total)
             if schema.rows_per_unit > 1 and clip == "auto":
                 clip = "private"  # declared bounds are those of a row
+            subject = _total_subject(schema, of, vector=vector, stated=not isinstance(clip, str))
         return self._clipped(subject, groups, budget, self.prediction, clip=clip, around_zero=True)
 
 
-def _total_subject(schema: Schema, of: str | Expression, *, vector: bool) -> Subject:
+def _total_subject(schema: Schema, of: str | Expression, *, vector: bool, stated: bool) -> Subject:
     """Return the totals of persons as what is clipped: k rows within [L, U] add up to min(L, kL)..max(U, kU).
 
-    Of vectors it is the sum of all totals without their signs, at most k max(|L|, |U|).
+    Of vectors it is the sum of all totals without their signs, at most k max(|L|, |U|). A stated interval is limited by
+    what holds for any number of rows alone: L from 0 on, and U up to 0.
     """
     rows, row = schema.rows_per_unit, subject_of(schema, of)
     subject = subject_of(schema, of, total=total_of(schema, of))
-    lower = None if row.lower is None else min(row.lower, rows * row.lower)
-    upper = None if row.upper is None else max(row.upper, rows * row.upper)
+    lower = None if row.lower is None or (stated and row.lower < 0) else min(row.lower, rows * row.lower)
+    upper = None if row.upper is None or (stated and row.upper > 0) else max(row.upper, rows * row.upper)
     if not vector:
         return replace(subject, lower=lower, upper=upper)
     most = None if lower is None or upper is None else max(abs(lower), abs(upper))
