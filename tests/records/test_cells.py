@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import math
+from datetime import date
 from decimal import Decimal
+from fractions import Fraction
+from uuid import UUID
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from hostile_cells import LeavingFloat, NoFloat, NoSign
+from plain_statistics import row_count
+from sidelight.aggregates import cell_counts
+from sidelight.records import Category, PersonId, Table
 from sidelight.records.cells import number_of, numbers_of, plain_label, text_of, texts_of
 
 
@@ -78,7 +85,19 @@ def test_no_number_is_missing(cell):
         (float("nan"), None),
         (np.datetime64("NaT"), None),
         (Hostile(), None),
+        (Fraction(1, 3), "1/3"),
+        (UUID(int=3), "00000000-0000-0000-0000-000000000003"),
+        (date(2024, 1, 31), "2024-01-31"),
+        (np.datetime64("2024-01-31"), "2024-01-31"),
+        (pd.Interval(0, 1), "(0, 1]"),
+        (pd.Period("2024-01"), "2024-01"),
+        (pd.NaT, None),
+        *(
+            (cell, None)
+            for cell in (1j, [1], (1,), {"a": 1}, {1}, len, object(), int, b"1", np.array([1]), pd.Series([1]))
+        ),
     ],
+    ids=repr,
 )
 def test_texts(cell, text):
     assert text_of(cell) == text
@@ -86,4 +105,11 @@ def test_texts(cell, text):
 
 def test_columns_of_cells():
     assert numbers_of([]).shape == (0,)
-    assert texts_of([[1, 2], "x"]).tolist() == ["[1, 2]", "x"]
+    assert texts_of([[1, 2], "x"]).tolist() == [None, "x"]
+    # the text of an object is its address: every row would be a person of its own, another one in every run
+    ids = {"id": ["1", [7], 7 + 0j, *(object() for _ in range(50))], "g": ["1", "[1]", *[[1]] * 51]}
+    schema = [PersonId("id", max_rows=1), Category("g", ["1", "[1]"], other=None)]
+    for source in (ids, pd.DataFrame(ids)):
+        assert row_count(Table(source, schema=schema)).value == 1
+        labels = Table(source, schema=schema[1:])
+        assert cell_counts(labels, ["g"]).value.tolist() == [1, 1]

@@ -55,6 +55,19 @@ def test_labels_that_cannot_occur_are_refused(cells: list[Any], labels: list[str
     sl.Table(pd.DataFrame({"zip": cells}).astype(str), schema=[sl.Category("zip", labels)])
 
 
+@pytest.mark.parametrize("kind", [pa.date32(), pa.timestamp("us"), pa.timestamp("us", "Europe/Paris")], ids=str)
+def test_ids_that_are_dates_are_to_be_converted(kind: pa.DataType) -> None:
+    """The advice was to declare `sl.Date`, after which rows instead of persons are protected."""
+    born = pa.table(
+        {"born": pa.array([0, 1], pa.int64()).cast(pa.int32() if kind == pa.date32() else pa.int64()).cast(kind)}
+    )
+    with pytest.raises(SchemaError, match="convert it to whole numbers or text") as found:
+        sl.Table(born, schema=[sl.PersonId("born", max_rows=2)])
+    assert "Date(" not in str(found.value)
+    with pytest.raises(SchemaError, match=r"declare sl\.Date\('born'"):
+        sl.Table(born, schema=[sl.Category("born", ["a"])])
+
+
 def test_an_index_is_no_column() -> None:
     frame = pd.DataFrame({"age": [1]}, index=pd.Index([7], name="patient"))
     with pytest.raises(SchemaError, match=r"write frame\.reset_index\(\)"):

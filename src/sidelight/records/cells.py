@@ -8,17 +8,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from datetime import date
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
+from uuid import UUID
 
 import numpy as np
 from numpy.typing import NDArray
 
 #: Types that convert to a number but are not numbers: NumPy would warn, or take the first of several.
 _NO_NUMBER = (complex, np.complexfloating, np.ndarray, np.flexible, bytes, bytearray, memoryview)
-#: Types that convert to a text but are not texts.
-_NO_TEXT = (np.ndarray, bytes, bytearray, memoryview)
+#: Further types with one text for each value; of pandas, which need not be there, those of these names.
+_WRITTEN = (Fraction, UUID, date, np.datetime64)
+_OF_PANDAS = ("Interval", "Period")
 
 
 def number_of(cell: Any) -> float:
@@ -88,7 +91,11 @@ def plain_label(cell: Any) -> Any:
 
 
 def text_of(cell: Any) -> str | None:
-    """Return the cell as the text by which labels and ids are compared; None if it is missing."""
+    """Return the cell as the text by which labels and ids are compared; None if it is missing or has no text.
+
+    >>> text_of("a"), text_of(7.0), text_of(True), text_of(date(2024, 1, 31)), text_of([1]), text_of(7 + 0j)
+    ('a', '7', 'true', '2024-01-31', None, None)
+    """
     if cell is None:
         return None
     try:  # around everything: also texts and numbers may be of a class of their own, and do what they like
@@ -121,8 +128,9 @@ def _found(cell: Any) -> str | None:
             return None
         text = _digits(int(value)) if value.is_integer() else repr(value)
         return text if issubclass(kind, float) or _says(text, cell) else _exact_text(cell)
-    if issubclass(kind, _NO_TEXT) or bool(cell != cell):  # NaT and the like differ from themselves
-        return None
+    of_pandas = kind.__name__ in _OF_PANDAS and kind.__module__.partition(".")[0] == "pandas"
+    if not (of_pandas or issubclass(kind, _WRITTEN)) or bool(cell != cell):
+        return None  # lists, objects and the like; NaT, which differs from itself
     return "".join(str.__iter__(str(cell)))
 
 

@@ -128,7 +128,7 @@ class Category:
         per_person: In how many of these labels' groups the rows of a person are at most: a limit that statistics
             enforce, not a belief. None: no limit.
         aliases: Other texts for a label: `{"M": ["male", "1"]}`.
-        casefold: Whether capitals make no difference.
+        casefold: Whether capitals, and ways to write one letter in Unicode (é), make no difference.
         strip: Whether white space makes no difference: none around a text, and one space for a run of it.
         missing_texts: Texts that mean missing.
 
@@ -294,17 +294,19 @@ class Label:
 class PersonId:
     """Declare the column of person ids, and the most rows of one person that count in a statistic.
 
-    Rows without an id are dropped. Which `max_rows` rows count is chosen by a fixed mix of the person's own rows (docs:
-    records), so that what one person does never changes which rows of another count.
+    `Sum` and `Count` of persons read all rows of a person, as one clipped total and as one person. Rows without an id
+    are dropped. Which `max_rows` rows count is chosen by a fixed mix of the person's own rows (docs: records), so that
+    what one person does never changes which rows of another count.
 
     An id is its text, as a label of a category is: the whole number 7, and 7.0 in a list, are "7" on every engine.
     Texts are taken letter for letter: " 7" and "7.0" are other persons, unless `strip` or `casefold` say that spaces or
-    capitals make no difference.
+    capitals make no difference. With `casefold`, ids that differ only by composed letters (Unicode NFC) are one person
+    as well. In lists, a cell that is a list, a complex number or another object has no text: its row is dropped.
 
     Args:
         name: The name of the column.
         max_rows: The cap, 1 to 2^20. Noise grows with it: a small one that holds most people's rows is a good choice.
-        casefold: Whether capitals make no difference.
+        casefold: Whether capitals, and ways to write one letter in Unicode (é), make no difference.
         strip: Whether white space makes no difference: none around an id, and one space for a run of it.
         missing_texts: Texts that are no id: "unknown" would be one person otherwise.
 

@@ -130,9 +130,9 @@ class TextReading:
     Args:
         labels: Pairs of a text and the label that it means; a text that none of them has stays as it is.
         strip: Whether white space makes no difference: none around, and one space for a run of it.
-        casefold: Whether capitals make no difference.
+        casefold: Whether capitals, and ways to write one letter in Unicode (é), make no difference.
         missing: Texts that mean missing.
-        one_spelling: Whether texts that differ by spaces or capitals alone become one text: ids.
+        one_spelling: Whether texts that `strip` and `casefold` make equal become one text: ids.
 
     >>> reading = TextReading(labels=(("male", "m"), ("m", "m")), strip=True, casefold=True, missing=("?",))
     >>> [reading.of_text(text) for text in (" Male", "M", "?", "x")]

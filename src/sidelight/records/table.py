@@ -249,7 +249,7 @@ def _check_type(column: Column, found: ColumnType) -> None:
         "PersonId": "convert it to whole numbers or text",
         "Date": "convert it to dates, time stamps or ISO texts; whole numbers may count anything",
     }[kind]
-    if found.kind == "date":
+    if found.kind == "date" and kind != "PersonId":
         advice = f"declare sl.Date({column.name!r}, start=..., end=...)"
     if found.native == TWICE:
         advice = "rename one of them"
