@@ -86,7 +86,8 @@ def test_one_person_moves_the_sums_by_what_was_stated(options: dict[str, Any], d
 def test_the_note_says_that_totals_are_clipped() -> None:
     release = seeded_release(sl.Sum("x", epsilon=1, clip=(0, 50)), visits(schema_of()), seed=1)
     assert release.value.notes["rows_counted"] == (
-        "all rows of a person in a group as one clipped total; what lies beyond the clip is left out"
+        "all rows of a person in a group as one total; what lies beyond the clip is left out, and unclipped totals may "
+        "give another number"
     )
 
 

@@ -149,9 +149,13 @@ class UnitCap:
         groups = min(self.rows, self.groups or self.rows)
         at_most = f"in at most {groups} group{'' if groups == 1 else 's'}"
         if once or self.per_group == 1:
-            said = "all rows of a person in a group as one clipped total" if once else "each person once"
+            said = "all rows of a person in a group as one total" if once else "each person once"
             if not by_group:
-                return f"{said}; what lies beyond the clip is left out" if once else said
+                return (
+                    f"{said}; what lies beyond the clip is left out, and unclipped totals may give another number"
+                    if once
+                    else said
+                )
             said = f"{said}, {at_most}"
         else:
             said = f"at most {self.rows} row{'' if self.rows == 1 else 's'} of a person"
