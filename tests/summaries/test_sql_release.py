@@ -188,11 +188,39 @@ def test_spreads_bring_mean_and_count_along() -> None:
     assert 10 < sd.spread < 50
 
 
-def test_a_name_that_was_given_is_never_taken_by_an_interval() -> None:
-    for numbers in ("COUNT(*) AS n, AVG(age) AS n_low", "AVG(age) AS n_low, COUNT(income) AS n"):
-        value = sl.SQL(f"SELECT {numbers} FROM people", epsilon=50).release(people()).value
-        assert 30 < value.n_low < 60
-        assert 390 < value.n < 410
+@pytest.mark.parametrize(
+    ("numbers", "clash"),
+    [
+        ("COUNT(*) AS n, AVG(age) AS n_low", "n_low"),
+        ("AVG(age) AS n_low, COUNT(income) AS n", "n_low"),
+        ("COUNT(*) AS n, 2 * COUNT(income) AS n_high", "n_high"),
+        ("2 * COUNT(*) AS n, 3 * COUNT(*) AS n_high", "n_high"),
+        ("MEDIAN(age) AS n, COUNT(*) AS n_pooled", "n_pooled"),
+        ("AVG(age) AS n, COUNT(*) AS supported", "supported"),
+        ("2 * SUM(age) AS supported", "supported"),
+        ("SUM(age) / 2 AS n, COUNT(*) AS sum_age_low", None),
+        ("COUNT(*) AS job_low", None),
+        ("COUNT(*) AS supported", None),
+        ("COUNT(*) AS low, AVG(age) AS high", None),
+    ],
+)
+@pytest.mark.parametrize("group", ["", " GROUP BY job"])
+def test_a_name_of_a_column_that_another_number_has_is_refused(numbers: str, clash: str | None, group: str) -> None:
+    """A mean was shown between the ends of the interval of another number, as if it were one of them."""
+    query = sl.SQL(f"SELECT {'job, ' if group else ''}{numbers} FROM people{group}", epsilon=50)
+    if clash is None:
+        query.prepare(sl.Schema(SCHEMA))
+        return
+    with pytest.raises(RangeError, match=f"has a column '{clash}' of its own; write AS"):
+        query.prepare(sl.Schema(SCHEMA))
+
+
+def test_a_group_that_is_called_like_the_end_of_an_interval_is_refused() -> None:
+    schema = sl.Schema([sl.Category("n_low", ["a"], other=None), sl.Category("supported", ["a"], other=None)])
+    with pytest.raises(RangeError, match="the number 'n' has a column 'n_low' of its own"):
+        sl.SQL("SELECT n_low, COUNT(*) AS n FROM t GROUP BY n_low", epsilon=1).prepare(schema)
+    sl.SQL("SELECT n_low, COUNT(*) AS m FROM t GROUP BY n_low", epsilon=1).prepare(schema)
+    sl.SQL("SELECT supported, COUNT(*) AS m FROM t GROUP BY supported", epsilon=1).prepare(schema)
 
 
 def test_undeclared_labels_are_found_by_one_query() -> None:

@@ -151,11 +151,8 @@ class UnitCap:
         if once or self.per_group == 1:
             said = "all rows of a person in a group as one total" if once else "each person once"
             if not by_group:
-                return (
-                    f"{said}; what lies beyond the clip is left out, and unclipped totals may give another number"
-                    if once
-                    else said
-                )
+                beyond = "; what lies beyond the clip is left out, and unclipped totals may give another number"
+                return f"{said}{beyond if once else ''}"
             said = f"{said}, {at_most}"
         else:
             said = f"at most {self.rows} row{'' if self.rows == 1 else 's'} of a person"

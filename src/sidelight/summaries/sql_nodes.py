@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from calendar import monthrange
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from datetime import date, timedelta
 from itertools import product
 from typing import Any
@@ -11,6 +11,33 @@ from typing import Any
 from sqlglot import exp
 
 from sidelight.errors import RangeError
+
+#: What the columns that a number brings along are called: the ends of its interval, and whether a mean is pooled.
+_BROUGHT = ("low", "high", "pooled")
+
+
+def names_clash(name: str, numbers: Collection[str], *, keys: Collection[str]) -> bool:
+    """Return whether a new number, or a column that it brings along, would be called like another column."""
+    of, _, end = name.rpartition("_")
+    brought = {name, *(f"{name}_{each}" for each in _BROUGHT)}
+    return not brought.isdisjoint({*numbers, *keys}) or (end in _BROUGHT and of in numbers)
+
+
+def check_names(names: Sequence[str], numbers: Collection[str], *, flagged: bool) -> None:
+    """Refuse columns of an answer that are called alike, or like a column that a number of it brings along.
+
+    Args:
+        names: What the columns of the answer are called.
+        numbers: What the numbers among them and the released numbers are called.
+        flagged: Whether the answer has a column that says which groups are supported.
+    """
+    for name in names:
+        of, _, end = name.rpartition("_")
+        if names.count(name) > 1:
+            raise RangeError(f"two columns of the answer are called {name!r}; write AS and another name")
+        if (end in _BROUGHT and of in numbers) or (flagged and name == "supported" and name in numbers):
+            whose = "the answer" if name == "supported" else f"the number {of!r}"
+            raise RangeError(f"{whose} has a column {name!r} of its own; write AS and another name for one of them")
 
 
 def parenthesized(node: Any) -> Any:

@@ -310,7 +310,7 @@ class PreparedSQL(SurePrepared):
         """Run the queries one after another, and put what was asked for into one table."""
         answers = [part.run(table, source) for part in self.parts]
         found = [_table_of(part, answer) for part, answer in zip(self.parts, answers, strict=True)]
-        first, taken = found[0], {item.name for item in self.select.items}
+        first = found[0]
         columns: dict[str, Any] = {}
         for number in self.numbers:
             of = found[number.part]
@@ -318,13 +318,13 @@ class PreparedSQL(SurePrepared):
             columns[number.name] = np.rint(of[number.column]).astype(np.int64) if whole else of[number.column]
             for end in ("low", "high"):
                 for name in (f"{number.column}_{end}", *([end] if number.column == of.columns[0] else [])):
-                    if name in of.columns and f"{number.name}_{end}" not in taken:  # a name that AS gave goes first
+                    if name in of.columns:
                         columns[f"{number.name}_{end}"] = of[name]
                         break
-            if POOLED in of.columns and number.column == of.columns[0] and f"{number.name}_{POOLED}" not in taken:
+            if POOLED in of.columns and number.column == of.columns[0]:
                 columns[f"{number.name}_{POOLED}"] = of[POOLED]
         backed = [each["supported"] for each in found if "supported" in each.columns]
-        if backed and "supported" not in taken:
+        if backed and "supported" not in self.select.keys:
             columns["supported"] = np.all(backed, axis=0)
         notes: dict[str, Any] = {}
         for each, query in zip(found, self.translation.queries, strict=True):  # two means are clipped at two places

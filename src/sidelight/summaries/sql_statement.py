@@ -24,11 +24,13 @@ from sidelight.summaries.sql_aggregates import AggregateReader, SelectItem
 from sidelight.summaries.sql_dialects import MEANINGS
 from sidelight.summaries.sql_expressions import ExpressionReader
 from sidelight.summaries.sql_groups import GroupKey
-from sidelight.summaries.sql_nodes import grouping_sets, has_aggregate, plain
+from sidelight.summaries.sql_nodes import check_names, grouping_sets, has_aggregate, names_clash, plain
 from sidelight.summaries.sql_scalars import ScalarReader, Typed
 from sidelight.summaries.sql_tree import UNDERSTOOD, only, refuse, refuse_clause, refuse_name, sql_text, statement_tree
 
 _MOST_SHOWN = 10**15
+#: Aggregates that say which groups have rows enough.
+_FLAGGED = ("sum", "mean", "proportion", "variance", "standard_deviation")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -233,19 +235,17 @@ class _StatementReader:
 
     def _name_numbers(self, given: Sequence[tuple[str, Any]]) -> None:
         """Name each aggregate that SELECT asks as it is by what the statement calls it."""
-        taken = {name for name, _ in self._keys}
         for name, node in given:
             item = self._aggregates.read(node)
             if item is not None:
                 named = name or item.name or item.default_name()
-                self._numbers.append(replace(item, name=self._free(named, taken)))
+                self._numbers.append(replace(item, name=self._free(named)))
                 self._own[id(node)] = self._numbers[-1]
-                taken.add(self._numbers[-1].name)
 
-    def _free(self, name: str, taken: set[str]) -> str:
+    def _free(self, name: str) -> str:
         """Return a name that no other column of the released table has; the same aggregate may stand twice."""
-        found, more = name, 2
-        while found in taken:
+        found, more, numbers = name, 2, {each.name for each in self._numbers}
+        while names_clash(found, numbers, keys={key for key, _ in self._keys}):
             found, more = f"{name}_{more}", more + 1
         return found
 
@@ -253,8 +253,7 @@ class _StatementReader:
         """Return an aggregate as a number of the released table, which it joins if it is new."""
         known = next((each for each in self._numbers if each.identity == item.identity), None)
         if known is None:
-            taken = {*(name for name, _ in self._keys), *(each.name for each in self._numbers)}
-            known = replace(item, name=self._free(item.name or item.default_name(), taken), clause=self._clause)
+            known = replace(item, name=self._free(item.name or item.default_name()), clause=self._clause)
             self._numbers.append(known)
         return Typed(item.kind(self._schema), ["number", known.name])
 
@@ -318,10 +317,12 @@ class _StatementReader:
         return _Output(name=name or sql_text(node), node=node, typed=typed)
 
     def _check(self, outputs: Sequence[_Output]) -> None:
+        released = [item.name for item in self._numbers]
+        shown = [each.name for each in outputs if each.typed.tree[0] != "key"]
         names = [each.name for each in outputs]
-        for name in names:
-            if names.count(name) > 1:
-                raise RangeError(f"two columns of the answer are called {name!r}; write AS and another name")
+        names += [name for name, _ in self._keys if name not in names]
+        flagged = any(item.function in _FLAGGED for item in self._numbers)
+        check_names(names, {*released, *shown}, flagged=flagged)
 
     # --- what is shown
 
@@ -358,10 +359,8 @@ class _StatementReader:
     def _ends(self, output: _Output) -> str:
         """Return whether what is computed has an interval: arithmetic of at most two released numbers that have one."""
         names = numbers_in(output.typed.tree)
-        bare = [each.name for each in self._numbers if each.function == "quantile"]
-        named = {*(name for name, _ in self._keys), *(each.name for each in self._numbers)}
-        bare += [name for name in names if {f"{name}_low", f"{name}_high"} & named]  # the statement took these names
-        numeric = output.typed.kind in ("whole", "sum", "decimal", "double") and not {*names} & {*bare}
+        bare = {each.name for each in self._numbers if each.function == "quantile"}
+        numeric = output.typed.kind in ("whole", "sum", "decimal", "double") and not {*names} & bare
         return "yes" if numeric and 1 <= len(names) <= 2 and passes_interval(output.typed.tree) else "no"
 
     def _order(self, node: Any, outputs: Sequence[_Output]) -> list[list[Any]]:
