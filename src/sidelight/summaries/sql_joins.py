@@ -338,8 +338,8 @@ class JoinReader:
             return column_named(self.tables.owner_name(self.base))
         if column is None:
             raise RangeError(
-                f"{name!r} is a key, which is neither released nor compared with constants; count rows, or declare it "
-                "as a sl.Category(...) or sl.Number(...) too"
+                f"{name!r} is a key, which is neither released nor compared with constants; count rows with "
+                "COUNT(*), or declare it as a sl.Category(...) or sl.Number(...) too"
             )
         whole = f"{path}.{name}" if path else name
         if path:

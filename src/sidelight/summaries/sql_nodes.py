@@ -89,8 +89,10 @@ def grouping_sets(word: str, keys: Sequence[int]) -> list[list[int]]:
 def is_left(join: Any) -> bool:
     """Return whether a source of FROM keeps rows that do not find it; None is the first source. Others are refused."""
     side, kind = ("", "") if join is None else (str(each or "").upper() for each in (join.side, join.kind))
-    if side not in ("", "LEFT") or kind not in ("", "INNER", "OUTER") or (join and join.args.get("method")):
-        raise RangeError(f"{side or kind} JOIN is not understood; write JOIN or LEFT JOIN from the base table")
+    method = "" if join is None else str(join.args.get("method") or "").upper()
+    if side not in ("", "LEFT") or kind not in ("", "INNER", "OUTER") or method:
+        words = f"{method or side or kind} JOIN is not understood"
+        raise RangeError(f"{words}; write JOIN or LEFT JOIN from the base table, with ON or USING")
     return side == "LEFT"
 
 

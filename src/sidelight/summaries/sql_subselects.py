@@ -335,6 +335,11 @@ def _inner(outer: SelectReader, select: Any, column: Any) -> tuple[SelectReader,
         raise RangeError(f"{sql_text(select)} looks at all rows; {BY_KEY}")
     person, one = _is_person(outer, inner), outer.tables.max_rows(outer.base) == 1
     if not person and not _is_key(outer, inner):
+        if {(own, other) for other, own in inner.correlated} == _link(outer.tables, of=inner.base, rows=outer.base):
+            raise RangeError(
+                f"each row of {outer.base!r} names one row of {inner.base!r} here; write JOIN {inner.base} ON its key, "
+                "and the conditions of the sub-select in WHERE"
+            )
         raise RangeError(f"{inner.base!r} is not tied to {outer.base!r} by its declared key here; {BY_KEY}")
     if one and outer.grouped not in (None, person):
         raise RangeError("sub-selects by the person and by a key do not stand in one statement; ask two statements")
@@ -361,11 +366,13 @@ def row_condition(reader: SelectReader, conditions: list[Any]) -> Expression | N
 
 def _is_key(outer: SelectReader, inner: SelectReader) -> bool:
     """Return whether the rows of a sub-select are those that name the key of the base's row."""
-    key = outer.tables.schema(outer.base).key
-    link = View(tables=outer.tables, base=outer.base).fold_link(fold.count(inner.base, upper=1))
-    if key is None or link is None:
-        return False
-    return set(inner.correlated) == set(zip(link, key.columns, strict=True))
+    return set(inner.correlated) == _link(outer.tables, of=outer.base, rows=inner.base)
+
+
+def _link(tables: LinkedTables, *, of: str, rows: str) -> set[tuple[str, str]] | None:
+    """Return by which columns rows name the key of another table, each with its column of the key; None if not."""
+    key, link = tables.schema(of).key, View(tables=tables, base=of).fold_link(fold.count(rows, upper=1))
+    return None if key is None or link is None else set(zip(link, key.columns, strict=True))
 
 
 def _is_person(outer: SelectReader, inner: SelectReader) -> bool:
