@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -39,7 +40,7 @@ class Quarrelsome(str):
         raise ValueError("quotes a record")
 
 
-class Named:
+class Named(Fraction):
     def __str__(self) -> str:
         return Unhashable("q")
 
