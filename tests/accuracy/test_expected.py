@@ -18,6 +18,7 @@ from sidelight.cli.app import app
 from sidelight.errors import RangeError
 from sidelight.records import Schema, Table
 from sidelight.release import Release
+from sidelight.session.query import prepare_query
 from sidelight.testing import seeded_release
 
 NUMBERS = Schema([sl.Number("age", lower=0, upper=100), sl.Number("pay", lower=0, upper=1000)])
@@ -200,3 +201,65 @@ def test_an_error_is_measured_on_about_as_many_rows_as_were_released(rows: float
     schema = Schema([sl.Category("sex", ["F", "M"], other=None), sl.Category("job", ["a", "b"], other=None)])
     found = expected(query, query.prepare(schema), schema, confidence=0.95, rows=rows)
     assert found.rows == assumed
+
+
+SURVEY = Schema([sl.Category("region", ["N", "S", "E", "W"], other=None), sl.Number("score", lower=0, upper=100)])
+BOTH = "SELECT region, COUNT(*) AS n, AVG(score) AS m FROM survey GROUP BY region ORDER BY n DESC LIMIT 2"
+
+
+def _expected_of(query: Any, schema: Schema = SURVEY) -> Any:
+    return expected(query, prepare_query(query, schema), schema, confidence=0.95)
+
+
+def test_every_number_of_a_statement_has_an_error_of_its_own_which_covers() -> None:
+    """A count and a mean were shown with the middle of both half-widths, which was that of neither."""
+    query = sl.SQL(BOTH.removesuffix(" LIMIT 2"), epsilon="0.5")
+    found = _expected_of(query)
+    rng = np.random.default_rng(13)
+    region, score = np.repeat(["N", "S", "E", "W"], 2500), rng.normal(50, 16, 10_000).clip(0, 100)
+    table = Table({"region": region, "score": score}, schema=SURVEY, name="survey")
+    truth = {label: {"n": 2500.0, "m": float(score[region == label].mean())} for label in "NSEW"}
+    off: dict[str, list[float]] = {"n": [], "m": []}
+    for seed in range(100):
+        for row in seeded_release(query, table, seed=f"own error {seed}").value.to_records():
+            for name, errors in off.items():
+                errors.append(abs(row[name] - truth[row["region"]][name]))
+    for name, errors in off.items():  # 400 errors: a share of 0.95 is below 0.885 with probability below 1e-6
+        assert np.mean(np.array(errors) <= found.columns[name]) > 0.885, name
+        assert np.mean(np.array(errors) <= found.columns[name] / 3) < 0.885, name
+
+
+@pytest.mark.parametrize(
+    ("statement", "names"),
+    [
+        (BOTH, ["n", "m"]),
+        ("SELECT region, COUNT(*) * 2 AS twice, AVG(score) / 10 AS tenth FROM t GROUP BY region", ["twice", "tenth"]),
+        ("SELECT region, COUNT(*) AS low, AVG(score) AS high FROM t GROUP BY region", ["low", "high"]),
+        ("SELECT SUM(score) AS s, COUNT(*) AS n FROM t HAVING COUNT(*) > 99999", ["s", "n"]),
+        ("SELECT SUM(score) / 100 AS share FROM t", ["share"]),
+        ("SELECT COUNT(*) AS n FROM t", []),  # a theorem, in rows
+    ],
+)
+def test_what_a_statement_shows_is_what_has_an_error(statement: str, names: list[str]) -> None:
+    found = _expected_of(sl.SQL(statement, epsilon="0.5"))
+    assert [*found.columns] == names
+    assert found.to_json()["columns"] == found.columns
+    assert all(f"{name} ± " in str(found) for name in names)
+    assert found.size == max(found.columns.values(), default=found.size)
+
+
+def test_a_computed_number_has_the_error_of_what_is_shown() -> None:
+    plain, tenth = (
+        _expected_of(sl.SQL(f"SELECT COUNT(*){more} AS n, AVG(score) AS m FROM t", epsilon=1)) for more in ("", " / 10")
+    )
+    assert tenth.columns["n"] == pytest.approx(plain.columns["n"] / 10, rel=1e-6)
+
+
+def test_means_of_several_columns_have_their_own_errors_and_prices_hold_for_each() -> None:
+    query = sl.Mean(["age", "pay"], epsilon="0.5")
+    found = _expected_of(query, NUMBERS)
+    assert found.columns["mean_pay"] == pytest.approx(10 * found.columns["mean_age"], rel=0.1)
+    needed = epsilon_for(query, NUMBERS, within=2)
+    assert max(needed.expected.columns.values()) <= 2
+    assert "within 2 in every column" in str(needed)
+    assert "mean ± " in str(_expected_of(sl.Summary("score", epsilon=1)))

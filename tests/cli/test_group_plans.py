@@ -271,7 +271,7 @@ def test_a_forecast_is_near_what_is_released(plan) -> None:
 
     query = sl.Mean("hours", epsilon=1)
     schema = read_plan(plan('kind = "count"\nepsilon = 1\n')).schema
-    half, rows, unit = forecast(query, query.prepare(schema), schema, rows=400)
+    halves, rows, unit = forecast(query, query.prepare(schema), schema, rows=400)
     assert (rows, unit) == (400, "")
     table = query.release(sl.Table(plan().parent / "people.csv", schema=schema)).value
-    assert 0.5 < half / ((table.high - table.low) / 2) < 2
+    assert 0.5 < halves["mean"] / ((table.high - table.low) / 2) < 2

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import Any, Literal
 
@@ -53,6 +53,7 @@ class Expected:
     condition: str  # what it rests on
     rows: int | None = None  # how many generated rows it was measured on, or how many a bound rests on
     likely: float | None = None  # the likely error, where a bound that assumes nothing comes with one
+    columns: Mapping[str, float] = field(default_factory=dict)  # that of each number of a table; `size` is the largest
 
     @property
     def usual(self) -> float:
@@ -64,18 +65,24 @@ class Expected:
             return self.condition
         if self.size == 0:
             return f"exact, if {self.condition}"
-        text = f"± {at_most(self.size)} {self.unit}".rstrip()
+        text = f"{self.sizes('± ')} {self.unit}".rstrip()
         if self.likely is not None:
             text += f", likely ± {at_most(self.likely)}"
         if self.basis == "bound":
             return text if self.rows is None else f"{text}, if {self.condition}"
         return f"about {text} (measured: {self.rows:,} generated rows)"
 
+    def sizes(self, sign: str = "") -> str:
+        """Return the size as a text, or that of each number behind its name."""
+        if not self.columns:
+            return f"{sign}{at_most(self.size)}" if math.isfinite(self.size) else "–"
+        return ", ".join(f"{name} {sign}{at_most(size)}" for name, size in self.columns.items())
+
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON values; a size that nothing is known of is null."""
         size = self.size if math.isfinite(self.size) else None
         found = {"size": size, "unit": self.unit, "basis": self.basis, "condition": self.condition}
-        return found | {"likely": self.likely}
+        return found | {"likely": self.likely, "columns": dict(self.columns)}
 
     def tail(self, confidence: float) -> TailBound:
         """Return it as the bound that a release carries; a measured one says so, and is not proved."""
@@ -100,7 +107,7 @@ def expected(
         confidence: The probability that the error is not larger.
         rows: How many rows there are about, where that was declared or released; a usual number if left out.
     """
-    if prepared.error is not None:
+    if prepared.error is not None and not _states_more(prepared.request):
         return _of_bound(prepared.error, confidence)
     count = _assumed(query, rows)
     if (stated := prepared.error_of(count, confidence=confidence)) is not None:
@@ -109,8 +116,12 @@ def expected(
     if type(prepared).__module__.startswith("sidelight.summaries."):
         found = forecast(query, prepared, schema, confidence=confidence)
         if found is not None:
-            half, rows, unit = found
-            return Expected(size=half, unit=unit, basis="measured", condition=_alike(rows), rows=rows)
+            halves, rows, unit = found
+            named = {} if [*halves] == [prepared.request["kind"]] else halves
+            size = max(halves.values())
+            return Expected(size=size, unit=unit, basis="measured", condition=_alike(rows), rows=rows, columns=named)
+        if prepared.error is not None:
+            return _of_bound(prepared.error, confidence)
         return _nothing("no forecast: it is not answered on generated rows")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of generated rows
@@ -118,6 +129,12 @@ def expected(
             return _measured(query, prepared, schema, confidence=confidence, rows=count)
         except Exception:  # a forecast is not worth an error, whatever it fails by: no private row is near
             return _nothing("no forecast: it is not answered on generated rows")
+
+
+def _states_more(request: Mapping[str, Any]) -> bool:
+    """Return whether a statement shows more than the one number that its bound is about, or computes with it."""
+    shown = [tree for _, kind, tree, _ in request.get("shown", {}).get("columns", ()) if kind != "text"]
+    return len(request.get("numbers", ())) > 1 or any(tree[0] != "number" for tree in shown)
 
 
 def _of_bound(bound: TailBound, confidence: float) -> Expected:

@@ -6,6 +6,7 @@ No row of the source is read, and nothing is charged.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from statistics import NormalDist
 from typing import Any
 
@@ -15,6 +16,8 @@ from sidelight.group_table import ALL, GroupTable
 from sidelight.noise import Source
 from sidelight.predictions import is_prior
 from sidelight.records import Category, Date, Number, PersonId, Schema, Table
+from sidelight.release.shown import INTERVAL, leading_statistic
+from sidelight.release.statement_table import statement_table
 from sidelight.session.query import Prepared
 from sidelight.testing import SeededEntropy
 
@@ -27,8 +30,10 @@ _PRIMES = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37)
 
 def forecast(
     query: Any, prepared: Prepared, schema: Schema, *, confidence: float = 0.95, rows: int = USUAL_ROWS
-) -> tuple[float, int, str] | None:
-    """Return the approximate error of a statistic, the number of generated rows, and the unit; None if not known.
+) -> tuple[dict[str, float], int, str] | None:
+    """Return the approximate error of each number, the number of generated rows, and the unit; None if not known.
+
+    Numbers of one table have units of their own, so each has its error, by the name that the table gives it.
 
     Args:
         query: The query, whose predicted values are used if it has them.
@@ -43,14 +48,15 @@ def forecast(
             answer = prepared.run(table, source)
     except Exception:  # a forecast is not worth an error, whatever it fails by: no private row is near
         return None
-    half = _half_width(getattr(answer, "value", None))
-    if half is None:
+    halves = _half_widths(getattr(answer, "value", None), prepared.request)
+    if not halves:
         return None
     stated = float(getattr(query, "confidence", None) or 0.95)
     if confidence != stated:  # intervals are about those of a normal law
         normal = NormalDist()
-        half *= normal.inv_cdf((1 + confidence) / 2) / normal.inv_cdf((1 + stated) / 2)
-    return half, rows, "sd of the values" if _scale_unknown(query, schema) else ""
+        stretch = normal.inv_cdf((1 + confidence) / 2) / normal.inv_cdf((1 + stated) / 2)
+        halves = {name: stretch * half for name, half in halves.items()}
+    return halves, rows, "sd of the values" if _scale_unknown(query, schema) else ""
 
 
 def generated(schema: Schema, rows: int, query: Any = None) -> dict[str, Any]:
@@ -103,17 +109,23 @@ def _scale_unknown(query: Any, schema: Schema) -> bool:
     return not bounded and not is_prior(getattr(query, "prediction", None))
 
 
-def _half_width(value: Any) -> float | None:
-    """Return half the width of the middle group's interval: of the statistic itself, not of totals."""
+def _half_widths(value: Any, request: Mapping[str, Any]) -> dict[str, float]:
+    """Return half the width of the middle group's interval, for each number that is shown with one; not of totals."""
     if not isinstance(value, GroupTable):
-        return None
+        return {}
+    if "shown" in request:  # every group of what the statement shows; dates stay numbers of days
+        cut = ("having", "distinct", "limit", "offset")
+        whole = {key: each for key, each in request["shown"].items() if key not in cut}
+        value = statement_table(value, {"shown": whole}) or value
     groups = [place for place, group in enumerate(value.groups) if ALL not in group] or list(range(value.rows))
-    # of a table with a leading number, its interval: the count of a mean has another unit
-    lows = ["low"] if "low" in value.columns else [name for name in value.columns if name.endswith("_low")]
-    pairs = [(low, low.replace("low", "high")) for low in lows]
-    widths = [np.asarray(value[high] - value[low], np.float64)[groups] / 2 for low, high in pairs if high in value]
-    if not widths and "noise_sd" in value:
-        widths = [1.96 * np.asarray(value["noise_sd"], np.float64)[groups]]
-    found = np.concatenate([np.empty(0), *widths])
-    found = found[np.isfinite(found)]
-    return float(np.median(found)) if len(found) else None
+    asked = {name for name, *_ in (*request.get("numbers", ()), *request.get("shown", {}).get("columns", ()))}
+    pairs = {name: tuple(f"{name}_{word}" for word in INTERVAL) for name in value.columns}
+    if "low" in value.columns and not asked:  # of the leading number: the count of a mean is not what was asked for
+        pairs = {leading_statistic(value): INTERVAL}
+    found: dict[str, float] = {}
+    for name, ends in pairs.items():
+        if all(end in value.columns and end not in asked for end in ends):  # AS may name a number x_low
+            low, high = (np.asarray(value[end], np.float64)[groups] for end in ends)
+            widths = (high - low)[np.isfinite(high - low)] / 2
+            found |= {name: float(np.median(widths))} if len(widths) else {}
+    return found

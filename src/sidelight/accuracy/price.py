@@ -35,6 +35,7 @@ class Needed:
 
     def __str__(self) -> str:
         allowed = f"{self.within:g} {self.expected.unit}".rstrip()
+        allowed += " in every column" if len(self.expected.columns) > 1 else ""
         error = "an error" if self.expected.likely is None else "a likely error"
         text = (
             f"{self.name} = {float(self.amount):.4g} is needed for {error} within {allowed} with "
@@ -56,7 +57,8 @@ def epsilon_for(query: Any, data: Schema | Table, *, within: float, confidence: 
     Args:
         query: The query, at any price; its delta stays as it is.
         data: The declarations: a schema, or a table, of which no row is read.
-        within: The error, in the unit of `release.error`: ranks of quantiles, rows of counts, units of a mean.
+        within: The error, in the unit of `release.error`: ranks of quantiles, rows of counts, units of a mean; of a
+            query for several numbers, the largest that any of them may have.
         confidence: With which probability the error is not larger.
 
     Returns:

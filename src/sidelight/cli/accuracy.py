@@ -13,7 +13,7 @@ from sidelight.cli.answers import note
 from sidelight.cli.terminal import console, plain, table, tell
 from sidelight.errors import RangeError
 from sidelight.plans import PlannedQuery, read_plan
-from sidelight.release.shown import as_read, at_most
+from sidelight.release.shown import as_read
 
 _WIDTH = 40
 
@@ -68,9 +68,8 @@ def _chart(
     unit = next((each.unit for _, _, each in found if each.unit), "")
     made = table(name, f"error ({confidence:.4g})", "", numbers=(name, f"error ({confidence:.4g})"))
     for _, amount, each in found:
-        size_text = at_most(each.size) if math.isfinite(each.size) else "–"
         mark = "  enough" if within is not None and each.size <= within else ""
-        made.add_row(*map(plain, (as_read(amount, digits=6), size_text, _bar(each.size, sizes) + mark)))
+        made.add_row(*map(plain, (as_read(amount, digits=6), each.sizes(), _bar(each.size, sizes) + mark)))
     console().print(made)
     tell(f"errors in {unit or 'units of the answer'}, bars on a logarithmic scale; {_basis(found[0][2])}")
     return [{"price": price, "amount": float(amount), "expected": each.to_json()} for price, amount, each in found]

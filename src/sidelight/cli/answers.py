@@ -176,7 +176,14 @@ def _list(**properties: dict[str, Any]) -> dict[str, Any]:
     return {"type": "array", "items": _thing(**properties)}
 
 
-_EXPECTED = _thing(size=_maybe(_NUMBER), unit=_TEXT, basis=_TEXT, condition=_TEXT, likely=_maybe(_NUMBER))
+_EXPECTED = _thing(
+    size=_maybe(_NUMBER),
+    unit=_TEXT,
+    basis=_TEXT,
+    condition=_TEXT,
+    likely=_maybe(_NUMBER),
+    columns={"type": "object", "additionalProperties": _NUMBER},
+)
 _SWEEP = _list(price=_TEXT, amount=_NUMBER, expected=_EXPECTED)
 _REPORT = {
     "type": {"const": "report"},
