@@ -98,14 +98,14 @@ def bounds(errors: Callable[[Case, Any], np.ndarray]) -> Reader:
     return read
 
 
-def unbiased(truth: Truth) -> Callable[[Case, Any], np.ndarray]:
-    """Return the errors of the column `unbiased`."""
+def unbiased(truth: Truth, column: str = "unbiased") -> Callable[[Case, Any], np.ndarray]:
+    """Return the errors of a column of measured numbers."""
 
     def errors(case: Case, release: Any) -> np.ndarray:
         table = release.value
         rows = [_rows_of(case, table.keys_of_groups, group) for group in table.groups]
         true = [truth({name: column[each] for name, column in case.columns.items()}) for each in rows]
-        return np.abs(np.asarray(table["unbiased"], float) - true).max(keepdims=True)
+        return np.abs(np.asarray(table[column], float) - true).max(keepdims=True)
 
     return errors
 

@@ -180,7 +180,7 @@ ASKED = (
         lambda _: sl.CountDistinct("g", epsilon=1),
         (intervals(lambda rows: float(len(np.unique(rows["g"])))),),
     ),
-    Asked("TopK", lambda _: sl.TopK("g", k=3, epsilon=1), (bounds(unbiased(count)),)),
+    Asked("TopK", lambda _: sl.TopK("g", k=3, epsilon=1), (intervals(count), bounds(unbiased(count, "noisy_count")))),
     Asked("TopK, peeling", lambda _: sl.TopK("g", k=3, epsilon=1, route="peeling"), (bounds(drawn),)),
     Asked("Sum", lambda _: sl.Sum("x", epsilon=1), (intervals(total), bounds(unbiased(total)))),
     Asked("Sum by group", lambda _: sl.Sum("x", by="g", epsilon=1), (intervals(total), bounds(unbiased(total)))),

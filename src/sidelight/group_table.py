@@ -23,7 +23,9 @@ from sidelight.records.dates import date_text
 ALL = "all"
 #: The column that says which means are not a group's own, alone or behind the name of the mean, and what it means.
 POOLED = "pooled"
-POOLED_WORDS = "the number is mostly the mean of all groups, because the group's own is mostly noise"
+POOLED_WORDS = "the number is mostly the mean of all groups, because its difference from it is mostly noise"
+#: The note of a table whose groups were chosen by their noisy numbers.
+CHOSEN = "chosen"
 #: The column of a table of a hierarchy that says which numbers are exact, and whence: "invariant", "public" or "".
 EXACT = "exact"
 #: The number of rows that are printed; further ones are counted.
@@ -300,9 +302,9 @@ class GroupTable(Mapping[str, Any]):
         return f"<table><thead><tr>{titles}</tr></thead><tbody>{body}</tbody></table>{legend}"
 
     def _legend(self) -> list[str]:
-        """Return the notes below the table: which rows of a person count, and what pooled means."""
-        counted = self._notes.get(ROWS_COUNTED)
-        said = [f"counted: {counted}"] if counted else []
+        """Return the notes below the table: which rows of a person count, how groups were chosen, what pooled means."""
+        notes = {"counted": self._notes.get(ROWS_COUNTED), CHOSEN: self._notes.get(CHOSEN)}
+        said = [f"{name}: {note}" for name, note in notes.items() if note]
         pooled = [name for name, values in self._columns.items() if name.endswith(POOLED) and values.any()]
         return said + ([f"pooled: {POOLED_WORDS}"] if pooled else [])
 

@@ -29,9 +29,14 @@ def test_the_tutorial_of_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 def test_every_printed_column_is_explained(sidelight: Run) -> None:
     columns = {name for names in TABLE_COLUMNS.values() for name in names}
     assert columns <= set(glossary())
-    for name in (*columns, "mean_age_noise_sd", "mean_fee_low"):
+    for name in (*columns, "mean_age_noise_sd", "mean_fee_low", "likely_95", "within_95"):
         assert sidelight("explain", name).status == 0, name
     assert sidelight("explain", "mean_fee_lowest").status == 2
+
+
+def test_without_a_term_every_meaning_is_printed(sidelight: Run) -> None:
+    shown = " ".join(sidelight("explain").out.split())
+    assert all(" ".join(f"{name}: {meaning}".split()) in shown for name, meaning in glossary().items())
 
 
 def test_a_useless_price_is_named(sidelight: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -41,7 +41,8 @@ def explain(term: str | None) -> None:
     """Print the meaning of a term, or all terms."""
     known = glossary()
     if term is None:
-        tell(", ".join(sorted(known)))
+        for name, meaning in sorted(known.items()):
+            tell(f"{name}: {meaning}")
         note(terms=known)
         return
     asked = term.strip().lower()

@@ -224,7 +224,15 @@ def _is_synthetic(request: Mapping[str, Any]) -> bool:
 
 
 def _in_words(outcome: Outcome) -> str:
-    """Return an outcome as the terminal shows it; a summary for a synthetic table."""
+    """Return an outcome as the terminal shows it: a summary of a synthetic table, the curves of an additive model."""
+    if isinstance(outcome, Release) and outcome.kind == "additive_model":
+        from sidelight.report.values import additive_card
+
+        card = additive_card(outcome) or {"columns": (), "others": ()}
+        curves = [*(f"{name}: {words}" for name, _, words in card["columns"]), *card["others"]]
+        head, found, rest = str(outcome).partition("\n  curves: ")
+        size, _, rest = rest.partition("\n")
+        return "\n    ".join([head + found + size, *curves]) + f"\n{rest}"
     if not isinstance(outcome, Release) or not _is_synthetic(outcome.query):
         return str(outcome)
     from sidelight.cli.stored import summary_of

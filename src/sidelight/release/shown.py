@@ -22,7 +22,7 @@ _MEANS = ("mean", "summary")
 _DATED = re.compile(r"(mean|q[0-9.]+)(_(plain|low|high|predicted))?")
 #: Columns that belong to a statistic: its interval, its prediction, and how it was made.
 INTERVAL, PREDICTED = ("low", "high"), "predicted"
-_BESIDE = (PREDICTED, "plain", "unbiased", "noise_sd", "supported", "pooled", "known", EXACT)
+_BESIDE = (PREDICTED, "plain", "unbiased", "noisy_count", "noise_sd", "supported", "pooled", "known", EXACT)
 
 
 def entries_of(value: Any, labels: Sequence[str]) -> Sequence[tuple[str, Any]]:
@@ -35,6 +35,8 @@ def entries_of(value: Any, labels: Sequence[str]) -> Sequence[tuple[str, Any]]:
         return [("value", value["summary"])]
     if isinstance(value, Mapping) and "points" in value:  # the path of a descent, and its coordinates
         value = {name: part for name, part in value.items() if name not in ("points", "map", "centre", "noise")}
+    if isinstance(value, Mapping) and {"cells", "cell_of", "kappa"} <= value.keys():  # an additive model: long arrays
+        return [("curves", f"of {len(value['cells'])} columns, in {sum(value['cells'])} cells")]
     return [("value", value)]
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from sidelight.errors import RangeError
-from sidelight.group_table import ALL, POOLED, GroupTable
+from sidelight.group_table import ALL, CHOSEN, POOLED, GroupTable
 from sidelight.records.dates import Calendar
 from sidelight.release.statement_trees import Cell, StatementRow, Tree, evaluated, interval, numbers_in, real
 
@@ -84,6 +84,9 @@ def _shown(value: GroupTable, program: Mapping[str, Any], dates: Mapping[str, An
     if "supported" in value.columns and "supported" not in columns:
         made["supported"] = value["supported"][kept]
     notes = dict(value.notes) | ({NO_INTERVAL: ", ".join(plain)} if plain else {})
+    ranked = any(numbers_in(tree) for tree, *_ in program.get("order", ()))
+    if "having" in program or (ranked and program.keys() & {"limit", "offset"}):
+        notes[CHOSEN] = "by released numbers: an interval holds for each group by itself, not for groups so chosen"
     groups = [
         tuple(_label(columns[name][1], found[name][at], totals=totals) for name in texts) for at in range(len(kept))
     ]

@@ -46,7 +46,7 @@ TABLE_COLUMNS: dict[str, tuple[str, ...]] = {
     "count": ("count", "unbiased", *_NOISE, "known"),
     "histogram": ("count", "unbiased", *_NOISE),
     "count_distinct": ("distinct", "unbiased", *_NOISE),
-    "top_k": ("rank", "count", "unbiased", *_NOISE, "known"),
+    "top_k": ("rank", "count", "noisy_count", *_NOISE, "known"),
     "sum": ("sum", "unbiased", *_NOISE, *_COUNTED),
     "mean": ("mean", "mean_plain", *_NOISE, *_COUNTED, *_COUNT_ENDS, "pooled", "sd"),
     "proportion": ("proportion", "proportion_plain", *_NOISE, *_COUNTED, *_COUNT_ENDS, "pooled"),

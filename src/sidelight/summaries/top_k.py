@@ -12,7 +12,7 @@ from sidelight.aggregates.bounded import ContributionBounds
 from sidelight.aggregates.group_sums import group_counts
 from sidelight.aggregates.groups import Groups, declared_max_groups, groups_of
 from sidelight.errors import RangeError, SchemaError, explains_removed
-from sidelight.group_table import GroupTable, check_keys
+from sidelight.group_table import CHOSEN, GroupTable, check_keys
 from sidelight.guarantees import Amount, positive
 from sidelight.guarantees.conversions import gdp_within
 from sidelight.mechanisms.exponential import Peeling, peeling, popularity
@@ -21,13 +21,17 @@ from sidelight.records import Schema, Table
 from sidelight.records.expressions import Expression
 from sidelight.release import TailBound
 from sidelight.session.query import Answer, SurePrepared
-from sidelight.summaries.count import CountingQuery
+from sidelight.summaries.count import CountingQuery, PreparedCounts
+from sidelight.summaries.count_centred import PreparedCentred
 from sidelight.summaries.count_tables import Whole, table_of
 from sidelight.summaries.grouped import group_labels
-from sidelight.summaries.noise_choice import choose_noise
+from sidelight.summaries.intervals import around, published_ends
+from sidelight.summaries.label_tables import PreparedLabels
+from sidelight.summaries.noise_choice import choose_noise, noise_bound
 from sidelight.summaries.predicted import check_single
 
 Route = Literal["auto", "histogram", "peeling"]
+_CHOSEN = "for high noisy counts, which are too high on average; intervals hold for all labels together"
 
 
 @explains_removed
@@ -41,8 +45,10 @@ class TopK(CountingQuery):
     Guarantee: the price, for adding or removing a row, or a person where the schema declares a `PersonId`; it does not
     depend on the prediction. Drawing needs no `max_groups`.
 
-    Accuracy: sorted counts are off by `noise_sd`; a drawn label is passed over for one of c fewer with odds
-    exp(-c·epsilon/k). Counts of labels that were chosen for being high are a little too high.
+    Accuracy: a label that is chosen for a high noisy count has noise that is too high on average, and `count` and
+    `noisy_count` with it: among many labels of about equal size by several times `noise_sd`. So `low` and `high` hold
+    with the confidence for all labels together, however they are chosen. A drawn label is passed over for one of c
+    fewer with odds exp(-c·epsilon/k).
 
     Args:
         column: The labels: a column, or a derived label. A `sl.Label` needs `delta`, or `known`.
@@ -103,6 +109,7 @@ class TopK(CountingQuery):
                 error=inner.error,
                 inner=inner,
                 k=self.k,
+                confidence=self.confidence,
             )
         return self._drawn(schema, counted)
 
@@ -192,6 +199,7 @@ class PreparedTop(SurePrepared):
 
     inner: SurePrepared
     k: int
+    confidence: float
 
     @property
     def is_additive(self) -> bool:
@@ -206,9 +214,35 @@ class PreparedTop(SurePrepared):
         twins = np.nan_to_num(np.asarray(counts["unbiased"], np.float64), nan=0.0)
         order = np.lexsort((-twins, -np.asarray(counts["count"])))[: self.k]
         groups = tuple(counts.groups[place] for place in order.tolist())
-        columns = {"rank": np.arange(1, len(groups) + 1), **{name: counts[name][order] for name in counts.columns}}
-        value = table_of(counts.keys_of_groups, groups, columns, **counts.notes)
+        ends = self._ends(counts)
+        own = {name: ends.get(name, counts[name]) for name in counts.columns if name != "unbiased"}
+        new = np.isnan(np.asarray(counts["unbiased"], np.float64))  # of these the count is the noisy number
+        own = {"count": own.pop("count"), "noisy_count": np.where(new, counts["count"], counts["unbiased"])} | own
+        columns = {"rank": np.arange(1, len(groups) + 1), **{name: own[name][order] for name in own}}
+        notes = {**counts.notes, CHOSEN: _CHOSEN}
+        value = table_of(counts.keys_of_groups, groups, columns, **notes)
         return Answer(value=value, labels=group_labels(groups, "label"), error=found.error)
+
+    def _ends(self, counts: GroupTable) -> dict[str, Any]:
+        """Return intervals that hold for all candidates at once, and so for any k of them, however they are chosen.
+
+        The noise of different labels is independent, or jointly Gaussian where `inner` is centred: its error is a bound
+        for all at once. Given which new labels were published, the intervals of those hold independently, too.
+        """
+        inner, cells, noisy = self.inner, max(1, counts.rows), np.asarray(counts["unbiased"], np.float64)
+        if isinstance(inner, PreparedCentred):
+            assert inner.error is not None
+            ends = around(noisy, inner.error.at(self.confidence))
+            return {"low": ends.low, "high": ends.high}
+        assert isinstance(inner, PreparedCounts | PreparedLabels)
+        noise = inner.plan.noise if isinstance(inner, PreparedLabels) else inner.noise
+        ends = around(noisy, noise_bound(noise, self.confidence, cells))
+        new = np.isnan(noisy)
+        if isinstance(inner, PreparedLabels) and (law := inner.plan.law) is not None and new.any():
+            known = {"least": inner.plan.least, "reach": inner.plan.reach, "confidence": self.confidence ** (1 / cells)}
+            found = published_ends(counts["count"][new], law, **known)
+            ends.low[new], ends.high[new] = found.low, found.high
+        return {"low": ends.low.astype(np.int64), "high": ends.high.astype(np.int64)}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
