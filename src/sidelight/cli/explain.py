@@ -41,8 +41,8 @@ def explain(term: str | None) -> None:
     """Print the meaning of a term, or all terms."""
     known = glossary()
     if term is None:
-        for name, meaning in sorted(known.items()):
-            tell(f"{name}: {meaning}")
+        for each, meaning in sorted(known.items()):
+            tell(f"{each}: {meaning}")
         note(terms=known)
         return
     asked = term.strip().lower()
