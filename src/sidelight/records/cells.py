@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from datetime import date
+from datetime import date, time, timedelta
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
@@ -19,9 +19,14 @@ from numpy.typing import NDArray
 
 #: Types that convert to a number but are not numbers: NumPy would warn, or take the first of several.
 _NO_NUMBER = (complex, np.complexfloating, np.ndarray, np.flexible, bytes, bytearray, memoryview)
-#: Further types with one text for each value; of pandas, which need not be there, those of these names.
-_WRITTEN = (Fraction, UUID, date, np.datetime64)
-_OF_PANDAS = ("Interval", "Period")
+#: Further types with one text for each value; those of modules that need not be loaded by their names.
+_WRITTEN = (Fraction, UUID, date, time, timedelta, np.datetime64)
+_WRITTEN_BY_NAME = {
+    ("pandas", "Interval"),
+    ("pandas", "Period"),
+    ("ipaddress", "IPv4Address"),
+    ("ipaddress", "IPv6Address"),
+}
 
 
 def number_of(cell: Any) -> float:
@@ -128,8 +133,8 @@ def _found(cell: Any) -> str | None:
             return None
         text = _digits(int(value)) if value.is_integer() else repr(value)
         return text if issubclass(kind, float) or _says(text, cell) else _exact_text(cell)
-    of_pandas = kind.__name__ in _OF_PANDAS and kind.__module__.partition(".")[0] == "pandas"
-    if not (of_pandas or issubclass(kind, _WRITTEN)) or bool(cell != cell):
+    is_named = (kind.__module__.partition(".")[0], kind.__name__) in _WRITTEN_BY_NAME
+    if not (is_named or issubclass(kind, _WRITTEN)) or bool(cell != cell):
         return None  # lists, objects and the like; NaT, which differs from itself
     return "".join(str.__iter__(str(cell)))
 
