@@ -1,7 +1,8 @@
 """What releases state about their errors, compared with the rows: one function for each form of a statement.
 
-A statement is a name, the confidence that the release states, and whether it was true of this release; names are the
-same in every release of a query. `stated_error_queries` says which query states what.
+A statement is a name, the confidence that the release states, and the error that was made as a share of the stated
+one, which a true statement exceeds as rarely as it says; names are the same in every release of a query.
+`stated_error_queries` says which query states what.
 """
 
 from __future__ import annotations
@@ -15,11 +16,16 @@ import sidelight as sl
 from benchmarks.stated_error_laws import GROUPS, HALVES, Case
 from sidelight.quantiles.evaluate import nonprivate_gap
 
-Statement = tuple[str, float, bool]
+Statement = tuple[str, float, float]
 Reader = Callable[[Case, Any], Iterable[Statement]]
-#: Numbers are compared up to rounding.
-_ROUNDING = 1 + 1e-9
 CONFIDENCES = (0.95, 0.99)
+
+
+def _share(made: Any, stated: Any) -> float:
+    """Return the largest error as a share of what was stated for it; without any error 0, whatever was stated."""
+    off, most = np.broadcast_arrays(np.asarray(made, float), np.asarray(stated, float))
+    shares = np.divide(off, most, out=np.full(off.shape, np.inf), where=most > 0)
+    return float(np.where(off > 0, shares, 0.0).max(initial=0.0))
 
 
 # Tables by group: intervals of one row each.
@@ -36,11 +42,21 @@ def intervals(truth: Truth, *, low: str = "low", high: str = "high", confidence:
             rows = _rows_of(case, table.keys_of_groups, group)
             true = truth({name: column[rows] for name, column in case.columns.items()})
             if np.isfinite(true):
-                slack = abs(true) * 1e-9
-                kept = table[low][place] - slack <= true <= table[high][place] + slack
-                yield f"{low} to {high} of {'/'.join(group) or 'all'}", confidence, bool(kept)
+                ends = float(table[low][place]), float(table[high][place])
+                measured = table["unbiased"][place] if "unbiased" in table and low == "low" else sum(ends) / 2
+                share = _share_of_interval(true, ends, float(measured))
+                yield f"{low} to {high} of {'/'.join(group) or 'all'}", confidence, share
 
     return read
+
+
+def _share_of_interval(true: float, ends: tuple[float, float], measured: float) -> float:
+    """Return the error of a measured number as a share of its longer side: the shorter may be cut off, as at 0."""
+    share = _share(abs(true - measured), max(ends[1] - measured, measured - ends[0]))
+    slack = abs(true) * 1e-9
+    if ends[0] - slack <= true <= ends[1] + slack:
+        return min(share, 1.0)
+    return max(share, _share(abs(true - sum(ends) / 2), (ends[1] - ends[0]) / 2))
 
 
 def _rows_of(case: Case, keys: Iterable[str], group: tuple[str, ...]) -> np.ndarray:
@@ -92,8 +108,8 @@ def bounds(errors: Callable[[Case, Any], np.ndarray]) -> Reader:
             return
         found = np.asarray(errors(case, release))
         for confidence in CONFIDENCES:
-            bound = release.error_bound(confidence)
-            yield f"error_bound({confidence})", confidence, bool((found <= bound * _ROUNDING + 1e-12).all())
+            made = np.where(found <= 1e-12, 0.0, found)  # rounding
+            yield f"error_bound({confidence})", confidence, _share(made, release.error_bound(confidence))
 
     return read
 
@@ -161,7 +177,7 @@ def band(case: Case, release: Any) -> Iterator[Statement]:
     values = values[:: max(1, len(values) // 60)]  # a band of thousands of values takes longer than its release
     low, high = release.value.band(values)
     true = np.searchsorted(np.sort(case.columns["x"]), values, "right") / case.rows
-    yield "band", 0.95, bool(((low <= true * _ROUNDING) & (true <= high * _ROUNDING)).all())
+    yield "band", 0.95, _share(np.abs(true - (low + high) / 2), (high - low) / 2)
 
 
 def operator_norm(centred: bool) -> Callable[[Case, Any], np.ndarray]:
@@ -210,6 +226,6 @@ def marginals(case: Case, release: Any) -> Iterator[Statement]:
             ).sum()
         off = np.abs(np.asarray(answers.counts) - true)
         name = "/".join(columns)
-        yield f"bound of {name}", answers.confidence, bool(off.max() <= answers.bound * _ROUNDING)
+        yield f"bound of {name}", answers.confidence, _share(off, answers.bound)
         if answers.bound_of_sum is not None:
-            yield f"bound_of_sum of {name}", answers.confidence, bool(off.sum() <= answers.bound_of_sum * _ROUNDING)
+            yield f"bound_of_sum of {name}", answers.confidence, _share(off.sum(), answers.bound_of_sum)

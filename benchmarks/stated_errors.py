@@ -7,6 +7,10 @@ of eleven), and each statement (an interval of one row of a table, a bound of `r
 the rows (`stated_error_claims`). A statement at 95 % may fail one time in twenty. It counts as refuted where it failed
 so often that a true one would have with a probability of less than 1e-6 / 5000 (the exact binomial tail; there are
 fewer statements than that): a run in which every statement is true prints 0 with a probability of more than 1 - 1e-6.
+
+With `--wide` it prints instead how much larger than need be each statement is: the stated error over the one that would
+have held as often as stated (the 95 % quantile of the errors made, for 95 %), by query the median over laws and
+statements, and the largest.
 """
 
 from __future__ import annotations
@@ -19,6 +23,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial
 
+import numpy as np
 from scipy.stats import binom
 
 from benchmarks.measuring import print_figures, sized
@@ -29,15 +34,32 @@ from benchmarks.stated_error_queries import ASKED, Asked
 RELEASES, TABLES = sized((200, 2), (1, 1))
 #: The chance of a false alarm in one run, and the largest number of statements that it is shared by.
 FALSE_ALARMS, STATEMENTS = 1e-6, 5000
+#: Numbers are compared up to rounding.
+_ROUNDING = 1 + 1e-9
 
 
 @dataclass
 class Tally:
-    """How often one statement was made, and how often it was false."""
+    """The errors made under one statement, as shares of the stated ones."""
 
     confidence: float
-    made: int = 0
-    failed: int = 0
+    shares: list[float] = field(default_factory=list)
+
+    @property
+    def made(self) -> int:
+        """Return how often the statement was made."""
+        return len(self.shares)
+
+    @property
+    def failed(self) -> int:
+        """Return how often it was false."""
+        return sum(share > _ROUNDING for share in self.shares)
+
+    @property
+    def width(self) -> float:
+        """Return how many times larger the stated error is than one that would have held as often as stated."""
+        needed = float(np.quantile(self.shares, self.confidence))
+        return 1 / needed if needed > 0 else np.inf
 
     def chance(self) -> float:
         """Return the largest probability of this number of failures of a true statement."""
@@ -61,6 +83,14 @@ class Found:
                 words = f"{what} failed in {tally.failed} of {tally.made}, stated with {tally.confidence:g}"
                 cells.setdefault((query, law), words)
         return cells
+
+    def widths(self) -> dict[str, tuple[float, float, str]]:
+        """Return by query the median width of its statements, the largest, and where that is; none without an error."""
+        found: dict[str, list[tuple[float, str]]] = defaultdict(list)
+        for (query, law, what), tally in self.tallies.items():
+            if np.isfinite(tally.width):
+                found[query].append((tally.width, f"{law}: {what}"))
+        return {query: (float(np.median([width for width, _ in each])), *max(each)) for query, each in found.items()}
 
 
 def tried(asked: Sequence[Asked] = ASKED, laws: Iterable[Law] = LAWS, *, releases: int = RELEASES) -> Found:
@@ -90,10 +120,9 @@ def _cases(law: Law, times: int) -> list[Case]:
 def _tally(found: Found, asked: Asked, case: Case, releases: int) -> None:
     for table, release in asked.releases(case, f"{asked.name} {case.law.name} {case.seed}", releases):
         for read in asked.reads:
-            for what, confidence, kept in read(table, release):
-                tally = found.tallies.setdefault((asked.name, case.law.name, what), Tally(confidence))
-                tally.made += 1
-                tally.failed += not kept
+            for what, confidence, share in read(table, release):
+                key = (asked.name, case.law.name, what)
+                found.tallies.setdefault(key, Tally(confidence)).shares.append(share)
 
 
 def measure(asked: Sequence[Asked] = ASKED, *, every_law: bool = False) -> Mapping[str, float]:
@@ -112,8 +141,13 @@ def measure(asked: Sequence[Asked] = ASKED, *, every_law: bool = False) -> Mappi
 
 def main(words: Sequence[str] = ()) -> None:
     """Try the queries whose names contain one of the words, or all."""
-    names = [word for word in words if word != "--all"]
+    names = [word for word in words if not word.startswith("--")]
     asked = [each for each in ASKED if not names or any(word in each.name for word in names)]
+    if "--wide" in words:
+        widths = tried(asked, [law for law in LAWS if "--all" in words or not law.more]).widths()
+        for name, (usual, largest, where) in sorted(widths.items(), key=lambda each: -each[1][0]):
+            print(f"{usual:8.2f} {largest:8.2f}  {name} ({where})")
+        return
     print_figures(measure(asked, every_law="--all" in words))
 
 

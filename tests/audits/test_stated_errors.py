@@ -37,6 +37,15 @@ def test_intervals_that_are_halved_are_found(monkeypatch: pytest.MonkeyPatch) ->
     assert ("Count by group, 99 %", "few rows") in tried([asked], [LAWS[-1]], releases=300).refuted()
 
 
+@pytest.mark.parametrize("factor", [1, 3])
+def test_intervals_that_are_wider_than_need_be_are_measured(monkeypatch: pytest.MonkeyPatch, factor: int) -> None:
+    real = count_tables.noise_bound
+    monkeypatch.setattr(count_tables, "noise_bound", lambda *args, **rest: real(*args, **rest) * factor)
+    (asked,) = (each for each in ASKED if each.name == "Count by group, 99 %")
+    usual, largest, _ = tried([asked], [LAWS[-1]], releases=300).widths()["Count by group, 99 %"]
+    assert 0.6 * factor < usual <= largest < 1.6 * factor
+
+
 def test_bounds_that_are_halved_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     real = sl.Release.error_bound
     monkeypatch.setattr(sl.Release, "error_bound", lambda self, confidence: real(self, confidence) / 2)

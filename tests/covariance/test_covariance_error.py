@@ -68,3 +68,48 @@ def test_the_bound_of_pairs_holds_for_random_pairings() -> None:
         tail = pairing_tail(count, 1.0)
         assert np.mean(off) <= 2 / np.sqrt(count) * (count / (count - 3)) ** 1.5 + 1 / (count - 1)
         assert max(off) <= tail.at(1 - 1e-9)
+
+
+@pytest.mark.parametrize("centre", [None, "mean"])
+def test_short_rows_are_stated_to_be_as_near_as_they_are(centre: str | None) -> None:
+    """A wrong number of rows moves a small matrix little; the bound that took the radius for its size was far off."""
+    rows = np.random.default_rng(3).normal(0, 0.02, (4000, 2))
+    asked = sl.Covariance(radius=1, rho="0.5", **({} if centre is None else {"centre": centre}))
+    table = asked.table(rows)
+    truth = rows.T @ rows / len(rows) if centre is None else np.cov(rows.T, bias=True)
+    releases = [seeded_release(asked, table, seed=f"short {seed}") for seed in range(40)]
+    made = [np.abs(np.linalg.eigvalsh(each.value["matrix"] - truth)).max() for each in releases]
+    stated = [each.error_bound(0.95)[0] for each in releases]
+    assert all(off <= each.error_bound(NEARLY_SURE)[0] for off, each in zip(made, releases, strict=True))
+    assert np.median(stated) < 5 * np.quantile(made, 0.95)
+
+
+@pytest.mark.parametrize("centre", [None, "mean"])
+@pytest.mark.parametrize("count", [3, 60, 2000])
+def test_rows_at_the_radius_are_in_the_bound(centre: str | None, count: int) -> None:
+    """The largest matrix there is, whose error is mostly that of the number of rows."""
+    rows = np.zeros((count, 2))
+    rows[:, 0] = 1
+    truth = np.diag([1.0, 0.0]) if centre is None else np.zeros((2, 2))
+    assert _exceeded(rows, truth, rho="0.3", **({} if centre is None else {"centre": centre})) == 0
+    assert _exceeded(rows, truth, rho=20, method="gauss", **({} if centre is None else {"centre": centre})) == 0
+
+
+@pytest.mark.parametrize(
+    ("values", "query"),
+    [((0.7, 0.7), {}), ((0.7, 0.7), {"centre": "mean", "rows": 400}), ((1, -1), {"centre": "mean"})],
+    ids=["the number of rows", "the mean", "the number of rows about a mean"],
+)
+def test_each_noise_is_in_the_bound_and_far_less_is_refuted(values: tuple[float, ...], query: dict[str, Any]) -> None:
+    """600 releases in which one noise decides: 30 may exceed, and 63 do less than once in ten million runs."""
+    rows = np.zeros((400, 2))
+    rows[:, 0] = np.tile(values, 200)
+    truth = np.cov(rows.T, bias=True) if query else rows.T @ rows / 400
+    asked = sl.Covariance(radius=1, rho="0.3", method="gauss", project=False, **query)
+    table, shares = asked.table(rows), []
+    for seed in range(600):
+        release = seeded_release(asked, table, seed=f"rows {seed}")
+        off = np.abs(np.linalg.eigvalsh(release.value["matrix"] - truth)).max()
+        shares.append(float(off / release.error_bound(0.95)[0]))
+    assert sum(share > 1 for share in shares) < 63
+    assert sum(share > 0.35 for share in shares) > 63

@@ -130,8 +130,19 @@ class Choice:
 
 #: The share of the budget for a private choice between predictions and none.
 _CHOICE_SHARE = Fraction(1, 10)
+#: With which probability a stated error may rest on a size of the matrix that is wrong.
+_UNSURE = 1e-9
 #: The shares of the price for the noisy number of rows, and for the mean with centre="mean".
 _COUNT_SHARE, _MEAN_SHARE = Fraction(3, 100), Fraction(1, 10)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measured:
+    """How large noisy numbers are: the operator norm of the matrix, about the mean if there is one, and the mean."""
+
+    norm: float
+    mean_length: float = 0.0
+    mean_clipped: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -290,40 +301,62 @@ class CovariancePlan:
             return {}
         return {"largest_trace": float(self.coding.radius) ** 2, "largest_diagonal": self.largest_diagonal}
 
-    def noise_tail(self, rows: float) -> ErrorTail:
-        """Bound the operator norm of what noise does to the unshrunk matrix of this (noisy) number of rows."""
+    def noise_tail(self, rows: float, measured: Measured) -> ErrorTail:
+        """Bound the operator norm of what noise does to the unshrunk matrix (covariance proof page, Theorem 12).
+
+        A wrong number of rows moves the matrix by a share of it: how large the true one is, what was measured and its
+        noise bound, but for a probability of 1e-9.
+
+        Args:
+            rows: The (noisy) number of rows.
+            measured: The sizes of the noisy matrix and mean.
+        """
         divisor, size = self.divisor(rows), len(self.labels)
-        tails = [matrix_tail(self.public_noise.law, size=size, noise_scale=self.noise_scale(divisor))]
-        known = 0.0
-        square = float(self.coding.radius) ** 2
+        radius = float(self.coding.radius)
+        of_matrix = matrix_tail(self.public_noise.law, size=size, noise_scale=self.noise_scale(divisor))
+        of_rows = of_mean = ErrorTail(0.0, 0.0)
         if "count" in self.shares:
-            count = count_tail(deviation=self.count_deviation, gaussian=not self.budget.is_pure)
-            weight = (3 if self.centre == "mean" else 1) * square / divisor  # it divides the mean too
-            tails.append(count.times(weight))
-            known = (divisor - rows) * weight  # |n - D| <= |n - n̂| + D - n̂
+            of_rows = count_tail(deviation=self.count_deviation, gaussian=not self.budget.is_pure).times(1 / divisor)
         if "mean" in self.shares:
             noise = self.mean_noise(self._public)
-            length = vector_tail(noise.law, size=size, deviation=noise.deviation)
-            length = length.times(2 * float(self.coding.radius) / divisor)
-            tails.append(length)  # ‖ââᵀ − aaᵀ‖ <= 2r‖â − a‖
+            of_mean = vector_tail(noise.law, size=size, deviation=noise.deviation).times(1 / divisor)
+        parts = 1 + sum(each in self.shares for each in ("count", "mean")) + (self.centre == "pairs")
+        sure = log(parts / _UNSURE)
+        behind = (divisor - rows) / divisor  # |n − D| <= |n − n̂| + D − n̂
+        share = of_rows.fixed + of_rows.per_log * sure + behind
+        # ‖A‖ <= ‖Ã‖ + ‖Z‖/D + ‖A‖ |n − D|/D, and in the same way for the mean, whose square is at most ‖A‖
+        norm, length = measured.norm + of_matrix.fixed + of_matrix.per_log * sure, measured.mean_length
+        missed = of_mean.fixed + of_mean.per_log * sure
+        largest, longest = radius**2, radius
+        if share < 1:
+            largest = min(largest, (norm + length**2) / (1 - share))
+            longest = min(sqrt(largest), (length + missed) / (1 - share))
+        if "mean" not in self.shares:
+            weight, both = largest, 0.0
+        elif measured.mean_clipped:
+            both = length + longest  # ‖ââᵀ − aaᵀ‖ <= (‖â‖ + ‖a‖) ‖â − a‖
+            weight = largest + both * longest
+        else:  # the number divides both, and most of that cancels
+            both = 2 * length + missed
+            spread = norm + share * (largest + share * longest**2) + missed * both
+            weight = min(largest, max(spread, longest**2)) + share * longest**2
+        tails = [of_matrix]
+        tails += [of_rows.times(weight)] if "count" in self.shares else []
+        tails += [of_mean.times(both)] if "mean" in self.shares else []
         if self.centre == "pairs":
-            tails.append(pairing_tail(rows - self._rows_missed, square))
+            tails.append(pairing_tail(rows - divisor * (share - behind), radius**2))
         tail = added(tails)
-        # truncation moves an entry by less than r/M, so a row by √d r/M, and uᵀCu by 2r times that at most
-        rounding = 2 * square * sqrt(size) / self.coding.levels
-        return ErrorTail(tail.fixed + known + rounding, tail.per_log)
+        # truncation moves an entry by less than r/M, so a row by √d r/M, and uᵀCu by 2r times that at most; noise is
+        # rounded to integers, whose unit is (r/M)²/D in the matrix and r/(MD) in the mean
+        rounding = 2 * radius**2 * sqrt(size) / self.coding.levels
+        rounding += (
+            (size * radius / self.coding.levels + both * sqrt(size)) * radius / (2 * self.coding.levels * divisor)
+        )
+        return ErrorTail(tail.fixed + behind * weight + rounding, tail.per_log)
 
-    @cached_property
-    def _rows_missed(self) -> float:
-        """How many rows the noisy number has too many, but for a share of a probability of 1e-9; 0 if public."""
-        if "count" not in self.shares:
-            return 0.0
-        count = count_tail(deviation=self.count_deviation, gaussian=not self.budget.is_pure)
-        return count.fixed + count.per_log * (log(1e9) + log(3))  # the matrix, the count and the pairs share it
-
-    def error_bound(self, moved: float, rows: float) -> TailBound:
+    def error_bound(self, moved: float, rows: float, measured: Measured) -> TailBound:
         """Bound the error in every direction: how far the matrix was moved, which is known, and the noise."""
-        tail, largest = self.noise_tail(rows), float(self.coding.radius) ** 2
+        tail, largest = self.noise_tail(rows, measured), float(self.coding.radius) ** 2
         tail = ErrorTail(moved + tail.fixed, tail.per_log)
         if self.project and tail.fixed >= largest:
             tail = ErrorTail(largest, 0.0)  # both matrices are positive semidefinite with a trace of at most radius²
@@ -333,5 +366,5 @@ class CovariancePlan:
             assumption=f"no row is longer than the radius {decimal_text(self.coding.radius)}{apart}",
             fixed=(tail.fixed,),
             per_log=(tail.per_log,),
-            up_to=1 - 1e-9 if apart and "count" in self.shares and tail.per_log else 1.0,
+            up_to=1 - _UNSURE if self.shares.keys() & {"count", "mean"} and tail.per_log else 1.0,
         )

@@ -23,11 +23,11 @@ from sidelight.covariance.matrices import (
     nearest_covariance,
     predict_matrix,
 )
-from sidelight.covariance.plan import Choice, CovariancePlan, Method, pair_moments
+from sidelight.covariance.plan import Choice, CovariancePlan, Measured, Method, pair_moments
 from sidelight.errors import RangeError, SchemaError, explains_removed, nearest
 from sidelight.guarantees import Amount, positive
 from sidelight.mechanisms.budget import Budget
-from sidelight.mechanisms.denoise import Denoised, Floats, denoise, eigenvalues
+from sidelight.mechanisms.denoise import Denoised, Floats, denoise, operator_norm
 from sidelight.mechanisms.noisy_moments import MatrixLaw, effective_scale
 from sidelight.noise import Source
 from sidelight.records import Number, Schema, Table
@@ -68,7 +68,8 @@ class PreparedCovariance(SurePrepared):
         """Read the rows once, add noise, and shrink."""
         moments, matrix_moments = self._collect(table, source)
         rows = self._rows(moments, source)
-        mean = self._mean(moments, rows, source)
+        raw_mean = self._raw_mean(moments, rows, source)
+        mean = None if raw_mean is None else self._possible_mean(raw_mean)
         published = load_published("covariance", self.plan.method)
         with source.over(pairs=self.plan.centre == "pairs"):
             if published is not None:
@@ -76,7 +77,8 @@ class PreparedCovariance(SurePrepared):
                 return found
             noisy = self.plan.matrix_noise(matrix_moments).release(source)
         del moments, matrix_moments
-        return self.answer(noisy, rows=rows, mean=mean)
+        clipped = raw_mean is not None and not np.array_equal(raw_mean, np.asarray(mean))
+        return self.answer(noisy, rows=rows, mean=mean, mean_clipped=clipped)
 
     def _collect(self, table: Table, source: Source) -> tuple[Moments, Moments]:
         if self.plan.centre != "pairs":
@@ -91,16 +93,18 @@ class PreparedCovariance(SurePrepared):
             return float(self.plan.rows)
         return self.plan.count_noise(moments).release(source)
 
-    def _mean(self, moments: Moments, rows: float, source: Source) -> Floats | None:
+    def _raw_mean(self, moments: Moments, rows: float, source: Source) -> Floats | None:
         if "mean" not in self.plan.shares:
             return None
-        mean = self.plan.mean_noise(moments).release(source) / self.plan.divisor(rows)
+        return np.asarray(self.plan.mean_noise(moments).release(source) / self.plan.divisor(rows))
+
+    def _possible_mean(self, mean: Floats) -> Floats:
         low, high = self.plan.reach
         mean = np.clip(mean, low, high)
         length, radius = float(np.linalg.norm(mean)), float(self.plan.coding.radius)
         return np.asarray(mean * (radius / length) if length > radius else mean)
 
-    def answer(self, noisy: Floats, *, rows: float, mean: Floats | None) -> Answer:
+    def answer(self, noisy: Floats, *, rows: float, mean: Floats | None, mean_clipped: bool) -> Answer:
         """Turn noisy numbers into the answer: all post-processing. The memory of the noisy matrix is used up."""
         divisor = self.plan.divisor(rows)
         noisy /= divisor
@@ -110,11 +114,13 @@ class PreparedCovariance(SurePrepared):
         kept = Packed.of(noisy)  # with the whole there would be four matrices at once
         found = self._shrunk(noisy, effective_scale(scale, law, len(noisy)), rows)
         matrix = noisy if found is None else found.matrix
-        if self._is_possible(matrix):
-            error = self.plan.error_bound(0.0 if found is None else found.moved, rows)
-        else:
+        norm = found.norm if found is not None else operator_norm(noisy.copy())
+        moved = 0.0 if found is None else found.moved
+        if not self._is_possible(matrix):
             matrix = self.projected(matrix)
-            error = self.plan.error_bound(float(np.abs(eigenvalues(kept.subtracted_from(matrix))).max()), rows)
+            moved = operator_norm(kept.subtracted_from(matrix))
+        length = 0.0 if mean is None else float(np.linalg.norm(mean))
+        error = self.plan.error_bound(moved, rows, Measured(norm=norm, mean_length=length, mean_clipped=mean_clipped))
         value = self.value(matrix, noisy=kept.whole(), noise_scale=scale, rows=rows, mean=mean)
         if found is not None:
             value["shrinkage"] = {
@@ -138,7 +144,8 @@ class PreparedCovariance(SurePrepared):
                 threshold=np.inf,
                 factor=1.0,
                 risk=np.nan,
-                moved=float(np.abs(eigenvalues(noisy - matrices[0])).max()),
+                moved=operator_norm(noisy - matrices[0]),
+                norm=operator_norm(noisy.copy()),
             )
         law = self.plan.public_noise.law
         return denoise(noisy, noise_scale=scale, predictions=matrices, law=law, overwrite=True)

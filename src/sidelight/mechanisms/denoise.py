@@ -35,7 +35,7 @@ class Denoised:
     `candidate` is the place of the prediction in the list that was given, None for the zero matrix; `shift` says
     whether a multiple of the identity was left unshrunk; `threshold` was taken off every eigenvalue of the difference,
     and the rest multiplied by `factor`; `risk` is the estimated squared Frobenius error; `moved` is the
-    operator norm of what the shrinkage did to the noisy matrix.
+    operator norm of what the shrinkage did to the noisy matrix, and `norm` that of the noisy matrix.
     """
 
     matrix: Floats
@@ -45,6 +45,7 @@ class Denoised:
     factor: float
     risk: float
     moved: float
+    norm: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,9 +96,11 @@ def denoise(
     size = len(released)
     limits = noise_scale * math.sqrt(2 * size) * np.asarray(THRESHOLDS, np.float64)
     best: tuple[float, int, bool, int, float, Floats] | None = None
+    norm = 0.0
     # Decompositions of the eigenvalues alone first: the vectors are needed once, for the winner.
     for place in range(-1, len(predictions)):
         spectra = _spectra(eigenvalues(_difference(released, predictions, place)), noise_scale=noise_scale)
+        norm = norm if place >= 0 else float(np.abs(spectra.values).max())
         for shift in (False, True):
             risks, factors = _risks(spectra, limits, noise_scale=noise_scale, penalty=PENALTIES[law], shift=shift)
             lowest = int(np.argmin(risks))
@@ -116,6 +119,7 @@ def denoise(
         factor=factor,
         risk=risk,
         moved=float(np.abs(_taken_off(values, threshold=threshold, factor=factor, shift=shift)).max()),
+        norm=norm,
     )
 
 
@@ -125,6 +129,11 @@ def eigenvalues(matrix: Floats) -> Floats:
 
     # the transpose of a symmetric matrix is itself, in the order that LAPACK takes without a copy
     return np.asarray(eigh(matrix.T, eigvals_only=True, overwrite_a=True, check_finite=False), np.float64)
+
+
+def operator_norm(matrix: Floats) -> float:
+    """Return the largest absolute eigenvalue; the matrix is used up."""
+    return float(np.abs(eigenvalues(matrix)).max())
 
 
 def eigenvectors(matrix: Floats) -> tuple[Floats, Floats]:
