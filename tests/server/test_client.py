@@ -255,3 +255,61 @@ def test_a_server_that_forgets_again_and_again_is_not_asked_for_ever(ask: Any, m
     with pytest.raises(ServiceError, match="no answer yet"):
         ask(replica, patience=0.5)
     assert 2 <= replica.posts <= 5
+
+
+def test_an_answer_for_another_query_price_or_table_is_discarded() -> None:
+    """Whatever version it says it is of; it can still be fetched by its id, as it is."""
+    changes: dict[str, Callable[[dict[str, Any]], None]] = {
+        "query": lambda outcome: outcome["query"].update(where="age > 100"),
+        "price": lambda outcome: outcome.update(guarantee=[{"type": "PureDP", "epsilon": "0.01"}]),
+        "table": lambda outcome: outcome["circumstances"].update(dataset="others"),
+    }
+
+    class Wrong(Replica):
+        def __init__(self, wrong: str, version: str | None) -> None:
+            super().__init__(again=0)
+            changes[wrong](self._outcome)
+            self._outcome["circumstances"].update({} if version is None else {"version": version})
+
+    for wrong in changes:
+        for version in (None, "9.9"):
+            replica = Wrong(wrong, version)
+            with sl.connect("http://127.0.0.1", token="sl_a_b", transport=httpx.MockTransport(replica)) as remote:
+                with pytest.raises(ServiceError, match=f"another {wrong} than was asked.*discarded"):
+                    remote.release(sl.Count(epsilon="0.1"), key="one")
+                assert isinstance(remote.fetch("a" * 64), sl.Release)
+    with sl.connect("http://127.0.0.1", token="sl_a_b", transport=httpx.MockTransport(Replica(again=0))) as remote:
+        assert isinstance(remote.release(sl.Count(epsilon="0.1"), key="one"), sl.Release)
+
+
+@BOTH
+def test_a_server_that_does_not_wait_is_asked_with_pauses(ask: Any) -> None:
+    class Hasty(Replica):
+        asked = 0
+
+        def __call__(self, request: Any) -> Any:
+            if request.method == "GET" and "releases" in request.url.path:
+                self.asked += 1
+                return httpx.Response(200, json=self._state("queued", 0.5))
+            return super().__call__(request)
+
+    replica = Hasty(again=0)
+    with pytest.raises(ServiceError, match="no answer yet"):
+        ask(replica, patience=1.0)
+    assert 2 <= replica.asked <= 10
+
+
+@BOTH
+def test_a_promise_for_years_ahead_is_not_waited_for(ask: Any) -> None:
+    class Far(Replica):
+        def _state(self, state: str, ready: float) -> dict[str, object]:
+            return super()._state("queued", ready) | {"ready_at": "9999-12-31T23:59:59+00:00"}
+
+    with pytest.raises(ServiceError, match="more than a day ahead"):
+        ask(Far(again=0), patience=0.3)
+
+
+@pytest.mark.parametrize("address", ["https://h/a\nb", "https://h/\x00", "https://[h", "https://h:99999999"])
+def test_an_address_that_is_none_is_refused_by_ourselves(address: str) -> None:
+    with pytest.raises(RangeError, match="address"):
+        sl.connect(address, token="sl_a_b")

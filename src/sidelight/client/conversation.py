@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import time
-import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -24,8 +23,8 @@ from sidelight.client.remote_answers import (
     price_from_json,
     table_from_json,
 )
-from sidelight.errors import RangeError, ReleaseFailedError, ServiceError, SidelightWarning, nearest
-from sidelight.guarantees import Amount
+from sidelight.errors import RangeError, ReleaseFailedError, ServiceError, nearest
+from sidelight.guarantees import Amount, Claims
 from sidelight.noise import OSEntropy
 from sidelight.progress import progress
 from sidelight.release import Outcome
@@ -35,6 +34,16 @@ from sidelight.wire import REQUEST_KEY, write_json, write_wire_query
 
 #: Seconds by which the slot of a repeated request may be later, and between such requests.
 _LATEST_SLOT, _LONGEST_PAUSE = 600.0, 2.0
+#: An answer that is promised for later than this is not waited for: a day.
+_LONGEST_WAIT = timedelta(days=1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """What an answer must be of: the canonical query, and its claims; those of a batch are priced together."""
+
+    request: Mapping[str, Any]
+    claims: Claims | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,7 +54,8 @@ class Posted:
     key: str
     ready_at: datetime
     state: Mapping[str, Any]
-    requests: Sequence[Mapping[str, Any] | None] = ()
+    table: str | None = None
+    asked: Sequence[Asked | None] = ()
     path: str = ""
     sent: bytes | None = None
 
@@ -86,7 +96,7 @@ class Conversation:
 
     async def post(self, query: Any, *, table: str | None, delta: Amount | None, key: str | None) -> Posted:
         """Make a paid request."""
-        name, body, requests = await self._body(query, table, delta)
+        name, body, asked = await self._body(query, table, delta)
         key = OSEntropy().read(16).hex() if key is None else _checked_key(key)
         path, sent = f"/v1/tables/{name}/releases", _bytes(body)
         try:
@@ -98,19 +108,26 @@ class Conversation:
                     code=error.code,
                 ) from None
             raise
-        return _posted(state, key=key, requests=requests, path=path, sent=sent)
+        return _posted(state, key=key, table=name, asked=asked, path=path, sent=sent)
 
     async def result(self, posted: Posted) -> Outcome | list[Outcome]:
         """Wait for the answer of a paid request."""
         now, found, end, pause = posted.state, outcomes_of(posted.state, key=posted.key), posted.ready_at, 0.2
+        if end.timestamp() > time.time() + _LONGEST_WAIT.total_seconds():
+            raise ServiceError(
+                f"the server promises the answer for {end.isoformat(' ', 'minutes')}, more than a day ahead; "
+                f"`remote.fetch({posted.id!r})` asks for it then",
+                code="waiting",
+            )
         with progress(f"waiting until {posted.ready_at.astimezone():%H:%M:%S}"):
             while found is None:
                 if time.time() > end.timestamp() + self._patience:
                     raise ServiceError(
                         f"no answer yet; `remote.fetch({posted.id!r})` continues waiting", code="waiting"
                     )
+                asked_at = time.monotonic()
                 try:
-                    now = await self._get(f"/v1/releases/{posted.id}", headers={"Prefer": "wait=20"})
+                    now = await self._get(f"/v1/releases/{quote(posted.id, safe='')}", headers={"Prefer": "wait=20"})
                 except ServiceError as error:
                     if posted.sent is None or error.code != "not-found":
                         raise
@@ -120,10 +137,13 @@ class Conversation:
                     pause = min(2 * pause, _LONGEST_PAUSE)
                     end = min(_ready_at(now), posted.ready_at + timedelta(seconds=_LATEST_SLOT))
                 found = outcomes_of(now, key=posted.key)
-        if posted.requests and len(found) != len(posted.requests):
+                if found is None and time.monotonic() < asked_at + pause:  # a server that does not wait
+                    await self._connection.sleep(pause)
+        if posted.asked and len(found) != len(posted.asked):
             raise ServiceError("the server returned another number of answers than queries", code="unknown")
-        outcomes = [_checked_outcome(*each) for each in zip(found, posted.requests or [None] * len(found), strict=True)]
-        return outcomes if "outcomes" in now else outcomes[0]
+        for outcome, asked in zip(found, posted.asked or [None] * len(found), strict=True):
+            _check_outcome(outcome, asked, posted)
+        return found if "outcomes" in now else found[0]
 
     async def fetch(self, name: str) -> Outcome | list[Outcome]:
         """Wait for the answer of an earlier request."""
@@ -161,19 +181,21 @@ class Conversation:
 
     async def _body(
         self, query: Any, table: str | None, delta: Amount | None
-    ) -> tuple[str, dict[str, Any], list[Mapping[str, Any] | None]]:
-        """Return the table's name, the body to send, and the canonical queries."""
+    ) -> tuple[str, dict[str, Any], list[Asked | None]]:
+        """Return the table's name, the body to send, and what the answers must be of: None for plain JSON."""
         found = await self._table(table)
         together = isinstance(query, list)
         if together != (delta is not None):
             raise RangeError("delta is for a list of queries that are priced together; one query has its own price")
         queries = query if together else [query]
-        requests = [
-            None if isinstance(each, Mapping) else prepare_query(each, found.schema).request for each in queries
-        ]
+        asked: list[Asked | None] = []
+        for each in queries:
+            prepared = None if isinstance(each, Mapping) else prepare_query(each, found.schema)
+            claims = None if prepared is None or together else prepared.claims
+            asked.append(None if prepared is None else Asked(request=prepared.request, claims=claims))
         sections = [write_wire_query(each) for each in queries]
         body = {"queries": sections, "delta": str(delta)} if together else {"query": sections[0]}
-        return found.name, body, requests
+        return found.name, body, asked
 
 
 def _checked_key(key: str) -> str:
@@ -197,15 +219,25 @@ def _ready_at(state: Mapping[str, Any]) -> datetime:
         raise ServiceError("the state of a request is not understood", code="unknown") from None
 
 
-def _checked_outcome(outcome: Outcome, request: Mapping[str, Any] | None) -> Outcome:
-    """Return an outcome after checking that it answers the query."""
-    if request is None or json.dumps(outcome.query, sort_keys=True) == json.dumps(dict(request), sort_keys=True):
-        return outcome
-    text = "the server answered another query"
-    if outcome.circumstances.version == VERSION:
-        raise ServiceError(f"{text}; the answer is discarded", code="unknown")
-    warnings.warn(f"{text}: its version is {outcome.circumstances.version}", SidelightWarning, stacklevel=4)
-    return outcome
+def _check_outcome(outcome: Outcome, asked: Asked | None, posted: Posted) -> None:
+    """Refuse an outcome of another query, price or table than was asked."""
+    if asked is None:
+        return
+    found = outcome.circumstances
+    wrong = (
+        "query" if json.dumps(outcome.query, sort_keys=True) != json.dumps(dict(asked.request), sort_keys=True) else ""
+    )
+    wrong = wrong or ("price" if asked.claims is not None and outcome.guarantee != asked.claims else "")
+    wrong = wrong or ("table" if found.dataset != posted.table else "")
+    if wrong:
+        versions = (
+            "" if found.version == VERSION else f" (its version is {found.version}, that of this client {VERSION})"
+        )
+        raise ServiceError(
+            f"the server answered for another {wrong} than was asked{versions}; the answer is discarded, and "
+            f"`remote.fetch({posted.id!r})` returns it unchecked",
+            code="unknown",
+        )
 
 
 def _bytes(value: Mapping[str, Any]) -> bytes:
