@@ -8,7 +8,7 @@ one, which a true statement exceeds as rarely as it says; names are the same in 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,7 +16,17 @@ import sidelight as sl
 from benchmarks.stated_error_laws import GROUPS, HALVES, Case
 from sidelight.quantiles.evaluate import nonprivate_gap
 
-Statement = tuple[str, float, float]
+
+class Statement(NamedTuple):
+    """What a release states, with which confidence, and the error made as a share of the stated one."""
+
+    what: str
+    confidence: float
+    share: float
+    #: Whether it is promised; a likely error, which most data keeps to, is not, and is shown first all the same.
+    promised: bool = True
+
+
 Reader = Callable[[Case, Any], Iterable[Statement]]
 CONFIDENCES = (0.95, 0.99)
 
@@ -45,7 +55,7 @@ def intervals(truth: Truth, *, low: str = "low", high: str = "high", confidence:
                 ends = float(table[low][place]), float(table[high][place])
                 measured = table["unbiased"][place] if "unbiased" in table and low == "low" else sum(ends) / 2
                 share = _share_of_interval(true, ends, float(measured))
-                yield f"{low} to {high} of {'/'.join(group) or 'all'}", confidence, share
+                yield Statement(f"{low} to {high} of {'/'.join(group) or 'all'}", confidence, share)
 
     return read
 
@@ -109,7 +119,10 @@ def bounds(errors: Callable[[Case, Any], np.ndarray]) -> Reader:
         found = np.asarray(errors(case, release))
         for confidence in CONFIDENCES:
             made = np.where(found <= 1e-12, 0.0, found)  # rounding
-            yield f"error_bound({confidence})", confidence, _share(made, release.error_bound(confidence))
+            yield Statement(f"error_bound({confidence})", confidence, _share(made, release.error_bound(confidence)))
+            if release.error.likely is not None:
+                share = _share(made, release.error.likely.at(confidence))
+                yield Statement(f"likely({confidence})", confidence, share, promised=False)
 
     return read
 
@@ -177,7 +190,7 @@ def band(case: Case, release: Any) -> Iterator[Statement]:
     values = values[:: max(1, len(values) // 60)]  # a band of thousands of values takes longer than its release
     low, high = release.value.band(values)
     true = np.searchsorted(np.sort(case.columns["x"]), values, "right") / case.rows
-    yield "band", 0.95, _share(np.abs(true - (low + high) / 2), (high - low) / 2)
+    yield Statement("band", 0.95, _share(np.abs(true - (low + high) / 2), (high - low) / 2))
 
 
 def operator_norm(centred: bool) -> Callable[[Case, Any], np.ndarray]:
@@ -226,6 +239,7 @@ def marginals(case: Case, release: Any) -> Iterator[Statement]:
             ).sum()
         off = np.abs(np.asarray(answers.counts) - true)
         name = "/".join(columns)
-        yield f"bound of {name}", answers.confidence, _share(off, answers.bound)
+        yield Statement(f"bound of {name}", answers.confidence, _share(off, answers.bound))
         if answers.bound_of_sum is not None:
-            yield f"bound_of_sum of {name}", answers.confidence, _share(off.sum(), answers.bound_of_sum)
+            share = _share(off.sum(), answers.bound_of_sum)
+            yield Statement(f"bound_of_sum of {name}", answers.confidence, share)

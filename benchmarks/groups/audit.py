@@ -38,6 +38,7 @@ TARGETS = [
     Target("planted-bugs-missed", planted_bugs.measure, "missed", "<=", 0),
     Target("planted-bugs-not-run", planted_bugs.measure, "not run", "<=", 10),
     Target("stated-errors-refuted", stated_errors.measure, "refuted", "<=", 0),
+    Target("stated-three-times-too-wide", stated_errors.measure, "wide", "<=", 0),
     Target("unmetered-queries", audit_meter.measure, "unmetered", "<=", 0),
     Target("meter-overclaims", audit_meter.measure, "refused", "<=", 0),
     Target("meter-planted-missed", audit_meter.measure, "planted missed", "<=", 0),
