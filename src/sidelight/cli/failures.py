@@ -21,7 +21,6 @@ from sidelight.errors import (
     FailedError,
     InProgressError,
     NoiseError,
-    ReleaseFailedError,
     SidelightError,
     SidelightWarning,
 )
@@ -33,7 +32,7 @@ MISTAKE = 2
 #: A defect of sidelight.
 DEFECT = 3
 
-REFUSALS = (BudgetError, InProgressError, NoiseError, ReleaseFailedError)
+_REFUSALS = (BudgetError, InProgressError, NoiseError)
 
 
 class Commands(TyperGroup):
@@ -86,15 +85,21 @@ def shown_warnings() -> Iterator[None]:
         yield
 
 
+def is_refusal(error: BaseException) -> bool:
+    """Return whether an error refuses a correct request, or came after its charge."""
+    return isinstance(error, _REFUSALS) or (isinstance(error, SidelightError) and error.charge_stands)
+
+
 def _status(error: Exception) -> int:
-    if isinstance(error, (FailedError, *REFUSALS)):
+    if is_refusal(error) or isinstance(error, FailedError):
         return REFUSED
     return MISTAKE if isinstance(error, SidelightError) else DEFECT
 
 
 def _message(error: Exception, *, options: bool) -> str:
     if isinstance(error, SidelightError):
-        return in_plan_words(str(error), options=options)
+        stands = "" if not error.charge_stands or "stands" in str(error) else ". Its charge stands"
+        return in_plan_words(str(error), options=options) + stands
     # The text of an unexpected error may quote anything, so only its type is shown.
     return (
         f"an unexpected error was raised ({type(error).__name__}). This is a defect: please report it. "

@@ -10,6 +10,7 @@ import ctypes
 import os
 from array import array
 from collections.abc import Iterator, Mapping, Set
+from contextlib import suppress
 from typing import Any, Self
 
 import numpy as np
@@ -251,16 +252,14 @@ class Reporter:
         reserved = self._scope.reserve(self.reporting.claims, request=request, key=key, resume=resume)
         if isinstance(reserved, Stored):
             return NoisyReport.from_json(reserved.text)
-        try:
+        text = None
+        with suppress(Exception):  # the cause may depend on data and must not hang on the error below
             text = self._made(round_, codes).to_json()
-        except Exception:
-            reserved.fail()
-            failed = True
-        else:
-            failed = False
-            reserved.release(text)
-        if failed:  # outside the handler: the cause may depend on data and must not hang on this error
+        if text is None:
+            with suppress(LedgerError):
+                reserved.fail()
             raise ReleaseFailedError("making the report failed; its charge stands and nothing was sent")
+        reserved.release(text)
         return NoisyReport.from_json(text)
 
     def _made(self, round_: int, codes: Any) -> NoisyReport:
