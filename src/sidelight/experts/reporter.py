@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from sidelight.errors import BudgetError, LedgerError, RangeError, ReleaseFailedError
 from sidelight.experts.player import Floats
 from sidelight.experts.report import NoisyReport
-from sidelight.experts.reporting import Reporting
+from sidelight.experts.reporting import NEW_TERMS, Reporting
 from sidelight.guarantees import Amount, Claims, decimal_text, positive
 from sidelight.ledger import Ledger, Scope, Stored, open_ledger
 from sidelight.mechanisms.additive import priced_gaussian
@@ -314,7 +314,7 @@ class Reporter:
         names = [name for name in sorted({*ours, *theirs}) if theirs.get(name) != ours.get(name)]
         raise LedgerError(
             f"{self.client_id!r} reported under other terms in this ledger ({', '.join(names)}); terms are fixed "
-            "before the first round: reports under new ones are a new agreement, with a new ledger"
+            f"before the first round. {NEW_TERMS}"
         )
 
     def _check_round(self, round_: int) -> None:
@@ -323,7 +323,7 @@ class Reporter:
         if round_ > self.reporting.rounds:
             raise BudgetError(
                 f"round {round_} is beyond the {self.reporting.rounds} rounds that were declared; nothing was made, "
-                "charged or sent. More rounds are a new agreement with the people in the data: new terms, a new ledger",
+                f"charged or sent. {NEW_TERMS}",
                 requested=f"round {round_}",
                 remaining=f"rounds up to {self.reporting.rounds}",
                 difference=f"{round_ - self.reporting.rounds} rounds",

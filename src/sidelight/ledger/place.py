@@ -101,7 +101,8 @@ def check_file(path: Path, *, create: bool, read_only: bool = False) -> None:
         if left and not path.exists():  # else another process is just making it: SQLite makes the file first
             raise LedgerError(
                 f"there is no ledger at {str(path)!r}, but files that SQLite kept for one ({', '.join(left)}): it was "
-                "moved or removed, perhaps while it was open. Put it back; for a new ledger use another name"
+                "moved or removed, perhaps while it was open. Put it back: a new one would grant the same people a "
+                "second budget, and has another name, for other people only"
             )
         return
     if not path.is_file():

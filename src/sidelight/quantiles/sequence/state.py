@@ -20,6 +20,7 @@ import numpy as np
 
 from sidelight.errors import LedgerError, SidelightError
 from sidelight.ledger import LedgerEntry, Scope
+from sidelight.ledger.definition import BUDGETS_ADD_UP
 from sidelight.quantiles.sequence.plan import Learned, SequencePlan, is_finite
 from sidelight.quantiles.sequence.recursive_regression import Floats
 from sidelight.release import Release, outcome_from_json
@@ -104,7 +105,7 @@ def read_state(path: Path, plan: SequencePlan, *, ledger_id: str) -> State:
     if content.get("plan") != plan.digest:
         raise LedgerError(
             f"the state {str(path)!r} belongs to another plan (other query, schema, learner or days_per_person); a "
-            "sequence never changes: give the new one a scope and a state of its own"
+            f"sequence never changes, and {BUDGETS_ADD_UP}, with a state of its own"
         )
     if content.get("ledger") != ledger_id:
         raise LedgerError(f"the state {str(path)!r} belongs to another ledger; name the state of this one")
