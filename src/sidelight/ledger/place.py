@@ -157,6 +157,17 @@ def tables_in(path: Path) -> set[str] | None:
     return {str(name) for (name,) in rows}
 
 
+def no_ledger_in(place: Place) -> LedgerError:
+    """Return the error of an address without a ledger; it is for people to say whether an empty file was one."""
+    if place.path is None:
+        return LedgerError(f"there is no ledger in {place.shown}; check the address")
+    return LedgerError(
+        f"there is no ledger in {place.shown}, only a database without tables: making a ledger was not finished (a "
+        f"full disk, a crash), or its log {place.path.name}-wal was removed, and with it what was spent. Check the "
+        f"address; if nothing was ever released with it, remove {place.path.name} and its -wal and -shm, and run again"
+    )
+
+
 def check_output(path: Path) -> None:
     """Refuse to overwrite a ledger, its log or its lock, or anything that is not an ordinary file.
 
