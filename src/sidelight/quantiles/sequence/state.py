@@ -21,6 +21,7 @@ import numpy as np
 from sidelight.errors import LedgerError, SidelightError
 from sidelight.ledger import LedgerEntry, Scope
 from sidelight.ledger.definition import BUDGETS_ADD_UP
+from sidelight.ledger.place import check_output
 from sidelight.quantiles.sequence.plan import Learned, SequencePlan, is_finite
 from sidelight.quantiles.sequence.recursive_regression import Floats
 from sidelight.release import Release, outcome_from_json
@@ -59,6 +60,15 @@ def _content(state: State, plan: SequencePlan, *, ledger_id: str) -> dict[str, A
         "head": state.head,
         "learner": state.learned.to_json(),
     }
+
+
+def check_place(path: Path) -> None:
+    """Refuse a place in which no state can be written, before anything is charged."""
+    check_output(path)  # before it is read, and before a message says to delete it
+    folder = Path(os.path.realpath(path)).parent
+    if not folder.is_dir() or not os.access(folder, os.W_OK):
+        what = "cannot be written" if folder.is_dir() else "does not exist"
+        raise LedgerError(f"the folder {str(folder)!r} of the state {what}; make it first, or name another by state=")
 
 
 def write_state(path: Path, state: State, plan: SequencePlan, *, ledger_id: str) -> None:
