@@ -6,11 +6,13 @@ it: `sl.PersonId(..., max_rows=...)` becomes a `[[column]]` of a plan, and `max_
 
 from __future__ import annotations
 
+import os
 import re
+import sys
 import traceback
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import typer
@@ -35,6 +37,12 @@ DEFECT = 3
 _REFUSALS = (BudgetError, InProgressError, NoiseError)
 
 
+_NO_OUTPUT = (
+    "standard output cannot be written (a full disk, a closed pipe). What was released is in the report, and in the "
+    "ledger if there is one: the same command returns it at no cost"
+)
+
+
 class Commands(TyperGroup):
     """The commands; errors are printed as one message instead of a traceback."""
 
@@ -46,7 +54,10 @@ class Commands(TyperGroup):
         """
         try:
             with shown_warnings():
-                return super().invoke(ctx)
+                found = super().invoke(ctx)
+            if sys.stdout is not None:
+                sys.stdout.flush()
+            return found
         except SystemExit as stop:
             if stop.code is None or isinstance(stop.code, int):
                 raise
@@ -55,6 +66,8 @@ class Commands(TyperGroup):
         except Exception as error:
             if _of_the_parser(error):
                 raise
+            if isinstance(error, OSError) and not isinstance(error, SidelightError) and _output_fails():
+                error = FailedError(_NO_OUTPUT)
             if ctx.params.get("traceback"):
                 places = traceback.format_tb(error.__traceback__)
                 typer.echo("".join(["Traceback (most recent call last):\n", *places]), err=True, nl=False)
@@ -83,6 +96,17 @@ def shown_warnings() -> Iterator[None]:
         warnings.simplefilter("always")
         warnings.showwarning = show
         yield
+
+
+def _output_fails() -> bool:
+    """Return whether standard output cannot be written (a full disk, a closed pipe); discard what waits there."""
+    try:
+        typer.echo()  # an empty line tells
+    except OSError:
+        with suppress(OSError), open(os.devnull, "w") as nowhere:  # or Python fails again when it ends
+            os.dup2(nowhere.fileno(), sys.stdout.fileno())
+        return True
+    return False
 
 
 def is_refusal(error: BaseException) -> bool:

@@ -263,7 +263,7 @@ def _memory() -> Place:
 def _file(text: str) -> Place:
     if "\x00" in text:
         raise LedgerError("a path holds no NUL character; correct the ledger's path")
-    if text != text.strip() or text.startswith("file:") or "?" in text:
+    if text != text.strip() or re.match(r"(file|sqlite\d?|postgres(ql)?)(\+\w+)?:", text.lower()) or "?" in text:
         raise LedgerError(
             f"a ledger's path has no spaces around it, no options and no scheme but sqlite:///, got {text!r}; it would "
             "be a new ledger with a full budget"
