@@ -17,7 +17,12 @@ _Class = TypeVar("_Class", bound=type)
 
 
 class SidelightError(Exception):
-    """The root of all errors that sidelight raises on purpose."""
+    """The root of all errors that sidelight raises on purpose.
+
+    `charge_stands` is true where the request that raised it was charged, and nothing of it is given back.
+    """
+
+    charge_stands: bool = False
 
 
 class SidelightWarning(UserWarning):
@@ -105,6 +110,8 @@ class StrictError(SidelightError):
 
 class ReleaseFailedError(SidelightError):
     """A release failed after the data was opened. Its charge stands; the cause may depend on data and is withheld."""
+
+    charge_stands = True
 
 
 class NotCertifiedError(ReleaseFailedError):

@@ -11,10 +11,20 @@ from typing import Any
 import pytest
 from cli_fixtures import *  # noqa: F403 - fixtures
 
-from sidelight.errors import SidelightWarning
-from sidelight.ledger import open_ledger
+from sidelight.errors import (
+    LedgerDamagedError,
+    LedgerError,
+    LedgerUnavailableError,
+    NoiseError,
+    SidelightError,
+    SidelightWarning,
+    SourceError,
+    StrictError,
+)
+from sidelight.ledger import decide, open_ledger, scope
 from sidelight.plans import read_plan
 from sidelight.records import Table
+from sidelight.session import pipeline
 
 Run = Callable[..., Any]
 
@@ -321,3 +331,42 @@ def test_no_output_replaces_what_is_read(sidelight: Run, place: str, option: str
     assert "would be lost" in result.err or "would give back what was spent" in result.err
     assert len(entries()) == 2
     assert not before or Path(place).read_bytes() == before
+
+
+@pytest.mark.parametrize("error", [LedgerUnavailableError, LedgerDamagedError, LedgerError])
+def test_an_outcome_that_cannot_be_written_is_no_status_of_nothing_spent(
+    sidelight: Run, monkeypatch: pytest.MonkeyPatch, error: type[LedgerError]
+) -> None:
+    """The second query of a plan is charged and lost: the first is in the report, and the status asks for attention."""
+    settle, calls = decide.settle, []
+
+    def fails(*given: Any, **named: Any) -> str:
+        calls.append(named)
+        if len(calls) == 2:
+            raise error("the reason")
+        return settle(*given, **named)
+
+    monkeypatch.setattr(scope, "OUTCOME_SECONDS", 0.0)
+    monkeypatch.setattr(decide, "settle", fails)
+    result = sidelight("run", "plan.toml", "--json", "out.json")
+    assert result.status == 1
+    assert "The charge of entry" in result.err
+    assert "nothing was written" not in result.err
+    assert [each.state for each in entries()][:2] == ["released", "reserved"]
+    written = json.loads(Path("out.json").read_text(encoding="utf-8"))
+    assert not written["ok"]
+    assert Path("report.html").exists()
+    assert sidelight("run", "plan.toml").status == 1  # it is unfinished
+    assert sidelight("run", "plan.toml", "--resume", "--label", "another").status == 0
+
+
+@pytest.mark.parametrize("error", [SourceError, StrictError, NoiseError])
+def test_what_fails_after_the_charge_has_the_status_of_a_charge(
+    sidelight: Run, monkeypatch: pytest.MonkeyPatch, error: type[SidelightError]
+) -> None:
+    def fails(*_: Any, **__: Any) -> Any:
+        raise error("the reason")
+
+    monkeypatch.setattr(pipeline, "_run_one", fails)
+    result = sidelight("run", "plan.toml")
+    assert (result.status, result.err.strip()) == (1, "error: the reason. Its charge stands")

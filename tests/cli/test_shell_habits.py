@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -96,3 +99,19 @@ def test_a_shell_that_asks_is_told_the_commands(
     with pytest.raises(SystemExit):
         main([])
     assert capsys.readouterr().out.split() == ["verify"]
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
+@pytest.mark.parametrize("buffered", [True, False])
+@pytest.mark.parametrize("more", [[], ["--json", "-"]])
+def test_a_standard_output_that_is_full_is_no_defect(folder: Path, more: list[str], *, buffered: bool) -> None:
+    command = [sys.executable, "-c", "from sidelight.cli import main; main()", "run", "plan.toml", *more]
+    settings = os.environ | {"PYTHONUNBUFFERED": "" if buffered else "1"}
+    with open("/dev/full", "w") as full:
+        found = subprocess.run(
+            command, cwd=folder, stdout=full, stderr=subprocess.PIPE, text=True, check=False, env=settings
+        )
+    assert found.returncode == 1
+    assert "standard output cannot be written" in found.stderr
+    assert "defect" not in found.stderr
+    assert (folder / "report.html").exists() == bool(more)  # text fails before the charge, JSON is written last

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import pytest
 from test_locks import QUARTER, granted, opened
 
-from sidelight.errors import ClaimError, LedgerError, RangeError
+from sidelight.errors import ClaimError, LedgerDamagedError, LedgerError, RangeError
 from sidelight.guarantees import Claims, PureDP
 from sidelight.ledger import open_ledger
 from sidelight.ledger.place import BESIDE, check_output, parse_place
@@ -164,3 +165,29 @@ def test_a_commit_lasts_though_the_server_was_told_otherwise(
         monkeypatch.setattr(psycopg.Connection, "commit", watched)
         assert granted(ledger)
     assert seen == ["on"]
+
+
+@pytest.mark.parametrize("how", ["noticed", "unnoticed", "closed", "collected"])
+def test_no_new_ledger_is_made_where_one_was_removed_while_it_was_open(tmp_path: Path, how: str) -> None:
+    """File and companions are gone: a new ledger at that path would grant this process the budget once more."""
+    path = tmp_path / "budget.db"
+    ledger = open_ledger(path)
+    scope: Any = ledger.open_scope("people", budget=PureDP(1))
+    scope.reserve(Claims.of(PureDP(1)), request={"kind": "q"}).release("the value")
+    for each in tmp_path.iterdir():
+        each.unlink()
+    if how == "noticed":
+        with pytest.raises(LedgerDamagedError):
+            scope.reserve(Claims.of(PureDP("0.1")), request={"kind": "q"})
+    elif how == "closed":
+        ledger.close()
+    elif how == "collected":
+        ledger.itself = ledger  # type: ignore[attr-defined]
+        del ledger, scope
+        gc.collect()
+    for _ in range(2):
+        with pytest.raises(LedgerDamagedError, match="nothing is granted any more"):
+            open_ledger(path)
+    assert list(tmp_path.iterdir()) == []
+    with open_ledger(tmp_path / "other.db") as other:
+        other.open_scope("people", budget=PureDP(1))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import resource
+import signal
 import sqlite3
 import subprocess
 import sys
@@ -230,3 +232,26 @@ def test_memory_carried_into_a_fork_is_a_second_budget_and_refused() -> None:
             os._exit(0 if "forked" in str(error) else 2)
         os._exit(1)
     assert os.waitpid(child, 0)[1] == 0
+
+
+@pytest.mark.parametrize("room", [0, 4096, 20_000])
+def test_a_ledger_that_was_not_finished_is_named(tmp_path: Path, room: int) -> None:
+    """A full disk at the first opening leaves a file without tables: the next says what it is and what to do."""
+    path = tmp_path / "budget.db"
+    child = os.fork()
+    if child == 0:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (room, room))
+        try:
+            open_ledger(path)
+        except LedgerError:
+            os._exit(7)
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+    assert path.exists()
+    with pytest.raises(LedgerError, match=r"making a ledger was not finished .* remove budget\.db"):
+        open_ledger(path, create=False)
+    for each in tmp_path.iterdir():
+        each.unlink()
+    with open_ledger(path) as ledger:
+        assert ledger.verify().ok

@@ -30,7 +30,19 @@ def test_memory(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", " ", "sqlite://budget.db", "sqlite:///b.db?mode=ro", "mysql://u@h/d", "sqlite:///a\x00b"]
+    "text",
+    [
+        "",
+        " ",
+        "sqlite://budget.db",
+        "sqlite:///b.db?mode=ro",
+        "mysql://u@h/d",
+        "sqlite:///a\x00b",
+        "sqlite:rel.db",
+        "SQLite:rel.db",
+        "sqlite3:rel.db",
+        "postgresql:budget",
+    ],
 )
 def test_other_addresses_are_refused(text: str) -> None:
     with pytest.raises(LedgerError):

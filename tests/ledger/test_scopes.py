@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 import re
+import unicodedata
 from fractions import Fraction
+from typing import Any
 
 import pytest
 
 from sidelight.accounting import Totals
 from sidelight.errors import BudgetError, ClaimError, LedgerError
 from sidelight.guarantees import GDP, ZCDP, ApproxDP, Claims, Neighbours, Person, PureDP, Row
-from sidelight.ledger import Ledger, Reservation, Scope
+from sidelight.ledger import Ledger, Reservation, Scope, decide
 from sidelight.ledger.balances import Balances, balances_from_json
 from sidelight.noise import Source, bernoulli
 from sidelight.testing import SeededEntropy
@@ -333,3 +335,28 @@ def test_a_coin_that_shows_before_the_unit_is_added() -> None:
     expected = 1 - (1 - float(delta)) ** parts
     assert abs(seen / runs - expected) < 6 * math.sqrt(expected * (1 - expected) / runs)
     assert expected > 39 * delta  # the charge of the most expensive part
+
+
+LOOKALIKES = ["people ", " people", "\u3000people", unicodedata.normalize("NFD", "besuché")]
+
+
+@pytest.mark.parametrize("name", LOOKALIKES)
+def test_a_name_that_reads_like_another_is_refused_when_it_is_new(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """Two spellings of one name would be two budgets, and two charges; what older ledgers hold stays readable."""
+    people = ledger.open_scope("people", budget=PureDP(1))
+    refused = pytest.raises(LedgerError, match=r"spelt in composed letters|must be printable")
+    with refused:
+        ledger.open_scope(name, budget=PureDP(1))
+    with refused:
+        people.reserve(pure("0.1"), request=REQUEST, key=name)
+    assert (len(ledger.scopes()), people.entries()) == (1, [])
+    if name.isprintable():
+        with monkeypatch.context() as before:
+            before.setattr(decide, "_check_new_name", lambda *_, **__: None)
+            made = ledger.open_scope(name, budget=PureDP(1))
+            reserved: Any = made.reserve(pure("0.1"), request=REQUEST, key=name)
+            reserved.release("the value")
+        again: Any = ledger.open_scope(name, budget=PureDP(1)).reserve(pure("0.1"), request=REQUEST, key=name)
+        assert again.text == "the value"

@@ -12,7 +12,11 @@ from sidelight.errors import BudgetError, LedgerError
 from sidelight.guarantees import Claims, PureDP
 from sidelight.ledger import Ledger
 
-ADVICE = re.compile(r"(open|use|make|start|take)\s+(a\s+new|another)\s+scope\b(?!\s+(over|adds))", re.IGNORECASE)
+ADVICE = re.compile(
+    r"""(open|use|make|start|take|with|give|for|terms,|clients)\s+((a\s+)?new|another)\s+(scope|ledger)s?\b(?!\s+(over|adds))
+    | \bgive\b[^.;]{0,20}\ba\s+(scope|ledger)\b""",
+    re.IGNORECASE | re.VERBOSE,
+)
 
 
 def test_a_refusal_says_what_is_safe(file_ledger: Ledger) -> None:
@@ -35,6 +39,8 @@ def test_no_text_of_the_product_advises_a_second_budget() -> None:
     documents = root.parents[1] / "docs"
     files += [*documents.rglob("*.md"), *documents.parent.glob("README.md")] if documents.is_dir() else []
     assert ADVICE.search("Ask for less, or open a new scope with its own budget")
+    assert ADVICE.search("a new agreement, with a new ledger")
+    assert ADVICE.search("give the new one a scope and a state of its own")
     wrong = []
     for file in files:
         text = re.sub(r'"\s*\n\s*f?"', "", file.read_text(encoding="utf-8"))  # a text over several lines

@@ -20,7 +20,7 @@ from typing import Annotated, Any
 
 import typer
 
-from sidelight.cli.failures import REFUSALS, in_plan_words
+from sidelight.cli.failures import in_plan_words, is_refusal
 from sidelight.errors import RangeError, SidelightError, SourceError, nearest
 from sidelight.registry import load
 from sidelight.version import VERSION
@@ -90,7 +90,7 @@ def _answering(name: str, place: Path | None, *, others: Iterable[Path]) -> Iter
     try:
         yield
     except BaseException as raised:
-        error, refused = _error_text(raised), isinstance(raised, REFUSALS)
+        error, refused = _error_text(raised), is_refusal(raised)
         raise
     finally:
         _noted.reset(tokens[0])

@@ -6,11 +6,13 @@ it: `sl.PersonId(..., max_rows=...)` becomes a `[[column]]` of a plan, and `max_
 
 from __future__ import annotations
 
+import os
 import re
+import sys
 import traceback
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import typer
@@ -21,7 +23,6 @@ from sidelight.errors import (
     FailedError,
     InProgressError,
     NoiseError,
-    ReleaseFailedError,
     SidelightError,
     SidelightWarning,
 )
@@ -33,7 +34,13 @@ MISTAKE = 2
 #: A defect of sidelight.
 DEFECT = 3
 
-REFUSALS = (BudgetError, InProgressError, NoiseError, ReleaseFailedError)
+_REFUSALS = (BudgetError, InProgressError, NoiseError)
+
+
+_NO_OUTPUT = (
+    "standard output cannot be written (a full disk, a closed pipe). What was released is in the report, and in the "
+    "ledger if there is one: the same command returns it at no cost"
+)
 
 
 class Commands(TyperGroup):
@@ -47,7 +54,10 @@ class Commands(TyperGroup):
         """
         try:
             with shown_warnings():
-                return super().invoke(ctx)
+                found = super().invoke(ctx)
+            if sys.stdout is not None:
+                sys.stdout.flush()
+            return found
         except SystemExit as stop:
             if stop.code is None or isinstance(stop.code, int):
                 raise
@@ -56,6 +66,8 @@ class Commands(TyperGroup):
         except Exception as error:
             if _of_the_parser(error):
                 raise
+            if isinstance(error, OSError) and not isinstance(error, SidelightError) and _output_fails():
+                error = FailedError(_NO_OUTPUT)
             if ctx.params.get("traceback"):
                 places = traceback.format_tb(error.__traceback__)
                 typer.echo("".join(["Traceback (most recent call last):\n", *places]), err=True, nl=False)
@@ -86,15 +98,32 @@ def shown_warnings() -> Iterator[None]:
         yield
 
 
+def _output_fails() -> bool:
+    """Return whether standard output cannot be written (a full disk, a closed pipe); discard what waits there."""
+    try:
+        typer.echo()  # an empty line tells
+    except OSError:
+        with suppress(OSError), open(os.devnull, "w") as nowhere:  # or Python fails again when it ends
+            os.dup2(nowhere.fileno(), sys.stdout.fileno())
+        return True
+    return False
+
+
+def is_refusal(error: BaseException) -> bool:
+    """Return whether an error refuses a correct request, or came after its charge."""
+    return isinstance(error, _REFUSALS) or (isinstance(error, SidelightError) and error.charge_stands)
+
+
 def _status(error: Exception) -> int:
-    if isinstance(error, (FailedError, *REFUSALS)):
+    if is_refusal(error) or isinstance(error, FailedError):
         return REFUSED
     return MISTAKE if isinstance(error, SidelightError) else DEFECT
 
 
 def _message(error: Exception, *, options: bool) -> str:
     if isinstance(error, SidelightError):
-        return in_plan_words(str(error), options=options)
+        stands = "" if not error.charge_stands or "stands" in str(error) else ". Its charge stands"
+        return in_plan_words(str(error), options=options) + stands
     # The text of an unexpected error may quote anything, so only its type is shown.
     return (
         f"an unexpected error was raised ({type(error).__name__}). This is a defect: please report it. "

@@ -32,6 +32,7 @@ from sidelight.experts.player import (
     checked_scale,
     checked_scales,
     floats,
+    restoring,
     written,
 )
 from sidelight.guarantees import Neighbours
@@ -309,6 +310,7 @@ class RWAdaBatch(SumPlayer):
         return self._state() | asdict(self.rule) | own
 
     @classmethod
+    @restoring("player")
     def from_state(cls, state: dict[str, Any]) -> RWAdaBatch:
         """Return the player that goes on where the stored one stopped, in the middle of a batch or not."""
         checked_kind(state, "rw_adabatch")

@@ -21,6 +21,7 @@ from sidelight.experts.player import (
     checked_noise,
     checked_report,
     floats,
+    restoring,
     stored_noise,
     written,
 )
@@ -118,6 +119,7 @@ class RWFTPL(SumPlayer):
         return self._state() | own
 
     @classmethod
+    @restoring("player")
     def from_state(cls, state: dict[str, Any]) -> RWFTPL:
         """Return the player that goes on where the stored one stopped."""
         checked_kind(state, "rw_ftpl")

@@ -28,6 +28,7 @@ from sidelight.experts.player import (
     checked_noise,
     checked_scale,
     floats,
+    restoring,
     written,
 )
 
@@ -357,6 +358,7 @@ def filter_learners(*, actions: int, noise_scale: ArrayLike, stream: Stream, gai
     return [*filters, LeaderLearner(actions=actions, noise_scale=noise_scale, stream=stream.child("leader"))]
 
 
+@restoring("learner")
 def learner_from_state(state: dict[str, Any], *, actions: int) -> Learner:
     """Return a ready-made learner from its state."""
     match state.get("learner"):

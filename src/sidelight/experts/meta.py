@@ -29,6 +29,7 @@ from sidelight.experts.player import (
     checked_scale,
     checked_scales,
     floats,
+    restoring,
     stored_noise,
     written,
 )
@@ -202,6 +203,7 @@ class RWMeta:
         }
 
     @classmethod
+    @restoring("player")
     def from_state(cls, state: dict[str, Any], *, restore: Callable[[dict[str, Any]], Learner] | None = None) -> RWMeta:
         """Return the player that goes on where the stored one stopped. `restore` reads learners of your own back."""
         checked_kind(state, "rw_meta")

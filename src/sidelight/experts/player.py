@@ -18,13 +18,15 @@ import json
 import math
 import os
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sidelight.errors import RangeError, SourceError
+from sidelight.errors import RangeError, SidelightError, SourceError
 from sidelight.noise import OSEntropy, Source, integers_below, standard_normal
 from sidelight.noise.source import SEEDED_BRANDING
 
@@ -150,6 +152,20 @@ def floats(value: Any, shape: tuple[int, ...]) -> Floats:
     return array
 
 
+@contextmanager
+def restoring(what: str) -> Iterator[None]:
+    """Raise `RangeError` for a stored state that lacks a member, or has one of another type."""
+    try:
+        yield
+    except SidelightError:
+        raise
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        part = f"lacks {error.args[0]!r}" if isinstance(error, KeyError) else "has a member of another type"
+        raise RangeError(
+            f"the stored {what} {part}; it is damaged or was cut. Load what `state()` returned, as a whole"
+        ) from None
+
+
 def checked_kind(state: dict[str, Any], kind: str) -> dict[str, Any]:
     """Return the state if it is of this kind and version."""
     if state.get("kind") != kind or state.get("version") != STATE_VERSION:
@@ -236,6 +252,7 @@ class Stream:
         return {"key": self._key.hex(), "branding": self.branding}
 
     @classmethod
+    @restoring("stream")
     def from_state(cls, state: dict[str, str]) -> Stream:
         """Return the stream that `state` describes."""
         return cls(key=bytes.fromhex(state["key"]), branding=state["branding"])

@@ -10,6 +10,7 @@ import ctypes
 import os
 from array import array
 from collections.abc import Iterator, Mapping, Set
+from contextlib import suppress
 from typing import Any, Self
 
 import numpy as np
@@ -18,7 +19,7 @@ from numpy.typing import NDArray
 from sidelight.errors import BudgetError, LedgerError, RangeError, ReleaseFailedError
 from sidelight.experts.player import Floats
 from sidelight.experts.report import NoisyReport
-from sidelight.experts.reporting import Reporting
+from sidelight.experts.reporting import NEW_TERMS, Reporting
 from sidelight.guarantees import Amount, Claims, decimal_text, positive
 from sidelight.ledger import Ledger, Scope, Stored, open_ledger
 from sidelight.mechanisms.additive import priced_gaussian
@@ -251,16 +252,14 @@ class Reporter:
         reserved = self._scope.reserve(self.reporting.claims, request=request, key=key, resume=resume)
         if isinstance(reserved, Stored):
             return NoisyReport.from_json(reserved.text)
-        try:
+        text = None
+        with suppress(Exception):  # the cause may depend on data and must not hang on the error below
             text = self._made(round_, codes).to_json()
-        except Exception:
-            reserved.fail()
-            failed = True
-        else:
-            failed = False
-            reserved.release(text)
-        if failed:  # outside the handler: the cause may depend on data and must not hang on this error
+        if text is None:
+            with suppress(LedgerError):
+                reserved.fail()
             raise ReleaseFailedError("making the report failed; its charge stands and nothing was sent")
+        reserved.release(text)
         return NoisyReport.from_json(text)
 
     def _made(self, round_: int, codes: Any) -> NoisyReport:
@@ -315,7 +314,7 @@ class Reporter:
         names = [name for name in sorted({*ours, *theirs}) if theirs.get(name) != ours.get(name)]
         raise LedgerError(
             f"{self.client_id!r} reported under other terms in this ledger ({', '.join(names)}); terms are fixed "
-            "before the first round: reports under new ones are a new agreement, with a new ledger"
+            f"before the first round. {NEW_TERMS}"
         )
 
     def _check_round(self, round_: int) -> None:
@@ -324,7 +323,7 @@ class Reporter:
         if round_ > self.reporting.rounds:
             raise BudgetError(
                 f"round {round_} is beyond the {self.reporting.rounds} rounds that were declared; nothing was made, "
-                "charged or sent. More rounds are a new agreement with the people in the data: new terms, a new ledger",
+                f"charged or sent. {NEW_TERMS}",
                 requested=f"round {round_}",
                 remaining=f"rounds up to {self.reporting.rounds}",
                 difference=f"{round_ - self.reporting.rounds} rounds",

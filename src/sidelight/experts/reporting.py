@@ -33,6 +33,11 @@ from sidelight.noise import scale_up
 NeighboursWord = Literal["presence", "move", "replace"]
 Kind = Literal["vector", "coordinate"]
 
+#: Part of every refusal of other terms: a second budget for the same people is never the way out.
+NEW_TERMS = (
+    "New terms add their budget to what these people were promised: agree with them to the sum first, or report under "
+    "new terms for other people only, each client with a ledger of its own"
+)
 _NEIGHBOURS = {
     "presence": Neighbours.LOCAL_PRESENCE,
     "move": Neighbours.LOCAL_MOVE,

@@ -19,7 +19,7 @@ from sidelight.errors import RangeError, ReportError, RoundError, nearest
 from sidelight.experts.adabatch import RWAdaBatch
 from sidelight.experts.follow_leader import RWFTPL
 from sidelight.experts.meta import RWMeta
-from sidelight.experts.player import STATE_VERSION, Player, Stream, checked_kind
+from sidelight.experts.player import STATE_VERSION, Player, Stream, checked_kind, restoring
 from sidelight.experts.report import ClipLimits, Collected, NoisyReport, check_terms, collect
 from sidelight.experts.reporting import Reporting
 from sidelight.noise.source import OS_BRANDING
@@ -219,6 +219,7 @@ class Server:
         }
 
     @classmethod
+    @restoring("server")
     def from_state(cls, state: dict[str, Any], *, player: Player | None = None) -> Server:
         """Return the server that goes on where the stored one stopped; `player` for one with learners of your own."""
         checked_kind(state, "server")
@@ -276,6 +277,7 @@ def _check_batches(player: RWAdaBatch, reporting: Reporting) -> None:
         raise RangeError("RW-AdaBatch must be started with the gain_range of the terms")
 
 
+@restoring("player")
 def player_from_state(state: dict[str, Any]) -> Player:
     """Return the player that a state describes, whichever kind it is."""
     kinds: dict[str, Any] = {"rw_ftpl": RWFTPL, "rw_adabatch": RWAdaBatch, "rw_meta": RWMeta}

@@ -40,7 +40,6 @@ class _Opened:
     connection: weakref.ref[FileConnection]
     beside: tuple[FileIdentity | None, ...] | None = None  # log and index; None if it only reads
     left_alone: bool = False
-    given_up: bool = False  # its owner closed it, and that was not safe
     log_bytes: int = 0  # the longest that the log was seen; SQLite never shortens it while it is open
 
     def unchanged(self) -> bool:
@@ -171,8 +170,6 @@ class FileConnection(LedgerConnection):
                 super().close()
             self._began = None
             _open.pop(id(self), None)
-        else:
-            self._began.given_up = True
 
     def rollback(self) -> None:
         if self._began is None or self._began.process == os.getpid():  # not the transaction of a parent process
@@ -281,12 +278,11 @@ def check_alone(path: Path, *, spends: bool) -> None:
     Where this process has working connections to the file, its descriptors belong to them.
     """
     file = identity_of_file(path)
-    if file is None:
-        return
     if file in _inherited:
         raise forked(path)
     process = os.getpid()
-    live = [each for each in list(_open.values()) if each.process == process and each.is_alive()]
+    mine = [each for each in list(_open.values()) if each.process == process]
+    live = [each for each in mine if each.is_alive()]
     ours = [each for each in live if each.file == file]
     for each in ours:
         if each.path != path and not _same_place(each.path, path):
@@ -294,10 +290,11 @@ def check_alone(path: Path, *, spends: bool) -> None:
                 f"{str(path)!r} and {str(each.path)!r}, which is open here, are one file in two places, and SQLite "
                 "would keep two logs for it; use one path"
             )
-    replaced = any(each.path == path and each.file != file and not each.given_up for each in live)
+    kept = [*live, *(each for each in mine if each.connection() is None)]  # those that could not be closed, too
+    replaced = any(each.path == path and each.file != file for each in kept)
     if spends and (replaced or any(each.left_alone for each in ours)):
         raise _meddled_with(path)
-    if spends and not ours and _held_otherwise(file) and not _is_given_up(file):
+    if spends and file and not ours and _held_otherwise(file) and not _is_given_up(file):
         raise LedgerError(
             f"this process has the file {str(path)!r} open by other means (open(), another database library, or what a "
             "parent process had open); closing that would give up the ledger's locks. Close it first; to look into a "

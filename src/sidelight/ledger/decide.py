@@ -7,6 +7,7 @@ begins by looking for its own earlier trace.
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
@@ -122,6 +123,8 @@ def reserve(
         stored = _earlier(transaction, request, attempts[0], key=key)
         if stored is not None:
             return stored
+    else:
+        _check_new_name(request.key, what="a key")
     request = replace(request, shares=chosen_shares(request.shares, balances, definitions))
     check_budget(request.shares, balances, definitions, first=request.scope_id)
     attempt = attempts[0][1] + 1 if attempts else 1
@@ -201,6 +204,7 @@ def find_or_make_scope(transaction: Transaction, wanted: ScopeDefinition, *, key
     columns = scopes.columns(wanted.scope_id)
     if columns is not None:
         return definition_from_row(list(columns.values()))
+    _check_new_name(wanted.scope_id, what="a scope's name")
     if wanted.parent_id is not None:
         parent = _known_scope(scopes, wanted.parent_id)
         if parent[0].sharing == "reserved":
@@ -208,6 +212,16 @@ def find_or_make_scope(transaction: Transaction, wanted: ScopeDefinition, *, key
     scopes.insert(wanted, totals=canonical(Balances().to_json()), seq=next_seq(transaction))
     append(transaction, kind="scope", at_utc=now_utc(), scope_id=wanted.scope_id, body=wanted.to_body(), key=key)
     return wanted
+
+
+def _check_new_name(name: str, *, what: str) -> None:
+    """Refuse a new name that people would read as another one; those that a ledger holds stay as they are."""
+    usual = unicodedata.normalize("NFC", name.strip())
+    if name != usual:
+        raise LedgerError(
+            f"{what} has no spaces around it and is spelt in composed letters (Unicode NFC), got {name[:60]!r}; it "
+            f"would be paid for apart from {usual[:60]!r}, which people read as the same. Nothing was charged"
+        )
 
 
 def _known_scope(scopes: SignedScopes, scope_id: str) -> tuple[ScopeDefinition, Balances]:

@@ -45,7 +45,7 @@ class GuardedStore(Store):
             check_no_ledger(place.shown, self.head_file)  # before connecting makes a file
         super().__init__(place, **options)
 
-    def decide(self, work: Callable[[Transaction], Result]) -> Result:
+    def decide(self, work: Callable[[Transaction], Result], *, unwritten: str = _NOTHING) -> Result:
         """Run `work` as `Store.decide` does; require the stored head, and write the new one, before the commit."""
         prepared = False
         with ExitStack() as held:
@@ -57,13 +57,15 @@ class GuardedStore(Store):
                 if is_new:
                     _check_new(transaction, self.head_file)  # before the work: what it does itself does not count
                 found = work(transaction)
-                held.enter_context(self._locked())  # until the file is replaced: heads in it are committed ones
-                prepared = self._prepare(transaction, is_new=is_new)
+                held.enter_context(
+                    self._locked(unwritten)
+                )  # until the file is replaced: heads in it are committed ones
+                prepared = self._prepare(transaction, is_new=is_new, unwritten=unwritten)
                 return found
 
-            found = super().decide(guarded)
+            found = super().decide(guarded, unwritten=unwritten)
             if prepared:
-                with self._with_advice("what was charged stands, and no data was opened"):
+                with self._with_advice("what was charged stands"):
                     self._replace()
         return found
 
@@ -89,7 +91,7 @@ class GuardedStore(Store):
                 with self._with_advice(_NOTHING):
                     self._write_draft(stored)
 
-    def _prepare(self, transaction: Transaction, *, is_new: bool) -> bool:
+    def _prepare(self, transaction: Transaction, *, is_new: bool, unwritten: str) -> bool:
         """Check the stored head and write the new one to a draft; return whether there is one to put in its place."""
         stored = read_head(self.head_file)
         if stored is None and not is_new:
@@ -97,7 +99,7 @@ class GuardedStore(Store):
         if stored is not None:
             check_contains(transaction, stored, known_from="the head file has")
         newest = newest_event(transaction) if transaction.head is None else transaction.head[1:]
-        with self._with_advice(_NOTHING):
+        with self._with_advice(unwritten):
             # An earlier head that was committed and not kept (the disk failed between): once more, before anything
             # else is charged, so that a file that cannot be replaced costs one charge and not all.
             if transaction.locked is not None and (stored is None or stored[0] < transaction.locked[0]):
@@ -127,10 +129,10 @@ class GuardedStore(Store):
     def _draft(self) -> Path:
         return self.head_file.with_name(f"{self.head_file.name}.new")
 
-    def _locked(self) -> IO[str]:
+    def _locked(self, unwritten: str = _NOTHING) -> IO[str]:
         """Return the locked file next to the head file; closing it gives up the lock."""
         end = time.monotonic() + self.wait_seconds
-        with self._with_advice(_NOTHING), ExitStack() as opened:
+        with self._with_advice(unwritten), ExitStack() as opened:
             lock = opened.enter_context(open(f"{self.head_file}.lock", "a"))
             while True:
                 try:
@@ -140,7 +142,7 @@ class GuardedStore(Store):
                     if time.monotonic() > end:
                         raise LedgerUnavailableError(
                             f"the head file {self.head_file.name!r} has been locked by another process for "
-                            f"{self.wait_seconds:g} s; {_NOTHING}"
+                            f"{self.wait_seconds:g} s; {unwritten}"
                         ) from None
                 time.sleep(_LOCK_AGAIN)
             opened.pop_all()

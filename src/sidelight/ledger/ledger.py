@@ -45,7 +45,7 @@ from sidelight.ledger.journal import (
     see_head,
     seen_head,
 )
-from sidelight.ledger.place import Place, check_file, parse_place
+from sidelight.ledger.place import Place, check_file, no_ledger_in, parse_place
 from sidelight.ledger.schema import SCHEMA_VERSION, TABLES, Dialect, create_statements, trigger_statements
 from sidelight.ledger.scope import Scope
 from sidelight.ledger.scope_keeper import ScopeKeeper
@@ -209,7 +209,7 @@ def open_or_create(store: Store, *, testing: bool, create: bool, key: bytes | No
         there = set(TABLES) & transaction.tables()
     if not there:
         if not create:
-            raise LedgerError(f"there is no ledger in {store.place.shown}; check the address")
+            raise no_ledger_in(store.place)
         store.decide(lambda transaction: _create(transaction, testing=testing, key=key))
     elif there != set(TABLES):
         raise LedgerError(

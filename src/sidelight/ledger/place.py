@@ -101,7 +101,8 @@ def check_file(path: Path, *, create: bool, read_only: bool = False) -> None:
         if left and not path.exists():  # else another process is just making it: SQLite makes the file first
             raise LedgerError(
                 f"there is no ledger at {str(path)!r}, but files that SQLite kept for one ({', '.join(left)}): it was "
-                "moved or removed, perhaps while it was open. Put it back; for a new ledger use another name"
+                "moved or removed, perhaps while it was open. Put it back: a new one would grant the same people a "
+                "second budget, and has another name, for other people only"
             )
         return
     if not path.is_file():
@@ -154,6 +155,17 @@ def tables_in(path: Path) -> set[str] | None:
             raise LedgerError(f"{str(path)!r} is not a ledger (not a SQLite database); check the path") from None
         return None
     return {str(name) for (name,) in rows}
+
+
+def no_ledger_in(place: Place) -> LedgerError:
+    """Return the error of an address without a ledger; it is for people to say whether an empty file was one."""
+    if place.path is None:
+        return LedgerError(f"there is no ledger in {place.shown}; check the address")
+    return LedgerError(
+        f"there is no ledger in {place.shown}, only a database without tables: making a ledger was not finished (a "
+        f"full disk, a crash), or its log {place.path.name}-wal was removed, and with it what was spent. Check the "
+        f"address; if nothing was ever released with it, remove {place.path.name} and its -wal and -shm, and run again"
+    )
 
 
 def check_output(path: Path) -> None:
@@ -251,7 +263,7 @@ def _memory() -> Place:
 def _file(text: str) -> Place:
     if "\x00" in text:
         raise LedgerError("a path holds no NUL character; correct the ledger's path")
-    if text != text.strip() or text.startswith("file:") or "?" in text:
+    if text != text.strip() or re.match(r"(file|sqlite\d?|postgres(ql)?)(\+\w+)?:", text.lower()) or "?" in text:
         raise LedgerError(
             f"a ledger's path has no spaces around it, no options and no scheme but sqlite:///, got {text!r}; it would "
             "be a new ledger with a full budget"

@@ -54,7 +54,7 @@ class RehearsalStore(Store):
         self._opened = self.write()
         self._only = self._opened.__enter__()
 
-    def decide(self, work: Callable[[Transaction], Result]) -> Result:
+    def decide(self, work: Callable[[Transaction], Result], *, unwritten: str = "") -> Result:
         """Run `work` in the one transaction."""
         return work(self._only)
 

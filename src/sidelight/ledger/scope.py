@@ -9,11 +9,14 @@ A granted request gets a `Reservation`: the licence to open the data once, which
 
 from __future__ import annotations
 
+import time
+import warnings
 from collections.abc import Callable, Collection, Mapping
-from typing import TYPE_CHECKING, Literal, NoReturn, Protocol, Self, TypedDict, Unpack
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final, Literal, NoReturn, Protocol, Self, TypedDict, Unpack
 
 from sidelight.accounting import Charge, Remaining, Rule, Spent, Totals, find_spent
-from sidelight.errors import LedgerError
+from sidelight.errors import LedgerError, LedgerUnavailableError, SidelightWarning
 from sidelight.guarantees import Amount, Claims, Numerics
 from sidelight.ledger import decide
 from sidelight.ledger.balances import Balances, read_balances, read_below, remaining_along, shares_fit
@@ -56,6 +59,11 @@ class ReserveOptions(ChargeOptions, total=False):
     sent: str | None
 
 
+#: How long the outcome of a charge is kept and written again while the ledger is locked, or its disk full.
+OUTCOME_SECONDS: Final = 60.0
+_AGAIN: Final = 0.25  # seconds between attempts
+
+
 class Unique:
     """Refuses `copy`, `deepcopy` and `pickle`; survives `sklearn.clone` as the identical object."""
 
@@ -81,7 +89,8 @@ class Unique:
 class Reservation(Unique):
     """The licence to open the data once. Exactly one of `release`, `refuse` and `fail` ends it; the charge stays.
 
-    A value may leave only after `release` (or `refuse`) has returned. If it raises, discard the value.
+    A value may leave only after `release` (or `refuse`) has returned. While the ledger cannot be written they try again
+    for a minute: the value is paid for, and was drawn once. If they raise, discard it.
     """
 
     def __init__(self, store: Store, *, entry_id: str, scope_id: str, key: bytes | None) -> None:
@@ -108,12 +117,44 @@ class Reservation(Unique):
         return self._settle("fail", {"reason": reason})
 
     def _settle(self, kind: Literal["release", "refuse", "fail"], body: dict[str, object]) -> str:
-        return self._store.decide(
-            lambda transaction: decide.settle(transaction, entry_id=self.entry_id, kind=kind, body=body, key=self._key)
+        end = time.monotonic() + (0.0 if kind == "fail" else OUTCOME_SECONDS)
+        while True:
+            try:
+                return self._store.decide(
+                    lambda transaction: decide.settle(
+                        transaction, entry_id=self.entry_id, kind=kind, body=body, key=self._key
+                    ),
+                    unwritten="the outcome was not written",
+                )
+            except LedgerError as error:
+                if not isinstance(error, LedgerUnavailableError) or time.monotonic() > end:
+                    raise self._unfinished(error) from error
+                _warn_of_waiting(error)
+            time.sleep(_AGAIN)
+
+    def _unfinished(self, error: LedgerError) -> LedgerError:
+        """Return an error of the same kind that says what became of the charge."""
+        advice = (
+            "; resume the request (`--resume`), which pays again, or mark it as abandoned (`sidelight ledger reap`)"
         )
+        unfinished = type(error)(
+            f"{error}. The charge of entry {self.entry_id} stands, and nothing came out"
+            f"{advice if isinstance(error, LedgerUnavailableError) else ''}"
+        )
+        unfinished.charge_stands = True
+        return unfinished
 
     def __repr__(self) -> str:
         return f"Reservation(entry_id={self.entry_id!r}, scope_id={self.scope_id!r})"
+
+
+def _warn_of_waiting(error: LedgerError) -> None:
+    with suppress(SidelightWarning):  # a filter that makes errors of warnings must not cost the value
+        warnings.warn(
+            f"{error}. The request is charged, and its outcome is kept and written again for {OUTCOME_SECONDS:g} s",
+            SidelightWarning,
+            stacklevel=2,
+        )
 
 
 def _checked_text(text: str) -> str:

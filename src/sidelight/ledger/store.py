@@ -54,10 +54,10 @@ _ADVICE: Final = {
     "unable to open": "check the path and the permissions of its directory, which must be writable too",
     "readonly": "a ledger needs write permission for the file and its directory; to look into one that others have "
     "open, wait until it is closed",
-    "disk is full": "make room; nothing was written",
+    "disk is full": "make room",
     "connection": "check that the server runs, and the host, user and database of the address",
 }
-_DAMAGE: Final = ("not a database", "malformed")
+_UNWRITTEN: Final = "nothing was written"
 
 
 class Store:
@@ -136,11 +136,11 @@ class Store:
 
         return PipelinedTransaction(connection, "postgresql", **known)
 
-    def decide(self, work: Callable[[Transaction], Result]) -> Result:
+    def decide(self, work: Callable[[Transaction], Result], *, unwritten: str = _UNWRITTEN) -> Result:
         """Run `work` in a writing transaction, again if the database says so or the connection was lost.
 
-        After a lost COMMIT it is unknown whether it happened, so `work` must begin by looking for its own earlier
-        trace.
+        After a lost COMMIT it is unknown whether it happened: `work` must begin by looking for its own earlier trace.
+        `unwritten` is what an error says of a transaction that was not written.
         """
         if self._known is None and self.ledger_id is not None:  # before anybody waits for the lock
             with self.read() as transaction:
@@ -156,7 +156,7 @@ class Store:
                 lost = lost or (isinstance(error, DBAPIError) and error.connection_invalidated)
                 last = attempt + 1 == _RETRIES or time.monotonic() > end
                 if last or not (_state(error) in _AGAIN or lost):
-                    raise self._explain(error, lost=lost) from error
+                    raise self._explain(error, lost=lost, unwritten=unwritten) from error
             finally:
                 opened.close()  # an interrupt may have kept `with` from its end
             time.sleep(min(1.0, 0.005 * 2**attempt))
@@ -193,7 +193,7 @@ class Store:
         except SQLAlchemyError as error:
             raise self._explain(error) from error
 
-    def _explain(self, error: SQLAlchemyError, *, lost: bool = False) -> LedgerError:
+    def _explain(self, error: SQLAlchemyError, *, lost: bool = False, unwritten: str = _UNWRITTEN) -> LedgerError:
         where, reason = self.place.shown, _reason(error)
         if lost:
             return LedgerUnavailableError(
@@ -203,13 +203,13 @@ class Store:
         if isinstance(error, PoolTimeout) or "database is locked" in reason or _state(error) == "55P03":
             return LedgerUnavailableError(
                 f"the ledger {where} has been locked by another process for {self.wait_seconds:g} s; "
-                "nothing was written. Try again, or find the process that holds it"
+                f"{unwritten}. Try again, or find the process that holds it"
             )
         for sign, advice in _ADVICE.items():
             if sign in reason:
-                kind = LedgerDamagedError if sign in _DAMAGE else LedgerUnavailableError
-                return kind(f"the ledger {where} cannot be used: {reason}; {advice}")
-        return LedgerUnavailableError(f"the ledger {where} answered: {reason}; nothing was written")
+                kind = LedgerDamagedError if sign in ("not a database", "malformed") else LedgerUnavailableError
+                return kind(f"the ledger {where} cannot be used: {reason}; {unwritten}; {advice}")
+        return LedgerUnavailableError(f"the ledger {where} answered: {reason}; {unwritten}")
 
 
 def _reason(error: SQLAlchemyError) -> str:

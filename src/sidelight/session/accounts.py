@@ -197,7 +197,8 @@ class DatabaseAccount:
         if isinstance(reservation, Reservation):
             try:
                 self._check_new(before=reservation.entry_id)
-            except ScopeError:
+            except ScopeError as error:
+                error.charge_stands = True
                 reservation.fail()
                 raise
         return reservation

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import fields, is_dataclass
 from functools import lru_cache
 from os import PathLike
@@ -303,6 +303,7 @@ def _run(
     except _FIXED_TEXTS as error:
         failure = error if owner else ReleaseFailedError(_WITHHELD)
         failure.__cause__ = failure.__context__ = failure.__traceback__ = None
+        error.charge_stands = True
     except KeyboardInterrupt:
         failure = KeyboardInterrupt()
     except SystemExit:
@@ -311,7 +312,8 @@ def _run(
         failure = ReleaseFailedError(_WITHHELD)
         if entropy.branding != "os":  # a test on data that is not private: show the cause
             failure = error
-    reservation.fail()
+    with suppress(LedgerError):  # then the attempt stays unfinished, which the next one says
+        reservation.fail()
     raise failure
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from daily_fixtures import *  # noqa: F403 - fixtures
 from daily_fixtures import Make, day, features, today
 
 from probes import Unreadable
-from sidelight.errors import LedgerError, ReleaseFailedError
+from sidelight.errors import LedgerError, ReleaseFailedError, SidelightWarning
 from sidelight.ledger import Ledger
 from sidelight.quantiles import PubPrev, PubProx
 from sidelight.quantiles.sequence import sequence as module
@@ -194,8 +195,29 @@ def test_the_state_holds_no_more_than_public_numbers(make: Make) -> None:
     ]
 
 
-def test_a_state_that_cannot_be_written_is_told_after_the_release_is_safe(make: Make, tmp_path: Path) -> None:
-    sequence = make(state=tmp_path / "no folder" / "state.json")
-    with pytest.raises(LedgerError, match="the release is safe"):
-        run(sequence, range(1))
-    assert make().days == 1
+def test_a_state_without_a_folder_is_refused_before_the_charge(make: Make, ledger: Ledger, tmp_path: Path) -> None:
+    with pytest.raises(LedgerError, match="does not exist; make it first"):
+        make(state=tmp_path / "nodir" / "x.json")
+    folder = tmp_path / "sub"
+    folder.mkdir()
+    sequence = make(state=folder / "x.json")
+    run(sequence, range(1))
+    shutil.rmtree(folder)
+    with pytest.raises(LedgerError, match="does not exist; make it first"):
+        run(sequence, range(1, 2))
+    assert len(ledger.entries()) == 1
+
+
+def test_a_state_that_cannot_be_written_withholds_no_paid_answer(
+    make: Make, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: Any, **__: Any) -> Any:
+        raise OSError(28, "No space left on device")
+
+    sequence = make()
+    with monkeypatch.context() as patch:
+        patch.setattr("sidelight.quantiles.sequence.state.tempfile.mkstemp", full)
+        with pytest.warns(SidelightWarning, match="safe in the ledger"):
+            answer = sequence.release(today(0), day=day(0), features=features(0))
+    assert make().release(today(0), day=day(0), features=features(0)) == answer
+    assert len(ledger.entries()) == 1

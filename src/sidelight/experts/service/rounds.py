@@ -23,6 +23,7 @@ from sidelight.experts.follow_leader import RWFTPL
 from sidelight.experts.meta import RWMeta
 from sidelight.experts.player import Player, Stream
 from sidelight.experts.report import NoisyReport, scales_of
+from sidelight.experts.reporting import NEW_TERMS
 from sidelight.experts.server import Closed, Receipt, Server
 from sidelight.experts.service.plan import ServicePlan
 from sidelight.experts.service.store import ServiceStore
@@ -226,8 +227,8 @@ def _with_clients(content: dict[str, Any], plan: ServicePlan) -> dict[str, Any]:
     for name, value in content["agreement"].items():
         if wanted[name] != value:
             raise PlanError(
-                f"{name} of the plan changed since the first round; that is a new agreement: give it a new "
-                "[storage] folder, and the clients new ledgers"
+                f"{name} of the plan changed since the first round; name the terms as they were. {NEW_TERMS}, "
+                "and a [storage] folder of its own"
             )
     state: dict[str, Any] = content["server"]
     old: dict[str, int | None] = state["clients"]

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import datetime
 import re
+import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from os import PathLike
@@ -27,10 +28,9 @@ from sidelight.accounting import (
     find_shortfall,
     worst_case_branch,
 )
-from sidelight.errors import BudgetError, RangeError, SchemaError
+from sidelight.errors import BudgetError, LedgerError, RangeError, SchemaError, SidelightWarning
 from sidelight.guarantees import ApproxDP, Claim, Claims, Neighbours, Unit
 from sidelight.ledger import Ledger, Reservation, Scope, Stored, open_ledger
-from sidelight.ledger.place import check_output
 from sidelight.ledger.scope import ChargeOptions
 from sidelight.mechanisms.prefix_sums import PrefixSumRun
 from sidelight.noise import Entropy, OSEntropy
@@ -39,7 +39,15 @@ from sidelight.quantiles.query import Quantiles
 from sidelight.quantiles.sequence.day import query_of_day
 from sidelight.quantiles.sequence.plan import Learn, Learner, SequencePlan, chosen_learner, newest_day, read_day
 from sidelight.quantiles.sequence.recursive_regression import Floats
-from sidelight.quantiles.sequence.state import State, caught_up, describe_day, find_day, read_state, write_state
+from sidelight.quantiles.sequence.state import (
+    State,
+    caught_up,
+    check_place,
+    describe_day,
+    find_day,
+    read_state,
+    write_state,
+)
 from sidelight.records import Column, Schema, Table
 from sidelight.release import Outcome
 from sidelight.session.accounts import budget_for, check_real
@@ -192,7 +200,7 @@ class Sequence:
         self._check(self._ledger)
         self.state_file = _beside(self._ledger, scope) if state is None else Path(state)
         if self.state_file is not None:
-            check_output(self.state_file)  # before it is read, and before a message says to delete it
+            check_place(self.state_file)
         price = for_days(self.plan.claims, days_per_person or 1)
         check_price(price, budget=promised, routes=routes)
         # The state is read before the scope is made: a file that does not fit leaves the ledger as it is.
@@ -228,6 +236,8 @@ class Sequence:
         if last is not None and date <= last:
             return self._again(date, public, last)
         table = self._table(data)
+        if self.state_file is not None:
+            check_place(self.state_file)  # its folder may be gone since the sequence was made
         account = account_of_day(self._scope, date, days_per_person=self.plan.days_per_person, routes=self._routes)
         step = self._step()
         query = query_of_day(
@@ -244,8 +254,10 @@ class Sequence:
         if step is not None:  # a step that raised leaves its run behind: whether the day was counted would be unclear
             self._run = step.run
         self._catch_up()
-        if self.state_file is not None:
-            write_state(self.state_file, self._state, self.plan, ledger_id=self._ledger.ledger_id)
+        try:
+            self._write_state()
+        except LedgerError as error:  # the answer is paid for, and the ledger has what the state would hold
+            warnings.warn(str(error), SidelightWarning, stacklevel=2)
         return outcome
 
     def _step(self) -> Any | None:
@@ -315,6 +327,9 @@ class Sequence:
         """Read the state again from the ledger alone, and write it."""
         self._state = State(learned=self.plan.begin())
         self._catch_up()
+        self._write_state()
+
+    def _write_state(self) -> None:
         if self.state_file is not None:
             write_state(self.state_file, self._state, self.plan, ledger_id=self._ledger.ledger_id)
 

@@ -20,6 +20,8 @@ import numpy as np
 
 from sidelight.errors import LedgerError, SidelightError
 from sidelight.ledger import LedgerEntry, Scope
+from sidelight.ledger.definition import BUDGETS_ADD_UP
+from sidelight.ledger.place import check_output
 from sidelight.quantiles.sequence.plan import Learned, SequencePlan, is_finite
 from sidelight.quantiles.sequence.recursive_regression import Floats
 from sidelight.release import Release, outcome_from_json
@@ -58,6 +60,15 @@ def _content(state: State, plan: SequencePlan, *, ledger_id: str) -> dict[str, A
         "head": state.head,
         "learner": state.learned.to_json(),
     }
+
+
+def check_place(path: Path) -> None:
+    """Refuse a place in which no state can be written, before anything is charged."""
+    check_output(path)  # before it is read, and before a message says to delete it
+    folder = Path(os.path.realpath(path)).parent
+    if not folder.is_dir() or not os.access(folder, os.W_OK):
+        what = "cannot be written" if folder.is_dir() else "does not exist"
+        raise LedgerError(f"the folder {str(folder)!r} of the state {what}; make it first, or name another by state=")
 
 
 def write_state(path: Path, state: State, plan: SequencePlan, *, ledger_id: str) -> None:
@@ -104,7 +115,7 @@ def read_state(path: Path, plan: SequencePlan, *, ledger_id: str) -> State:
     if content.get("plan") != plan.digest:
         raise LedgerError(
             f"the state {str(path)!r} belongs to another plan (other query, schema, learner or days_per_person); a "
-            "sequence never changes: give the new one a scope and a state of its own"
+            f"sequence never changes, and {BUDGETS_ADD_UP}, with a state of its own"
         )
     if content.get("ledger") != ledger_id:
         raise LedgerError(f"the state {str(path)!r} belongs to another ledger; name the state of this one")
