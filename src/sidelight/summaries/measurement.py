@@ -179,7 +179,8 @@ def measure_together(
             value_of(plan.groups.schema, plan.of, lower=each.lower, upper=each.upper)
             for plan, each in zip(plans, shared, strict=True)
         ]
-        clipped, found = shared, first.statistics(table, names, values, kind=kind, norm=norm)
+        clipped = [each.used(value) for each, value in zip(shared, values, strict=True)]
+        found = first.statistics(table, names, values, kind=kind, norm=norm)
     if first.sizes is not None:
         return [_sized(found.values[0], values[0], clipped[0], budget, source, sizes=first.sizes, names=names)]
     if budget.is_pure:
