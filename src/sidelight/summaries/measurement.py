@@ -328,8 +328,8 @@ def mean_error(plan: Measurement, rows: float, *, confidence: float) -> float | 
     value = value_of(groups.schema, plan.of, lower=interval.lower, upper=interval.upper)
     width = float(value.upper - value.lower)
     if budget.is_pure:
-        scale = (groups.norms.total * float(1 / budget.amount) * value.levels + 1) / value.levels
-        return width * pair_error(rows, scale=scale, confidence=confidence)
+        scale = groups.norms.total * float(1 / budget.amount) * value.levels
+        return width * pair_error(rows, scale=scale, levels=value.levels, confidence=confidence)
     levels = value.square_levels
     scales = count_and_sums(mu=mu_of(budget), l2_squared=groups.norms.l2_squared * groups.norms.times, levels=levels)
     return width * count_and_sum_error(
