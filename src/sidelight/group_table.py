@@ -302,8 +302,9 @@ class GroupTable(Mapping[str, Any]):
         return f"<table><thead><tr>{titles}</tr></thead><tbody>{body}</tbody></table>{legend}"
 
     def _legend(self) -> list[str]:
-        """Return the notes below the table: which rows of a person count, how groups were chosen, what pooled means."""
+        """Return the notes below the table: which rows of a person count, how groups were chosen, clipping, pooling."""
         notes = {"counted": self._notes.get(ROWS_COUNTED), CHOSEN: self._notes.get(CHOSEN)}
+        notes |= {name.replace("_", " "): note for name, note in self._notes.items() if name.endswith("clipped")}
         said = [f"{name}: {note}" for name, note in notes.items() if note]
         pooled = [name for name, values in self._columns.items() if name.endswith(POOLED) and values.any()]
         return said + ([f"pooled: {POOLED_WORDS}"] if pooled else [])

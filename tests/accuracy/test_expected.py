@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.stats import binom
 
 import sidelight as sl
 from sidelight.accuracy.expected import DRAWS, at_price, expected, with_expected
@@ -263,3 +264,41 @@ def test_means_of_several_columns_have_their_own_errors_and_prices_hold_for_each
     assert max(needed.expected.columns.values()) <= 2
     assert "within 2 in every column" in str(needed)
     assert "mean ± " in str(_expected_of(sl.Summary("score", epsilon=1)))
+
+
+@pytest.mark.parametrize("law", ["about the middle", "mostly at the lower bound", "all at the upper bound"])
+@pytest.mark.parametrize(
+    ("query", "within", "column", "of"),
+    [
+        (sl.StandardDeviation("x", epsilon=1), 1.0, "sd", lambda x: x.std(ddof=1)),
+        (sl.Variance("x", epsilon=1), 10.0, "variance", lambda x: x.var(ddof=1)),
+        (sl.Summary("x", epsilon=1), 1.0, "mean", np.mean),
+        (sl.SQL("SELECT SUM(x) / COUNT(*) AS m FROM t", epsilon=1), 1.0, "m", np.mean),
+    ],
+    ids=["standard deviation", "variance", "summary", "sql"],
+)
+def test_a_measured_error_holds_under_any_law_within_the_bounds(
+    query: Any, within: float, column: str, of: Any, law: str
+) -> None:
+    """A hundred releases of other rows at the price that was named: more misses than this have a chance below 1e-6."""
+    rows, draws, rng = 10_000, 100, np.random.default_rng(8)
+    x = {
+        "about the middle": np.clip(rng.normal(50, 17, rows).round(), 0, 100),
+        "mostly at the lower bound": np.where(rng.random(rows) < 0.9, 0.0, rng.integers(1, 101, rows)),
+        "all at the upper bound": np.full(rows, 100.0),
+    }[law]
+    table = sl.Table({"x": x}, schema=[sl.Number("x", lower=0, upper=100, granularity=1)])
+    needed = sl.epsilon_for(query, table.schema, within=within)
+    assert needed.expected.basis == "measured"
+    asked = at_price(query, needed.amount)
+    found = [seeded_release(asked, table, seed=seed) for seed in range(draws)]
+    values = [each.shown if column == "m" else each.value for each in found]
+    beyond = sum(abs(float(np.asarray(each[column])[0]) - float(of(x))) > within for each in values)
+    assert binom.sf(beyond - 1, draws, 0.05) > 1e-6
+
+
+def test_a_measured_error_says_that_it_is_for_each_group() -> None:
+    schema = sl.Schema([sl.Number("x", lower=0, upper=100), sl.Category("g", ["a", "b"], other=None)])
+    needed = sl.epsilon_for(sl.Variance("x", by="g", epsilon=1), schema, within=50)
+    assert "for each group" in str(needed)
+    assert "for each group" not in str(sl.epsilon_for(sl.Variance("x", epsilon=1), schema, within=50))

@@ -497,3 +497,15 @@ def test_a_mean_of_persons_is_another_request_than_one_of_rows() -> None:
     rows = sl.Mean("x", **asked).prepare(schema)
     persons = sl.Mean("x", **asked, of="persons").prepare(schema)
     assert rows.request != persons.request
+
+
+def test_noise_that_is_mostly_zero_has_narrow_intervals_that_hold() -> None:
+    names = [f"{top}{leaf}" for top in "ab" for leaf in range(4)]
+    rows = np.repeat(names, np.arange(1, 9))
+    schema = [sl.Category("place", names, other=None)]
+    query = sl.Count(by=[sl.Hierarchy("place", {"top": 1})], epsilon=20)
+    found = [seeded_release(query, sl.Table({"place": rows}, schema=schema), seed=seed).value for seed in range(40)]
+    truth = np.array([36, 10, 26, *range(1, 9)])
+    missed = sum(((each["low"] > truth + 1e-6) | (each["high"] < truth - 1e-6)).sum() for each in found)
+    assert missed <= 0.05 * 40 * len(truth)
+    assert np.median((found[0]["high"] - found[0]["low"]) / 2) < 0.4  # with half of a row added 0.65

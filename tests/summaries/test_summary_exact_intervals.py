@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest
 
+import sidelight as sl
 from sidelight.errors import RangeError
 from sidelight.mechanisms.gaussian_threshold import gaussian_threshold
 from sidelight.mechanisms.truncated_laplace import truncated_laplace
@@ -17,14 +18,14 @@ from sidelight.summaries.intervals import (
     gaussian_bound,
     laplace_bound,
     laplace_difference_quantile,
+    laplace_pair_bound,
     mean_from_count_and_sum,
     mean_from_pair,
     pooled_bound,
     published_ends,
 )
-from sidelight.summaries.moments import pull_means
-from sidelight.summaries.shrink import shrink_counts
-from sidelight.testing import SeededEntropy
+from sidelight.summaries.shrink import pull_means, shrink_counts
+from sidelight.testing import SeededEntropy, seeded_release
 
 
 def test_reference_bounds():
@@ -104,6 +105,63 @@ def test_proportions_at_the_end_are_covered():
     ends = mean_from_pair(yes, no, scale=1.0, lower=0.0, upper=1.0)
     hits = int((ends.high >= 1.0 - 1e-12).sum())
     assert binomtest(hits, runs, 0.95, alternative="less").pvalue > 1e-7
+
+
+@pytest.mark.parametrize("confidence", [0.5, 0.95, 0.999])
+@pytest.mark.parametrize("scale", [0.1, 0.4, 1.0, 3.7, 20.0])
+def test_bounds_of_two_whole_variables_are_the_smallest(scale, confidence):
+    """Against the convolution of the two laws."""
+    law = np.exp(-np.abs(np.arange(-900, 901)) / scale)
+    both = np.convolve(law / law.sum(), law / law.sum())
+    sizes = np.abs(np.arange(len(both)) - len(both) // 2)
+    bound = laplace_pair_bound(scale, confidence=confidence)
+    assert both[sizes > bound].sum() <= 1 - confidence + 1e-12
+    assert not bound or both[sizes > bound - 1].sum() > 1 - confidence
+
+
+@pytest.mark.parametrize("confidence", [0.5, 0.95])
+@pytest.mark.parametrize("scale", [0.15, 0.3, 1.0, 3.0, 8.0])
+@pytest.mark.parametrize(("yes", "no"), [(500, 500), (40, 0), (30, 11), (1, 300), (6, 6)])
+def test_intervals_of_few_steps_cover_by_enumeration(yes, no, scale, confidence):
+    """Every noise of weight and its interval: none misses more often than stated."""
+    whole = np.arange(-round(14 * scale) - 3, round(14 * scale) + 4)
+    chances = np.exp(-np.abs(whole) / scale) * math.tanh(0.5 / scale)
+    first, second = (each.ravel() for each in np.meshgrid(yes + whole, no + whole, indexing="ij"))
+    ends = mean_from_pair(first, second, scale=scale, lower=0.0, upper=1.0, confidence=confidence)
+    truth, weights = yes / (yes + no), np.multiply.outer(chances, chances).ravel()
+    missed = float(weights[(ends.low > truth) | (truth > ends.high)].sum())
+    assert missed <= 1 - confidence + 1e-5
+    middle, half = (ends.low + ends.high) / 2, (ends.high - ends.low) / 4
+    if scale >= 1 and yes == 500:
+        assert float(weights[np.abs(truth - middle) > half].sum()) > 1.3 * (1 - confidence)  # half is too little
+    if scale <= 0.15:
+        assert np.median(ends.high - ends.low) < 1e-8  # the noise is mostly 0
+    if yes == 500 and scale == 1:
+        slack = 2 * (laplace_difference_quantile(0.5, confidence=confidence) * scale + 1) / 1000
+        assert np.median(ends.high - ends.low) < slack
+
+
+@pytest.mark.parametrize("price", [{"epsilon": 1}, {"epsilon": 10}, {"epsilon": "0.1"}, {"rho": "0.5"}, {"rho": 50}])
+@pytest.mark.parametrize("confidence", [0.5, 0.95])
+@pytest.mark.parametrize("levels", [1, 40])
+def test_counts_of_means_and_proportions_are_as_narrow_as_the_noise_lets_them_be(levels, confidence, price):
+    """Covered as stated in 4,000 groups, and no wider than that needs, but for whole numbers."""
+    groups, rows = 4000, 9
+    names = [f"g{place}" for place in range(groups)]
+    x = np.resize(np.arange(rows) % (levels + 1), groups * rows)
+    schema = [sl.Number("x", lower=0, upper=levels, granularity=1), sl.Category("g", names, other=None)]
+    table = sl.Table({"x": x, "g": np.repeat(names, rows)}, schema=schema)
+    queries = [sl.Mean("x", by="g", confidence=confidence, **price)]
+    queries += [sl.Proportion(sl.col("x") == 1, by="g", confidence=confidence, **price)] if levels == 1 else []
+    for query in queries:
+        value = seeded_release(query, table, seed=3).value
+        low, high, noise = value["count_low"], value["count_high"], np.abs(value["count_unbiased"] - rows)
+        hits = int(((low <= rows) & (rows <= high)).sum())
+        assert binomtest(hits, groups, confidence, alternative="less").pvalue > 1e-7
+        needed = float(np.quantile(noise, confidence))
+        assert float(np.median(high - low)) / 2 <= needed + 1
+        inside = int((noise <= (high - low) / 4).sum())
+        assert needed < 1 or binomtest(inside, groups, confidence, alternative="less").pvalue < 1e-7
 
 
 @pytest.mark.parametrize(("n", "tau"), [(40, -0.6), (400, 0.0), (3000, 0.9)])

@@ -11,12 +11,12 @@ from hypothesis.extra.numpy import arrays
 
 from sidelight.errors import RangeError
 from sidelight.noise import Source, discrete_laplace, rounded_gaussian
-from sidelight.summaries.moments import pull_means
 from sidelight.summaries.noise_choice import gaussian_variance, laplace_variance
 from sidelight.summaries.shrink import (
     best_of,
     count_doubt,
     directions,
+    pull_means,
     shrink,
     shrink_counts,
     sum_doubt,

@@ -6,7 +6,7 @@ No row of the source is read, and nothing is charged.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from statistics import NormalDist
 from typing import Any
 
@@ -33,6 +33,7 @@ def forecast(
 ) -> tuple[dict[str, float], int, str] | None:
     """Return the approximate error of each number, the number of generated rows, and the unit; None if not known.
 
+    The largest of those on rows about the middle of declared bounds, mostly at the lower one, and all at the upper one.
     Numbers of one table have units of their own, so each has its error, by the name that the table gives it.
 
     Args:
@@ -42,13 +43,17 @@ def forecast(
         confidence: With which probability the error is not larger.
         rows: How many rows are generated.
     """
+    columns = generated(schema, rows, query)
+    halves: dict[str, float] = {}
     try:
-        table = Table(as_cells(generated(schema, rows, query), schema), schema=schema)
-        with Source(SeededEntropy("forecast")) as source:
-            answer = prepared.run(table, source)
+        for shape in (columns, *_shapes(prepared, schema, columns)):
+            table = Table(as_cells(shape, schema), schema=schema)
+            with Source(SeededEntropy("forecast")) as source:
+                answer = prepared.run(table, source)
+            for name, half in _half_widths(getattr(answer, "value", None), prepared.request).items():
+                halves[name] = max(half, halves.get(name, 0.0))
     except Exception:  # a forecast is not worth an error, whatever it fails by: no private row is near
         return None
-    halves = _half_widths(getattr(answer, "value", None), prepared.request)
     if not halves:
         return None
     stated = float(getattr(query, "confidence", None) or 0.95)
@@ -56,7 +61,11 @@ def forecast(
         normal = NormalDist()
         stretch = normal.inv_cdf((1 + confidence) / 2) / normal.inv_cdf((1 + stated) / 2)
         halves = {name: stretch * half for name, half in halves.items()}
-    return halves, rows, "sd of the values" if _scale_unknown(query, schema) else ""
+    words = (
+        "sd of the values" if _scale_unknown(query, schema) else "",
+        "for each group" if _has_groups(answer) else "",
+    )
+    return halves, rows, " ".join(filter(None, words))
 
 
 def generated(schema: Schema, rows: int, query: Any = None) -> dict[str, Any]:
@@ -72,6 +81,33 @@ def generated(schema: Schema, rows: int, query: Any = None) -> dict[str, Any]:
             labels = column.labels if isinstance(column, Category) else [f"label {n}" for n in range(_LABELS)]
             columns[column.name] = [labels[at] for at in (spread * len(labels)).astype(np.int64).tolist()]
     return columns
+
+
+def _shapes(prepared: Any, schema: Schema, columns: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield the columns with other laws of measured numbers: nine in ten at the lower bound, or all at the upper.
+
+    There the intervals of spreads and means are widest. Numbers without both bounds stay, and so do those that choose
+    rows or groups.
+    """
+    from sidelight.summaries.measurement import Measurement
+
+    parts = getattr(prepared, "parts", (prepared,))
+    plans = [plan for part in parts for plan in (getattr(part, "plan", None), *getattr(part, "plans", ()))]
+    measured: set[str] = set()
+    chosen: set[str] = set()
+    for plan in plans:
+        if isinstance(plan, Measurement):
+            measured = measured.union([plan.of] if isinstance(plan.of, str) else plan.of.columns)
+            choices = [plan.groups.where, *(getattr(axis, "expression", None) for axis in plan.groups.axes)]
+            chosen = chosen.union(*(each.columns for each in choices if each is not None))
+    numbers = [each for each in schema.columns if isinstance(each, Number) and each.name in measured - chosen]
+    bounds = [(each.name, each.lower, each.upper) for each in numbers if None not in (each.lower, each.upper)]
+    if bounds:
+        yield columns | {
+            name: np.where(np.arange(len(columns[name])) % 10 == 0, columns[name], float(lower or 0))
+            for name, lower, _ in bounds
+        }
+        yield columns | {name: np.full(len(columns[name]), float(upper or 0)) for name, _, upper in bounds}
 
 
 def as_cells(columns: dict[str, Any], schema: Schema) -> dict[str, Any]:
@@ -109,8 +145,13 @@ def _scale_unknown(query: Any, schema: Schema) -> bool:
     return not bounded and not is_prior(getattr(query, "prediction", None))
 
 
+def _has_groups(answer: Any) -> bool:
+    value = getattr(answer, "value", None)
+    return isinstance(value, GroupTable) and bool(value.keys_of_groups)
+
+
 def _half_widths(value: Any, request: Mapping[str, Any]) -> dict[str, float]:
-    """Return half the width of the middle group's interval, for each number that is shown with one; not of totals."""
+    """Return how far the middle group's number is from its interval's farther end, for each with one; not of totals."""
     if not isinstance(value, GroupTable):
         return {}
     if "shown" in request:  # every group of what the statement shows; dates stay numbers of days
@@ -126,6 +167,8 @@ def _half_widths(value: Any, request: Mapping[str, Any]) -> dict[str, float]:
     for name, ends in pairs.items():
         if all(end in value.columns and end not in asked for end in ends):  # AS may name a number x_low
             low, high = (np.asarray(value[end], np.float64)[groups] for end in ends)
-            widths = (high - low)[np.isfinite(high - low)] / 2
-            found |= {name: float(np.median(widths))} if len(widths) else {}
+            shown = np.asarray(value[name], np.float64)[groups]  # at a limit the interval lies to one side of it
+            reach = np.maximum(high - shown, shown - low)
+            reach = reach[np.isfinite(reach)]
+            found |= {name: float(np.quantile(reach, 0.5, method="lower"))} if len(reach) else {}
     return found

@@ -129,7 +129,7 @@ def value_of(schema: Schema, of: str | Expression, *, lower: Real | None = None,
 
     Returns:
         The value. Its interval is rounded to whole steps; an empty one is made one step wide, never an error, since it
-        may come from an earlier release.
+        may come from an earlier release, and within the declared bounds where a step of them fits.
     """
     low = None if lower is None else exact_number(lower, name="lower")
     high = None if upper is None else exact_number(upper, name="upper")
@@ -147,7 +147,9 @@ def value_of(schema: Schema, of: str | Expression, *, lower: Real | None = None,
         first = min(max(first, _nearest(low / shape.step)), last)
     if high is not None:
         last = max(min(last, _nearest(high / shape.step)), first)
-    return _clipped(ExpressionCoding(expression, schema), shape.step, first, last)
+    return _clipped(
+        ExpressionCoding(expression, schema), shape.step, *_a_step_wide(first, last, shape.first, shape.last)
+    )
 
 
 def total_of(schema: Schema, of: str | Expression, *, lower: Real | None = None, upper: Real | None = None) -> Value:
@@ -161,12 +163,12 @@ def total_of(schema: Schema, of: str | Expression, *, lower: Real | None = None,
     """
     coding, unit = _rows_of_totals(schema, of)
     ((low, high),) = coding.ranges
-    first, last = min(low, low * ROWS_OF_A_TOTAL), max(high, high * ROWS_OF_A_TOTAL)
+    least, most = first, last = min(low, low * ROWS_OF_A_TOTAL), max(high, high * ROWS_OF_A_TOTAL)
     if lower is not None:
         first = min(max(first, _nearest(exact_number(lower, name="lower") / unit)), last)
     if upper is not None:
         last = max(min(last, _nearest(exact_number(upper, name="upper") / unit)), first)
-    return replace(_clipped(coding, unit, first, last), total=True)
+    return replace(_clipped(coding, unit, *_a_step_wide(first, last, least, most)), total=True)
 
 
 def has_totals(schema: Schema, of: str | Expression) -> bool:
@@ -245,8 +247,9 @@ def _column_value(number: Number, low: Fraction | None, high: Fraction | None) -
     if step is None or (end - start) / step > LEVELS or far / step > 2**53:
         least = max((end - start) / LEVELS, far / 2**52, _FINEST)
         step = Fraction(2) ** _exponent(least)
-    first = _nearest(start / step)
-    last = max(_nearest(end / step), first + 1)
+    lowest = None if number.lower is None else _nearest(number.lower / step)
+    highest = None if number.upper is None else _nearest(number.upper / step)
+    first, last = _a_step_wide(_nearest(start / step), _nearest(end / step), lowest, highest)
     grid = Grid(resolution=step, first=first, last=last, snap="nearest")
     return Value(coding=NumberCoding(number.name, FixedPoint.on_grid(number, grid)), step=step, first=first, last=last)
 
@@ -258,8 +261,15 @@ def _within(end: Fraction, number: Number) -> Fraction:
     return end if number.upper is None else min(end, number.upper)
 
 
+def _a_step_wide(first: int, last: int, least: int | None, most: int | None) -> tuple[int, int]:
+    """Make an empty interval one step wide: upwards, but downwards at the upper end of what is possible."""
+    if last > first:
+        return first, last
+    at_the_top = most is not None and first >= most and (least is None or first > least)
+    return (first - 1, first) if at_the_top else (first, first + 1)
+
+
 def _clipped(coding: Coding, step: Fraction, first: int, last: int) -> Value:
-    last = max(last, first + 1)
     divisor = -(-(last - first) // LEVELS)
     return Value(
         coding=coding, step=step, first=first, last=first + (last - first) // divisor * divisor, divisor=divisor

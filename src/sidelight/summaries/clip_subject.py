@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Any, Literal
@@ -34,6 +34,8 @@ HEDGE = 0.1
 _DECLARED = 1 << 53
 #: No group's interval is narrower, so that a step of it stays a number.
 _NARROWEST = Fraction(1, 2**900)
+#: Ends that codes move by less than this share of the width stay as they were declared.
+_ROUNDED = Fraction(1, 2**29)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,15 +50,31 @@ class ClipInterval:
     centre: float | None = None
     radius: float | None = None
     rows_wanted: float = 0.0
+    widened: bool = False  # whether the one that was found is narrower than a step
+
+    def used(self, value: Value) -> ClipInterval:
+        """Return where a value that was made for it is clipped in fact: at whole steps, at least one step wide."""
+        slack = _ROUNDED * (value.upper - value.lower)
+        lower, upper = (
+            own if abs(own - end) <= slack else end
+            for own, end in ((self.lower, value.lower), (self.upper, value.upper))
+        )
+        widened = self.centre is not None and self.upper - self.lower < value.step
+        return replace(self, lower=lower, upper=upper, widened=widened)
 
     @property
-    def notes(self) -> dict[str, float]:
+    def notes(self) -> dict[str, Any]:
         """Its part of the notes of a table."""
-        found = {"clip_lower": float(self.lower), "clip_upper": float(self.upper)}
+        found: dict[str, Any] = {"clip_lower": float(self.lower), "clip_upper": float(self.upper)}
         if self.centre is not None and self.radius is not None:
             found |= {"clip_centre": self.centre, "clip_radius": self.radius}
         if self.rows_wanted:
             found["rows_wanted"] = float(math.ceil(self.rows_wanted))
+        if self.widened:
+            found["clipped"] = (
+                f"nearly all values seem to be equal, so nothing beyond one step counts: {float(self.lower):g} to "
+                f"{float(self.upper):g}; values beyond count as the nearer end"
+            )
         return found
 
     @property
@@ -101,9 +119,15 @@ class GroupIntervals:
         return max((each.rows_wanted for each in self.intervals), default=0.0)
 
     @property
-    def notes(self) -> dict[str, float]:
+    def notes(self) -> dict[str, Any]:
         """Their part of the notes of a table."""
-        return {"rows_wanted": float(math.ceil(self.rows_wanted))} if self.rows_wanted else {}
+        found: dict[str, Any] = {"rows_wanted": float(math.ceil(self.rows_wanted))} if self.rows_wanted else {}
+        if any(each.lower >= each.upper for each in self.intervals):
+            found["clipped"] = (
+                "in some groups nearly all values seem to be equal: clip_lower and clip_upper are next to each other "
+                "there, and nothing beyond counts"
+            )
+        return found
 
     @property
     def columns(self) -> dict[str, Any]:

@@ -25,6 +25,10 @@ from sidelight.summaries.laplace_sums import LaplaceTerm, laplace_sum_bound
 Floats: TypeAlias = NDArray[np.float64]
 
 _GRID = 4096
+#: Up to this scale the quantiles of differences of whole noise are found by enumeration, for parts of 0..1 like these.
+_FEW_STEPS, _PARTS = 8.0, 128
+#: What the enumeration leaves out, as a share of the miss.
+_LEFT_OUT = 1e-3
 _HALVINGS = 45
 #: Between the knots of the table of quantiles they are interpolated; this covers what that may take away.
 _WIDENED = 1 + 1e-6
@@ -62,6 +66,29 @@ def laplace_bound(scale: Fraction | float, *, confidence: float = 0.95, cells: i
     return bound
 
 
+def laplace_pair_bound(scale: Fraction | float, *, confidence: float = 0.95) -> int:
+    """Return the smallest t with P(|Z₁ + Z₂| <= t) >= confidence, for two discrete Laplace variables (section 6).
+
+    >>> [laplace_pair_bound(scale) for scale in (0.1, 1, 100)]
+    [0, 4, 411]
+    """
+    rate = 1 / float(scale)
+    miss = _miss(confidence, 1) * (1 - 1e-12)
+    a, rest = math.exp(-rate), -math.expm1(-rate)
+    middle = (1 + a * a) / (rest * (1 + a))  # P(Z₁ + Z₂ = k) = ((1-a)/(1+a))² a^|k| (|k| + (1+a²)/(1-a²))
+
+    def beyond(t: int) -> float:
+        return 2 * (rest / (1 + a)) ** 2 * math.exp(-rate * (t + 1)) * ((t + 1 + middle) + a / rest) / rest
+
+    low, high = -1, 1
+    while beyond(high) > miss:
+        low, high = high, 2 * high
+    while high - low > 1:
+        between = (low + high) // 2
+        low, high = (between, high) if beyond(between) > miss else (low, between)
+    return high
+
+
 def gaussian_bound(scale: Fraction | float, *, confidence: float = 0.95, cells: int = 1) -> int:
     """Return ⌈σz - ½⌉, z the two-sided normal quantile: the bound for rounded Gaussian noise.
 
@@ -75,6 +102,14 @@ def around(unbiased: ArrayLike, bound: ArrayLike, *, lowest: float = 0.0) -> End
     """Return unbiased ± bound, cut at the lowest possible value."""
     y, t = np.asarray(unbiased, dtype=np.float64), np.asarray(bound, dtype=np.float64)
     return Ends(low=np.maximum(y - t, lowest), high=np.maximum(y + t, lowest))
+
+
+def whole_around(unbiased: ArrayLike, bound: ArrayLike) -> Ends:
+    """Return the whole numbers from 0 on within unbiased ± bound; the nearest one where there is none."""
+    y, t = np.asarray(unbiased, dtype=np.float64), np.asarray(bound, dtype=np.float64)
+    reach, nearest = t + 1e-6 + 1e-12 * np.abs(y), np.rint(y)  # up to the rounding of floats
+    low, high = np.minimum(np.ceil(y - reach), nearest), np.maximum(np.floor(y + reach), nearest)
+    return Ends(low=np.maximum(low, 0.0), high=np.maximum(high, 0.0))
 
 
 def _miss(confidence: float, cells: int) -> float:
@@ -140,10 +175,13 @@ def mean_from_pair(
     """Return the interval of each mean from a pair A = Σc, B = Σ(M-c) with discrete Laplace noise of this scale.
 
     Accuracy: covers the mean of the clipped rows with the confidence, exactly up to one code step that is added because
-    the noise is whole (Theorem 5). The whole range where the pair says nothing.
+    the noise is whole (Theorem 5); where that step counts, by the law of the whole noise. The whole range where the
+    pair says nothing.
     """
     a, b = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
     size = float(scale)
+    if size <= _FEW_STEPS:
+        return _mean_from_whole_pair(a, a + b, size, lower=lower, upper=upper, confidence=confidence)
 
     def half_width(u: Floats) -> Floats:
         return laplace_difference_quantile(u, confidence=confidence) * (size * _WIDENED) + 1.0
@@ -151,17 +189,62 @@ def mean_from_pair(
     return fieller(a, a + b, half_width, 0.0, 1.0, lower, upper)
 
 
-def pair_error(rows: float, *, scale: float, confidence: float = 0.95) -> float:
+def _mean_from_whole_pair(a: Floats, n: Floats, scale: float, *, lower: float, upper: float, confidence: float) -> Ends:
+    """Return the hull of {u: |Â - u·n̂| <= q_u} with a q for each part of 0..1 (`_whole_quantiles`)."""
+    quantiles = _whole_quantiles(scale, confidence)
+    edges = np.linspace(0.0, 1.0, len(quantiles) + 1).tolist()
+    rows = np.where(n > 0, n, 1.0)
+    ratio = a / rows
+    first, last = np.ones_like(ratio), np.zeros_like(ratio)
+    for part, quantile in enumerate(quantiles.tolist()):
+        low, high = (
+            np.maximum(ratio - quantile / rows, edges[part]),
+            np.minimum(ratio + quantile / rows, edges[part + 1]),
+        )
+        there = low <= high
+        first, last = np.where(there, np.minimum(first, low), first), np.where(there, np.maximum(last, high), last)
+    place = np.minimum(np.clip(ratio, 0.0, 1.0) * len(quantiles), len(quantiles) - 1).astype(np.intp)
+    nothing = (first > last) | (n <= quantiles[place])
+    first, last = np.where(nothing, 0.0, first), np.where(nothing, 1.0, last)
+    return Ends(low=np.asarray(lower + (upper - lower) * first), high=np.asarray(lower + (upper - lower) * last))
+
+
+@lru_cache(maxsize=64)
+def _whole_quantiles(scale: float, confidence: float) -> Floats:
+    """Return q with P(|Z₁(1-u) - Z₂u| > q) <= 1 - confidence for all u of each part, Z whole noise.
+
+    |Z₁(1-u) - Z₂u| is convex in u: within a part it is at most the larger of those at its ends; that law is enumerated.
+    """
+    miss = _miss(confidence, 1)
+    farthest = math.ceil(scale * math.log(4 / (_LEFT_OUT * miss)))  # P(|Z₁| or |Z₂| is larger) <= 4a^farthest
+    whole = np.arange(-farthest, farthest + 1)
+    chances = np.exp(-np.abs(whole) / scale) * math.tanh(0.5 / scale)
+    first, second = np.meshgrid(whole, whole[farthest:], indexing="ij")  # and all of it with the other signs
+    both = np.multiply.outer(chances, chances[farthest:] * np.where(whole[farthest:] > 0, 2, 1)).ravel()
+    edges = np.linspace(0.5, 1.0, _PARTS // 2 + 1)
+    sizes = [np.abs(first * (1 - u) - second * u).ravel() for u in edges]
+    found = []
+    for each in map(np.maximum, sizes[:-1], sizes[1:]):
+        order = np.argsort(each)
+        enough = np.flatnonzero(np.cumsum(both[order]) >= 1 - miss + 1e-12)
+        found.append(each[order[enough[0]]] * _WIDENED + 1e-9)
+    return np.array([*reversed(found), *found])  # that of 1 - u is the same
+
+
+def pair_error(rows: float, *, scale: float, levels: int, confidence: float = 0.95) -> float:
     """Return the error bound of the mean of n rows from a noisy pair, in widths of the interval.
 
-    û - u = (z_A(1-u) - z_B·u)/n̂ (Theorem 5). The numerator exceeds its quantile at the worst u = 1, and n̂ falls below
-    n by more than its own, with probability β/2 each. `scale` is of A and B, in rows, with a code step for integers.
+    û - u = (z_A(1-u) - z_B·u)/n̂ (Theorem 5). The numerator exceeds its quantile at the worst u, and n̂ falls below n by
+    more than its own, with probability β/2 each. `scale` is of A and B, in codes of 0..levels.
     """
-    miss = 1 - confidence
-    farthest = float(laplace_difference_quantile(1.0, confidence=1 - miss / 2)) * scale * _WIDENED
-    # z_A + z_B below -t: one side of the two that the quantile at u = 1/2 is of
-    lost = 2 * float(laplace_difference_quantile(0.5, confidence=confidence)) * scale * _WIDENED
-    return _quotient(farthest, rows - lost)
+    inner = 1 - (1 - confidence) / 2
+    if scale <= _FEW_STEPS:
+        farthest = float(_whole_quantiles(scale, inner).max())
+    else:
+        farthest = float(laplace_difference_quantile(1.0, confidence=inner)) * scale * _WIDENED + 1.0
+    # z_A + z_B below -t: one of the two sides
+    lost = laplace_pair_bound(scale, confidence=confidence)
+    return _quotient(farthest / levels, rows - lost / levels)
 
 
 def count_and_sum_error(

@@ -26,9 +26,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from sidelight.group_table import POOLED
 from sidelight.summaries.clip_subject import ClipInterval
-from sidelight.summaries.moments import SUPPORT, Floats, MeasuredGroups, NoisyMoments, Pulled, pull_means
+from sidelight.summaries.moments import SUPPORT, Floats, MeasuredGroups, NoisyMoments
 from sidelight.summaries.predicted import PredictedTable
-from sidelight.summaries.shrink import noisy_prediction
+from sidelight.summaries.shrink import Pulled, noisy_prediction, pull_means
 
 #: With fewer groups means are not shrunk to one another.
 LEAST_GROUPS = 3

@@ -179,7 +179,8 @@ def measure_together(
             value_of(plan.groups.schema, plan.of, lower=each.lower, upper=each.upper)
             for plan, each in zip(plans, shared, strict=True)
         ]
-        clipped, found = shared, first.statistics(table, names, values, kind=kind, norm=norm)
+        clipped = [each.used(value) for each, value in zip(shared, values, strict=True)]
+        found = first.statistics(table, names, values, kind=kind, norm=norm)
     if first.sizes is not None:
         return [_sized(found.values[0], values[0], clipped[0], budget, source, sizes=first.sizes, names=names)]
     if budget.is_pure:
@@ -327,8 +328,8 @@ def mean_error(plan: Measurement, rows: float, *, confidence: float) -> float | 
     value = value_of(groups.schema, plan.of, lower=interval.lower, upper=interval.upper)
     width = float(value.upper - value.lower)
     if budget.is_pure:
-        scale = (groups.norms.total * float(1 / budget.amount) * value.levels + 1) / value.levels
-        return width * pair_error(rows, scale=scale, confidence=confidence)
+        scale = groups.norms.total * float(1 / budget.amount) * value.levels
+        return width * pair_error(rows, scale=scale, levels=value.levels, confidence=confidence)
     levels = value.square_levels
     scales = count_and_sums(mu=mu_of(budget), l2_squared=groups.norms.l2_squared * groups.norms.times, levels=levels)
     return width * count_and_sum_error(

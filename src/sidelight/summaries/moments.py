@@ -20,11 +20,14 @@ from sidelight.errors import RangeError
 from sidelight.summaries.clip_subject import ClipInterval, GroupIntervals
 from sidelight.summaries.intervals import (
     Ends,
-    around,
     fieller,
+    gaussian_bound,
+    laplace_bound,
+    laplace_pair_bound,
     mean_from_count_and_sum,
     mean_from_pair,
     normal_quantile,
+    whole_around,
 )
 from sidelight.summaries.laplace_sums import laplace_sum_quantile
 from sidelight.summaries.predicted import Group
@@ -278,9 +281,15 @@ class MeasuredGroups:
         return Ends(low=self.number(ends.low), high=self.number(ends.high))
 
     def count_ends(self, confidence: float) -> dict[str, Floats]:
-        """Return the columns of the interval of each count."""
-        ends = around(self.moments.count, self._reach(1.0, 0.0, 0.0, confidence=confidence))
-        return {"count_low": np.floor(ends.low), "count_high": np.ceil(ends.high)}
+        """Return the columns of the interval of each count: the whole numbers within reach of its whole noise."""
+        if self.pair is not None:
+            reach: Any = laplace_pair_bound(self.pair[2], confidence=confidence) * self.step
+        elif self.laplace:
+            reach = self._reach(1.0, 0.0, 0.0, confidence=confidence)
+        else:
+            reach = gaussian_bound(self.scales[0], confidence=confidence)
+        ends = whole_around(self.moments.count, reach)
+        return {"count_low": ends.low, "count_high": ends.high}
 
     def variance_ends(self, confidence: float, *, ddof: int) -> Ends:
         """Return the interval of each variance of t, within 0..1: Fieller's, for every mean that is not excluded.
@@ -319,7 +328,9 @@ class MeasuredGroups:
         triple (p, T-p-r, r) those of p and r, which the middle takes up, of a disc the one of 1-t².
         """
         if self.sized:
-            return np.asarray(np.abs(total) * (self.laplace * math.log(1 / (1 - confidence)) + self.step))
+            return np.asarray(
+                np.abs(total) * self.step * laplace_bound(self.laplace / self.step, confidence=confidence)
+            )
         own = self.moments
         if self.laplace:
             parts = [count + total + squares, count - total + squares]
@@ -340,57 +351,3 @@ class MeasuredGroups:
     def _most_rows(self) -> Floats:
         """At most how many rows were rounded: the noisy count and six standard deviations of its noise."""
         return np.asarray(np.maximum(self.moments.count, 0.0) + 6 * math.sqrt(self.moments.count_variance))
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Pulled:
-    """Group means shrunk towards a prediction, and the estimated variance γ of groups around it."""
-
-    means: Floats
-    spread: float
-
-
-def pull_means(
-    residuals: ArrayLike,
-    variances: ArrayLike,
-    counts: ArrayLike,
-    prediction: ArrayLike,
-    *,
-    lower: float,
-    upper: float,
-    doubt: ArrayLike | None = None,
-    noise: ArrayLike = 0.0,
-) -> Pulled:
-    """Return p + n̂·R/(n̂² + V/γ̂), clamped: R_g = Σ(x - p_g) of group g, with noise of known variance V_g.
-
-    γ̂ = max(0, Σω(R²-V-n̂²P)/Σω n̂²), ω = n̂²/(n̂² + median V/w²), w = upper - lower. A group without rows gets p.
-    Nothing is divided by a small count, and the unit of x does not matter.
-
-    Accuracy: measured (worst 1.04 to 1.11 times the plain means, usually far below); summaries proof page, section 5.
-
-    Args:
-        residuals: Noisy sums of x - p_g by group (`NoisyMoments.residuals`).
-        variances: Their noise variances.
-        counts: Noisy counts n̂; below 0 counts as 0.
-        prediction: p_g, one for all or one per group, within the bounds; NaN is taken as the middle.
-        lower: Of the interval of values.
-        upper: Of the interval of values.
-        doubt: The variance of groups around the prediction where that is stated; NaN or left out: γ̂.
-        noise: P, the known variance of each prediction's own noise, in which `spread` has no part; 0 where it has none.
-    """
-    r, v, n = (np.asarray(each, dtype=np.float64) for each in (residuals, variances, counts))
-    p = np.broadcast_to(np.asarray(prediction, dtype=np.float64), r.shape)
-    p = np.clip(np.where(np.isfinite(p), p, (lower + upper) / 2), lower, upper)
-    n = np.maximum(n, 0.0)
-    width = upper - lower
-    if r.size == 0 or width <= 0:
-        return Pulled(means=p.copy(), spread=0.0)
-    squares = n * n
-    omega = squares / (squares + max(float(np.median(v)) / width**2, 1e-300))
-    below = float((omega * squares).sum())
-    excess = r * r - v - squares * np.asarray(noise, dtype=np.float64)
-    spread = max(0.0, float((omega * excess).sum()) / below) if below > 0 else 0.0
-    stated = np.broadcast_to(np.asarray(np.nan if doubt is None else doubt, dtype=np.float64), r.shape)
-    around = np.maximum(np.where(np.isnan(stated), spread, stated), 0.0)
-    means = p + n * r * around / np.maximum(squares * around + v, 1e-300)
-    return Pulled(means=np.clip(means, lower, upper), spread=spread)

@@ -146,7 +146,7 @@ class Sum(OfNumber):
         clipping = self._clipping(schema, of, groups, Budget.of(**self.price))
         interval = public_interval(clipping.interval)
         plan = Measurement(groups=groups, of=of, clipping=clipping)
-        value, _ = _summed(plan, interval)
+        value, _, _ = _summed(plan, interval)
         return prepare_tree_number(self, groups, value, name=self.kind, of=str(of), interval=interval)
 
     def _clipping(self, schema: Schema, of: str | Expression, groups: Groups, budget: Budget) -> Clipping:
@@ -183,15 +183,16 @@ def _total_subject(schema: Schema, of: str | Expression, *, vector: bool, stated
     return replace(subject, grid=grid, lower=Fraction(0), upper=most)
 
 
-def _summed(plan: Measurement, interval: ClipInterval) -> tuple[Value, Measurement]:
-    """Return what is added up, rows or totals of persons clipped to an interval, and the plan to do it."""
+def _summed(plan: Measurement, interval: ClipInterval) -> tuple[Value, Measurement, ClipInterval]:
+    """Return what is added up, rows or totals of persons clipped to an interval, the plan, and the interval in fact."""
     schema, of, totals = plan.groups.schema, plan.of, plan.groups.totals
     if isinstance(totals, PersonVector):
         value, cut = vector_of(schema, of, person_total=interval.upper)
-        return value, replace(plan, groups=replace(plan.groups, totals=cut))
-    if totals:
-        return total_of(schema, of, lower=interval.lower, upper=interval.upper), plan
-    return value_of(schema, of, lower=interval.lower, upper=interval.upper), plan
+        used = interval.used(replace(value, first=0, last=cut.most))
+        return value, replace(plan, groups=replace(plan.groups, totals=cut)), used
+    clipped_value = total_of if totals else value_of
+    value = clipped_value(schema, of, lower=interval.lower, upper=interval.upper)
+    return value, plan, interval.used(value)
 
 
 def _is_pair(plan: Measurement, value: Value) -> bool:
@@ -207,7 +208,7 @@ def _sum_error(plan: Measurement) -> TailBound | None:
     interval, groups = plan.clipping.interval, plan.groups
     if interval is None or plan.finds:
         return None
-    value, _ = _summed(plan, interval)
+    value, _, interval = _summed(plan, interval)
     pair = _is_pair(plan, value)
     width, unit = (value.levels, value.code_step) if pair else (value.farthest, value.whole_step)
     signed = not pair and value.first < 0 < value.last
@@ -274,14 +275,15 @@ class PreparedSum(PreparedMeasurement):
             columns |= {"count": np.maximum(count, 0.0), "count_unbiased": count, "supported": there}
         notes = interval.notes
         if isinstance(self.plan.groups.totals, PersonVector):
-            notes = {"person_total": notes["clip_upper"]}
+            words = {name: each for name, each in notes.items() if name == "clipped"}
+            notes = {"person_total": notes["clip_upper"], **words}
         answer = self.plan.answer(columns | interval.columns, names, keys=query.keys, **notes)
         return replace(answer, error=error_of_shown(self.error, answer.value))
 
     def _in_one_interval(self, table: Table, names: tuple[Group, ...], source: Source) -> _ExactSums:
         """Add up values clipped to one interval. From 0 on the sum is one entry of the pair, which has the count."""
         interval = self.plan.clipping.run(table, self.plan.groups, source)
-        value, plan = _summed(self.plan, interval)
+        value, plan, interval = _summed(self.plan, interval)
         pair = _is_pair(plan, value)
         kind: Kind = "pair" if pair else "whole"
         found = plan.statistics(table, names, [value], kind=kind, norm=self.plan.budget.norm).values[0]

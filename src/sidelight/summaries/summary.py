@@ -193,7 +193,7 @@ class PreparedSummary(PreparedMeasurement):
             "high": ends.high,
             "supported": measured.supported,
         }
-        notes: dict[str, Any] = {**interval.notes}
+        notes: dict[str, Any] = {**measured.interval.notes}
         if self.group_tree is not None:
             notes |= {f"all_{name}": value for name, value in zip(_NAMES, overall, strict=True)}
         return self.plan.answer(columns, names, keys=self.query.keys, **notes)

@@ -145,13 +145,15 @@ def half_widths(variance: Floats, law: str, confidence: float) -> tuple[Floats, 
     """Return the standard deviation of pooled whole noise, and the half-width of an interval with a confidence.
 
     Of Laplace noise the quantile of one variable of the same variance, which those of sums do not exceed (computed, not
-    proved); of Gaussian noise the normal one. Where noise is small it is whole, and half of one is added.
+    proved); of Gaussian noise the normal one. Where noise is small it is whole, and half of one is added, or where that
+    is less (noise that is mostly 0) Chebyshev's bound is taken, which holds for every law.
 
-    >>> [each.round(3).tolist() for each in half_widths(np.array([4.0, 400.0]), "gaussian", 0.95)]
-    [[2.0, 20.0], [4.42, 39.199]]
+    >>> [each.round(3).tolist() for each in half_widths(np.array([0.0001, 4.0, 400.0]), "gaussian", 0.95)]
+    [[0.01, 2.0, 20.0], [0.045, 4.42, 39.199]]
     """
     sd = np.sqrt(variance)
-    return sd, np.asarray(quantile(law, confidence) * sd + np.where((sd > 0) & (sd < _COARSE), 0.5, 0.0))
+    small = quantile(law, confidence) * sd + np.where((sd > 0) & (sd < _COARSE), 0.5, 0.0)
+    return sd, np.asarray(np.minimum(small, sd / math.sqrt(1 - confidence)))
 
 
 def quantile(law: str, confidence: float) -> float:
