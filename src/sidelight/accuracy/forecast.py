@@ -33,7 +33,7 @@ def forecast(
 ) -> tuple[dict[str, float], int, str] | None:
     """Return the approximate error of each number, the number of generated rows, and the unit; None if not known.
 
-    The largest of those on rows about the middle of declared bounds, mostly at the lower one, and all at the upper one.
+    The larger of those on rows about the middle of declared bounds and on rows of which nine in ten are at the lower one.
     Numbers of one table have units of their own, so each has its error, by the name that the table gives it.
 
     Args:
@@ -46,7 +46,7 @@ def forecast(
     columns = generated(schema, rows, query)
     halves: dict[str, float] = {}
     try:
-        for shape in (columns, *_shapes(prepared, schema, columns)):
+        for shape in (columns, *_at_the_bound(prepared, schema, columns)):
             table = Table(as_cells(shape, schema), schema=schema)
             with Source(SeededEntropy("forecast")) as source:
                 answer = prepared.run(table, source)
@@ -83,11 +83,10 @@ def generated(schema: Schema, rows: int, query: Any = None) -> dict[str, Any]:
     return columns
 
 
-def _shapes(prepared: Any, schema: Schema, columns: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield the columns with other laws of measured numbers: nine in ten at the lower bound, or all at the upper.
+def _at_the_bound(prepared: Any, schema: Schema, columns: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield the columns with nine in ten of each measured number at its lower bound, if there is one with bounds.
 
-    There the intervals of spreads and means are widest. Numbers without both bounds stay, and so do those that choose
-    rows or groups.
+    Many columns are mostly zeros, and spreads are then measured worse. Numbers that choose rows or groups stay.
     """
     from sidelight.summaries.measurement import Measurement
 
@@ -101,13 +100,12 @@ def _shapes(prepared: Any, schema: Schema, columns: dict[str, Any]) -> Iterator[
             choices = [plan.groups.where, *(getattr(axis, "expression", None) for axis in plan.groups.axes)]
             chosen = chosen.union(*(each.columns for each in choices if each is not None))
     numbers = [each for each in schema.columns if isinstance(each, Number) and each.name in measured - chosen]
-    bounds = [(each.name, each.lower, each.upper) for each in numbers if None not in (each.lower, each.upper)]
+    bounds = [(each.name, each.lower) for each in numbers if None not in (each.lower, each.upper)]
     if bounds:
         yield columns | {
             name: np.where(np.arange(len(columns[name])) % 10 == 0, columns[name], float(lower or 0))
-            for name, lower, _ in bounds
+            for name, lower in bounds
         }
-        yield columns | {name: np.full(len(columns[name]), float(upper or 0)) for name, _, upper in bounds}
 
 
 def as_cells(columns: dict[str, Any], schema: Schema) -> dict[str, Any]:
