@@ -33,7 +33,7 @@ def forecast(
 ) -> tuple[dict[str, float], int, str] | None:
     """Return the approximate error of each number, the number of generated rows, and the unit; None if not known.
 
-    The larger of those on rows about the middle of declared bounds and on rows of which nine in ten are at the lower one.
+    The larger of those on rows about the middle of declared bounds, and with nine in ten of them at the lower one.
     Numbers of one table have units of their own, so each has its error, by the name that the table gives it.
 
     Args:
