@@ -10,6 +10,7 @@ import hashlib
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cache
 from numbers import Integral
 from typing import Any
@@ -17,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from sidelight.errors import NotPrivateWarning, RangeError, SidelightWarning
-from sidelight.guarantees import Unit
+from sidelight.guarantees import Unit, exact
 from sidelight.noise import Entropy, OSEntropy, Source
 from sidelight.noise.source import SEEDED_BRANDING
 from sidelight.records import Number, Schema, Table
@@ -170,6 +171,15 @@ def release_fit(
     released = release_from(watched, model.session, table=table, entropy=entropy, key=key)
     assert isinstance(released, Release)  # a fit runs no private test that could refuse
     return released, watched.prepared.plan
+
+
+def normalised_to(release: Release) -> Fraction | None:
+    """Return the length that rows of a fitted model have, None where they stay as they are.
+
+    As it was fitted: parameters of an estimator may be set to others afterwards.
+    """
+    asked = release.query
+    return exact(asked["data_norm"], name="data_norm") if asked["on_violation"] == "normalize" else None
 
 
 def release_from(
