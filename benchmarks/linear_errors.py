@@ -7,7 +7,8 @@ error is stated against the same steps without noise: counted from the mean of t
 rows are of the same law, or have coefficients that are off by two deviations of the target: then the assumption of the
 stated error is wrong.
 
-Then sets in which noise hides a direction: two columns whose difference is the target, and powers of one column.
+Then sets in which noise hides a direction: two columns whose difference is the target, and powers of one column; and
+classes that a column separates, whose slopes have no end.
 """
 
 from __future__ import annotations
@@ -43,6 +44,9 @@ CASES: dict[str, tuple[bool, str | None, str]] = {
 #: Sets in which noise hides a direction: intervals of up to so many minutes, or powers; their rows and fits.
 HIDDEN = {"difference, up to 60 minutes": 60, "difference, up to 20 minutes": 20, "powers": 0}
 HIDDEN_ROWS, HIDDEN_FITS = sized((2000, 20_000, 200_000), (500,)), sized(10, 1)
+#: Classes between these limits of an even column on -1..1; their rows and epsilon, and fits.
+SEPARATED: dict[str, list[float]] = {"above 0.3": [0.3], "above 0.8": [0.8], "above 0.98": [0.98], "three": [-0.3, 0.4]}
+SEPARATED_CELLS, SEPARATED_FITS = sized(((3000, 1.0), (20_000, 4.0), (200_000, 4.0)), ((500, 1.0),)), sized(10, 1)
 
 
 @dataclass(frozen=True)
@@ -137,6 +141,36 @@ def hidden(law: str, rows: int, seed: int) -> tuple[float, float]:
     return float(np.sqrt(np.mean((model.predict(x) - best) ** 2))), float(model.release_.error.at(0.95)[0])
 
 
+def separated(law: str, rows: int, epsilon: float, seed: int) -> tuple[float, float]:
+    """Return how far probabilities of one fit are from the best, and what was stated; in percentage points."""
+    from sklearn.linear_model import LogisticRegression
+
+    import sidelight as sl
+
+    x = np.random.default_rng([FIRST_SEED, seed, rows]).uniform(-1, 1, (rows, 1))
+    y = np.digitize(x[:, 0], SEPARATED[law])
+    classes = range(len(SEPARATED[law]) + 1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = sl.LogisticRegression(epsilon=epsilon, delta=DELTA, data_norm=1, classes=classes).fit(x, y)
+    best = LogisticRegression(C=1e4, max_iter=1000).fit(x, y).predict_proba(x)
+    off = np.sqrt(np.mean((model.predict_proba(x) - best) ** 2, axis=0)).max()
+    return 100 * float(off), float(model.release_.error.at(0.95)[0])
+
+
+def measure_separated() -> dict[str, float]:
+    """Return how often it held for classes that a column separates, and print the table."""
+    print(f"separated classes, {SEPARATED_FITS} fits each: median error and statement in points, and how often it held")
+    held = []
+    for law in SEPARATED:
+        for rows, epsilon in SEPARATED_CELLS:
+            found = np.array([separated(law, rows, epsilon, seed) for seed in range(SEPARATED_FITS)])
+            off, said, share = *np.median(found, axis=0), np.mean(found[:, 0] <= found[:, 1])
+            print(f"{law:16s}{rows:8d}{epsilon:6g}{off:8.1f}{said:8.1f}{share:6.2f}", flush=True)
+            held.append(share)
+    return {"separated": float(np.mean(held))}
+
+
 def measure() -> dict[str, float]:
     """Return how often it held, in all shapes together, and print the table."""
     figures = {}
@@ -153,7 +187,7 @@ def measure() -> dict[str, float]:
 
 def main() -> None:
     """Print every figure."""
-    print_figures(measure())
+    print_figures(measure() | measure_separated())
     print("hidden directions, 10 fits each: median error and statement in half ranges, and how often it held")
     for law in HIDDEN:
         for rows in HIDDEN_ROWS:

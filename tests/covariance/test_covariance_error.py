@@ -113,3 +113,14 @@ def test_each_noise_is_in_the_bound_and_far_less_is_refuted(values: tuple[float,
         shares.append(float(off / release.error_bound(0.95)[0]))
     assert sum(share > 1 for share in shares) < 63
     assert sum(share > 0.35 for share in shares) > 63
+
+
+@pytest.mark.parametrize("count", [20, 100, 300, 1000])
+@pytest.mark.parametrize("centre", [None, "mean", "pairs"])
+def test_no_bound_is_above_the_squared_radius(centre: Any, count: int) -> None:
+    """Both matrices lie between 0 and it; a bound that was below it at no confidence rose above it at a larger one."""
+    rows = np.random.default_rng(count).normal(size=(count, 2)) / 4
+    table = sl.Table({"x": rows[:, 0], "y": rows[:, 1]}, schema=[sl.Number("x"), sl.Number("y")])
+    release = sl.Covariance(radius=3, rho="0.05", **({} if centre is None else {"centre": centre})).release(table)
+    for confidence in (0.5, 0.95, 0.999, 1 - 1e-9):
+        assert 0 < release.error_bound(confidence)[0] <= 9

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -151,7 +152,7 @@ def test_no_row_changes_the_class_of_another() -> None:
     """Classes that tie but for the order of a sum: a matrix product decides some of them by how many rows there are."""
 
     class Tied:
-        data_norm, on_violation, intercept_ = None, "clip", np.zeros(3)
+        release_, intercept_ = SimpleNamespace(query={"on_violation": "clip"}), np.zeros(3)
 
         def __init__(self, coefficients: np.ndarray) -> None:
             self.coef_ = coefficients

@@ -41,7 +41,7 @@ def test_lists_of_rows_of_one_length_are_a_matrix() -> None:
     [
         pd.DataFrame({"a": [1.0, 2.0, None], "b": [2**60 + 1, 3, 4]}),
         pd.DataFrame({"a": pd.array([1, 2, None], dtype="Int64"), "b": [2**60 + 1, 3, 4]}),
-        pd.DataFrame([[1.0, 2**60 + 1], [2.0, 3], [None, 4]], columns=["a", "a"]),
+        pd.DataFrame([[1.0, 2**60 + 1], [2.0, 3], [None, 4]], columns=["a", "b"]),
         pl.DataFrame({"a": [1, 2, None], "b": [2**60 + 1, 3, 4]}),
         pa.table({"a": [1, 2, None], "b": [2**60 + 1, 3, 4]}),
     ],

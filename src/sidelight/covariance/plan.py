@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from math import isqrt, log, sqrt
+from math import inf, isqrt, log, sqrt
 from typing import Any, Literal
 
 import numpy as np
@@ -356,15 +356,14 @@ class CovariancePlan:
 
     def error_bound(self, moved: float, rows: float, measured: Measured) -> TailBound:
         """Bound the error in every direction: how far the matrix was moved, which is known, and the noise."""
-        tail, largest = self.noise_tail(rows, measured), float(self.coding.radius) ** 2
-        tail = ErrorTail(moved + tail.fixed, tail.per_log)
-        if self.project and tail.fixed >= largest:
-            tail = ErrorTail(largest, 0.0)  # both matrices are positive semidefinite with a trace of at most radius²
+        tail = self.noise_tail(rows, measured)
         apart = ", and no two rows are further apart than √2 times it" if self.centre == "pairs" else ""
         return TailBound(
             unit="in operator norm",
             assumption=f"no row is longer than the radius {decimal_text(self.coding.radius)}{apart}",
-            fixed=(tail.fixed,),
+            fixed=(moved + tail.fixed,),
             per_log=(tail.per_log,),
+            # both matrices are positive semidefinite with a trace of at most radius²
+            largest=float(self.coding.radius) ** 2 if self.project else inf,
             up_to=1 - _UNSURE if self.shares.keys() & {"count", "mean"} and tail.per_log else 1.0,
         )

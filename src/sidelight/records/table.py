@@ -19,7 +19,7 @@ from sidelight.records.engines import open_rows, origin_of, same_files, same_ori
 from sidelight.records.engines.arrays import ArrayRows, check_no_texts
 from sidelight.records.engines.declared import read_as_declared
 from sidelight.records.engines.files import absolute
-from sidelight.records.engines.frames import ColumnRows, names_of
+from sidelight.records.engines.frames import ColumnRows, names_of, refuse_ambiguous_names
 from sidelight.records.keys import Link
 from sidelight.records.rows import TWICE, ColumnType, Rows
 from sidelight.records.schema import Schema
@@ -319,6 +319,7 @@ def bare_rows(rows: Any, *, taker: str) -> Table:
     if names is not None:
         if not names:
             raise SchemaError(_NO_COLUMNS)
+        refuse_ambiguous_names(rows)
         return Table(rows, schema=[Number(name) for name in names], name="arrays")
     if not isinstance(rows, np.ndarray):
         raise SchemaError(

@@ -122,7 +122,7 @@ class ModelQuery:
         if hasattr(self.model, "_fit_of"):
             declared = self.model._fit_of(schema, target=self.target, features=self.features).examples.columns
             rows = Table({c.name: columns[c.name] for c in declared}, schema=list(declared))
-            return self.model._outputs(value, declared, rows)
+            return self.model._outputs(value, declared, rows, keep_missing=self.model.on_missing == "cell")
         encoding = encoding_for(schema, target=self.target, features=self.features)
         rows = encoding.matrix(Table({c.name: columns[c.name] for c in encoding.columns}, schema=encoding.columns))
         weights, constants = encoding.units.scaled(np.asarray(value, np.float64))

@@ -144,7 +144,8 @@ class TailBound:
         proved: Whether it is a theorem.
         likely: Another bound of the same entries, mostly smaller, for data without undeclared ties: an estimate of the
             error that most data has. None if there is none, or if released numbers contradict what it assumes.
-        up_to: The largest confidence that it is stated for; beyond, nothing is known and the bound is infinite.
+        up_to: The largest confidence that it is stated for; beyond, nothing is known but `largest`.
+        largest: What no error exceeds whatever the noise is: every bound is at most this.
 
     >>> bound = TailBound(unit="ranks", assumption="no ties", fixed=(1.0,), per_log=(2.0,))
     >>> bound.at(0.95).round(2).tolist()
@@ -158,6 +159,7 @@ class TailBound:
     proved: bool = True
     likely: TailBound | None = None
     up_to: float = 1.0
+    largest: float = math.inf
 
     def __post_init__(self) -> None:
         if len(self.fixed) != len(self.per_log):
@@ -201,9 +203,9 @@ class TailBound:
         if not 0 < confidence < 1:
             raise RangeError(f"confidence must lie strictly between 0 and 1, got {confidence}; 0.95 is a usual choice")
         if confidence > self.up_to:
-            return np.full(len(self.fixed), np.inf)
+            return np.full(len(self.fixed), self.largest)
         found = np.asarray(self.fixed) + np.asarray(self.per_log) * math.log(1 / (1 - confidence))
-        return np.maximum(found, 0.0)
+        return np.clip(found, 0.0, self.largest)
 
     @property
     def of_spread_data(self) -> TailBound | None:
@@ -257,6 +259,7 @@ class TailBound:
             **({} if self.proved else {"proved": False}),
             **({} if self.likely is None else {"likely": self.likely.to_json()}),
             **({} if self.up_to == 1 else {"up_to": self.up_to}),
+            **({} if self.largest == math.inf else {"largest": self.largest}),
         }
 
     @classmethod
@@ -270,6 +273,7 @@ class TailBound:
             proved=bool(data.get("proved", True)),
             likely=None if data.get("likely") is None else cls.from_json(data["likely"]),
             up_to=float(data.get("up_to", 1.0)),
+            largest=float(data.get("largest", math.inf)),
         )
         return found if data.get("regardless") is None else replace(cls.from_json(data["regardless"]), likely=found)
 

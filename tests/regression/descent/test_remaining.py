@@ -5,6 +5,7 @@ from 0 in these sets, so that other seeds than these fail with a probability far
 """
 
 import warnings
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from sklearn.linear_model import LogisticRegression
 import sidelight as sl
 from sidelight.regression.descent import fit
 from sidelight.regression.descent.geometry import UNSEEN, Geometry, NoisyGram
-from sidelight.regression.descent.remaining import remaining
+from sidelight.regression.descent.remaining import remaining, steeper
 from sidelight.regression.descent.rules import Schedule
 
 N = 20_000
@@ -113,6 +114,37 @@ def test_one_step_is_said_to_be_too_few() -> None:
     assert 0.1 < off < release.error.at(0.95)[0]
 
 
+def of_one_column(limits: list[float], seed: int, **settings: Any) -> tuple[float, float]:
+    """Return how far probabilities of classes between limits of an even column are from the best, and what is said."""
+    rng = np.random.default_rng(seed)
+    x = rng.uniform(-1, 1, (N, 1))
+    y = np.digitize(x[:, 0], limits)
+    model = sl.LogisticRegression(**PRICE | settings, classes=range(len(limits) + 1), random_state=seed).fit(x, y)
+    best = LogisticRegression(C=1e4, max_iter=1000).fit(x, y).predict_proba(x)
+    off = 100 * np.sqrt(np.mean((model.predict_proba(x) - best) ** 2, axis=0)).max()
+    return float(off), float(model.release_.error.at(0.95)[0])
+
+
+@pytest.mark.parametrize("limits", [[0.3], [0.8], [0.98], [-0.3, 0.4]], ids=str)
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_slopes_of_separated_classes_are_in_the_error(seed: int, limits: list[float]) -> None:
+    """Their slopes grow without end: off by 14 points, where 12 were stated."""
+    off, said = of_one_column(limits, seed, epsilon=4)
+    assert 5 < off < said < 3 * off
+
+
+def test_classes_that_overlap_say_as_much_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = sl.LogisticRegression(**PRICE, classes=[0, 1], random_state=8)
+    rng = np.random.default_rng(8)
+    for columns, slope in ((1, 3), (6, 6)):
+        x = rng.uniform(-1, 1, (N, columns)) / np.sqrt(columns)
+        y = (slope * x.sum(axis=1) + rng.logistic(size=N) > 0).astype(int)
+        said = model.fit(x, y).release_.error
+        with monkeypatch.context() as patched:
+            patched.setattr(fit, "steeper", lambda *_, **__: 0.0)
+            assert said == model.fit(x, y).release_.error
+
+
 STEPS = Schedule(noise=0.01, passes=16, tail=12, clip_share=1.0, clip=1.0, step=1.2, constant_step=1.2)
 
 
@@ -152,3 +184,14 @@ def test_nothing_is_left_of_steps_that_arrived_and_no_path_makes_it_fail() -> No
         for kind in ("squared", "logistic", "softmax"):
             found = remaining(path, coordinates(surely), kind=kind, **known)  # type: ignore[arg-type]
             assert 0 <= found <= UNSEEN
+
+
+@pytest.mark.parametrize("kind", ["logistic", "softmax"])
+@pytest.mark.parametrize("size", [0.0, 1e-200, 1.0, 50.0, 1e160, 1e300, np.inf, np.nan])
+def test_no_path_makes_slopes_fail(size: float, kind: Any) -> None:
+    outputs = 1 if kind == "logistic" else 3
+    growing = size * np.arange(17.0)[:, None, None] * np.linspace(-1, 2, outputs or 1)
+    path = np.concatenate([growing, growing, 0 * growing], axis=1)
+    whole = replace(coordinates(np.ones(2)), intercept=True, h=np.ones(3), likely=np.ones(3))
+    found = steeper(path, whole, path[-1], kind=kind, steps=STEPS, step_noise=1e-9)
+    assert 0 <= found <= 1.5

@@ -81,6 +81,29 @@ def names_of(source: Any) -> list[str] | None:
     return None
 
 
+def refuse_ambiguous_names(frame: Any) -> None:
+    """Refuse a frame whose columns have one name twice, or names of which only some are text.
+
+    Raises:
+        SchemaError: a name is ambiguous; names are public.
+    """
+    names = names_of(frame) or []
+    twice = [name for place, name in enumerate(names) if name in names[:place]]
+    if twice:
+        raise SchemaError(f"X has two columns called {twice[0]!r}; give each column a name of its own")
+    if library_of(frame) == "pandas" and len({isinstance(name, str) for name in frame.columns}) > 1:
+        raise SchemaError("X has columns whose names are text, and others; write X.columns = X.columns.astype(str)")
+
+
+def only_column(source: Any) -> Any:
+    """Return the column of a frame that has one, and anything else as it is."""
+    if len(names_of(source) or []) != 1 or not hasattr(source, "shape"):
+        return source
+    if library_of(source) == "pandas":
+        return source.iloc[:, 0]
+    return source.to_series() if library_of(source) == "polars" else source.column(0)
+
+
 def types_of(frame: Any) -> list[ColumnType]:
     """Return the types of a frame's columns in their order, whatever their names are."""
     rows, names = _by_place(frame)

@@ -62,9 +62,12 @@ class Predictors:
         if outputs == 1:
             places = math.sqrt(min(float(_finite(variances @ slopes[:, 0] ** 2, 0.0)), _MOST)) * _NODES
             return cls(places=np.column_stack([0 * places, places]), weights=_WEIGHTS / _WEIGHTS.sum())
-        drawn = _normal_numbers(_DRAWN // 2, len(slopes)) * np.sqrt(variances)
-        places = _finite(drawn @ slopes, 0.0)
-        return cls(places=np.vstack([places, -places]), weights=np.full(2 * len(places), 0.5 / len(places)))
+        return cls.of(normal_rows(variances), slopes)
+
+    @classmethod
+    def of(cls, rows: Floats, slopes: Floats) -> Predictors:
+        """Return the law for some rows that stand for all."""
+        return cls(places=_finite(rows @ slopes, 0.0), weights=np.full(len(rows), 1 / len(rows)))
 
     @property
     def spread(self) -> float:
@@ -80,14 +83,20 @@ class Predictors:
         chances = softmax(self.places + constants, axis=1)
         return np.asarray(self.weights @ ((chances * (1 - chances)) ** power))
 
-    def constants(self, shares: Floats) -> Floats:
-        """Return the constants, one for each class with mean 0, at which the mean probabilities are these shares."""
+    def constants(self, shares: Floats, *, start: Floats | None = None, close: float = _CLOSE) -> Floats:
+        """Return the constants, one for each class with mean 0, at which the mean probabilities are these shares.
+
+        Args:
+            shares: Of the classes.
+            start: Constants that are near, if there are any.
+            close: How far the logarithm of a share may be off.
+        """
         wanted = np.log(np.maximum(shares, _LEAST))
-        found = wanted - wanted.mean()
+        found = wanted - wanted.mean() if start is None else start
         for _ in range(_ROUNDS):
             moved = wanted - np.log(np.maximum(self.shares(found), _LEAST))
             found = found + moved - moved.mean()
-            if not np.abs(moved).max() > _CLOSE:
+            if not np.abs(moved).max() > close:
                 break
         return np.asarray(found)
 
@@ -240,6 +249,12 @@ def with_constants(
         unseen=max(_UNSEEN * geometry.obscured**2, 0.0 if predicted else math.sqrt(geometry.unseen)),
     )
     return before.put_into(theta, after.constants), after
+
+
+def normal_rows(variances: Floats) -> Floats:
+    """Return rows of independent normal columns of these variances, the same every time, each with its opposite."""
+    drawn = _normal_numbers(_DRAWN // 2, len(variances)) * np.sqrt(variances)
+    return np.vstack([drawn, -drawn])
 
 
 def _normal_numbers(*shape: int) -> Floats:

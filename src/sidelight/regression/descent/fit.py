@@ -21,7 +21,7 @@ from sidelight.regression.descent.integer_rows import GeometryMap
 from sidelight.regression.descent.log_odds import told_share, true_log_odds
 from sidelight.regression.descent.mapped_rows import CodedExamples
 from sidelight.regression.descent.plan import DescentPlan
-from sidelight.regression.descent.remaining import remaining
+from sidelight.regression.descent.remaining import remaining, steeper
 from sidelight.regression.descent.row_sums import (
     CodedPasses,
     MappedPasses,
@@ -64,7 +64,7 @@ class FittedDescent:
         chosen: The prediction that it started from, or None.
         factor: How far it was drawn (κ), None where it was not.
         error: What the mean square of a usual row's error is made of, in half ranges² or probabilities².
-        bias: What is added to it, not squared: what clip and lost slopes may do to probabilities.
+        bias: What is added to it, not squared: what clip, lost slopes and growing ones may do to probabilities.
         points: (steps, columns, outputs): where the gradients were taken, in coordinates of z.
         unseen: What else it may be: what columns that no release showed may predict, in half ranges².
         remaining: What else it may be: what the last steps show that is left to go.
@@ -274,7 +274,8 @@ def _averaged(
         )
         stored = np.append(stored[:-1], after.variance)
         error = np.append(after.of_slopes * error[:-1], after.of_constant)
-        bias = after.of_rest
+        grown = steeper(path, geometry, found, kind=targets.kind, steps=steps, step_noise=noise.of_step)
+        bias = max(after.of_rest, grown)
     return _fitted(
         plan,
         geometry,

@@ -40,7 +40,7 @@ from sidelight.mechanisms.additive import Noise
 from sidelight.mechanisms.budget import Budget, price_cautions
 from sidelight.regression.descent.geometry import PublicMoments
 from sidelight.regression.descent.integer_rows import GRAM_SENSITIVITY, Integers, offset_sensitivity
-from sidelight.regression.descent.rules import MOST_MAPPED, FitShares, GeometryKind, SecondLook, Shares, odds_of, shares
+from sidelight.regression.descent.rules import FitShares, GeometryKind, SecondLook, Shares, most_mapped, odds_of, shares
 from sidelight.regression.descent.shrinkage import Shrinkage
 from sidelight.regression.descent.starts import StartChoice
 from sidelight.regression.descent.targets import Targets
@@ -142,7 +142,7 @@ def square_of(claims: Claims) -> Fraction:
     return found.mu**2
 
 
-#: What a user may ask for; "auto" is public where public rows are enough, none for sparse and very wide rows.
+#: What a user may ask for; "auto" is public where public rows are enough, none for wide rows.
 GeometryChoice = Literal["auto", "public", "private", "none"]
 #: Columns for which predictors stay below 2⁵³, with a map and without.
 _MOST_COLUMNS, _MOST_PLAIN_COLUMNS = 8000, 1 << 20
@@ -389,6 +389,6 @@ def _geometry(given: str, *, features: int, sparse: bool, public: PublicMoments 
         return "public"
     if given == "private":
         return "private"
-    if given == "none" or sparse or features > MOST_MAPPED:
+    if given == "none" or features > most_mapped(sparse=sparse):
         return "none"
     return "public" if public is not None and public.enough else "private"

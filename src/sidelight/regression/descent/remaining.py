@@ -4,6 +4,9 @@ The mean of the last noisy gradients is zero within its noise where the average 
 is not, the steps were too few, or too short because the released matrix did not show how little rows vary along a
 direction: nearly equal columns, say. How far predictions are off then depends on how much rows vary there, which is
 counted at the least that the matrix or the path leaves open (descent proof page, section 5).
+
+Slopes of classes that a column separates grow without end, by less and less: the mean gradient along them says how much
+steeper those may be that the labels have.
 """
 
 from __future__ import annotations
@@ -11,7 +14,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from scipy.special import softmax
 
+from sidelight.regression.descent.base_rates import Predictors, normal_rows
 from sidelight.regression.descent.geometry import UNSEEN, Floats, Geometry
 from sidelight.regression.descent.rules import CURVATURE, Kind, Schedule
 from sidelight.regression.descent.shrinkage import SQUARED_CURVATURE
@@ -28,6 +33,13 @@ _NOT_LINEAR = 2.0
 _OF_PATH, _DEVIATIONS = 0.5, 3.0
 #: The mean of the last gradients is taken before the last of their steps; at least this share is left after it.
 _LEAST_LEFT = 0.25
+#: Labels are taken to have slopes steeper by one of these: so steep as the last is as good as separated.
+_STEEPER = 2.0 ** np.arange(0.5, 5.01, 0.5)
+#: Shares of classes are looked for so closely.
+_CLOSE = 0.001
+#: The gradient along the slopes is taken to be up to so many times the released one, and probabilities up to so many
+#: times as far off, because predictors need not be normal.
+_NOT_NORMAL, _FURTHER = 3.0, 1.1
 
 
 @np.errstate(all="ignore")
@@ -51,7 +63,7 @@ def remaining(
         constant: Whether the constant column counts: it does unless a release of its own sets it.
     """
     lengths = steps.lengths(geometry.columns, intercept=geometry.intercept)[:, None]
-    points, gradients = path[:-1], (path[:-1] - path[1:]) / lengths
+    points, gradients = path[:-1], _gradients(path, lengths)
     noise = step_noise / math.sqrt(steps.tail)
     mean = np.abs(np.mean(gradients[-steps.tail :], axis=0))
     last = np.maximum(mean**2 - (_SHOWN * noise) ** 2, 0.0)
@@ -74,3 +86,56 @@ def remaining(
     off = np.nan_to_num(last * per_gradient * left**2, nan=math.inf)
     counted = geometry.columns if constant else geometry.columns - geometry.intercept
     return float(min(np.max(np.sum(off[:counted], axis=0)), _MOST[number]))
+
+
+@np.errstate(all="ignore")
+def steeper(
+    path: Floats, geometry: Geometry, theta: Floats, *, kind: Kind, steps: Schedule, step_noise: float
+) -> float:
+    """Return the root mean square by which probabilities are off for slopes of classes that were still growing.
+
+    Under normal predictors with the released variances the clipped gradient along the slopes of the last points is
+    known for labels of the same law with slopes that are steeper: the steepest that the released gradient leaves open
+    are compared with the final ones. 0 where that gradient is not shown.
+
+    Args:
+        path: (steps + 1, columns, outputs): the start and every point.
+        geometry: The coordinates, with a constant column.
+        theta: The final coefficients, (columns, outputs).
+        kind: The loss.
+        steps: Passes, clip and step.
+        step_noise: The deviation of a gradient's noise, per row and curvature.
+    """
+    lengths = steps.lengths(geometry.columns, intercept=True)[:, None]
+    ended = np.mean(path[:-1][-steps.tail :], axis=0)
+    gradient = CURVATURE[kind] * np.mean(_gradients(path, lengths)[-steps.tail :], axis=0)
+    along = -float(np.sum(gradient[:-1] * ended[:-1]))
+    noise = CURVATURE[kind] * step_noise / math.sqrt(steps.tail) * float(np.linalg.norm(ended[:-1]))
+    if not _SHOWN * noise < along < math.inf:
+        return 0.0
+    varied = (geometry.h if geometry.likely is None else geometry.likely)[:-1]
+    clip = steps.clip
+    if kind == "logistic":  # as two classes of a softmax: an error is √2 times as long
+        ended, theta = (np.hstack([-each / 2, each / 2]) for each in (ended, theta))
+        clip *= math.sqrt(2)
+    rows = normal_rows(varied)
+    law = Predictors.of(rows, ended[:-1])
+    errors = np.eye(len(ended[-1])) - softmax(law.places + ended[-1], axis=1)[:, None, :]  # rows, their class, outputs
+    lengths = np.linalg.norm(errors, axis=2) * np.sqrt(1 + np.sum(rows**2, axis=1, keepdims=True))
+    gained = np.einsum("pj,pkj->pk", law.places, errors) * np.minimum(1.0, clip / lengths)
+    kept = float(np.linalg.norm(theta[:-1]) / np.linalg.norm(ended[:-1]))
+    found = softmax(kept * law.places + theta[-1], axis=1)
+    shares, constants, most = law.weights @ found, theta[-1], 0.0
+    for factor in _STEEPER:
+        true = Predictors(places=kept * factor * law.places, weights=law.weights)
+        constants = true.constants(shares, start=constants * _STEEPER[0], close=_CLOSE)
+        chances = softmax(true.places + constants, axis=1)
+        if not float(law.weights @ np.sum(chances * gained, axis=1)) <= _NOT_NORMAL * along:
+            break
+        most = float(np.sqrt(law.weights @ (chances - found) ** 2).max())
+    return _FURTHER * most
+
+
+def _gradients(path: Floats, lengths: Floats) -> Floats:
+    """Return the released gradients, per row and curvature, from the points before and after them."""
+    return np.asarray((path[:-1] - path[1:]) / lengths)

@@ -24,8 +24,8 @@ SecondLook = Literal["none", "counts", "matrix"]
 
 #: Public rows a feature from which a geometry is made of them.
 PUBLIC_ROWS_A_FEATURE = 4
-#: Features up to which a geometry is released.
-MOST_MAPPED = 1000
+#: Features up to which a geometry is released, and those of sparse rows, which a map makes dense.
+_MOST_MAPPED, _MOST_SPARSE_MAPPED = 1000, 100
 #: Upper bounds of the loss's curvature.
 CURVATURE: dict[Kind, float] = {"squared": 1.0, "logistic": 0.25, "softmax": 0.5}
 _GRAM: dict[Kind, Fraction] = {"squared": Fraction(1, 4), "logistic": Fraction(1, 10), "softmax": Fraction(1, 10)}
@@ -43,6 +43,11 @@ _LITTLE_NOISE = 0.01
 _LONG_STEP = 1.8
 #: Without a geometry: passes, the step in rows, what of a step is kept for the next, the clip.
 PLAIN_PASSES, PLAIN_STEP, PLAIN_MOMENTUM, PLAIN_CLIP = 20, 2.0, 0.9, 1.0
+
+
+def most_mapped(*, sparse: bool) -> int:
+    """Return up to how many features a geometry is released unless the user says which."""
+    return _MOST_SPARSE_MAPPED if sparse else _MOST_MAPPED
 
 
 @dataclass(frozen=True, kw_only=True)

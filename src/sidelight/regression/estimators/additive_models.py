@@ -12,6 +12,8 @@ from sklearn.utils.validation import check_is_fitted
 from sidelight.errors import RangeError, SchemaError, nearest
 from sidelight.guarantees import Amount
 from sidelight.records import Category, Number, Schema, Table
+from sidelight.records.engines.arrays import library_of
+from sidelight.records.engines.frames import names_of
 from sidelight.regression.additive.fine_codes import AdditiveExamples
 from sidelight.regression.additive.plan import Lines, Monotone
 from sidelight.regression.additive.predictions import additive_predictions
@@ -21,7 +23,7 @@ from sidelight.regression.estimators.additive_privacy_report import additive_rep
 from sidelight.regression.estimators.additive_query import AdditiveFit, AdditivePrivacy
 from sidelight.regression.estimators.classifiers import ClassProbabilities
 from sidelight.regression.estimators.curves import FittedCurvesMixin, curves_of
-from sidelight.regression.estimators.examples import targets_of
+from sidelight.regression.estimators.examples import target_column_of, targets_of
 from sidelight.regression.estimators.fit_query import release_fit
 from sidelight.regression.estimators.fitted_privacy import UsedPrediction
 from sidelight.regression.estimators.forecast import Forecast, ForecastMixin
@@ -338,17 +340,18 @@ def joined_table(encoding: TableEncoding, rows: Any, y: Any, target: Number | Ca
         raise SchemaError("fit requires y to be passed, but the target y is None; give one target per row")
     names = [column.name for column in encoding.columns]
     if has_names(rows):
-        known = list(rows) if isinstance(rows, Mapping) else list(getattr(rows, "columns", names))
-        known = names if not all(isinstance(name, str) for name in known) else known
+        named = rows if isinstance(rows, Mapping) or library_of(rows) == "pandas" else names_of(rows) or names
+        known = [name for name in named if isinstance(name, str)]
         missing = [name for name in names if name not in known]
         if missing:
             raise SchemaError(f"X has no column {missing[0]!r}; {nearest(missing[0], known)}")
         data = {name: rows[name] for name in names}
     else:
         data = encoding.by_name(rows)
-    labels = y if hasattr(y, "shape") else targets_of(y)  # no cell decides how another is read
+    y = target_column_of(y)
+    labels = y if hasattr(y, "shape") and hasattr(y, "dtype") else targets_of(y)  # no cell decides how another is read
     if len(labels.shape) == 2 and labels.shape[1] == 1:
-        labels = labels.iloc[:, 0] if hasattr(labels, "iloc") else labels[:, 0]
+        labels = labels[:, 0]
     if len(labels.shape) != 1:
         raise SchemaError(f"y must be one column, got {len(labels.shape)} dimensions; fit one model for each target")
     return Table({**data, target.name: labels}, schema=[*encoding.columns, target])

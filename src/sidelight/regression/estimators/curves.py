@@ -208,10 +208,17 @@ class FittedCurvesMixin:
             (rows, columns); of several classes (rows, columns, classes).
         """
         check_is_fitted(self)
-        return self._contributions(self.release_.value, self.columns_, self._table_of(X))
+        return self._contributions(self.release_.value, self.columns_, self._table_of(X), keep_missing=self._keeps)
 
-    def _contributions(self, value: Any, columns: Sequence[Number | Category], rows: Table) -> Floats:
-        codes = prediction_codes(columns, rows, keep_missing=self.on_missing == "cell")
+    @property
+    def _keeps(self) -> bool:
+        """Whether missing numbers have a value of their own, as it was fitted."""
+        return bool(self.release_.query["on_missing"] == "cell")
+
+    def _contributions(
+        self, value: Any, columns: Sequence[Number | Category], rows: Table, *, keep_missing: bool
+    ) -> Floats:
+        codes = prediction_codes(columns, rows, keep_missing=keep_missing)
         tables = split_by(value["tables"], [fine_size(column) for column in columns])
         found = []
         for at, table in enumerate(tables):
@@ -219,14 +226,15 @@ class FittedCurvesMixin:
             found.append(padded[codes[:, at]])
         return np.stack(found, axis=1)
 
-    def _outputs(self, value: Any, columns: Sequence[Number | Category], rows: Table) -> Floats:
+    def _outputs(self, value: Any, columns: Sequence[Number | Category], rows: Table, *, keep_missing: bool) -> Floats:
         """Return the outputs of a released value for rows, not clipped."""
-        return np.asarray(np.asarray(value["intercept"]) + self._contributions(value, columns, rows).sum(axis=1))
+        found = self._contributions(value, columns, rows, keep_missing=keep_missing)
+        return np.asarray(np.asarray(value["intercept"]) + found.sum(axis=1))
 
     def decision_function(self, X: Any) -> Floats:  # noqa: N803
         """Return the sum of the curves, not clipped: the target, log odds of the second class, or one per class."""
         check_is_fitted(self)
-        return self._outputs(self.release_.value, self.columns_, self._table_of(X))
+        return self._outputs(self.release_.value, self.columns_, self._table_of(X), keep_missing=self._keeps)
 
     def curve(self, column: str) -> ColumnCurve:
         """Return the curve of one column."""

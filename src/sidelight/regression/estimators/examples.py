@@ -27,7 +27,14 @@ from sidelight.guarantees import exact, short_text
 from sidelight.records import Table
 from sidelight.records.cells import plain_label
 from sidelight.records.engines.arrays import as_array, as_numbers, library_of, untyped
-from sidelight.records.engines.frames import column_array, matrix_of, names_of, types_of
+from sidelight.records.engines.frames import (
+    column_array,
+    matrix_of,
+    names_of,
+    only_column,
+    refuse_ambiguous_names,
+    types_of,
+)
 from sidelight.records.row_prints import Prints, row_prints
 from sidelight.regression.rows import BoundedArrays, RowPolicy, is_sparse
 from sidelight.session.paid_estimator import drivers_of, warn_at_users_line
@@ -95,6 +102,7 @@ def examples(rows: Any, targets: Any, *, target_kinds: str) -> Examples:
     """
     if targets is None:
         raise SchemaError("fit requires y to be passed, but the target y is None; give one target per row")
+    targets = target_column_of(targets)
     if isinstance(rows, list | tuple):
         _check_target(targets, target_kinds)
         return _listed(rows, targets)
@@ -203,7 +211,7 @@ def _with_shape(rows: Any, *, name: str = "X") -> Any:
     Frames of other libraries would be run to become an array, before anything is charged, so they are refused.
     """
     kind, named = type(rows).__name__, hasattr(rows, "columns") or hasattr(rows, "dtypes")
-    if not _is_foreign(rows) or (hasattr(rows, "shape") and not named):
+    if not _is_foreign(rows) or (hasattr(rows, "shape") and hasattr(rows, "dtype") and not named):
         return rows
     if not named and (hasattr(rows, "__array__") or hasattr(rows, "__array_interface__")):
         try:
@@ -220,6 +228,7 @@ def _with_shape(rows: Any, *, name: str = "X") -> Any:
 
 
 def _check_columns(frame: Any) -> None:
+    refuse_ambiguous_names(frame)
     for found in types_of(frame):
         if found.kind not in ("integer", "float", "boolean", "any"):
             raise SchemaError(
@@ -236,6 +245,13 @@ def _check_type(dtype: Any) -> None:
         raise SchemaError(
             f"X must hold numbers, got a column of type {dtype}; encode it with categories known beforehand"
         )
+
+
+def target_column_of(targets: Any) -> Any:
+    """Return targets, of a frame of one column that; refuse a sparse matrix."""
+    if is_sparse(targets):
+        raise SchemaError("y is a sparse matrix and must be a column; write y.toarray().ravel()")
+    return only_column(targets)
 
 
 def _check_target(targets: Any, kinds: str) -> None:

@@ -10,6 +10,7 @@ import hashlib
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cache
 from numbers import Integral
 from typing import Any
@@ -17,13 +18,14 @@ from typing import Any
 import numpy as np
 
 from sidelight.errors import NotPrivateWarning, RangeError, SidelightWarning
-from sidelight.guarantees import Unit
+from sidelight.guarantees import Unit, exact
 from sidelight.noise import Entropy, OSEntropy, Source
 from sidelight.noise.source import SEEDED_BRANDING
 from sidelight.records import Number, Schema, Table
 from sidelight.regression.descent.fit import descend
 from sidelight.regression.descent.geometry import PublicMoments
 from sidelight.regression.descent.plan import DescentPlan, plan_descent
+from sidelight.regression.descent.rules import most_mapped
 from sidelight.regression.estimators.examples import Examples
 from sidelight.regression.estimators.fitted_privacy import descent_error, objective_error
 from sidelight.regression.estimators.goal import Goal
@@ -64,7 +66,7 @@ class FitQuery:
         if not isinstance(self.examples, TableExamples):
             check_rows_of_unit(schema)
         plan = self.plan(schema.unit)
-        for text in plan.cautions():
+        for text in (*plan.cautions(), *self._cautions(plan)):
             warnings.warn(text, SidelightWarning, stacklevel=7)
         return PreparedFit(
             claims=plan.claims,
@@ -73,6 +75,20 @@ class FitQuery:
             plan=plan,
             examples=self.examples,
             predictions=self.predictions,
+        )
+
+    def _cautions(self, plan: DescentPlan | LinearPlan | PredictedPlan) -> tuple[str, ...]:
+        """Return a warning where the rows' sparse form alone decides that a descent has no map."""
+        features = self.examples.features
+        if not self.examples.sparse or features > most_mapped(sparse=False) or not isinstance(plan, DescentPlan):
+            return ()
+        if plan.geometry != "none" or self.settings["geometry"] != "auto":
+            return ()
+        return (
+            f"X is sparse with {features} columns, so that the descent takes its steps without a map of the columns, "
+            f"and may learn much less than from dense rows; up to {most_mapped(sparse=True)} columns it has a map. "
+            "Pass X.toarray(), or solver=sl.DescentSettings(geometry='private'), which makes rows dense as needed; "
+            "geometry='none' says that this is meant",
         )
 
     def plan(self, unit: Unit) -> DescentPlan | LinearPlan | PredictedPlan:
@@ -170,6 +186,15 @@ def release_fit(
     released = release_from(watched, model.session, table=table, entropy=entropy, key=key)
     assert isinstance(released, Release)  # a fit runs no private test that could refuse
     return released, watched.prepared.plan
+
+
+def normalised_to(release: Release) -> Fraction | None:
+    """Return the length that rows of a fitted model have, None where they stay as they are.
+
+    As it was fitted: parameters of an estimator may be set to others afterwards.
+    """
+    asked = release.query
+    return exact(asked["data_norm"], name="data_norm") if asked["on_violation"] == "normalize" else None
 
 
 def release_from(

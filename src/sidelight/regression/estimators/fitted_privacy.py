@@ -263,6 +263,8 @@ _UNITS = {
 _NUMBER = "in a prediction of the target"
 #: By how many percentage points a probability moves at most when log odds move by 1, and those of several classes.
 _POINTS = {"logistic": 25.0, "softmax": 50.0}
+#: No two probabilities are further apart.
+_LARGEST = {"logistic": 100.0, "softmax": 100.0}
 #: Models are further off than their first-order noise: curvature is guessed. How often it then held on generated sets
 #: with other seeds: `benchmarks/linear_errors.py`.
 _WIDER, _WIDER_CLASSES = 1.25, 2.0
@@ -283,9 +285,8 @@ def descent_error(plan: DescentPlan, fitted: FittedDescent) -> TailBound:
     # what hidden columns may predict, and what steps left, is not noise: it is added to the sum, and has no tail
     together = float(weights.sum()) + fitted.unseen + fitted.remaining
     found = _tangent(100 * fitted.bias + unit * math.sqrt(together), slope)
-    if kind != "squared" and found["fixed"][0] > 100:
-        found = {"fixed": (100.0,), "per_log": (0.0,)}  # no two probabilities are further apart
-    return TailBound(unit=_UNITS.get(kind, _NUMBER), assumption=_assumed(plan, fitted), proved=False, **found)
+    assumption, largest = _assumed(plan, fitted), _LARGEST.get(kind, math.inf)
+    return TailBound(unit=_UNITS.get(kind, _NUMBER), assumption=assumption, proved=False, largest=largest, **found)
 
 
 def _assumed(plan: DescentPlan, fitted: FittedDescent) -> str:
@@ -323,6 +324,7 @@ def objective_error(plan: LinearPlan) -> TailBound:
         assumption="the row is no longer than declared; beside the regularised model without noise",
         fixed=(found["fixed"][0] + found["per_log"][0] * math.log(2),),
         per_log=found["per_log"],
+        largest=_LARGEST.get(name, math.inf),
     )
 
 

@@ -35,8 +35,9 @@ class DescentSettings:
     """Describe noisy descent with settings of your own, as `solver=` of a linear model; for experts.
 
     Args:
-        geometry: The coordinates: "private" releases them, "public" takes those of public rows, "none" does without,
-            for sparse and very wide rows, and "auto" takes those of public rows if they are enough and chosen.
+        geometry: The coordinates: "private" releases them, "public" takes those of public rows, "none" does without.
+            "auto" takes those of public rows if they are enough and chosen, and none for wide rows (more than 1000
+            columns, of a sparse matrix 100).
         shrinkage: How the model is drawn to its prediction, or to 0: by "evidence", "stein" or "none".
         passes: The steps, instead of 8 or 16.
 

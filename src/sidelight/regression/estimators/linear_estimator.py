@@ -17,11 +17,11 @@ from sklearn.base import BaseEstimator, is_classifier
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sidelight.errors import REMOVED, RangeError, SchemaError, SidelightWarning, nearest, refuse_both_names
-from sidelight.guarantees import exact, positive
+from sidelight.guarantees import positive
 from sidelight.progress import progress
 from sidelight.records import Category, Number, Schema, Table
 from sidelight.regression.estimators.examples import examples, refuse_unusable, warn_of_repetition
-from sidelight.regression.estimators.fit_query import FitQuery, Records, release_fit
+from sidelight.regression.estimators.fit_query import FitQuery, Records, normalised_to, release_fit
 from sidelight.regression.estimators.fitted_privacy import DescentPrivacy, FittedPrivacy, UsedPrediction
 from sidelight.regression.estimators.forecast import ForecastMixin
 from sidelight.regression.estimators.goal import (
@@ -306,8 +306,8 @@ class LinearEstimator(ForecastMixin, PrivacyReportMixin, PaidEstimator, BaseEsti
             raise SchemaError("this model was fitted to an array, so it cannot read a table; use fit_table")
         else:
             checked = validate_data(self, rows, accept_sparse="csr", dtype=np.float64, reset=False)
-        if self.on_violation == "normalize":  # a model of normalised rows
-            norm = exact(self.data_norm if self.data_norm is not None else 1, name="data_norm")
+        norm = normalised_to(self.release_)
+        if norm is not None:  # a model of normalised rows
             checked, _, _ = bounded_rows(checked, data_norm=norm, on_violation="normalize")
         return checked
 

@@ -13,13 +13,13 @@ from sklearn.utils.validation import check_is_fitted
 from sidelight.aggregates.bounded import Bounded
 from sidelight.aggregates.mapped_vector import affine
 from sidelight.errors import RangeError, SchemaError
-from sidelight.guarantees import Amount, Neighbours, Unit, decimal_text, exact, positive, unit_to_text
+from sidelight.guarantees import Amount, Neighbours, Unit, decimal_text, positive, unit_to_text
 from sidelight.guarantees.units import rows_of_unit
 from sidelight.mechanisms.additive import LaplaceNoise
 from sidelight.noise import Source
 from sidelight.records import Category, Schema, Table
 from sidelight.regression.estimators.examples import Examples, examples
-from sidelight.regression.estimators.fit_query import entropy_for, release_from
+from sidelight.regression.estimators.fit_query import entropy_for, normalised_to, release_from
 from sidelight.regression.estimators.goal import label_kinds
 from sidelight.regression.estimators.table_encoding import TableExamples, labels_of, target_column
 from sidelight.regression.losses.loss import positions_of
@@ -120,7 +120,7 @@ class ScoreQuery:
     def _model_digest(self) -> str:
         """Return the SHA-256 of all that decides which class the model gives a row."""
         model = self.model
-        settings = (model.classes_.tolist(), str(model.data_norm), model.on_violation)
+        settings = (model.classes_.tolist(), *(model.release_.query[name] for name in ("data_norm", "on_violation")))
         digest = hashlib.sha256(repr(settings).encode())
         for part in (model.coef_, model.intercept_):
             digest.update(np.ascontiguousarray(part, np.float64).tobytes())
@@ -175,10 +175,12 @@ def linear_scores(model: Any, rows: Any) -> tuple[Any, Any]:
     decides between classes that tie, so that one row could move the counts by more than one.
     """
     # the norm bound matters for "normalize" only; otherwise rows are taken as they are, as in `predict`
-    norm = exact(model.data_norm if model.data_norm is not None else 1, name="data_norm")
-    if model.on_violation != "normalize":
-        norm = Fraction(10) ** 100  # so that no product overflows
-    bounded, _, finite = bounded_rows(rows, data_norm=norm, on_violation=model.on_violation)
+    norm = normalised_to(model.release_)
+    bounded, _, finite = bounded_rows(
+        rows,
+        data_norm=Fraction(10) ** 100 if norm is None else norm,  # so that no product overflows
+        on_violation="clip" if norm is None else "normalize",
+    )
     weights = np.asarray(model.coef_, np.float64)
     if is_sparse(bounded):  # SciPy goes through the stored entries of each row by themselves
         predictors = bounded @ weights.T

@@ -27,7 +27,7 @@ from sidelight.regression.descent.distributed_rows import DistributedExamples
 from sidelight.regression.estimators.examples import listed_cells, width_of_row
 from sidelight.regression.losses import Floats
 from sidelight.regression.model_predictions import refuse_private_rows
-from sidelight.regression.rows import RowPolicy, StreamedRows, dense_rows
+from sidelight.regression.rows import RowPolicy, StreamedRows, dense_rows, is_sparse
 from sidelight.regression.table_rows import ExampleDecoder, RowEncoder, TableUnits, coding_of, range_of
 
 _MOST_HATS = 1000
@@ -125,6 +125,8 @@ class TableEncoding(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # s
                 f"rows must have the columns {names}; an array of "
                 f"{'no columns' if width is None else f'{width} column(s)'} has other ones"
             )
+        if is_sparse(rows):
+            raise SchemaError("an encoding takes no sparse matrix; write X.toarray()")
         cells = rows if hasattr(rows, "shape") else listed_cells(rows, len(self.columns))
         return {column.name: cells[:, place] for place, column in enumerate(self.columns)}
 
@@ -181,8 +183,8 @@ def has_names(rows: Any) -> bool:
 
 def width_of(rows: Any) -> int | None:
     """Return the number of columns of an array or of a list of rows; None where it is neither."""
-    if hasattr(rows, "shape"):
-        return int(rows.shape[1]) if len(rows.shape) == 2 else None
+    if hasattr(rows, "shape"):  # a memoryview has one, and no columns that could be taken
+        return int(rows.shape[1]) if len(rows.shape) == 2 and hasattr(rows, "dtype") else None
     if not isinstance(rows, list | tuple) or not rows:
         return None
     widths = {width_of_row(row) for row in rows}
