@@ -13,15 +13,23 @@ from functools import wraps
 from itertools import takewhile
 from typing import Any, TypeVar
 
+from sidelight.readable import shown_text
+
 _Class = TypeVar("_Class", bound=type)
 
 
 class SidelightError(Exception):
     """The root of all errors that sidelight raises on purpose."""
 
+    def __str__(self) -> str:
+        return shown_text(super().__str__(), lines=True)
+
 
 class SidelightWarning(UserWarning):
     """The root of all warnings that sidelight gives on purpose; their texts are public, as those of errors are."""
+
+    def __str__(self) -> str:
+        return shown_text(super().__str__(), lines=True)
 
 
 class RangeError(SidelightError, ValueError):

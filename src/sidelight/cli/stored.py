@@ -16,6 +16,7 @@ from sidelight.errors import RangeError, SchemaError, SidelightError, SourceErro
 from sidelight.group_table import HIERARCHY, GroupTable
 from sidelight.privacy_page import read_report
 from sidelight.privacy_page.page import privacy_page
+from sidelight.readable import shown_text
 from sidelight.release import Outcome, Release, read_outcomes, stored_text
 from sidelight.report import Report, check_writable, report_from_json, whole_file, write_report, write_text
 from sidelight.report.words import counted
@@ -136,7 +137,7 @@ def write_table(
         made.write(place, rows, library="pyarrow", within=within, seed=seed)
     count = round(made.rows) if rows is None else rows
     note(rows=count, columns=list(made.domain.columns), private=made.release.private, output=str(output))
-    tell(f"{count:,} synthetic rows of {', '.join(made.domain.columns)}: {output}. Nothing was charged.")
+    tell(f"{count:,} synthetic rows of {shown_text(', '.join(made.domain.columns))}: {output}. Nothing was charged.")
 
 
 def _group_table(file: Path, title: str | None) -> Release[GroupTable] | None:
@@ -163,7 +164,7 @@ def _write_groups(release: Release[GroupTable], output: Path, *, areas: Path | N
     with whole_file(output) as place:
         (table.to_parquet if output.suffix.lower() == ".parquet" else table.to_csv)(place)
     note(rows=table.rows, columns=list(table), private=release.private, output=str(output))
-    tell(f"{counted(table.rows, 'row')} of {', '.join(table)}: {output}. Nothing was charged.")
+    tell(f"{counted(table.rows, 'row')} of {shown_text(', '.join(table))}: {output}. Nothing was charged.")
 
 
 def summary_of(outcome: Release) -> str:
@@ -176,7 +177,7 @@ def summary_of(outcome: Release) -> str:
     lines.append(f"  {round(made.rows):,} rows of {', '.join(made.domain.columns)}; {measured}")
     if outcome.prediction is not None:
         lines.append(f"  prediction: {outcome.prediction['description']}")
-    return "\n".join(lines)
+    return "\n".join(map(shown_text, lines))
 
 
 def how_to_write(json_output: Path | None) -> str:

@@ -18,8 +18,9 @@ import numpy as np
 
 from sidelight.errors import RangeError
 from sidelight.group_table import ALL, GroupTable
-from sidelight.release.shown import as_read, beside, leading_statistic
+from sidelight.readable import as_read
 from sidelight.released_distribution import ReleasedDistribution
+from sidelight.table_texts import beside, leading_statistic
 
 FORMAT = "1"
 WANTED = "expected the JSON of releases, as release.to_json() writes it"

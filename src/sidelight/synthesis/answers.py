@@ -19,7 +19,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from sidelight.release.shown import at_most
+from sidelight.readable import at_most
 from sidelight.synthesis.domain import CellNoise, Domain, Mass, cell_deviation
 from sidelight.synthesis.query_blocks import CellQueries, MatrixQueries, QueryBlock, RangeQueries
 from sidelight.synthesis.workload import Marginal, Workload
