@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import csv
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from importlib import import_module
 from typing import Any
@@ -208,9 +207,10 @@ class GroupTable(Mapping[str, Any]):
     def to_csv(self, path: Any) -> None:
         """Write the table as a CSV file with a head: a line for each group."""
         with open(path, "w", encoding="utf-8", newline="") as file:
-            writer = csv.writer(file, lineterminator="\n")
-            writer.writerow(self)
-            writer.writerows(zip(*(_plain(self[name]) for name in self), strict=True))
+            file.write(csv_line(self))
+            columns = (self[name] for name in self)
+            cells = (each if isinstance(each, list) else each.tolist() for each in columns)
+            file.writelines(map(csv_line, zip(*cells, strict=True)))
 
     def to_parquet(self, path: Any) -> None:
         """Write the table as a Parquet file, with labels as dictionaries; needs pyarrow."""
@@ -337,9 +337,19 @@ def _column(values: ArrayLike, rows: int, name: str) -> Column:
     return column
 
 
-def _plain(column: Any) -> list[Any]:
-    values: list[Any] = column if isinstance(column, list) else column.tolist()
-    return ["" if isinstance(each, float) and math.isnan(each) else each for each in values]
+def csv_line(cells: Iterable[Any]) -> str:
+    r"""Return a line of CSV with every text in quotes: Python's writer leaves a carriage return without them.
+
+    >>> csv_line(["a\rb", 'the "odd" one', 1.5, math.nan])
+    '"a\rb","the ""odd"" one",1.5,\n'
+    """
+    return ",".join(map(_csv_cell, cells)) + "\n"
+
+
+def _csv_cell(cell: Any) -> str:
+    if isinstance(cell, str):
+        return '"' + cell.replace('"', '""') + '"'
+    return "" if cell is None or (isinstance(cell, float) and math.isnan(cell)) else str(cell)
 
 
 def _written(values: Any) -> list[Any]:

@@ -14,6 +14,7 @@ from sidelight.cli.answers import STANDARD_OUTPUT, note
 from sidelight.cli.terminal import tell, today
 from sidelight.errors import RangeError, SchemaError, SidelightError, SourceError, nearest
 from sidelight.group_table import HIERARCHY, GroupTable
+from sidelight.guarantees.claims import SEEDED
 from sidelight.privacy_page import read_report
 from sidelight.privacy_page.page import privacy_page
 from sidelight.readable import shown_text
@@ -130,8 +131,6 @@ def write_table(
     if areas is not None:
         raise RangeError(f"--areas are sums of a table of a hierarchy, and {str(release)!r} holds none")
     made = stored_table(release, title=title)
-    if not made.release.private:
-        tell("NOT PRIVATE: the release was made with seeded noise, for tests only; do not publish the table")
     with whole_file(output) as place:
         # Arrow is always installed, pandas may not be; and Arrow keeps integers where cells are missing.
         made.write(place, rows, library="pyarrow", within=within, seed=seed)
@@ -170,7 +169,7 @@ def _write_groups(release: Release[GroupTable], output: Path, *, areas: Path | N
 def summary_of(outcome: Release) -> str:
     """Return the release of a synthetic table in a few lines."""
     made = Synthetic(outcome)
-    brand = [] if outcome.private else ["NOT PRIVATE: made with seeded noise, for tests only"]
+    brand = [] if outcome.private else [SEEDED]
     lines = [*brand, f"{outcome.kind} · {', '.join(str(claim) for claim in outcome.guarantee)}"]
     answered = len(outcome.value["answered"])
     measured = f"{answered} queries answered" if answered else f"{len(made.measurements)} marginals measured"

@@ -19,6 +19,7 @@ from sidelight.aggregates.groups import ROWS_COUNTED
 from sidelight.errors import RangeError, SidelightError
 from sidelight.group_table import GroupTable
 from sidelight.guarantees import Claims
+from sidelight.guarantees.claims import SEEDED
 from sidelight.guarantees.units import Person
 from sidelight.readable import date_text, shown_html, shown_text
 from sidelight.records.views import counted_in
@@ -72,7 +73,7 @@ class _PublicOutcome:
         return replace(self, circumstances=replace(self.circumstances, entry_id=entry_id, ledger_head=ledger_head))
 
     def _brand(self) -> list[str]:
-        return [] if self.private else ["NOT PRIVATE: made with seeded noise, for tests only"]
+        return [] if self.private else [SEEDED]
 
     def _to_json(self, kind: str, **rest: Any) -> str:
         return object_text(
@@ -372,6 +373,8 @@ def outcome_from_json(text: str) -> Outcome:
 def _outcome(data: Mapping[str, Any]) -> Outcome:
     guarantee = Claims.from_json(data["guarantee"])
     circumstances = Circumstances.from_json(data["circumstances"])
+    if circumstances.numerics != guarantee.numerics:
+        raise RangeError(f"{WANTED}, got numerics that contradict the guarantee: the text was changed")
     refused = data["type"] == "refused"
     texts = [data["query"]["kind"], *circumstances.texts(), *([data["reason"]] if refused else data["labels"])]
     if not refused and data["prediction"] is not None:

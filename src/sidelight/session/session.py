@@ -359,7 +359,9 @@ class Session:
         """Return the sentences that may be published about everything released under this budget."""
         said = [self._account.statement()]
         said += [] if self._periods is None else [self._periods.statement()]
-        said += [promise.statement(numerics=scope.numerics()) for promise, scope in self._common]
+        said += [
+            promise.statement(numerics=scope.numerics(), seeded=scope.ledger.testing) for promise, scope in self._common
+        ]
         return shown_text(" ".join(said))
 
     def __repr__(self) -> str:
