@@ -13,6 +13,8 @@ from functools import wraps
 from itertools import takewhile
 from typing import Any, TypeVar
 
+from sidelight.readable import shown_text
+
 _Class = TypeVar("_Class", bound=type)
 
 
@@ -24,9 +26,15 @@ class SidelightError(Exception):
 
     charge_stands: bool = False
 
+    def __str__(self) -> str:
+        return shown_text(super().__str__(), lines=True)
+
 
 class SidelightWarning(UserWarning):
     """The root of all warnings that sidelight gives on purpose; their texts are public, as those of errors are."""
+
+    def __str__(self) -> str:
+        return shown_text(super().__str__(), lines=True)
 
 
 class RangeError(SidelightError, ValueError):

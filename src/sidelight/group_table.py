@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import csv
-import datetime
-import html
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from importlib import import_module
 from typing import Any
@@ -17,7 +14,8 @@ from numpy.typing import ArrayLike, NDArray
 from sidelight.aggregates.groups import ROWS_COUNTED
 from sidelight.coded_groups import CodedGroups, packed, unpacked
 from sidelight.errors import MissingPackageError, RangeError, nearest
-from sidelight.records.dates import date_text
+from sidelight.readable import shown_html, shown_text
+from sidelight.table_texts import column_texts
 
 #: The label of a total over a key column.
 ALL = "all"
@@ -26,8 +24,6 @@ POOLED = "pooled"
 POOLED_WORDS = "the number is mostly the mean of all groups, because its difference from it is mostly noise"
 #: The note of a table whose groups were chosen by their noisy numbers.
 CHOSEN = "chosen"
-#: The column of a table of a hierarchy that says which numbers are exact, and whence: "invariant", "public" or "".
-EXACT = "exact"
 #: The number of rows that are printed; further ones are counted.
 _MOST_PRINTED = 20
 #: Tables with more rows are written as codes and bytes.
@@ -37,8 +33,6 @@ _MOST_SEARCHED = 10_000
 #: The note of a table of a hierarchy, which says how it was measured, and its first keys but that of the labels.
 HIERARCHY = "hierarchy"
 LEVEL, PARENT = "level", "parent"
-#: Numbers of rows or persons, which are printed whole; a count that a mean is read from has decimals of its own.
-_COUNTS = ("count", "count_unbiased")
 
 Column = NDArray[Any]
 
@@ -213,9 +207,10 @@ class GroupTable(Mapping[str, Any]):
     def to_csv(self, path: Any) -> None:
         """Write the table as a CSV file with a head: a line for each group."""
         with open(path, "w", encoding="utf-8", newline="") as file:
-            writer = csv.writer(file, lineterminator="\n")
-            writer.writerow(self)
-            writer.writerows(zip(*(_plain(self[name]) for name in self), strict=True))
+            file.write(csv_line(self))
+            columns = (self[name] for name in self)
+            cells = (each if isinstance(each, list) else each.tolist() for each in columns)
+            file.writelines(map(csv_line, zip(*cells, strict=True)))
 
     def to_parquet(self, path: Any) -> None:
         """Write the table as a Parquet file, with labels as dictionaries; needs pyarrow."""
@@ -295,10 +290,10 @@ class GroupTable(Mapping[str, Any]):
 
     def _repr_html_(self) -> str:
         head, *rows = self._shown()
-        titles = "".join(f"<th scope='col'>{html.escape(text)}</th>" for text in head)
-        cells = ("".join(f"<td>{html.escape(text)}</td>" for text in row) for row in rows)
+        titles = "".join(f"<th scope='col' dir='auto'>{shown_html(text)}</th>" for text in head)
+        cells = ("".join(f"<td dir='auto'>{shown_html(text)}</td>" for text in row) for row in rows)
         body = "".join(f"<tr>{row}</tr>" for row in cells)
-        legend = "".join(f"<p>{html.escape(line)}</p>" for line in self._legend())
+        legend = "".join(f"<p>{shown_html(line)}</p>" for line in self._legend())
         return f"<table><thead><tr>{titles}</tr></thead><tbody>{body}</tbody></table>{legend}"
 
     def _legend(self) -> list[str]:
@@ -307,16 +302,14 @@ class GroupTable(Mapping[str, Any]):
         notes |= {name.replace("_", " "): note for name, note in self._notes.items() if name.endswith("clipped")}
         said = [f"{name}: {note}" for name, note in notes.items() if note]
         pooled = [name for name, values in self._columns.items() if name.endswith(POOLED) and values.any()]
-        return said + ([f"pooled: {POOLED_WORDS}"] if pooled else [])
+        return [*map(shown_text, said), *([f"pooled: {POOLED_WORDS}"] if pooled else [])]
 
     def _shown(self) -> list[tuple[str, ...]]:
         """Return the texts of the head and of the first rows."""
-        found: list[tuple[str, ...]] = [tuple(self)]
-        shown = self.groups if self._coded is None else self._coded
-        for place, group in enumerate(shown[:_MOST_PRINTED]):
-            cells = (_text(values[place].item(), counted=name in _COUNTS) for name, values in self._columns.items())
-            found.append((*group, *cells))
-        return found
+        shown = (self.groups if self._coded is None else self._coded)[:_MOST_PRINTED]
+        numbers = column_texts(self, _MOST_PRINTED)
+        rows = ((*map(shown_text, group), *(texts[place] for texts in numbers)) for place, group in enumerate(shown))
+        return [tuple(map(shown_text, self)), *rows]
 
 
 def has_levels(table: GroupTable) -> bool:
@@ -345,23 +338,19 @@ def _column(values: ArrayLike, rows: int, name: str) -> Column:
     return column
 
 
-def _text(value: Any, *, counted: bool = False) -> str:
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, str):
-        return value
-    if value is None or isinstance(value, datetime.date):
-        return date_text(value)
-    if isinstance(value, float) and counted and math.isfinite(value):
-        return str(round(value))
-    if isinstance(value, float):
-        return "" if math.isnan(value) else f"{value:.6g}"
-    return str(value)
+def csv_line(cells: Iterable[Any]) -> str:
+    r"""Return a line of CSV with every text in quotes: Python's writer leaves a carriage return without them.
+
+    >>> csv_line(["a\rb", 'the "odd" one', 1.5, math.nan])
+    '"a\rb","the ""odd"" one",1.5,\n'
+    """
+    return ",".join(map(_csv_cell, cells)) + "\n"
 
 
-def _plain(column: Any) -> list[Any]:
-    values: list[Any] = column if isinstance(column, list) else column.tolist()
-    return ["" if isinstance(each, float) and math.isnan(each) else each for each in values]
+def _csv_cell(cell: Any) -> str:
+    if isinstance(cell, str):
+        return '"' + cell.replace('"', '""') + '"'
+    return "" if cell is None or (isinstance(cell, float) and math.isnan(cell)) else str(cell)
 
 
 def _written(values: Any) -> list[Any]:

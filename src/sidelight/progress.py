@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
+from sidelight.readable import shown_text
+
 if TYPE_CHECKING:
     from rich.progress import Progress
 
@@ -55,9 +57,9 @@ def _line(bars: Progress, doing: str, total: int | None, done: int) -> Iterator[
     def step(doing: str | None = None) -> None:
         nonlocal done
         done += doing is None
-        bars.update(task, description=doing, completed=done, count=count())
+        bars.update(task, description=None if doing is None else shown_text(doing), completed=done, count=count())
 
-    task = bars.add_task(doing, total=total, completed=done, count=count())
+    task = bars.add_task(shown_text(doing), total=total, completed=done, count=count())
     try:
         yield step
     finally:

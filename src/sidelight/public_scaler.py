@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sidelight.errors import RangeError, SchemaError, nearest
 from sidelight.predictions import PublicData
+from sidelight.readable import number_text
 from sidelight.regression.estimators.examples import examples
 from sidelight.regression.model_predictions import are_rows_of
 from sidelight.regression.rows import is_sparse
@@ -144,7 +145,7 @@ class PublicScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # ty
                 which = str(place) if names is None else repr(names[place])
                 raise RangeError(
                     f"the range of column {which} must be two finite numbers, the lower first, got "
-                    f"{lower[place]:g} and {upper[place]:g}"
+                    f"{number_text(float(lower[place]), digits=15)} and {number_text(float(upper[place]), digits=15)}"
                 )
         return lower, upper
 

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sidelight.errors import RangeError
 from sidelight.noise import OSEntropy, Source, uniform
+from sidelight.readable import number_text
 from sidelight.registry import import_with_extras
 
 Floats = NDArray[np.float64]
@@ -268,8 +269,8 @@ class ReleasedDistribution(Mapping[str, Any]):
     __hash__ = None  # type: ignore[assignment]  # a mapping
 
     def __repr__(self) -> str:
-        low, middle, high = self.quantile([0.05, 0.5, 0.95]).tolist()
-        return f"distribution of about {self.total:,.0f} records: 5 % {low:.6g}, 50 % {middle:.6g}, 95 % {high:.6g}"
+        low, middle, high = (number_text(each, digits=6) for each in self.quantile([0.05, 0.5, 0.95]).tolist())
+        return f"distribution of about {self.total:,.0f} records: 5 % {low}, 50 % {middle}, 95 % {high}"
 
 
 def _frozen(values: ArrayLike) -> Floats:

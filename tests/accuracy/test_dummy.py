@@ -58,9 +58,15 @@ def test_they_are_the_same_for_everybody() -> None:
     assert text == dummy_csv(SCHEMA, 50)
     assert dummy_csv(SCHEMA, 80).startswith(text)
     assert dummy_csv(SCHEMA, 3, missing=0).splitlines()[1:3] == [
-        "generated 1,80,6.05,-0.46,2025-02-18,2024-08-22 22:00,north,label 1,not real",
-        "generated 2,67,8.75,1.861,2025-08-26,2024-06-17 20:00,north,label 5,not real",
+        '"generated 1","80","6.05","-0.46","2025-02-18","2024-08-22 22:00","north","label 1","not real"',
+        '"generated 2","67","8.75","1.861","2025-08-26","2024-06-17 20:00","north","label 5","not real"',
     ]
+
+
+def test_labels_with_line_breaks_stay_in_their_cells() -> None:
+    labels = ["a\rb", "c\nd", "e"]
+    rows = [*csv.DictReader(io.StringIO(dummy_csv([sl.Category("g", labels, other=None)], 60, missing=0), newline=""))]
+    assert (len(rows), {row["g"] for row in rows}) == (60, set(labels))
 
 
 def test_cells_are_missing_as_often_as_asked() -> None:

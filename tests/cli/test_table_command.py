@@ -160,7 +160,7 @@ def test_seeded_releases_are_branded(town: Path, sidelight: Run, seeded_json: st
     (town / "seeded.json").write_text(seeded_json, encoding="utf-8")
     made = sidelight("table", town / "seeded.json", "-o", town / "out.csv")
     assert made.status == 0
-    assert "NOT PRIVATE" in made.out
+    assert "NOT PRIVATE" in made.err
 
 
 def test_a_run_says_how_to_get_the_rows_and_shows_no_numbers_of_the_release(paid: Path, sidelight: Run) -> None:

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 import sidelight as sl
+from sidelight.readable import at_most
 from sidelight.regression.estimators.fitted_privacy import objective_error
 from sidelight.regression.losses import LogisticLoss
 from sidelight.regression.plan import plan_linear
-from sidelight.release.shown import at_most
 
 RNG = np.random.default_rng(31)
 ROWS = RNG.normal(size=(4000, 5)) * [0.3, 0.25, 0.2, 0.2, 0.15]

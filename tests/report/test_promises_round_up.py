@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 import sidelight as sl
 from sidelight.guarantees import GDP, ZCDP, ApproxDP, Claims, PureDP
 from sidelight.guarantees.amounts import bound_text
+from sidelight.readable import at_most
 from sidelight.release import NO_ASSUMPTION, TailBound
-from sidelight.release.shown import at_most
 from sidelight.report import Item, Report, render
 from sidelight.report.words import promise
 

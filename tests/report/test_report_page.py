@@ -17,8 +17,8 @@ from report_fixtures import *  # noqa: F403 - fixtures
 from sidelight.errors import SourceError
 from sidelight.group_table import GroupTable
 from sidelight.guarantees import GDP, ZCDP, ApproxDP, Claim, Claims, Neighbours, Person, PureDP
+from sidelight.readable import as_read
 from sidelight.release import Release
-from sidelight.release.shown import as_read
 from sidelight.report import Account, Item, Report, check_writable, render, write_report, write_text
 from sidelight.report.charts import matrix_chart
 from sidelight.report.words import reading, short, ticks

@@ -439,8 +439,8 @@ def test_a_plan_says_it_and_files_hold_it(tmp_path: Path) -> None:
     table = table_of(sl.Count(by=[GEO, "sex"], rho="0.1"))
     table.to_csv(tmp_path / "t.csv")
     head, first, *rest = (tmp_path / "t.csv").read_text().splitlines()
-    assert head == "level,id,parent,sex,count,unbiased,noise_sd,low,high"
-    assert first.startswith("all,all,,f,")
+    assert head == '"level","id","parent","sex","count","unbiased","noise_sd","low","high"'
+    assert first.startswith('"all","all","","f",')
     assert len(rest) == table.rows - 1
     pytest.importorskip("pyarrow")
     table.to_parquet(tmp_path / "t.parquet")
@@ -460,7 +460,7 @@ def test_the_column_of_labels_has_the_name_that_a_map_has(tmp_path: Path) -> Non
     assert table["count"].tolist() == plain["count"].tolist()
     assert table.level("county")["GEOID"] == plain.level("county")["id"]
     table.level("county").to_csv(tmp_path / "t.csv")
-    assert (tmp_path / "t.csv").read_text().startswith("GEOID,parent,count,")
+    assert (tmp_path / "t.csv").read_text().startswith('"GEOID","parent","count",')
     north = {"north": [leaf for leaf in LEAVES if leaf[0] == "n"]}
     assert sl.areas(table, north) == sl.areas(plain, north)
     asked = [prepare_query(sl.Count(by=each, rho=1), sl.Schema(SCHEMA)).request for each in (GEO, mapped)]

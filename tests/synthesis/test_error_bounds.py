@@ -288,7 +288,7 @@ def test_what_could_have_been_measured_has_a_bound_and_nothing_else() -> None:
     assert below.bound_of_sum is None  # type: ignore[union-attr]
     triple = synthetic.answer(["sex", "job", "age"])
     assert triple.bound is triple.bound_of_sum is None  # type: ignore[union-attr]
-    assert repr(triple) == "Answers(24 answers on sex x job x age, model-based, no bound)"
+    assert repr(triple).startswith("Answers(24 answers on sex x job x age, model-based, no bound, NOT PRIVATE")
     assert [line["bound"] for line in synthetic.report(sl.marginals(3))] == [None]
     (model_based,) = (line["columns"] for line in synthetic.report(sl.marginals(2)) if line["basis"] == "model-based")
     assert "model-based, off by at most" in repr(synthetic.answer(model_based))

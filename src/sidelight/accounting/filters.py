@@ -68,7 +68,7 @@ from sidelight.guarantees import (
     worst_numerics,
 )
 from sidelight.guarantees import conversions as convert
-from sidelight.guarantees.claims import IDEALIZED, NOT_PROTECTED
+from sidelight.guarantees.claims import IDEALIZED, NOT_PROTECTED, SEEDED
 
 #: The routes that may count in parallel with the sum of epsilons.
 BESIDE: Final[tuple[Literal["gdp"], Literal["zcdp"]]] = ("gdp", "zcdp")
@@ -284,10 +284,10 @@ class Rule:
 
     # --- what may be said ---------------------------------------------------------------------------------------------
 
-    def statement(self, *, numerics: Numerics = "exact") -> str:
+    def statement(self, *, numerics: Numerics = "exact", seeded: bool = False) -> str:
         """Return what holds for everything ever released under the rule: its budget, nothing about what was spent.
 
-        One release with `numerics` "idealized" makes the whole so.
+        One release with `numerics` "idealized" makes the whole so; under a `seeded` account it is not private.
 
         >>> Rule.for_budget(PureDP(1)).statement()
         'Everything ever released under this budget is together PureDP(ε = 1): add or remove one row.'
@@ -300,7 +300,7 @@ class Rule:
         plain = self.budget.under(neighbours=Neighbours.ADD_REMOVE, kept="", unit=Row(), numerics=numerics)
         said = [f"Everything ever released under this budget is together {plain}: {relation}."]
         said += [IDEALIZED] if numerics == "idealized" else []
-        return " ".join([*said, *([NOT_PROTECTED] if kept else [])])
+        return " ".join([*([f"{SEEDED}."] if seeded else []), *said, *([NOT_PROTECTED] if kept else [])])
 
     def to_json(self) -> dict[str, Any]:
         """Write the rule with strings only; the capacities are stored, so that they never change under a scope."""

@@ -5,9 +5,7 @@ They are the same for everybody and on every machine. A column that no schema de
 
 from __future__ import annotations
 
-import csv
 import datetime
-import io
 import math
 from collections.abc import Sequence
 from fractions import Fraction
@@ -17,6 +15,7 @@ import numpy as np
 
 from sidelight.accuracy.forecast import generated
 from sidelight.errors import RangeError
+from sidelight.group_table import csv_line
 from sidelight.records import Column, Date, Number, PersonId, Schema, Table
 from sidelight.records.date_formats import ISO, written
 
@@ -76,11 +75,8 @@ def dummy_csv(
     """Return the rows of `dummy` as CSV. The last column marks them: "generated", in every row "not real"."""
     schema = schema if isinstance(schema, Schema) else Schema(schema)
     columns = _texts(schema, rows, missing=missing, hostile=hostile)
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows(zip(*columns.values(), strict=True))
-    return text.getvalue()
+    lines = ((cell or None for cell in cells) for cells in zip(*columns.values(), strict=True))
+    return "".join([csv_line(columns), *map(csv_line, lines)])
 
 
 def _texts(schema: Schema, rows: int, *, missing: float, hostile: bool) -> dict[str, list[str]]:

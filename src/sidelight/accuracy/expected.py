@@ -22,9 +22,9 @@ from sidelight.accuracy.forecast import MOST_ROWS, USUAL_ROWS, as_cells, forecas
 from sidelight.errors import RangeError
 from sidelight.group_table import GroupTable
 from sidelight.guarantees.amounts import Amount
+from sidelight.readable import at_most
 from sidelight.records import Category, Number, Schema, Table
 from sidelight.release import Release, TailBound
-from sidelight.release.shown import at_most
 from sidelight.session.query import Prepared, at_price, prepare_query
 from sidelight.testing import seeded_release
 

@@ -16,9 +16,9 @@ from sidelight.group_table import ALL, GroupTable
 from sidelight.noise import Source
 from sidelight.predictions import is_prior
 from sidelight.records import Category, Date, Number, PersonId, Schema, Table
-from sidelight.release.shown import INTERVAL, leading_statistic
 from sidelight.release.statement_table import statement_table
 from sidelight.session.query import Prepared
+from sidelight.table_texts import INTERVAL, leading_statistic
 from sidelight.testing import SeededEntropy
 
 #: Rows that are generated where a query does not say how many there are.

@@ -10,8 +10,8 @@ from typing import Any
 from sidelight.accuracy.expected import Expected, expected_at
 from sidelight.errors import RangeError
 from sidelight.guarantees.amounts import exact
+from sidelight.readable import at_most, number_text
 from sidelight.records import Schema, Table
-from sidelight.release.shown import at_most
 from sidelight.session.query import price_of
 
 #: Prices that are tried, as epsilon or mu.
@@ -34,7 +34,7 @@ class Needed:
         return float(self.amount)
 
     def __str__(self) -> str:
-        allowed = f"{self.within:g} {self.expected.unit}".rstrip()
+        allowed = f"{number_text(self.within)} {self.expected.unit}".rstrip()
         allowed += " in every column" if len(self.expected.columns) > 1 else ""
         error = "an error" if self.expected.likely is None else "a likely error"
         text = (
@@ -88,8 +88,8 @@ def epsilon_for(query: Any, data: Schema | Table, *, within: float, confidence: 
         raise RangeError(f"no price can be named: the answer is exact at every one, if {found.condition}")
     if found.usual > within:
         raise RangeError(
-            f"no {name} up to {at_most(_paid(name, high))} gives an error within {within:g}: there it is {found}; "
-            "allow more, ask for less at once, or predict the answer"
+            f"no {name} up to {at_most(_paid(name, high))} gives an error within {number_text(within)}: "
+            f"there it is {found}; allow more, ask for less at once, or predict the answer"
         )
     if at(low).usual <= within:
         high = low

@@ -13,7 +13,7 @@ from sidelight.cli.answers import note
 from sidelight.cli.terminal import console, plain, table, tell
 from sidelight.errors import RangeError
 from sidelight.plans import PlannedQuery, read_plan
-from sidelight.release.shown import as_read
+from sidelight.readable import as_read, shown_text
 
 _WIDTH = 40
 
@@ -24,7 +24,7 @@ def show_accuracy(path: Path, *, query: int, within: float, confidence: float) -
     asked = _chosen(plan.queries, query)
     _check_price(asked)
     needed = epsilon_for(asked.query, asked.schema, within=within, confidence=confidence)
-    tell(asked.title, style="bold")
+    tell(shown_text(asked.title), style="bold")
     tell(f"{needed}.")
     tell(f"There it is {needed.expected}; {_basis(needed.expected)}.")
     tell("")
@@ -45,7 +45,7 @@ def show_sweep(path: Path, *, confidence: float) -> None:
     sweeps = []
     for planned in plan.queries:
         _check_price(planned)
-        tell(planned.title, style="bold")
+        tell(shown_text(planned.title), style="bold")
         sweeps.append({"title": planned.title, "prices": _chart(planned, planned.schema, confidence=confidence)})
         tell("")
     note(title=plan.title, sweeps=sweeps)

@@ -15,6 +15,7 @@ import typer
 from sidelight.cli.answers import note, prints_json
 from sidelight.cli.terminal import tell
 from sidelight.errors import RangeError, SidelightError, nearest
+from sidelight.readable import shown_text
 from sidelight.server.audit_log import AuditLog
 from sidelight.server.budgets import Budgets, check_ledger, rehearsed_budgets
 from sidelight.server.config import ServedTable, ServerConfig, rule_of
@@ -232,4 +233,4 @@ def _logged(config: ServerConfig, action: str) -> Iterator[dict[str, str]]:
 
 def _line(*cells: str) -> None:
     if not prints_json():  # secrets are printed once
-        typer.echo("\t".join(cells))
+        typer.echo("\t".join(map(shown_text, cells)))

@@ -5,7 +5,6 @@ Results are stored after every query, in a file next to the page, so that an int
 
 from __future__ import annotations
 
-import html
 import json
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from sidelight.cli.terminal import console, plain, table, tell, today
 from sidelight.errors import FailedError, SourceError
 from sidelight.plans import Plan, read_plan
 from sidelight.progress import progress
+from sidelight.readable import shown_html
 from sidelight.report import check_writable, write_text
 from sidelight.version import VERSION
 
@@ -106,19 +106,19 @@ def _tell(plan: Plan, found: list[QueryAudit], *, output: Path) -> None:
 
 def _page(plan: Plan, found: list[QueryAudit]) -> str:
     def cells(kind: str, texts: tuple[str, ...]) -> str:
-        return "<tr>" + "".join(f"<{kind}>{html.escape(text)}</{kind}>" for text in texts) + "</tr>"
+        return "<tr>" + "".join(f"<{kind}>{shown_html(text)}</{kind}>" for text in texts) + "</tr>"
 
     rows = "\n".join(cells("td", _row(planned.title, each)) for planned, each in zip(plan.queries, found, strict=True))
     details = "\n".join(
-        f"<li>{html.escape(planned.title)}: {html.escape(each.best.event)}. Hardest pair: {html.escape(each.pair)}</li>"
+        f"<li>{shown_html(planned.title)}: {shown_html(each.best.event)}. Hardest pair: {shown_html(each.pair)}</li>"
         for planned, each in zip(plan.queries, found, strict=True)
     )
-    title = html.escape(f"Audit of {plan.title}")
+    title = shown_html(f"Audit of {plan.title}")
     return (
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title>\n'
         "<style>body{font:1rem/1.5 system-ui;margin:2rem auto;max-width:75rem;padding:0 1rem}"
         "td,th{text-align:left;padding:.3rem .8rem .3rem 0;vertical-align:top}</style></head>\n"
-        f"<body><h1>{title}</h1>\n<p>{html.escape(today())}, sidelight {html.escape(VERSION)}.</p>\n"
-        f"<table>{cells('th', _HEADS)}\n{rows}</table>\n<p>{html.escape(_MEANING)}</p>\n<ul>{details}</ul>\n"
+        f"<body><h1>{title}</h1>\n<p>{shown_html(today())}, sidelight {shown_html(VERSION)}.</p>\n"
+        f"<table>{cells('th', _HEADS)}\n{rows}</table>\n<p>{shown_html(_MEANING)}</p>\n<ul>{details}</ul>\n"
         "</body></html>\n"
     )

@@ -32,9 +32,9 @@ from sidelight.guarantees import Claim, Claims, Numerics, Row, short_text, worst
 from sidelight.ledger import LedgerEntry, open_ledger
 from sidelight.ledger.definition import BUDGETS_ADD_UP
 from sidelight.plans import Plan, PlannedQuery, read_plan
+from sidelight.readable import at_most, shown_text
 from sidelight.records import Number
 from sidelight.records.fold_text import fold_text
-from sidelight.release.shown import at_most
 from sidelight.session.persons_and_periods import PeriodCharge
 from sidelight.session.query import declared_delta
 
@@ -141,7 +141,7 @@ def show_price(path: Path, *, label: str) -> None:
 def show_quote(plan: Plan, *, label: str) -> None:
     """Print the price of a plan."""
     priced = quote(plan, label=label)
-    tell(plan.title, style="bold")
+    tell(shown_text(plan.title), style="bold")
     found = [expected(each.asked, each.fitted, each.schema, confidence=CONFIDENCE) for each in plan.queries]
     console().print(_query_table(priced, found))
     for sentence in (*_reading(plan, priced), *_useless(plan, found), *_advice(plan), *_forecasts(plan)):

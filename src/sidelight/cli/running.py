@@ -24,6 +24,7 @@ from sidelight.ledger.place import parse_place
 from sidelight.plans import Plan, read_plan
 from sidelight.plans.toml_text import toml_lines
 from sidelight.progress import progress
+from sidelight.readable import shown_text
 from sidelight.records import Database, PairedView, Table, View
 from sidelight.registry import card_of
 from sidelight.release import Outcome, Release
@@ -202,7 +203,7 @@ def write_outcomes(plan: Any, session: Any, ledger: Ledger | None, items: Sequen
 
 def _tell(priced: Quote, items: list[Item], *, output: Path, json_output: Path | None, explain: bool) -> None:
     for item in items:
-        tell(item.title, style="bold")
+        tell(shown_text(item.title), style="bold")
         tell(f"{_in_words(item.outcome)}\n")
         if explain:
             show_spending(item.outcome.spending)
@@ -232,7 +233,7 @@ def _in_words(outcome: Outcome) -> str:
         curves = [*(f"{name}: {words}" for name, _, words in card["columns"]), *card["others"]]
         head, found, rest = str(outcome).partition("\n  curves: ")
         size, _, rest = rest.partition("\n")
-        return "\n    ".join([head + found + size, *curves]) + f"\n{rest}"
+        return "\n    ".join([head + found + size, *map(shown_text, curves)]) + f"\n{rest}"
     if not isinstance(outcome, Release) or not _is_synthetic(outcome.query):
         return str(outcome)
     from sidelight.cli.stored import summary_of

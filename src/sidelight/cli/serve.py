@@ -13,6 +13,7 @@ from sidelight.errors import RangeError, nearest
 from sidelight.experts.service.app import serve
 from sidelight.experts.service.plan import ServicePlan, read_service_plan
 from sidelight.experts.service.store import Tokens
+from sidelight.readable import shown_text
 
 
 def serve_file(plan_file: Path) -> None:
@@ -95,7 +96,7 @@ def list_tokens(plan_file: Path) -> None:
 
 def _line(*cells: str) -> None:
     if not prints_json():  # secrets are printed once
-        typer.echo("\t".join(cells))
+        typer.echo("\t".join(map(shown_text, cells)))
 
 
 def _known(plan: ServicePlan, client: str) -> str:

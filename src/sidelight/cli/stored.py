@@ -14,8 +14,10 @@ from sidelight.cli.answers import STANDARD_OUTPUT, note
 from sidelight.cli.terminal import tell, today
 from sidelight.errors import RangeError, SchemaError, SidelightError, SourceError, nearest
 from sidelight.group_table import HIERARCHY, GroupTable
+from sidelight.guarantees.claims import SEEDED
 from sidelight.privacy_page import read_report
 from sidelight.privacy_page.page import privacy_page
+from sidelight.readable import shown_text
 from sidelight.release import Outcome, Release, read_outcomes, stored_text
 from sidelight.report import Report, check_writable, report_from_json, whole_file, write_report, write_text
 from sidelight.report.words import counted
@@ -129,14 +131,12 @@ def write_table(
     if areas is not None:
         raise RangeError(f"--areas are sums of a table of a hierarchy, and {str(release)!r} holds none")
     made = stored_table(release, title=title)
-    if not made.release.private:
-        tell("NOT PRIVATE: the release was made with seeded noise, for tests only; do not publish the table")
     with whole_file(output) as place:
         # Arrow is always installed, pandas may not be; and Arrow keeps integers where cells are missing.
         made.write(place, rows, library="pyarrow", within=within, seed=seed)
     count = round(made.rows) if rows is None else rows
     note(rows=count, columns=list(made.domain.columns), private=made.release.private, output=str(output))
-    tell(f"{count:,} synthetic rows of {', '.join(made.domain.columns)}: {output}. Nothing was charged.")
+    tell(f"{count:,} synthetic rows of {shown_text(', '.join(made.domain.columns))}: {output}. Nothing was charged.")
 
 
 def _group_table(file: Path, title: str | None) -> Release[GroupTable] | None:
@@ -163,20 +163,20 @@ def _write_groups(release: Release[GroupTable], output: Path, *, areas: Path | N
     with whole_file(output) as place:
         (table.to_parquet if output.suffix.lower() == ".parquet" else table.to_csv)(place)
     note(rows=table.rows, columns=list(table), private=release.private, output=str(output))
-    tell(f"{counted(table.rows, 'row')} of {', '.join(table)}: {output}. Nothing was charged.")
+    tell(f"{counted(table.rows, 'row')} of {shown_text(', '.join(table))}: {output}. Nothing was charged.")
 
 
 def summary_of(outcome: Release) -> str:
     """Return the release of a synthetic table in a few lines."""
     made = Synthetic(outcome)
-    brand = [] if outcome.private else ["NOT PRIVATE: made with seeded noise, for tests only"]
+    brand = [] if outcome.private else [SEEDED]
     lines = [*brand, f"{outcome.kind} · {', '.join(str(claim) for claim in outcome.guarantee)}"]
     answered = len(outcome.value["answered"])
     measured = f"{answered} queries answered" if answered else f"{len(made.measurements)} marginals measured"
     lines.append(f"  {round(made.rows):,} rows of {', '.join(made.domain.columns)}; {measured}")
     if outcome.prediction is not None:
         lines.append(f"  prediction: {outcome.prediction['description']}")
-    return "\n".join(lines)
+    return "\n".join(map(shown_text, lines))
 
 
 def how_to_write(json_output: Path | None) -> str:

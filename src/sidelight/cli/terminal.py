@@ -13,6 +13,7 @@ from rich.text import Text
 from sidelight.accounting import Spent
 from sidelight.accounting.remaining import RouteSpent
 from sidelight.cli.answers import prints_json
+from sidelight.readable import shown_text
 
 
 def console() -> Console:
@@ -34,13 +35,13 @@ def table(*columns: str, numbers: tuple[str, ...] = ()) -> Table:
 
 
 def plain(value: Any) -> Text:
-    """Return a text without markup: a name from a plan must not be read as such."""
-    return Text(str(value))
+    """Return a text without markup and control characters: a name from a plan must not be read as such."""
+    return Text(shown_text(value))
 
 
 def tell(value: Any, *, style: str | None = None) -> None:
-    """Print sentences on standard output without line breaks; the terminal wraps them."""
-    console().print(plain(value), style=style, soft_wrap=True)
+    """Print sentences on standard output as the lines that they are; the terminal wraps them."""
+    console().print(Text(shown_text(value, lines=True)), style=style, soft_wrap=True)
 
 
 def show_spending(lines: Sequence[Mapping[str, str]]) -> None:

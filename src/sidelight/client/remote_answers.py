@@ -6,12 +6,12 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from html import escape
 from typing import Any
 
 from sidelight.errors import ReleaseFailedError, ServiceError
 from sidelight.plans.columns import read_schema
 from sidelight.plans.section import NameResolver, Section
+from sidelight.readable import shown_html, shown_text
 from sidelight.records import Schema, Table
 from sidelight.release import Outcome, outcome_from_json
 from sidelight.wire import error_of, read_json, write_json
@@ -48,8 +48,8 @@ class RemoteTable:
         return dummy(self.schema, rows)
 
     def _repr_html_(self) -> str:
-        cells = "".join(f"<tr><td>{escape(repr(each))}</td></tr>" for each in self.schema.columns)
-        return f"<table><caption>{escape(f'{self.name}: {self.promise}')}</caption>{cells}</table>"
+        cells = "".join(f"<tr><td>{shown_html(repr(each))}</td></tr>" for each in self.schema.columns)
+        return f"<table><caption>{shown_html(f'{self.name}: {self.promise}')}</caption>{cells}</table>"
 
 
 def table_from_json(found: Mapping[str, Any]) -> RemoteTable:
@@ -105,11 +105,12 @@ class RemotePrice:
 
     def __str__(self) -> str:
         left = "which does not fit" if self.after is None else f"leaves {_words(self.after)}"
-        error = "" if self.expected is None else f"\nexpected error: {self.expected.get('text', '')}"
-        return f"{self.guarantee}: costs {_words(self.charge)} of {_words(self.remaining)}, {left}{error}"
+        said = [f"{self.guarantee}: costs {_words(self.charge)} of {_words(self.remaining)}, {left}"]
+        said += [] if self.expected is None else [f"expected error: {self.expected.get('text', '')}"]
+        return "\n".join(map(shown_text, said))
 
     def _repr_html_(self) -> str:
-        return "".join(f"<p>{escape(line)}</p>" for line in str(self).splitlines())
+        return "".join(f"<p>{shown_html(line)}</p>" for line in str(self).split("\n"))
 
 
 def _words(amounts: Mapping[str, str]) -> str:

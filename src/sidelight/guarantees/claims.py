@@ -70,6 +70,7 @@ LARGEST_EPSILON = Fraction(10**6)
 
 
 #: What a statement adds if part of it is idealized.
+SEEDED = "NOT PRIVATE: made with seeded noise, for tests only"
 IDEALIZED = "Idealized: part of it is proved for real-number arithmetic, and not for how computers round it."
 
 

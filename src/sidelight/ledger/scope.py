@@ -326,7 +326,7 @@ class Scope(Unique):
 
     def statement(self) -> str:
         """Return the sentence that may be published about everything released under this scope so far."""
-        return self.rule.statement(numerics=self.numerics())
+        return self.rule.statement(numerics=self.numerics(), seeded=self.ledger.testing)
 
     def numerics(self, *, part: str | None = None) -> Numerics:
         """Return "idealized" if any charge so far was, of the scope or of one of its parts; otherwise "exact"."""

@@ -8,7 +8,6 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from html import escape
 from pathlib import Path
 from typing import Any, Literal
 
@@ -42,6 +41,7 @@ from sidelight.plans.sources import (
 )
 from sidelight.plans.tables import TaggedForm, section_of, table_of
 from sidelight.plans.toml_text import key_lines
+from sidelight.readable import shown_html
 from sidelight.records import PairedView, Schema, Table, View
 from sidelight.records.views import counted_in
 from sidelight.registry import BY_KIND, PLAN_KINDS
@@ -177,8 +177,10 @@ class Plan(PlanHead):
     def _repr_html_(self) -> str:
         """Return the queries with their guarantees, for a notebook."""
         cells = ((each.title, str(each.prepared.claims.strongest)) for each in self.queries)
-        rows = "".join(f"<tr><th scope='row'>{escape(title)}</th><td>{escape(cost)}</td></tr>" for title, cost in cells)
-        return f"<table><caption>{escape(f'{self.title} · budget {self.budget}')}</caption>{rows}</table>"
+        rows = "".join(
+            f"<tr><th scope='row'>{shown_html(title)}</th><td>{shown_html(cost)}</td></tr>" for title, cost in cells
+        )
+        return f"<table><caption>{shown_html(f'{self.title} · budget {self.budget}')}</caption>{rows}</table>"
 
     @property
     def digest(self) -> str:

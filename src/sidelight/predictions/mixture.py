@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -26,6 +27,7 @@ from sidelight.predictions.compiled import (
 from sidelight.predictions.histogram import HistogramPrior, ScaleFree, Uniform
 from sidelight.predictions.location_scale import Cauchy, Gaussian, HalfCauchy, Laplace
 from sidelight.predictions.origin import Origin, guess, joint_origin, origin_from_json
+from sidelight.readable import as_read
 
 # The robustness knob: mix a prediction with something that holds when the prediction is wrong.
 
@@ -281,7 +283,7 @@ def _law(prior: Prior) -> str:
 
 def _short(value: object) -> str:
     if isinstance(value, float):
-        return f"{value:.6g}"
+        return as_read(value, digits=6, separated=math.inf)
     return f"{len(value)} numbers" if isinstance(value, tuple) else str(value)
 
 

@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from sidelight.errors import RangeError, nearest
 from sidelight.noise.source import SEEDED_BRANDING
+from sidelight.readable import shown_text
 
 OriginKind = Literal["public", "released", "guess"]
 _KINDS = ("public", "released", "guess")
@@ -55,7 +56,8 @@ class Origin:
         return written
 
     def __str__(self) -> str:
-        return f"{self._words}; NOT PRIVATE: made with seeded noise" if self.seeded else self._words
+        words = shown_text(self._words)
+        return f"{words}; NOT PRIVATE: made with seeded noise" if self.seeded else words
 
     @property
     def _words(self) -> str:

@@ -223,3 +223,14 @@ def refuse_private(given: Any) -> None:
     refuse_look_alike(given, PublicData)
     if isinstance(given, Table):
         raise RangeError("a sidelight.Table is a private source and cannot be public data; pass published rows")
+    if made_with_seeded_noise(given):
+        raise RangeError(
+            "these rows were made of a release with seeded noise, which gives no privacy: they are not public. Use one "
+            "that was released for real"
+        )
+
+
+def made_with_seeded_noise(frame: Any) -> bool:
+    """Return whether a frame says that it was made of a release that is not private, as `release.to_pandas()` does."""
+    said = getattr(frame, "attrs", None)
+    return isinstance(said, Mapping) and said.get("private") is False

@@ -28,6 +28,7 @@ from sidelight.privacy_page.published import (
     sentence,
 )
 from sidelight.privacy_page.stepwise_reports import AdditiveReport, DescentReport, additive_bounds, descent_bounds
+from sidelight.readable import number_text
 
 AnyReport = PublishedReport | DescentReport | AdditiveReport
 
@@ -131,12 +132,11 @@ def _number(feature: Feature, value: Any) -> float:
     if feature.lo is None or feature.hi is None:
         return number
     if feature.rejects and not feature.lo <= number <= feature.hi:
-        raise SchemaError(
-            f"{feature.name}: must lie in {feature.lo:g} .. {feature.hi:g}; a row like this could not have been used"
-        )
-    low, high = feature.ends
+        low, high = (number_text(end, digits=15) for end in (feature.lo, feature.hi))
+        raise SchemaError(f"{feature.name}: must lie in {low} .. {high}; a row like this could not have been used")
+    start, end = feature.ends
     share = (min(max(number, feature.lo), feature.hi) - feature.lo) / (feature.hi - feature.lo)
-    return low + share * (high - low)
+    return start + share * (end - start)
 
 
 def _level(feature: Feature, value: Any) -> list[float]:

@@ -16,6 +16,7 @@ import msgspec
 
 from sidelight.errors import SchemaError
 from sidelight.privacy_page.losses import Loss, Positive
+from sidelight.readable import number_text
 
 SCHEMA: Final = "privacy-report/1"
 Scope = Literal["one-person", "all-n", "everyone"]
@@ -257,7 +258,7 @@ def _check_feature(feature: Feature, field: str) -> None:
         if feature.levels is not None:
             refuse(f"{field}.levels", "a feature has a range or levels, not both")
         if not feature.lo < feature.hi:
-            refuse(f"{field}.hi", f"must be above lo, got {feature.hi:g} and {feature.lo:g}")
+            refuse(f"{field}.hi", f"must be above lo, got {number_text(feature.hi)} and {number_text(feature.lo)}")
     elif feature.levels is None and (feature.to is not None or feature.outside is not None):
         refuse(f"{field}.{'to' if feature.to else 'outside'}", "does not belong to a number without a range")
     if feature.levels is not None and len(set(feature.levels)) != len(feature.levels):
@@ -280,7 +281,7 @@ def _check_label(label: LabelEncoding, loss: str) -> None:
     if label.classes is not None and len(set(label.classes)) != len(label.classes):
         refuse("encoding.label.classes", "a class stands there twice")
     if label.lo is not None and label.hi is not None and not label.lo < label.hi:
-        refuse("encoding.label.hi", f"must be above lo, got {label.hi:g} and {label.lo:g}")
+        refuse("encoding.label.hi", f"must be above lo, got {number_text(label.hi)} and {number_text(label.lo)}")
 
 
 def _check_theta(report: PublishedReport) -> None:

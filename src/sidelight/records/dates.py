@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sidelight.errors import RangeError, SchemaError
+from sidelight.readable import date_text
 from sidelight.records.cells import text_of
 from sidelight.records.columns import Number
 from sidelight.records.date_formats import ISO, DateFormat, check_formats
@@ -209,13 +210,6 @@ class DateReading(MissingByValue, Calendar):
             return self.of_text(text_of(cell))
         value = super()._read(cell)
         return math.nan if value in self.missing_values else value
-
-
-def date_text(value: datetime.date | None) -> str:
-    """Write a date, or a date and the time of an hour; nothing for none."""
-    if value is None:
-        return ""
-    return value.isoformat(" ", "minutes") if isinstance(value, datetime.datetime) else value.isoformat()
 
 
 @dataclass(frozen=True, init=False)

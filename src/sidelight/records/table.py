@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -13,6 +12,7 @@ from typing import Any, Literal, cast
 import numpy as np
 
 from sidelight.errors import SchemaError, nearest
+from sidelight.readable import shown_html
 from sidelight.records.columns import Category, Column, Label, Number
 from sidelight.records.dates import Date
 from sidelight.records.engines import open_rows, origin_of, same_files, same_origin
@@ -221,8 +221,8 @@ class Table:
 
     def _repr_html_(self) -> str:
         """Return the public declarations for a notebook; nothing of the rows, not even how many they are."""
-        rows = "".join(f"<tr><td>{html.escape(repr(column))}</td></tr>" for column in self.schema.columns)
-        caption = html.escape(f"{self.name} ({self.engine}): declared columns; the rows are private and not shown")
+        rows = "".join(f"<tr><td>{shown_html(repr(column))}</td></tr>" for column in self.schema.columns)
+        caption = shown_html(f"{self.name} ({self.engine}): declared columns; the rows are private and not shown")
         return f"<table><caption>{caption}</caption>{rows}</table>"
 
 

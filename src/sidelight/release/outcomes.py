@@ -19,10 +19,11 @@ from sidelight.aggregates.groups import ROWS_COUNTED
 from sidelight.errors import RangeError, SidelightError
 from sidelight.group_table import GroupTable
 from sidelight.guarantees import Claims
+from sidelight.guarantees.claims import SEEDED
 from sidelight.guarantees.units import Person
-from sidelight.records.dates import date_text
+from sidelight.readable import date_text, shown_html, shown_text
 from sidelight.records.views import counted_in
-from sidelight.release.shown import at_most, dated, entries_of, html_text, number_text, plot, records_text
+from sidelight.release.shown import dated, entries_of, entry_text, how_far_off, html_text, off_by, plot
 from sidelight.release.statement_table import statement_table
 from sidelight.release.values import (
     WANTED,
@@ -72,7 +73,7 @@ class _PublicOutcome:
         return replace(self, circumstances=replace(self.circumstances, entry_id=entry_id, ledger_head=ledger_head))
 
     def _brand(self) -> list[str]:
-        return [] if self.private else ["NOT PRIVATE: made with seeded noise, for tests only"]
+        return [] if self.private else [SEEDED]
 
     def _to_json(self, kind: str, **rest: Any) -> str:
         return object_text(
@@ -247,9 +248,9 @@ class Release(_PublicOutcome, Generic[Value]):
             The axes, to be changed or saved: `release.plot().figure.savefig("ages.svg")`.
         """
         title = f"{'' if self.private else 'NOT PRIVATE: '}{self.kind} · {self.guarantee}"
-        unit = "" if self.error is None else f"{self.error.basis}: off by {self._off_by(self.error)}"
+        unit = "" if self.error is None else f"{self.error.basis}: off by {off_by(self.error, self.details)}"
         if self.error is not None and self.error.likely is not None:
-            unit = f"likely off by at most {self._off_by(self.error.likely)}; {unit}"
+            unit = f"likely off by at most {off_by(self.error.likely, self.details)}; {unit}"
         return plot(self.shown, self.labels, title=title, unit=unit, axes=axes)
 
     @property
@@ -257,17 +258,6 @@ class Release(_PublicOutcome, Generic[Value]):
         """About how many records there are, to three digits, where the release counted them on its way; else None."""
         count = float((self.details or {}).get("count", 0))
         return float(f"{count:.3g}") if count > 0 else None
-
-    def _how_far_off(self, error: TailBound) -> list[str]:
-        said = [f"{error.basis}: off by {self._off_by(error)}, if {error.assumption}"]
-        if (likely := error.likely) is None:
-            return said
-        return [f"likely error at 95 %, measured and not proved: {self._off_by(likely)}, if {likely.assumption}", *said]
-
-    def _off_by(self, error: TailBound) -> str:
-        about = records_text(self.details) if error.unit == "ranks" else None
-        of = "" if about is None else f" of about {about}"
-        return f"{at_most(float(np.max(error.at(0.95))))} {error.unit}{of}"
 
     @classmethod
     def from_json(cls, text: str) -> Release:
@@ -284,25 +274,25 @@ class Release(_PublicOutcome, Generic[Value]):
         return hash(self.to_json())
 
     def __str__(self) -> str:
-        lines = [*self._brand(), f"{self.kind} · {self.guarantee}"]
+        heading = shown_text(f"{self.kind} · {self.guarantee}")
         if isinstance(self.value, GroupTable):
-            lines += [f"  {line}" for line in repr(self.shown).splitlines()]
+            found = repr(self.shown).split("\n")
         else:
-            lines += [f"  {label}: {number_text(entry)}" for label, entry in entries_of(self.shown, self.labels)]
-            lines += [f"  counted: {self.rows_counted}"] if self.rows_counted else []
+            found = [entry_text(*each) for each in entries_of(self.shown, self.labels)]
+            found += [shown_text(f"counted: {self.rows_counted}")] if self.rows_counted else []
         if self.error is not None:
-            lines += [f"  {line}" for line in self._how_far_off(self.error)]
+            found += map(shown_text, how_far_off(self.error, self.details))
         if self.prediction is not None:
-            lines.append(f"  prediction: {self.prediction['description']}")
-            lines += [f"    {self.prediction_use}"] if self.prediction_use is not None else []
-        return "\n".join(lines)
+            found.append(shown_text(f"prediction: {self.prediction['description']}"))
+            found += [f"  {self.prediction_use}"] if self.prediction_use is not None else []
+        return "\n".join([*self._brand(), heading, *(f"  {line}" for line in found)])
 
     __repr__ = __str__  # branded, and short: the exact claims of a model would fill a page
 
     def _repr_html_(self) -> str:
         in_table = isinstance(self.value, GroupTable) or self.rows_counted is None  # a table says it itself
         said = [] if in_table else [f"counted: {self.rows_counted}"]
-        said += [] if self.error is None else self._how_far_off(self.error)
+        said += [] if self.error is None else how_far_off(self.error, self.details)
         said += [] if self.prediction_use is None else [f"prediction: {self.prediction_use}"]
         heading = f"{self.kind} · {self.guarantee}"
         return html_text(self.value, self.shown, self.labels, brand=self._brand(), heading=heading, said=said)
@@ -341,9 +331,12 @@ class Refused(_PublicOutcome):
         return self._to_json("refused", reason=self.reason)
 
     def __str__(self) -> str:
-        return "\n".join([*self._brand(), f"refused: {self.reason} · {self.guarantee}"])
+        return "\n".join([*self._brand(), shown_text(f"refused: {self.reason} · {self.guarantee}")])
 
     __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return "".join(f"<p>{line}</p>" for line in map(shown_html, str(self).split("\n")))
 
 
 Outcome = Release | Refused
@@ -380,6 +373,8 @@ def outcome_from_json(text: str) -> Outcome:
 def _outcome(data: Mapping[str, Any]) -> Outcome:
     guarantee = Claims.from_json(data["guarantee"])
     circumstances = Circumstances.from_json(data["circumstances"])
+    if circumstances.numerics != guarantee.numerics:
+        raise RangeError(f"{WANTED}, got numerics that contradict the guarantee: the text was changed")
     refused = data["type"] == "refused"
     texts = [data["query"]["kind"], *circumstances.texts(), *([data["reason"]] if refused else data["labels"])]
     if not refused and data["prediction"] is not None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import html
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -12,17 +11,17 @@ from typing import Any
 import numpy as np
 
 from sidelight.errors import RangeError
-from sidelight.group_table import EXACT, GroupTable
-from sidelight.records.dates import Calendar, date_text
+from sidelight.group_table import GroupTable
+from sidelight.readable import at_most, number_text, shown_html, shown_text
+from sidelight.records.dates import Calendar
 from sidelight.registry import import_with_extras
+from sidelight.release.values import TailBound
+from sidelight.table_texts import INTERVAL, beside, leading_statistic
 
 #: The columns of a table by group that lie where the numbers of the column lie, and the kinds whose `low` and `high`
 #: are the ends of a mean: in other tables they are those of a count, a sum or a spread.
 _MEANS = ("mean", "summary")
 _DATED = re.compile(r"(mean|q[0-9.]+)(_(plain|low|high|predicted))?")
-#: Columns that belong to a statistic: its interval, its prediction, and how it was made.
-INTERVAL, PREDICTED = ("low", "high"), "predicted"
-_BESIDE = (PREDICTED, "plain", "unbiased", "noisy_count", "noise_sd", "supported", "pooled", "known", EXACT)
 
 
 def entries_of(value: Any, labels: Sequence[str]) -> Sequence[tuple[str, Any]]:
@@ -49,7 +48,7 @@ def bars(entries: Sequence[tuple[str, Any]]) -> str:
     scale = 300 / ((high - low) or 1)
     drawn = "".join(
         f"<rect x='{(min(0, number) - low) * scale:.1f}' y='{12 * row}' width='{abs(number) * scale:.1f}' height='10'>"
-        f"<title>{html.escape(f'{label}: {number_text(number)}')}</title></rect>"
+        f"<title>{shown_html(f'{label}: {number_text(number)}')}</title></rect>"
         for row, ((label, _), number) in enumerate(zip(entries, numbers, strict=True))
     )
     size = f"viewBox='0 0 300 {12 * len(numbers)}' width='300' height='{12 * len(numbers)}'"
@@ -60,18 +59,39 @@ def html_text(
     value: Any, shown: Any, labels: Sequence[str], *, brand: Sequence[str], heading: str, said: Sequence[str]
 ) -> str:
     """Return a released value (`shown`: with its dates) as HTML for a notebook, with what is said of its error."""
-    branded = "".join(f"<p><strong>{html.escape(line)}</strong></p>" for line in brand)
-    lines = "".join(f"<p>{html.escape(line)}</p>" for line in said)
+    branded = "".join(f"<p><strong>{shown_html(line)}</strong></p>" for line in brand)
+    lines = "".join(f"<p>{shown_html(line)}</p>" for line in said)
     if isinstance(value, GroupTable):
         same = (shown.groups, shown.columns) == (value.groups, value.columns)  # but for dates, which have no bars
         chart = bars(drawn_entries(value if same else shown, labels))
-        return f"{branded}<p>{html.escape(heading)}</p>{shown._repr_html_()}{chart}{lines}"
+        return f"{branded}<p>{shown_html(heading)}</p>{shown._repr_html_()}{chart}{lines}"
     entries = entries_of(shown, labels)
     rows = "".join(
-        f"<tr><th scope='row'>{html.escape(label)}</th><td>{html.escape(number_text(entry))}</td></tr>"
+        f"<tr><th scope='row' dir='auto'>{shown_html(label)}</th>"
+        f"<td>{shown_html(number_text(entry), lines=True)}</td></tr>"
         for label, entry in entries
     )
-    return f"{branded}<table><caption>{html.escape(heading)}</caption>{rows}</table>{bars(entries)}{lines}"
+    return f"{branded}<table><caption>{shown_html(heading)}</caption>{rows}</table>{bars(entries)}{lines}"
+
+
+def entry_text(label: str, entry: Any) -> str:
+    """Write an entry with its name; arrays and models have several lines."""
+    return f"{shown_text(label)}: {shown_text(number_text(entry), lines=not isinstance(entry, str))}"
+
+
+def how_far_off(error: TailBound, details: Mapping[str, Any] | None) -> list[str]:
+    """Return what is said of the error of a release: the likely one first, where there is one."""
+    said = [f"{error.basis}: off by {off_by(error, details)}, if {error.assumption}"]
+    if (likely := error.likely) is None:
+        return said
+    return [f"likely error at 95 %, measured and not proved: {off_by(likely, details)}, if {likely.assumption}", *said]
+
+
+def off_by(error: TailBound, details: Mapping[str, Any] | None) -> str:
+    """Return the largest error at 95 % with its unit; of ranks, of about how many records."""
+    about = records_text(details) if error.unit == "ranks" else None
+    of = "" if about is None else f" of about {about}"
+    return f"{at_most(float(np.max(error.at(0.95))))} {error.unit}{of}"
 
 
 def records_text(details: Mapping[str, Any] | None) -> str | None:
@@ -88,44 +108,6 @@ def records_text(details: Mapping[str, Any] | None) -> str | None:
     # Laplace noise is within log(20)/√2 = 2.12 of its deviations at 95 %, Gaussian noise within 1.96; both are whole
     reach = math.ceil(2.12 * deviation)
     return f"{about} ({max(count - reach, 0):,.0f} to {count + reach:,.0f})" if reach > count / 20 else about
-
-
-def as_read(value: Any, *, digits: int = 10) -> str:
-    """Write a number with thousands separators and without noise in the last digits.
-
-    >>> as_read(1234567.0), as_read(0.30000000000000004), as_read(2.5e-9), as_read(True)
-    ('1,234,567', '0.3', '2.5e-09', 'True')
-    """
-    if isinstance(value, datetime.date):
-        return date_text(value)
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return str(value)
-    if not math.isfinite(value):
-        return str(value)
-    if value != 0 and not 1e-4 <= abs(value) < 1e15:
-        return f"{value:.{digits}g}"
-    decimals = max(0, digits - 1 - (math.floor(math.log10(abs(value))) if value else 0))
-    text = f"{value:,.{decimals}f}"
-    return text.rstrip("0").rstrip(".") if "." in text else text
-
-
-def at_most(value: float, *, digits: int = 3) -> str:
-    """Write a bound, rounded up: what is said must hold.
-
-    >>> at_most(239.41), at_most(0.10012), at_most(0), at_most(14900.5)
-    ('240', '0.101', '0', '15,000')
-    """
-    if value <= 0 or not math.isfinite(value):
-        return as_read(value)
-    step = 10.0 ** (math.floor(math.log10(value)) - digits + 1)
-    return as_read(math.ceil(value / step - 1e-9) * step, digits=digits)
-
-
-def number_text(entry: Any) -> str:
-    """Return a number or a date as people read it."""
-    if isinstance(entry, datetime.date):
-        return date_text(entry)
-    return f"{entry:.10g}" if isinstance(entry, float) else str(entry)
 
 
 def dated(value: Any, dates: Any, *, kind: str) -> Any:
@@ -176,33 +158,6 @@ def _columns_dated(value: Any, dates: Mapping[str, Any]) -> Any:
     return GroupTable(keys=value.keys_of_groups, groups=value.groups, columns=columns, notes=value.notes)
 
 
-def statistics_of(table: GroupTable) -> list[str]:
-    """Return the columns of a table that were asked for, and are not an interval, a twin or a noise of another."""
-    words = (*INTERVAL, *_BESIDE)
-    beside = {*words, *(f"{each}_{word}" for each in table.columns for word in words)}
-    return [name for name in table.columns if name not in beside]
-
-
-def leading_statistic(table: GroupTable) -> str:
-    """Return the statistic that is drawn, and that `low` and `high` belong to.
-
-    It is the first that is no rank; of a summary, which begins with the count, the mean; "" where no number is shown.
-    """
-    found = statistics_of(table) or list(table.columns)
-    if {"mean", "q50"} <= set(found):
-        return "mean"
-    return next((name for name in found if name != "rank"), found[0] if found else "")
-
-
-def beside(table: GroupTable, name: str, word: str) -> Sequence[Any] | None:
-    """Return a column that belongs to a statistic: `mean_low`, or `low` for the leading one of the table."""
-    for column in (f"{name}_{word}", *([word] if name == leading_statistic(table) else [])):
-        if column in table.columns:
-            found: Sequence[Any] = table[column].tolist()
-            return found
-    return None
-
-
 def plot(value: Any, labels: Sequence[str], *, title: str, unit: str, axes: Any) -> Any:
     """Draw the numbers of a released value with matplotlib, and return the axes.
 
@@ -227,11 +182,11 @@ def plot(value: Any, labels: Sequence[str], *, title: str, unit: str, axes: Any)
         off = np.array([(entry - low, high - entry) for entry, (low, high) in zip(entries, _ends(value), strict=False)])
         error = np.nan_to_num(np.maximum(off.T, 0.0)) if off.size else None
         axes.barh(places, entries, xerr=error, alpha=0.7, error_kw={"capsize": 3})
-    axes.set_yticks(places, [name for name, _ in named])
+    axes.set_yticks(places, [shown_text(name) for name, _ in named])
     axes.invert_yaxis()
-    axes.set_title(title, wrap=True)
+    axes.set_title(shown_text(title), wrap=True)
     if unit:
-        axes.set_xlabel(unit, wrap=True)
+        axes.set_xlabel(shown_text(unit), wrap=True)
     return axes
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from sidelight.errors import RangeError, SourceError
 from sidelight.release.outcomes import Outcome, outcome_from_json
+from sidelight.release.values import without_repeats
 
 
 def read_outcomes(path: Path) -> list[tuple[str, Outcome]]:
@@ -18,7 +19,7 @@ def titled_outcomes(text: str, *, source: str) -> list[tuple[str, Outcome]]:
     """Read the outcomes of a JSON text, each with its title."""
     wanted = "expected the JSON of releases or of `sidelight run --json`"
     try:
-        data = json.loads(text)
+        data = json.loads(text, object_pairs_hook=without_repeats)
         if isinstance(data, dict) and data.get("type") == "report":
             return [(str(item["title"]), outcome_from_json(json.dumps(item["outcome"]))) for item in data["items"]]
         found = data if isinstance(data, list) else [data]

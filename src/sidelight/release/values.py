@@ -18,8 +18,9 @@ import numpy as np
 
 from sidelight.errors import RangeError
 from sidelight.group_table import ALL, GroupTable
-from sidelight.release.shown import as_read, beside, leading_statistic
+from sidelight.readable import as_read
 from sidelight.released_distribution import ReleasedDistribution
+from sidelight.table_texts import beside, leading_statistic
 
 FORMAT = "1"
 WANTED = "expected the JSON of releases, as release.to_json() writes it"
@@ -85,7 +86,9 @@ def stored_object(text: str) -> dict[str, Any]:
     if not isinstance(text, str | bytes | bytearray):
         raise RangeError(f"{WANTED}, got {type(text).__name__}; of a file pass its text: Path(...).read_text()")
     try:
-        data = json.loads(text)
+        data = json.loads(text, object_pairs_hook=without_repeats)
+    except RangeError:
+        raise
     except (ValueError, RecursionError):
         raise RangeError(f"{WANTED}, got a text that is not JSON; is it the whole text?") from None
     if not isinstance(data, dict) or "format" not in data or "circumstances" not in data:
@@ -93,6 +96,14 @@ def stored_object(text: str) -> dict[str, Any]:
     if data["format"] != FORMAT:
         raise RangeError(f"this is release format {data['format']!r}; this version reads {FORMAT!r}: upgrade sidelight")
     return data
+
+
+def without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return a JSON object; one that has a key twice is read differently by other programs."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise RangeError(f"{WANTED}, got an object that has a key twice")
+    return found
 
 
 #: What every line of `spending` says; some name a theorem, too.

@@ -15,7 +15,7 @@ import numpy as np
 from markupsafe import Markup, escape
 
 from sidelight.report.contents import Comparison
-from sidelight.report.words import short, ticks
+from sidelight.report.words import axis_texts, short, ticks
 
 # How wide a text of a chart is, about, and a label cut to the room there is.
 #
@@ -154,7 +154,7 @@ def quantile_chart(levels: Sequence[float], values: Sequence[float], errors: Seq
     """Draw the released quantile function with the rank error of each point."""
     return both_widths(
         [_quantiles(levels, values, errors, width=width) for width in (WIDE, NARROW)],
-        label=f"Released quantiles: {len(values)} points from {short(values[0])} to {short(values[-1])}",
+        label=f"Released quantiles: {len(values)} points from {' to '.join(axis_texts([values[0], values[-1]]))}",
     )
 
 
@@ -177,9 +177,10 @@ def _quantiles(levels: Sequence[float], values: Sequence[float], errors: Sequenc
     y = Axis(low=0, high=1, start=bottom, end=top)
     parts = [line_part(left, y(q), right, y(q), "grid") for q in (0, 0.25, 0.5, 0.75, 1)]
     parts += [text_part(left - 8, y(q) + 4, f"{round(100 * q)} %", "tick end") for q in (0, 0.5, 1)]
-    for tick in ticks(low, high, about=3 if narrow else 5):
+    marks = ticks(low, high, about=3 if narrow else 5)
+    for tick, text in zip(marks, axis_texts(marks), strict=True):
         parts.append(line_part(x(tick), bottom, x(tick), bottom + 5, "axis"))
-        parts.append(text_part(x(tick), bottom + 19, short(tick), "tick middle"))
+        parts.append(text_part(x(tick), bottom + 19, text, "tick middle"))
     parts.append(text_part((left + right) / 2, height - 6, "released value", "caption middle"))
     corners = [f"{x(v):.1f},{y(q):.1f}" for v, q in zip(values, levels, strict=True)]
     if len(corners) > 1:
@@ -238,7 +239,9 @@ def _strips(comparison: Comparison, *, width: int) -> str:
             off = " off" if inside != value else ""
             parts.append(f'<circle class="dot series{position}{off}" cx="{x(inside):.1f}" cy="{middle}" r="5"/>')
     marks = ticks(low, high, about=3 if narrow else 6)
-    parts += [text_part(x(mark), bottom + 22, short(mark), "tick middle") for mark in marks]
+    parts += [
+        text_part(x(at), bottom + 22, text, "tick middle") for at, text in zip(marks, axis_texts(marks), strict=True)
+    ]
     return svg_body(parts, width=width, height=bottom + 32)
 
 

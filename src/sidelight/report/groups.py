@@ -14,11 +14,20 @@ from typing import Any
 from markupsafe import Markup, escape
 
 from sidelight.aggregates.groups import ROWS_COUNTED
-from sidelight.group_table import ALL, EXACT, POOLED, POOLED_WORDS, GroupTable
+from sidelight.group_table import ALL, POOLED, POOLED_WORDS, GroupTable
+from sidelight.readable import as_read, supported
 from sidelight.release import Release
-from sidelight.release.shown import INTERVAL, PREDICTED, as_read, beside, leading_statistic, statistics_of
 from sidelight.report.charts import Axis, line_part, svg_body
-from sidelight.report.words import supported
+from sidelight.table_texts import (
+    EXACT,
+    INTERVAL,
+    OUTWARD,
+    PREDICTED,
+    beside,
+    error_of,
+    leading_statistic,
+    statistics_of,
+)
 
 #: Groups that are shown at once, and the most groups listed; further ones are counted.
 MOST_OPEN, MOST_LISTED = 12, 2000
@@ -79,7 +88,7 @@ def _listed(table: GroupTable) -> dict[str, Any]:
     titles = [title for name in statistics for title in _titles(table, name)]
     marks = [*flags, *(name for name in (EXACT,) if name in table.columns)]
     titles += [name.replace("_", " ") for name in marks]
-    halves = {name: _half(table, name) for name in statistics}
+    halves = {name: error_of(table, name) for name in statistics}
     bars = _bars(table, first) if len(titles) <= _MOST_BESIDE_BARS else None
     lines = [
         GroupRow(
@@ -142,13 +151,6 @@ def _tells(name: str, values: Any) -> bool:
     return bool(values.any() if name.endswith(POOLED) else not values.all())
 
 
-def _half(table: GroupTable, name: str) -> float:
-    """Return half the narrowest interval of a statistic: all of its numbers are rounded alike."""
-    low, high = (beside(table, name, end) for end in INTERVAL)
-    halves = [(b - a) / 2 for a, b in zip(low or (), high or (), strict=False) if _finite(a) and _finite(b)]
-    return min((each for each in halves if each > 0), default=math.nan)
-
-
 def _texts(table: GroupTable, name: str, place: int, *, half: float) -> list[str]:
     low, high, predicted = (beside(table, name, word) for word in (_LOW, _HIGH, PREDICTED))
     value = table[name][place].item()
@@ -159,15 +161,16 @@ def _texts(table: GroupTable, name: str, place: int, *, half: float) -> list[str
         both = (low[place], high[place] if high is not None else math.nan)
         half = half if all(map(_finite, both)) else math.nan
         found = [supported(value, half) if isinstance(value, float) and _finite(value) else _number(value)]
-        outwards = (math.floor, math.ceil)
-        ends = [
-            supported(each, half, rounded=away) if _finite(half) else _number(each)
-            for each, away in zip(both, outwards, strict=True)
-        ]
-        found.append(" to ".join(ends) if all(map(_there, both)) else "–")
+        found.append(_interval_text(*both, half) if all(map(_there, both)) else "–")
     if predicted is not None:
         found.append(_number(predicted[place]))
     return found
+
+
+def _interval_text(low: Any, high: Any, half: float) -> str:
+    """Write an interval, with its ends rounded outward."""
+    ends = zip((low, high), OUTWARD.values(), strict=True)
+    return " to ".join(supported(each, half, rounded=away) if _finite(each) else _number(each) for each, away in ends)
 
 
 def _bars(table: GroupTable, name: str) -> list[Markup] | None:
@@ -184,25 +187,27 @@ def _bars(table: GroupTable, name: str) -> list[Markup] | None:
     if not _finite(most - least):
         return None
     scale = Axis(low=least, high=most if most > least else least + 1.0, start=3, end=_WIDTH - 3)
+    half = error_of(table, name)
     return [
-        _bar(scale, values[place], low[place], high[place], predicted[place], name=name) for place in range(len(values))
+        _bar(scale, values[place], low[place], high[place], predicted[place], name=name, half=half)
+        for place in range(len(values))
     ]
 
 
-def _bar(scale: Axis, value: float, low: float, high: float, predicted: float, *, name: str) -> Markup:
+def _bar(scale: Axis, value: float, low: float, high: float, predicted: float, *, name: str, half: float) -> Markup:
     zero, end, middle = scale(0.0), scale(value), _HEIGHT / 2
     parts = [
         f'<rect class="tile {"minus" if value < 0 else "plus"}" fill-opacity="0.45" x="{min(zero, end):.1f}" y="3" '
         f'width="{max(abs(end - zero), 0.5):.1f}" height="12" rx="2"/>',
         line_part(zero, 0, zero, _HEIGHT, "axis"),
     ]
-    spoken = f"{name} {_number(value)}"
+    spoken = f"{name} {supported(value, half)}"
     if _finite(low) and _finite(high):
         start, stop = (scale(min(max(each, scale.low), scale.high)) for each in (low, high))
         parts.append(line_part(start, middle, stop, middle, "whisker"))
         inside = [each for each in (low, high) if scale.low <= each <= scale.high]
         parts += [line_part(scale(each), middle - 4, scale(each), middle + 4, "whisker") for each in inside]
-        spoken += f", from {_number(low)} to {_number(high)}"
+        spoken += f", from {_interval_text(low, high, half)}"
     if _finite(predicted):
         parts.append(f'<circle class="expected" cx="{scale(predicted):.1f}" cy="{middle:.1f}" r="3.5"/>')
         spoken += f", predicted {_number(predicted)}"

@@ -15,7 +15,7 @@ import numpy as np
 from markupsafe import Markup
 
 from sidelight.group_table import HIERARCHY, GroupTable
-from sidelight.release.shown import as_read
+from sidelight.readable import as_read
 from sidelight.report.charts import (
     NARROW,
     WIDE,

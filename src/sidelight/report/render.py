@@ -20,10 +20,11 @@ from sidelight.group_table import GroupTable
 from sidelight.guarantees import Claims, Neighbours, PureDP
 from sidelight.guarantees.claims import NOT_PROTECTED
 from sidelight.ledger.place import check_output
+from sidelight.readable import as_read, at_most, shown_text
 from sidelight.records.source_files import would_be_read
 from sidelight.registry import card_of
 from sidelight.release import Outcome, Release, TailBound
-from sidelight.release.shown import as_read, at_most, records_text
+from sidelight.release.shown import records_text
 from sidelight.report.charts import (
     MOST_BARS,
     MOST_COLUMNS,
@@ -64,7 +65,8 @@ def filled(template: str, **values: Any) -> str:
     environment.filters["unbroken"] = _unbroken
     environment.filters["breakable"] = _breakable
     style = Markup(files("sidelight.report").joinpath("templates/report.css").read_text(encoding="utf-8"))
-    return environment.get_template(template).render(style=style, version=VERSION, **values)
+    page = environment.get_template(template).render(style=style, version=VERSION, **values)
+    return shown_text(page, lines=True)  # whatever text stands in it: labels, titles, origins
 
 
 def render(report: Report) -> str:
@@ -389,4 +391,4 @@ def _standing_alone(drawn: str) -> str:
     style = Markup(files("sidelight.report").joinpath("templates/report.css").read_text(encoding="utf-8"))
     start, _, rest = drawn.replace('class="wide"', 'xmlns="http://www.w3.org/2000/svg"', 1).partition(">")
     font = "svg { font-family: system-ui, sans-serif; }"
-    return f"{start}><style><![CDATA[{style}{font}]]></style>{rest}"
+    return shown_text(f"{start}><style><![CDATA[{style}{font}]]></style>{rest}", lines=True)

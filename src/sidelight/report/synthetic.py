@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup, escape
 
+from sidelight.readable import as_read, at_most
 from sidelight.release import Release
-from sidelight.release.shown import as_read, at_most
 from sidelight.report.charts import cut, line_part, svg_body, text_part, text_width
 from sidelight.report.words import counted
 from sidelight.synthesis import Synthetic, marginals

@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from markupsafe import Markup, escape
 
+from sidelight.readable import as_read, at_most, supported
 from sidelight.records import Category, Number
 from sidelight.release import Release
-from sidelight.release.shown import as_read, at_most
 from sidelight.report.charts import Axis, bar_chart, cut, line_part, svg_body, text_part
-from sidelight.report.words import short, supported
+from sidelight.report.words import axis_texts, short
 
 if TYPE_CHECKING:
     from sidelight.regression.estimators.curves import ColumnCurve
@@ -356,9 +356,10 @@ def _steps(curve: ColumnCurve, ends: tuple[float, float]) -> tuple[list[str], fl
             ]
             parts.append(f'<polyline class="{kind} line{at % _COLOURS}" points="{" ".join(corners)}"/>')
     parts += [text_part(left - 6, y(each) + 4, short(each, digits=2), "tick end") for each in ends]
+    first, last = axis_texts([float(curve.edges[0]), float(curve.edges[-1])])
     parts += [
-        text_part(left, _HEIGHT - 8, short(float(curve.edges[0])), "tick"),
-        text_part(right, _HEIGHT - 8, short(float(curve.edges[-1])), "tick end"),
+        text_part(left, _HEIGHT - 8, first, "tick"),
+        text_part(right, _HEIGHT - 8, last, "tick end"),
     ]
     return parts, _HEIGHT
 

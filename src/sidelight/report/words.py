@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
 from sidelight.guarantees import Claims, Neighbours, Person, PersonOf
 from sidelight.guarantees.amounts import bound_text, exact, grid_floor
 from sidelight.guarantees.claims import NOT_PROTECTED
-from sidelight.release.shown import as_read, at_most
+from sidelight.readable import as_read, at_most
 
 # Numbers as people read them, and the round numbers of an axis.
 
@@ -34,6 +34,16 @@ def short(value: float, *, digits: int = 6) -> str:
         if size <= abs(value) < 1e15:
             return as_read(value / (1e3 if letter == "k" else size), digits=4) + letter
     return as_read(value, digits=digits)
+
+
+def axis_texts(values: Sequence[float]) -> list[str]:
+    """Write numbers of one axis: short, or whole where short ones would be alike.
+
+    >>> axis_texts([1000000, 1500000]), axis_texts([1234567800.0, 1234567900.0])
+    (['1M', '1.5M'], ['1,234,567,800', '1,234,567,900'])
+    """
+    texts = [short(value) for value in values]
+    return texts if len(set(texts)) == len(set(values)) else [as_read(value, digits=15) for value in values]
 
 
 def ticks(low: float, high: float, *, about: int) -> list[float]:
@@ -147,27 +157,6 @@ def _large_factor(epsilon: float) -> str:
     if epsilon < math.log(1e6):
         return _factor(math.exp(epsilon))
     return f"10 to the power of {math.ceil(epsilon / math.log(10))}"
-
-
-def supported(value: float, error: float, *, rounded: Callable[[Fraction], int] = round) -> str:
-    """Write a number with the digits that its error leaves: two of the error's own.
-
-    Args:
-        value: The number.
-        error: How far off it can be.
-        rounded: How the last digit is found: `math.floor` and `math.ceil` for the ends of an interval, which must hold.
-
-    >>> supported(1234567.89, 2470.0), supported(0.123456, 0.0031), supported(7.0, 0.0)
-    ('1,234,600', '0.1235', '7')
-    >>> supported(47.5678, 0.48, rounded=math.floor), supported(47.6612, 0.48, rounded=math.ceil)
-    ('47.56', '47.67')
-    """
-    if not (math.isfinite(value) and math.isfinite(error) and error > 0):
-        return as_read(value, digits=6)
-    places = 1 - math.floor(math.log10(error))
-    steps = Fraction(value) * Fraction(10) ** places  # exact: an end that lies on a step stays there
-    found = float(rounded(steps) / Fraction(10) ** places)
-    return as_read(found, digits=15 if abs(found) >= 1 else 12)
 
 
 def _epsilon(claims: Claims) -> tuple[float, str]:

@@ -88,6 +88,7 @@ class InProcessAccount:
         self.rule = rule
         self._totals = Totals.zero()
         self._numerics: Numerics = "exact"
+        self.seeded = False  # of a session for tests, whose noise is no secret
         self._lock = Lock()
         self.totals: Release | None = None  # what first published exact totals under this budget
         self.one_at_a_time = RLock()  # held while exact totals are computed and published
@@ -132,7 +133,7 @@ class InProcessAccount:
 
     def statement(self) -> str:
         """Return the sentence that may be published about everything released under this budget so far."""
-        return self.rule.statement(numerics=self._numerics)
+        return self.rule.statement(numerics=self._numerics, seeded=self.seeded)
 
     def __reduce__(self) -> Any:
         raise TypeError("a budget cannot be copied or pickled: two copies would each spend it; pass the session itself")

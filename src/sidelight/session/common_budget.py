@@ -83,15 +83,16 @@ class CommonBudget:
         """
         return ledger.open_scope(self.name, budget=self._budget)
 
-    def statement(self, *, numerics: Numerics = "exact") -> str:
+    def statement(self, *, numerics: Numerics = "exact", seeded: bool = False) -> str:
         """Return the sentence that may be published about everything released about these people.
 
         Args:
             numerics: "idealized" if any of it was, in whichever of the data sets.
+            seeded: Whether the ledger is for tests.
 
         Returns:
             The sentence, with a second one on what idealized means where it is.
         """
-        return self.rule.statement(numerics=numerics).replace(
+        return self.rule.statement(numerics=numerics, seeded=seeded).replace(
             "this budget", f"this budget and the others of {self.name}", 1
         )

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from html import escape
 from typing import Any, Literal, get_args
 
 from sidelight.errors import RangeError
+from sidelight.readable import shown_html
 
 CuratorType = Literal["Government", "Industry", "Nonprofit"]
 Sector = Literal["Technology", "Healthcare", "Education", "Government", "Energy", "Finance"]
@@ -92,7 +92,8 @@ class Disclosure:
     def _repr_html_(self) -> str:
         """Return the record for a notebook."""
         rows = (
-            f"<tr><th scope='row'>{escape(name)}</th><td style='white-space: pre-wrap'>{escape(text)}</td></tr>"
+            f"<tr><th scope='row'>{shown_html(name)}</th>"
+            f"<td style='white-space: pre-wrap'>{shown_html(text, lines=True)}</td></tr>"
             for heading, entries in self.sections()
             for name, text in [(heading.upper(), ""), *entries]
         )

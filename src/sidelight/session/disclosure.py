@@ -19,9 +19,9 @@ from sidelight.errors import LedgerError
 from sidelight.guarantees import ZCDP, ApproxDP, Claim, Claims, Person, PersonOf, PureDP, Unit
 from sidelight.guarantees.claims import NOT_PROTECTED
 from sidelight.ledger import LedgerEntry, Scope
+from sidelight.readable import at_most, number_text
 from sidelight.records import Category, Column, Date, Label, Number, PersonId, Schema
 from sidelight.release import Outcome, Release, outcome_from_json
-from sidelight.release.shown import at_most
 from sidelight.session.deployment_record import Disclosure, PublisherFacts
 
 #: The delta at which a Gaussian budget is read, which the registry has no key for.
@@ -326,9 +326,9 @@ def _declared(column: Any) -> str:
     if isinstance(column, Date):
         return f"dates from {column.start} to {column.end}, in {column.unit}s"
     assert isinstance(column, Number)
-    ends = [f"{word} {float(end):g}" for word, end in (("from", column.lower), ("to", column.upper)) if end is not None]
-    step = [] if column.granularity is None else [f"in steps of {float(column.granularity):g}"]
-    return f"numbers {' '.join([*ends, *step])}".rstrip()
+    limits = (("from", column.lower), ("to", column.upper), ("in steps of", column.granularity))
+    said = [f"{word} {number_text(float(each), digits=15)}" for word, each in limits if each is not None]
+    return f"numbers {' '.join(said)}".rstrip()
 
 
 def _utility(outcomes: Sequence[Outcome]) -> str | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import html
 from collections.abc import Sequence
 from dataclasses import MISSING, fields
 from os import PathLike
@@ -15,6 +14,7 @@ from sidelight.errors import LedgerError, RangeError, SchemaError, nearest
 from sidelight.guarantees import Amount, Claim, Neighbours
 from sidelight.ledger import Ledger, Scope, now_utc, open_ledger
 from sidelight.noise import Entropy, OSEntropy
+from sidelight.readable import shown_html, shown_text
 from sidelight.records import Database, PairedView, Table, View
 from sidelight.records.views import Cap
 from sidelight.registry import load_query
@@ -353,14 +353,16 @@ class Session:
     def _repr_html_(self) -> str:
         """Return the promise, what was charged and what is left, for a notebook; nothing of the rows."""
         lines = (self.statement(), str(self.spent), str(self.remaining))
-        return "".join(f"<p>{html.escape(line)}</p>" for line in lines)
+        return "".join(f"<p>{shown_html(line)}</p>" for line in lines)
 
     def statement(self) -> str:
         """Return the sentences that may be published about everything released under this budget."""
         said = [self._account.statement()]
         said += [] if self._periods is None else [self._periods.statement()]
-        said += [promise.statement(numerics=scope.numerics()) for promise, scope in self._common]
-        return " ".join(said)
+        said += [
+            promise.statement(numerics=scope.numerics(), seeded=scope.ledger.testing) for promise, scope in self._common
+        ]
+        return shown_text(" ".join(said))
 
     def __repr__(self) -> str:
         kept = f", ledger={self._account.ledger.place.shown!r}" if isinstance(self._account, Scope) else ""

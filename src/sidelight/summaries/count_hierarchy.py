@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from sidelight.aggregates.group_sums import group_counts
 from sidelight.aggregates.groups import Groups, groups_of
 from sidelight.errors import RangeError, SchemaError
-from sidelight.group_table import ALL, EXACT, HIERARCHY, LEVEL, PARENT, GroupTable, check_keys
+from sidelight.group_table import ALL, HIERARCHY, LEVEL, PARENT, GroupTable, check_keys
 from sidelight.guarantees import Amount
 from sidelight.guarantees.claims import NOT_PROTECTED
 from sidelight.noise import Source
@@ -38,6 +38,7 @@ from sidelight.summaries.tree_model import TreeModel, half_widths
 from sidelight.summaries.tree_prior import TreePredictionUse, predicted_cells, with_prediction
 from sidelight.summaries.tree_tables import long_table, written_model
 from sidelight.summaries.tree_whole import whole_tree
+from sidelight.table_texts import EXACT
 
 if TYPE_CHECKING:
     from sidelight.summaries.grouped import Grouped

@@ -22,7 +22,7 @@ from sidelight.errors import RangeError, SidelightWarning, nearest
 from sidelight.group_table import ALL, HIERARCHY, PARENT, GroupTable, has_levels
 from sidelight.noise.source import SEEDED_BRANDING
 from sidelight.predictions.origin import Origin, guess, public, released
-from sidelight.predictions.public_data import PublicData, refuse_look_alike
+from sidelight.predictions.public_data import PublicData, made_with_seeded_noise, refuse_look_alike
 from sidelight.records import Table
 from sidelight.release import Release
 from sidelight.summaries.shrink import USUAL_DOUBT, count_doubt
@@ -226,7 +226,7 @@ def read_prediction(
         relative=None if stated.doubt is None else float(stated.doubt),
         sd=None if stated.sd is None else float(stated.sd),
         shares=stated.shares,
-        seeded=isinstance(stated.table, Release) and not stated.table.private,
+        seeded=not stated.table.private if isinstance(stated.table, Release) else made_with_seeded_noise(stated.table),
     )
 
 

@@ -23,6 +23,7 @@ from sidelight.mechanisms.additive import GaussianNoise, Noise
 from sidelight.mechanisms.budget import Budget
 from sidelight.noise import Source
 from sidelight.predictions import is_prior
+from sidelight.readable import number_text
 from sidelight.records import Label, Schema, Table
 from sidelight.records.expressions import Expression
 from sidelight.records.numbers import exact_number
@@ -216,9 +217,10 @@ def _sum_error(plan: Measurement) -> TailBound | None:
     noise = noise_of(plan.budget, none)
     assert noise.law in ("laplace", "gaussian")
     rows = "totals of persons" if groups.totals else "values"
-    words = f"{rows} lie within {float(interval.lower):g} to {float(interval.upper):g}; {bounded_words(groups)}"
+    lower, upper = (number_text(float(end), digits=15) for end in (interval.lower, interval.upper))
+    words = f"{rows} lie within {lower} to {upper}; {bounded_words(groups)}"
     if isinstance(groups.totals, PersonVector):
-        words = f"the totals of a person add up to at most {float(interval.upper):g} in all groups together"
+        words = f"the totals of a person add up to at most {upper} in all groups together"
     found = tail_bound(noise.law, noise.scale, len(plan.known), unit=f"units of {plan.of}", assumption=words)
     each = float(unit)
     return replace(found, fixed=(found.fixed[0] * each,), per_log=(found.per_log[0] * each,))

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sidelight.guarantees import Amount
+from sidelight.readable import as_read
 from sidelight.records.hierarchy import LabelTree
-from sidelight.release.shown import as_read
 from sidelight.summaries.tree_measurement import TreeMeasurement
 from sidelight.summaries.tree_model import TreeModel
 from sidelight.summaries.tree_prior import ExpectedTree

@@ -21,10 +21,11 @@ from sidelight.aggregates.group_sums import Kind, group_statistics
 from sidelight.aggregates.groups import Groups
 from sidelight.aggregates.values import Value
 from sidelight.errors import RangeError, SchemaError
-from sidelight.group_table import EXACT, HIERARCHY
+from sidelight.group_table import HIERARCHY
 from sidelight.guarantees import Amount
 from sidelight.noise import Source
 from sidelight.predictions import is_prior
+from sidelight.readable import number_text
 from sidelight.records import Table
 from sidelight.session.query import Answer, SurePrepared
 from sidelight.summaries.clip_subject import ClipInterval
@@ -40,6 +41,7 @@ from sidelight.summaries.tree_model import half_widths
 from sidelight.summaries.tree_prior import TreePredictionUse, predicted_cells, with_prediction
 from sidelight.summaries.tree_tables import long_table, written_model
 from sidelight.summaries.tree_whole import nonnegative_tree
+from sidelight.table_texts import EXACT
 
 Floats: TypeAlias = NDArray[np.float64]
 
@@ -255,7 +257,8 @@ def prepare_tree_number(
         signed=of_sum and value.first < 0 < value.last,
     )
     measurement = measure(query.price)
-    words = f"values lie within {float(value.lower):g} to {float(value.upper):g}; {bounded_words(groups)}"
+    lower, upper = (number_text(float(end), digits=15) for end in (value.lower, value.upper))
+    words = f"values lie within {lower} to {upper}; {bounded_words(groups)}"
     error = level_error(measurement.model, unit=f"units of {of}", assumption=words, each=unit) if of_sum else None
     return PreparedTreeNumber(
         claims=measurement.claims,

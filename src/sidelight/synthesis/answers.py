@@ -19,7 +19,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from sidelight.release.shown import at_most
+from sidelight.guarantees.claims import SEEDED
+from sidelight.readable import at_most
 from sidelight.synthesis.domain import CellNoise, Domain, Mass, cell_deviation
 from sidelight.synthesis.query_blocks import CellQueries, MatrixQueries, QueryBlock, RangeQueries
 from sidelight.synthesis.workload import Marginal, Workload
@@ -85,6 +86,7 @@ class Answers:
     bound: float | None = None
     bound_of_sum: float | None = None
     confidence: float = 0.0
+    private: bool = True  # false of a release with seeded noise
 
     @property
     def measured(self) -> bool:
@@ -106,11 +108,10 @@ class Answers:
     def __repr__(self) -> str:
         what = f"{self.counts.size} answers on {' x '.join(self.columns)}"
         how = "model-based" if self.errors is None else f"standard errors up to {float(self.errors.max()):.3g} rows"
-        if self.bound is None:
-            return f"Answers({what}, {how}, no bound)"
-        return (
-            f"Answers({what}, {how}, off by at most {at_most(self.bound)} rows with {self.confidence:.0%} confidence)"
-        )
+        far = "no bound"
+        if self.bound is not None:
+            far = f"off by at most {at_most(self.bound)} rows with {self.confidence:.0%} confidence"
+        return f"Answers({', '.join([what, how, far, *([] if self.private else [SEEDED])])})"
 
 
 def answer_block(

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import warnings
 import zlib
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
 from os import PathLike, fspath
 from pathlib import Path, PurePath
 from typing import Any, get_args
 
-from sidelight.errors import RangeError, SchemaError, SidelightError, SourceError, nearest
+from sidelight.errors import NotPrivateWarning, RangeError, SchemaError, SidelightError, SourceError, nearest
+from sidelight.guarantees.claims import SEEDED
 from sidelight.noise import Source
+from sidelight.readable import shown_text
 from sidelight.release import Outcome, Release, read_outcomes
 from sidelight.synthesis.answers import Answers, ErrorBounds, MeasuredMarginal, answer_workload, expected_errors
 from sidelight.synthesis.axes import Axis, Within, axis_from_json, domain_of
@@ -119,7 +123,17 @@ class Synthetic:
         with Source(PublicEntropy(str(seed))) as source:
             codes = sample_codes(self.mass, wanted, source)
             frame = make_frame(self.axes, codes, source, library=library, within=within, mass=self.mass)
-        return frame if like is None else as_typed(frame, like, library=library)
+        return self._branded(frame if like is None else as_typed(frame, like, library=library))
+
+    def _branded(self, frame: Any) -> Any:
+        """Return the frame with the word whether it is private, where its library has a place for one."""
+        if self.release.private:
+            return frame
+        if hasattr(frame, "attrs"):  # of pandas; `release.to_pandas()` says it in the same place
+            frame.attrs["private"] = False
+        if hasattr(frame, "replace_schema_metadata"):  # of Arrow, and from there of a Parquet file
+            frame = frame.replace_schema_metadata({**(frame.schema.metadata or {}), "private": "false"})
+        return frame
 
     def write(self, path: str | PathLike[str], rows: int | None = None, **choices: Any) -> None:
         """Write a synthetic table as CSV or Parquet, by the path's ending.
@@ -134,6 +148,8 @@ class Synthetic:
         ending = PurePath(fspath(path)).suffix.lower()
         if ending not in (".csv", ".parquet"):
             raise RangeError(f"a synthetic table is written to a path that ends in .csv or .parquet, got {ending!r}")
+        if not self.release.private:
+            warnings.warn(f"{SEEDED}; do not publish the table", NotPrivateWarning, stacklevel=2)
         if choices.get("like") is None and "library" not in choices:
             frame = self.table(rows, **choices, library="pyarrow")
             frame = frame if ending == ".csv" else with_enumerations(frame, self.axes)
@@ -149,13 +165,14 @@ class Synthetic:
         """
         if isinstance(query, Workload):
             found = answer_workload(query, self.mass, self.measurements, self.bounds, rows=self.rows)
+            found = [replace(each, private=self.release.private) for each in found]
             return found[0] if len(found) == 1 else found
         names = (query,) if isinstance(query, str) else tuple(query)
         if not names or len(set(names)) != len(names):
             raise SchemaError("a marginal names at least one column, and each once")
         asked = marginals(sets=[names])
         (found_one,) = answer_workload(asked, self.mass, self.measurements, self.bounds, rows=self.rows)
-        return found_one.in_order(names)
+        return replace(found_one.in_order(names), private=self.release.private)
 
     def report(self, workload: Workload | None = None) -> list[dict[str, Any]]:
         """Return for each marginal whether it was measured, with what noise, and how far its counts can be off.
@@ -163,15 +180,18 @@ class Synthetic:
         Of the measured marginals if no workload is named (of single queries, of those whose queries have a bound).
         `expected_error` is what the noise alone would make; `bound` (rows), `bound_share` (of the rows, a count) and
         `total_variation_bound` hold with the release's confidence, and are None where nothing released bounds them.
-        Computed from released numbers: nothing here compares with the private rows.
+        Computed from released numbers: nothing here compares with the private rows. Of a release with seeded noise
+        each entry says `"private": False`.
         """
         measured = [each.columns for each in self.measurements] or [columns for columns, _ in self.bounds.queries]
         asked = workload or marginals(sets=list(dict.fromkeys(measured)))
-        return expected_errors(self.mass, asked, self.measurements, self.bounds, rows=self.rows)
+        found = expected_errors(self.mass, asked, self.measurements, self.bounds, rows=self.rows)
+        return found if self.release.private else [each | {"private": False} for each in found]
 
     def __repr__(self) -> str:
-        names = ", ".join(axis.name for axis in self.axes)
-        return f"Synthetic({round(self.rows)} rows, columns {names}, {len(self.measurements)} measured marginals)"
+        names = shown_text(", ".join(axis.name for axis in self.axes))
+        said = [f"{round(self.rows)} rows", f"columns {names}", f"{len(self.measurements)} measured marginals"]
+        return f"Synthetic({', '.join([*said, *([] if self.release.private else [SEEDED])])})"
 
 
 def open_table(release: Release) -> Synthetic:

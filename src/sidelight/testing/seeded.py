@@ -11,10 +11,12 @@ from collections.abc import Sequence
 from typing import Any, Self
 
 from sidelight.errors import LedgerError, RangeError
+from sidelight.guarantees.claims import SEEDED
 from sidelight.ledger import Ledger
 from sidelight.noise.source import SEEDED_BRANDING
 from sidelight.release import Outcome
 from sidelight.session import ArrayQuery, Session
+from sidelight.session.accounts import InProcessAccount
 from sidelight.session.pipeline import release_once
 
 
@@ -29,6 +31,11 @@ class SeededSession(Session):
     def __init__(self, table: Any, *, seed: int | str | bytes, **rest: Any) -> None:
         super().__init__(table, **rest)
         self._entropy = SeededEntropy(seed)
+        if isinstance(self._account, InProcessAccount):  # a ledger knows it itself
+            self._account.seeded = True
+
+    def __repr__(self) -> str:
+        return f"{super().__repr__()} · {SEEDED}"
 
     def _check(self, ledger: Ledger) -> None:
         if not ledger.testing:

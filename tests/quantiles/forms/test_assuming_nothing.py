@@ -18,8 +18,8 @@ from sidelight.quantiles.forms.cells import CellsRelease
 from sidelight.quantiles.forms.cells_bound import _Ends, cells_bound
 from sidelight.quantiles.forms.count_noise import CALIBRATED, counted_bound
 from sidelight.quantiles.tree import even_levels
+from sidelight.readable import at_most
 from sidelight.release import NO_ASSUMPTION, Release, TailBound
-from sidelight.release.shown import at_most
 from sidelight.testing import seeded_release
 
 Law = Callable[[np.random.Generator, int], np.ndarray]

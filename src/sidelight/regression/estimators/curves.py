@@ -15,6 +15,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from sidelight.errors import SchemaError, nearest
+from sidelight.readable import shown_text, supported
 from sidelight.records import Category, Number, Table
 from sidelight.registry import import_with_extras
 from sidelight.regression.additive.fine_codes import FINE_CELLS, fine_size, prediction_codes
@@ -85,12 +86,13 @@ def _shape_in_words(edges: Floats, values: Floats) -> str:
         if abs(before) > span / 10 and abs(ahead) > span / 10 and top:
             turns.append(place)
     turns.append(len(values) - 1)
-    middles = (edges[1:] + edges[:-1]) / 2
+    middles, reach = (edges[1:] + edges[:-1]) / 2, float(edges[-1] - edges[0])
     words = []
     for start, end in pairwise(turns):
         change = float(values[end] - values[start])
         verb = "is about level" if abs(change) <= span / 10 else "rises" if change > 0 else "falls"
-        words.append(f"{verb} from {middles[start]:.4g} to {middles[end]:.4g}")
+        ends = (supported(middles[at], reach / 10, least=4, separated=10**6) for at in (start, end))
+        words.append(f"{verb} from {' to '.join(ends)}")
     return ", then ".join(words)
 
 
@@ -321,7 +323,7 @@ def draw_curves(curves: Mapping[str, ColumnCurve], *, columns: Sequence[str] | N
         if curve.classes:
             panel.legend(curve.classes, fontsize=6)
         panel.set_ylim(low - room, high + room)
-        panel.set_title(curve.column if curve.classes else curve.sentence(), fontsize=7, wrap=True)
+        panel.set_title(shown_text(curve.column if curve.classes else curve.sentence()), fontsize=7, wrap=True)
     for panel in panels[len(shown) + 1 :]:
         panel.set_visible(False)
     return figure
@@ -342,7 +344,7 @@ def draw_row(row: RowContributions) -> Figure:
             places, values, height=0.8 / outputs, color=colors, label=row.classes[at] if row.classes else "_"
         )
         panel.bar_label(bars, fmt="{:+.3g}", fontsize=7, padding=2)
-    panel.set_yticks(np.arange(len(order)), [row.columns[at] for at in order])
+    panel.set_yticks(np.arange(len(order)), [shown_text(row.columns[at]) for at in order])
     panel.axvline(0, color="0.3", lw=0.8)
     panel.margins(x=0.15)
     if row.classes:
@@ -390,4 +392,4 @@ def _draw_labels(panel: Any, curve: ColumnCurve, at: int, color: str) -> None:
     if curve.predicted is not None:
         low, high = places - 0.35, places + 0.35
         panel.hlines(_of(curve.predicted, at)[order], low, high, color=color, ls="--", lw=0.9, label="_")
-    panel.set_xticks(places, [curve.labels[place] for place in order], rotation=45, ha="right", fontsize=6)
+    panel.set_xticks(places, [shown_text(curve.labels[place]) for place in order], rotation=45, ha="right", fontsize=6)

@@ -1,0 +1,140 @@
+"""How texts and numbers are written for people: nothing hidden in a text, and the digits that an interval leaves.
+
+Labels, column names, titles and origins come from files and from other people. On a terminal a control character moves
+the cursor, in SVG it is an error, and a direction mark shows a line in another order: each is shown as an escape.
+What is written for programs (JSON, CSV, Parquet, frames) keeps the texts as they are.
+"""
+
+from __future__ import annotations
+
+import datetime
+import html
+import math
+import re
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+#: C0 and C1 controls, line and paragraph separators, marks of direction, spaces without width, halves of characters.
+_HIDDEN = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060\u2066-\u2069\ufeff\ud800-\udfff]")
+#: Numbers from here on have thousands separators where smaller ones have none.
+_MILLION = 10**6
+#: What a number of 64 bits holds.
+_MOST_DIGITS = 15
+
+
+def shown_text(text: object, *, lines: bool = False) -> str:
+    r"""Return a text with control characters and marks of direction as escapes.
+
+    Args:
+        text: Any text, or what has one.
+        lines: Whether line breaks stay, in a text of several lines.
+
+    >>> shown_text("a\x1b[2Jb"), shown_text("a\nb\u202e"), shown_text("a\nb\t", lines=True)
+    ('a\\x1b[2Jb', 'a\\nb\\u202e', 'a\nb\\t')
+    """
+    if lines:
+        return "\n".join(map(shown_text, str(text).split("\n")))
+    return _HIDDEN.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), str(text))
+
+
+def shown_html(text: object, *, lines: bool = False) -> str:
+    """Return a text for HTML and SVG: with escapes as `shown_text` has them, and without markup."""
+    return html.escape(shown_text(text, lines=lines))
+
+
+def date_text(value: datetime.date | None) -> str:
+    """Write a date, or a date and the time of an hour; nothing for none."""
+    if value is None:
+        return ""
+    return value.isoformat(" ", "minutes") if isinstance(value, datetime.datetime) else value.isoformat()
+
+
+def as_read(value: Any, *, digits: int = 10, separated: float = 0) -> str:
+    """Write a number with thousands separators and without noise in the last digits, and never without its last unit.
+
+    Args:
+        value: A number; dates and texts are written as they are.
+        digits: The significant digits of a number that has a fraction.
+        separated: From which size on there are separators.
+
+    >>> as_read(1234567.0), as_read(0.30000000000000004), as_read(2.5e-9), as_read(True)
+    ('1,234,567', '0.3', '2.5e-09', 'True')
+    """
+    if isinstance(value, datetime.date):
+        return date_text(value)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return str(value)
+    if not math.isfinite(value):
+        return str(value)
+    if value != 0 and not 1e-4 <= abs(value) < 1e15:
+        return f"{value:.{digits}g}"
+    decimals = max(0, digits - 1 - (math.floor(math.log10(abs(value))) if value else 0))
+    text = f"{value:,.{decimals}f}" if abs(value) >= separated else f"{value:.{decimals}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def number_text(value: Any, *, digits: int = 10) -> str:
+    """Write a number or a date of an answer, or a declared limit (`digits=15`), with separators from a million on.
+
+    >>> number_text(41183.75), number_text(1234567898.086), number_text(2010), number_text(20_000_000)
+    ('41183.75', '1,234,567,898', '2010', '20,000,000')
+    >>> number_text(1234567898.086, digits=15)
+    '1,234,567,898.086'
+    """
+    if isinstance(value, int) and not isinstance(value, bool):
+        return f"{value:,}" if abs(value) >= _MILLION else str(value)
+    return as_read(value, digits=digits, separated=_MILLION)
+
+
+def at_most(value: float, *, digits: int = 3) -> str:
+    """Write a bound, rounded up: what is said must hold.
+
+    >>> at_most(239.41), at_most(0.10012), at_most(0), at_most(14900.5)
+    ('240', '0.101', '0', '15,000')
+    """
+    if value <= 0 or not math.isfinite(value):
+        return as_read(value)
+    step = 10.0 ** (math.floor(math.log10(value)) - digits + 1)
+    return as_read(math.ceil(value / step - 1e-9) * step, digits=digits)
+
+
+def supported(
+    value: float,
+    error: float,
+    *,
+    rounded: Callable[[Fraction], int] = round,
+    least: int = 0,
+    separated: float = 0,
+) -> str:
+    """Write a number with the digits that its error leaves: two of the error's own.
+
+    A number and the ends of its interval, written with the same `error` and `least`, stay in order: rounding to the
+    same decimals does not change it.
+
+    Args:
+        value: The number.
+        error: How far off it can be; where that is not known it is written with six digits, and to its last unit.
+        rounded: How the last digit is found: `math.floor` and `math.ceil` for the ends of an interval, which must hold.
+        least: At least so many significant digits.
+        separated: From which size on there are thousands separators.
+
+    >>> supported(1234567.89, 2470.0), supported(0.123456, 0.0031), supported(7.0, 0.0)
+    ('1,234,600', '0.1235', '7')
+    >>> supported(47.5678, 0.48, rounded=math.floor), supported(47.6612, 0.48, rounded=math.ceil)
+    ('47.56', '47.67')
+    >>> supported(1234567898.0859, 0.083, least=6), supported(41183.7177, 2.4, least=6, separated=1e6)
+    ('1,234,567,898.086', '41183.7')
+    """
+    if not math.isfinite(value) or value == 0:
+        return as_read(value)
+    top = math.floor(math.log10(abs(value)))
+    if math.isfinite(error) and error > 0:
+        places = 1 - math.floor(math.log10(error))
+        places = max(places, least - 1 - top) if least else places
+    else:
+        places = max(5 - top, 0)
+    places = min(places, _MOST_DIGITS - 1 - top)
+    steps = Fraction(value) * Fraction(10) ** places  # exact: an end that lies on a step stays there
+    found = float(rounded(steps) / Fraction(10) ** places)
+    return as_read(found, digits=_MOST_DIGITS, separated=separated)
