@@ -128,7 +128,7 @@ def test_a_changed_agreement_needs_a_new_folder(sidelight: Callable[..., Any], p
     for old, new in (("mu = 1", "mu = 2"), ("rw_meta", "rw_ftpl"), ("rounds = 148", "rounds = 149")):
         plan_file.write_text(text.replace(old, new))
         result = sidelight("serve", plan_file)
-        assert (result.status, "new agreement" in result.err) == (2, True), (old, result.err)
+        assert (result.status, "New terms add their budget" in result.err) == (2, True), (old, result.err)
     plan_file.write_text(text.replace('clients = ["north", ', "clients = ["))
     result = sidelight("serve", plan_file)
     assert (result.status, "revoke its token" in result.err) == (2, True), result.err

@@ -39,7 +39,7 @@ _LONGEST_WAIT = timedelta(days=1)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
+class RequestedAnswer:
     """What an answer must be of: the canonical query, and its claims; those of a batch are priced together."""
 
     request: Mapping[str, Any]
@@ -55,7 +55,7 @@ class Posted:
     ready_at: datetime
     state: Mapping[str, Any]
     table: str | None = None
-    asked: Sequence[Asked | None] = ()
+    asked: Sequence[RequestedAnswer | None] = ()
     path: str = ""
     sent: bytes | None = None
 
@@ -181,18 +181,18 @@ class Conversation:
 
     async def _body(
         self, query: Any, table: str | None, delta: Amount | None
-    ) -> tuple[str, dict[str, Any], list[Asked | None]]:
+    ) -> tuple[str, dict[str, Any], list[RequestedAnswer | None]]:
         """Return the table's name, the body to send, and what the answers must be of: None for plain JSON."""
         found = await self._table(table)
         together = isinstance(query, list)
         if together != (delta is not None):
             raise RangeError("delta is for a list of queries that are priced together; one query has its own price")
         queries = query if together else [query]
-        asked: list[Asked | None] = []
+        asked: list[RequestedAnswer | None] = []
         for each in queries:
             prepared = None if isinstance(each, Mapping) else prepare_query(each, found.schema)
             claims = None if prepared is None or together else prepared.claims
-            asked.append(None if prepared is None else Asked(request=prepared.request, claims=claims))
+            asked.append(None if prepared is None else RequestedAnswer(request=prepared.request, claims=claims))
         sections = [write_wire_query(each) for each in queries]
         body = {"queries": sections, "delta": str(delta)} if together else {"query": sections[0]}
         return found.name, body, asked
@@ -219,7 +219,7 @@ def _ready_at(state: Mapping[str, Any]) -> datetime:
         raise ServiceError("the state of a request is not understood", code="unknown") from None
 
 
-def _check_outcome(outcome: Outcome, asked: Asked | None, posted: Posted) -> None:
+def _check_outcome(outcome: Outcome, asked: RequestedAnswer | None, posted: Posted) -> None:
     """Refuse an outcome of another query, price or table than was asked."""
     if asked is None:
         return

@@ -104,7 +104,7 @@ class PreparedCovariance(SurePrepared):
         length, radius = float(np.linalg.norm(mean)), float(self.plan.coding.radius)
         return np.asarray(mean * (radius / length) if length > radius else mean)
 
-    def answer(self, noisy: Floats, *, rows: float, mean: Floats | None, mean_clipped: bool) -> Answer:
+    def answer(self, noisy: Floats, *, rows: float, mean: Floats | None, mean_clipped: bool = False) -> Answer:
         """Turn noisy numbers into the answer: all post-processing. The memory of the noisy matrix is used up."""
         divisor = self.plan.divisor(rows)
         noisy /= divisor
