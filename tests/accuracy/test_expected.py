@@ -266,6 +266,7 @@ def test_means_of_several_columns_have_their_own_errors_and_prices_hold_for_each
     assert "mean ± " in str(_expected_of(sl.Summary("score", epsilon=1)))
 
 
+@pytest.mark.quick_cases(2)
 @pytest.mark.parametrize("law", ["about the middle", "mostly at the lower bound"])
 @pytest.mark.parametrize(
     ("query", "within", "column", "of"),

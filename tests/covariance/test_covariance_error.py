@@ -95,6 +95,7 @@ def test_rows_at_the_radius_are_in_the_bound(centre: str | None, count: int) -> 
     assert _exceeded(rows, truth, rho=20, method="gauss", **({} if centre is None else {"centre": centre})) == 0
 
 
+@pytest.mark.quick_cases(1)
 @pytest.mark.parametrize(
     ("values", "query"),
     [((0.7, 0.7), {}), ((0.7, 0.7), {"centre": "mean", "rows": 400}), ((1, -1), {"centre": "mean"})],

@@ -66,6 +66,7 @@ CASES = [(model, ROWS, name) for model in MODELS for name in ROWS] + [
 ]
 
 
+@pytest.mark.quick_cases(12)
 @pytest.mark.parametrize(
     ("model", "inputs", "name"), CASES, ids=[f"{m}-{'rows' if i is ROWS else 'targets'}-{n}" for m, i, n in CASES]
 )
