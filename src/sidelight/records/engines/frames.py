@@ -88,9 +88,9 @@ def refuse_ambiguous_names(frame: Any) -> None:
         SchemaError: a name is ambiguous; names are public.
     """
     names = names_of(frame) or []
-    twice = [name for place, name in enumerate(names) if name in names[:place]]
-    if twice:
-        raise SchemaError(f"X has two columns called {twice[0]!r}; give each column a name of its own")
+    if len(set(names)) < len(names):
+        twice = next(name for place, name in enumerate(names) if name in names[:place])
+        raise SchemaError(f"X has two columns called {twice!r}; give each column a name of its own")
     if library_of(frame) == "pandas" and len({isinstance(name, str) for name in frame.columns}) > 1:
         raise SchemaError("X has columns whose names are text, and others; write X.columns = X.columns.astype(str)")
 
