@@ -82,3 +82,14 @@ def test_a_pipeline_is_no_model_of_a_query() -> None:
     pipeline: Any = make_pipeline(sl.PublicScaler(lower=0, upper=1), sl.LogisticRegression(epsilon=1, delta="1e-6"))
     with pytest.raises(SchemaError, match="got Pipeline; it scales numbers"):
         sl.ModelQuery(model=pipeline, target="kind")
+
+
+@pytest.mark.parametrize("on_violation", ["clip", "normalize"])
+def test_scores_are_the_outputs_of_the_fitted_model(on_violation: Any) -> None:
+    data = people(4000)
+    model = sl.LogisticRegression(epsilon=8, delta="1e-6", on_violation=on_violation)
+    table = sl.Table(data, schema=SCHEMA)
+    fitted = model.fit_table(table, target="town", features=["age", "income"])
+    value = fitted.encoding_.units.own(fitted.coef_, fitted.intercept_)
+    query = sl.ModelQuery(model=model, target="town", features=["age", "income"])
+    assert np.allclose(query.scores(value, data, SCHEMA), fitted.decision_function(table), rtol=0, atol=1e-9)

@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sidelight.errors import SchemaError
+from sidelight.guarantees import exact
 from sidelight.noise import Source
 from sidelight.records import Number, Schema, Table
 from sidelight.regression.losses import Floats
+from sidelight.regression.rows import bounded_rows
 from sidelight.release import Release
 from sidelight.session import Answer, release_once
 from sidelight.session.query import SurePrepared
@@ -40,7 +42,8 @@ class ModelQuery:
 
     The released value of a linear model has the coefficients in the order of the labels: for each output those of
     the columns (numbers in their own units, categories one per label) and the intercept. Values are clamped to their
-    declared ranges before they are multiplied.
+    declared ranges before they are multiplied. With `on_violation="normalize"` rows are also brought to the full
+    length, as for the fit: by `scores`, not by a product with the coefficients made by hand.
 
     Args:
         model: An estimator that is not fitted and has no session.
@@ -125,6 +128,10 @@ class ModelQuery:
             return self.model._outputs(value, declared, rows, keep_missing=self.model.on_missing == "cell")
         encoding = encoding_for(schema, target=self.target, features=self.features)
         rows = encoding.matrix(Table({c.name: columns[c.name] for c in encoding.columns}, schema=encoding.columns))
+        if self.model.on_violation == "normalize":  # as the fit does, and `predict`
+            _, _, fit = self.model._query_of_columns(schema, target=self.target, features=self.features)
+            length = exact(fit.prepare(schema).request["data_norm"], name="data_norm")
+            rows, _, _ = bounded_rows(rows, data_norm=length, on_violation="normalize")
         weights, constants = encoding.units.scaled(np.asarray(value, np.float64))
         found = np.asarray(rows @ weights.T + constants)
         return np.asarray(found[:, 0] if found.shape[1] == 1 else found)
