@@ -21,7 +21,7 @@ from sidelight.errors import (
     SourceError,
     StrictError,
 )
-from sidelight.ledger import decide, open_ledger, scope
+from sidelight.ledger import decide, open_ledger, reservation
 from sidelight.plans import read_plan
 from sidelight.records import Table
 from sidelight.session import pipeline
@@ -346,7 +346,7 @@ def test_an_outcome_that_cannot_be_written_is_no_status_of_nothing_spent(
             raise error("the reason")
         return settle(*given, **named)
 
-    monkeypatch.setattr(scope, "OUTCOME_SECONDS", 0.0)
+    monkeypatch.setattr(reservation, "OUTCOME_SECONDS", 0.0)
     monkeypatch.setattr(decide, "settle", fails)
     result = sidelight("run", "plan.toml", "--json", "out.json")
     assert result.status == 1

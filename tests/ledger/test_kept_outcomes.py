@@ -16,7 +16,7 @@ import sidelight as sl
 from sidelight.errors import LedgerDamagedError, LedgerError, LedgerUnavailableError, SidelightWarning
 from sidelight.experts import Reporter, Reporting
 from sidelight.guarantees import Claims, PureDP
-from sidelight.ledger import Ledger, decide, head_file, open_ledger, scope
+from sidelight.ledger import Ledger, decide, head_file, open_ledger, reservation
 
 PRICE = Claims.of(PureDP("0.4"))
 SCHEMA = [sl.Number("age", lower=0, upper=100, granularity=1)]
@@ -75,7 +75,7 @@ def test_warnings_that_are_errors_cost_no_answer(impatient: Ledger, tmp_path: Pa
 def test_an_outcome_that_cannot_be_written_leaves_a_charge_that_stands(
     impatient: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
-    monkeypatch.setattr(scope, "OUTCOME_SECONDS", 0.0)
+    monkeypatch.setattr(reservation, "OUTCOME_SECONDS", 0.0)
     charged: Any = impatient.scope("people").reserve(PRICE, request={"kind": "q"}, key="k")
     with locked(tmp_path / "budget.db"), pytest.raises(LedgerUnavailableError) as raised:
         getattr(charged, kind)(*([] if kind == "fail" else ["the value"]))
@@ -112,7 +112,7 @@ def test_one_draw_is_made_while_the_ledger_is_locked(tmp_path: Path, monkeypatch
 def test_whatever_keeps_an_outcome_from_the_ledger_says_so(
     impatient: Ledger, monkeypatch: pytest.MonkeyPatch, error: type[LedgerError]
 ) -> None:
-    monkeypatch.setattr(scope, "OUTCOME_SECONDS", 0.0)
+    monkeypatch.setattr(reservation, "OUTCOME_SECONDS", 0.0)
 
     def fails(*_: Any, **__: Any) -> str:
         raise error("the reason")
@@ -124,10 +124,63 @@ def test_whatever_keeps_an_outcome_from_the_ledger_says_so(
     assert raised.value.charge_stands
 
 
+def test_an_error_of_another_library_says_so_without_its_text(
+    impatient: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: Any, body: Any, **__: Any) -> str:
+        return str(body["text"].encode("ascii"))
+
+    charged: Any = impatient.scope("people").reserve(PRICE, request={"kind": "q"}, key="k")
+    monkeypatch.setattr(decide, "settle", fails)
+    with pytest.raises(
+        LedgerUnavailableError, match=r"\(UnicodeEncodeError\)\. The charge of entry .* stands"
+    ) as raised:
+        charged.release("47 ± ε")
+    assert raised.value.charge_stands
+    assert raised.value.__context__ is None
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_an_interrupt_while_an_outcome_waits_costs_one_more_attempt(
+    impatient: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, again: bool
+) -> None:
+    def interrupted(_: float) -> None:
+        if not again:
+            released.set()
+            holder.join()
+        raise KeyboardInterrupt
+
+    charged: Any = impatient.scope("people").reserve(PRICE, request={"kind": "q"}, key="k")
+    held, released = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with open_ledger(tmp_path / "budget.db") as other, other.store.write():
+            held.set()
+            released.wait(20)
+
+    holder = threading.Thread(target=hold)
+    holder.start()
+    assert held.wait(20)
+    monkeypatch.setattr(reservation, "_warn_of_waiting", interrupted)
+    with pytest.raises(KeyboardInterrupt) as raised:
+        charged.release("the value")
+    released.set()
+    holder.join()
+    (note,) = raised.value.__notes__
+    entry = impatient.scope("people").entry_of("k")
+    assert entry is not None
+    if again:
+        assert f"The charge of entry {charged.entry_id} stands" in note
+        assert entry.state == "reserved"
+    else:
+        assert f"The outcome of entry {charged.entry_id} is in the ledger" in note
+        assert entry.text == "the value"
+
+
 def test_a_head_file_that_fails_does_not_say_that_nothing_was_charged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(scope, "OUTCOME_SECONDS", 0.0)
+    monkeypatch.setattr(reservation, "OUTCOME_SECONDS", 0.0)
     with open_ledger(tmp_path / "budget.db", head_file=tmp_path / "head") as ledger:
         charged: Any = ledger.open_scope("people", budget=PureDP(1)).reserve(PRICE, request={"kind": "q"}, key="k")
 

@@ -15,7 +15,7 @@ import pytest
 
 from sidelight.errors import BudgetError, LedgerError, SidelightError
 from sidelight.guarantees import Claims, PureDP
-from sidelight.ledger import Ledger, Reservation, chain, open_ledger, scope
+from sidelight.ledger import Ledger, Reservation, chain, open_ledger, reservation
 from sidelight.ledger.verify import Verification
 
 TENTH = Claims.of(PureDP("0.1"))
@@ -69,7 +69,7 @@ def test_a_full_disk_loses_nothing_and_doubles_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, room: int
 ) -> None:
     """Limit the child's files to a size, so that writes fail anywhere in a transaction."""
-    monkeypatch.setattr(scope, "OUTCOME_SECONDS", 0.0)
+    monkeypatch.setattr(reservation, "OUTCOME_SECONDS", 0.0)
     path = made(tmp_path / "budget.db")
 
     def fill(say: Callable[[str], object]) -> None:

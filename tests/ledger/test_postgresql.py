@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
-from sidelight.errors import LedgerError
+from sidelight.errors import LedgerError, LedgerUnavailableError, SidelightWarning
 from sidelight.guarantees import Claims, PureDP
 from sidelight.ledger import Ledger, Reservation, open_ledger
 
@@ -237,3 +239,74 @@ def test_a_host_that_vanishes_is_noticed_within_seconds(postgres_address: str) -
         address = transaction.row("SELECT inet_client_addr()::text")
         found = [transaction.row(f"SHOW tcp_keepalives_{name}") for name in ("idle", "interval", "count")]
     assert found == ([("0",)] * 3 if address == (None,) else [("5",), ("1",), ("5",)])  # a socket has none
+
+
+@pytest.mark.parametrize("given", ["the database", "the environment", "the address"])
+def test_outcomes_are_written_whatever_encoding_the_client_is_told(
+    postgres_address: str, monkeypatch: pytest.MonkeyPatch, given: str
+) -> None:
+    address = postgres_address
+    if given == "the database":
+        with psycopg.connect(postgres_address, autocommit=True) as connection:
+            name = connection.execute("SELECT current_database()").fetchone()[0]
+            connection.execute(f"ALTER DATABASE {name} SET client_encoding = 'LATIN1'")
+    elif given == "the environment":
+        monkeypatch.setenv("PGCLIENTENCODING", "LATIN1")
+    else:
+        address += ("&" if "?" in address else "?") + "client_encoding=latin1"
+    with open_ledger(address) as ledger:
+        reservation = ledger.open_scope("people", budget=PureDP(1)).reserve(CLAIMS, request=REQUEST, key="k")
+        assert isinstance(reservation, Reservation)
+        reservation.release("ε = 0.3, 漢")
+        assert [entry.text for entry in ledger.entries()] == ["ε = 0.3, 漢"]
+
+
+def test_a_database_without_an_encoding_is_refused(postgres_address: str) -> None:
+    with psycopg.connect(postgres_address, autocommit=True) as connection:
+        connection.execute(
+            "CREATE DATABASE bytes_alone ENCODING 'SQL_ASCII' TEMPLATE template0 LC_COLLATE 'C' LC_CTYPE 'C'"
+        )
+        name = connection.execute("SELECT current_database()").fetchone()[0]
+        try:
+            with pytest.raises(LedgerError, match="stores SQL_ASCII text; a ledger needs one created with UTF8"):
+                open_ledger(postgres_address.replace(name, "bytes_alone"))
+        finally:
+            connection.execute("DROP DATABASE bytes_alone WITH (FORCE)")
+
+
+def test_a_ledger_that_was_read_only_for_a_while_is_used_again(
+    there: Ledger, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    scope = there.scope("people")
+    charged = scope.reserve(CLAIMS, request=REQUEST, key="k")
+    assert isinstance(charged, Reservation)
+    name = there.place.address.rpartition("/")[2].partition("?")[0]
+    setting = f"ALTER DATABASE {name} SET default_transaction_read_only"
+    with open_ledger_connection(there) as other:
+        other.execute(f"{setting} = on")
+        there.close()  # as when the server ends the sessions
+        with pytest.raises(LedgerUnavailableError, match="the database takes no writes now"):
+            scope.reserve(CLAIMS, request=REQUEST, key="other")
+        later = threading.Timer(1.0, lambda: other.execute(f"{setting} = off"))
+        later.start()
+        with pytest.warns(SidelightWarning, match="kept and written again"):
+            charged.release("the value")
+        later.join()
+    assert [entry.text for entry in there.entries()] == ["the value"]
+    assert isinstance(scope.reserve(CLAIMS, request=REQUEST, key="another"), Reservation)
+    assert not [record for record in caplog.records if record.name.startswith("psycopg")]
+
+
+def test_a_role_that_may_not_update_is_told_what_it_needs(there: Ledger) -> None:
+    with open_ledger_connection(there) as other:
+        other.execute("CREATE ROLE reader LOGIN")
+        try:
+            other.execute("GRANT SELECT, INSERT ON ALL TABLES IN SCHEMA public TO reader")
+            address = re.sub(r"//[^@/]*@", "//reader@", there.place.address.replace("+psycopg", ""))
+            with (
+                open_ledger(address) as ledger,
+                pytest.raises(LedgerUnavailableError, match="SELECT, INSERT and UPDATE the tables"),
+            ):
+                ledger.scope("people").reserve(CLAIMS, request=REQUEST)
+        finally:
+            other.execute("DROP OWNED BY reader; DROP ROLE reader")

@@ -58,6 +58,10 @@ class Commands(TyperGroup):
             if sys.stdout is not None:
                 sys.stdout.flush()
             return found
+        except KeyboardInterrupt as stop:
+            for note in getattr(stop, "__notes__", ()):
+                typer.echo(note, err=True)
+            raise
         except SystemExit as stop:
             if stop.code is None or isinstance(stop.code, int):
                 raise

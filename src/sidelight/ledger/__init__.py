@@ -9,7 +9,8 @@ from sidelight.ledger.decide import FailReason, Stored
 from sidelight.ledger.entries import LedgerEntry, State
 from sidelight.ledger.exchange import Imported
 from sidelight.ledger.ledger import Ledger, open_ledger
-from sidelight.ledger.scope import Reservation, Scope
+from sidelight.ledger.reservation import Reservation
+from sidelight.ledger.scope import Scope
 from sidelight.ledger.verify import Rederive, Verification
 
 __all__ = [

@@ -90,11 +90,18 @@ def _driver_text(sql: str) -> str:
 
 def _together(connection: sa.Connection, statements: Sequence[Question]) -> list[tuple[list[Row], int]]:
     raw: Any = connection.connection.dbapi_connection
+    first: psycopg.Error | None = None
     try:
         with raw.pipeline():
-            cursors = [raw.execute(_driver_text(sql), parameters) for sql, parameters in statements]
+            try:
+                cursors = [raw.execute(_driver_text(sql), parameters) for sql, parameters in statements]
+            except psycopg.Error as raised:  # if it left the pipeline, psycopg would print what it finds on its way out
+                first = raised
+        if first is not None:
+            raise first
         return [(cursor.fetchall() if cursor.description else [], cursor.rowcount) for cursor in cursors]
-    except psycopg.Error as error:
+    except psycopg.Error as raised:
+        error = first or raised
         lost = bool(raw.closed or raw.pgconn.pipeline_status)  # in the middle of a pipeline it is of no use any more
         if lost:
             connection.invalidate(error)

@@ -26,7 +26,8 @@ from sidelight.ledger.definition import (
 from sidelight.ledger.entries import LedgerEntry, list_entries, list_finished
 from sidelight.ledger.exchange import book_external
 from sidelight.ledger.journal import DEFINITION_COLUMNS
-from sidelight.ledger.scope import Reservation, Scope, Unique
+from sidelight.ledger.reservation import Reservation, Unique
+from sidelight.ledger.scope import Scope
 
 if TYPE_CHECKING:
     from sidelight.ledger.schema import Transaction

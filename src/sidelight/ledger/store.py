@@ -40,10 +40,10 @@ from sidelight.ledger.connections import (
 from sidelight.ledger.journal import look_at_rows, remember_head, remembered
 from sidelight.ledger.place import Place, has_log
 from sidelight.ledger.schema import OpenTransaction, RememberedRows, Transaction
+from sidelight.ledger.server_engine import postgresql_engine
 
 Result = TypeVar("Result")
 _RETRIES: Final = 12
-_KEEPALIVE: Final = {"idle": 5, "interval": 1, "count": 5}  # after which PostgreSQL gives up a silent connection
 _CLOSING_SECONDS: Final = 5.0  # how long to wait for a thread that uses a ledger in memory while it is closed
 _AGAIN: Final = frozenset({"40001", "40P01"})  # serialisation failure, deadlock: the database asks to try again
 #: What a connection says of itself that reads a file as it stands, without a lock.
@@ -55,6 +55,9 @@ _ADVICE: Final = {
     "readonly": "a ledger needs write permission for the file and its directory; to look into one that others have "
     "open, wait until it is closed",
     "disk is full": "make room",
+    "read-only transaction": "the database takes no writes now: try again when it does",
+    "permission denied": "the role needs to SELECT, INSERT and UPDATE the tables of the ledger, and to use their "
+    "sequences",
     "connection": "check that the server runs, and the host, user and database of the address",
 }
 _UNWRITTEN: Final = "nothing was written"
@@ -94,7 +97,7 @@ class Store:
                 "read_only=True to spend from it"
             )
         engine, turn = self._engine_and_turn()  # refused in a forked child, where the lock may stay held for ever
-        with turn, engine.connect() as connection:
+        with turn, engine.connect() as connection, self._kept_if_usable(connection):
             with connection.begin():
                 _check_file(connection)  # the lock is held: no process that respects it can move the log now
                 transaction = self._transaction(connection, ledger_id=self.ledger_id, known=self._known)
@@ -106,6 +109,16 @@ class Store:
             remember_head(transaction)
             self._known = remembered(transaction) or self._known
             _check_file(connection)  # for those that do not: the commit may be in an orphaned log
+
+    @contextmanager
+    def _kept_if_usable(self, connection: sa.Connection) -> Iterator[None]:
+        """Let go of a connection to a server whose session may be the cause: it keeps settings of when it began."""
+        try:
+            yield
+        except DBAPIError as error:
+            if self.place.dialect == "postgresql" and _state(error) not in _AGAIN and not connection.closed:
+                connection.invalidate(error)
+            raise
 
     def _read(self) -> Generator[Transaction, None, None]:
         before, lockless = self._stamp(), False
@@ -196,9 +209,12 @@ class Store:
     def _explain(self, error: SQLAlchemyError, *, lost: bool = False, unwritten: str = _UNWRITTEN) -> LedgerError:
         where, reason = self.place.shown, _reason(error)
         if lost:
+            answers = isinstance(error, DBAPIError) and not error.connection_invalidated and _state(error) is not None
             return LedgerUnavailableError(
-                f"the ledger {where} was lost in the middle of a transaction ({reason}) and did not come back; a "
-                "charge may stand without a release. Repeat the request with the same key once the server runs"
+                f"the ledger {where} was lost in the middle of a transaction "
+                f"{f'and now answers: {reason}' if answers else f'({reason}) and did not come back'}; a charge may "
+                "stand without a release. Repeat the request with the same key once the server "
+                f"{'can be written' if answers else 'runs'}"
             )
         if isinstance(error, PoolTimeout) or "database is locked" in reason or _state(error) == "55P03":
             return LedgerUnavailableError(
@@ -312,7 +328,7 @@ class _Connections:
         if memory is not None:
             return _sqlite_engine(lambda: memory, poolclass=StaticPool)
         if path is None:
-            return _postgresql_engine(self._place, wait_seconds, self._answer_seconds)
+            return postgresql_engine(self._place, wait_seconds, self._answer_seconds)
         if self._read_only:
             return _reading_engine(path, wait_seconds)
         return _sqlite_engine(
@@ -347,54 +363,3 @@ def _begin_sqlite(connection: sa.Connection) -> None:
     raw.let_go()  # of what an interrupt left: nothing runs on an idle connection
     deferred = connection.get_execution_options().get("sidelight_deferred", False)
     connection.exec_driver_sql("BEGIN" if deferred else "BEGIN IMMEDIATE")
-
-
-def _postgresql_engine(place: Place, wait_seconds: float, answer_seconds: float | None) -> sa.Engine:
-    try:
-        engine = sa.create_engine(
-            place.address,
-            isolation_level="READ COMMITTED",
-            pool_timeout=wait_seconds,
-            connect_args={"connect_timeout": max(1, int(wait_seconds))},
-        )
-    except ImportError:
-        raise LedgerError(
-            "a ledger in PostgreSQL needs psycopg, which is not installed; run: pip install 'sidelight[postgres]'"
-        ) from None
-    except SQLAlchemyError:
-        raise LedgerError(
-            f"{place.shown} is not an address of PostgreSQL; write postgresql://user@host/database"
-        ) from None
-
-    def connect(_dialect: object, _record: object, given: Any, named: Any) -> Any:
-        from sidelight.ledger.timed_connection import TimedConnection  # with psycopg, which a file does not need
-
-        return TimedConnection.connect(*given, **named)
-
-    def prepare(connection: Any, _record: object) -> None:
-        if answer_seconds is not None:
-            connection.limit(answer_seconds)
-        with connection.cursor() as cursor:
-            cursor.execute("SHOW synchronous_commit")
-            commit = cursor.fetchone()[0]
-            cursor.execute("SHOW fsync")
-            fsync = cursor.fetchone()[0]
-            cursor.execute("SHOW server_encoding")
-            encoding = cursor.fetchone()[0]
-            cursor.execute(f"SET lock_timeout = {int(wait_seconds * 1000)}")
-            for name, value in _KEEPALIVE.items():  # a host that vanished holds the head for seconds, not hours
-                cursor.execute(f"SET tcp_keepalives_{name} = {value}")
-        connection.commit()
-        if commit == "off" or fsync == "off":
-            raise LedgerError(
-                f"the server {place.shown} runs with synchronous_commit={commit}, fsync={fsync} and may forget a "
-                "commit, that is, spending; set both on for this database"
-            )
-        if encoding != "UTF8":
-            raise LedgerError(
-                f"the database {place.shown} stores {encoding} text; a ledger needs one created with UTF8"
-            )
-
-    sa.event.listen(engine, "do_connect", connect)
-    sa.event.listen(engine, "connect", prepare)
-    return engine
