@@ -109,7 +109,8 @@ def test_any_noise_gives_values_within_the_bounds(a, b, d):
         from_count_and_sums(a, b, d, levels=LEVELS, count_variance=1.0, total_variance=2.0, rest_variance=3.0),
     ):
         assert SPAN.lower <= mean_of(moments, SPAN)[0] <= SPAN.upper
-        assert 0 <= variance_of(moments, SPAN)[0] <= (SPAN.width / 2) ** 2
+        assert 0 <= variance_of(moments, SPAN, ddof=0)[0] <= (SPAN.width / 2) ** 2
+        assert 0 <= variance_of(moments, SPAN)[0] <= 2 * (SPAN.width / 2) ** 2  # of two rows, at both bounds
         assert variance_noise(moments, SPAN)[0] > 0
         assert mean_noise_variance(moments, SPAN)[0] > 0
     assert SPAN.lower <= mean_of(from_pair(a, b, levels=LEVELS, variance=1.0), SPAN)[0] <= SPAN.upper

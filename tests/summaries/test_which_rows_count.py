@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -125,6 +127,26 @@ def test_groups_without_support_are_said_in_the_report() -> None:
 def test_a_misspelt_name_comes_before_any_question(query: sl.Count) -> None:
     with pytest.raises(sl.errors.SchemaError, match="'distrikt' is not declared; did you mean 'district'"):
         query.release(TABLE)
+
+
+@pytest.mark.parametrize("price", [{"epsilon": 1}, {"epsilon": 20}, {"rho": "0.1"}])
+@pytest.mark.parametrize(("ones", "rows"), [(1, 2), (1, 3), (2, 4), (10, 20), (100, 200), (240, 500), (1, 20), (3, 3)])
+def test_spreads_of_two_values_are_covered(ones: int, rows: int, price: dict[str, Any]) -> None:
+    """Of half zeros and half ones the variance is the largest there is, of a sample more than of a population."""
+    values = np.repeat([1.0, 0.0], [ones, rows - ones])
+    labels = [f"g{place}" for place in range(400)]
+    table = sl.Table(
+        {"g": np.repeat(labels, rows), "x": np.tile(values, 400)},
+        schema=[sl.Category("g", labels, other=None), sl.Number("x", lower=0, upper=1, granularity=1)],
+    )
+    for kind in (sl.StandardDeviation, sl.Variance):
+        for ddof in (0, 1):
+            found = released(kind("x", by="g", ddof=ddof, **price), table).value
+            true = values.std(ddof=ddof) if kind is sl.StandardDeviation else values.var(ddof=ddof)
+            missed = (found["low"] > true + 1e-6) | (found["high"] < true - 1e-6)
+            assert missed.sum() <= 45  # more have a probability below 1e-6 at 95 %
+            shown = found["sd" if kind is sl.StandardDeviation else "variance"]
+            assert ((found["low"] <= shown) & (shown <= found["high"])).all()
 
 
 def test_standard_deviations_are_covered() -> None:

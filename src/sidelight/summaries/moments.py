@@ -80,9 +80,9 @@ class NoisyMoments:
         return np.asarray(self.total - tau * self.count), self.total_variance + tau**2 * self.count_variance
 
     def variances(self, *, ddof: int = 1) -> Floats:
-        """Return the variance of t in each group, (M₂ - M₁²)·n/(n - ddof) with n at least 2, cut to 0..1."""
+        """Return the variance of t in each group, M₂ - M₁² cut to 0..1, times n/(n - ddof) with n at least 2."""
         m1, m2, n = self._two_moments()
-        return np.asarray(np.clip((m2 - m1 * m1) * n / (n - ddof), 0.0, 1.0))
+        return np.asarray(np.clip(m2 - m1 * m1, 0.0, 1.0) * n / (n - ddof))
 
     @property
     def variance_noise(self) -> Floats:
@@ -292,26 +292,30 @@ class MeasuredGroups:
         return {"count_low": ends.low, "count_high": ends.high}
 
     def variance_ends(self, confidence: float, *, ddof: int) -> Ends:
-        """Return the interval of each variance of t, within 0..1: Fieller's, for every mean that is not excluded.
+        """Return the interval of each variance of t: Fieller's, for every mean that is not excluded.
 
-        At the true mean m and variance v, Σt² - 2mΣt + (m² - v)n is 0 without noise, and linear in it: its tail is
-        known. The mean takes a tenth of what may be missed. Of the values of m that are left, its estimate gives the
-        least and an end the largest v, to first order in the noise.
+        At the true mean m and variance v, Σt² - 2mΣt + m²n - v(n - ddof) is 0 without noise, and linear in it: its tail
+        is known. The mean takes a tenth of what may be missed. Of the values of m that are left, its estimate gives the
+        least and an end the largest v, to first order in the noise. No variance is larger than n/(n - ddof): for it,
+        the least n takes a fiftieth of what may be missed.
         """
-        moments = self.moments
+        moments, miss = self.moments, 1 - confidence
         assert moments.squares is not None
-        means = self._unit_mean_ends(1 - (1 - confidence) / 10)
-        rest = 1 - 0.9 * (1 - confidence)
+        means = self._unit_mean_ends(1 - miss / 10)
+        rest = 1 - (0.9 if ddof == 0 else 0.88) * miss
+        fewest = np.maximum(moments.count - self._reach(1.0, 0.0, 0.0, confidence=1 - miss / 50), 2.0)
+        largest = fewest / (fewest - ddof)
         m = np.stack([means.low, np.clip(moments.means, means.low, means.high), means.high])
         about = moments.squares - 2 * m * moments.total + m * m * moments.count
 
         def reach(v: Floats) -> Floats:
             return self._reach(m * m - v, -2 * m, 1.0, confidence=rest)
 
-        found = fieller(about, np.broadcast_to(moments.count, m.shape), reach, 0.0, 1.0, 0.0, 1.0)
-        n = np.maximum(moments.count, 2.0)
-        bessel = n / (n - ddof)
-        return Ends(low=found.low.min(axis=0) * bessel, high=np.clip(found.high.max(axis=0) * bessel, 0.0, 1.0))
+        most = 2 / (2 - ddof)
+        found = fieller(about, np.broadcast_to(moments.count - ddof, m.shape), reach, 0.0, most, 0.0, most)
+        value = moments.variances(ddof=ddof)  # within the interval, also where noise moved one of its moments beyond 1
+        low, high = (np.minimum(each, largest) for each in (found.low.min(axis=0), found.high.max(axis=0)))
+        return Ends(low=np.minimum(low, value), high=np.maximum(high, value))
 
     def _unit_mean_ends(self, confidence: float) -> Ends:
         """Return the interval of each mean of t, by Fieller."""
