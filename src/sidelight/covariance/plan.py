@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from math import inf, isqrt, log, sqrt
+from math import inf, isqrt, sqrt
 from typing import Any, Literal
 
 import numpy as np
@@ -16,7 +16,15 @@ from sidelight.aggregates.clipped_vector import ClippedVector
 from sidelight.aggregates.coding import CodeArrays
 from sidelight.aggregates.collect import coded_rows
 from sidelight.aggregates.moments import ClippedMoments, Moments
-from sidelight.covariance.error_tails import ErrorTail, added, count_tail, matrix_tail, pairing_tail, vector_tail
+from sidelight.covariance.error_tails import (
+    STEPS,
+    UNSURE,
+    ErrorTail,
+    count_tail,
+    matrix_tail,
+    pairing_tail,
+    vector_tail,
+)
 from sidelight.covariance.matrices import PredictedMatrix
 from sidelight.errors import RangeError
 from sidelight.guarantees import Claims, Neighbours, decimal_text
@@ -130,8 +138,6 @@ class Choice:
 
 #: The share of the budget for a private choice between predictions and none.
 _CHOICE_SHARE = Fraction(1, 10)
-#: With which probability a stated error may rest on a size of the matrix that is wrong.
-_UNSURE = 1e-9
 #: The shares of the price for the noisy number of rows, and for the mean with centre="mean".
 _COUNT_SHARE, _MEAN_SHARE = Fraction(3, 100), Fraction(1, 10)
 
@@ -304,66 +310,60 @@ class CovariancePlan:
     def noise_tail(self, rows: float, measured: Measured) -> ErrorTail:
         """Bound the operator norm of what noise does to the unshrunk matrix (covariance proof page, Theorem 12).
 
-        A wrong number of rows moves the matrix by a share of it: how large the true one is, what was measured and its
-        noise bound, but for a probability of 1e-9.
+        Each noise has a bound at an equal part of the failure probability. A wrong number of rows moves the matrix by a
+        share of it: how large the true one is, what was measured and these bounds say.
 
         Args:
             rows: The (noisy) number of rows.
             measured: The sizes of the noisy matrix and mean.
         """
         divisor, size = self.divisor(rows), len(self.labels)
-        radius = float(self.coding.radius)
-        of_matrix = matrix_tail(self.public_noise.law, size=size, noise_scale=self.noise_scale(divisor))
-        of_rows = of_mean = ErrorTail(0.0, 0.0)
-        if "count" in self.shares:
-            of_rows = count_tail(deviation=self.count_deviation, gaussian=not self.budget.is_pure).times(1 / divisor)
-        if "mean" in self.shares:
-            noise = self.mean_noise(self._public)
-            of_mean = vector_tail(noise.law, size=size, deviation=noise.deviation).times(1 / divisor)
+        radius, nothing = float(self.coding.radius), np.zeros_like(STEPS)
         parts = 1 + sum(each in self.shares for each in ("count", "mean")) + (self.centre == "pairs")
-        sure = log(parts / _UNSURE)
-        behind = (divisor - rows) / divisor  # |n − D| <= |n − n̂| + D − n̂
-        share = of_rows.fixed + of_rows.per_log * sure + behind
+        noise = matrix_tail(self.public_noise.law, size=size, noise_scale=self.noise_scale(divisor), parts=parts)
+        # it is rounded to integers, whose unit is (r/M)²/D in the matrix and r/(MD) in the mean
+        half = radius / (2 * self.coding.levels * divisor)
+        of_matrix, of_rows, of_mean = noise.at_steps + half * size * radius / self.coding.levels, nothing, nothing
+        if "count" in self.shares:
+            gaussian = not self.budget.is_pure
+            of_rows = count_tail(deviation=self.count_deviation, gaussian=gaussian, parts=parts).at_steps / divisor
+        if "mean" in self.shares:
+            of_sum = self.mean_noise(self._public)
+            of_mean = vector_tail(of_sum.law, size=size, deviation=of_sum.deviation, parts=parts).at_steps / divisor
+            of_mean = of_mean + half * sqrt(size)
+        share = of_rows + (divisor - rows) / divisor  # |n − D| <= |n − n̂| + D − n̂
         # ‖A‖ <= ‖Ã‖ + ‖Z‖/D + ‖A‖ |n − D|/D, and in the same way for the mean, whose square is at most ‖A‖
-        norm, length = measured.norm + of_matrix.fixed + of_matrix.per_log * sure, measured.mean_length
-        missed = of_mean.fixed + of_mean.per_log * sure
-        largest, longest = radius**2, radius
-        if share < 1:
-            largest = min(largest, (norm + length**2) / (1 - share))
-            longest = min(sqrt(largest), (length + missed) / (1 - share))
+        norm, length = measured.norm + of_matrix, measured.mean_length
+        left = np.where(share < 1, 1 - share, 1.0)
+        largest = np.where(share < 1, np.minimum(radius**2, (norm + length**2) / left), radius**2)
+        longest = np.where(share < 1, np.minimum(np.sqrt(largest), (length + of_mean) / left), radius)
         if "mean" not in self.shares:
-            weight, both = largest, 0.0
+            weight, both = largest, nothing
         elif measured.mean_clipped:
             both = length + longest  # ‖ââᵀ − aaᵀ‖ <= (‖â‖ + ‖a‖) ‖â − a‖
             weight = largest + both * longest
         else:  # the number divides both, and most of that cancels
-            both = 2 * length + missed
-            spread = norm + share * (largest + share * longest**2) + missed * both
-            weight = min(largest, max(spread, longest**2)) + share * longest**2
-        tails = [of_matrix]
-        tails += [of_rows.times(weight)] if "count" in self.shares else []
-        tails += [of_mean.times(both)] if "mean" in self.shares else []
+            both = 2 * length + of_mean
+            spread = norm + share * (largest + share * longest**2) + of_mean * both
+            weight = np.minimum(largest, np.maximum(spread, longest**2)) + share * longest**2
+        found = of_matrix + share * weight + of_mean * both
+        beyond = noise.beyond
         if self.centre == "pairs":
-            tails.append(pairing_tail(rows - divisor * (share - behind), radius**2))
-        tail = added(tails)
-        # truncation moves an entry by less than r/M, so a row by √d r/M, and uᵀCu by 2r times that at most; noise is
-        # rounded to integers, whose unit is (r/M)²/D in the matrix and r/(MD) in the mean
-        rounding = 2 * radius**2 * sqrt(size) / self.coding.levels
-        rounding += (
-            (size * radius / self.coding.levels + both * sqrt(size)) * radius / (2 * self.coding.levels * divisor)
-        )
-        return ErrorTail(tail.fixed + behind * weight + rounding, tail.per_log)
+            pairing = pairing_tail(rows - divisor * of_rows, radius**2, parts=parts)
+            found, beyond = found + pairing.at_steps, beyond + pairing.beyond
+        # truncation moves an entry by less than r/M, so a row by √d r/M, and uᵀCu by 2r times that at most
+        return ErrorTail(found + 2 * radius**2 * sqrt(size) / self.coding.levels, beyond)
 
     def error_bound(self, moved: float, rows: float, measured: Measured) -> TailBound:
         """Bound the error in every direction: how far the matrix was moved, which is known, and the noise."""
-        tail = self.noise_tail(rows, measured)
+        fixed, per_log = self.noise_tail(rows, measured).line()
         apart = ", and no two rows are further apart than √2 times it" if self.centre == "pairs" else ""
         return TailBound(
             unit="in operator norm",
             assumption=f"no row is longer than the radius {decimal_text(self.coding.radius)}{apart}",
-            fixed=(moved + tail.fixed,),
-            per_log=(tail.per_log,),
+            fixed=(moved + fixed,),
+            per_log=(per_log,),
             # both matrices are positive semidefinite with a trace of at most radius²
             largest=float(self.coding.radius) ** 2 if self.project else inf,
-            up_to=1 - _UNSURE if self.shares.keys() & {"count", "mean"} and tail.per_log else 1.0,
+            up_to=1 - UNSURE if self.shares.keys() & {"count", "mean"} else 1.0,
         )
