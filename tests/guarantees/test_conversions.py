@@ -202,6 +202,9 @@ def test_the_unproved_constant_is_not_used() -> None:
     """The KL value 0.123302 at epsilon 1 is a conjecture; e^2/8 = 0.125 is charged."""
     assert convert.zcdp_from_bounded_range(F(1)) == F(1, 8)
     assert float(convert.zcdp_from_bounded_range(F(4))) == 2.0
+    for tenths in range(1, 121):  # the square is known to be the smaller one up to 7, and is until about 8
+        epsilon = F(tenths, 10)
+        assert convert.zcdp_from_bounded_range(epsilon) == min(epsilon**2 / 8, convert.zcdp_from_pure(epsilon))
 
 
 def test_profiles_below_zero_obey_the_symmetry() -> None:

@@ -60,7 +60,9 @@ def zcdp_from_bounded_range(epsilon: Fraction) -> Fraction:
     >>> zcdp_from_bounded_range(Fraction(1))
     Fraction(1, 8)
     """
-    return min(epsilon * epsilon / 8, zcdp_from_pure(epsilon))
+    square = epsilon * epsilon / 8
+    # tanh is concave, so that up to 7 it lies above the line through tanh(7/2) > 7/8: the square is the smaller one
+    return square if epsilon <= 7 else min(square, zcdp_from_pure(epsilon))
 
 
 def zcdp_from_gdp(mu: Fraction) -> Fraction:

@@ -94,7 +94,10 @@ class PreparedQuantiles(SurePrepared):
             # as announced, the query says everything; but values may show ties, and then no error is likely
             said = None if self.error is None else as_released(self.error, self.grid, value.tolist())
             return Answer(value=value, error=None if said is self.error else said)
-        return Answer(value=value, error=found.error, details={"form": decision.form, **details, **found.details})
+        error = found.error
+        if error is not None and decision.form != "codes":  # released values and points may show undeclared ties
+            error = as_released(error, self.grid, value.tolist(), map(self.grid.value, found.points))
+        return Answer(value=value, error=error, details={"form": decision.form, **details, **found.details})
 
     def _release(
         self, decision: Decision, ranks: Ranks, size: int | None, deviation: float | None, source: Source
@@ -128,17 +131,11 @@ class PreparedQuantiles(SurePrepared):
             selecting = SelectPlan.of(budget, size=size)
             indices, selected = release_selected(ranks, levels, plan=selecting, priors=priors, source=source)
             error, details = select_bound(selecting, selected, levels), selected.details(selecting)
-            return FormResult(indices, details, self._as_released(error, indices, selected.points))
+            return FormResult(indices, details, error, selected.points)
         plan = decision.cells_plan(levels, size)
         first = predicted_breakpoints(plan.breakpoint_levels, priors=priors) if decision.predicted else None
         cells = release_cells(ranks, levels, plan=plan, kind=budget.kind, priors=priors, source=source, first=first)
-        return FormResult(
-            cells.indices, cells.details, self._as_released(cells_bound(cells), cells.indices, cells.first_points)
-        )
-
-    def _as_released(self, error: TailBound, *released: Sequence[int]) -> TailBound:
-        """Return a bound as it is stated; released values and points may show undeclared ties."""
-        return as_released(error, self.grid, *(map(self.grid.value, each) for each in released))
+        return FormResult(cells.indices, cells.details, cells_bound(cells), cells.first_points)
 
     def _descend(
         self, tree: QuantileTree, ranks: Ranks, size: int | None, deviation: float | None, source: Source
@@ -147,7 +144,7 @@ class PreparedQuantiles(SurePrepared):
         if tree is self.tree:
             return FormResult(indices, {})
         error = expected_gap(tree, self.priors, self.grid, size=size, deviation=deviation)
-        return FormResult(indices, {}, self._as_released(error, indices))
+        return FormResult(indices, {}, error)
 
 
 #: Of the budget of quantiles by group, for the counts that say which groups have rows.

@@ -30,7 +30,8 @@ from sidelight.regression.losses.loss import Mask
 
 OnViolation = Literal["clip", "normalize"]
 _ULP = 2.0**-53
-_CHUNK = 4096
+#: Rows that are bounded at once: few enough to stay in the cache.
+_CHUNK = 1024
 
 
 def is_sparse(rows: Any) -> bool:
@@ -61,7 +62,9 @@ def bounded_rows(
         return _bounded_dense(dense, data_norm, on_violation)
     keep = np.ones(len(dense), bool)
     rest = np.flatnonzero(~_surely_short(dense, float(data_norm)))
-    if len(rest):
+    if len(rest) == len(dense):
+        _, _, keep = _bounded_dense(dense, data_norm, on_violation)
+    elif len(rest):
         dense[rest], _, keep[rest] = _bounded_dense(dense[rest], data_norm, on_violation)
     return dense, np.full(len(dense), math.nextafter(float(data_norm), math.inf)), keep
 
@@ -87,16 +90,18 @@ def _bounded_dense(
     norms = np.empty(dense.shape[0])
     for start in range(0, dense.shape[0], _CHUNK):
         part = dense[start : start + _CHUNK]
-        exponent = _exponents(np.max(np.abs(part), axis=1, initial=0.0))
-        scaled = part * np.ldexp(1.0, -exponent)[:, None]  # exact, but for what is negligible against the largest entry
+        columns = np.array(part.T, order="C")  # a copy also of one column
+        exponent = _exponents(np.max(np.abs(columns), axis=0, initial=0.0))
+        scale = np.ldexp(1.0, -exponent)
+        columns *= scale  # exact, but for what is negligible against the largest entry
         total = np.zeros(part.shape[0])
-        for column in np.ascontiguousarray(scaled.T):  # one after the other: the same sum wherever the row stands
-            total += column * column
+        for squares in np.square(columns, out=columns):  # one after the other: the same sum wherever the row stands
+            total += squares
         shrink, norms[start : start + _CHUNK] = _factors(
             np.sqrt(total), exponent, data_norm, on_violation, dense.shape[1]
         )
         changed = np.flatnonzero(shrink != 1.0)
-        part[changed] = scaled[changed] * shrink[changed, None]
+        part[changed] = part[changed] * scale[changed, None] * shrink[changed, None]
     return dense, norms, keep
 
 

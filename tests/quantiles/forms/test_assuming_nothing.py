@@ -111,7 +111,7 @@ def test_only_levels_that_counts_contradict_have_a_far_larger_likely_error(monke
         seeded_release(sl.Quantiles(levels, epsilon="0.1"), values, seed=name)
         release = caught.pop()
         bound, ends = cells_bound(release), _Ends.of(release, np.array([float(each) for each in levels]))
-        curve = cells_bound_module._bound(release, "as interpolated")
+        curve = cells_bound_module._bound(release, "as interpolated", ends)
         assert bound.likely is not None
         nearer = np.asarray(bound.likely.fixed) != np.asarray(bound.fixed)
         ratio = np.asarray(bound.likely.fixed) / np.asarray(curve.fixed)

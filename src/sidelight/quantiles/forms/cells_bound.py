@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -158,8 +158,8 @@ def cells_bound(release: CellsRelease) -> TailBound:
     Where released counts contradict the curve, as next to a spike, the likely error of a level is larger; where they do
     so at nearly all levels, as in clusters, there is none.
     """
-    stated, likely = _bound(release, "anywhere"), _bound(release, "as interpolated")
     ends = _Ends.of(release, np.array([float(level) for level in release.levels]))
+    stated, likely = _bound(release, "anywhere", ends), _bound(release, "as interpolated", ends)
     if np.mean(ends.off_curve > 0) >= _CLUSTERED:
         return stated
     factors = np.where(ends.contradicted & ~ends.unknown, _CONTRADICTED, CALIBRATED)
@@ -167,14 +167,13 @@ def cells_bound(release: CellsRelease) -> TailBound:
     return stated.with_likely(likely.changed(lambda *_: (fixed, per_log)))
 
 
-def _bound(release: CellsRelease, inside: Inside) -> TailBound:
+def _bound(release: CellsRelease, inside: Inside, ends: _Ends) -> TailBound:
     """Bound the gaps of what `cells` released.
 
     "as interpolated": records between two released points lie as the curve says, up to chance, unless released counts
     contradict it. "anywhere": a level may be off by as much as the further of the two points is.
     """
     levels = np.array([float(level) for level in release.levels])
-    ends = _Ends.of(release, levels)
     selections, least = Selections.none(levels.size), np.zeros(levels.size)
     selected = np.zeros(levels.size, np.bool_)
     for mine, task in _tasks(release, levels * release.total) if inside == "as interpolated" else ():
@@ -184,7 +183,7 @@ def _bound(release: CellsRelease, inside: Inside) -> TailBound:
         else:
             least[mine] = _outer_ranks_at_risk(task)
     placed = PlacedLevels.of(levels * release.total, release.ranks)
-    ends.cell[selected], ends.part[selected] = placed.cell[selected], -1
+    ends = replace(ends, cell=np.where(selected, placed.cell, ends.cell), part=np.where(selected, -1, ends.part))
     unknown = (ends.unknown | (inside == "anywhere")) & ~selected
     between = np.clip(-ends.low / np.maximum(ends.high - ends.low, 1e-9), 0.0, 1.0)
     nearer = np.minimum(between, 1 - between)  # at the two ends the curve is right

@@ -88,11 +88,12 @@ class Decision:
 
 @dataclass(frozen=True, eq=False)
 class FormResult:
-    """What a form released: a fine index for each level, what it was read from, and a bound on its error."""
+    """What a form released: a fine index for each level, what it was read from, a bound on its error, and points."""
 
     indices: tuple[int, ...]
     details: Mapping[str, Any]
     error: TailBound | None = None
+    points: tuple[int, ...] = ()  # that were selected on the way
 
 
 @dataclass(frozen=True, kw_only=True)

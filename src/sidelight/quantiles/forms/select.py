@@ -18,6 +18,7 @@ from sidelight.aggregates.ranks import Ranks
 from sidelight.guarantees.amounts import decimal_text
 from sidelight.mechanisms.budget import Budget
 from sidelight.noise import Source
+from sidelight.quantiles.descend import descend
 from sidelight.quantiles.forms.cell_selection import (
     LevelPriors,
     cell_tree,
@@ -42,6 +43,7 @@ from sidelight.quantiles.forms.count_noise import (
     noise_of,
 )
 from sidelight.quantiles.forms.least_squares import Round, ranks_of, texts
+from sidelight.quantiles.tree import QuantileTree
 from sidelight.release import TailBound
 
 
@@ -87,6 +89,7 @@ class SelectedCells:
     noisy: np.ndarray
     ranks: np.ndarray  # at the ends of the cells, from 0 to N
     cells: tuple[int, ...]  # of each level
+    trees: tuple[tuple[list[int], QuantileTree], ...]  # what selected which levels
 
     def details(self, plan: SelectPlan) -> dict[str, Any]:
         """Return what was released on the way, in strings."""
@@ -127,13 +130,18 @@ def release_selected(
     targets = np.array([float(level) for level in levels]) * ends[-1]
     owners = np.clip(np.searchsorted(ends, targets, "right") - 1, 0, len(cells) - 1).tolist()
     outputs: list[int] = []
+    trees: list[tuple[list[int], QuantileTree]] = []
     for place, cell in enumerate(cells):
         mine = [i for i, owner in enumerate(owners) if owner == place]
+        if not mine:
+            continue
         low, high = float(ends[place]), float(ends[place + 1])
         relative = [(float(targets[i]) - low) / max(high - low, 1.0) for i in mine]
         wanted = priors.each([levels[i] for i in mine], outer.get(place), focus)
-        outputs += select_in_cell(ranks, cell, relative, budget=plan.targets, priors=wanted, source=source)
-    return tuple(outputs), SelectedCells(tuple(points), noisy, ends, tuple(owners))
+        tree = cell_tree(relative, plan.targets)
+        outputs += descend(tree, ranks, priors=wanted, source=source, cell=cell)
+        trees.append((mine, tree))
+    return tuple(outputs), SelectedCells(tuple(points), noisy, ends, tuple(owners), tuple(trees))
 
 
 def select_bound(plan: SelectPlan, released: SelectedCells, levels: Sequence[Fraction]) -> TailBound:
@@ -141,10 +149,8 @@ def select_bound(plan: SelectPlan, released: SelectedCells, levels: Sequence[Fra
     shares = np.array([float(level) for level in levels])
     placed = PlacedLevels.of(shares * float(released.ranks[-1]), released.ranks)
     selections = Selections.none(shares.size)
-    owners = np.asarray(released.cells)
-    for cell in np.unique(owners):
-        mine = np.flatnonzero(owners == cell)
-        selections.add(mine, cell_tree(placed.share[mine].tolist(), plan.targets))
+    for mine, tree in released.trees:
+        selections.add(np.array(mine), tree)
     variance = 2 / rate_of(plan.counts) ** 2
     rounds = [Round.of(released.noisy, variance)]
     noise = noise_of(rounds, placed.weights(shares, released.ranks.size - 1))
@@ -163,6 +169,6 @@ def select_bound(plan: SelectPlan, released: SelectedCells, levels: Sequence[Fra
         fixed=tuple((off + STEP).tolist()),
         per_log=tuple(per_log.tolist()),
     )
-    anywhere = counted_bound(released.noisy, variance, owners, levels, gaussian=False)
+    anywhere = counted_bound(released.noisy, variance, np.asarray(released.cells), levels, gaussian=False)
     stated = anywhere.changed(lambda found, per_log: (tuple(each + STEP for each in found), per_log))
     return stated.with_likely(likely, calibrated=CALIBRATED)

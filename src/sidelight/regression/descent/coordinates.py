@@ -43,6 +43,8 @@ from sidelight.regression.descent.row_sums import CodedPasses, GramAndCount
 
 #: Distances of codes, in half octaves: [0, 1), [1, 2), [2, 3), [3, 4), [4, 6), ...
 _EDGES = tuple(sorted({math.isqrt(2**power - 1) + 1 for power in range(2 * CODE_BITS + 3)}))
+#: The group of each whole distance up to the last edge, beyond which there is but one.
+_GROUPS = np.searchsorted(np.array(_EDGES), np.arange(_EDGES[-1] + 1), side="right")
 #: The mean square of an entry of each group, between its ends.
 _SQUARES = np.array([0.0, *(low * high for low, high in zip(_EDGES, (*_EDGES[1:], 2 * _EDGES[-1]), strict=True))])
 #: Deviations of noise below which a count is taken for none.
@@ -100,8 +102,10 @@ class DistanceCounts:
 
     def __call__(self, codes: Any, targets: Floats) -> Integers:
         """Return the counts of some rows."""
-        groups = np.searchsorted(np.array(_EDGES, np.float64), np.abs(codes - self.centre), side="right")
-        places = groups + (len(_EDGES) + 1) * np.arange(len(self.centre))
+        distances = codes - self.centre
+        np.minimum(np.abs(distances, out=distances), _EDGES[-1], out=distances)
+        places = _GROUPS.take(distances.astype(np.intp))
+        places += (len(_EDGES) + 1) * np.arange(len(self.centre))
         return np.bincount(places.ravel(), minlength=math.prod(self.shape)).reshape(self.shape)
 
     @classmethod

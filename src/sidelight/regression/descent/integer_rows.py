@@ -122,7 +122,8 @@ class GeometryMap:
         if self.geometry.map is None:
             return codes
         d = self.geometry.features
-        out = np.empty((len(codes), self.geometry.columns), np.int32)
+        # column by column: products with a vector are up to four times as fast
+        out = np.empty((len(codes), self.geometry.columns), np.int32, order="F")
         step = max(64, _CELLS // d)
         moved = self.offsets - 2.0 ** (self.shift - 1)  # with the half that rounds: still exact below 2⁵³
         for start in range(0, len(codes), step):  # pieces that stay in the cache; the integers are the same

@@ -356,6 +356,6 @@ def _find(sketch: Prints, columns: int) -> _Known | None:
         ends = [each[-1] for each in (sketch, known.sketch) if len(each) == _SKETCH]
         first, second = (each[each <= min(ends)] if ends else each for each in (sketch, known.sketch))
         least = min(len(first), len(second))
-        if least >= _FEWEST // 2 and len(np.intersect1d(first, second)) >= _SHARE * least:
+        if least >= _FEWEST // 2 and len(np.intersect1d(first, second, assume_unique=True)) >= _SHARE * least:
             return known
     return None
