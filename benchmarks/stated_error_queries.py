@@ -80,12 +80,11 @@ def predictions(case: Case, release: Any) -> np.ndarray:
 
 
 def probabilities(case: Case, release: Any) -> np.ndarray:
-    """Return how far probabilities are from those of the best model, in the root mean square of rows, in points."""
+    """Return how far probabilities are from those of the best model, in points: of the class that is furthest off."""
     query = _classes(case, **({} if release.query["loss"] == "logistic" else {"target": "g"}))
     scores = query.scores(release.value, case.columns, case.schema)
-    return 100 * np.sqrt(
-        np.mean((_chances(scores) - _best_chances(case, query.target)) ** 2, keepdims=True).ravel()[:1]
-    )
+    off = np.sqrt(np.mean((_chances(scores) - _best_chances(case, query.target)) ** 2, axis=0))
+    return 100 * off.max(keepdims=True)
 
 
 def _chances(scores: np.ndarray) -> np.ndarray:

@@ -1,6 +1,7 @@
 """Stated errors of every released model, checked on generated rows."""
 
 import warnings
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -8,7 +9,7 @@ import pytest
 
 import sidelight as sl
 from sidelight.readable import at_most
-from sidelight.regression.estimators.fitted_privacy import objective_error
+from sidelight.regression.estimators.fitted_privacy import descent_error, objective_error
 from sidelight.regression.losses import LogisticLoss
 from sidelight.regression.plan import plan_linear
 
@@ -194,3 +195,25 @@ def test_the_bound_of_objective_perturbation_is_its_theorem() -> None:
     for confidence in (0.5, 0.95, 0.999):
         # what strong convexity allows at most is beyond the bound more seldom than it says
         assert np.mean(moved > objective_error(plan).at(confidence)[0]) <= 1 - confidence
+
+
+#: A bias in percentage points, and the deviations of the noise of columns before the factor 1.5, as probabilities.
+PARTS = [(0.0, [0.01]), (0.0, [0.01, 0.01, 0.002]), (3.0, [0.02, 0.01]), (20.0, [0.02] + 12 * [0.01])]
+
+
+@pytest.mark.parametrize(("bias", "deviations"), PARTS)
+def test_theorem_n(bias: float, deviations: list[float]) -> None:
+    """The error is exceeded no more often than stated, whatever the direction of the bias, and is not far too wide."""
+    weights = np.array(deviations) ** 2
+    shares = SimpleNamespace(offset=1)
+    plan: Any = SimpleNamespace(targets=SimpleNamespace(kind="logistic"), candidates=(), shares=shares)
+    released: dict[str, Any] = {"bias": bias / 100, "error": weights, "unseen": 0.0, "remaining": 0.0, "chosen": None}
+    fitted: Any = SimpleNamespace(geometry=SimpleNamespace(map=np.eye(1), hides=False), **released)
+    error = descent_error(plan, fitted)
+    noise = 150 * np.array(deviations) * np.random.default_rng(5).normal(size=(100_000, len(weights)))
+    for direction in (np.eye(len(weights))[0], np.eye(len(weights))[-1], np.sqrt(weights / weights.sum())):
+        off = np.linalg.norm(noise + bias * direction, axis=1)
+        for confidence in (0.2, 0.5, 0.8, 0.95, 0.99, 0.999):
+            made = np.quantile(off, confidence)
+            assert made < 1.005 * error.at(confidence)[0]  # the quantile is of 100,000 draws
+            assert confidence != 0.95 or error.at(confidence)[0] < 1.4 * made

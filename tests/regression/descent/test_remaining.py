@@ -133,16 +133,27 @@ def test_slopes_of_separated_classes_are_in_the_error(seed: int, limits: list[fl
     assert 5 < off < said < 3 * off
 
 
-def test_classes_that_overlap_say_as_much_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("seed", [2, 16, 24])
+def test_what_noise_hides_of_growing_slopes(seed: int) -> None:
+    """One in eighty of 5000 rows is beyond a threshold: off by 10 points, where 6 were stated with some seeds."""
+    rng = np.random.default_rng(seed)
+    x = rng.uniform(-1, 1, (5000, 1))
+    y = (x[:, 0] > np.quantile(x[:, 0], 1 - 1 / 80)).astype(int)
+    model = sl.LogisticRegression(**PRICE | {"epsilon": 0.7}, classes=[0, 1], random_state=seed).fit(x, y)
+    best = LogisticRegression(C=1e4, max_iter=1000).fit(x, y).predict_proba(x)
+    off = 100 * np.sqrt(np.mean((model.predict_proba(x) - best)[:, 1] ** 2))
+    assert 7 < off < model.release_.error.at(0.95)[0] < 25
+
+
+@pytest.mark.parametrize(("columns", "slope"), [(1, 3), (6, 6)])
+def test_of_classes_that_overlap_little_is_left(columns: int, slope: float, monkeypatch: pytest.MonkeyPatch) -> None:
     model = sl.LogisticRegression(**PRICE, classes=[0, 1], random_state=8)
     rng = np.random.default_rng(8)
-    for columns, slope in ((1, 3), (6, 6)):
-        x = rng.uniform(-1, 1, (N, columns)) / np.sqrt(columns)
-        y = (slope * x.sum(axis=1) + rng.logistic(size=N) > 0).astype(int)
-        said = model.fit(x, y).release_.error
-        with monkeypatch.context() as patched:
-            patched.setattr(fit, "steeper", lambda *_, **__: 0.0)
-            assert said == model.fit(x, y).release_.error
+    x = rng.uniform(-1, 1, (N, columns)) / np.sqrt(columns)
+    y = (slope * x.sum(axis=1) + rng.logistic(size=N) > 0).astype(int)
+    said = model.fit(x, y).release_.error.at(0.95)[0]
+    monkeypatch.setattr(fit, "steeper", lambda *_, **__: 0.0)
+    assert said <= 1.3 * model.fit(x, y).release_.error.at(0.95)[0]
 
 
 STEPS = Schedule(noise=0.01, passes=16, tail=12, clip_share=1.0, clip=1.0, step=1.2, constant_step=1.2)

@@ -209,13 +209,13 @@ class Calibration:
         per_slope *= 1 if len(offset) == 1 else 2
         # the clip takes the more off a rare class, whose rows a model gets wrong
         rare = 1 + _RARE * (1 - 2 * np.sqrt(wanted * (1 - wanted)))
+        stretched = _STRETCHED * min(self.law.spread, 1.0) * rare * np.sqrt(per_slope)
         return CalibratedConstants(
             constants=found,
             variance=float(_finite(unknown / steep**2, _MOST).max()),
             of_constant=float(_finite(unknown * self.law.moved(found, 2) / steep**2, _MOST).max()),
             of_slopes=float(per_slope.max()),
-            of_rest=_STRETCHED * min(self.law.spread, 1.0) * float((rare * np.sqrt(per_slope)).max())
-            + unseen * math.sqrt(float((wanted * (1 - wanted)).max())),
+            of_rest=float((stretched + unseen * np.sqrt(wanted * (1 - wanted))).max()),  # of one class, not of two
         )
 
 

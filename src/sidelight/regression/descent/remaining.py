@@ -6,7 +6,7 @@ direction: nearly equal columns, say. How far predictions are off then depends o
 counted at the least that the matrix or the path leaves open (descent proof page, section 5).
 
 Slopes of classes that a column separates grow without end, by less and less: the mean gradient along them says how much
-steeper those may be that the labels have.
+steeper those may be that the labels have, and its noise how much that could not be seen.
 """
 
 from __future__ import annotations
@@ -25,10 +25,12 @@ from sidelight.regression.descent.shrinkage import SQUARED_CURVATURE
 _SHOWN, _CERTAIN = 2.0, 3.5
 #: Columns of z are taken to vary at least this much, and less where a gradient is certain.
 _LEAST: dict[bool, tuple[float, float]] = {True: (0.002, 0.0003), False: (0.04, 0.008)}
-#: The most that is stated, of classes before the factor 2 of their statement: half of the target's range, or half.
-_MOST: dict[bool, float] = {True: UNSEEN, False: 0.0625}
-#: A gradient is the mean of z times the error of a probability, which is larger than its part that is linear in z.
-_NOT_LINEAR = 2.0
+#: The most that is stated: half of the target's range, or, of classes, 50 points; before the factors 1.25 and 1.5 of
+#: the statement.
+_MOST: dict[bool, float] = {True: UNSEEN, False: 1 / 9}
+#: A gradient is the mean of z times the error of a probability, which is larger than its part that is linear in z: 4
+#: times with the factor of the statement.
+_NOT_LINEAR = 4 / 1.5
 #: The variance that the path shows is taken to be this share of what it is by this many deviations less.
 _OF_PATH, _DEVIATIONS = 0.5, 3.0
 #: The mean of the last gradients is taken before the last of their steps; at least this share is left after it.
@@ -39,7 +41,7 @@ _STEEPER = 2.0 ** np.arange(0.5, 5.01, 0.5)
 _CLOSE = 0.001
 #: The gradient along the slopes is taken to be up to so many times the released one, and probabilities up to so many
 #: times as far off, because predictors need not be normal.
-_NOT_NORMAL, _FURTHER = 3.0, 1.1
+_NOT_NORMAL, _FURTHER = 3.0, 1.4
 
 
 @np.errstate(all="ignore")
@@ -95,8 +97,8 @@ def steeper(
     """Return the root mean square by which probabilities are off for slopes of classes that were still growing.
 
     Under normal predictors with the released variances the clipped gradient along the slopes of the last points is
-    known for labels of the same law with slopes that are steeper: the steepest that the released gradient leaves open
-    are compared with the final ones. 0 where that gradient is not shown.
+    known for labels of the same law with slopes that are steeper: the steepest that the released gradient and its noise
+    leave open are compared with the final ones.
 
     Args:
         path: (steps + 1, columns, outputs): the start and every point.
@@ -111,7 +113,8 @@ def steeper(
     gradient = CURVATURE[kind] * np.mean(_gradients(path, lengths)[-steps.tail :], axis=0)
     along = -float(np.sum(gradient[:-1] * ended[:-1]))
     noise = CURVATURE[kind] * step_noise / math.sqrt(steps.tail) * float(np.linalg.norm(ended[:-1]))
-    if not _SHOWN * noise < along < math.inf:
+    limit = _NOT_NORMAL * max(along, 0.0) + _DEVIATIONS * noise
+    if not 0 < limit < math.inf:
         return 0.0
     varied = (geometry.h if geometry.likely is None else geometry.likely)[:-1]
     clip = steps.clip
@@ -120,9 +123,11 @@ def steeper(
         clip *= math.sqrt(2)
     rows = normal_rows(varied)
     law = Predictors.of(rows, ended[:-1])
-    errors = np.eye(len(ended[-1])) - softmax(law.places + ended[-1], axis=1)[:, None, :]  # rows, their class, outputs
-    lengths = np.linalg.norm(errors, axis=2) * np.sqrt(1 + np.sum(rows**2, axis=1, keepdims=True))
-    gained = np.einsum("pj,pkj->pk", law.places, errors) * np.minimum(1.0, clip / lengths)
+    said = softmax(law.places + ended[-1], axis=1)
+    # of a row in class k the error is e_k - said: its squared length, and its product with the predictors
+    squares = np.maximum(1 - 2 * said + np.sum(said**2, axis=1, keepdims=True), 0.0)
+    lengths = np.sqrt(squares * (1 + np.sum(rows**2, axis=1, keepdims=True)))
+    gained = (law.places - np.sum(law.places * said, axis=1, keepdims=True)) * np.minimum(1.0, clip / lengths)
     kept = float(np.linalg.norm(theta[:-1]) / np.linalg.norm(ended[:-1]))
     found = softmax(kept * law.places + theta[-1], axis=1)
     shares, constants, most = law.weights @ found, theta[-1], 0.0
@@ -130,7 +135,7 @@ def steeper(
         true = Predictors(places=kept * factor * law.places, weights=law.weights)
         constants = true.constants(shares, start=constants * _STEEPER[0], close=_CLOSE)
         chances = softmax(true.places + constants, axis=1)
-        if not float(law.weights @ np.sum(chances * gained, axis=1)) <= _NOT_NORMAL * along:
+        if not float(law.weights @ np.sum(chances * gained, axis=1)) <= limit:
             break
         most = float(np.sqrt(law.weights @ (chances - found) ** 2).max())
     return _FURTHER * most
