@@ -25,9 +25,22 @@ from sidelight.report.contents import Item, Report
 from sidelight.report.render import picture, render
 from sidelight.testing import SeededSession
 
-HIDDEN = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060\u2066-\u2069\ufeff]")
+HIDDEN = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\xad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060\u2066-\u2069\ufeff]")
 #: Clears a screen, sets its title, is read by terminals that know C1, turns a line round, adds lines.
-HOSTILE = "\x1b[2J\x1b]0;t\x07\x9b31m\u202eevil\u2066\u2028\x85\r\nFAKE: all fine"
+HOSTILE = "\x1b[2J\x1b]0;t\x07\x9b31m\u202eevil\u2066\u2028\x85\xad\r\nFAKE: all fine"
+
+
+@pytest.mark.parametrize(
+    "drawn_as_nothing", ["\xad", "\u034f", "\u115f", "\u180e", "\u2064", "\u3164", "\ufffa", "\U000e0041"]
+)
+def test_two_labels_that_differ_never_look_alike(drawn_as_nothing: str) -> None:
+    table = sl.Table(
+        {"town": ["Bonn"] * 50}, schema=[sl.Category("town", ["Bonn", f"Bonn{drawn_as_nothing}"], other=None)]
+    )
+    release = sl.Count(by="town", epsilon=5).release(table)
+    for text in (str(release), release._repr_html_()):
+        assert drawn_as_nothing not in text
+    assert drawn_as_nothing in release.to_json()
 
 
 def assert_plain(text: str) -> None:

@@ -15,8 +15,12 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
-#: C0 and C1 controls, line and paragraph separators, marks of direction, spaces without width, halves of characters.
-_HIDDEN = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060\u2066-\u2069\ufeff\ud800-\udfff]")
+#: C0 and C1 controls, line and paragraph separators, marks of direction, spaces without width, halves of characters,
+#: and what is drawn as nothing: soft hyphens, joiners of graphemes, fillers, invisible operators, annotations, tags.
+_HIDDEN = re.compile(
+    "[\x00-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060\u2066-\u2069\ufeff\ud800-\udfff"
+    "\xad\u034f\u115f\u1160\u17b4\u17b5\u180e\u2061-\u2064\u206a-\u206f\u3164\uffa0\ufff9-\ufffb\U000e0000-\U000e007f]"
+)
 #: Numbers from here on have thousands separators where smaller ones have none.
 _MILLION = 10**6
 #: What a number of 64 bits holds.
@@ -36,6 +40,15 @@ def shown_text(text: object, *, lines: bool = False) -> str:
     if lines:
         return "\n".join(map(shown_text, str(text).split("\n")))
     return _HIDDEN.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), str(text))
+
+
+def visible(text: str) -> str:
+    r"""Return a text without what `shown_text` shows as escapes.
+
+    >>> visible("peo\u00adple")
+    'people'
+    """
+    return _HIDDEN.sub("", text)
 
 
 def shown_html(text: object, *, lines: bool = False) -> str:

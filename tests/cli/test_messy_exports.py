@@ -196,6 +196,17 @@ def test_smartnoise_and_others_as_they_are_written_elsewhere(tmp_path: Path) -> 
         ("a.yaml", "a: &a {b: *a}", "aliases"),
         (
             "a.yaml",
+            "'': {'': {d: {max_ids: 10, max_ids: 1, id: {type: int, private_id: true}}}}",
+            "'max_ids' is given twice",
+        ),
+        ("a.yaml", "'': {'': {d: {a: {type: int, upper: 9}, a: {type: int, upper: 5}}}}", "'a' is given twice"),
+        ("a.json", '{"fields": [{"name": "a", "type": "integer", "type": "string"}]}', "'type' is given twice"),
+        ("a.yaml", "'': {'': {d: {max_ids: 8, row_privacy: 'False', a: {type: int}}}}", "row_privacy must be true or"),
+        ("a.yaml", "'': {'': {d: {max_ids: 8, a: {type: int, private_id: 'no'}}}}", "a: private_id must be true or"),
+        ("a.yaml", "'': {'': {d: {max_ids: 2.7, a: {type: int, private_id: true}}}}", "max_ids is how many rows"),
+        ("a.yaml", "'': {'': {d: {max_ids: true, a: {type: int, private_id: true}}}}", "max_ids is how many rows"),
+        (
+            "a.yaml",
             "\n".join(["a0: &a0 {x: 1}", *(f"a{n}: &a{n} {{l: *a{n - 1}, r: *a{n - 1}}}" for n in range(1, 40))]),
             "aliases",
         ),
@@ -206,6 +217,32 @@ def test_metadata_that_cannot_be_meant_is_refused(name: str, text: str, words: s
     (tmp_path / name).write_text(text)
     with pytest.raises(SchemaError, match=words):
         read_metadata(tmp_path / name)
+
+
+@pytest.mark.parametrize("kind", ["smartnoise", "csvw", "frictionless", "croissant"])
+def test_one_of_several_tables_is_chosen_by_its_name_or_none(kind: str, tmp_path: Path) -> None:
+    """The first one was taken without a word: other bounds, and rows were protected in place of persons."""
+    named = {
+        "smartnoise": lambda *names: {
+            "": {"": {name: {"row_privacy": True, name[0]: {"type": "int"}} for name in names}}
+        },
+        "csvw": lambda *names: {
+            "tables": [{"url": f"data/{name}.csv", "tableSchema": {"columns": [{"name": name[0]}]}} for name in names]
+        },
+        "frictionless": lambda *names: {
+            "resources": [{"name": name, "schema": {"fields": [{"name": name[0]}]}} for name in names]
+        },
+        "croissant": lambda *names: {"recordSet": [{"name": name, "field": [{"name": name[0]}]} for name in names]},
+    }[kind]
+    path = tmp_path / "m.json"
+    path.write_text(json.dumps(named("other", "data")))
+    assert [each.name for each in read_metadata(path, of="data")] == ["d"]
+    assert [each.name for each in read_metadata(path, of="other")] == ["o"]
+    for asked in ("third", ""):
+        with pytest.raises(SchemaError, match=r"2 tables \(other, data\), and none of them is named"):
+            read_metadata(path, of=asked)
+    path.write_text(json.dumps(named("other")))
+    assert [each.name for each in read_metadata(path, of="data")] == ["o"]
 
 
 def test_metadata_is_for_what_is_public() -> None:

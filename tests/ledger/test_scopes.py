@@ -337,7 +337,10 @@ def test_a_coin_that_shows_before_the_unit_is_added() -> None:
     assert expected > 39 * delta  # the charge of the most expensive part
 
 
-LOOKALIKES = ["people ", " people", "\u3000people", unicodedata.normalize("NFD", "besuché")]
+LOOKALIKES = [
+    *("people ", " people", "\u3000people", "peo\u034fple", "people\u3164", "people\U000e0041"),
+    unicodedata.normalize("NFD", "besuché"),
+]
 
 
 @pytest.mark.parametrize("name", LOOKALIKES)

@@ -106,7 +106,7 @@ def write_plan(
     check_target(write_metadata, look=look, overwrite=overwrite, inputs=[*inputs, output])
     types = columns_of(data)
     declare(answers, types)
-    lacking = {} if metadata is None else declare_from(metadata, answers.declared, types)
+    lacking = {} if metadata is None else declare_from(metadata, answers.declared, types, of=data.stem)
     open_columns = [name for name in types if name not in answers.declared]
     if look:
         persons = (each.column for each in answers.declared.values() if isinstance(each.column, PersonId))

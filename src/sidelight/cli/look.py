@@ -189,16 +189,19 @@ def _round(value: float, *, up: bool) -> int:
     return math.ceil(math.ceil(value / size) * size) if up else math.floor(math.floor(value / size) * size)
 
 
-def declare_from(path: Path, declared: dict[str, Declared], names: Iterable[str]) -> Mapping[str, MetadataColumn]:
+def declare_from(
+    path: Path, declared: dict[str, Declared], names: Iterable[str], *, of: str
+) -> Mapping[str, MetadataColumn]:
     """Apply a metadata file to columns without an option; return the columns with incomplete metadata.
 
     Args:
         path: The file of metadata.
         declared: What options declare, to which columns are added.
         names: The columns of the data.
+        of: The name of the data, by which one of several tables is chosen.
     """
     known, lacking = set(names), {}
-    for found in read_metadata(path):
+    for found in read_metadata(path, of=of):
         person = any(isinstance(each.column, PersonId) for each in declared.values())
         if found.name in declared or (found.kind == "person" and person):
             continue

@@ -27,6 +27,7 @@ from sidelight.ledger.chain import Json, canonical, now_utc, plain, read
 from sidelight.ledger.definition import BUDGETS_ADD_UP, ScopeDefinition, Share, definition_from_row, depth_of
 from sidelight.ledger.entries import OUTCOMES
 from sidelight.ledger.journal import SignedScopes, append, event_at, lock_head, signed_scopes
+from sidelight.readable import visible
 
 if TYPE_CHECKING:
     from sidelight.ledger.schema import Question, Transaction
@@ -216,11 +217,12 @@ def find_or_make_scope(transaction: Transaction, wanted: ScopeDefinition, *, key
 
 def _check_new_name(name: str, *, what: str) -> None:
     """Refuse a new name that people would read as another one; those that a ledger holds stay as they are."""
-    usual = unicodedata.normalize("NFC", name.strip())
+    usual = unicodedata.normalize("NFC", visible(name).strip())
     if name != usual:
         raise LedgerError(
-            f"{what} has no spaces around it and is spelt in composed letters (Unicode NFC), got {name[:60]!r}; it "
-            f"would be paid for apart from {usual[:60]!r}, which people read as the same. Nothing was charged"
+            f"{what} has no spaces around it, no invisible characters, and is spelt in composed letters (Unicode NFC), "
+            f"got {name[:60]!a}; it would be paid for apart from {usual[:60]!r}, which people read as the same. "
+            "Nothing was charged"
         )
 
 

@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from sidelight.errors import SchemaError, SidelightError
@@ -26,16 +26,43 @@ _NEEDED = {"person": ("max_rows",), "date": ("start", "end"), "category": ("cate
 
 @dataclass(frozen=True)
 class _Format:
-    """A format: whether a document is one, how it is read and written, and where its columns are."""
+    """A format: whether a document is one, its tables, how one is read and written, and where its columns are."""
 
     fits: Callable[[Mapping[str, Any]], bool]
+    tables: Callable[[Mapping[str, Any]], list[tuple[str, Mapping[str, Any]]]]
     read: Callable[[Mapping[str, Any]], list[Entry]]
     write: Callable[..., dict[str, Any]]
     columns: Callable[[Any], list[dict[str, Any]]]
 
 
+# The tables of a document by name, each as a document of its own.
+
+
+def _smartnoise_tables(data: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
+    return [(name, {"": {"": {name: table}}}) for name, table in other_formats.smartnoise_tables(data)]
+
+
+def _csvw_tables(data: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
+    return [(PurePosixPath(str(each.get("url"))).stem, {**data, "tables": [each]}) for each in data.get("tables", ())]
+
+
+def _croissant_tables(data: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
+    sets = data.get("recordSet") or data.get("cr:recordSet") or []
+    listed = [each for each in sets if "data" in each]
+    tables = [each for each in sets if "data" not in each]
+    return [(str(each.get("name", each.get("@id"))), {**data, "recordSet": [each, *listed]}) for each in tables]
+
+
+def _frictionless_tables(data: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
+    resources = () if "fields" in data else data["resources"]
+    return [(str(each.get("name")), {**data, "resources": [each]}) for each in resources]
+
+
+# The columns of a document of one table.
+
+
 def _smartnoise_columns(data: Any) -> list[dict[str, Any]]:
-    _, table = next(other_formats._tables(data))
+    _, table = next(other_formats.smartnoise_tables(data))
     return [each for each in table.values() if isinstance(each, dict) and "type" in each]
 
 
@@ -56,18 +83,33 @@ def _frictionless_columns(data: Any) -> list[dict[str, Any]]:
 
 
 FORMATS = {
-    "csvw": _Format(other_formats.is_csvw, other_formats.read_csvw, other_formats.write_csvw, _csvw_columns),
+    "csvw": _Format(
+        other_formats.is_csvw,
+        _csvw_tables,
+        other_formats.read_csvw,
+        other_formats.write_csvw,
+        _csvw_columns,
+    ),
     "croissant": _Format(
-        other_formats.is_croissant, other_formats.read_croissant, other_formats.write_croissant, _croissant_columns
+        other_formats.is_croissant,
+        _croissant_tables,
+        other_formats.read_croissant,
+        other_formats.write_croissant,
+        _croissant_columns,
     ),
     "frictionless": _Format(
         other_formats.is_frictionless,
+        _frictionless_tables,
         other_formats.read_frictionless,
         other_formats.write_frictionless,
         _frictionless_columns,
     ),
     "smartnoise": _Format(
-        other_formats.is_smartnoise, other_formats.read_smartnoise, other_formats.write_smartnoise, _smartnoise_columns
+        other_formats.is_smartnoise,
+        _smartnoise_tables,
+        other_formats.read_smartnoise,
+        other_formats.write_smartnoise,
+        _smartnoise_columns,
     ),
 }
 
@@ -89,14 +131,19 @@ class MetadataColumn:
     lacking: tuple[str, ...] = ()
 
 
-def read_metadata(path: Path) -> list[MetadataColumn]:
+def read_metadata(path: Path, *, of: str = "") -> list[MetadataColumn]:
     """Return what a file of metadata says about the columns of a table; no data is opened.
 
+    Args:
+        path: The file.
+        of: The name of the table, which chooses where several are described.
+
     Raises:
-        SchemaError: the file is of no known format, or says something about a column that cannot be.
+        SchemaError: the file is of no known format, says something about a column that cannot be, or describes several
+            tables and none, or two, of this name.
     """
     data = _parsed(path)
-    found = _read(path, data) if isinstance(data, Mapping) else None
+    found = _read(path, data, of) if isinstance(data, Mapping) else None
     if found is not None:
         return found
     raise SchemaError(
@@ -105,13 +152,14 @@ def read_metadata(path: Path) -> list[MetadataColumn]:
     )
 
 
-def _read(path: Path, data: Mapping[str, Any]) -> list[MetadataColumn] | None:
+def _read(path: Path, data: Mapping[str, Any], of: str) -> list[MetadataColumn] | None:
     """Return what a document says by the first format that it fits; None if it fits none."""
     message = ""
     try:
         found = next((each for each in FORMATS.values() if each.fits(data)), None)
         if found is None:
             return None
+        data = _table_of(found.tables(data), of) or data
         entries = found.read(data)
         more = [each.get(OWN, {}) for each in found.columns(data)]
         return [_found(_merged(entry, own)) for entry, own in zip(entries, more, strict=True)]
@@ -120,6 +168,20 @@ def _read(path: Path, data: Mapping[str, Any]) -> list[MetadataColumn] | None:
     except (AttributeError, IndexError, KeyError, RecursionError, TypeError, ValueError) as error:
         message = f"it is not built as its format says ({type(error).__name__})"
     raise SchemaError(f"{str(path)!r}: {message}")
+
+
+def _table_of(tables: list[tuple[str, Mapping[str, Any]]], of: str) -> Mapping[str, Any] | None:
+    """Return the document of the one table, or of the one of this name: another one may name other persons."""
+    if len(tables) < 2:
+        return tables[0][1] if tables else None
+    named = [document for name, document in tables if name.casefold() == of.casefold()]
+    if len(named) == 1:
+        return named[0]
+    raise SchemaError(
+        f"it describes {len(tables)} tables ({', '.join(name for name, _ in tables)}), and "
+        f"{'none' if not named else 'more than one'} of them is named {of!r} as the data is; give the data that "
+        "name, or keep one table in the file"
+    )
 
 
 def _merged(entry: Entry, own: Mapping[str, Any]) -> Entry:
@@ -184,9 +246,11 @@ def _parsed(path: Path) -> Any:
     try:
         text = path.read_text(encoding="utf-8-sig")
         if path.suffix.lower() not in (".yaml", ".yml"):
-            return json.loads(text, parse_float=Decimal)
+            return json.loads(text, parse_float=Decimal, object_pairs_hook=_unique)
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else "it is not UTF-8 text"
+    except KeyError as error:
+        reason = f"the key {error.args[0]!r} is given twice, and which of them is meant cannot be known"
     except (ValueError, RecursionError):
         reason = "it is not JSON"
     if reason:
@@ -198,11 +262,34 @@ def _parsed(path: Path) -> Any:
     try:
         # A few lines of aliases of aliases mean a document of any size, and one of itself has no end.
         if not any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text, Loader=yaml.SafeLoader)):
+            _check_keys(yaml.compose(text, Loader=yaml.SafeLoader))
             return yaml.safe_load(text)
         reason = "it has YAML aliases (*name); write out what they stand for"
+    except KeyError as error:
+        reason = f"the key {error.args[0]!r} is given twice, and which of them is meant cannot be known"
     except (yaml.YAMLError, RecursionError, ValueError):
         reason = "it is not YAML"
     raise SchemaError(f"the metadata {str(path)!r} cannot be read: {reason}")
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return an object of JSON; raise KeyError with a key that it has twice."""
+    found = dict[str, Any]()
+    for key, value in pairs:
+        if key in found:
+            raise KeyError(key)
+        found[key] = value
+    return found
+
+
+def _check_keys(node: Any) -> None:
+    """Raise KeyError with a key that a mapping of YAML has twice."""
+    below = node.value if isinstance(getattr(node, "value", None), list) else []
+    if below and isinstance(below[0], tuple):
+        _unique([(key.value, None) for key, _ in below if isinstance(key.value, str)])
+        below = [value for _, value in below]
+    for each in below:
+        _check_keys(each)
 
 
 def _yaml(data: Mapping[str, Any], indent: str = "") -> list[str]:

@@ -26,10 +26,11 @@ _NUMBERS = {"integer": True, "number": False, "int": True, "float": False, "sc:I
 
 def is_smartnoise(data: Mapping[str, Any]) -> bool:
     """Return whether a document holds a table as SmartNoise describes one."""
-    return next(_tables(data), None) is not None
+    return next(smartnoise_tables(data), None) is not None
 
 
-def _tables(data: Any) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def smartnoise_tables(data: Any) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield the tables of a document with their names."""
     if not isinstance(data, Mapping):
         return
     for name, inside in data.items():
@@ -38,13 +39,20 @@ def _tables(data: Any) -> Iterator[tuple[str, Mapping[str, Any]]]:
         if any(isinstance(each, Mapping) and isinstance(each.get("type"), str) for each in inside.values()):
             yield str(name), inside
         else:
-            yield from _tables(inside)
+            yield from smartnoise_tables(inside)
 
 
 def read_smartnoise(data: Mapping[str, Any]) -> list[Entry]:
-    """Return what is said about each column of the first table."""
-    _, table = next(_tables(data))
+    """Return what is said about each column of the one table."""
+    _, table = next(smartnoise_tables(data))
     most = next((table[key] for key in ("max_ids", "max_contrib") if key in table), None)
+    if most is not None and not (isinstance(most, int) and not isinstance(most, bool) and most >= 1):
+        raise SchemaError(f"max_ids is how many rows a person has at most, a whole number from 1 on, got {most!r}")
+    flags = [("row_privacy", table), *((f"{name}: private_id", each) for name, each in table.items())]
+    for name, holder in flags:
+        said = holder.get(name.rpartition(" ")[2]) if isinstance(holder, Mapping) else None
+        if said is not None and not isinstance(said, bool):
+            raise SchemaError(f"{name} must be true or false, without quotes, got {said!r}")
     found = []
     for name, column in table.items():
         if not isinstance(column, Mapping) or "type" not in column:
@@ -62,11 +70,7 @@ def read_smartnoise(data: Mapping[str, Any]) -> list[Entry]:
             entry |= labels_of(["true", "false"], closed=False)
         found.append(entry)
     # what says that people are protected, and not who they are, is refused: rows would be protected instead
-    if (
-        str(most) not in ("None", "1")
-        and not table.get("row_privacy")
-        and all(e.get("kind") != "person" for e in found)
-    ):
+    if most not in (None, 1) and not table.get("row_privacy") and all(e.get("kind") != "person" for e in found):
         raise SchemaError(
             f"a person may have {most} rows (max_ids), and no column says whose row it is; mark it with private_id, or "
             "write row_privacy: true"

@@ -241,6 +241,7 @@ class TailBound:
             self,
             likely=replace(
                 likely,
+                proved=False,
                 fixed=tuple(np.where(nearer, likely.fixed, self.fixed).tolist()),
                 per_log=tuple(np.where(nearer, likely.per_log, self.per_log).tolist()),
             ),
@@ -282,11 +283,15 @@ class TailBound:
             fixed=tuple(data["fixed"]),
             per_log=tuple(data["per_log"]),
             proved=bool(data.get("proved", True)),
-            likely=None if data.get("likely") is None else cls.from_json(data["likely"]),
+            likely=None if data.get("likely") is None else replace(cls.from_json(data["likely"]), proved=False),
             up_to=float(data.get("up_to", 1.0)),
             largest=float(data.get("largest", math.inf)),
         )
-        return found if data.get("regardless") is None else replace(cls.from_json(data["regardless"]), likely=found)
+        return (
+            found
+            if data.get("regardless") is None
+            else replace(cls.from_json(data["regardless"]), likely=replace(found, proved=False))
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -239,10 +240,21 @@ def test_a_bound_of_before_has_what_assumes_nothing_first() -> None:
     found = TailBound.from_json({**told, "regardless": free})
     assert found.assumes_nothing
     assert found.fixed == (5.0,)
-    assert found.likely == TailBound.from_json(told)
+    assert found.likely == replace(TailBound.from_json(told), proved=False)
 
 
 def test_the_share_at_no_number_is_none() -> None:
     known = sl.Distribution(epsilon=1).release(np.random.default_rng(10).standard_normal(5000)).value
     assert np.isnan([known.cdf(math.nan), *known.band(math.nan)]).all()
     assert np.isnan(known.cdf([0.0, math.nan])).tolist() == [False, True]
+
+
+@pytest.mark.parametrize("levels", [[0.5], [0.25, 0.5, 0.75], [place / 50 for place in range(1, 50)]])
+def test_a_likely_error_is_not_proved_also_when_it_was_stored(levels: list[float]) -> None:
+    ages = sl.Table({"age": np.arange(4000) % 90}, schema=[sl.Number("age", lower=0, upper=120, granularity=1)])
+    release = sl.Quantiles(levels, column="age", epsilon=1).release(ages)
+    for each in (release, sl.outcome_from_json(release.to_json())):
+        if each.error.likely is not None:
+            assert not each.error.likely.proved
+            assert each.error.likely.to_json()["proved"] is False
+        assert each.error.proved
