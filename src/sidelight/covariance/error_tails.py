@@ -47,7 +47,7 @@ class ErrorTail:
         """Return a and b for which a + b · log(1/β) is nowhere below it, and at 95 % as low as can be.
 
         >>> a, b = ErrorTail(np.sqrt(2 * STEPS)).line()
-        >>> np.sqrt(2 * log(20)) <= a + b * log(20) < 1.05 * np.sqrt(2 * log(20))
+        >>> sqrt(2 * log(20)) <= a + b * log(20) < 1.05 * sqrt(2 * log(20))
         True
         """
         early, late = _STARTS <= _CHOSEN_AT, _STARTS > _CHOSEN_AT

@@ -40,7 +40,6 @@ from sidelight.ledger.connections import (
 from sidelight.ledger.journal import look_at_rows, remember_head, remembered
 from sidelight.ledger.place import Place, has_log
 from sidelight.ledger.schema import OpenTransaction, RememberedRows, Transaction
-from sidelight.ledger.server_engine import postgresql_engine
 
 Result = TypeVar("Result")
 _RETRIES: Final = 12
@@ -328,6 +327,8 @@ class _Connections:
         if memory is not None:
             return _sqlite_engine(lambda: memory, poolclass=StaticPool)
         if path is None:
+            from sidelight.ledger.server_engine import postgresql_engine  # a file needs none of it
+
             return postgresql_engine(self._place, wait_seconds, self._answer_seconds)
         if self._read_only:
             return _reading_engine(path, wait_seconds)
