@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import csv
 import gzip
+import os
 import subprocess
 import sys
 from collections import Counter
@@ -277,6 +278,7 @@ def test_a_large_file_streams(tmp_path, record_property):
         "print(count, status.split()[0])"
     )
     record = b'12345,"a comment\nof two lines, and ""marks"""\n' * 1000
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     used = {}
     for size in (450, 4500):
         for suffix in (".csv", ".csv.gz"):
@@ -285,7 +287,9 @@ def test_a_large_file_streams(tmp_path, record_property):
                 file.write(b"x,note\n")
                 for _ in range(size):
                     file.write(record)
-            ran = subprocess.run([sys.executable, "-c", program, str(path)], capture_output=True, text=True, check=True)
+            ran = subprocess.run(
+                [sys.executable, "-c", program, str(path)], capture_output=True, text=True, check=True, env=environment
+            )
             count, kilobytes = map(int, ran.stdout.split())
             assert count == size * 1000
             used[size, suffix] = kilobytes / 1024

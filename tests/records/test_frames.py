@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import os
 import subprocess
 import sys
 from fractions import Fraction
@@ -164,7 +165,9 @@ def test_engine_libraries_are_imported_only_when_needed():
         "clipped_sum(Table(np.ones(3), schema=[Number('x', lower=0, upper=1)]), 'x', step=1)\n"
         "print([m for m in ('pandas', 'polars', 'pyarrow', 'duckdb', 'narwhals', 'scipy') if m in sys.modules])"
     )
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
+    assert ran.stdout == "[]\n"
 
 
 @pytest.mark.parametrize("kind", [">i8", "<i4", ">u2"])

@@ -191,7 +191,8 @@ def test_a_forked_child_ends_no_snapshot(address: str, run: Any, *, in_a_pass: b
             assert first + sum(map(len, running)) == before
         print(before, row_count(table).value)
     """
-    done = subprocess.run([sys.executable, "-c", story], capture_output=True, text=True, timeout=120)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run([sys.executable, "-c", story], capture_output=True, text=True, timeout=120, env=environment)
     assert done.stdout.split() == ["100000", "100000"], done.stderr[-2000:]
 
 

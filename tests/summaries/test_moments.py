@@ -90,7 +90,7 @@ def test_without_noise_everything_is_right(codes):
         assert moments.count[0] == pytest.approx(c.size)
         assert mean_of(moments, SPAN)[0] == pytest.approx(x.mean())
         assert sum_of(moments, SPAN)[0] == pytest.approx(x.sum(), abs=1e-9)
-        assert variance_of(moments, SPAN)[0] == pytest.approx(min(x.var(ddof=1), (SPAN.width / 2) ** 2), abs=1e-9)
+        assert variance_of(moments, SPAN)[0] == pytest.approx(x.var(ddof=1), abs=1e-9)
         assert variance_of(moments, SPAN, ddof=0)[0] == pytest.approx(x.var(), abs=1e-9)
         assert deviation_of(moments, SPAN, ddof=0)[0] == pytest.approx(x.std(), abs=1e-6)
     pair = from_pair(c.sum(), (m - c).sum(), levels=m, variance=1.0)
