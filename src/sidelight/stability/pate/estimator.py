@@ -8,6 +8,7 @@ anything that stays.
 from __future__ import annotations
 
 import warnings
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -135,7 +136,8 @@ class PATE(PaidEstimator, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 share one. Positions are no ids.
             queries: Public inputs, with the columns of X.
             work_folder: A private folder that keeps the ballots of trained teachers and then the outcome; after an
-                interruption the same call goes on there. Without it nothing is written.
+                interruption the same call goes on there. An outcome is taken from it without a session, or where this
+                session's ledger has its entry. Without it nothing is written.
             partition_key: 16 to 64 secret bytes that share records out; drawn from the operating system if None.
             key, resume: As for `Session.release`, for a session with a ledger.
         """
@@ -155,18 +157,19 @@ class PATE(PaidEstimator, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self._rehearse(asked, classes)
 
         folder = None if work_folder is None else WorkFolder.at(work_folder)
-        secret = partition_key or drawn_key() if folder is None else folder.partition_key(partition_key)
-        taught = lessons(X, y, record_ids, form, classes=classes, teachers=self.teachers, key=secret)
-        votes = counted(self._ballots(taught, folder), len(classes))
-        # rows of one person share an id, and so a teacher: that is what record_ids are for
-        query = NoisyLabels(
-            votes=votes,
-            noise_scale=self.noise_scale,
-            proposal=price.proposal,
-            teachers_per_unit=1,
-            question=question_digest(self.teacher, asked, classes, teachers=self.teachers),
-        )
-        outcome = self._release(query, folder, key=key, resume=resume)
+        with nullcontext() if folder is None else folder.alone():
+            secret = partition_key or drawn_key() if folder is None else folder.partition_key(partition_key)
+            taught = lessons(X, y, record_ids, form, classes=classes, teachers=self.teachers, key=secret)
+            votes = counted(self._ballots(taught, folder), len(classes))
+            # rows of one person share an id, and so a teacher: that is what record_ids are for
+            query = NoisyLabels(
+                votes=votes,
+                noise_scale=self.noise_scale,
+                proposal=price.proposal,
+                teachers_per_unit=1,
+                question=question_digest(self.teacher, asked, classes, teachers=self.teachers),
+            )
+            outcome = self._release(query, folder, key=key, resume=resume)
         return self._take(outcome, classes=classes, form=form, proposal=price.proposal)
 
     def predict(self, X: Any) -> NDArray[Any]:  # noqa: N803
@@ -256,17 +259,28 @@ class PATE(PaidEstimator, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             table = Table(nothing, schema=schema, name="teachers")
         else:
             table = self.session.table
-        request = dict(prepare_query(query, table.schema).request)
-        kept = None if folder is None else folder.outcome(request)
-        if kept is not None:
+        prepared = prepare_query(query, table.schema)
+        # with a session under a name of its own, so that neither outcome takes the place of the other
+        asked = {**prepared.request, **({} if self.session is None else {"charged": "1"})}
+        kept = None if folder is None or key is not None else folder.outcome(asked)  # a key is the ledger's to answer
+        if kept is not None and kept.guarantee == prepared.claims and self._paid(kept):
             return kept
         if self.session is None:
             outcome = release_through(query, table, OneOffAccount(), entropy=OSEntropy())
         else:
             outcome = self.session.release(query, key=key, resume=resume)
-        if folder is not None:
-            folder.keep_outcome(request, outcome)
+        if folder is not None and self._paid(outcome):
+            folder.keep_outcome(asked, outcome)
         return outcome
+
+    def _paid(self, outcome: Outcome) -> bool:
+        """Return whether an outcome was paid for as this fit pays: by its session's ledger, or by no budget.
+
+        A session without a ledger cannot tell its own releases from those of another, and charges again.
+        """
+        if self.session is None:
+            return outcome.circumstances.entry_id is None
+        return self.session.has_entry_of(outcome)
 
     def _take(self, outcome: Outcome, *, classes: NDArray[Any], form: Form, proposal: ClearVotes | None) -> Self:
         for name in ("labels_", "student_"):
