@@ -44,6 +44,7 @@ from sidelight.stability.pate.teachers import (
     lessons,
     public_queries,
     rehearsed,
+    rehearsed_student,
     separate_classes,
 )
 from sidelight.stability.pate.typed_rows import Form, same_length
@@ -51,6 +52,11 @@ from sidelight.stability.pate.work_folder import WorkFolder, drawn_key, plan_dig
 
 #: Without a session the protected unit is all rows of one record id, however many.
 _ANY_ROWS = 2**20
+
+_LABELS_STAND = (
+    "The labels are paid for and stand in labels_: train any classifier with the queries and them. Fitting again with "
+    "another student costs nothing where a work_folder or a key of a ledger keeps the labels"
+)
 
 
 class PATE(PaidEstimator, ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # untyped library
@@ -210,7 +216,7 @@ class PATE(PaidEstimator, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise RangeError(f"on_failure must be 'first_class' or 'raise', got {self.on_failure!r}")
 
     def _rehearse(self, queries: Any, classes: NDArray[Any]) -> None:
-        """Find out with public rows what is wrong with a teacher; with private ones nothing may be said."""
+        """Find out with public rows what is wrong with the models; with private ones nothing may be said."""
         if self.on_failure == "raise":
             warnings.warn(
                 "on_failure='raise' is not private: whether fit raises is an exact bit about private rows that is "
@@ -223,10 +229,19 @@ class PATE(PaidEstimator, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             warnings.warn(
                 "the teacher could not be trained with the public queries, with labels dealt out in turn. Teachers "
                 "that cannot be trained with private rows vote for the first class and nothing says so; is this one "
-                f"of them? {failed.cause.strip().splitlines()[-1]}",
+                f"of them? {failed.last_line}",
                 SidelightWarning,
                 stacklevel=3,
             )
+        failed = rehearsed_student(self._new_student(), queries, classes=classes)
+        if failed is not None:
+            raise RangeError(
+                f"the student cannot be trained with the {int(queries.shape[0])} public queries, with labels dealt out "
+                f"in turn ({failed.last_line}); take another student, or more queries. Nothing was charged"
+            )
+
+    def _new_student(self) -> Any:
+        return clone(self.teacher if self.student is None else self.student)
 
     def _ballots(self, taught: Lessons, folder: WorkFolder | None) -> list[Ballot]:
         """Train every teacher that has no ballot yet."""
@@ -294,10 +309,14 @@ class PATE(PaidEstimator, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if isinstance(outcome, Refused):
             return self
         self.labels_ = classes[np.asarray(outcome.value)]
-        student = clone(self.teacher if self.student is None else self.student)
-        if len(np.unique(self.labels_)) < 2:  # most classifiers cannot be trained with one class
-            student = DummyClassifier()
-        self.student_ = student.fit(form.like, self.labels_)
+        # most classifiers cannot be trained with one class
+        student = DummyClassifier() if len(np.unique(self.labels_)) < 2 else self._new_student()
+        try:
+            self.student_ = student.fit(form.like, self.labels_)
+        except Exception as error:
+            failure = RangeError(f"the student could not be trained with the released labels. {_LABELS_STAND}")
+            failure.charge_stands = True
+            raise failure from error
         return self
 
     def _student(self) -> Any:
@@ -308,6 +327,8 @@ class PATE(PaidEstimator, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 "again, as another charge, with proposal=None (never refused), with a larger budget in the proposal, "
                 "or with queries on which teachers agree"
             )
+        if not hasattr(self, "student_"):
+            raise NotFittedError(f"there is no student: it could not be trained. {_LABELS_STAND}")
         return self.student_
 
 

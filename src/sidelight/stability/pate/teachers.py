@@ -110,9 +110,14 @@ def _places_of(classes: NDArray[Any]) -> dict[str | None, int]:
 
 @dataclass(frozen=True)
 class Failed:
-    """A teacher that could not be trained; the cause is private."""
+    """A teacher that could not be trained; the cause is private, except in a rehearsal."""
 
     cause: str
+
+    @property
+    def last_line(self) -> str:
+        """What was raised, without where."""
+        return self.cause.strip().splitlines()[-1]
 
 
 def ballots(teacher: Any, taught: Lessons, numbers: Sequence[int], *, n_jobs: int) -> Iterator[tuple[int, Any]]:
@@ -179,17 +184,26 @@ def rehearsed(teacher: Any, queries: Any, *, classes: NDArray[Any]) -> Failed | 
 
     What is wrong with the teacher itself comes out here, where everything is public; with private rows nothing may.
     """
+    rows = max(_REHEARSED_ROWS * len(classes), min(int(queries.shape[0]), _MOST_REHEARSED))
+    return _rehearsed(teacher, queries, classes=classes, rows=rows, dealt=len(classes))
+
+
+def rehearsed_student(student: Any, queries: Any, *, classes: NDArray[Any]) -> Failed | None:
+    """Train a student as `rehearsed` does a teacher: with the rows that it will learn from, each once.
+
+    Fewer classes are dealt out where queries are few: released labels need not have them all.
+    """
+    rows = int(queries.shape[0])
+    dealt = min(len(classes), max(2, rows // _REHEARSED_ROWS))
+    return _rehearsed(student, queries, classes=classes, rows=rows, dealt=dealt)
+
+
+def _rehearsed(model: Any, queries: Any, *, classes: NDArray[Any], rows: int, dealt: int) -> Failed | None:
     from sklearn.utils import _safe_indexing
 
-    places = np.arange(max(_REHEARSED_ROWS * len(classes), min(int(queries.shape[0]), _MOST_REHEARSED)))
-    found = ballot(
-        teacher,
-        _safe_indexing(queries, places % int(queries.shape[0])),
-        places % len(classes),
-        queries,
-        classes=classes,
-        seed=0,
-    )
+    places = np.arange(rows)
+    taught = _safe_indexing(queries, places % int(queries.shape[0]))
+    found = ballot(model, taught, places % dealt, queries, classes=classes, seed=0)
     return found if isinstance(found, Failed) else None
 
 
