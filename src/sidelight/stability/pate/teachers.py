@@ -14,12 +14,10 @@ vote came from.
 from __future__ import annotations
 
 import hashlib
-import io
 import random  # noqa: TID251 - a teacher's randomness, not noise
 import traceback
-import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,6 +27,7 @@ from numpy.typing import NDArray
 
 from sidelight.errors import RangeError, SchemaError
 from sidelight.fork_guard import temporary_folder
+from sidelight.session.suppressed_output import suppress_all_output
 from sidelight.stability.pate.cell_forms import canonical_text, has_form
 from sidelight.stability.pate.typed_rows import Form, TypedRows, form_of
 
@@ -230,10 +229,8 @@ def _in_private(seed: int) -> Iterator[None]:
     ours, plain = np.random.get_state(), random.getstate()  # noqa: TID251 - a teacher's randomness, not noise
     np.random.seed(seed)  # noqa: TID251
     random.seed(seed)
-    silence = io.StringIO()
     try:
-        with warnings.catch_warnings(), redirect_stdout(silence), redirect_stderr(silence):
-            warnings.simplefilter("ignore")
+        with suppress_all_output():
             yield
     finally:
         np.random.set_state(ours)  # noqa: TID251
