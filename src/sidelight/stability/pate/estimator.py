@@ -47,7 +47,7 @@ from sidelight.stability.pate.teachers import (
     rehearsed_student,
     separate_classes,
 )
-from sidelight.stability.pate.typed_rows import Form, same_length
+from sidelight.stability.pate.typed_rows import Form, labels_and_ids
 from sidelight.stability.pate.work_folder import WorkFolder, drawn_key, plan_digest, question_digest
 
 #: Without a session the protected unit is all rows of one record id, however many.
@@ -139,7 +139,7 @@ class PATE(PaidEstimator, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Args:
             X, y: The private records.
             record_ids: One id per row, which the record keeps whatever other records there are; rows of one person
-                share one. Positions are no ids.
+                share one. A number, a text, a date, a UUID, or a tuple of those. Positions are no ids.
             queries: Public inputs, with the columns of X.
             work_folder: A private folder that keeps the ballots of trained teachers and then the outcome; after an
                 interruption the same call goes on there. An outcome is taken from it without a session, or where this
@@ -152,7 +152,7 @@ class PATE(PaidEstimator, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self._check_models()
         form = public_queries(queries, teacher=self.teacher)
         asked = form.like
-        same_length(X, y, record_ids, form)
+        targets, ids = labels_and_ids(X, y, record_ids, form)
         if partition_key is not None:
             checked_key(partition_key)
         price = plan.price(int(asked.shape[0]))
@@ -165,7 +165,7 @@ class PATE(PaidEstimator, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         folder = None if work_folder is None else WorkFolder.at(work_folder)
         with nullcontext() if folder is None else folder.alone():
             secret = partition_key or drawn_key() if folder is None else folder.partition_key(partition_key)
-            taught = lessons(X, y, record_ids, form, classes=classes, teachers=self.teachers, key=secret)
+            taught = lessons(X, targets, ids, form, classes=classes, teachers=self.teachers, key=secret)
             votes = counted(self._ballots(taught, folder), len(classes))
             # rows of one person share an id, and so a teacher: that is what record_ids are for
             query = NoisyLabels(

@@ -29,6 +29,7 @@ from sidelight.errors import RangeError, SchemaError
 from sidelight.fork_guard import temporary_folder
 from sidelight.session.suppressed_output import suppress_all_output
 from sidelight.stability.pate.cell_forms import canonical_text, has_form
+from sidelight.stability.pate.columns import cells_of, one_column
 from sidelight.stability.pate.typed_rows import Form, TypedRows, form_of
 
 Ballot = NDArray[np.int32]  # a class index for every query
@@ -274,11 +275,6 @@ def shares_of(record_ids: Any, *, teachers: int, key: bytes) -> NDArray[np.int64
     return found
 
 
-def cells_of(column: Any) -> list[Any]:
-    """Return the cells of a column as Python values, each as it is: no cell decides about the type of another."""
-    return list(column.tolist() if hasattr(column, "tolist") else column)
-
-
 def teacher_seed(number: int, *, key: bytes) -> int:
     """Return the seed of a teacher's own randomness: it repeats after an interruption and depends on no record."""
     digest = hashlib.blake2b(str(number).encode(), digest_size=4, key=key, person=b"sidelight/seed").digest()
@@ -286,11 +282,18 @@ def teacher_seed(number: int, *, key: bytes) -> int:
 
 
 def _identity(cell: Any) -> bytes:
-    """Return what an id is, whatever the ids of others made of its type."""
-    text = canonical_text(cell) if has_form(cell) else None
-    if text is None or text in ("inf", "-inf"):
+    """Return what an id is, whatever the ids of others made of its type; a tuple is the ids that it is made of."""
+    parts = [_id_text(part) for part in cell] if type(cell) is tuple else [_id_text(cell)]
+    texts = [part for part in parts if part is not None]
+    if len(texts) < len(parts) or not texts:
         return _NOBODY
-    return b"s" + text.encode("utf-8", "surrogatepass")
+    whole = f"s{texts[0]}" if len(texts) == 1 else "t" + "".join(f"{len(text)}:{text}" for text in texts)
+    return whole.encode("utf-8", "surrogatepass")
+
+
+def _id_text(cell: Any) -> str | None:
+    text = canonical_text(cell) if has_form(cell) else None
+    return None if text in ("inf", "-inf") else text
 
 
 def simulate_votes(
@@ -309,7 +312,8 @@ def simulate_votes(
     Rows may serve several teachers: their votes agree a little more than those of real ones if public rows are few.
     """
     form, declared = form_of(queries), separate_classes(np.unique(np.asarray(classes)))
-    public, labels, missing = form.read(rows), class_indices(targets, declared), takes_missing(teacher)
+    public, labels = form.read(rows), class_indices(one_column(targets, name="targets"), declared)
+    missing = takes_missing(teacher)
     if not 1 <= rows_a_teacher <= len(labels):
         raise RangeError(f"rows_a_teacher must be from 1 to the {len(labels)} public rows, got {rows_a_teacher}")
     cast = []
