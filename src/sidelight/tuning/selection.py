@@ -173,9 +173,10 @@ NO_RESULT = "no run of the selection gave a result"
 class Selection:
     """Try candidates picked by chance, a random and secret number of times, and release the one that scored best.
 
-    Guarantee: `selection_claims` of one run's claims (tuning proof page): at most (2 + η) times a pure ε, and (ε, δ)
-    that is linear in δ. The charge covers the whole search: nothing of the runs that lost, of their number, or of the
-    scores is released, and the time a release took should not be published either.
+    Guarantee: `selection_claims` of one run's claims (tuning proof page): at most (2 + η) times a pure ε (of a Poisson
+    number more, 6 times where its mean is 10), and (ε, δ) that is linear in δ. The charge covers the whole search:
+    nothing of the runs that lost, of their number, or of the scores is released, and the time a release took should not
+    be published either.
 
     Accuracy: K runs of n candidates; with a geometric number of mean m a given candidate is tried with probability m/(n
     + m - 1). An error bound of a candidate holds for the winner with E[K] times its failure probability.
