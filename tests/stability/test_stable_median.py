@@ -211,6 +211,16 @@ def test_noise_stays_within_the_bounds_and_has_its_scale() -> None:
     assert all(0 <= value <= 99 for value in values)
 
 
+@pytest.mark.parametrize("spread", [30, 99])
+def test_no_stated_error_is_wider_than_the_column(spread: int) -> None:
+    query = StableMedian("hours", epsilon=1, delta="1e-6", spread=spread)
+    release = seeded_release(query, table([40.0] * 700), seed=6)
+    assert isinstance(release, sl.Release)
+    assert release.error_bound(0.95).tolist() == [99.0]  # 221 and 730 of the noise alone
+    assert bool(release.error_bound(0.05)[0] < 99) is (spread == 30)
+    assert "99" in str(release)
+
+
 def test_people_with_several_rows_get_their_promise() -> None:
     schema = [sl.PersonId("who", max_rows=3), HOURS]
     people = sl.Table({"who": list(range(300)), "hours": [40.0] * 300}, schema=schema)

@@ -106,6 +106,7 @@ class StableMedian(ProposingQuery):
                 assumption="records are clamped to the bounds and rounded to the resolution",
                 fixed=(noise_scale * log(2),),
                 per_log=(noise_scale,),
+                largest=float((grid.last - grid.first) * grid.resolution),  # both medians are clamped to the bounds
             ),
             column=number.name,
             grid=grid,
