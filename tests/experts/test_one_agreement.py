@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from fractions import Fraction
+from pathlib import Path
 
 import httpx
 import pytest
@@ -73,6 +75,16 @@ def test_of_two_clients_that_come_at_once_the_first_keeps_the_ledger():
         with pytest.raises(LedgerError, match="second budget"):
             reporter_of(ledger)
         assert reporter_of(ledger, name="south").rounds_left == 30
+
+
+def test_pages_with_different_terms_name_different_ledgers():
+    """A reader who tries one page after the other in one folder is not refused for the terms of the first."""
+    folder = Path(__file__).parents[2]
+    texts = [path.read_text() for path in (folder / "README.md", *sorted((folder / "docs").rglob("*.md")))]
+    named = [set(re.findall(r'ledger=f?"([^"]+\.db)"', text)) for text in texts if "Reporter(" in text]
+    files = [name.format(name=each) for names in named for name in names for each in ["north"]]
+    assert len(files) >= 3
+    assert len(set(files)) == len(files)
 
 
 @pytest.mark.parametrize("neighbours", ["presence", "move"])

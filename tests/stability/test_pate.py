@@ -107,6 +107,14 @@ def test_labels_of_one_class_make_a_constant_student() -> None:
     assert model.predict_proba([[9, 9]]).tolist() == [[1.0, 0.0, 0.0]]
 
 
+def test_teachers_without_rows_vote_for_the_first_class_in_sorted_order() -> None:
+    nobody = fit(
+        pate(teachers=200, classes=["owl", "dog", "cat"], session=seeded()), X=X[:1], y=["owl"], record_ids=[1]
+    )
+    assert nobody.classes_[0] == "cat"
+    assert set(nobody.labels_) == {"cat"}
+
+
 def test_more_teachers_than_records_raise_nothing() -> None:
     model = fit(pate(session=seeded()), X=X[:10], y=Y[:10], record_ids=IDS[:10])
     assert model.labels_.shape == (60,)

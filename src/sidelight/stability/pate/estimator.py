@@ -71,7 +71,8 @@ class PATE(PaidEstimator, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     A record's teacher is a keyed hash of its id, never its position. Rows with a label that is not declared, or with
     numbers that are not finite (unless the teacher takes missing values), take no part; a teacher without rows votes
-    for the first class, one whose rows have one class votes for it. None of this is reported.
+    for the first class in sorted order (`classes_[0]`), one whose rows have one class votes for it. None of this is
+    reported.
 
     Args:
         teacher: Any scikit-learn classifier, not fitted. Every teacher is a copy with a seed of its own.
@@ -83,7 +84,7 @@ class PATE(PaidEstimator, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         proposal: None or `ClearVotes`; "auto" is the cheapest that `expected_votes` suggest, or none.
         expected_votes: A public guess for "auto": vote counts of public or simulated teachers (`simulate_votes`), or
             the share of teachers who will agree. Never the private votes.
-        on_failure: A teacher that cannot be trained votes for the first class, and nothing says so ("first_class").
+        on_failure: A teacher that cannot be trained votes for `classes_[0]`, and nothing says so ("first_class").
             What is wrong with the teacher itself comes out in a rehearsal with the public queries, as a warning.
             "raise" names such a teacher, charges and releases nothing: NOT PRIVATE, because that `fit` raised is an
             exact bit about private rows that is not paid for. For rows that are public or generated.
