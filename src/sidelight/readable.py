@@ -13,6 +13,7 @@ import math
 import re
 import unicodedata
 from collections.abc import Callable
+from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
@@ -73,6 +74,20 @@ def date_text(value: datetime.date | None) -> str:
     if value is None:
         return ""
     return value.isoformat(" ", "minutes") if isinstance(value, datetime.datetime) else value.isoformat()
+
+
+def percent(share: float | Fraction, *, decimals: int | None = None) -> str:
+    """Write a share in percent, with all its decimals or with some, and never as 100 % where it is less.
+
+    >>> percent(0.95), percent(0.999999), percent(0.99996, decimals=1), percent(Fraction(3, 4), decimals=1)
+    ('95 %', '99.9999 %', '99.9 %', '75.0 %')
+    """
+    exact = Decimal(repr(float(share))) * 100
+    if decimals is None:
+        return f"{exact.normalize():f} %"
+    step = Decimal(1).scaleb(-decimals)
+    rounded = exact.quantize(step)
+    return f"{100 - step if share < 1 and rounded >= 100 else rounded:f} %"
 
 
 def as_read(value: Any, *, digits: int = 10, separated: float = 0) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 from sidelight.accuracy.expected import Expected, expected_at
 from sidelight.errors import RangeError
 from sidelight.guarantees.amounts import exact
-from sidelight.readable import at_most, number_text
+from sidelight.readable import at_most, number_text, percent
 from sidelight.records import Schema, Table
 from sidelight.session.query import price_of
 
@@ -39,7 +39,7 @@ class Needed:
         error = "an error" if self.expected.likely is None else "a likely error"
         text = (
             f"{self.name} = {float(self.amount):.4g} is needed for {error} within {allowed} with "
-            f"{100 * self.confidence:g} % confidence"
+            f"{percent(self.confidence)} confidence"
         )
         return text if self.expected.likely is None else f"{text} (for certain: ± {at_most(self.expected.size)})"
 

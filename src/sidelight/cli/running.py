@@ -25,7 +25,7 @@ from sidelight.ledger.place import parse_place
 from sidelight.plans import Plan, read_plan
 from sidelight.plans.toml_text import toml_lines
 from sidelight.progress import progress
-from sidelight.readable import shown_text
+from sidelight.readable import percent, shown_text
 from sidelight.records import Database, PairedView, Table, View
 from sidelight.registry import card_of
 from sidelight.release import Outcome, Release
@@ -203,7 +203,7 @@ def _report(plan: Any, session: Any, ledger: Ledger | None, items: Sequence[Item
         Use(
             route=name if route.open else f"{name}, closed",
             fraction=min(route.fraction, 1.0),
-            text=f"{short_text(route.total)} of {short_text(route.capacity)} ({100 * route.fraction:.1f} %)",
+            text=f"{short_text(route.total)} of {short_text(route.capacity)} ({percent(route.fraction, decimals=1)})",
         )
         for name, route in routes_of(spent)
     ]
