@@ -240,7 +240,7 @@ class Store:
                 f"the ledger {where} was lost in the middle of a transaction "
                 f"{f'and now answers: {reason}' if answers else f'({reason}) and did not come back'}; a charge may "
                 "stand without a release. Repeat the request with the same key once the server "
-                f"{'can be written' if answers else 'runs'}"
+                f"{'can be written' if answers else 'runs'}; if it is then unfinished, resume it, which pays again"
             )
         if isinstance(error, PoolTimeout) or "database is locked" in reason or _state(error) == "55P03":
             return LedgerUnavailableError(
