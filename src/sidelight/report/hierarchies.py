@@ -15,7 +15,7 @@ import numpy as np
 from markupsafe import Markup
 
 from sidelight.group_table import HIERARCHY, GroupTable
-from sidelight.readable import as_read
+from sidelight.readable import as_read, percent
 from sidelight.report.charts import (
     NARROW,
     WIDE,
@@ -65,7 +65,7 @@ def hierarchy_pictures(table: GroupTable) -> Mapping[str, Any] | None:
         "by_level": _by_level(table),
         "used": None if not isinstance(used, list) else (sum(each != 0 for each in used), len(used)),
         "statistic": notes.statistic,
-        "confidence": f"{100 * notes.confidence:.4g} %",
+        "confidence": percent(notes.confidence),
         "capped": any(step.cap is not None for step in steps),
         "missed": [
             (step.name, as_read((1 - notes.confidence) * step.cells, digits=3), step.cells)
