@@ -19,12 +19,13 @@ from typing import Any
 
 #: C0 and C1 controls, line and paragraph separators, marks of direction, spaces without width, halves of characters,
 #: and what is drawn as nothing: soft hyphens, joiners of graphemes, fillers, invisible operators, annotations, tags,
-#: selectors of variants, the empty pattern of Braille.
+#: the empty pattern of Braille, and selectors of variants, unless they say how the symbol before them is drawn.
 _HIDDEN = re.compile(
     "[\x00-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060\u2066-\u2069\ufeff\ud800-\udfff"
     "\xad\u034f\u115f\u1160\u17b4\u17b5\u180e\u2061-\u2064\u206a-\u206f\u3164\uffa0\ufff9-\ufffb\U000e0000-\U000e007f"
-    "\u180b-\u180d\u180f\u2800\ufe00-\ufe0f\U000e0100-\U000e01ef]"
+    "\u180b-\u180d\u180f\u2800\U000e0100-\U000e01ef]|(?<![\u203c-\u3299\U0001f000-\U0001faff])[\ufe00-\ufe0f]"
 )
+_SELECTOR = re.compile("[\ufe00-\ufe0f]")
 #: Numbers from here on have thousands separators where smaller ones have none.
 _MILLION = 10**6
 #: What a number of 64 bits holds.
@@ -61,7 +62,7 @@ def alike(text: str) -> str:
     >>> alike("Older  people") == alike("older \uff50eople")
     True
     """
-    return " ".join(unicodedata.normalize("NFKC", visible(text)).casefold().split())
+    return " ".join(unicodedata.normalize("NFKC", _SELECTOR.sub("", visible(text))).casefold().split())
 
 
 def shown_html(text: object, *, lines: bool = False) -> str:
