@@ -54,7 +54,7 @@ class SyntheticTable:
     adding or removing one; with a public number of `rows` under replacing one. Exact on the machine; everything after
     the noisy counts is post-processing. Never depends on the prediction (synthesis proof page).
 
-    Accuracy: `sl.Synthetic(release).answer(["sex", "age"])` has `errors`, standard errors from the noise, where the
+    Accuracy: `sl.Synthetic(release).answer(["sex", "age"])` has `errors`, standard errors, where the
     columns were measured together, and a `bound` that no count is off by more than, with 95 % confidence for all
     answers at once, also where they were not; `sl.Synthetic(release).report()` lists both. A good prediction lowers the
     error of what is not measured; a bad one costs little, because the measurements outweigh it.

@@ -178,8 +178,9 @@ class Synthetic:
         """Return for each marginal whether it was measured, with what noise, and how far its counts can be off.
 
         Of the measured marginals if no workload is named (of single queries, of those whose queries have a bound).
-        `expected_error` is what the noise alone would make; `bound` (rows), `bound_share` (of the rows, a count) and
-        `total_variation_bound` hold with the release's confidence, and are None where nothing released bounds them.
+        `expected_error` is what the standard errors of all cells make; `bound` (rows), `bound_share` (of the rows, a
+        count) and `total_variation_bound` hold with the release's confidence, and are None where nothing released
+        bounds them.
         Computed from released numbers: nothing here compares with the private rows. Of a release with seeded noise
         each entry says `"private": False`.
         """
