@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from sidelight.guarantees.claims import SEEDED
 from sidelight.readable import at_most
 from sidelight.synthesis.domain import CellNoise, Domain, Mass, cell_deviation
+from sidelight.synthesis.measurement import RowsEstimate
 from sidelight.synthesis.query_blocks import CellQueries, MatrixQueries, QueryBlock, RangeQueries
 from sidelight.synthesis.workload import Marginal, Workload
 
@@ -174,6 +175,13 @@ def _squares(block: QueryBlock) -> Floats:
     if block.bounds == (0, 1) and block.steps == 1:  # q² = q
         return np.asarray(block.answers(np.ones(block.shape)), np.float64)
     return np.array([float((block.coefficients(place) ** 2).sum()) for place in range(block.count)])
+
+
+def contradicted_rows(measured: Sequence[MeasuredMarginal], rows: float) -> float | None:
+    """Return the number of rows that measured counts sum to, if it clearly is not the public number; else None."""
+    sums = tuple((float(np.sum(each.values)), each.deviation * sqrt(np.size(each.values))) for each in measured)
+    estimate = RowsEstimate(None, sums=sums)
+    return estimate.rows if sums and estimate.contradicts(rows) else None
 
 
 def expected_errors(
