@@ -57,7 +57,7 @@ class SyntheticTable:
     Accuracy: `sl.Synthetic(release).answer(["sex", "age"])` has `errors`, standard errors, where the
     columns were measured together, and a `bound` that no count is off by more than, with 95 % confidence for all
     answers at once, also where they were not; `sl.Synthetic(release).report()` lists both. A good prediction lowers the
-    error of what is not measured; a bad one costs little, because the measurements outweigh it.
+    error of what is not measured; a bad one costs little where the measurements outweigh it: ε times rows above 1000.
 
     Args:
         workload: What should be answered well: `sl.marginals(2)`, prefixes, ranges, linear queries, or a sum of them.
