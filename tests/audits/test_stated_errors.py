@@ -67,7 +67,7 @@ def test_errors_of_full_cells_are_looked_at_by_themselves(monkeypatch: pytest.Mo
         )
     asked = [each for each in ASKED if each.name == "SyntheticTable, mostly empty cells"]
     laws = [law for law in LAWS if law.name == "five values"]
-    refuted = tried(asked, laws, releases=40).refuted()
+    refuted = tried(asked, laws, releases=130).refuted()
     assert set(refuted) == ({(each.name, "five values") for each in asked} if found else set())
 
 
