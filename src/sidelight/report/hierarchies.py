@@ -28,7 +28,6 @@ from sidelight.report.charts import (
     text_part,
     text_width,
 )
-from sidelight.summaries.tree_model import half_widths
 from sidelight.summaries.tree_tables import TreeNotes
 from sidelight.summaries.tree_whole import STAYS
 
@@ -98,7 +97,7 @@ def level_steps(table: GroupTable, notes: TreeNotes) -> list[LevelStep]:
     found = []
     for level, rows in enumerate(notes.rows):
         cells = rows[:, : notes.model.cells.size]
-        _, reach = half_widths(notes.model.node_variances(level), notes.law, notes.confidence)
+        _, reach = notes.model.stated(notes.model.pooled_at(level), notes.confidence)
         name = notes.tree.names[level]
         found.append(
             LevelStep(
