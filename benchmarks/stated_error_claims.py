@@ -243,3 +243,30 @@ def marginals(case: Case, release: Any) -> Iterator[Statement]:
         if answers.bound_of_sum is not None:
             share = _share(off.sum(), answers.bound_of_sum)
             yield Statement(f"bound_of_sum of {name}", answers.confidence, share)
+
+
+#: With a standard error s + what the fit adds, 1.96 of it fail for at most this share of noise (synthesis proof page).
+_WITHIN = 1 - 0.0922
+
+
+def cell_errors(case: Case, release: Any) -> Iterator[Statement]:
+    """Read standard errors of a synthetic table of binned x and y: of full, of rare and of empty cells by themselves.
+
+    Most cells are empty: an average over all of them would not show that the errors of the others are false.
+    """
+    synthetic = sl.Synthetic(release)
+    inner = {axis.name: np.array([float(edge) for edge in axis.edges[1:-1]]) for axis in synthetic.axes}  # type: ignore[union-attr]
+    codes = {name: np.searchsorted(edges, case.columns[name], side="right") for name, edges in inner.items()}
+    for columns in (("x", "y"), ("x",), ("y",)):
+        answers: Any = synthetic.answer(columns)
+        if answers.errors is None:
+            continue
+        true = np.zeros(answers.counts.shape)
+        np.add.at(true, tuple(codes[name] for name in columns), 1)
+        share = (np.abs(answers.counts - true) / (1.96 * answers.errors)).ravel()
+        order = np.argsort(-true.ravel(), kind="stable")
+        occupied = int((true > 0).sum())
+        places = {"fullest": 0, "second": 1, "middle": occupied // 2, "rarest": occupied - 1, "empty": len(order) - 1}
+        for what, place in places.items():
+            if place < occupied or what == "empty":
+                yield Statement(f"1.96 errors of the {what} cell of {'/'.join(columns)}", _WITHIN, share[order[place]])

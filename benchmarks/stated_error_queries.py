@@ -16,6 +16,7 @@ from benchmarks.stated_error_claims import (
     band,
     bins_of,
     bounds,
+    cell_errors,
     count,
     deviation,
     distribution_ranks,
@@ -111,6 +112,11 @@ def _best_chances(case: Case, target: str) -> np.ndarray:
             chances[:, order.index(label)] = model.predict_proba(rows)[:, place]
         known[target] = chances
     return np.asarray(known[target])
+
+
+def _sparse(engine: Any) -> sl.SyntheticTable:
+    bins = {"x": 40, "y": 40}
+    return sl.SyntheticTable(sl.marginals(2), columns=["x", "y"], bins=bins, epsilon="0.5", engine=engine)
 
 
 def _regression(case: Case, **more: Any) -> Any:
@@ -255,6 +261,14 @@ ASKED = (
     Asked("StableMedian", lambda case: sl.StableMedian("x", spread=case.law.upper / 20, **PRICE), (bounds(middle),)),
     Asked("StableMode", lambda _: sl.StableMode("g", **PRICE), (bounds(wrong_label),)),
     Asked("SyntheticTable", lambda _: sl.SyntheticTable(sl.marginals(2), columns=["g", "h"], rho="0.1"), (marginals,)),
+    Asked("SyntheticTable, mostly empty cells", lambda _: _sparse("marginals"), (cell_errors,), times=0.3, rows=5),
+    Asked(
+        "SyntheticTable, mostly empty cells, loglinear",
+        lambda _: _sparse("loglinear"),
+        (cell_errors,),
+        times=0.3,
+        rows=5,
+    ),
     Asked("LinearRegression", _regression, (bounds(predictions),)),
     Asked("LogisticRegression", _classes, (bounds(probabilities),)),
     Asked("LogisticRegression, five classes", lambda case: _classes(case, target="g"), (bounds(probabilities),)),

@@ -20,6 +20,7 @@ from sidelight.client.remote_answers import RemoteTable, price_from_json
 from sidelight.errors import RangeError, SidelightWarning, SourceError
 from sidelight.group_table import GroupTable
 from sidelight.predictions import public
+from sidelight.readable import alike, shown_text
 from sidelight.release import Refused, outcome_from_json
 from sidelight.report.contents import Item, Report
 from sidelight.report.render import picture, render
@@ -31,7 +32,7 @@ HOSTILE = "\x1b[2J\x1b]0;t\x07\x9b31m\u202eevil\u2066\u2028\x85\xad\r\nFAKE: all
 
 
 @pytest.mark.parametrize(
-    "drawn_as_nothing", ["\xad", "\u034f", "\u115f", "\u180e", "\u2064", "\u3164", "\ufffa", "\U000e0041"]
+    "drawn_as_nothing", ["\xad", "\u034f", "\u115f", "\u180e", "\u2064", "\u3164", "\ufffa", "\U000e0041", "\ufe0f"]
 )
 def test_two_labels_that_differ_never_look_alike(drawn_as_nothing: str) -> None:
     table = sl.Table(
@@ -41,6 +42,12 @@ def test_two_labels_that_differ_never_look_alike(drawn_as_nothing: str) -> None:
     for text in (str(release), release._repr_html_()):
         assert drawn_as_nothing not in text
     assert drawn_as_nothing in release.to_json()
+
+
+def test_the_selector_of_a_symbol_is_shown_as_it_is() -> None:
+    assert shown_text("\u2764\ufe0f") == "\u2764\ufe0f"
+    assert shown_text("Bonn\ufe0f \u2764\ufe0f\ufe0f") == "Bonn\\ufe0f \u2764\ufe0f\\ufe0f"
+    assert alike("\u2764\ufe0f") == alike("\u2764")
 
 
 def assert_plain(text: str) -> None:

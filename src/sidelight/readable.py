@@ -11,16 +11,21 @@ import datetime
 import html
 import math
 import re
+import unicodedata
 from collections.abc import Callable
+from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
 #: C0 and C1 controls, line and paragraph separators, marks of direction, spaces without width, halves of characters,
-#: and what is drawn as nothing: soft hyphens, joiners of graphemes, fillers, invisible operators, annotations, tags.
+#: and what is drawn as nothing: soft hyphens, joiners of graphemes, fillers, invisible operators, annotations, tags,
+#: the empty pattern of Braille, and selectors of variants, unless they say how the symbol before them is drawn.
 _HIDDEN = re.compile(
     "[\x00-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060\u2066-\u2069\ufeff\ud800-\udfff"
-    "\xad\u034f\u115f\u1160\u17b4\u17b5\u180e\u2061-\u2064\u206a-\u206f\u3164\uffa0\ufff9-\ufffb\U000e0000-\U000e007f]"
+    "\xad\u034f\u115f\u1160\u17b4\u17b5\u180e\u2061-\u2064\u206a-\u206f\u3164\uffa0\ufff9-\ufffb\U000e0000-\U000e007f"
+    "\u180b-\u180d\u180f\u2800\U000e0100-\U000e01ef]|(?<![\u203c-\u3299\U0001f000-\U0001faff])[\ufe00-\ufe0f]"
 )
+_SELECTOR = re.compile("[\ufe00-\ufe0f]")
 #: Numbers from here on have thousands separators where smaller ones have none.
 _MILLION = 10**6
 #: What a number of 64 bits holds.
@@ -51,6 +56,15 @@ def visible(text: str) -> str:
     return _HIDDEN.sub("", text)
 
 
+def alike(text: str) -> str:
+    """Return what texts have in common that people hardly tell apart: capitals, widths of letters, runs of spaces.
+
+    >>> alike("Older  people") == alike("older \uff50eople")
+    True
+    """
+    return " ".join(unicodedata.normalize("NFKC", _SELECTOR.sub("", visible(text))).casefold().split())
+
+
 def shown_html(text: object, *, lines: bool = False) -> str:
     """Return a text for HTML and SVG: with escapes as `shown_text` has them, and without markup."""
     return html.escape(shown_text(text, lines=lines))
@@ -61,6 +75,20 @@ def date_text(value: datetime.date | None) -> str:
     if value is None:
         return ""
     return value.isoformat(" ", "minutes") if isinstance(value, datetime.datetime) else value.isoformat()
+
+
+def percent(share: float | Fraction, *, decimals: int | None = None) -> str:
+    """Write a share in percent, with all its decimals or with some, and never as 100 % where it is less.
+
+    >>> percent(0.95), percent(0.999999), percent(0.99996, decimals=1), percent(Fraction(3, 4), decimals=1)
+    ('95 %', '99.9999 %', '99.9 %', '75.0 %')
+    """
+    exact = Decimal(repr(float(share))) * 100
+    if decimals is None:
+        return f"{exact.normalize():f} %"
+    step = Decimal(1).scaleb(-decimals)
+    rounded = exact.quantize(step)
+    return f"{100 - step if share < 1 and rounded >= 100 else rounded:f} %"
 
 
 def as_read(value: Any, *, digits: int = 10, separated: float = 0) -> str:

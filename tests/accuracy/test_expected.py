@@ -302,3 +302,10 @@ def test_a_measured_error_says_that_it_is_for_each_group() -> None:
     needed = sl.epsilon_for(sl.Variance("x", by="g", epsilon=1), schema, within=50)
     assert "for each group" in str(needed)
     assert "for each group" not in str(sl.epsilon_for(sl.Variance("x", epsilon=1), schema, within=50))
+
+
+def test_columns_are_enough_for_a_price() -> None:
+    columns = [sl.Number("age")]
+    assert sl.epsilon_for(sl.Count(epsilon=1), columns, within=10) == sl.epsilon_for(
+        sl.Count(epsilon=1), sl.Schema(columns), within=10
+    )

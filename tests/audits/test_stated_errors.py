@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 from benchmarks.audit_failures import tables
 from benchmarks.audit_queries import cases
@@ -14,6 +15,7 @@ from benchmarks.stated_errors import tried
 import sidelight as sl
 from sidelight.group_table import GroupTable
 from sidelight.summaries import count_tables
+from sidelight.synthesis import answers
 from sidelight.testing import seeded_release
 
 #: The statements that an attack from outside could not refute: counts, means, sums, proportions, labels and TopK.
@@ -51,6 +53,22 @@ def test_bounds_that_are_halved_are_found(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(sl.Release, "error_bound", lambda self, confidence: real(self, confidence) / 2)
     (asked,) = (each for each in ASKED if each.name == "Sum")
     assert ("Sum", "few rows") in tried([asked], [LAWS[-1]], releases=150).refuted()
+
+
+@pytest.mark.parametrize("found", [False, True])
+def test_errors_of_full_cells_are_looked_at_by_themselves(monkeypatch: pytest.MonkeyPatch, found: bool) -> None:
+    """The noise alone as the standard error of a fitted count is refuted where most cells are empty."""
+    if found:
+        real = answers._Noisy.errors
+        monkeypatch.setattr(
+            answers._Noisy,
+            "errors",
+            lambda self, block, _: real(self, block, np.asarray(block.answers(self.counts), np.float64)),
+        )
+    asked = [each for each in ASKED if each.name == "SyntheticTable, mostly empty cells"]
+    laws = [law for law in LAWS if law.name == "five values"]
+    refuted = tried(asked, laws, releases=130).refuted()
+    assert set(refuted) == ({(each.name, "five values") for each in asked} if found else set())
 
 
 def test_every_query_that_states_an_error_is_tried() -> None:

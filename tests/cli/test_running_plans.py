@@ -12,10 +12,12 @@ import pytest
 from cli_fixtures import *  # noqa: F403 - fixtures
 
 from sidelight.errors import (
+    BudgetError,
     LedgerDamagedError,
     LedgerError,
     LedgerUnavailableError,
     NoiseError,
+    PlanError,
     SidelightError,
     SidelightWarning,
     SourceError,
@@ -24,7 +26,7 @@ from sidelight.errors import (
 from sidelight.ledger import decide, open_ledger, reservation
 from sidelight.plans import read_plan
 from sidelight.records import Table
-from sidelight.session import pipeline
+from sidelight.session import Session, pipeline
 
 Run = Callable[..., Any]
 
@@ -370,3 +372,40 @@ def test_what_fails_after_the_charge_has_the_status_of_a_charge(
     monkeypatch.setattr(pipeline, "_run_one", fails)
     result = sidelight("run", "plan.toml")
     assert (result.status, result.err.strip()) == (1, "error: the reason. Its charge stands")
+
+
+def _no_room(_: object, path: Path) -> Path:
+    raise PlanError(f"{str(path)!r} cannot be written: No space left on device")
+
+
+def test_what_was_paid_is_shown_when_the_report_cannot_be_written(
+    sidelight: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sidelight.cli.running.write_report", _no_room)
+    result = sidelight("run", "plan.toml", "--json", "out.json")
+    assert result.status == 1
+    assert "50 %: " in result.out
+    assert "No space left on device. There is no report, and the charges stand" in result.err
+    data = json.loads(Path("out.json").read_text(encoding="utf-8"))
+    assert [item["title"] for item in data["items"]] == ["Quartiles of age", "Quantiles of hours"]
+    assert "output" not in data
+    assert len(entries()) == 2
+
+
+def test_a_report_that_cannot_be_written_hides_no_earlier_error(
+    sidelight: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    release = Session.release
+
+    def refuse_hours(self: Session, query: Any, **more: Any) -> Any:
+        if getattr(query, "column", None) == "hours":
+            raise BudgetError("no more", requested="1", remaining="0", difference="1")
+        return release(self, query, **more)
+
+    monkeypatch.setattr(Session, "release", refuse_hours)
+    monkeypatch.setattr("sidelight.cli.running.write_report", _no_room)
+    result = sidelight("run", "plan.toml")
+    assert result.status == 1
+    assert "50 %: " in result.out
+    assert "There is no report, and the charges stand" in result.out
+    assert "error: no more" in result.err

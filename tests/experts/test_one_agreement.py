@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from fractions import Fraction
+from pathlib import Path
 
 import httpx
 import pytest
@@ -45,12 +47,44 @@ def test_a_ledger_keeps_to_the_terms_of_its_first_report(changed, value):
             reporter_of(ledger, other, name="south")
 
 
+@pytest.mark.parametrize("at_once", [False, True])
+def test_a_reporter_that_was_opened_before_the_first_report_is_bound_by_it(monkeypatch, at_once):
+    other = Reporting.from_json(TERMS.to_json() | {"sensitivity": "0.01"})
+    with open_ledger("sqlite://", testing=True) as ledger:
+        first, second = reporter_of(ledger), reporter_of(ledger, other)
+        if at_once:  # the first reserves between the check of the second and its charge
+            reserve = second.scope.reserve
+
+            def late(*args, **rest):
+                first.report(1, None)
+                return reserve(*args, **rest)
+
+            monkeypatch.setattr(second.scope, "reserve", late)
+        else:
+            first.report(1, None)
+        with pytest.raises(LedgerError, match=r"other terms in this ledger \(sensitivity\)") as caught:
+            second.report(2, None)
+        assert caught.value.charge_stands is at_once
+        assert [entry.state for entry in first.scope.entries()] == ["released", "failed"][: 1 + at_once]
+        assert first.report(3, None).round == 3
+
+
 def test_of_two_clients_that_come_at_once_the_first_keeps_the_ledger():
     with open_ledger("sqlite://", testing=True) as ledger:
         ledger.open_scope("experts/south", budget=TERMS.budget)  # made between the check and the scope of its own
         with pytest.raises(LedgerError, match="second budget"):
             reporter_of(ledger)
         assert reporter_of(ledger, name="south").rounds_left == 30
+
+
+def test_pages_with_different_terms_name_different_ledgers():
+    """A reader who tries one page after the other in one folder is not refused for the terms of the first."""
+    folder = Path(__file__).parents[2]
+    texts = [path.read_text() for path in (folder / "README.md", *sorted((folder / "docs").rglob("*.md")))]
+    named = [set(re.findall(r'ledger=f?"([^"]+\.db)"', text)) for text in texts if "Reporter(" in text]
+    files = [name.format(name=each) for names in named for name in names for each in ["north"]]
+    assert len(files) >= 3
+    assert len(set(files)) == len(files)
 
 
 @pytest.mark.parametrize("neighbours", ["presence", "move"])

@@ -363,3 +363,21 @@ def test_a_name_that_reads_like_another_is_refused_when_it_is_new(
             reserved.release("the value")
         again: Any = ledger.open_scope(name, budget=PureDP(1)).reserve(pure("0.1"), request=REQUEST, key=name)
         assert again.text == "the value"
+
+
+@pytest.mark.parametrize("name", ["people\ufe0f", "people\u180b", "people\u2800", "peop\U000e0100le"])
+def test_a_name_has_nothing_that_is_not_drawn(ledger: Ledger, name: str) -> None:
+    ledger.open_scope("people", budget=PureDP(1))
+    with pytest.raises(LedgerError):
+        ledger.open_scope(name, budget=PureDP(1))
+
+
+@pytest.mark.parametrize("name", ["Older people", "older  people", "older people", "OLDER PEOPLE", "\uff4flder people"])
+def test_a_name_that_is_read_as_another_one_is_refused(ledger: Ledger, name: str) -> None:
+    ledger.open_scope("older people", budget=PureDP(1))
+    if name == "older people":
+        assert ledger.open_scope(name, budget=PureDP(1)).scope_id == name
+        return
+    with pytest.raises(LedgerError, match=r"has a scope 'older people'.*people read both as the same"):
+        ledger.open_scope(name, budget=PureDP(1))
+    assert len(ledger.scopes()) == 1

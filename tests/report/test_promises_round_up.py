@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import sidelight as sl
 from sidelight.guarantees import GDP, ZCDP, ApproxDP, Claims, PureDP
 from sidelight.guarantees.amounts import bound_text
-from sidelight.readable import at_most
+from sidelight.readable import at_most, percent
 from sidelight.release import NO_ASSUMPTION, TailBound
 from sidelight.report import Item, Report, render
 from sidelight.report.words import promise
@@ -95,3 +95,20 @@ def test_what_a_release_and_a_report_say_of_an_error_is_not_less_than_it_is(boun
             stated = [second for _, second in rows]
         assert all(float(each.replace(",", "")) >= bound for each in stated)
         assert all(float(each.replace(",", "")) >= 0.7004 * bound for each in usual)
+
+
+@pytest.mark.parametrize("share", [0.9999, 0.99999, 0.999999, 0.9999999, 1 - 2.0**-53])
+def test_no_share_below_one_is_called_all(share: float) -> None:
+    assert Fraction(percent(share).removesuffix(" %")) / 100 == Fraction(repr(share))
+    assert percent(Fraction(share), decimals=1) == "99.9 %"
+    needed = sl.epsilon_for(sl.Count(epsilon=1), sl.Schema([sl.Number("age")]), within=50, confidence=share)
+    assert f"with {percent(share)} confidence" in str(needed)
+
+
+def test_a_budget_of_which_something_is_left_is_not_used_up() -> None:
+    table = sl.Table({"age": [1.0]}, schema=[sl.Number("age", lower=0, upper=1)], name="p")
+    session = sl.Session(table, budget=PureDP(100), ledger=None)
+    session.release(sl.Count(epsilon="99.97"))
+    assert "(99.9 %)" in str(session.spent)
+    session.release(sl.Count(epsilon="0.03"))
+    assert "(100.0 %)" in str(session.spent)

@@ -13,7 +13,8 @@ import sidelight as sl
 from sidelight.errors import RangeError
 from sidelight.guarantees.conversions import renyi_epsilon
 from sidelight.release import Refused, Release
-from sidelight.stability.pate import ClearVotes, NoisyLabels, cheapest_proposal, plain_epsilon
+from sidelight.stability.pate import ClearVotes, NoisyLabels, VotePrice, cheapest_proposal, plain_epsilon
+from sidelight.stability.pate.proposals import checked_votes
 from sidelight.testing import SeededEntropy, SeededSession
 
 
@@ -61,6 +62,34 @@ def test_nothing_public_shows_a_vote() -> None:
     assert "123456" not in repr(query)
     assert "123456" not in repr(query.prepare(sl.Schema([sl.Number("row")])))
     assert "123456" not in query.release().to_json()
+
+
+@pytest.mark.parametrize("most", [2**53, 2**60, 1e300, np.float32(1e30), np.longdouble("1e4000"), np.uint64(2**64 - 1)])
+def test_the_winner_of_enormous_votes_wins(most: object) -> None:
+    release = NoisyLabels(votes=np.array([[most, 0], [0, most]]), noise_scale=20).release()
+    assert release.value.tolist() == [0, 1]
+
+
+def test_enormous_votes_stay_within_one_of_their_neighbours() -> None:
+    near = np.array([[2**40 - 1, 2**40, 2**40 + 1, 2**62]])
+    assert np.diff(checked_votes(near)).tolist() == [[1, 0, 0]]
+    assert checked_votes(near[:, :2].astype(np.float64)).tolist() == [[2**40 - 1, 2**40]]
+    assert checked_votes(np.array([[127, 3]], np.int8)).tolist() == [[127, 3]]
+
+
+@pytest.mark.parametrize(
+    ("chance", "shown"), [(0.9959, "0.9959"), (0.98, "0.98"), (1.0, "0.9999"), (0.99999, "0.9999"), (0.0, "0")]
+)
+def test_no_chance_is_shown_as_certain(chance: float, shown: str) -> None:
+    proposal = ClearVotes(budget="0.02", delta="1e-5")
+    price = VotePrice(queries=9, noise_scale=40, delta="1e-5", plain=2.0, proposal=proposal, chance=chance)
+    assert f"with probability {shown} or more if" in str(price)
+
+
+@pytest.mark.parametrize("votes", [[[1, 2], [3]], [[[1], [2, 3]], [[4], [5]]]])
+def test_rows_of_votes_have_one_length(votes: list) -> None:
+    with pytest.raises(RangeError, match="different lengths"):
+        NoisyLabels(votes=votes, noise_scale=20)
 
 
 def test_a_session_pays_for_labels() -> None:

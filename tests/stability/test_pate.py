@@ -11,7 +11,7 @@ import pytest
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
-from sklearn.neighbors import NearestCentroid
+from sklearn.neighbors import KNeighborsClassifier, NearestCentroid
 
 import sidelight as sl
 from sidelight.errors import BudgetError, KeyReusedError, RangeError, SchemaError, TeacherError
@@ -88,7 +88,7 @@ def test_a_refusal_is_paid_and_says_what_to_do() -> None:
     close = QUERIES * 0 + 4  # as far from each of the three kinds: teachers differ
     session = seeded(sl.ApproxDP(3, "1e-4"))
     before = session.spent
-    model = fit(pate(teachers=150, proposal=proposal, session=session), queries=close)
+    model = fit(pate(student=LogisticRegression(), teachers=150, proposal=proposal, session=session), queries=close)
     assert isinstance(model.release_, sl.Refused)
     assert session.spent != before
     assert not hasattr(model, "labels_")
@@ -102,9 +102,17 @@ def test_a_refusal_is_paid_and_says_what_to_do() -> None:
 
 
 def test_labels_of_one_class_make_a_constant_student() -> None:
-    model = fit(pate(session=seeded()), queries=np.tile([0.0, 0.0], (20, 1)))
+    model = fit(pate(student=LogisticRegression(), session=seeded()), queries=np.tile([0.0, 0.0], (20, 1)))
     assert model.predict([[9, 9]]).tolist() == ["cat"]
     assert model.predict_proba([[9, 9]]).tolist() == [[1.0, 0.0, 0.0]]
+
+
+def test_teachers_without_rows_vote_for_the_first_class_in_sorted_order() -> None:
+    nobody = fit(
+        pate(teachers=200, classes=["owl", "dog", "cat"], session=seeded()), X=X[:1], y=["owl"], record_ids=[1]
+    )
+    assert nobody.classes_[0] == "cat"
+    assert set(nobody.labels_) == {"cat"}
 
 
 def test_more_teachers_than_records_raise_nothing() -> None:
@@ -205,6 +213,43 @@ def test_raising_for_a_teacher_is_an_option_that_says_it_is_not_private() -> Non
 def test_what_is_wrong_with_a_teacher_comes_out_with_public_rows() -> None:
     with pytest.warns(UserWarning, match="could not be trained with the public queries.*penalty"):
         fit(pate(teacher=LogisticRegression(penalty="none at all"), student=NearestCentroid(), session=seeded()))
+
+
+class _Afterthought(NearestCentroid):
+    """Is trained with the labels that are dealt out, and not with others."""
+
+    def fit(self, x: np.ndarray, y: np.ndarray) -> _Afterthought:
+        if y[:3].tolist() != ["cat", "dog", "owl"]:
+            raise ValueError("fewer than five labels of a class")
+        return super().fit(x, y)
+
+
+@pytest.mark.parametrize(
+    ("student", "message"),
+    [
+        (LogisticRegression(C=-1), "C"),
+        (KNeighborsClassifier(61), "n_neighbors"),  # fits, and cannot predict
+    ],
+)
+def test_a_student_that_cannot_be_trained_is_refused_before_the_charge(student: object, message: str) -> None:
+    session = seeded()
+    before = session.spent
+    with pytest.raises(
+        RangeError, match=f"(?s)student cannot be trained with the 60 public queries.*{message}.*Nothing"
+    ):
+        fit(pate(student=student, session=session))
+    assert session.spent == before
+
+
+def test_labels_stay_where_the_student_fails_after_the_charge() -> None:
+    model = pate(student=_Afterthought(), session=seeded())
+    with pytest.raises(RangeError, match="paid for and stand in labels_") as error:
+        fit(model)
+    assert error.value.charge_stands
+    assert (model.labels_ == TRUTH).mean() > 0.9
+    for ask in (model.predict, model.predict_proba):
+        with pytest.raises(NotFittedError, match="there is no student"):
+            ask(X)
 
 
 @pytest.mark.parametrize(

@@ -108,14 +108,6 @@ def test_asking_again_draws_no_new_noise(tmp_path: Path) -> None:
     assert louder.release_.query["noise_scale"] == "6"
 
 
-def test_a_kept_release_is_not_charged_again(tmp_path: Path) -> None:
-    session = sl.Session(sl.Table({"row": [0.0]}, schema=[sl.Number("row")]), budget=sl.GDP(5))
-    run(tmp_path, session=session)
-    spent = session.spent
-    run(tmp_path, session=session)
-    assert session.spent == spent
-
-
 def test_seeded_releases_are_not_kept(tmp_path: Path) -> None:
     run(tmp_path, session=seeded())
     assert not list(tmp_path.glob("outcome-*"))

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator
 from fractions import Fraction
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -209,6 +211,28 @@ def test_noise_stays_within_the_bounds_and_has_its_scale() -> None:
     # mean |N| of the discrete Laplace law with scale 4 is 2a/(1-a^2) = 3.96; 400 draws are within 30 % by 6 sigma
     assert 0.75 * 3.96 < spread < 1.3 * 3.96
     assert all(0 <= value <= 99 for value in values)
+
+
+@pytest.mark.parametrize(("spread", "share"), [(0, 1), (8, 0.5)])
+def test_nineteen_of_twenty_answer_at_the_distance_of_the_documentation(spread: int, share: float) -> None:
+    """ln(5/delta)/(epsilon share): the threshold ln(1/(2 delta)), and noise that 1 of 20 runs exceeds, ln 10."""
+    prepared = StableMedian("hours", epsilon=1, delta="1e-6", spread=spread).prepare(sl.Schema([HOURS]))
+    distance = math.ceil(math.log(5e6) / share)
+    a = math.exp(-share)
+    missing = distance - prepared.test.threshold
+    assert 0.93 < 1 - a ** (missing + 1) / (1 + a) < 0.99  # P[N >= -missing] of the discrete Laplace noise
+    folder = Path(__file__).parents[2] / "docs" / "how-to"
+    assert "`ln(5/δ)/ε`" in (folder / "when-to-let-the-data-decide.md").read_text()
+
+
+@pytest.mark.parametrize("spread", [30, 99])
+def test_no_stated_error_is_wider_than_the_column(spread: int) -> None:
+    query = StableMedian("hours", epsilon=1, delta="1e-6", spread=spread)
+    release = seeded_release(query, table([40.0] * 700), seed=6)
+    assert isinstance(release, sl.Release)
+    assert release.error_bound(0.95).tolist() == [99.0]  # 221 and 730 of the noise alone
+    assert bool(release.error_bound(0.05)[0] < 99) is (spread == 30)
+    assert "99" in str(release)
 
 
 def test_people_with_several_rows_get_their_promise() -> None:

@@ -165,6 +165,35 @@ def test_stated_noise_is_the_noise_and_intervals_cover(price: dict[str, Any]) ->
     assert 0.943 < np.mean(covered) < 0.985
 
 
+@pytest.mark.parametrize(("epsilon", "least"), [(3, 0.9), (6, 0.7)])
+@pytest.mark.parametrize("confidence", [0.95, 0.99])
+def test_whole_laplace_noise_is_stated_as_it_is(epsilon: int, least: float, confidence: float) -> None:
+    """At large prices whole noise is mostly 0, and has much less variance than 2b²."""
+    found = prepare_query(sl.Count(by=[GEO, "sex"], epsilon=epsilon, confidence=confidence), sl.Schema(SCHEMA))
+    assert isinstance(found, PreparedHierarchy)
+    zeros, off, covered = np.zeros((30, 2), np.int64), [], []
+    with Source(SeededEntropy("whole")) as source:
+        for _ in range(200):
+            (pooled,) = found.measurement.pooled([zeros], source)
+            table = found.table_of(pooled, source)
+            off.append(table["unbiased"])
+            covered.append(np.asarray(table["low"]) <= 0.0)
+    made, stated = np.sqrt(np.mean(np.square(off), axis=0)), np.asarray(table["noise_sd"])
+    ratio = float(np.sqrt(np.mean(np.square(made / stated))))
+    assert least < ratio < 1.15
+    assert np.mean(covered) >= confidence
+
+
+def test_stated_deviations_survive_the_file_and_are_those_of_areas() -> None:
+    release = seeded_release(sl.Count(by=[GEO], epsilon=8), people(), seed="file")
+    table = sl.Release.from_json(release.to_json()).value
+    leaf = table.level("leaf")
+    assert leaf["noise_sd"][0] < 0.1  # about 0.2 for noise of 2b²
+    area = sl.areas(table, {"one": [leaf["id"][0]]})
+    assert area["noise_sd"][0] == pytest.approx(leaf["noise_sd"][0])
+    assert area["high"][0] == pytest.approx(leaf["high"][0])
+
+
 def _stated_over_true(found: PreparedHierarchy, draws: int) -> list[float]:
     """Return for each level the mean over nodes of the variance of totals, as a share of the stated one."""
     squares = [np.zeros(size) for size in found.shape.tree.sizes]

@@ -12,6 +12,7 @@ import pytest
 
 import sidelight as sl
 from sidelight.session.query import prepare_query
+from sidelight.summaries.noise_choice import laplace_variance
 from sidelight.testing import seeded_release
 
 LEAVES = [f"{a}{b}{c:02}" for a in "ns" for b in "uvwxyz" for c in range(25)]
@@ -44,7 +45,8 @@ def test_a_pure_price_is_compared_with_what_tables_have(by: list[Any]) -> None:
         sds = [float(np.sqrt((table.level(name, *others)["noise_sd"] ** 2).mean())) for name in LEVELS]
         assert found == pytest.approx(sds, rel=0.01)
     if not others:
-        assert alone == pytest.approx([math.sqrt(2 * many) for many in (301, 301 / 3, 301 / 13, 1)], rel=0.01)
+        whole = laplace_variance(1)  # 1.84; of real noise 2
+        assert alone == pytest.approx([math.sqrt(whole * many) for many in (301, 301 / 3, 301 / 13, 1)], rel=0.01)
     assert alone[-1] < now[-1]
     assert now[0] < alone[0]
 
@@ -68,7 +70,8 @@ def test_other_prices_have_nothing_to_say(price: dict[str, Any]) -> None:
 def test_sums_and_means_say_it_in_their_unit() -> None:
     (of_sum,), (of_mean,) = (advice(query("age", by=GEO, epsilon=1)) for query in (sl.Sum, sl.Mean))
     (of_count,) = advice(sl.Count(by=GEO, epsilon=1))
-    assert stated(of_sum)[0] == pytest.approx([100 * each for each in stated(of_count)[0]], rel=0.02)
+    fine = 100 * math.sqrt(laplace_variance(100) / 100**2 / laplace_variance(1))  # steps of a hundredth of the scale
+    assert stated(of_sum)[0] == pytest.approx([fine * each for each in stated(of_count)[0]], rel=0.02)
     assert stated(of_mean)[0] == pytest.approx(stated(of_sum)[0], rel=0.02)
     assert "the sums that a mean is made of" in of_mean
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 import sidelight as sl
@@ -130,7 +130,7 @@ def counts_of(table: np.ndarray) -> dict[Marginal, np.ndarray]:
 weights = st.lists(st.integers(0, 8), min_size=4, max_size=4).filter(any)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
 @given(
     before=weights,
     after=weights,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -45,6 +47,26 @@ def test_the_better_penalty_wins_and_the_search_is_priced() -> None:
         wins.append(tuned.candidate)
         assert tuned.claims == selection_claims(Claims.of(GDP("0.5")), geometric(15), delta="1e-6")
     assert sum(wins) <= 3
+
+
+def test_nothing_that_a_fit_says_counts_the_fits(capsys: pytest.CaptureFixture[str]) -> None:
+    """Warnings of threads that a fit starts are lost, too, and those before and after it are not."""
+
+    def run(source: Source) -> float:
+        print("a fit")
+        warnings.warn("a fit", stacklevel=1)
+        with ThreadPoolExecutor(1) as pool:
+            pool.submit(warnings.warn, "a fit in a thread").result()
+        return 1.0
+
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        filters = list(warnings.filters)
+        assert tune([Fit(run=run, claims=Claims.of(PureDP(1)))], score=ModelScore(function=float, description="none"))
+        assert warnings.filters == filters
+        warnings.warn("mine", stacklevel=1)
+    assert [str(each.message) for each in said] == ["mine"]
+    assert "a fit" not in "".join(capsys.readouterr())
 
 
 def test_no_run_at_all_gives_none() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import mpmath as mp
@@ -287,6 +288,31 @@ def test_the_table_of_the_explanation_page() -> None:
     assert round(float(single.epsilon), 3) == 1.292
     for runs, shown in [(logarithmic(10), 1.849), (geometric(15), 2.090), (Poisson(10), 2.472)]:
         assert round(float(selection_epsilon(base, runs, delta="1e-6")), 3) == shown
+
+
+@pytest.mark.parametrize(
+    ("runs", "name", "multiples"),
+    [
+        (logarithmic(10), "logarithmic", (1.95, 1.94, 1.47, 1.37)),
+        (geometric(15), "geometric", (2.75, 2.72, 1.68, 1.52)),
+        (Poisson(10), "Poisson", (6.00, 5.62, 1.97, 1.83)),
+    ],
+)
+def test_the_multiples_of_the_explanation_page(runs: Runs, name: str, multiples: tuple[float, ...]) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "explanation" / "tuning.md").read_text()
+    (row,) = (line for line in page.split("\n") if f"best of a {name} number" in line)
+    assert row.split(" | ")[2:] == [f"{each:.2f}" for each in multiples[:-1]] + [f"{multiples[-1]:.2f} |"]
+    for base, shown in zip((PureDP("0.1"), PureDP(1), GDP("0.1"), GDP(1)), multiples, strict=True):
+        one = Claims.of(base)
+        if isinstance(base, PureDP):
+            found = selection_claims(one, runs).pure()
+            assert found is not None
+            multiple = float(found.epsilon / base.epsilon)
+        else:
+            single = one.approx_at("1e-6")
+            assert single is not None
+            multiple = float(selection_epsilon(one, runs, delta="1e-6") / single.epsilon)
+        assert round(multiple, 2) == shown
 
 
 @pytest.mark.parametrize(("runs", "pgf"), LAWS, ids=IDS)

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import functools
+import logging
 import math
+import sys
+import warnings
 from collections import Counter
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -241,6 +244,25 @@ def test_a_run_or_score_that_raises_is_a_run_without_a_result(broken: Count) -> 
     assert "47" not in outcome.reason
     with pytest.raises(ValueError, match=r"row 3|saw"):  # seeded noise is not private: the cause is shown
         seeded_release(Selection(candidates=[broken], score=judge), PEOPLE, seed=1)
+
+
+@pytest.mark.parametrize("ends", [False, True])
+def test_nothing_that_a_score_says_counts_the_runs(capsys: pytest.CaptureFixture[str], ends: bool) -> None:
+    """Nor does it end the program: that would be an outcome of its own, after the charge."""
+
+    def score(answer: Answer) -> float:
+        print("a run")
+        print("a run", file=sys.stderr)
+        warnings.warn("a run", stacklevel=1)
+        logging.getLogger("score").warning("a run")
+        return sys.exit("a run") if ends else 1.0
+
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        outcome = Selection(candidates=[Count()], score=PublicScore(score, "talks"), runs=geometric(9)).release(PEOPLE)
+    assert isinstance(outcome, Refused) is ends
+    assert "a run" not in "".join(capsys.readouterr())
+    assert not said
 
 
 @pytest.mark.parametrize("number", [math.nan, -math.inf])

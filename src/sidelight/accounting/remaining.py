@@ -34,6 +34,7 @@ from sidelight.guarantees import (
     worst_numerics,
 )
 from sidelight.guarantees.amounts import grid_ceil, grid_floor, largest
+from sidelight.readable import percent
 
 _DIGITS = 6
 _LOWEST, _HIGHEST = Fraction(1, 10**24), Fraction(10**6)
@@ -105,7 +106,7 @@ class Spent:
             if route is None:
                 continue
             state = "" if route.open else ", closed"
-            share = f"{100 * route.fraction:.1f} %{state}"
+            share = f"{percent(route.fraction, decimals=1)}{state}"
             lines.append(f"{name} {short_text(route.total)} of {short_text(route.capacity)} ({share})")
         return "bookkeeping, not a guarantee: " + "; ".join(lines)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -10,8 +11,8 @@ from typing import Any
 from sidelight.accuracy.expected import Expected, expected_at
 from sidelight.errors import RangeError
 from sidelight.guarantees.amounts import exact
-from sidelight.readable import at_most, number_text
-from sidelight.records import Schema, Table
+from sidelight.readable import at_most, number_text, percent
+from sidelight.records import Column, Schema, Table
 from sidelight.session.query import price_of
 
 #: Prices that are tried, as epsilon or mu.
@@ -39,14 +40,16 @@ class Needed:
         error = "an error" if self.expected.likely is None else "a likely error"
         text = (
             f"{self.name} = {float(self.amount):.4g} is needed for {error} within {allowed} with "
-            f"{100 * self.confidence:g} % confidence"
+            f"{percent(self.confidence)} confidence"
         )
         return text if self.expected.likely is None else f"{text} (for certain: ± {at_most(self.expected.size)})"
 
     __repr__ = __str__
 
 
-def epsilon_for(query: Any, data: Schema | Table, *, within: float, confidence: float = 0.95) -> Needed:
+def epsilon_for(
+    query: Any, data: Schema | Table | Sequence[Column], *, within: float, confidence: float = 0.95
+) -> Needed:
     """Return the smallest price at which a query is expected to be within an error. Opens no data, charges nothing.
 
     The error is the bound of a theorem where there is one, else what was measured on generated rows of the declared
@@ -56,7 +59,7 @@ def epsilon_for(query: Any, data: Schema | Table, *, within: float, confidence: 
 
     Args:
         query: The query, at any price; its delta stays as it is.
-        data: The declarations: a schema, or a table, of which no row is read.
+        data: The declarations: a schema, its columns, or a table, of which no row is read.
         within: The error, in the unit of `release.error`: ranks of quantiles, rows of counts, units of a mean; of a
             query for several numbers, the largest that any of them may have.
         confidence: With which probability the error is not larger.
@@ -73,7 +76,7 @@ def epsilon_for(query: Any, data: Schema | Table, *, within: float, confidence: 
         raise RangeError(f"within must be a positive number, got {within!r}; it is an error in the unit of the answer")
     if not 0 < confidence < 1:
         raise RangeError(f"confidence must lie strictly between 0 and 1, got {confidence}; 0.95 is a usual choice")
-    schema = data.schema if isinstance(data, Table) else data
+    schema = data.schema if isinstance(data, Table) else data if isinstance(data, Schema) else Schema(data)
     name, stated = price_of(query)
     unit = _linear(name, exact(stated, name=name))
 

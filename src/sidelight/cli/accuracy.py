@@ -66,7 +66,7 @@ def _chart(
     sizes = [each.size for _, _, each in found if math.isfinite(each.size) and each.size > 0]
     name = found[0][0]
     unit = next((each.unit for _, _, each in found if each.unit), "")
-    made = table(name, f"error ({confidence:.4g})", "", numbers=(name, f"error ({confidence:.4g})"))
+    made = table(name, f"error ({confidence})", "", numbers=(name, f"error ({confidence})"))
     for _, amount, each in found:
         mark = "  enough" if within is not None and each.size <= within else ""
         made.add_row(*map(plain, (as_read(amount, digits=6), each.sizes(), _bar(each.size, sizes) + mark)))

@@ -187,8 +187,6 @@ def release_today(path: Path, *, day: str, features: str, resume: bool, output: 
         outcome = sequence.release(rows, day=date, features=numbers, resume=resume)
         item = Item(title=f"{plan.title}, {date}", outcome=outcome)
         write_outcomes(plan, sequence, ledger, [item], output=output)
-        tell(f"{plan.title}, {date}", style="bold")
-        tell(f"{outcome}\n")
         if again:
             tell("This day was released before: the stored answer was returned at no cost.")
         tell(sequence.statement())

@@ -132,9 +132,14 @@ def write_plan(
     text = plan_text(
         declared, skipped, source=source, epsilon=answers.epsilon, delta=answers.delta, ledger=answers.ledger
     )
+    before = output.read_bytes() if output.exists() else None
     output.write_text(text, encoding="utf-8")
-    plan = read_plan(output, from_rows=True)
-    write_for_others(write_metadata, plan)
+    try:
+        plan = read_plan(output, from_rows=True)
+        write_for_others(write_metadata, plan)
+    except BaseException:  # a plan that no command accepts is not left behind
+        output.unlink() if before is None else output.write_bytes(before)
+        raise
     _say(plan_file=output, declared=declared, skipped=skipped, queries=len(plan.queries))
 
 

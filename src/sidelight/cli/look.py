@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from sidelight.cli.terminal import tell
-from sidelight.errors import PlanError
+from sidelight.errors import PlanError, SchemaError
 from sidelight.grid import CODE_LIMIT
 from sidelight.metadata import MetadataColumn, read_metadata, write_metadata
 from sidelight.plans import Plan
@@ -201,8 +201,10 @@ def declare_from(
         of: The name of the data, by which one of several tables is chosen.
     """
     known, lacking = set(names), {}
-    for found in read_metadata(path, of=of):
-        person = any(isinstance(each.column, PersonId) for each in declared.values())
+    person = any(isinstance(each.column, PersonId) for each in declared.values())
+    for found in read_metadata(path, of=of, names=known):
+        if found.kind == "person" and not person:
+            _check_person(path, found, declared, known)
         if found.name in declared or (found.kind == "person" and person):
             continue
         if found.name not in known:
@@ -212,6 +214,19 @@ def declare_from(
         else:
             declared[found.name] = Declared(found.column)
     return lacking
+
+
+def _check_person(path: Path, found: MetadataColumn, declared: Mapping[str, Declared], known: set[str]) -> None:
+    """Refuse persons of a metadata file that cannot be declared: rows would be protected in their place."""
+    why = f"lacks {', '.join(found.lacking)}" if found.lacking else ""
+    why = "is declared otherwise by an option" if found.name in declared else why
+    why = why if found.name in known else "is not in the file"
+    if why:
+        raise SchemaError(
+            f"{str(path)!r} says that {found.name!r} names the persons, and that column {why}: rows would be protected "
+            "in place of persons. Write --person COLUMN --max-rows N, or take the mark out of that file if each row is "
+            "of another person"
+        )
 
 
 def tell_lacking(path: Path | None, lacking: Mapping[str, MetadataColumn], declared: Iterable[str]) -> None:

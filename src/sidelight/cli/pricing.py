@@ -32,7 +32,7 @@ from sidelight.guarantees import Claim, Claims, Numerics, Row, short_text, worst
 from sidelight.ledger import LedgerEntry, open_ledger
 from sidelight.ledger.definition import BUDGETS_ADD_UP
 from sidelight.plans import Plan, PlannedQuery, read_plan
-from sidelight.readable import at_most, shown_text
+from sidelight.readable import at_most, percent, shown_text
 from sidelight.records import Number
 from sidelight.records.fold_text import fold_text
 from sidelight.session.persons_and_periods import PeriodCharge
@@ -249,7 +249,7 @@ def route_table(rule: Rule, before: Totals, after: Totals) -> RichTable:
     made = table("added up by", *amounts, numbers=amounts)
     earlier = dict(routes_of(find_spent(rule, before)))
     for name, new in routes_of(find_spent(rule, after)):
-        used = f"{100 * new.fraction:.1f} %" if new.open else "closed"
+        used = percent(new.fraction, decimals=1) if new.open else "closed"
         old = earlier[name].total if name in earlier else Fraction(0)  # a route may begin with this plan
         cells = (old, new.total - old, new.total, new.capacity)
         made.add_row(*map(plain, (name, *map(short_text, cells), used)))

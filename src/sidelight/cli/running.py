@@ -6,6 +6,7 @@ the digest of the public declarations, and none of the counts.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, replace
@@ -17,14 +18,14 @@ from sidelight.accuracy.expected import with_expected
 from sidelight.cli.answers import STANDARD_OUTPUT, note, note_report
 from sidelight.cli.pricing import Quote, quote, show_quote
 from sidelight.cli.terminal import console, plain, routes_of, show_spending, table, tell, today
-from sidelight.errors import BudgetError, InProgressError, PlanError
+from sidelight.errors import BudgetError, FailedError, InProgressError, PlanError, SidelightError
 from sidelight.guarantees import Claims, short_text
 from sidelight.ledger import Ledger, open_ledger
 from sidelight.ledger.place import parse_place
 from sidelight.plans import Plan, read_plan
 from sidelight.plans.toml_text import toml_lines
 from sidelight.progress import progress
-from sidelight.readable import shown_text
+from sidelight.readable import percent, shown_text
 from sidelight.records import Database, PairedView, Table, View
 from sidelight.registry import card_of
 from sidelight.release import Outcome, Release
@@ -92,8 +93,8 @@ def _run(
             _release(plan, data, session, items, label=label if ledger is not None else None, resume=resume)
         finally:  # paid results are shown even if a later query failed
             if items:
-                write_outcomes(plan, session, ledger, items, output=output)
-    _tell(priced, items, output=output, json_output=json, explain=explain)
+                write_outcomes(plan, session, ledger, items, output=output, explain=explain)
+    _tell(priced, items, output=output, json_output=json)
 
 
 def inputs_of(plan_file: Path, sources: Sequence[str], ledger: str | None) -> list[Path | str | None]:
@@ -167,15 +168,42 @@ def _release(
             step()
 
 
-def write_outcomes(plan: Any, session: Any, ledger: Ledger | None, items: Sequence[Item], *, output: Path) -> None:
-    """Write the report of a plan's releases, by a session or a sequence, with the state of its budget."""
+def write_outcomes(
+    plan: Any, session: Any, ledger: Ledger | None, items: Sequence[Item], *, output: Path, explain: bool = False
+) -> None:
+    """Print a plan's releases, by a session or a sequence, and write their report, with the state of its budget."""
+    before = sys.exc_info()[1]  # of a later query
+    try:
+        for item in items:
+            tell(shown_text(item.title), style="bold")
+            tell(f"{_in_words(item.outcome)}\n")
+            if explain:
+                show_spending(item.outcome.spending)
+    finally:
+        report = _report(plan, session, ledger, items)
+        note_report(report.to_json())
+        try:
+            write_report(report, output)
+            note(output=str(output))
+        except (OSError, SidelightError) as error:
+            reason = error if isinstance(error, SidelightError) else f"{str(output)!r} cannot be written"
+            said = (
+                f"{reason}. There is no report, and the charges stand: what was paid is printed above, in the JSON if "
+                "it was asked for, and in the ledger if there is one: the same command returns it at no cost"
+            )
+            if before is None:
+                raise FailedError(said) from error
+            tell(said)  # and the first error after it
+
+
+def _report(plan: Any, session: Any, ledger: Ledger | None, items: Sequence[Item]) -> Report:
     epsilon, delta = reading(Claims.of(plan.budget))
     spent: Spent = session.spent
     uses = [
         Use(
             route=name if route.open else f"{name}, closed",
             fraction=min(route.fraction, 1.0),
-            text=f"{short_text(route.total)} of {short_text(route.capacity)} ({100 * route.fraction:.1f} %)",
+            text=f"{short_text(route.total)} of {short_text(route.capacity)} ({percent(route.fraction, decimals=1)})",
         )
         for name, route in routes_of(spent)
     ]
@@ -195,18 +223,10 @@ def write_outcomes(plan: Any, session: Any, ledger: Ledger | None, items: Sequen
         unit=unit_word(plan.budget.unit),
         kept=plan.budget.kept,
     )
-    report = Report(title=plan.title, day=today(), items=tuple(items), account=account)
-    write_report(report, output)
-    note_report(report.to_json())
-    note(output=str(output))
+    return Report(title=plan.title, day=today(), items=tuple(items), account=account)
 
 
-def _tell(priced: Quote, items: list[Item], *, output: Path, json_output: Path | None, explain: bool) -> None:
-    for item in items:
-        tell(shown_text(item.title), style="bold")
-        tell(f"{_in_words(item.outcome)}\n")
-        if explain:
-            show_spending(item.outcome.spending)
+def _tell(priced: Quote, items: list[Item], *, output: Path, json_output: Path | None) -> None:
     stored = sum(line.status == "stored" for line in priced.lines)
     if stored:
         tell(

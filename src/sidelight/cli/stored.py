@@ -46,7 +46,12 @@ def write_stored(releases: Path, *, output: Path, title: str, areas: Path | None
         if all(each.areas is None for each in items):
             raise RangeError(f"{str(releases)!r} holds no table of a hierarchy with the leaves {column!r}")
         report = replace(report, items=tuple(items))
-    write_report(report, output)
+    try:
+        write_report(report, output)
+    except SidelightError:
+        raise
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):  # what no release says
+        raise RangeError(f"{str(releases)!r} was changed, and no report can be made of it; name the original") from None
     tell(f"{counted(len(report.items), 'release')}. Report: {output}")
     note(releases=len(report.items), output=str(output))
 

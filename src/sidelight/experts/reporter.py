@@ -225,6 +225,7 @@ class Reporter:
         self._check_own_ledger()
         self._scope = self._ledger.open_scope(f"{_SCOPES}{client_id}", budget=reporting.budget)
         self._check_own_ledger()  # of two that come at once with two names, the first stays
+        self._agreed = False
         self._check_agreed()
 
     def report(self, round_: int, gains: Any, *, resume: bool = False) -> NoisyReport:
@@ -238,8 +239,10 @@ class Reporter:
 
         Raises:
             BudgetError: the round is beyond the declared ones, or nothing is left. Nothing was made or charged.
+            LedgerError: the first report of this ledger was made under other terms.
         """
         self._check_round(round_)
+        self._check_agreed()  # another reporter may have been first since this one was opened
         codes = bounded_codes(gains, self.reporting)  # a wrong length raises before the charge
         key = f"round {round_}"
         request = {
@@ -252,6 +255,13 @@ class Reporter:
         reserved = self._scope.reserve(self.reporting.claims, request=request, key=key, resume=resume)
         if isinstance(reserved, Stored):
             return NoisyReport.from_json(reserved.text)
+        try:
+            self._check_agreed()  # of two first reports at once the later charge sees the earlier one
+        except LedgerError as error:
+            with suppress(LedgerError):
+                reserved.fail()
+            error.charge_stands = True
+            raise
         text = None
         with suppress(Exception):  # the cause may depend on data and must not hang on the error below
             text = self._made(round_, codes).to_json()
@@ -306,9 +316,12 @@ class Reporter:
 
     def _check_agreed(self) -> None:
         """Refuse terms that differ from those of earlier reports: a smaller sensitivity would cost the same μ."""
-        made = self._scope.entries()  # of a reporter's scope each entry is a report, whatever its kind was called then
+        if self._agreed:  # the first report stays the first
+            return
+        made = self._scope.page(limit=1)  # each entry of a reporter's scope is a report, whatever its kind was called
         ours, agreed = self.reporting.to_json(), made[0].request.get("terms") if made else None
         if not made or agreed == ours:
+            self._agreed = bool(made)
             return
         theirs = agreed if isinstance(agreed, dict) else {}
         names = [name for name in sorted({*ours, *theirs}) if theirs.get(name) != ours.get(name)]

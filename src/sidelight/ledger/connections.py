@@ -46,7 +46,7 @@ class _Opened:
         """Return whether file, log and index are the same as at the start, and the log was not truncated."""
         if identity_of_file(self.path) != self.file or self.beside not in (None, _identities_beside(self.path)):
             return False
-        before, now = self.log_bytes, 0 if self.beside is None else _log_bytes(self.path)
+        before, now = self.log_bytes, 0 if self.beside is None else log_bytes(self.path)
         self.log_bytes = max(before, now)
         return now >= before
 
@@ -138,6 +138,7 @@ class FileConnection(LedgerConnection):
     """
 
     _began: _Opened | None = None
+    found_empty = False  # the file had no page when it was opened: it gets a log once its tables are made
 
     def began(self, path: Path) -> _Opened:
         try:
@@ -203,7 +204,8 @@ def _identities_beside(path: Path) -> tuple[FileIdentity | None, ...]:
     return tuple(identity_of_file(path.with_name(path.name + ending)) for ending in _BESIDE)
 
 
-def _log_bytes(path: Path) -> int:
+def log_bytes(path: Path) -> int:
+    """Return how long the log of a file is; 0 if there is none."""
     with suppress(OSError):
         return os.stat(log_of(path)).st_size
     return 0
@@ -222,18 +224,20 @@ def _connect(kind: type[Connected], address: str, wait_seconds: float, *, uri: b
 
 
 def connect_writing(path: Path, wait_seconds: float) -> FileConnection:
-    """Open a file for charges, with a write-ahead log and durable commits."""
+    """Open a file for charges, with durable commits and a write-ahead log, unless it is empty and gets its tables."""
     with _turn:
         check_alone(path, spends=True)
         before = identity_of_file(path)
         connection = _connect(FileConnection, str(path), wait_seconds)
         began = connection.began(path)
     try:
-        prepare(connection, wait_seconds, journal="wal")
-        # having read, SQLite has opened the log and holds the lock that keeps it there until the connection is closed
-        _patiently(connection, "SELECT COUNT(*) FROM sqlite_master", wait_seconds)
-        began.beside = _identities_beside(path)
-        if None in began.beside or (before is not None and before != began.file):
+        _patiently(connection, "SELECT COUNT(*) FROM sqlite_master", wait_seconds)  # undoes half a commit, too
+        connection.found_empty = connection.execute("PRAGMA page_count").fetchone() == (0,)
+        prepare(connection, wait_seconds, journal=None if connection.found_empty else "wal")
+        if not connection.found_empty:  # having read, SQLite has the log open, and keeps it there until it is closed
+            _patiently(connection, "SELECT COUNT(*) FROM sqlite_master", wait_seconds)
+            began.beside = _identities_beside(path)
+        if None in (began.beside or ()) or (before is not None and before != began.file):
             raise LedgerError(f"the file {str(path)!r} was replaced or its log removed while it was opened; try again")
         connection.check()
     except BaseException:
@@ -320,11 +324,10 @@ def forked(path: Path) -> LedgerError:
     )
 
 
-def prepare(connection: sqlite3.Connection, wait_seconds: float, *, journal: str) -> None:
-    """Set the pragmas that make a commit durable, and check that they are set."""
-    full = 2
-    wanted = {"busy_timeout": int(wait_seconds * 1000), "journal_mode": journal, "synchronous": full, "foreign_keys": 1}
-    for name, value in wanted.items():
+def prepare(connection: sqlite3.Connection, wait_seconds: float, *, journal: str | None) -> None:
+    """Set the pragmas that make a commit durable, and check that they are set; `journal` None stays as it is."""
+    log = {} if journal is None else {"journal_mode": journal, "wal_autocheckpoint": 0}
+    for name, value in {"busy_timeout": int(wait_seconds * 1000), **log, "synchronous": 2, "foreign_keys": 1}.items():
         _patiently(connection, f"PRAGMA {name} = {value}", wait_seconds)
         (got,) = connection.execute(f"PRAGMA {name}").fetchone()
         if got != value:

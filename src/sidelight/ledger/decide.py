@@ -27,7 +27,7 @@ from sidelight.ledger.chain import Json, canonical, now_utc, plain, read
 from sidelight.ledger.definition import BUDGETS_ADD_UP, ScopeDefinition, Share, definition_from_row, depth_of
 from sidelight.ledger.entries import OUTCOMES
 from sidelight.ledger.journal import SignedScopes, append, event_at, lock_head, signed_scopes
-from sidelight.readable import visible
+from sidelight.readable import alike, visible
 
 if TYPE_CHECKING:
     from sidelight.ledger.schema import Question, Transaction
@@ -205,7 +205,7 @@ def find_or_make_scope(transaction: Transaction, wanted: ScopeDefinition, *, key
     columns = scopes.columns(wanted.scope_id)
     if columns is not None:
         return definition_from_row(list(columns.values()))
-    _check_new_name(wanted.scope_id, what="a scope's name")
+    _check_new_name(wanted.scope_id, what="a scope's name", held=scopes.names())
     if wanted.parent_id is not None:
         parent = _known_scope(scopes, wanted.parent_id)
         if parent[0].sharing == "reserved":
@@ -215,7 +215,7 @@ def find_or_make_scope(transaction: Transaction, wanted: ScopeDefinition, *, key
     return wanted
 
 
-def _check_new_name(name: str, *, what: str) -> None:
+def _check_new_name(name: str, *, what: str, held: Iterable[str] = ()) -> None:
     """Refuse a new name that people would read as another one; those that a ledger holds stay as they are."""
     usual = unicodedata.normalize("NFC", visible(name).strip())
     if name != usual:
@@ -223,6 +223,14 @@ def _check_new_name(name: str, *, what: str) -> None:
             f"{what} has no spaces around it, no invisible characters, and is spelt in composed letters (Unicode NFC), "
             f"got {name[:60]!a}; it would be paid for apart from {usual[:60]!r}, which people read as the same. "
             "Nothing was charged"
+        )
+    shape = alike(name)
+    like = next((each for each in held if alike(each) == shape), None)
+    if like is not None:
+        raise LedgerError(
+            f"the ledger has a scope {like[:60]!r}, and {name[:60]!r} would be paid for apart from it, although people "
+            "read both as the same; write it as the ledger has it, or choose a name that differs in more than "
+            "capitals, widths and spaces. Nothing was charged"
         )
 
 

@@ -275,6 +275,10 @@ class SignedScopes:
         """Return the digests as a store keeps them, of a time when event `seq` was the newest."""
         return RememberedRows(seq, self._digests, self.digest())
 
+    def names(self) -> Iterable[str]:
+        """Return the names of all scopes."""
+        return self._digests
+
     def columns(self, scope_id: str) -> dict[str, str | None] | None:
         """Return what the table says of a scope's definition, or None if there is no such scope."""
         self.load(scope_id)

@@ -204,11 +204,13 @@ _CURRENT: Final = int(SCHEMA_VERSION)
 
 def open_or_create(store: Store, *, testing: bool, create: bool, key: bytes | None) -> Identity:
     """Return the identity of the ledger in the store, making an empty ledger if there is none."""
+    was_empty = store.place.is_empty
     with store.read() as transaction:
         _check_only_one(transaction)
         there = set(TABLES) & transaction.tables()
     if not there:
-        if not create:
+        # tables are made in one commit: a file with pages and without tables lost its log, and what was spent with it
+        if not create or not (was_empty or store.place.is_empty):
             raise no_ledger_in(store.place)
         store.decide(lambda transaction: _create(transaction, testing=testing, key=key))
     elif there != set(TABLES):

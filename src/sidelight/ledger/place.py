@@ -9,14 +9,14 @@ from __future__ import annotations
 import os
 import re
 import sqlite3
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
 from sidelight.errors import LedgerError
-from sidelight.ledger.connections import connect_reading
+from sidelight.ledger.connections import FileConnection, connect_reading, log_bytes
 from sidelight.ledger.schema import TABLES, Dialect
 
 # File systems that several machines mount at once. Shares between a host and its guests (9p, virtiofs) are left out:
@@ -29,6 +29,10 @@ NETWORK_FILE_SYSTEMS: Final = frozenset((
 ))
 # fmt: on
 _ANYBODY_WRITES: Final = 0o222
+#: What `PRAGMA user_version` is in a file whose newest commits are in its log. The log says 0, and wins while it is
+#: there: a ledger that is open, or opened after a crash, has no mark, and closing the last connection, by whatever
+#: program, writes the log into the file, and with it the 0. Only a file without its log shows the mark.
+MARK: Final = 1
 #: The files that SQLite keeps next to a database: its log, the index of the log, an older kind of log.
 BESIDE: Final = ("-wal", "-shm", "-journal")
 
@@ -46,6 +50,11 @@ class Place:
     def in_memory(self) -> bool:
         """True for a ledger that is forgotten with the process."""
         return self.dialect == "sqlite" and self.path is None
+
+    @property
+    def is_empty(self) -> bool:
+        """True for a file without content, and for memory and servers, of which only their tables say it."""
+        return self.path is None or not self.path.exists() or self.path.stat().st_size == 0
 
     def __repr__(self) -> str:
         return f"Place({self.shown!r})"
@@ -127,6 +136,13 @@ def check_file(path: Path, *, create: bool, read_only: bool = False) -> None:
         raise LedgerError(
             f"{str(path)!r} is a database of something else (it has a table {min(names)!r}); a ledger has its own file"
         )
+    if all(_lacks_its_log(path) for _ in range(2)):  # twice: another process may open or close it between two looks
+        raise LedgerError(
+            f"{str(path)!r} lacks its log {path.name}-wal, which holds the newest charges: the file was copied alone "
+            "while the ledger was open, or the log was removed, as after a crash. Nothing was granted. Put the log of "
+            "that moment next to it, or use the ledger from which it was copied; a new ledger would grant the same "
+            "people a second budget. Copy a ledger only while it is not open"
+        )
 
 
 def read_key(file: Path) -> bytes:
@@ -143,6 +159,27 @@ def read_key(file: Path) -> bytes:
 def has_log(path: Path) -> bool:
     """Return whether commits of a file may be in a log."""
     return any(path.with_name(path.name + ending).exists() for ending in ("-wal", "-journal"))
+
+
+def has_mark(path: Path) -> bool | None:
+    """Return whether a file says, where its log is not read, that there is one; None if it cannot be read."""
+    try:
+        with closing(connect_reading(path, 0.0, lockless=True)) as connection:
+            return bool(connection.execute("PRAGMA user_version").fetchall() == [(MARK,)])
+    except sqlite3.Error:
+        return None
+
+
+def unmark(connection: FileConnection) -> FileConnection:
+    """Take the mark off what the log says, also where a process died that had put it there; return the connection."""
+    with suppress(sqlite3.Error):  # what it is used for says more
+        if connection.execute("PRAGMA user_version").fetchall() == [(MARK,)]:
+            connection.execute("PRAGMA user_version = 0")
+    return connection
+
+
+def _lacks_its_log(path: Path) -> bool:
+    return bool(not log_bytes(path) and has_mark(path) and not log_bytes(path))
 
 
 def tables_in(path: Path) -> set[str] | None:

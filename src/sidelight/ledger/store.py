@@ -19,7 +19,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Generator, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -36,9 +36,10 @@ from sidelight.ledger.connections import (
     connect_reading,
     connect_writing,
     forked,
+    log_bytes,
 )
 from sidelight.ledger.journal import look_at_rows, remember_head, remembered
-from sidelight.ledger.place import Place, has_log
+from sidelight.ledger.place import MARK, Place, has_log, has_mark, unmark
 from sidelight.ledger.schema import OpenTransaction, RememberedRows, Transaction
 
 Result = TypeVar("Result")
@@ -60,6 +61,8 @@ _ADVICE: Final = {
     "connection": "check that the server runs, and the host, user and database of the address",
 }
 _UNWRITTEN: Final = "nothing was written"
+_WRITES_IN_LOG: Final = 128  # how often the log is written into the file
+_LONG_LOG: Final = 4_000_000  # bytes, from which on a process that begins to write does so as well
 
 
 class Store:
@@ -73,6 +76,7 @@ class Store:
         self.read_only = read_only
         self.ledger_id: str | None = None  # set once the first event has said which ledger this is
         self._known: RememberedRows | None = None
+        self._written = 0  # transactions, since the log was written into the file
         self._connect()
 
     def _connect(self) -> None:
@@ -97,6 +101,7 @@ class Store:
             )
         engine, turn = self._engine_and_turn()  # refused in a forked child, where the lock may stay held for ever
         with turn, engine.connect() as connection, self._kept_if_usable(connection):
+            self._keep_log(connection)
             with connection.begin():
                 _check_file(connection)  # the lock is held: no process that respects it can move the log now
                 transaction = self._transaction(connection, ledger_id=self.ledger_id, known=self._known)
@@ -108,6 +113,27 @@ class Store:
             remember_head(transaction)
             self._known = remembered(transaction) or self._known
             _check_file(connection)  # for those that do not: the commit may be in an orphaned log
+
+    def _keep_log(self, connection: sa.Connection) -> None:
+        """Write the log into the file and mark the file (see `MARK`), before the first and every 128th transaction."""
+        _leave_if_made(connection, self.place)
+        raw, path = connection.connection.dbapi_connection, self.place.path
+        if path is None or not isinstance(raw, FileConnection) or raw.found_empty:
+            return
+        often, self._written = self._written % _WRITES_IN_LOG == 0, self._written + 1
+        due = often and (self._written > 1 or not has_mark(path) or log_bytes(path) > _LONG_LOG)
+        for _ in range(3 if due else 0):
+            with connection.begin():
+                _check_file(connection)
+                connection.exec_driver_sql(f"PRAGMA user_version = {MARK}")
+            try:
+                _check_file(connection)  # the log of another file must never be written into this one
+                with suppress(sqlite3.Error):  # a later time will do
+                    raw.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+            finally:
+                unmark(raw)
+            if has_mark(path):  # else another process wrote, and took the mark off, before the log was written
+                break
 
     @contextmanager
     def _kept_if_usable(self, connection: sa.Connection) -> Iterator[None]:
@@ -126,6 +152,7 @@ class Store:
             with self._explained(), turn, engine.connect() as connection:
                 lockless = bool(connection.info.get(LOCKLESS))
                 if not self.read_only:
+                    _leave_if_made(connection, self.place)
                     _check_file(connection)
                 if self.place.dialect == "postgresql":
                     _check_alive(connection)
@@ -213,7 +240,7 @@ class Store:
                 f"the ledger {where} was lost in the middle of a transaction "
                 f"{f'and now answers: {reason}' if answers else f'({reason}) and did not come back'}; a charge may "
                 "stand without a release. Repeat the request with the same key once the server "
-                f"{'can be written' if answers else 'runs'}"
+                f"{'can be written' if answers else 'runs'}; if it is then unfinished, resume it, which pays again"
             )
         if isinstance(error, PoolTimeout) or "database is locked" in reason or _state(error) == "55P03":
             return LedgerUnavailableError(
@@ -242,6 +269,13 @@ def _check_file(connection: sa.Connection) -> None:
     raw = connection.connection.dbapi_connection
     if isinstance(raw, FileConnection):
         raw.check()
+
+
+def _leave_if_made(connection: sa.Connection, place: Place) -> None:
+    """Let go of a connection to a file that was empty and has its tables now: the one after it has a log."""
+    raw = connection.connection.dbapi_connection
+    if isinstance(raw, FileConnection) and raw.found_empty and not place.is_empty:
+        connection.invalidate()
 
 
 def _check_under_way(connection: sa.Connection) -> None:
@@ -333,7 +367,7 @@ class _Connections:
         if self._read_only:
             return _reading_engine(path, wait_seconds)
         return _sqlite_engine(
-            lambda: connect_writing(path, wait_seconds), poolclass=QueuePool, pool_timeout=wait_seconds
+            lambda: unmark(connect_writing(path, wait_seconds)), poolclass=QueuePool, pool_timeout=wait_seconds
         )
 
 

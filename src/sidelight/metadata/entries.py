@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
+from sidelight.errors import SchemaError
 from sidelight.grid import CODE_LIMIT
+from sidelight.records.dates import minutes_of_text
 from sidelight.records.numbers import exact_number, number_text
 
 #: An entry of `Schema.to_json`, as far as it is known: without a kind, nothing can be declared yet.
@@ -38,12 +41,39 @@ def bounds_to(entry: Entry, low: str, high: str) -> dict[str, Any]:
 
 
 def days_of(data: Mapping[str, Any], *, unit: str) -> Entry:
-    """Return a column of dates by its ends, where they are given."""
+    """Return a column of dates by its ends, where they are given; an end within an hour stands for that hour."""
     entry: Entry = {"kind": "date", "unit": unit}
     for key, given in (("start", data.get("minimum")), ("end", data.get("maximum"))):
         if given is not None:
             entry[key] = str(given)
+            minutes = minutes_of_text(entry[key])
+            if unit == "hour" and minutes is not None:
+                hour = datetime.datetime(1970, 1, 1) + datetime.timedelta(hours=minutes // 60)
+                entry[key] = hour.isoformat(sep=" ", timespec="minutes")
     return entry
+
+
+def limits_of(name: str, *levels: Mapping[str, Any]) -> dict[str, Any]:
+    """Return minimum and maximum of a column, by any of their words; refuse two that differ.
+
+    The bound of an exclusive word is allowed here, which declares more than the word does and nothing wrong.
+    """
+    found = dict[str, Any]()
+    for word in ("minimum", "maximum"):
+        words = [word, *(f"{word[:3]}{kind}" for kind in ("Inclusive", "Exclusive"))]
+        given = [level[each] for level in levels for each in words if level.get(each) is not None]
+        if any(str(each) != str(given[0]) for each in given):
+            said = " and ".join(str(each) for each in given)
+            raise SchemaError(f"the {word} of column {name!r} must be said once, got {said}; keep one")
+        found |= {word: given[0]} if given else {}
+    return found
+
+
+def check_flags(name: str, data: Mapping[str, Any], *flags: str) -> None:
+    """Refuse a flag that is neither true nor false: a text would count as true."""
+    for flag in flags:
+        if not isinstance(data.get(flag), bool | None):
+            raise SchemaError(f"{name}: {flag} must be true or false, without quotes, got {data[flag]!r}")
 
 
 def labels_of(labels: Iterable[Any], *, closed: bool) -> Entry:

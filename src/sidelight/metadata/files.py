@@ -7,7 +7,8 @@ schema that is written and read again is the same; other tools pass over a key t
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path, PurePosixPath
@@ -17,6 +18,7 @@ from sidelight.errors import SchemaError, SidelightError
 from sidelight.metadata import other_formats
 from sidelight.metadata.entries import Entry
 from sidelight.records import Column, Schema
+from sidelight.records.numbers import exact_number
 
 #: The key under which a column says what its format has no word for.
 OWN = "sidelight"
@@ -131,19 +133,20 @@ class MetadataColumn:
     lacking: tuple[str, ...] = ()
 
 
-def read_metadata(path: Path, *, of: str = "") -> list[MetadataColumn]:
+def read_metadata(path: Path, *, of: str = "", names: Collection[str] = ()) -> list[MetadataColumn]:
     """Return what a file of metadata says about the columns of a table; no data is opened.
 
     Args:
         path: The file.
         of: The name of the table, which chooses where several are described.
+        names: The columns of the data: one of them may be the title that a column has apart from its name.
 
     Raises:
-        SchemaError: the file is of no known format, says something about a column that cannot be, or describes several
-            tables and none, or two, of this name.
+        SchemaError: the file is of no known format, says something about a column that cannot be, describes a column
+            twice or two of persons, or describes several tables and none, or two, of this name.
     """
     data = _parsed(path)
-    found = _read(path, data, of) if isinstance(data, Mapping) else None
+    found = _read(path, data, of, names) if isinstance(data, Mapping) else None
     if found is not None:
         return found
     raise SchemaError(
@@ -152,7 +155,7 @@ def read_metadata(path: Path, *, of: str = "") -> list[MetadataColumn]:
     )
 
 
-def _read(path: Path, data: Mapping[str, Any], of: str) -> list[MetadataColumn] | None:
+def _read(path: Path, data: Mapping[str, Any], of: str, names: Collection[str]) -> list[MetadataColumn] | None:
     """Return what a document says by the first format that it fits; None if it fits none."""
     message = ""
     try:
@@ -162,10 +165,12 @@ def _read(path: Path, data: Mapping[str, Any], of: str) -> list[MetadataColumn] 
         data = _table_of(found.tables(data), of) or data
         entries = found.read(data)
         more = [each.get(OWN, {}) for each in found.columns(data)]
-        return [_found(_merged(entry, own)) for entry, own in zip(entries, more, strict=True)]
+        columns = [_merged(_named(entry, names), own) for entry, own in zip(entries, more, strict=True)]
+        _check_once(columns)
+        return [_found(each) for each in columns]
     except SidelightError as error:
         message = str(error)
-    except (AttributeError, IndexError, KeyError, RecursionError, TypeError, ValueError) as error:
+    except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
         message = f"it is not built as its format says ({type(error).__name__})"
     raise SchemaError(f"{str(path)!r}: {message}")
 
@@ -182,6 +187,23 @@ def _table_of(tables: list[tuple[str, Mapping[str, Any]]], of: str) -> Mapping[s
         f"{'none' if not named else 'more than one'} of them is named {of!r} as the data is; give the data that "
         "name, or keep one table in the file"
     )
+
+
+def _named(entry: Entry, names: Collection[str]) -> Entry:
+    """Return what is said about a column under the name that the data have for it, a title before the name."""
+    titles = entry.pop("titles", ())
+    return entry | {"name": next((each for each in titles if each in names), entry["name"])}
+
+
+def _check_once(columns: Sequence[Entry]) -> None:
+    """Refuse a column that is described twice, and two whose persons are to be protected."""
+    named = [each["name"] for each in columns]
+    twice = next((name for name in named if named.count(name) > 1), None)
+    if twice is not None:
+        raise SchemaError(f"it describes the column {twice!r} twice, and which is meant cannot be known; keep one")
+    persons = [repr(each["name"]) for each in columns if each.get("kind") == "person"]
+    if len(persons) > 1:
+        raise SchemaError(f"it says of {' and '.join(persons)} that they name the persons; keep the mark of one")
 
 
 def _merged(entry: Entry, own: Mapping[str, Any]) -> Entry:
@@ -229,7 +251,7 @@ def document_of(columns: Sequence[Column], kind: str, *, name: str) -> dict[str,
     found = FORMATS[kind]
     document = found.write(entries, name=name)
     for column, entry, said in zip(found.columns(document), entries, found.read(document), strict=True):
-        whole = _found(said).column
+        whole = _found(_named(said, ())).column
         read = said if whole is None else Schema.from_json({"columns": [said, _OTHER]}).to_json()["columns"][0]
         own = {key: value for key, value in entry.items() if read.get(key) != value}
         without = [key for key in read if key not in entry]
@@ -246,7 +268,7 @@ def _parsed(path: Path) -> Any:
     try:
         text = path.read_text(encoding="utf-8-sig")
         if path.suffix.lower() not in (".yaml", ".yml"):
-            return json.loads(text, parse_float=Decimal, object_pairs_hook=_unique)
+            return json.loads(text, parse_float=_number, object_pairs_hook=_unique)
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else "it is not UTF-8 text"
     except KeyError as error:
@@ -270,6 +292,12 @@ def _parsed(path: Path) -> Any:
     except (yaml.YAMLError, RecursionError, ValueError):
         reason = "it is not YAML"
     raise SchemaError(f"the metadata {str(path)!r} cannot be read: {reason}")
+
+
+def _number(text: str) -> Decimal:
+    """Return a number of JSON as it is written; refuse one whose digits would fill the memory (1e999999999)."""
+    exact_number(text, name="a number of metadata")
+    return Decimal(text)
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -297,6 +325,12 @@ def _yaml(data: Mapping[str, Any], indent: str = "") -> list[str]:
     lines = []
     for key, value in data.items():
         inside = isinstance(value, Mapping) and value
-        lines.append(f"{indent}{json.dumps(key, ensure_ascii=False)}:" + ("" if inside else f" {json.dumps(value)}"))
+        lines.append(f"{indent}{_quoted(key)}:" + ("" if inside else f" {_quoted(value)}"))
         lines += _yaml(value, f"{indent}  ") if inside else []
     return lines
+
+
+def _quoted(value: object) -> str:
+    """Write JSON whose texts YAML reads as they are: control characters and ends of lines by their numbers."""
+    text = json.dumps(value, ensure_ascii=False)
+    return re.sub("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]", lambda found: f"\\u{ord(found[0]):04x}", text)

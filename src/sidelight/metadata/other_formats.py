@@ -15,10 +15,16 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from sidelight.errors import SchemaError
-from sidelight.metadata.entries import Entry, bounds_of, bounds_to, days_of, labels_of, texts_of
+from sidelight.metadata.entries import Entry, bounds_of, bounds_to, check_flags, days_of, labels_of, limits_of, texts_of
 
 _DAYS = {"date": "day", "datetime": "hour", "sc:Date": "day", "sc:DateTime": "hour"}
 _NUMBERS = {"integer": True, "number": False, "int": True, "float": False, "sc:Integer": True, "sc:Float": False}
+
+#: What SmartNoise says of a table, next to its columns.
+_OF_TABLES = (
+    *("row_privacy", "rows", "max_ids", "max_contrib", "sample_max_ids", "censor_dims", "clamp_counts"),
+    *("clamp_columns", "use_dpsu"),
+)
 
 
 # SmartNoise: collections of schemas of tables; a column is a table with a type.
@@ -48,16 +54,13 @@ def read_smartnoise(data: Mapping[str, Any]) -> list[Entry]:
     most = next((table[key] for key in ("max_ids", "max_contrib") if key in table), None)
     if most is not None and not (isinstance(most, int) and not isinstance(most, bool) and most >= 1):
         raise SchemaError(f"max_ids is how many rows a person has at most, a whole number from 1 on, got {most!r}")
-    flags = [("row_privacy", table), *((f"{name}: private_id", each) for name, each in table.items())]
-    for name, holder in flags:
-        said = holder.get(name.rpartition(" ")[2]) if isinstance(holder, Mapping) else None
-        if said is not None and not isinstance(said, bool):
-            raise SchemaError(f"{name} must be true or false, without quotes, got {said!r}")
+    check_flags("the table", table, "row_privacy")
     found = []
     for name, column in table.items():
         if not isinstance(column, Mapping) or "type" not in column:
             continue
         entry: Entry = {"name": str(column.get("name", name))}
+        check_flags(entry["name"], column, "private_id")
         if column.get("private_id"):
             entry |= {"kind": "person"} | ({} if most is None else {"max_rows": str(most)})
         elif column["type"] in _NUMBERS:
@@ -70,10 +73,11 @@ def read_smartnoise(data: Mapping[str, Any]) -> list[Entry]:
             entry |= labels_of(["true", "false"], closed=False)
         found.append(entry)
     # what says that people are protected, and not who they are, is refused: rows would be protected instead
-    if most not in (None, 1) and not table.get("row_privacy") and all(e.get("kind") != "person" for e in found):
+    rows, said = table.get("row_privacy"), f"a person may have {most} rows (max_ids)"
+    said = "row_privacy is false" if rows is False else said
+    if (rows is False or (most not in (None, 1) and not rows)) and all(e.get("kind") != "person" for e in found):
         raise SchemaError(
-            f"a person may have {most} rows (max_ids), and no column says whose row it is; mark it with private_id, or "
-            "write row_privacy: true"
+            f"{said}, and no column says whose row it is; mark it with private_id, or write row_privacy: true"
         )
     return found
 
@@ -83,6 +87,10 @@ def write_smartnoise(entries: list[Entry], *, name: str) -> dict[str, Any]:
     person = next((each for each in entries if each["kind"] == "person"), None)
     table: dict[str, Any] = {"row_privacy": True} if person is None else {"max_ids": int(person["max_rows"])}
     for entry in entries:
+        if entry["name"] in _OF_TABLES:
+            raise SchemaError(
+                f"SmartNoise's {entry['name']!r} is said of a table, and a column cannot have that name; write JSON"
+            )
         column: dict[str, Any] = {"type": "string"}
         if entry["kind"] == "number":
             column = {"type": "int" if entry.get("granularity") == "1" else "float"}
@@ -228,25 +236,12 @@ _WHOLE = (
 _REAL = ("decimal", "double", "float", "number")
 _CSVW_DAYS = {"date": "day", "datetime": "hour", "dateTime": "hour", "dateTimeStamp": "hour"}
 #: The forms of dates of Unicode (UAX 35), and what `strptime` calls them.
+# fmt: off
 _FORMS = {
-    "yyyy": "%Y",
-    "yy": "%y",
-    "MMMM": "%B",
-    "MMM": "%b",
-    "MM": "%m",
-    "M": "%m",
-    "dd": "%d",
-    "d": "%d",
-    "HH": "%H",
-    "H": "%H",
-    "hh": "%I",
-    "h": "%I",
-    "mm": "%M",
-    "ss": "%S",
-    "a": "%p",
-    "XXX": "%z",
-    "DDD": "%j",
+    "yyyy": "%Y", "yy": "%y", "MMMM": "%B", "MMM": "%b", "MM": "%m", "M": "%m", "dd": "%d", "d": "%d", "HH": "%H",
+    "H": "%H", "hh": "%I", "h": "%I", "mm": "%M", "ss": "%S", "a": "%p", "XXX": "%z", "DDD": "%j",
 }
+# fmt: on
 _PARTS = re.compile(r"'[^']*'|([A-Za-z])\1*|[^A-Za-z']")
 
 
@@ -259,6 +254,8 @@ def read_csvw(data: Mapping[str, Any]) -> list[Entry]:
     """Return what is said about each column of the (first) table."""
     table = data["tables"][0] if data.get("tables") else data
     schema = table.get("tableSchema") or data.get("tableSchema") or {}
+    for each in schema.get("columns", ()):
+        check_flags(_name(each), each, "privacyId", "exhaustiveKeys", "virtual")
     columns = [each for each in schema.get("columns", ()) if not each.get("virtual")]
     # a property may stand with the group of tables, with the table, or with its schema
     table = {**table, **{name: _one_of(name, data, table, schema) for name in ("privacyUnit", "maxContributions")}}
@@ -275,8 +272,14 @@ def _one_of(name: str, *levels: Mapping[str, Any]) -> Any:
 
 
 def _name(column: Mapping[str, Any]) -> str:
-    titles = column.get("titles")
-    return str(column.get("name") or (titles[0] if isinstance(titles, list) else titles))
+    return str(column.get("name") or next(iter(_titles(column)), None))
+
+
+def _titles(column: Mapping[str, Any]) -> list[str]:
+    """Return what the header of a file may call a column: a text, several, or those of each language."""
+    titles = column.get("titles") or ()
+    found = list(titles.values()) if isinstance(titles, Mapping) else [titles]
+    return [str(each) for some in found for each in ([some] if isinstance(some, str) else some)]
 
 
 def _person(table: Mapping[str, Any], columns: list[Mapping[str, Any]]) -> str | None:
@@ -301,11 +304,11 @@ def _column(column: Mapping[str, Any], table: Mapping[str, Any], person: str | N
     given = column.get("datatype", "string")
     datatype: Mapping[str, Any] = given if isinstance(given, Mapping) else {"base": given}
     base = str(datatype.get("base", "string"))
-    both = {**datatype, **column}
-    entry: Entry = {"name": name}
+    both = limits_of(name, datatype, column)
+    entry: Entry = {"name": name, "titles": _titles(column)}
     null = column.get("null", table.get("null", ()))
     entry |= texts_of([null] if isinstance(null, str) else null)
-    bounded = column.get("minimum") is not None and column.get("maximum") is not None
+    bounded = len(both) == 2
     # lists of the numbers and dates that occur say less than bounds do
     valued = base in _REAL or base in _CSVW_DAYS or (base in _WHOLE and bounded)
     keys = [] if valued else column.get("keyValues") or _predicates(column)

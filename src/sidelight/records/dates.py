@@ -142,7 +142,10 @@ class Calendar:
         if minutes is None:
             raise SchemaError(f'{where}: {text!r} is not a date; write "2024-01-31", or "2024-01-31 14:00" for an hour')
         if minutes % self.minutes or re.search(r":[0-5][0-9]:[0-9.,]*[1-9]", text):
-            raise SchemaError(f"{where}: {text!r} lies inside a {self.unit}, and the column counts whole {self.unit}s")
+            raise SchemaError(
+                f"{where}: {text!r} lies inside {'an' if self.unit == 'hour' else 'a'} {self.unit}, and the column "
+                f"counts whole {self.unit}s; write the {self.unit} in which it lies"
+            )
         return Fraction(self.of_minutes(minutes))
 
     def datetimes(self, values: Any) -> NDArray[Any]:

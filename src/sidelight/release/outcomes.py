@@ -18,7 +18,7 @@ from sidelight.aggregates.contributions import UnitCap
 from sidelight.aggregates.groups import ROWS_COUNTED
 from sidelight.errors import RangeError, SidelightError
 from sidelight.group_table import GroupTable
-from sidelight.guarantees import Claims
+from sidelight.guarantees import Amount, Claims
 from sidelight.guarantees.claims import SEEDED
 from sidelight.guarantees.units import Person
 from sidelight.readable import date_text, shown_html, shown_text
@@ -141,7 +141,7 @@ class Release(_PublicOutcome, Generic[Value]):
         """The shrinkage weight of a predicted table, and the likely error with and without; None for other answers."""
         return prediction_use(self.value, self.prediction) if isinstance(self.value, GroupTable) else None
 
-    def error_bound(self, confidence: float, *, assuming: Literal["nothing", "spread"] | None = None) -> np.ndarray:
+    def error_bound(self, confidence: Amount, *, assuming: Literal["nothing", "spread"] | None = None) -> np.ndarray:
         """Return a public bound on the error of every entry at a confidence (unit and assumption: `release.error`).
 
         Args:

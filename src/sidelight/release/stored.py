@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from sidelight.errors import RangeError, SourceError
+from sidelight.errors import RangeError, SidelightError, SourceError
 from sidelight.release.outcomes import Outcome, outcome_from_json
 from sidelight.release.values import without_repeats
 
@@ -28,7 +28,9 @@ def titled_outcomes(text: str, *, source: str) -> list[tuple[str, Outcome]]:
         raise RangeError(f"{wanted}, got a text that breaks off at line {error.lineno}: {error.msg}") from None
     except RecursionError:
         raise SourceError(f"{source} is nested too deeply for releases; name a JSON file of releases") from None
-    except (KeyError, TypeError, AttributeError) as error:
+    except SidelightError:
+        raise
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         raise RangeError(f"{wanted}, got something else (at {error})") from None
     return [(str(each.query.get("column") or each.query["kind"]), each) for each in outcomes]
 

@@ -18,6 +18,7 @@ import numpy as np
 
 from sidelight.errors import RangeError
 from sidelight.group_table import ALL, GroupTable
+from sidelight.guarantees import Amount, exact
 from sidelight.readable import as_read
 from sidelight.released_distribution import ReleasedDistribution
 from sidelight.table_texts import beside, leading_statistic
@@ -209,8 +210,10 @@ class TailBound:
         """What stands before a number of it at 95 %: that it is a worst case, or that it is none."""
         return "worst case at 95 %" if self.proved else "estimated at 95 %, not proved"
 
-    def at(self, confidence: float) -> np.ndarray:
+    def at(self, confidence: Amount) -> np.ndarray:
         """Return the bound of every entry at this confidence."""
+        if not isinstance(confidence, float):
+            confidence = float(exact(confidence, name="confidence"))
         if not 0 < confidence < 1:
             raise RangeError(f"confidence must lie strictly between 0 and 1, got {confidence}; 0.95 is a usual choice")
         if confidence > self.up_to:

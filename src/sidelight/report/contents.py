@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from sidelight.errors import RangeError
+from sidelight.errors import RangeError, SidelightError
 from sidelight.group_table import GroupTable
 from sidelight.release import Outcome, outcome_from_json, titled_outcomes
 
@@ -111,12 +111,14 @@ class Report:
 def report_from_json(text: str, *, title: str, day: str) -> Report:
     """Read what `Report.to_json` wrote, or one release, or a list of releases; title and day are for the latter two."""
     data = None
-    with suppress(json.JSONDecodeError, RecursionError):  # `titled_outcomes` says where the text breaks off
+    with suppress(ValueError, RecursionError):  # `titled_outcomes` says where the text breaks off
         data = json.loads(text)
     if isinstance(data, dict) and data.get("type") == "report":
         try:
             return _report(data)
-        except (KeyError, TypeError, AttributeError) as error:
+        except SidelightError:
+            raise
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
             raise RangeError(f"expected the JSON of releases, got a report that was changed (at {error})") from None
     items = [Item(title=name, outcome=outcome) for name, outcome in titled_outcomes(text, source="the text")]
     return Report(title=title, day=day, items=tuple(items))

@@ -15,7 +15,7 @@ from markupsafe import Markup, escape
 
 from sidelight.aggregates.groups import ROWS_COUNTED
 from sidelight.group_table import ALL, POOLED, POOLED_WORDS, GroupTable
-from sidelight.readable import as_read, supported
+from sidelight.readable import as_read, percent, supported
 from sidelight.release import Release
 from sidelight.report.charts import Axis, line_part, svg_body
 from sidelight.table_texts import (
@@ -225,7 +225,7 @@ def _confidence(query: Mapping[str, Any]) -> str:
     try:
         asked = next((each for each in query.get("queries", ()) if "confidence" in each), query)  # of a statement
         asked = query["shown"] if "confidence" in query.get("shown", ()) else asked
-        return f"{100 * float(asked['confidence']):.4g} % confidence"
+        return f"{percent(float(asked['confidence']))} confidence"
     except (KeyError, TypeError, ValueError, AttributeError):
         return "the stated confidence"
 

@@ -15,7 +15,7 @@ import numpy as np
 from markupsafe import Markup
 
 from sidelight.group_table import HIERARCHY, GroupTable
-from sidelight.readable import as_read
+from sidelight.readable import as_read, percent
 from sidelight.report.charts import (
     NARROW,
     WIDE,
@@ -28,7 +28,6 @@ from sidelight.report.charts import (
     text_part,
     text_width,
 )
-from sidelight.summaries.tree_model import half_widths
 from sidelight.summaries.tree_tables import TreeNotes
 from sidelight.summaries.tree_whole import STAYS
 
@@ -65,7 +64,7 @@ def hierarchy_pictures(table: GroupTable) -> Mapping[str, Any] | None:
         "by_level": _by_level(table),
         "used": None if not isinstance(used, list) else (sum(each != 0 for each in used), len(used)),
         "statistic": notes.statistic,
-        "confidence": f"{100 * notes.confidence:.4g} %",
+        "confidence": percent(notes.confidence),
         "capped": any(step.cap is not None for step in steps),
         "missed": [
             (step.name, as_read((1 - notes.confidence) * step.cells, digits=3), step.cells)
@@ -98,7 +97,7 @@ def level_steps(table: GroupTable, notes: TreeNotes) -> list[LevelStep]:
     found = []
     for level, rows in enumerate(notes.rows):
         cells = rows[:, : notes.model.cells.size]
-        _, reach = half_widths(notes.model.node_variances(level), notes.law, notes.confidence)
+        _, reach = notes.model.stated(notes.model.pooled_at(level), notes.confidence)
         name = notes.tree.names[level]
         found.append(
             LevelStep(

@@ -189,8 +189,11 @@ def _facts(release: Release, made: Synthetic, asked: Sequence[str]) -> list[tupl
     more = f", and {len(asked) - _MOST_ASKED} more" if len(asked) > _MOST_ASKED else ""
     engine = str(release.value["engine"])
     answered = release.value["answered"]
+    said = f"{rows}, a public number" if public else f"{rows}, released with noise"
+    if made.contradicted_rows is not None:
+        said += f"; the measured counts sum to about {as_read(round(made.contradicted_rows))}: check that number"
     facts = [
-        ("Rows", f"{rows}, a public number" if public else f"{rows}, released with noise"),
+        ("Rows", said),
         ("Columns", ", ".join(f"{axis.name} ({counted(axis.size, 'value')})" for axis in made.axes)),
         ("Asked for", f"{counted(len(asked), 'marginal')}: {', '.join(asked[:_MOST_ASKED])}{more}"),
         ("Price", str(release.guarantee.strongest)),

@@ -333,6 +333,14 @@ class Session:
         schema = data.schema if isinstance(data, Table) else {each: data[each].schema for each in data.linked.tables}
         return disclose(PublisherFacts(**facts), name=name or data.name, schema=schema, scope=self._account)
 
+    def has_entry_of(self, outcome: Outcome) -> bool:
+        """Return whether this session's scope of its ledger paid for an outcome; without a ledger nothing can tell."""
+        entry_id = outcome.circumstances.entry_id
+        if entry_id is None or not isinstance(self._account, Scope):
+            return False
+        entry = self._account.entry(entry_id)
+        return entry is not None and entry.text == outcome.at(entry_id=None, ledger_head=None).to_json()
+
     @property
     def remaining(self) -> Remaining:
         """The largest request of each kind that would be granted now."""

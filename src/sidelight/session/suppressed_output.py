@@ -15,6 +15,7 @@ does, or at the latest when the traceback of an interrupt is freed.
 
 from __future__ import annotations
 
+import io
 import logging
 import os
 import sys
@@ -22,7 +23,7 @@ import threading
 import warnings
 import weakref
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, nullcontext, redirect_stderr, redirect_stdout, suppress
 from typing import Any, Final
 
 import numpy as np
@@ -118,6 +119,24 @@ def suppress_output() -> Iterator[None]:
         except BaseException:  # an interrupt may have cut it short
             _end(block, errors)
             raise
+
+
+@contextmanager
+def suppress_all_output() -> Iterator[None]:
+    """Suppress also what the block prints, and warnings of threads that it starts: for a user's code on private rows.
+
+    Warnings and prints of other threads are lost meanwhile. The filter is added to the list and taken out again:
+    `catch_warnings` would put an older list in the place of one to which another thread's block has added its own.
+    """
+    nowhere, everything = io.StringIO(), ("ignore", None, Warning, None, 0)
+    filters: Any = warnings.filters
+    with suppress_output(), redirect_stdout(nowhere), redirect_stderr(nowhere):
+        try:
+            filters.insert(0, everything)
+            yield
+        finally:
+            with suppress(ValueError):
+                filters.remove(everything)
 
 
 def _begin(block: _Block) -> None:

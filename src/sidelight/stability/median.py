@@ -34,8 +34,9 @@ class StableMedian(ProposingQuery):
     and 4): the test spends `test_share` of epsilon, the noise the rest, and delta is the chance of a false pass. With
     `spread=0` there is no noise, the median comes out exactly, and the test spends all of epsilon.
 
-    Accuracy: Laplace noise of scale spread / (epsilon (1 - test_share)). Refuses unless some 2 ln(1/delta)/epsilon
-    records must change before one more record could move the median by more than `spread`.
+    Accuracy: Laplace noise of scale spread / (epsilon (1 - test_share)). Refuses where few records could move the
+    median further than `spread`: nineteen of twenty answer where some ln(5/delta)/(epsilon test_share) must change
+    before, with `spread=0` some ln(5/delta)/epsilon.
 
     Args:
         column: A `Number` column with bounds, and a granularity unless there is a `resolution`; may be left out where
@@ -106,6 +107,7 @@ class StableMedian(ProposingQuery):
                 assumption="records are clamped to the bounds and rounded to the resolution",
                 fixed=(noise_scale * log(2),),
                 per_log=(noise_scale,),
+                largest=float((grid.last - grid.first) * grid.resolution),  # both medians are clamped to the bounds
             ),
             column=number.name,
             grid=grid,

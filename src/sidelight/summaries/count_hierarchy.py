@@ -34,7 +34,7 @@ from sidelight.summaries.kept_groups import kept_groups
 from sidelight.summaries.public_totals import public_levels
 from sidelight.summaries.tree_advice import Measure, exact_advice, pure_advice
 from sidelight.summaries.tree_measurement import TreeMeasurement, TreeWishes, measure_tree
-from sidelight.summaries.tree_model import TreeModel, half_widths
+from sidelight.summaries.tree_model import TreeModel
 from sidelight.summaries.tree_prior import TreePredictionUse, predicted_cells, with_prediction
 from sidelight.summaries.tree_tables import long_table, written_model
 from sidelight.summaries.tree_whole import whole_tree
@@ -201,7 +201,7 @@ class PreparedHierarchy(SurePrepared):
         confidence = self.reading.confidence
         for level in range(tree.depth + 1):
             values = cells.all_margins(unbiased[level])
-            sd, reach = half_widths(model.node_variances(level), model.law, confidence)
+            sd, reach = model.stated(model.pooled_at(level), confidence)
             values = np.where(sd > 0, values, np.rint(values))  # exact, but for the rounding of floats
             columns["count"].append(cells.all_margins(counts[level]))
             columns["unbiased"].append(values)

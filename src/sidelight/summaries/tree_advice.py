@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from sidelight.guarantees import Amount
 from sidelight.readable import as_read
 from sidelight.records.hierarchy import LabelTree
+from sidelight.summaries.noise_choice import laplace_variance
 from sidelight.summaries.tree_measurement import TreeMeasurement
 from sidelight.summaries.tree_model import TreeModel
 from sidelight.summaries.tree_prior import ExpectedTree
@@ -47,7 +48,10 @@ def pure_advice(
     model, share = measurement.model, float(measurement.shares[-1])
     asked = f"{_written(model, unit)} at this price"
     # a scale is the sensitivity over the share of epsilon: the finest level alone would have all of it
-    alone = replace(model, kappas=(*[math.inf] * model.tree.depth, model.kappas[-1] * share**2))
+    least, above = model.kappas[-1] * share**2, model.tree.depth
+    scale = math.sqrt(least / 2) / model.cells.weights[model.cells.finest]
+    drawn = (*[1.0] * above, laplace_variance(scale) / (2 * scale**2))
+    alone = replace(model, kappas=(*[math.inf] * above, least), whole=drawn)
     between = (
         ", all of which goes to the finest level"
         if share == 1
@@ -90,7 +94,9 @@ def exact_advice(tree: LabelTree, level: int, expected: Sequence[ExpectedTree], 
 
 
 def _sds(model: TreeModel) -> list[float]:
-    return [float(np.sqrt(np.mean(model.cell_sds(level) ** 2))) for level in range(model.tree.depth + 1)]
+    """Return the stated standard deviation of a cell by level."""
+    found = [model.stated(model.pooled_at(level), 0.95)[0] for level in range(model.tree.depth + 1)]
+    return [float(np.sqrt(np.mean(each[:, : model.cells.size] ** 2))) for each in found]
 
 
 def _measure_of(model: TreeModel) -> float:

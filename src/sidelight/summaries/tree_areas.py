@@ -18,7 +18,6 @@ from sidelight.group_table import GroupTable
 from sidelight.records.hierarchy import LabelTree
 from sidelight.release import Release
 from sidelight.summaries.tree_least_squares import TreeVariances
-from sidelight.summaries.tree_model import half_widths
 from sidelight.summaries.tree_tables import TreeNotes
 
 Floats: TypeAlias = NDArray[np.float64]
@@ -79,8 +78,8 @@ def areas(
         inside = rows[weights[:, 0] > 0]
         leaves_of_it = np.asarray(table["unbiased"])[inside]
         unbiased = leaves_of_it.sum(axis=0)
-        variance = notes.combined(partial(area_variance, tree, weights))
-        sd, reach = (each * notes.unit for each in half_widths(variance, notes.law, confidence))
+        stated = notes.stated(partial(area_variance, tree, weights), confidence)
+        sd, reach = (each * notes.unit for each in stated)
         # a sum of exact totals is exact, but for the rounding of floats: counts lose it, sums have room for it
         if notes.statistic == "count":
             unbiased = np.where(sd > 0, unbiased, np.rint(unbiased))

@@ -23,7 +23,13 @@ from sidelight.guarantees.units import Unit
 from sidelight.mechanisms.budget import together
 from sidelight.noise import Source
 from sidelight.records.hierarchy import LabelTree
-from sidelight.summaries.noise_choice import IntegerNoise, check_noise, choose_noise, gaussian_variance
+from sidelight.summaries.noise_choice import (
+    IntegerNoise,
+    check_noise,
+    choose_noise,
+    gaussian_variance,
+    laplace_variance,
+)
 from sidelight.summaries.tree_cells import Axes, OtherCells, other_cells
 from sidelight.summaries.tree_model import TreeModel, half_widths
 from sidelight.summaries.tree_shares import ShareSearch, capped_shares, default_shares
@@ -215,6 +221,7 @@ def _with_noise(
         inflation=_inflation(margins, groups.unit),
         exact_level=wishes.exact_level,
         leaves_possible=wishes.possible if wishes.by_leaf else None,
+        whole=_whole(tree, cells, margins, groups.unit),
     )
     return value, TreeMeasurement(model=model, margins=tuple(margins), shares=shares, unit=groups.unit)
 
@@ -285,3 +292,32 @@ def _inflation(margins: Sequence[LevelMargin], unit: Unit) -> float:
         return 1.0
     scales = [_scale(margin, unit) for margin in margins]
     return max(gaussian_variance(scale) / scale**2 for scale in scales)
+
+
+#: Where whole Laplace noise has nearly the variance 2b², that is stated.
+_HARDLY_LESS = 0.99
+
+
+def _whole(tree: LabelTree, cells: OtherCells, margins: Sequence[LevelMargin], unit: Unit) -> tuple[float, ...]:
+    """Return by level at most how much of κ the variance of whole Laplace noise is; () where that is nearly all.
+
+    A margin T has r_T of its 2b². Pooled over margins the cells have κC·(Σ r_T·A_T)·C with A_T = w_T²·M_TᵀM_T and
+    C = (Σ A_T)⁻¹. With F the finest cells, A_F = w_F² and A_T <= w_T²·m for margins of m cells each: so A_T is at most
+    the part s_T = w_T²m/(w_F² + w_T²m) of ΣA, and all of it at most κC·(r_F + Σ (r_T - r_F)₊ s_T).
+    """
+    if margins[0].noise.kind != "laplace":
+        return ()
+    parts: list[dict[Axes, float]] = [{} for _ in range(tree.depth + 1)]
+    for margin in margins:
+        scale = _scale(margin, unit)
+        parts[margin.level][margin.axes] = laplace_variance(scale) / (2 * scale**2)
+    found = []
+    for level in parts:
+        finest = level.get(cells.finest, 1.0)
+        own = cells.weights[cells.finest] ** 2
+        rest = 0.0
+        for axes, part in level.items():
+            weight = cells.weights[axes] ** 2 * cells.size / cells.width(axes)
+            rest += max(part - finest, 0.0) * weight / (own + weight)
+        found.append(min(finest + rest, max(level.values(), default=1.0)))
+    return tuple(found) if min(found) < _HARDLY_LESS else ()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from statistics import NormalDist
 from typing import Any, Literal, TypeAlias
@@ -27,6 +27,8 @@ Mask: TypeAlias = NDArray[np.bool_]
 _COARSE = 10.0
 #: Up to this miss a sum of Laplace variables has no larger quantile than one of them with the same variance.
 _LAPLACE_MISS = 0.08
+#: Of a difference quotient; its error is about as large a part of the variance.
+_STEP = 1e-4
 #: A public total outside the interval of this confidence around what was measured contradicts it: 4 sd of a normal law.
 _AGREES = 1 - 6.33e-5
 
@@ -43,6 +45,7 @@ class TreeModel:
         inflation: How much larger than κ a variance can be because noise is whole.
         exact_level: Totals of this level and of those above are exact; None where none are.
         leaves_possible: Which cells of each leaf can hold rows, where that differs between leaves.
+        whole: At most how much of κ the variance of whole Laplace noise is, by level; empty where it is hardly less.
     """
 
     tree: LabelTree
@@ -52,6 +55,7 @@ class TreeModel:
     inflation: float = 1.0
     exact_level: int | None = None
     leaves_possible: Mask | None = None
+    whole: tuple[float, ...] = ()
 
     @cached_property
     def possible(self) -> tuple[Mask, ...]:
@@ -88,9 +92,31 @@ class TreeModel:
         rest, total = self.cells.factors
         return np.asarray((of(self.variances) * rest + of(self.total_variances) * total) * self.inflation)
 
+    def stated(self, of: Callable[[TreeVariances], Floats], confidence: float) -> tuple[Floats, Floats]:
+        """Return the standard deviation of all shown cells and the half-width of an interval, from the passes.
+
+        The estimates keep their weights, those for κ: their variance is linear in that of the measurements. The least
+        variance P(κ) is concave in κ and has this linear function as its tangent, so that P(κ) less a difference
+        quotient on the side of larger κ is at least what whole noise makes.
+        """
+        variance = self.combined(of)
+        sd, reach = half_widths(variance, self.law, confidence)
+        if not self.whole:
+            return sd, reach
+        kappas = [kappa * (1 + _STEP * (1 - part)) for kappa, part in zip(self.kappas, self.whole, strict=True)]
+        less = (replace(self, kappas=tuple(kappas)).combined(of) - variance) / _STEP
+        sd = np.sqrt(np.clip(variance - less, 1e-9 * variance, variance))
+        # the shorter of the interval for Laplace noise of κ, which is no less, and Chebyshev's for the variance itself
+        return sd, np.asarray(np.minimum(reach, sd / math.sqrt(1 - confidence)))
+
     def node_variances(self, level: int) -> Floats:
-        """Return the variance of every node and shown cell of a level."""
-        return self.combined(lambda variances: variances.pooled[level])
+        """Return the variance of every node and shown cell of a level, of noise of the variance κ."""
+        return self.combined(self.pooled_at(level))
+
+    @staticmethod
+    def pooled_at(level: int) -> Callable[[TreeVariances], Floats]:
+        """Return what reads the variances of the nodes of a level from the passes."""
+        return lambda variances: variances.pooled[level]
 
     def exact_words(self, level: int, source: str) -> NDArray[np.str_]:
         """Return the source of each number of a level that exact totals fix, "" for measured and impossible cells."""

@@ -74,6 +74,7 @@ def written_model(model: TreeModel, *, statistic: str, confidence: float, unit: 
         "power": cells.power,
         "law": model.law,
         "inflation": model.inflation,
+        **({"whole": list(model.whole)} if model.whole else {}),
         "exact_level": model.exact_level,
         "possible": None if every else cells.possible.astype(int).tolist(),
         "by_leaf": model.leaves_possible is not None,
@@ -112,9 +113,10 @@ class TreeNotes:
         """The tree."""
         return self.model.tree
 
-    def combined(self, of: Callable[[TreeVariances], Floats]) -> Floats:
-        """Return the variance of all shown cells from a function of the passes."""
-        return np.asarray(self.model.combined(of)).reshape(-1)
+    def stated(self, of: Callable[[TreeVariances], Floats], confidence: float) -> tuple[Floats, Floats]:
+        """Return standard deviations and half-widths of all shown cells from a function of the passes."""
+        sd, reach = self.model.stated(of, confidence)
+        return sd.reshape(-1), reach.reshape(-1)
 
     @classmethod
     def of(cls, table: GroupTable) -> TreeNotes:
@@ -146,6 +148,7 @@ class TreeNotes:
             kappas=tuple(math.inf if kappa is None else float(kappa) for kappa in said["kappas"]),
             law=said["law"],
             inflation=float(said["inflation"]),
+            whole=tuple(said.get("whole", ())),
             exact_level=said["exact_level"],
             leaves_possible=mask,
         )

@@ -1,8 +1,9 @@
 """Answers to queries from a released distribution: standard errors where measured, bounds on the error beyond that.
 
 A query is measured if some measured marginal contains its columns: then the noise that was added there, which is
-public, gives a standard error. Any other answer is model-based: what the fitted distribution says. What could have been
-measured has a bound on its error in either case; what could not, has none.
+public, and how far the fit left the noisy numbers give a standard error. Any other answer is model-based: what the
+fitted distribution says. What could have been measured has a bound on its error in either case; what could not, has
+none.
 
 Of the error bounds a few numbers stay with a release. For whole marginals one number each: how far all its counts
 together can be off. It bounds every query on its columns, and every marginal that it contains. Single queries, on
@@ -13,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from math import isinf, sqrt
+from math import sqrt
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -22,6 +23,7 @@ from numpy.typing import NDArray
 from sidelight.guarantees.claims import SEEDED
 from sidelight.readable import at_most
 from sidelight.synthesis.domain import CellNoise, Domain, Mass, cell_deviation
+from sidelight.synthesis.measurement import RowsEstimate
 from sidelight.synthesis.query_blocks import CellQueries, MatrixQueries, QueryBlock, RangeQueries
 from sidelight.synthesis.workload import Marginal, Workload
 
@@ -72,7 +74,8 @@ class Answers:
     """The answers to the queries of one set of columns.
 
     `counts` are numbers of rows; for a marginal one axis a column, in the order of `columns`. `errors` are standard
-    errors of the same shape, of the noise alone; None if model-based. `shares` divide by the number of rows.
+    errors of the same shape: of the noise, and of how far the fit left the noisy numbers; None if model-based. `shares`
+    divide by the number of rows.
 
     With probability `confidence` over the noise no count is off by more than `bound` rows and, of a marginal, all of
     them together by no more than `bound_of_sum`; so for all answers of a release at once. None where nothing released
@@ -119,8 +122,8 @@ def answer_block(
 ) -> Answers:
     """Answer the queries of one block."""
     found = np.asarray(block.answers(mass.marginal(block.columns)), np.float64) * rows / block.steps
-    deviation = _deviation(block.columns, mass.domain, measured)
-    errors = None if deviation is None else deviation * np.sqrt(_squares(block))
+    noisy = _noisy(block.columns, mass.domain, measured)
+    errors = None if noisy is None else noisy.errors(block, found)
     of_sum = None
     if isinstance(block, CellQueries):
         found = found.reshape(block.shape)
@@ -136,10 +139,35 @@ def answer_workload(
     return [answer_block(block, mass, measured, bounds, rows=rows) for block in workload.blocks(mass.domain)]
 
 
-def _deviation(columns: tuple[str, ...], domain: Domain, measured: Sequence[MeasuredMarginal]) -> float | None:
-    """Return the standard deviation of one cell of a marginal; None if no measured marginal contains it."""
-    found = cell_deviation(columns, domain, [each.noise for each in measured if each.fine])
-    return None if isinf(found) else found
+@dataclass(frozen=True, eq=False)
+class _Noisy:
+    """The noisy counts of some columns: of all measured marginals that contain them, and the deviation of a cell."""
+
+    counts: Floats
+    deviation: float
+
+    def errors(self, block: QueryBlock, found: Floats) -> Floats:
+        """Return standard errors of the fitted answers: √(s² + r²) for noise of s and r = fitted - noisy answer.
+
+        With n the error of the noisy answer, that of the fit is n + r, of mean square s² + r² + 2·E[n·r]. The fit
+        follows its noisy numbers by at most as much as they move, so E[n·r] <= 0 (synthesis proof page, section 11).
+        """
+        apart = found - np.asarray(block.answers(self.counts), np.float64).reshape(found.shape) / block.steps
+        return np.asarray(np.hypot(self.deviation * np.sqrt(_squares(block)), apart))
+
+
+def _noisy(columns: tuple[str, ...], domain: Domain, measured: Sequence[MeasuredMarginal]) -> _Noisy | None:
+    """Return the noisy counts with the least variance; None if no measured marginal contains the columns."""
+    held = [each for each in measured if each.fine and set(columns) <= set(each.columns)]
+    if not held:
+        return None
+    deviation = cell_deviation(columns, domain, [each.noise for each in held])
+    counts = np.zeros(domain.shape_of(columns))
+    for each in held:
+        others = tuple(place for place, name in enumerate(each.columns) if name not in columns)
+        weight = (deviation / cell_deviation(columns, domain, [each.noise])) ** 2
+        counts += weight * np.asarray(each.values, np.float64).reshape(domain.shape_of(each.columns)).sum(axis=others)
+    return _Noisy(counts, deviation)
 
 
 def _squares(block: QueryBlock) -> Floats:
@@ -149,29 +177,39 @@ def _squares(block: QueryBlock) -> Floats:
     return np.array([float((block.coefficients(place) ** 2).sum()) for place in range(block.count)])
 
 
+def contradicted_rows(measured: Sequence[MeasuredMarginal], rows: float) -> float | None:
+    """Return the number of rows that measured counts sum to, if it clearly is not the public number; else None."""
+    sums = tuple((float(np.sum(each.values)), each.deviation * sqrt(np.size(each.values))) for each in measured)
+    estimate = RowsEstimate(None, sums=sums)
+    return estimate.rows if sums and estimate.contradicts(rows) else None
+
+
 def expected_errors(
     mass: Mass, workload: Workload, measured: Sequence[MeasuredMarginal], bounds: ErrorBounds, *, rows: float
 ) -> list[dict[str, Any]]:
-    """Return for each marginal of a workload how it was answered, what error its noise would make, and its bounds.
+    """Return for each marginal of a workload how it was answered, which error is expected, and its bounds.
 
-    The expected total-variation error of the noisy marginal is √(2/π) σ cells / (2 rows); the fit usually does better,
-    because marginals support each other. `bound` is for each single count, in rows; `bound_share` the same as a share
-    of the rows; `total_variation_bound` for all counts together.
+    The expected total-variation error is √(2/π) Σ s / (2 rows) over the standard errors s of the cells; the fit usually
+    does better, because marginals support each other. `bound` is for each single count, in rows; `bound_share` the same
+    as a share of the rows; `total_variation_bound` for all counts together.
     """
     lines: list[dict[str, Any]] = []
     for marginal in workload.partitions(mass.domain, closure=False):
-        deviation = _deviation(marginal.columns, mass.domain, measured) if marginal.fine else None
+        noisy = _noisy(marginal.columns, mass.domain, measured) if marginal.fine else None
         cells = marginal.cells(mass.domain)
         size = max(rows, 1.0)
-        expected = None if deviation is None else min(sqrt(2 / np.pi) * deviation * cells / (2 * size), 1.0)
         block = CellQueries(marginal.columns, marginal.shape(mass.domain))
+        expected = None
+        if noisy is not None:
+            errors = noisy.errors(block, mass.marginal(marginal.columns).ravel() * rows)
+            expected = min(sqrt(2 / np.pi) * float(errors.sum()) / (2 * size), 1.0)
         bound, of_sum = (bounds.of_block(block), bounds.of_sum(marginal.columns)) if marginal.fine else (None, None)
         lines.append(
             {
                 "columns": list(marginal.columns),
                 "cells": cells,
-                "basis": "model-based" if deviation is None else "measured",
-                "noise_deviation": deviation,
+                "basis": "model-based" if noisy is None else "measured",
+                "noise_deviation": None if noisy is None else noisy.deviation,
                 "expected_error": expected,
                 "bound": bound,
                 "bound_share": None if bound is None else bound / size,

@@ -138,6 +138,8 @@ class PrivateMarginals:
         return f"PrivateMarginals(private, {len(self.domain.columns)} columns, {neighbours})"
 
 
+#: What is this many deviations of noise away is worth a word.
+CLEARLY = 4.0
 #: A number of rows beyond this is noise, and would not fit the integers of scores.
 MOST_ROWS = 1 << 40
 
@@ -264,13 +266,22 @@ class RowsEstimate:
     @property
     def mean(self) -> float:
         """Σ tᵢ/vᵢ / Σ 1/vᵢ over all numbers t and their variances v; it may be negative, and is rarely whole."""
-        if isinstance(self.first, float):
-            return self.first
-        numbers = [*self.sums] if self.first is None else [(self.first.value, self.first.deviation), *self.sums]
+        return self.first if isinstance(self.first, float) else self._average()[0]
+
+    def contradicts(self, rows: float) -> bool:
+        """Return whether the noisy numbers are clearly those of another number of rows: four deviations away."""
+        mean, deviation = self._average()
+        return abs(mean - rows) > CLEARLY * deviation
+
+    def _average(self) -> tuple[float, float]:
+        """Return the mean of the noisy numbers and its standard deviation."""
+        first = [(self.first.value, self.first.deviation)] if isinstance(self.first, NoisyRows) else []
+        numbers = [*first, *self.sums]
         # relative to the best one: the squares of deviations of any size neither overflow nor vanish
         least = min(deviation for _, deviation in numbers)
         weights = [(least / deviation) ** 2 for _, deviation in numbers]
-        return sum(w * number for w, (number, _) in zip(weights, numbers, strict=True)) / sum(weights)
+        mean = sum(w * number for w, (number, _) in zip(weights, numbers, strict=True)) / sum(weights)
+        return mean, least / sqrt(sum(weights))
 
     @property
     def rows(self) -> float:

@@ -26,7 +26,7 @@ from sidelight.registry import load_published
 from sidelight.release import Outcome
 from sidelight.session import Answer, release_once
 from sidelight.session.query import SurePrepared
-from sidelight.synthesis.answers import MeasuredMarginal
+from sidelight.synthesis.answers import MeasuredMarginal, contradicted_rows
 from sidelight.synthesis.axes import Axis, Labels, axis_of, coding_of, domain_of
 from sidelight.synthesis.certify import certified
 from sidelight.synthesis.domain import Domain, Mass
@@ -54,10 +54,10 @@ class SyntheticTable:
     adding or removing one; with a public number of `rows` under replacing one. Exact on the machine; everything after
     the noisy counts is post-processing. Never depends on the prediction (synthesis proof page).
 
-    Accuracy: `sl.Synthetic(release).answer(["sex", "age"])` has `errors`, standard errors from the noise, where the
+    Accuracy: `sl.Synthetic(release).answer(["sex", "age"])` has `errors`, standard errors, where the
     columns were measured together, and a `bound` that no count is off by more than, with 95 % confidence for all
     answers at once, also where they were not; `sl.Synthetic(release).report()` lists both. A good prediction lowers the
-    error of what is not measured; a bad one costs little, because the measurements outweigh it.
+    error of what is not measured; a bad one costs little where the measurements outweigh it: ε times rows above 1000.
 
     Args:
         workload: What should be answered well: `sl.marginals(2)`, prefixes, ranges, linear queries, or a sum of them.
@@ -69,7 +69,8 @@ class SyntheticTable:
         prediction: A public table (frame, path or `sl.PublicData`), earlier releases, or weights of all cells.
         trust: In [0, 1]; below 1 where the public population differs.
         rho, epsilon, delta: The price: rho, or epsilon (pure), or epsilon with delta.
-        rows: The public number of rows. Neighbours then replace a row; else a noisy number is released.
+        rows: The public number of rows. Neighbours then replace a row; else a noisy number is released. A wrong one, or
+            rows in no declared cell, distort all counts: the printed release says so where measured counts show it.
         rounds: How many marginals (for "queries" and "mwem", single queries) are measured; "auto" for a public rule.
         engine: "marginals" (the default), "queries" for linear ones that are better asked one by one, "loglinear" for
             large domains; "auto" chooses among these by public numbers. "support" puts weights on public rows alone,
@@ -253,9 +254,11 @@ class SyntheticValue(dict[str, Any]):
         return str(self["summary"])
 
 
-def _summary(names: Sequence[str], fitted: Fitted) -> str:
-    """Return in one line what was released."""
+def _summary(names: Sequence[str], fitted: Fitted, contradicted: float | None) -> str:
+    """Return in one line what was released, and whether what was measured contradicts the public number of rows."""
     measured = f"{len(fitted.measurements)} measured" if fitted.measurements else f"{len(fitted.answered)} answered"
+    if contradicted is not None:
+        measured += f", which sum to about {contradicted:.0f} rows: check the public rows="
     columns = ", ".join(names)
     return f"a synthetic table of {fitted.rows:.0f} rows ({columns}; {measured}): sl.Synthetic(release)"
 
@@ -363,8 +366,9 @@ class PreparedTable(SurePrepared):
             MeasuredMarginal(each.marginal.columns, each.marginal.widths, each.values, each.deviation)
             for each in fitted.measurements
         ]
+        contradicted = None if self.rows is None else contradicted_rows(measured, self.rows)
         return SyntheticValue(
-            summary=_summary(self.labels, fitted),
+            summary=_summary(self.labels, fitted, contradicted),
             columns=[axis.to_json() for axis in self.axes],
             rows=fitted.rows,
             engine=self.engine,

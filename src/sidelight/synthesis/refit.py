@@ -23,7 +23,7 @@ import numpy as np
 
 from sidelight.errors import RangeError
 from sidelight.synthesis.domain import Codes, Domain
-from sidelight.synthesis.measurement import MarginalMeasurement, NoisyRows
+from sidelight.synthesis.measurement import CLEARLY, MarginalMeasurement, NoisyRows
 from sidelight.synthesis.selection import AnsweredQuery, MarginalRound, QueryRound, QuerySpace
 from sidelight.synthesis.spaces import Floats, Space, SupportSpace
 from sidelight.synthesis.workload import Marginal
@@ -301,10 +301,6 @@ class QueryRefit:
         return step
 
 
-#: A released cell this many deviations above 0 without a point of the support is worth a word.
-_CLEARLY_THERE = 4.0
-
-
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Fitted:
     """A released distribution. `weights` belong to the points of `space`.
@@ -369,6 +365,6 @@ class Fitted:
         found = []
         covered = self.space.marginals(np.ones(self.space.points), [each.marginal for each in self.measurements])
         for each, points in zip(self.measurements, covered, strict=True):
-            missed = np.argwhere((points == 0) & (each.values > _CLEARLY_THERE * each.deviation))
+            missed = np.argwhere((points == 0) & (each.values > CLEARLY * each.deviation))
             found += [(each.marginal, tuple(int(code) for code in cell)) for cell in missed]
         return found

@@ -16,7 +16,14 @@ from sidelight.guarantees.claims import SEEDED
 from sidelight.noise import Source
 from sidelight.readable import shown_text
 from sidelight.release import Outcome, Release, read_outcomes
-from sidelight.synthesis.answers import Answers, ErrorBounds, MeasuredMarginal, answer_workload, expected_errors
+from sidelight.synthesis.answers import (
+    Answers,
+    ErrorBounds,
+    MeasuredMarginal,
+    answer_workload,
+    contradicted_rows,
+    expected_errors,
+)
 from sidelight.synthesis.axes import Axis, Within, axis_from_json, domain_of
 from sidelight.synthesis.domain import Domain, Mass
 from sidelight.synthesis.synthetic_rows import (
@@ -88,6 +95,13 @@ class Synthetic:
     def bounds(self) -> ErrorBounds:
         """How far marginals, or single queries that were measured, can be off, all at once with 95 % confidence."""
         return ErrorBounds.from_value(self.release.value.get("bounds"))
+
+    @property
+    def contradicted_rows(self) -> float | None:
+        """The number of rows that measured counts sum to, where a public `rows` is clearly another one; else None."""
+        if self.release.query.get("rows", "private") == "private":
+            return None
+        return contradicted_rows(self.measurements, self.rows)
 
     @property
     def missed(self) -> list[dict[str, Any]]:
@@ -178,8 +192,9 @@ class Synthetic:
         """Return for each marginal whether it was measured, with what noise, and how far its counts can be off.
 
         Of the measured marginals if no workload is named (of single queries, of those whose queries have a bound).
-        `expected_error` is what the noise alone would make; `bound` (rows), `bound_share` (of the rows, a count) and
-        `total_variation_bound` hold with the release's confidence, and are None where nothing released bounds them.
+        `expected_error` is what the standard errors of all cells make; `bound` (rows), `bound_share` (of the rows, a
+        count) and `total_variation_bound` hold with the release's confidence, and are None where nothing released
+        bounds them.
         Computed from released numbers: nothing here compares with the private rows. Of a release with seeded noise
         each entry says `"private": False`.
         """

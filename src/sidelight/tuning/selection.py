@@ -24,6 +24,7 @@ from sidelight.records import Number, Schema, Table
 from sidelight.release import Outcome, TailBound
 from sidelight.session import Answer, Prepared, Query, Refusal, release_once
 from sidelight.session.query import PublicSource, metered
+from sidelight.session.suppressed_output import suppress_all_output
 from sidelight.tuning.pricing import common_price, selection_claims
 from sidelight.tuning.runs import Poisson, Runs, TruncatedNegativeBinomial, geometric
 from sidelight.tuning.scores import (
@@ -47,8 +48,9 @@ def best_of(run: Callable[[Source], tuple[T, float] | None], runs: Runs, *, sour
     Guarantee: with `run` private **including its score**, the price is `selection_claims` (tuning proof page). The
     result alone may be published: not K, not the other results, not how long it took.
 
-    A run that fails, or whose score is NaN or minus infinity, counts as a run without a result: an exception that
-    passed through would tell of all runs at once, which nothing pays for. Of equal scores the first wins; runs are
+    A run that fails or ends the program, or whose score is NaN or minus infinity, counts as a run without a result: an
+    exception that passed through would tell of all runs at once, which nothing pays for. What a run warns, logs or
+    prints from Python goes nowhere, because its lines would count the runs. Of equal scores the first wins; runs are
     exchangeable, so this has the law of a tie broken by chance.
     """
     best: tuple[T, float] | None = None
@@ -89,13 +91,14 @@ def select(
 
 
 def _attempt(run: Callable[[Source], tuple[T, float] | None], source: Source) -> tuple[T, float] | None:
-    try:
+    if source.branding != "os":  # a test on data that is not private: show the cause
         return run(source)
+    try:
+        with suppress_all_output():  # each line would tell of a run
+            return run(source)
     except (NoiseError, StrictError):  # no data decides these: the whole release is at fault
         raise
-    except Exception:
-        if source.branding != "os":  # a test on data that is not private: show the cause
-            raise
+    except (Exception, SystemExit):
         return None
 
 
@@ -170,9 +173,10 @@ NO_RESULT = "no run of the selection gave a result"
 class Selection:
     """Try candidates picked by chance, a random and secret number of times, and release the one that scored best.
 
-    Guarantee: `selection_claims` of one run's claims (tuning proof page): at most (2 + η) times a pure ε, and (ε, δ)
-    that is linear in δ. The charge covers the whole search: nothing of the runs that lost, of their number, or of the
-    scores is released, and the time a release took should not be published either.
+    Guarantee: `selection_claims` of one run's claims (tuning proof page): at most (2 + η) times a pure ε (of a Poisson
+    number more, 6 times where its mean is 10), and (ε, δ) that is linear in δ. The charge covers the whole search:
+    nothing of the runs that lost, of their number, or of the scores is released, and the time a release took should not
+    be published either.
 
     Accuracy: K runs of n candidates; with a geometric number of mean m a given candidate is tried with probability m/(n
     + m - 1). An error bound of a candidate holds for the winner with E[K] times its failure probability.

@@ -8,6 +8,7 @@ anything that stays.
 from __future__ import annotations
 
 import warnings
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -43,13 +44,19 @@ from sidelight.stability.pate.teachers import (
     lessons,
     public_queries,
     rehearsed,
+    rehearsed_student,
     separate_classes,
 )
-from sidelight.stability.pate.typed_rows import Form, same_length
+from sidelight.stability.pate.typed_rows import Form, labels_and_ids
 from sidelight.stability.pate.work_folder import WorkFolder, drawn_key, plan_digest, question_digest
 
 #: Without a session the protected unit is all rows of one record id, however many.
 _ANY_ROWS = 2**20
+
+_LABELS_STAND = (
+    "The labels are paid for and stand in labels_: train any classifier with the queries and them. Fitting again with "
+    "another student costs nothing where a work_folder or a key of a ledger keeps the labels"
+)
 
 
 class PATE(PaidEstimator, ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # untyped library
@@ -64,7 +71,8 @@ class PATE(PaidEstimator, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     A record's teacher is a keyed hash of its id, never its position. Rows with a label that is not declared, or with
     numbers that are not finite (unless the teacher takes missing values), take no part; a teacher without rows votes
-    for the first class, one whose rows have one class votes for it. None of this is reported.
+    for the first class in sorted order (`classes_[0]`), one whose rows have one class votes for it. None of this is
+    reported.
 
     Args:
         teacher: Any scikit-learn classifier, not fitted. Every teacher is a copy with a seed of its own.
@@ -76,7 +84,7 @@ class PATE(PaidEstimator, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         proposal: None or `ClearVotes`; "auto" is the cheapest that `expected_votes` suggest, or none.
         expected_votes: A public guess for "auto": vote counts of public or simulated teachers (`simulate_votes`), or
             the share of teachers who will agree. Never the private votes.
-        on_failure: A teacher that cannot be trained votes for the first class, and nothing says so ("first_class").
+        on_failure: A teacher that cannot be trained votes for `classes_[0]`, and nothing says so ("first_class").
             What is wrong with the teacher itself comes out in a rehearsal with the public queries, as a warning.
             "raise" names such a teacher, charges and releases nothing: NOT PRIVATE, because that `fit` raised is an
             exact bit about private rows that is not paid for. For rows that are public or generated.
@@ -132,10 +140,11 @@ class PATE(PaidEstimator, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Args:
             X, y: The private records.
             record_ids: One id per row, which the record keeps whatever other records there are; rows of one person
-                share one. Positions are no ids.
+                share one. A number, a text, a date, a UUID, or a tuple of those. Positions are no ids.
             queries: Public inputs, with the columns of X.
             work_folder: A private folder that keeps the ballots of trained teachers and then the outcome; after an
-                interruption the same call goes on there. Without it nothing is written.
+                interruption the same call goes on there. An outcome is taken from it without a session, or where this
+                session's ledger has its entry. Without it nothing is written.
             partition_key: 16 to 64 secret bytes that share records out; drawn from the operating system if None.
             key, resume: As for `Session.release`, for a session with a ledger.
         """
@@ -144,7 +153,7 @@ class PATE(PaidEstimator, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self._check_models()
         form = public_queries(queries, teacher=self.teacher)
         asked = form.like
-        same_length(X, y, record_ids, form)
+        targets, ids = labels_and_ids(X, y, record_ids, form)
         if partition_key is not None:
             checked_key(partition_key)
         price = plan.price(int(asked.shape[0]))
@@ -155,18 +164,19 @@ class PATE(PaidEstimator, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self._rehearse(asked, classes)
 
         folder = None if work_folder is None else WorkFolder.at(work_folder)
-        secret = partition_key or drawn_key() if folder is None else folder.partition_key(partition_key)
-        taught = lessons(X, y, record_ids, form, classes=classes, teachers=self.teachers, key=secret)
-        votes = counted(self._ballots(taught, folder), len(classes))
-        # rows of one person share an id, and so a teacher: that is what record_ids are for
-        query = NoisyLabels(
-            votes=votes,
-            noise_scale=self.noise_scale,
-            proposal=price.proposal,
-            teachers_per_unit=1,
-            question=question_digest(self.teacher, asked, classes, teachers=self.teachers),
-        )
-        outcome = self._release(query, folder, key=key, resume=resume)
+        with nullcontext() if folder is None else folder.alone():
+            secret = partition_key or drawn_key() if folder is None else folder.partition_key(partition_key)
+            taught = lessons(X, targets, ids, form, classes=classes, teachers=self.teachers, key=secret)
+            votes = counted(self._ballots(taught, folder), len(classes))
+            # rows of one person share an id, and so a teacher: that is what record_ids are for
+            query = NoisyLabels(
+                votes=votes,
+                noise_scale=self.noise_scale,
+                proposal=price.proposal,
+                teachers_per_unit=1,
+                question=question_digest(self.teacher, asked, classes, teachers=self.teachers),
+            )
+            outcome = self._release(query, folder, key=key, resume=resume)
         return self._take(outcome, classes=classes, form=form, proposal=price.proposal)
 
     def predict(self, X: Any) -> NDArray[Any]:  # noqa: N803
@@ -207,7 +217,7 @@ class PATE(PaidEstimator, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise RangeError(f"on_failure must be 'first_class' or 'raise', got {self.on_failure!r}")
 
     def _rehearse(self, queries: Any, classes: NDArray[Any]) -> None:
-        """Find out with public rows what is wrong with a teacher; with private ones nothing may be said."""
+        """Find out with public rows what is wrong with the models; with private ones nothing may be said."""
         if self.on_failure == "raise":
             warnings.warn(
                 "on_failure='raise' is not private: whether fit raises is an exact bit about private rows that is "
@@ -220,10 +230,19 @@ class PATE(PaidEstimator, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             warnings.warn(
                 "the teacher could not be trained with the public queries, with labels dealt out in turn. Teachers "
                 "that cannot be trained with private rows vote for the first class and nothing says so; is this one "
-                f"of them? {failed.cause.strip().splitlines()[-1]}",
+                f"of them? {failed.last_line}",
                 SidelightWarning,
                 stacklevel=3,
             )
+        failed = rehearsed_student(self._new_student(), queries, classes=classes)
+        if failed is not None:
+            raise RangeError(
+                f"the student cannot be trained with the {int(queries.shape[0])} public queries, with labels dealt out "
+                f"in turn ({failed.last_line}); take another student, or more queries. Nothing was charged"
+            )
+
+    def _new_student(self) -> Any:
+        return clone(self.teacher if self.student is None else self.student)
 
     def _ballots(self, taught: Lessons, folder: WorkFolder | None) -> list[Ballot]:
         """Train every teacher that has no ballot yet."""
@@ -256,17 +275,28 @@ class PATE(PaidEstimator, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             table = Table(nothing, schema=schema, name="teachers")
         else:
             table = self.session.table
-        request = dict(prepare_query(query, table.schema).request)
-        kept = None if folder is None else folder.outcome(request)
-        if kept is not None:
+        prepared = prepare_query(query, table.schema)
+        # with a session under a name of its own, so that neither outcome takes the place of the other
+        asked = {**prepared.request, **({} if self.session is None else {"charged": "1"})}
+        kept = None if folder is None or key is not None else folder.outcome(asked)  # a key is the ledger's to answer
+        if kept is not None and kept.guarantee == prepared.claims and self._paid(kept):
             return kept
         if self.session is None:
             outcome = release_through(query, table, OneOffAccount(), entropy=OSEntropy())
         else:
             outcome = self.session.release(query, key=key, resume=resume)
-        if folder is not None:
-            folder.keep_outcome(request, outcome)
+        if folder is not None and self._paid(outcome):
+            folder.keep_outcome(asked, outcome)
         return outcome
+
+    def _paid(self, outcome: Outcome) -> bool:
+        """Return whether an outcome was paid for as this fit pays: by its session's ledger, or by no budget.
+
+        A session without a ledger cannot tell its own releases from those of another, and charges again.
+        """
+        if self.session is None:
+            return outcome.circumstances.entry_id is None
+        return self.session.has_entry_of(outcome)
 
     def _take(self, outcome: Outcome, *, classes: NDArray[Any], form: Form, proposal: ClearVotes | None) -> Self:
         for name in ("labels_", "student_"):
@@ -280,10 +310,14 @@ class PATE(PaidEstimator, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if isinstance(outcome, Refused):
             return self
         self.labels_ = classes[np.asarray(outcome.value)]
-        student = clone(self.teacher if self.student is None else self.student)
-        if len(np.unique(self.labels_)) < 2:  # most classifiers cannot be trained with one class
-            student = DummyClassifier()
-        self.student_ = student.fit(form.like, self.labels_)
+        # most classifiers cannot be trained with one class
+        student = DummyClassifier() if len(np.unique(self.labels_)) < 2 else self._new_student()
+        try:
+            self.student_ = student.fit(form.like, self.labels_)
+        except Exception as error:
+            failure = RangeError(f"the student could not be trained with the released labels. {_LABELS_STAND}")
+            failure.charge_stands = True
+            raise failure from error
         return self
 
     def _student(self) -> Any:
@@ -294,6 +328,8 @@ class PATE(PaidEstimator, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 "again, as another charge, with proposal=None (never refused), with a larger budget in the proposal, "
                 "or with queries on which teachers agree"
             )
+        if not hasattr(self, "student_"):
+            raise NotFittedError(f"there is no student: it could not be trained. {_LABELS_STAND}")
         return self.student_
 
 

@@ -45,17 +45,19 @@ _TEST_SCALES = (2, 3, 4, 5, 7, 10, 14, 20, 28, 40)
 
 
 def checked_votes(votes: ArrayLike) -> NDArray[np.int64]:
-    """Return vote counts as integers, one row per query, one column per class."""
-    array = np.asarray(votes)
+    """Return vote counts as integers, one row per query, one column per class; beyond 2**40 as that many."""
+    try:
+        array = np.asarray(votes)
+    except ValueError:  # rows of several lengths
+        raise RangeError("votes want one column per class in every row; the rows have different lengths") from None
     if array.ndim != 2 or array.shape[1] < 2:
-        raise RangeError(
-            f"votes want one row per query and one column per class, at least two classes; got shape {array.shape}"
-        )
+        raise RangeError(f"votes want one row per query and one column per class, at least two; got {array.shape}")
     if array.dtype.kind not in "iuf" or not np.all(np.isfinite(array)) or np.any(array != np.floor(array)):
         raise RangeError("votes are counts of teachers: whole numbers, and some are not")
     if np.any(array < 0):
         raise RangeError("votes are counts of teachers: none may be negative")
-    return np.asarray(array, np.int64)
+    # the smaller of two moves no two counts apart, and noisy counts up to there fit into 64 bits
+    return np.asarray(np.minimum(array, 2.0**40), np.int64)
 
 
 def log_error_probability(votes: ArrayLike, *, noise_scale: float, tie_margin: float = 0.0) -> Floats:
@@ -197,8 +199,7 @@ def vote_distance(quantiles: Floats, cost: VoteCost, *, budget: float, cap: int)
     """
 
     def within(teachers: int) -> bool:
-        # written so that NaN is not within
-        return bool(cost.at(quantiles - _SLACK - teachers * cost.step).sum() <= budget)
+        return bool(cost.at(quantiles - _SLACK - teachers * cost.step).sum() <= budget)  # NaN is not within
 
     if not within(0):
         return 0
@@ -329,7 +330,8 @@ class VotePrice:
         if self.proposal is None:
             return f"{start}epsilon {self.plain:.2f}, whatever the votes; nothing is tested, nothing can be refused"
         share = f"{self.epsilon / self.plain:.0%} of the plain {self.plain:.2f}"
-        likely = "" if self.chance is None else f", with probability {self.chance:.2f} if the votes are as expected"
+        least = math.floor(1e4 * min(self.chance or 0, 0.9999)) / 1e4  # never shown as certain
+        likely = "" if self.chance is None else f", with probability {least:.4g} or more if the votes are as expected"
         return f"{start}epsilon {self.epsilon:.2f}, {share}; released if the votes are clear{likely}, else refused"
 
 

@@ -14,12 +14,10 @@ vote came from.
 from __future__ import annotations
 
 import hashlib
-import io
 import random  # noqa: TID251 - a teacher's randomness, not noise
 import traceback
-import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,7 +27,9 @@ from numpy.typing import NDArray
 
 from sidelight.errors import RangeError, SchemaError
 from sidelight.fork_guard import temporary_folder
+from sidelight.session.suppressed_output import suppress_all_output
 from sidelight.stability.pate.cell_forms import canonical_text, has_form
+from sidelight.stability.pate.columns import cells_of, one_column
 from sidelight.stability.pate.typed_rows import Form, TypedRows, form_of
 
 Ballot = NDArray[np.int32]  # a class index for every query
@@ -110,9 +110,14 @@ def _places_of(classes: NDArray[Any]) -> dict[str | None, int]:
 
 @dataclass(frozen=True)
 class Failed:
-    """A teacher that could not be trained; the cause is private."""
+    """A teacher that could not be trained; the cause is private, except in a rehearsal."""
 
     cause: str
+
+    @property
+    def last_line(self) -> str:
+        """What was raised, without where."""
+        return self.cause.strip().splitlines()[-1]
 
 
 def ballots(teacher: Any, taught: Lessons, numbers: Sequence[int], *, n_jobs: int) -> Iterator[tuple[int, Any]]:
@@ -179,17 +184,26 @@ def rehearsed(teacher: Any, queries: Any, *, classes: NDArray[Any]) -> Failed | 
 
     What is wrong with the teacher itself comes out here, where everything is public; with private rows nothing may.
     """
+    rows = max(_REHEARSED_ROWS * len(classes), min(int(queries.shape[0]), _MOST_REHEARSED))
+    return _rehearsed(teacher, queries, classes=classes, rows=rows, dealt=len(classes))
+
+
+def rehearsed_student(student: Any, queries: Any, *, classes: NDArray[Any]) -> Failed | None:
+    """Train a student as `rehearsed` does a teacher: with the rows that it will learn from, each once.
+
+    Fewer classes are dealt out where queries are few: released labels need not have them all.
+    """
+    rows = int(queries.shape[0])
+    dealt = min(len(classes), max(2, rows // _REHEARSED_ROWS))
+    return _rehearsed(student, queries, classes=classes, rows=rows, dealt=dealt)
+
+
+def _rehearsed(model: Any, queries: Any, *, classes: NDArray[Any], rows: int, dealt: int) -> Failed | None:
     from sklearn.utils import _safe_indexing
 
-    places = np.arange(max(_REHEARSED_ROWS * len(classes), min(int(queries.shape[0]), _MOST_REHEARSED)))
-    found = ballot(
-        teacher,
-        _safe_indexing(queries, places % int(queries.shape[0])),
-        places % len(classes),
-        queries,
-        classes=classes,
-        seed=0,
-    )
+    places = np.arange(rows)
+    taught = _safe_indexing(queries, places % int(queries.shape[0]))
+    found = ballot(model, taught, places % dealt, queries, classes=classes, seed=0)
     return found if isinstance(found, Failed) else None
 
 
@@ -216,10 +230,8 @@ def _in_private(seed: int) -> Iterator[None]:
     ours, plain = np.random.get_state(), random.getstate()  # noqa: TID251 - a teacher's randomness, not noise
     np.random.seed(seed)  # noqa: TID251
     random.seed(seed)
-    silence = io.StringIO()
     try:
-        with warnings.catch_warnings(), redirect_stdout(silence), redirect_stderr(silence):
-            warnings.simplefilter("ignore")
+        with suppress_all_output():
             yield
     finally:
         np.random.set_state(ours)  # noqa: TID251
@@ -263,11 +275,6 @@ def shares_of(record_ids: Any, *, teachers: int, key: bytes) -> NDArray[np.int64
     return found
 
 
-def cells_of(column: Any) -> list[Any]:
-    """Return the cells of a column as Python values, each as it is: no cell decides about the type of another."""
-    return list(column.tolist() if hasattr(column, "tolist") else column)
-
-
 def teacher_seed(number: int, *, key: bytes) -> int:
     """Return the seed of a teacher's own randomness: it repeats after an interruption and depends on no record."""
     digest = hashlib.blake2b(str(number).encode(), digest_size=4, key=key, person=b"sidelight/seed").digest()
@@ -275,11 +282,18 @@ def teacher_seed(number: int, *, key: bytes) -> int:
 
 
 def _identity(cell: Any) -> bytes:
-    """Return what an id is, whatever the ids of others made of its type."""
-    text = canonical_text(cell) if has_form(cell) else None
-    if text is None or text in ("inf", "-inf"):
+    """Return what an id is, whatever the ids of others made of its type; a tuple is the ids that it is made of."""
+    parts = [_id_text(part) for part in cell] if type(cell) is tuple else [_id_text(cell)]
+    texts = [part for part in parts if part is not None]
+    if len(texts) < len(parts) or not texts:
         return _NOBODY
-    return b"s" + text.encode("utf-8", "surrogatepass")
+    whole = f"s{texts[0]}" if len(texts) == 1 else "t" + "".join(f"{len(text)}:{text}" for text in texts)
+    return whole.encode("utf-8", "surrogatepass")
+
+
+def _id_text(cell: Any) -> str | None:
+    text = canonical_text(cell) if has_form(cell) else None
+    return None if text in ("inf", "-inf") else text
 
 
 def simulate_votes(
@@ -298,7 +312,8 @@ def simulate_votes(
     Rows may serve several teachers: their votes agree a little more than those of real ones if public rows are few.
     """
     form, declared = form_of(queries), separate_classes(np.unique(np.asarray(classes)))
-    public, labels, missing = form.read(rows), class_indices(targets, declared), takes_missing(teacher)
+    public, labels = form.read(rows), class_indices(one_column(targets, name="targets"), declared)
+    missing = takes_missing(teacher)
     if not 1 <= rows_a_teacher <= len(labels):
         raise RangeError(f"rows_a_teacher must be from 1 to the {len(labels)} public rows, got {rows_a_teacher}")
     cast = []

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from sidelight.errors import SchemaError
 from sidelight.records.sparse_rows import csr_rows
 from sidelight.stability.pate.cell_forms import canonical_number, canonical_text
+from sidelight.stability.pate.columns import one_column
 
 Kind = Literal["number", "text", "category"]
 Shape = Literal["array", "sparse", "frame"]
@@ -277,6 +278,8 @@ def _shape_of(rows: Any, *, name: str) -> Shape:
 
     if issparse(rows):
         return "sparse"
+    if isinstance(rows, np.matrix):
+        raise SchemaError(f"{name} is an np.matrix, a row of which is a matrix again; write np.asarray({name})")
     if isinstance(rows, np.ndarray | list | tuple):
         return "array"
     import narwhals.stable.v2 as nw
@@ -309,8 +312,8 @@ def _all_numbers(cells: list[Any]) -> bool:
     return all(isinstance(cell, Real | np.bool_) for cell in present)
 
 
-def same_length(rows: Any, targets: Any, record_ids: Any, form: Form) -> None:
-    """Check that rows, labels and ids belong together, and that rows are like the queries; no cell is read."""
+def labels_and_ids(rows: Any, targets: Any, record_ids: Any, form: Form) -> tuple[Any, Any]:
+    """Return both columns, checked to belong to the rows, and the rows to be like the queries; no cell is read."""
     if record_ids is None:
         raise SchemaError(
             "fit wants record_ids=...: one id per row, such as a patient number, that a record keeps whatever other "
@@ -320,8 +323,8 @@ def same_length(rows: Any, targets: Any, record_ids: Any, form: Form) -> None:
         raise SchemaError("fit requires y to be passed, but the target y is None; give one label per row")
     form.check(rows)
     length = len(rows) if isinstance(rows, list | tuple) else int(rows.shape[0])
-    for name, column in (("y", targets), ("record_ids", record_ids)):
-        if len(getattr(column, "shape", (0,))) != 1:
-            raise SchemaError(f"{name} must be one column; write {name}.ravel()")
+    columns = one_column(targets, name="y"), one_column(record_ids, name="record_ids")
+    for name, column in zip(("y", "record_ids"), columns, strict=True):
         if len(column) != length:
             raise SchemaError(f"X and {name} must have the same length: entry i of {name} belongs to row i")
+    return columns

@@ -13,7 +13,8 @@ import io
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from inspect import signature
 from pathlib import Path
@@ -44,6 +45,29 @@ class WorkFolder:
         except OSError as error:
             raise SourceError(f"work_folder {str(path)!r} cannot be made: {error.strerror}; name a folder") from None
         return cls(place)
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Keep other fits out of the folder: of the same votes each would draw labels of its own."""
+        import fcntl  # of Unix
+
+        try:
+            lock = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+        except OSError as error:
+            raise SourceError(f"work_folder cannot be locked: {error.strerror}; name another folder") from None
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(lock)
+            raise SourceError(
+                "another fit works in this work_folder; call again when it is done, which takes over what it trained "
+                "and released, or name another folder. Nothing was charged"
+            ) from None
+        try:
+            yield
+        finally:
+            fcntl.flock(lock, fcntl.LOCK_UN)  # closing alone would leave it to children that were forked meanwhile
+            os.close(lock)
 
     def partition_key(self, given: bytes | None) -> bytes:
         """Return the key of this folder: kept, given, or drawn from the operating system."""

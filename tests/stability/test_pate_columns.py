@@ -1,0 +1,120 @@
+"""Columns of labels and ids of teachers: every library's are read alike, and what holds neither is refused by type."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from sklearn.neighbors import NearestCentroid
+
+import sidelight as sl
+from sidelight.errors import SchemaError
+from sidelight.stability.pate.columns import cells_of, one_column
+from sidelight.stability.pate.teachers import class_indices, shares_of
+
+KEY = b"sixteen bytes or more"
+IDS = [f"patient {place}" for place in range(60)]
+LABELS = [place % 2 for place in range(60)]
+CLASSES = np.array([0, 1])
+NUMBERS = np.arange(60)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        pa.array,
+        lambda cells: pa.chunked_array([cells[:7], cells[7:]]),
+        lambda cells: pa.chunked_array([cells]).dictionary_encode(),
+        lambda cells: pa.table({"a": cells}),
+        pd.Series,
+        pd.Index,
+        lambda cells: pd.DataFrame({"a": cells}),
+        pl.Series,
+        lambda cells: pl.DataFrame({"a": cells}),
+        np.array,
+    ],
+)
+def test_a_column_is_the_same_in_every_library(make: Callable[[list[Any]], Any]) -> None:
+    ids, labels = one_column(make(IDS), name="record_ids"), one_column(make(LABELS), name="y")
+    wanted = shares_of(IDS, teachers=10, key=KEY)
+    assert len(set(wanted.tolist())) > 5
+    assert shares_of(ids, teachers=10, key=KEY).tolist() == wanted.tolist()
+    assert class_indices(labels, CLASSES).tolist() == LABELS
+
+
+def broken() -> list[Any]:
+    """Return Arrow columns whose second text is not UTF-8, which raises where all of them are asked for."""
+    texts = pa.Array.from_buffers(
+        pa.string(), 3, [None, pa.py_buffer(np.array([0, 1, 2, 3], np.int32)), pa.py_buffer(b"a\xffc")]
+    )
+    return [texts, pa.chunked_array([texts])]
+
+
+@pytest.mark.parametrize("column", broken())
+def test_a_cell_that_cannot_be_read_is_missing_and_no_other_is(column: Any) -> None:
+    assert cells_of(column) == ["a", None, "c"]
+
+
+def test_a_tuple_is_an_id_of_its_own() -> None:
+    pairs = [("north", place) for place in range(60)]
+    shares = shares_of(pairs, teachers=10, key=KEY)
+    assert len(set(shares.tolist())) > 5
+    assert shares.tolist() == shares_of(pd.MultiIndex.from_tuples(pairs), teachers=10, key=KEY).tolist()
+    assert (
+        shares_of([("ab", "c"), ("a", "bc")], teachers=10**9, key=KEY)
+        .tolist()
+        .count(shares_of([("ab", "c")], teachers=10**9, key=KEY)[0])
+        == 1
+    )
+    nobody = shares_of([None], teachers=10**9, key=KEY).tolist()
+    assert shares_of([("a", None)], teachers=10**9, key=KEY).tolist() == nobody
+    assert shares_of([()], teachers=10**9, key=KEY).tolist() == nobody
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        np.datetime64("2020-01-01", "ns") + NUMBERS,
+        NUMBERS.astype("timedelta64[s]"),
+        pd.Series(pd.to_timedelta(NUMBERS, "s")),
+        pd.Series(pd.period_range("2000-01", periods=60, freq="M")),
+        pd.Series(pd.interval_range(0, 60)),
+        pd.Series(pd.cut(NUMBERS, 5)),
+        pd.Series(pa.array([[1]] * 60), dtype=pd.ArrowDtype(pa.list_(pa.int64()))),
+        pl.Series([[1]] * 60),
+        pl.Series([{"a": 1}] * 60),
+        pa.array(NUMBERS, pa.duration("s")),
+        pa.chunked_array([[{"a": 1}] * 60]),
+        set(IDS),
+        dict.fromkeys(IDS),
+        iter(IDS),
+        "a" * 60,
+        NUMBERS[:, None],
+        np.matrix(NUMBERS),
+        pd.DataFrame({"a": NUMBERS, "b": NUMBERS}),
+    ],
+)
+def test_what_holds_no_ids_is_refused_by_its_type(column: Any) -> None:
+    with pytest.raises(SchemaError, match="record_ids must"):
+        one_column(column, name="record_ids")
+
+
+@pytest.mark.parametrize("name", ["y", "record_ids"])
+def test_a_fit_refuses_such_columns_before_the_charge(name: str) -> None:
+    rows = np.random.default_rng(0).normal(size=(60, 2))
+    session = sl.Session(sl.Table({"row": [0.0]}, schema=[sl.Number("row")]), budget=sl.GDP(9))
+    model = sl.PATE(NearestCentroid(), teachers=4, classes=[0, 1], noise_scale=9, n_jobs=1, session=session)
+    given = {"X": rows, "y": LABELS, "record_ids": IDS, "queries": rows[:9]}
+    before = str(session.spent)
+    with pytest.raises(SchemaError, match=f"{name} must hold"):
+        model.fit(**{**given, name: pd.Series(pd.to_timedelta(NUMBERS, "s"))})
+    for part in ("X", "queries"):
+        with pytest.raises(SchemaError, match=rf"np.asarray\({part}\)"):
+            model.fit(**{**given, part: np.matrix(given[part])})
+    assert str(session.spent) == before
+    assert len(model.fit(**{**given, name: pd.DataFrame({"only": given[name]})}).labels_) == 9
