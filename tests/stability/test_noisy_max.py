@@ -147,7 +147,7 @@ def test_quantiles_and_logarithms_are_inverse() -> None:
         ([[1, -2]], "negative"),
         ([[1.5, 2]], "whole"),
         ([[math.nan, 2]], "whole"),
-        ([[3], [4]], "two classes"),
+        ([[3], [4]], "two classes or more"),
         ([3, 4], "one row per query"),
     ],
 )

@@ -51,7 +51,7 @@ def checked_votes(votes: ArrayLike) -> NDArray[np.int64]:
     except ValueError:  # rows of several lengths
         raise RangeError("votes want one column per class in every row; the rows have different lengths") from None
     if array.ndim != 2 or array.shape[1] < 2:
-        raise RangeError(f"votes want one row per query and one column per class, at least two; got {array.shape}")
+        raise RangeError(f"votes want one row per query, one column per class, two classes or more; got {array.shape}")
     if array.dtype.kind not in "iuf" or not np.all(np.isfinite(array)) or np.any(array != np.floor(array)):
         raise RangeError("votes are counts of teachers: whole numbers, and some are not")
     if np.any(array < 0):
