@@ -15,6 +15,7 @@ import unicodedata
 from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 #: C0 and C1 controls, line and paragraph separators, marks of direction, spaces without width, halves of characters,
@@ -56,6 +57,7 @@ def visible(text: str) -> str:
     return _HIDDEN.sub("", text)
 
 
+@lru_cache(maxsize=1 << 16)  # a ledger compares each new name with all that it has
 def alike(text: str) -> str:
     """Return what texts have in common that people hardly tell apart: capitals, widths of letters, runs of spaces.
 
