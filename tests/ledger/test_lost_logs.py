@@ -11,7 +11,7 @@ import pytest
 
 from sidelight.errors import LedgerError
 from sidelight.guarantees import Claims, PureDP
-from sidelight.ledger import Ledger, Reservation, open_ledger, store
+from sidelight.ledger import Ledger, Reservation, connections, open_ledger, store
 
 LOST = r"lacks its log .*-wal.*Nothing was granted"
 
@@ -154,3 +154,27 @@ def test_many_processes_make_one_ledger(path: Path) -> None:
         assert len(ledger.scope("people").entries()) == 8
         assert ledger.verify().ok
     assert mark_of(path) == 0
+
+
+@pytest.mark.parametrize("then", ["charge", "close"])
+def test_a_mark_that_stayed_because_others_locked_the_file_is_taken_off(
+    path: Path, monkeypatch: pytest.MonkeyPatch, then: str
+) -> None:
+    """Left in the log, it would be written into the file by the last close: a complete ledger would be refused."""
+    taken = connections.FileConnection.unmark
+    with monkeypatch.context() as patched:
+        patched.setattr(connections.FileConnection, "unmark", lambda _connection: None)
+        patched.setattr(store, "_unmark", lambda _connection: None)
+        ledger = open_ledger(path)
+        charge(ledger)
+        with sqlite3.connect(path) as other:  # while `ledger` has it open, so that the log is what it reads
+            assert other.execute("PRAGMA user_version").fetchone() == (1,)
+        other.close()
+    assert connections.FileConnection.unmark is taken
+    if then == "charge":
+        monkeypatch.setattr(connections.FileConnection, "unmark", lambda _connection: None)
+        charge(ledger)
+    ledger.close()
+    assert mark_of(path) == 0
+    with open_ledger(path) as ledger:
+        assert len(ledger.scope("people").entries()) == (2 if then == "charge" else 1)

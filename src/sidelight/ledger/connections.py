@@ -26,6 +26,10 @@ from sidelight.fork_guard import kept_from_children
 
 FileIdentity = tuple[int, int]  # device and inode
 Connected = TypeVar("Connected", bound=sqlite3.Connection)
+#: What `PRAGMA user_version` is in a file whose newest commits are in its log. The log says 0, and wins while it is
+#: there: a ledger that is open, or opened after a crash, has no mark, and closing the last connection, by whatever
+#: program, writes the log into the file, and with it the 0. Only a file without its log shows the mark.
+MARK: Final = 1
 _LOG: Final = "-wal"
 _BESIDE: Final = (_LOG, "-shm")  # the log, and the shared index of it, on which writers lock each other out
 
@@ -161,12 +165,23 @@ class FileConnection(LedgerConnection):
             _left_alone.append(self)
         raise _meddled_with(began.path)
 
+    def unmark(self) -> None:
+        """Take the mark off what the log says (see `MARK`), also where a process died that had put it there.
+
+        If others lock the file for too long, or the disk is full, the next that writes or closes does it.
+        """
+        with suppress(sqlite3.Error):
+            if self.execute("PRAGMA user_version").fetchall() == [(MARK,)]:
+                self.execute("PRAGMA user_version = 0")
+
     def close(self) -> None:
         if self._began is None:
             super().close()
         elif self._began.may_close():
             try:
                 self.let_go()
+                if self._began.beside is not None:
+                    self.unmark()
             finally:
                 super().close()
             self._began = None
@@ -240,6 +255,7 @@ def connect_writing(path: Path, wait_seconds: float) -> FileConnection:
         if None in (began.beside or ()) or (before is not None and before != began.file):
             raise LedgerError(f"the file {str(path)!r} was replaced or its log removed while it was opened; try again")
         connection.check()
+        connection.unmark()
     except BaseException:
         connection.close()
         raise

@@ -9,14 +9,14 @@ from __future__ import annotations
 import os
 import re
 import sqlite3
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
 from sidelight.errors import LedgerError
-from sidelight.ledger.connections import FileConnection, connect_reading, log_bytes
+from sidelight.ledger.connections import MARK, connect_reading, log_bytes
 from sidelight.ledger.schema import TABLES, Dialect
 
 # File systems that several machines mount at once. Shares between a host and its guests (9p, virtiofs) are left out:
@@ -29,10 +29,6 @@ NETWORK_FILE_SYSTEMS: Final = frozenset((
 ))
 # fmt: on
 _ANYBODY_WRITES: Final = 0o222
-#: What `PRAGMA user_version` is in a file whose newest commits are in its log. The log says 0, and wins while it is
-#: there: a ledger that is open, or opened after a crash, has no mark, and closing the last connection, by whatever
-#: program, writes the log into the file, and with it the 0. Only a file without its log shows the mark.
-MARK: Final = 1
 #: The files that SQLite keeps next to a database: its log, the index of the log, an older kind of log.
 BESIDE: Final = ("-wal", "-shm", "-journal")
 
@@ -141,7 +137,8 @@ def check_file(path: Path, *, create: bool, read_only: bool = False) -> None:
             f"{str(path)!r} lacks its log {path.name}-wal, which holds the newest charges: the file was copied alone "
             "while the ledger was open, or the log was removed, as after a crash. Nothing was granted. Put the log of "
             "that moment next to it, or use the ledger from which it was copied; a new ledger would grant the same "
-            "people a second budget. Copy a ledger only while it is not open"
+            "people a second budget. Copy a ledger only while it is not open. An owner who knows that nothing is missing "
+            "finds under Limitations, in the documentation, how to go on"
         )
 
 
@@ -168,14 +165,6 @@ def has_mark(path: Path) -> bool | None:
             return bool(connection.execute("PRAGMA user_version").fetchall() == [(MARK,)])
     except sqlite3.Error:
         return None
-
-
-def unmark(connection: FileConnection) -> FileConnection:
-    """Take the mark off what the log says, also where a process died that had put it there; return the connection."""
-    with suppress(sqlite3.Error):  # what it is used for says more
-        if connection.execute("PRAGMA user_version").fetchall() == [(MARK,)]:
-            connection.execute("PRAGMA user_version = 0")
-    return connection
 
 
 def _lacks_its_log(path: Path) -> bool:

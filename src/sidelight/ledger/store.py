@@ -30,6 +30,7 @@ from sqlalchemy.pool import NullPool, QueuePool, StaticPool
 
 from sidelight.errors import LedgerDamagedError, LedgerError, LedgerUnavailableError
 from sidelight.ledger.connections import (
+    MARK,
     FileConnection,
     LedgerConnection,
     connect_memory,
@@ -39,7 +40,7 @@ from sidelight.ledger.connections import (
     log_bytes,
 )
 from sidelight.ledger.journal import look_at_rows, remember_head, remembered
-from sidelight.ledger.place import MARK, Place, has_log, has_mark, unmark
+from sidelight.ledger.place import Place, has_log, has_mark
 from sidelight.ledger.schema import OpenTransaction, RememberedRows, Transaction
 
 Result = TypeVar("Result")
@@ -104,6 +105,8 @@ class Store:
             self._keep_log(connection)
             with connection.begin():
                 _check_file(connection)  # the lock is held: no process that respects it can move the log now
+                if self.place.dialect == "sqlite":
+                    _unmark(connection)
                 transaction = self._transaction(connection, ledger_id=self.ledger_id, known=self._known)
                 yield transaction
                 if self.place.dialect == "postgresql":
@@ -131,7 +134,7 @@ class Store:
                 with suppress(sqlite3.Error):  # a later time will do
                     raw.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
             finally:
-                unmark(raw)
+                raw.unmark()
             if has_mark(path):  # else another process wrote, and took the mark off, before the log was written
                 break
 
@@ -367,8 +370,13 @@ class _Connections:
         if self._read_only:
             return _reading_engine(path, wait_seconds)
         return _sqlite_engine(
-            lambda: unmark(connect_writing(path, wait_seconds)), poolclass=QueuePool, pool_timeout=wait_seconds
+            lambda: connect_writing(path, wait_seconds), poolclass=QueuePool, pool_timeout=wait_seconds
         )
+
+
+def _unmark(connection: sa.Connection) -> None:
+    if connection.exec_driver_sql("PRAGMA user_version").scalar() == MARK:
+        connection.exec_driver_sql("PRAGMA user_version = 0")
 
 
 def _sqlite_engine(connect: Callable[[], sqlite3.Connection], **options: Any) -> sa.Engine:
