@@ -137,8 +137,8 @@ def check_file(path: Path, *, create: bool, read_only: bool = False) -> None:
             f"{str(path)!r} lacks its log {path.name}-wal, which holds the newest charges: the file was copied alone "
             "while the ledger was open, or the log was removed, as after a crash. Nothing was granted. Put the log of "
             "that moment next to it, or use the ledger from which it was copied; a new ledger would grant the same "
-            "people a second budget. Copy a ledger only while it is not open. If its owner knows that nothing is missing, "
-            "Limitations, in the documentation, say how to go on"
+            "people a second budget. Copy a ledger only while it is not open. If its owner knows that nothing is "
+            "missing, Limitations, in the documentation, say how to go on"
         )
 
 
