@@ -5,13 +5,16 @@ from __future__ import annotations
 import os
 import shutil
 import sqlite3
+import subprocess
+import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from sidelight.errors import LedgerError
 from sidelight.guarantees import Claims, PureDP
-from sidelight.ledger import Ledger, Reservation, connections, open_ledger, store
+from sidelight.ledger import Ledger, Reservation, connections, lost_log, open_ledger, store
 
 LOST = r"lacks its log .*-wal.*Nothing was granted"
 
@@ -65,16 +68,96 @@ def test_a_copy_of_an_open_ledger_grants_nothing(path: Path, charges: int) -> No
         assert ledger.verify().ok
 
 
-@pytest.mark.parametrize("emptied", [False, True])
-def test_a_log_that_is_lost_after_a_crash_is_noticed(path: Path, emptied: bool) -> None:
+@pytest.mark.parametrize("left", ["nothing", "empty", "one byte", "header", "cut page", "zeros", "random"])
+def test_a_log_that_is_lost_after_a_crash_is_noticed(path: Path, left: str) -> None:
+    charge_and_die(path)
+    whole = log_of(path).read_bytes()
+    log_of(path).unlink()
+    path.with_name(path.name + "-shm").unlink()
+    found = {
+        "empty": b"",
+        "one byte": whole[:1],
+        "header": whole[:32],
+        "cut page": whole[:4000],
+        "zeros": bytes(len(whole)),
+        "random": np.random.default_rng(1).bytes(len(whole)),
+    }
+    if left in found:
+        log_of(path).write_bytes(found[left])
+    for read_only in (False, True, False):
+        with pytest.raises(LedgerError, match=LOST):
+            open_ledger(path, read_only=read_only)
+
+
+def test_a_closed_ledger_that_is_used_again_looks_for_its_log(path: Path) -> None:
+    ledger = open_ledger(path)
+    charge(ledger)
+    ledger.close()
     charge_and_die(path)
     log_of(path).unlink()
     path.with_name(path.name + "-shm").unlink()
-    if emptied:
-        log_of(path).touch()
-    for _ in range(2):
+    with pytest.raises(LedgerError, match=LOST):
+        charge(ledger)
+
+
+def test_a_reader_at_the_first_charge_delays_the_mark_to_the_next(path: Path) -> None:
+    with open_ledger(path) as ledger:
+        charge(ledger)
+    with open_ledger(path) as ledger:
+        with open_ledger(path, read_only=True) as reading, reading.store.read() as transaction:
+            transaction.rows("SELECT COUNT(*) FROM event")
+            charge(ledger)
+            assert not lost_log.has_mark(path)
+        charge(ledger)
+        assert lost_log.has_mark(path)
+        copy = Path(shutil.copy(path, path.with_name("copy.db")))
         with pytest.raises(LedgerError, match=LOST):
-            open_ledger(path)
+            open_ledger(copy)
+    assert mark_of(path) == 0
+
+
+def test_another_program_that_writes_the_log_into_the_file_does_not_take_the_mark_off_for_long(path: Path) -> None:
+    with open_ledger(path) as ledger:
+        charge(ledger)
+        program = "import sqlite3, sys; sqlite3.connect(sys.argv[1]).execute('PRAGMA wal_checkpoint(FULL)').fetchall()"
+        subprocess.run([sys.executable, "-c", program, str(path)], check=True)
+        assert not lost_log.has_mark(path)
+        charge(ledger)
+        assert lost_log.has_mark(path)
+
+
+def test_an_interrupt_while_the_file_is_marked_leaves_a_ledger_that_opens(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(connection: connections.FileConnection) -> None:
+        raise KeyboardInterrupt
+
+    open_ledger(path).close()
+    ledger = open_ledger(path)
+    with monkeypatch.context() as patched:
+        patched.setattr(connections.FileConnection, "unmark", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            charge(ledger)
+    with sqlite3.connect(path) as other:
+        assert other.execute("PRAGMA user_version").fetchone() == (1,)
+    other.close()
+    ledger.close()
+    assert mark_of(path) == 0
+    with open_ledger(path) as ledger:
+        assert ledger.verify().ok
+
+
+def test_a_mark_that_a_killed_process_left_is_taken_off_by_another_that_has_the_ledger_open(path: Path) -> None:
+    with open_ledger(path) as ledger:
+        charge(ledger)
+        program = (
+            "import os, sqlite3, sys; sqlite3.connect(sys.argv[1]).execute('PRAGMA user_version = 1'); os._exit(0)"
+        )
+        subprocess.run([sys.executable, "-c", program, str(path)], check=True)
+        charge(ledger)
+        with sqlite3.connect(path) as other:
+            assert other.execute("PRAGMA user_version").fetchone() == (0,)
+        other.close()
 
 
 @pytest.mark.parametrize("marked", [False, True])

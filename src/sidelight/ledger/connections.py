@@ -165,13 +165,17 @@ class FileConnection(LedgerConnection):
             _left_alone.append(self)
         raise _meddled_with(began.path)
 
+    def is_marked(self) -> bool:
+        """Return whether the log says that the file has the mark (see `MARK`), or the file where there is no log."""
+        return bool(self.execute("PRAGMA user_version").fetchall() == [(MARK,)])
+
     def unmark(self) -> None:
-        """Take the mark off what the log says (see `MARK`), also where a process died that had put it there.
+        """Take the mark off what the log says, also where a process died that had put it there.
 
         If others lock the file for too long, or the disk is full, the next that writes or closes does it.
         """
         with suppress(sqlite3.Error):
-            if self.execute("PRAGMA user_version").fetchall() == [(MARK,)]:
+            if self.is_marked():
                 self.execute("PRAGMA user_version = 0")
 
     def close(self) -> None:

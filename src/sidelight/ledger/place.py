@@ -16,7 +16,8 @@ from typing import Final
 from urllib.parse import unquote, urlsplit
 
 from sidelight.errors import LedgerError
-from sidelight.ledger.connections import MARK, connect_reading, log_bytes
+from sidelight.ledger.connections import connect_reading
+from sidelight.ledger.lost_log import check_log
 from sidelight.ledger.schema import TABLES, Dialect
 
 # File systems that several machines mount at once. Shares between a host and its guests (9p, virtiofs) are left out:
@@ -132,14 +133,7 @@ def check_file(path: Path, *, create: bool, read_only: bool = False) -> None:
         raise LedgerError(
             f"{str(path)!r} is a database of something else (it has a table {min(names)!r}); a ledger has its own file"
         )
-    if all(_lacks_its_log(path) for _ in range(2)):  # twice: another process may open or close it between two looks
-        raise LedgerError(
-            f"{str(path)!r} lacks its log {path.name}-wal, which holds the newest charges: the file was copied alone "
-            "while the ledger was open, or the log was removed, as after a crash. Nothing was granted. Put the log of "
-            "that moment next to it, or use the ledger from which it was copied; a new ledger would grant the same "
-            "people a second budget. Copy a ledger only while it is not open. If its owner knows that nothing is "
-            "missing, Limitations, in the documentation, say how to go on"
-        )
+    check_log(path)
 
 
 def read_key(file: Path) -> bytes:
@@ -156,19 +150,6 @@ def read_key(file: Path) -> bytes:
 def has_log(path: Path) -> bool:
     """Return whether commits of a file may be in a log."""
     return any(path.with_name(path.name + ending).exists() for ending in ("-wal", "-journal"))
-
-
-def has_mark(path: Path) -> bool | None:
-    """Return whether a file says, where its log is not read, that there is one; None if it cannot be read."""
-    try:
-        with closing(connect_reading(path, 0.0, lockless=True)) as connection:
-            return bool(connection.execute("PRAGMA user_version").fetchall() == [(MARK,)])
-    except sqlite3.Error:
-        return None
-
-
-def _lacks_its_log(path: Path) -> bool:
-    return bool(not log_bytes(path) and has_mark(path) and not log_bytes(path))
 
 
 def tables_in(path: Path) -> set[str] | None:

@@ -40,7 +40,8 @@ from sidelight.ledger.connections import (
     log_bytes,
 )
 from sidelight.ledger.journal import look_at_rows, remember_head, remembered
-from sidelight.ledger.place import Place, has_log, has_mark
+from sidelight.ledger.lost_log import check_log, has_mark
+from sidelight.ledger.place import Place, has_log
 from sidelight.ledger.schema import OpenTransaction, RememberedRows, Transaction
 
 Result = TypeVar("Result")
@@ -118,25 +119,27 @@ class Store:
             _check_file(connection)  # for those that do not: the commit may be in an orphaned log
 
     def _keep_log(self, connection: sa.Connection) -> None:
-        """Write the log into the file and mark the file (see `MARK`), before the first and every 128th transaction."""
+        """Mark the file (see `MARK`) if it is not, and write the log into it, also at every 128th transaction."""
         _leave_if_made(connection, self.place)
         raw, path = connection.connection.dbapi_connection, self.place.path
         if path is None or not isinstance(raw, FileConnection) or raw.found_empty:
             return
         often, self._written = self._written % _WRITES_IN_LOG == 0, self._written + 1
-        due = often and (self._written > 1 or not has_mark(path) or log_bytes(path) > _LONG_LOG)
+        due = not has_mark(path) or (often and (self._written > 1 or log_bytes(path) > _LONG_LOG))
         for _ in range(3 if due else 0):
-            with connection.begin():
-                _check_file(connection)
-                connection.exec_driver_sql(f"PRAGMA user_version = {MARK}")
+            undisturbed = False
             try:
+                with connection.begin():
+                    _check_file(connection)
+                    connection.exec_driver_sql(f"PRAGMA user_version = {MARK}")
                 _check_file(connection)  # the log of another file must never be written into this one
                 with suppress(sqlite3.Error):  # a later time will do
                     raw.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+                    undisturbed = raw.is_marked()
             finally:
                 raw.unmark()
-            if has_mark(path):  # else another process wrote, and took the mark off, before the log was written
-                break
+            if undisturbed or has_mark(path):  # else another process took the mark off before the log was written
+                break  # undisturbed, but for one that reads: the next transaction tries again
 
     @contextmanager
     def _kept_if_usable(self, connection: sa.Connection) -> Iterator[None]:
@@ -369,9 +372,12 @@ class _Connections:
             return postgresql_engine(self._place, wait_seconds, self._answer_seconds)
         if self._read_only:
             return _reading_engine(path, wait_seconds)
-        return _sqlite_engine(
-            lambda: connect_writing(path, wait_seconds), poolclass=QueuePool, pool_timeout=wait_seconds
-        )
+
+        def connect() -> FileConnection:
+            check_log(path)  # also by a ledger that was closed and is used again
+            return connect_writing(path, wait_seconds)
+
+        return _sqlite_engine(connect, poolclass=QueuePool, pool_timeout=wait_seconds)
 
 
 def _unmark(connection: sa.Connection) -> None:
