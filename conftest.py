@@ -24,6 +24,10 @@ for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 
 os.environ["SIDELIGHT_DATA"] = os.devnull
 
+#: What several folders of tests share is found by the processes that tests start, too.
+_SHARED = str(Path(__file__).parent / "tests")
+os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [os.environ.get("PYTHONPATH"), _SHARED]))
+
 # A loaded machine is no defect; and CI judges a change by the same cases every time (`make test` looks for new ones).
 settings.register_profile("sidelight", deadline=None)
 settings.register_profile("ci", deadline=None, derandomize=True)
