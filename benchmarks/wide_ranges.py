@@ -1,7 +1,8 @@
 """Linear regression where declared ranges are wide: R², and how often the error that a release states did not hold.
 
 Eight columns of about 22,000 +- 9,000 declared 0..1,000,000 (20,000 rows, epsilon 1, R² of 0.74 possible), as a table;
-and generated sets of linear_predictions with rows that are short, far from zero, narrow in some columns, or rare.
+and generated sets of linear_predictions with rows that are short, far from zero, narrow in some columns, rare, or long
+tailed (without a target: no released number shows how far away the last rows are).
 The error is counted from least squares on all rows, in the root mean square over test rows. No seed here chose a rule.
 """
 
@@ -22,6 +23,8 @@ FITS = 20
 SETS = 10
 CELLS = ((800, 8, 1.0), (3000, 20, 0.3), (3000, 20, 1.0), (12_000, 20, 1.0), (20_000, 8, 1.0))
 LAWS = ("as declared", "short", "far", "wide", "mixed", "rare")
+#: Half of the columns are fifth powers: a few rows are far longer than all others. Stated errors do not cover that.
+TAILS = "tails"
 
 
 def table_r2(seed: int) -> float:
@@ -56,6 +59,8 @@ def rows_of(law: str, rows: np.ndarray) -> np.ndarray:
         return -0.95 * unit + 0.03 * rows
     if law == "mixed":
         return rows * np.where(np.arange(columns) % 2, 1, 0.02)
+    if law == TAILS:
+        return np.where(np.arange(columns) % 2, rows, (rows / unit) ** 5 * unit)
     if law == "rare":
         some = columns // 2
         chances = np.geomspace(0.002, 0.05, some)
@@ -89,8 +94,8 @@ def measure() -> dict[str, float]:
         warnings.simplefilter("ignore")  # that noise is large
         r2 = [table_r2(FIRST_SEED + fit) for fit in range(FITS)]
         print(f"R² of {FITS} tables: mean {np.mean(r2):.3f}, least {np.min(r2):.3f}", flush=True)
-        worst = 0.0
-        for law in LAWS:
+        refuted_by_law = {}
+        for law in (*LAWS, TAILS):
             shares = []
             for place, cell in enumerate(CELLS):
                 seeds = range(FIRST_SEED + 100 * place, FIRST_SEED + 100 * place + SETS)
@@ -98,8 +103,9 @@ def measure() -> dict[str, float]:
                 shares.append([np.mean([each[0] for each in found]), np.mean([each[1] for each in found])])
             told = "  ".join(f"{missed:.2f} (R² {score:.2f})" for missed, score in shares)
             print(f"{law:12s} errors refuted: {told}", flush=True)
-            worst = max(worst, float(np.mean([missed for missed, _ in shares])))
-    return {"r2": float(np.mean(r2)), "errors_refuted": worst}
+            refuted_by_law[law] = float(np.mean([missed for missed, _ in shares]))
+    tails = refuted_by_law.pop(TAILS)
+    return {"r2": float(np.mean(r2)), "errors_refuted": max(refuted_by_law.values()), "tails_errors_refuted": tails}
 
 
 def main() -> None:

@@ -151,6 +151,7 @@ def test_errors_are_counted_from_what_they_are_stated_beside(monkeypatch):
 def test_a_prediction_is_measured_beside_what_it_is_compared_with(monkeypatch):
     monkeypatch.setattr(linear_predictions, "EPSILONS", (1.0,))
     monkeypatch.setattr(linear_predictions, "DRAWS", 1)
+    monkeypatch.setattr(linear_predictions, "OLD_DRAWS", 1)
     found = linear_predictions.cells(linear_regression_sets.uci("airfoil"), splits=1)
     assert all(values.shape == (1,) for values in found.values())
     assert "airfoil" in linear_predictions.text({"airfoil": found})

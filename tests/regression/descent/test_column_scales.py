@@ -15,7 +15,12 @@ from sidelight.guarantees import Person, Row
 from sidelight.mechanisms.additive import GaussianNoise, SymmetricGaussianNoise
 from sidelight.noise import Source
 from sidelight.predictions.origin import guess
-from sidelight.regression.descent.coordinates import DistanceCounts, ReleasedDistances, ShortenedGram
+from sidelight.regression.descent.coordinates import (
+    DistanceCounts,
+    ReleasedDistances,
+    ShortenedGram,
+    room_of_rows,
+)
 from sidelight.regression.descent.fit import descend
 from sidelight.regression.descent.geometry import UNSEEN, Geometry, PublicMoments, without_map
 from sidelight.regression.descent.integer_rows import GRAM_SENSITIVITY, ROW_LENGTH, GeometryMap, gram_of, shortened
@@ -206,6 +211,31 @@ def test_wide_ranges_cost_little(upper: float) -> None:
     found = np.array([fitted_wide(seed, upper=upper) for seed in range(4)])
     assert found[:, 0].min() > 0.6  # 0.74 is possible; 0.2 to 0.4 without a second look
     assert (found[:, 1] <= found[:, 2]).all()
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_long_tails_cost_little(seed: int) -> None:
+    """Half of the columns are fifth powers: of rows that were shortened early, R² was 0.1 and -0.7."""
+    rng = np.random.default_rng(seed)
+    u = np.clip(rng.normal(size=(20_000, 8)) / 4, -1, 1)
+    y = np.clip(u.sum(axis=1) + 0.5 * rng.normal(size=20_000), -3, 3)
+    X = np.where(np.arange(8) % 2, u, u**5) / math.sqrt(8)
+    model = sl.LinearRegression(epsilon=1, delta="1e-6", data_norm=1, target_range=(-3, 3)).fit(X, y)
+    assert model.release_.value["second_look"] == get_args(SecondLook).index("matrix")
+    assert 1 - np.mean((model.predict(X) - y) ** 2) / y.var() > 0.3  # 0.41 by least squares
+
+
+def test_rows_have_as_much_room_as_the_noise_of_the_matrix_allows() -> None:
+    assert room_of_rows(13.6, rows=3000, features=20) == 1.5
+    room = room_of_rows(13.6, rows=20_000, features=8)
+    assert room > 4
+    assert 13.6 * math.sqrt(16) / 20_000 == pytest.approx(0.5 / (8 * room**2))  # half of a column's mean square
+    entries = 0.01 * np.random.default_rng(14).normal(size=(20_000, 2))
+    narrow, wide = distances(entries).geometry(), replace(distances(entries), room=4.5).geometry()
+    assert narrow is not None
+    assert wide is not None
+    assert narrow.map is not None
+    np.testing.assert_allclose(wide.map, narrow.map / 3)
 
 
 def test_an_error_is_large_where_rows_are_too_few_to_see_the_columns() -> None:

@@ -86,9 +86,10 @@ def split(
     if not there.all():
         starts, ends, first, width = starts[there], ends[there], first[there], width[there]
     least = int(width.min(initial=len(block)))
-    check = not is_utf8(block)
-    is_quote = data == _QUOTE
-    doubled = bool((is_quote[:-1] & is_quote[1:]).any())
+    check, quotes, doubled = not is_utf8(block), b'"' in block, False
+    if quotes:
+        is_quote = data == _QUOTE
+        doubled = bool((is_quote[:-1] & is_quote[1:]).any())
     columns = []
     for place in places:
         if place < least:  # all records have the cell, and one behind it
@@ -100,7 +101,7 @@ def split(
             left[inside] = marks.take(first[inside] + (place - 1)) + 1 if place else starts[inside]
             further = inside[width[inside] > place]
             right[further] = marks.take(first[further] + place)
-        columns.append(_column(block, left, right, check=check, doubled=doubled))
+        columns.append(_column(block, left, right, check=check, quotes=quotes, doubled=doubled))
     return pa.RecordBatch.from_arrays(columns, [f"c{place}" for place in places])
 
 
@@ -146,15 +147,19 @@ def _odd_quotes(data: NDArray[np.uint8], ends: NDArray[np.int64]) -> NDArray[np.
 
 
 def _column(
-    block: bytes, left: NDArray[np.int64], right: NDArray[np.int64], *, check: bool, doubled: bool
+    block: bytes, left: NDArray[np.int64], right: NDArray[np.int64], *, check: bool, quotes: bool, doubled: bool
 ) -> pa.StringArray:
     """Copy cells out of a block, from `left` to before `right`, without their quotation marks.
 
-    `check`: some cell may not be UTF-8. `doubled`: some cell may hold two quotation marks for one.
+    `check`: some cell may not be UTF-8. `quotes`: some cell may be quoted. `doubled`: some cell may hold two quotation
+    marks for one.
     """
     data = np.frombuffer(block, np.uint8)
-    quoted = (right - left >= len('""')) & (data.take(left) == _QUOTE) & (data.take(right - 1, mode="wrap") == _QUOTE)
-    left, right = left + quoted, right - quoted
+    quoted = np.zeros(left.size, np.bool_)
+    if quotes:
+        opened, closed = data.take(left) == _QUOTE, data.take(right - 1, mode="wrap") == _QUOTE
+        quoted = (right - left >= len('""')) & opened & closed
+        left, right = left + quoted, right - quoted
     if check:
         high = np.append(0, np.cumsum(data >= _ASCII_END, dtype=np.int32))
         for place in np.flatnonzero(high[right] > high[left]).tolist():

@@ -41,6 +41,8 @@ from sidelight.regression.descent.integer_rows import (
 from sidelight.regression.descent.plan import DescentPlan
 from sidelight.regression.descent.row_sums import CodedPasses, GramAndCount
 
+#: The square of a code, where rows have length 1.
+_SQUARED_CODE = 2.0 ** (-2 * CODE_BITS)
 #: Distances of codes, in half octaves: [0, 1), [1, 2), [2, 3), [3, 4), [4, 6), ...
 _EDGES = tuple(sorted({math.isqrt(2**power - 1) + 1 for power in range(2 * CODE_BITS + 3)}))
 #: The group of each whole distance up to the last edge, beyond which there is but one.
@@ -61,8 +63,10 @@ _EQUAL = 0.95
 _LEAST_GAIN, _LEAST_GAINING = 2.0, 0.1
 #: The mean square of predictions, in half ranges, for rows with another entry than most.
 _RARE = 0.25
-#: The root mean square of a row is this share of the length at which rows are shortened.
+#: Rows are shortened from so many of their root mean square lengths on, at least.
 _ROOM = 1.5
+#: From more on, where that leaves the noise of the second matrix below this share of a column's mean square.
+_NOISE_IN_ROOM = 0.5
 #: Counts tell something where their noise is below this share of the rows.
 _MOST_NOISE = 0.05
 
@@ -146,6 +150,7 @@ class ReleasedDistances:
         first: The first geometry.
         narrow: Which columns its matrix did not show.
         least: The mean squares that it surely showed, in codes.
+        room: From how many root mean square lengths on the second matrix shortens rows.
     """
 
     counts: Floats
@@ -153,6 +158,7 @@ class ReleasedDistances:
     first: Geometry
     narrow: NDArray[np.bool_]
     least: float | Floats = 0.0
+    room: float = _ROOM
 
     @property
     def rows(self) -> float:
@@ -200,7 +206,7 @@ class ReleasedDistances:
         squares, shown, _ = self.scales
         squares = np.maximum(squares + hidden, self.least)
         varies = spread & (shown >= self.rows / 2)
-        gain = np.where(varies, ROW_LENGTH / (_ROOM * np.sqrt(d * np.maximum(squares, 1.0))), 1.0)
+        gain = np.where(varies, ROW_LENGTH / (self.room * np.sqrt(d * np.maximum(squares, 1.0))), 1.0)
         if np.sum(gain[self.narrow] >= _LEAST_GAIN) < max(_LEAST_GAINING * d, 1):
             return None
         stretch = 2.0 ** (CODE_BITS - Z_BITS) * gain
@@ -244,6 +250,21 @@ def _scales(counts: Floats, noise: float) -> tuple[Floats, Floats, Floats]:
     return np.asarray(seen @ _SQUARES / np.maximum(shown, 1.0)), shown, surely
 
 
+def room_of_rows(noise_scale: float, *, rows: float, features: int) -> float:
+    """Return from how many root mean square lengths on the second matrix shortens rows: as many as its noise allows.
+
+    The matrix describes shortened rows and the steps take rows as they are. Where columns have heavy tails, coordinates
+    of the former make the latter so long that clipped gradients hardly see them, though they decide the error.
+
+    Args:
+        noise_scale: The noise of the second matrix, where rows have length 1.
+        rows: The released number of rows.
+        features: The columns d: a column's mean square is 1/(room²·d), the largest eigenvalue of the noise √(2d)·scale.
+    """
+    noise = noise_scale * math.sqrt(2 * features) / rows
+    return max(_ROOM, math.sqrt(_NOISE_IN_ROOM / (features * noise)))
+
+
 def second_geometry(
     gram: NoisyGram, distances: ReleasedDistances, scales: Geometry, *, intercept: bool, outputs: int, full: bool
 ) -> Geometry:
@@ -279,7 +300,7 @@ def released_coordinates(plan: DescentPlan, rows: CodedPasses, *, source: Source
     if plan.shares.gram:
         noise = plan.gram_noise(total)
         released = np.asarray(noise.release(source)).astype(np.float64)  # private rows, 2 of 7
-        gram = _in_row_lengths(released, noise)
+        gram = _noisy_gram(released, noise)
         if declared is not None and gram.contradicts(declared):
             declared, counted = gram.rows, gram.counted
     if plan.shares.count:
@@ -303,26 +324,31 @@ def released_coordinates(plan: DescentPlan, rows: CodedPasses, *, source: Source
         return plan, first
     counting = closer.scales_noise(rows.added_up(DistanceCounts.about(first.centre)))
     noisy_counts = np.asarray(counting.release(source)).astype(np.float64)  # private rows, 4 of 7
+    with_matrix = plan.with_look("matrix")
+    of_matrix = with_matrix.second_gram_noise(np.zeros((plan.features + 1,) * 2, np.int64))
     distances = ReleasedDistances(
         counts=noisy_counts,
         noise=counting.deviation,
         first=first,
         narrow=narrow,
         least=gram.surely_varied(first.counted, centred=plan.intercept) * ROW_LENGTH**2,
+        room=room_of_rows(_in_row_lengths(of_matrix), rows=max(first.counted, 1.0), features=plan.features),
     )
     scales = distances.geometry()
     if scales is None:
         hidden = gram.hidden(first.counted, centred=plan.intercept)
         return closer, replace(first, unseen=distances.unseen(hidden, scaled=False))
-    closer = plan.with_look("matrix")
-    noise = closer.second_gram_noise(rows.added_up(ShortenedGram(mapping=GeometryMap(geometry=scales))))
+    noise = with_matrix.second_gram_noise(rows.added_up(ShortenedGram(mapping=GeometryMap(geometry=scales))))
     released = np.asarray(noise.release(source)).astype(np.float64)  # private rows, 5 of 7
-    return closer, second_geometry(_in_row_lengths(released, noise), distances, scales, **more)
+    return with_matrix, second_geometry(_noisy_gram(released, noise), distances, scales, **more)
 
 
-def _in_row_lengths(released: Floats, noise: Noise) -> NoisyGram:
-    unit = 2.0 ** (-2 * CODE_BITS)
-    return NoisyGram(matrix=released * unit, noise_scale=float(noise.scale) * unit)
+def _noisy_gram(released: Floats, noise: Noise) -> NoisyGram:
+    return NoisyGram(matrix=released * _SQUARED_CODE, noise_scale=_in_row_lengths(noise))
+
+
+def _in_row_lengths(noise: Noise) -> float:
+    return float(noise.scale) * _SQUARED_CODE
 
 
 def _gram_and_count(plan: DescentPlan, rows: CodedPasses) -> tuple[Integers, int]:
