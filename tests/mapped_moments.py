@@ -8,7 +8,7 @@ from typing import Any
 from numpy.typing import ArrayLike, NDArray
 
 from sidelight.aggregates.collect import Lowering, collect
-from sidelight.aggregates.mapped_vector import RowMap, Unusable, as_table, mapped_aggregate
+from sidelight.aggregates.mapped_vector import RowMap, as_table, mapped_aggregate
 from sidelight.aggregates.moments import Moments
 from sidelight.guarantees import Neighbours
 from sidelight.records import Table
@@ -22,7 +22,6 @@ def mapped_moments(
     centre: ArrayLike | None = None,
     matrix: ArrayLike | None = None,
     levels: int = 1 << 14,
-    unusable: Unusable = "zero",
     neighbours: Neighbours = Neighbours.ADD_REMOVE,
     lowering: Lowering = "auto",
 ) -> Moments:
@@ -30,7 +29,5 @@ def mapped_moments(
     table = as_table(rows)
     width = len(table.schema.columns if columns is None else columns)
     row_map = RowMap.of(width, centre=centre, matrix=matrix, radius=radius)
-    aggregate = mapped_aggregate(
-        table, columns, row_map=row_map, levels=levels, unusable=unusable, neighbours=neighbours
-    )
+    aggregate = mapped_aggregate(table, columns, row_map=row_map, levels=levels, neighbours=neighbours)
     return collect(table, aggregate, lowering=lowering)

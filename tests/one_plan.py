@@ -148,7 +148,7 @@ def write_visits(folder: Path) -> pa.Table:
 def releases(folder: Path, source: Any = None, **more: Any) -> list[str]:
     """Return what the plan releases under seeded noise, of its own source or of another with the same rows."""
     plan: Plan = read_plan(folder / "plan.toml")
-    table = plan.open_table() if source is None else Table(source, schema=plan.schema, name=plan.name, **more)
+    table = plan.one.open() if source is None else Table(source, schema=plan.schema, name=plan.name, **more)
     outcomes = [seeded_release(each.query, table, seed=place) for place, each in enumerate(plan.queries)]
     with np.printoptions(threshold=sys.maxsize):  # every number, not the first and last three
         return [repr(getattr(outcome, "value", outcome)) for outcome in outcomes]

@@ -130,7 +130,7 @@ def number_text(value: Any, *, digits: int = 10) -> str:
     return as_read(value, digits=digits, separated=_MILLION)
 
 
-def at_most(value: float, *, digits: int = 3) -> str:
+def at_most(value: float) -> str:
     """Write a bound, rounded up: what is said must hold.
 
     >>> at_most(239.41), at_most(0.10012), at_most(0), at_most(14900.5)
@@ -138,8 +138,8 @@ def at_most(value: float, *, digits: int = 3) -> str:
     """
     if value <= 0 or not math.isfinite(value):
         return as_read(value)
-    step = 10.0 ** (math.floor(math.log10(value)) - digits + 1)
-    return as_read(math.ceil(value / step - 1e-9) * step, digits=digits)
+    step = 10.0 ** (math.floor(math.log10(value)) - 2)
+    return as_read(math.ceil(value / step - 1e-9) * step, digits=3)
 
 
 def supported(

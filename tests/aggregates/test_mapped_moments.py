@@ -48,14 +48,13 @@ def test_moments_are_those_of_the_mapped_and_clipped_rows() -> None:
     assert moments.count.unit == Row()
 
 
-def test_rows_that_cannot_be_used_become_zero_or_are_dropped() -> None:
+def test_rows_that_cannot_be_used_are_left_out() -> None:
     rows = np.array([[1.0, 1.0], [math.nan, 1.0], [math.inf, 1.0], [1.0, -math.inf]])
-    kept = mapped_moments(rows, radius=1, levels=100)
-    dropped = mapped_moments(rows, radius=1, levels=100, unusable="drop")
-    assert (kept.count.value, dropped.count.value) == (4, 1)
-    assert kept.total.value.tolist() == dropped.total.value.tolist() == [70, 70]
+    moments = mapped_moments(rows, radius=1, levels=100)
+    assert moments.count.value == 1
+    assert moments.total.value.tolist() == [70, 70]
     bounded = Table({"a": rows[:, 0], "b": rows[:, 1]}, schema=[Number("a", upper=1, missing=Fill(0)), Number("b")])
-    moments = mapped_moments(bounded, radius=10, levels=10, unusable="drop")
+    moments = mapped_moments(bounded, radius=10, levels=10)
     assert moments.count.value == 3  # infinity clamps to a bound, a missing number is filled; the last row has neither
     assert moments.total.value.tolist() == [2, 3]
 
@@ -87,8 +86,7 @@ def test_a_matrix_product_would_let_rows_look_at_each_other_and_ours_does_not() 
     assert np.allclose(ours[0].T, rows @ turn.T)
 
 
-@pytest.mark.parametrize("unusable", ["zero", "drop"])
-def test_engines_and_arrays_give_the_same_integers(unusable) -> None:
+def test_engines_and_arrays_give_the_same_integers() -> None:
     generator = np.random.default_rng(2)
     rows = np.concatenate(
         [generator.normal(size=(300, 3)), np.array(np.meshgrid(NASTY, NASTY[:5], [0.25])).reshape(3, -1).T]
@@ -102,9 +100,7 @@ def test_engines_and_arrays_give_the_same_integers(unusable) -> None:
             table = Table(source, schema=schema)
             if lowering == "engine" and table.rows.length is not None and table.engine == "numpy":
                 continue
-            moments = mapped_moments(
-                table, radius="1.25", centre=CENTRE, matrix=TURN, unusable=unusable, lowering=lowering
-            )
+            moments = mapped_moments(table, radius="1.25", centre=CENTRE, matrix=TURN, lowering=lowering)
             results.append((moments.count.value, moments.total.value.tolist(), moments.second.value.tolist()))
     assert len(results) == 5
     assert all(result == results[0] for result in results)
@@ -188,7 +184,6 @@ def test_a_person_moves_all_cells_together_by_no_more_than_one_cell_may_move(oth
         {"matrix": np.eye(3)},
         {"levels": 0},
         {"levels": 2**30},
-        {"unusable": "raise"},
     ],
 )
 def test_bad_public_parameters_are_refused(arguments) -> None:

@@ -34,7 +34,7 @@ def refusal(path: Path) -> str:
 def test_a_plan_says_what_it_says(folder: Path) -> None:
     plan = read_plan(folder / "plan.toml")
     assert plan.title == "Ages and hours"
-    assert plan.source == folder / "people.csv"
+    assert plan.one.path == folder / "people.csv"
     assert plan.budget == ApproxDP(3, "1e-6")
     assert plan.ledger == f"sqlite:///{folder / 'budget.db'}"
     assert (plan.name, plan.scope, plan.together_at, plan.strict) == ("people", "people", None, False)
@@ -55,7 +55,7 @@ def test_relative_paths_start_at_the_plan(folder: Path, monkeypatch: pytest.Monk
     (folder / "elsewhere").mkdir()
     monkeypatch.chdir(folder / "elsewhere")
     plan = read_plan(Path("..") / "plan.toml")
-    assert plan.source.resolve() == folder / "people.csv"
+    assert plan.one.path.resolve() == folder / "people.csv"
     assert Path(plan.ledger.removeprefix("sqlite:///")).resolve() == folder / "budget.db"  # type: ignore[union-attr]
 
 

@@ -107,12 +107,11 @@ def test_reference_noise_scales() -> None:
 @pytest.mark.parametrize("kind", [ADD, SWAP])
 def test_claims_add_up_to_the_price_before_any_row(kind) -> None:
     public = mapped_moments(np.zeros((0, 3)), radius=1, neighbours=kind)
-    for share in ("1/2", "0.2"):
-        pure = separate_claims(public, budget=Budget.of(epsilon="0.7"), value_share=share)
-        assert (pure.pure().epsilon, pure.numerics, pure.neighbours) == (Fraction("0.7"), "idealized", kind)
-        concentrated = separate_claims(public, budget=Budget.of(rho="0.3"), value_share=share)
-        assert Fraction("0.2999999999") < concentrated.zcdp().rho <= Fraction("0.3") + Fraction(1, 10**30)
-        assert concentrated.numerics == "idealized"
+    pure = separate_claims(public, budget=Budget.of(epsilon="0.7"))
+    assert (pure.pure().epsilon, pure.numerics, pure.neighbours) == (Fraction("0.7"), "idealized", kind)
+    concentrated = separate_claims(public, budget=Budget.of(rho="0.3"))
+    assert Fraction("0.2999999999") < concentrated.zcdp().rho <= Fraction("0.3") + Fraction(1, 10**30)
+    assert concentrated.numerics == "idealized"
     assert eigenvalue_noise(public, PURE).claims.pure().epsilon == 1
     assert separate_claims(public, budget=PURE, law="laplace").numerics == "idealized"
 
@@ -154,12 +153,6 @@ def test_predictions_that_make_no_sense_are_refused(prediction) -> None:
     source = Source(SeededEntropy(0))
     with pytest.raises(RangeError, match="prediction"):
         separate(moments_of(C, 10), rows=10, prediction=prediction, budget=CONCENTRATED, source=source)
-
-
-@pytest.mark.parametrize("share", [0, 1])
-def test_bad_shares_are_refused(share) -> None:
-    with pytest.raises(RangeError, match="value_share"):
-        separate_claims(moments_of(C, 10), budget=CONCENTRATED, value_share=share)
 
 
 def test_a_prediction_far_off_every_scale_is_cut_and_raises_nothing() -> None:

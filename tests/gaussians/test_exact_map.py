@@ -95,7 +95,7 @@ def test_moments_agree_with_the_plain_map(bounds: dict[str, float], order: str) 
     matrix, centre = rounded(turned(6, 30)), np.full(6, 0.25)
     table = table_of(rows, **bounds)
     row_map = RowMap.of(6, centre=centre, matrix=matrix, radius=4)
-    plain = mapped_moments(table, radius=4, centre=centre, matrix=matrix, unusable="drop")
+    plain = mapped_moments(table, radius=4, centre=centre, matrix=matrix)
     found = reader(table).moments(row_map)
     assert found.count.value == plain.count.value
     limit = 3 * 40_000  # a last digit or so of each row

@@ -59,13 +59,12 @@ def test_powers_enter_the_weights_of_the_rows():
     assert far[0] == pytest.approx(1e7 * math.log(2), rel=1e-6)
 
 
-def slowly(below, n, levels, epsilons, score):
+def slowly(below, n, levels, epsilons):
     """s_ij in 60 digits, from the definition."""
     rows = []
     with mpmath.workdps(60):
         for q, epsilon in zip(levels, epsilons, strict=True):
-            target = q * n if score == "exact" else Fraction(math.floor(q * n))
-            spread = 2 * (max(q, 1 - q) if score == "exact" else 1)
+            target, spread = q * n, 2 * max(q, 1 - q)
             exponents = [[epsilon * abs(int(rank) - target) / spread for rank in bin_] for bin_ in below]
             kept = [[mpmath.exp(-mpmath.mpf(x.numerator) / x.denominator) for x in bin_] for bin_ in exponents]
             rows.append([mpmath.fsum(bin_) / len(bin_) for bin_ in kept])
@@ -82,13 +81,12 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("score", ["exact", "floor"])
 @pytest.mark.parametrize("name", CASES)
-def test_weights_of_bins_to_twelve_digits(name, score):
+def test_weights_of_bins_to_twelve_digits(name):
     ranks, size = CASES[name]
     below = np.array(ranks, dtype=np.int64)
-    found = bin_weights(below, size=size, levels=LEVELS, epsilons=EPSILONS, score=score)
-    exact = slowly(ranks, size, LEVELS, EPSILONS, score)
+    found = bin_weights(below, size=size, levels=LEVELS, epsilons=EPSILONS)
+    exact = slowly(ranks, size, LEVELS, EPSILONS)
     with mpmath.workdps(60):
         for i in range(len(LEVELS)):
             top = max(exact[i])

@@ -386,7 +386,7 @@ def test_a_plan_names_a_table_and_a_folder(tmp_path: Path) -> None:
     )
     (tmp_path / "p.toml").write_text(f'[source]\npath = "shop.db"\ntable = "all_people"\n{rest}')
     plan = read_plan(tmp_path / "p.toml")
-    assert (plan.table, plan.name) == ("all_people", "all_people")
+    assert (plan.one.table, plan.name) == ("all_people", "all_people")
 
 
 def test_the_same_folder_by_other_readers(tmp_path: Path) -> None:

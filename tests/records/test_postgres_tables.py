@@ -403,9 +403,9 @@ def test_an_address_is_shown_nowhere(tmp_path: Path) -> None:
         '[[query]]\nkind = "quantiles"\ncolumn = "x"\nlevels = [0.5]\nepsilon = 1\n'
     )
     plan = read_plan(tmp_path / "p.toml")
-    assert "98765" not in repr(plan) + plan.name + str(plan.source) + plan.scope
+    assert "98765" not in repr(plan) + plan.name + str(plan.one.path) + plan.scope
     with pytest.raises(SourceError, match="cannot be reached"):
-        plan.open_table()
+        plan.one.open()
 
 
 def test_a_plan_reads_a_table(address: str, run: Any, tmp_path: Path) -> None:
@@ -417,7 +417,7 @@ def test_a_plan_reads_a_table(address: str, run: Any, tmp_path: Path) -> None:
         '[budget]\nepsilon = 1\n[[query]]\nkind = "quantiles"\ncolumn = "x"\nlevels = [0.5]\nepsilon = 1\n'
     )
     plan = read_plan(tmp_path / "p.toml")
-    found = seeded_release(plan.queries[0].query, plan.open_table(), seed=3)
+    found = seeded_release(plan.queries[0].query, plan.one.open(), seed=3)
     same = seeded_release(plan.queries[0].query, sl.Table({"x": [1.0] * 100}, schema=plan.schema), seed=3)
     assert found.value.tolist() == same.value.tolist()
 

@@ -124,7 +124,7 @@ def plan_of_every_kind(folder: Path) -> Plan:
 def every_kind(folder: Path) -> Report:
     """Release one of each kind."""
     plan = plan_of_every_kind(folder)
-    table = Table(plan.source, schema=plan.schema, name=plan.name)
+    table = Table(plan.one.path, schema=plan.schema, name=plan.name)
     items = [
         Item(
             title=each.title,

@@ -295,7 +295,7 @@ def test_a_plan_with_engine_spark_reads_names_of_folders_one_by_one(spark: Any, 
     for engine in ("", 'engine = "spark"'):
         (tmp_path / "plan.toml").write_text(PLAN.format(engine=engine), encoding="utf-8")
         plan = read_plan(tmp_path / "plan.toml")
-        table = plan.open_table()
+        table = plan.one.open()
         assert table.engine == ("spark" if engine else "duckdb:parquet")
         found.append([repr(seeded_release(each.query, table, seed=2).value) for each in plan.queries])
     assert found[0] == found[1]

@@ -24,7 +24,7 @@ def excess(best: float, evidence: float, *, belief: float = 1.0) -> float:
     for noise in rng.normal(size=(draws, 8)):
         residuals = counts * best * deviations + noise
         if belief == 1.0:
-            share = shrinkage_weight(residuals, np.ones(8), counts, deviations, spread=0.0)
+            share = shrinkage_weight(residuals, np.ones(8), counts, deviations)
         else:
             share = (float((counts * deviations * residuals).sum()) + belief) / (evidence + belief)
         found.append(share)

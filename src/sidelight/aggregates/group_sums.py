@@ -129,7 +129,7 @@ class GroupSums:
         named = {f"t{place}": term(nw.col(f"c{of}")) for place, (of, term) in enumerate(self.terms)}
         if named:
             frame = frame.with_columns(*(term.alias(name) for name, term in named.items()))
-        cells, sums = engine_group_sums(frame, "cell", list(named))
+        cells, sums = engine_group_sums(frame, list(named))
         state = self.empty()
         state[:, cells] = sums
         return state

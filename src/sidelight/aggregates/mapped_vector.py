@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from sidelight.aggregates.coding import Frame
 
 Floats = NDArray[np.float64]
-#: What becomes of a row that misses a number or holds an infinite one, where its column declares no fill value.
-Unusable = Literal["zero", "drop"]
 
 #: Products of a number below 2**400 with an entry of the map stay far from overflow.
 _ENTRY_LIMIT = 2.0**200
@@ -96,13 +94,10 @@ class MappedVector(Coding):
     columns: tuple[Number, ...]
     row_map: RowMap
     levels: int
-    unusable: Unusable = "drop"
 
     def __post_init__(self) -> None:
         if not self.columns or len({column.name for column in self.columns}) != len(self.columns):
             raise RangeError("a mapped vector needs at least one column, and each column once")
-        if self.unusable not in ("zero", "drop"):
-            raise RangeError(f"unusable must be 'zero' or 'drop', got {self.unusable!r}")
         if self.levels < 1 or self.levels**2 * (self.width + 16) > 2**52:
             raise RangeError(
                 f"levels must be at least 1, and levels**2 * (entries + 16) at most 2**52, got {self.levels} levels "
@@ -128,12 +123,12 @@ class MappedVector(Coding):
 
     @property
     def drops(self) -> bool:
-        """A row is left out if it cannot be used and is not to count as zero."""
-        return self.unusable == "drop"
+        """A row that cannot be used is left out."""
+        return True
 
     def kernel(self, batch: Batch) -> tuple[CodeArrays, Keep]:
         columns, usable = clean(self.columns, batch)
-        return self.codes(columns, usable), usable if self.drops else None
+        return self.codes(columns, usable), usable
 
     def codes(self, columns: Sequence[Floats], usable: Keep) -> CodeArrays:
         """Code clean columns; rows that cannot be used are zero."""
@@ -170,13 +165,7 @@ class MappedVector(Coding):
             mapped.append((total * nearest_float(1 / self.radius)).alias(name))
         if usable is not None:
             frame = frame.with_columns(usable.alias("usable"))
-        frame = lower_clipped(frame.with_columns(*mapped), names, self.levels)
-        if usable is None or self.drops:
-            return frame, usable
-        zero = nw.lit(0, nw.Int64)
-        return frame.with_columns(
-            *(nw.when(nw.col("usable")).then(nw.col(name)).otherwise(zero).alias(name) for name in names)
-        ), None
+        return lower_clipped(frame.with_columns(*mapped), names, self.levels), usable
 
 
 def clean(columns: Sequence[Number], batch: Batch) -> tuple[list[Floats], Keep]:
@@ -206,11 +195,10 @@ def mapped_aggregate(
     *,
     row_map: RowMap,
     levels: int = 1 << 14,
-    unusable: Unusable = "zero",
     neighbours: Neighbours = Neighbours.ADD_REMOVE,
 ) -> ClippedMoments:
     """Return the aggregate of moments of mapped rows; `finish(empty())` tells sensitivities without any row."""
-    coding = MappedVector(columns=_chosen(table, columns), row_map=row_map, levels=levels, unusable=unusable)
+    coding = MappedVector(columns=_chosen(table, columns), row_map=row_map, levels=levels)
     schema = table.schema
     return ClippedMoments(coding=coding, rows_per_unit=schema.rows_per_unit, unit=schema.unit, neighbours=neighbours)
 
@@ -335,8 +323,6 @@ def moments_by_cell(
     Guarantee: as `CelledMoments` says, for adding or removing a unit: the cells together cost what one of them costs.
     """
     table = as_table(rows)
-    aggregates = tuple(
-        mapped_aggregate(table, columns, row_map=row_map, levels=levels, unusable="drop") for row_map in maps
-    )
+    aggregates = tuple(mapped_aggregate(table, columns, row_map=row_map, levels=levels) for row_map in maps)
     parts = tuple(each.coding for each in aggregates if isinstance(each.coding, MappedVector))
     return collect(table, CelledMoments(coding=CelledVector(parts=parts, rule=rule), cells=aggregates))

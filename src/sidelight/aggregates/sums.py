@@ -67,8 +67,8 @@ def engine_products(
     return rows, total, products
 
 
-def engine_group_sums(frame: nw.LazyFrame[Any], key: str, terms: Sequence[str]) -> tuple[Any, Any]:
-    """Return the groups that are there, and for each the number of rows and the sums of terms below 2**40.
+def engine_group_sums(frame: nw.LazyFrame[Any], terms: Sequence[str]) -> tuple[Any, Any]:
+    """Return the cells that are there, and for each the number of rows and the sums of terms below 2**40.
 
     The second array has a row for the numbers of rows and one for each term. Sums saturate at `VALUE_LIMIT`.
     """
@@ -78,10 +78,10 @@ def engine_group_sums(frame: nw.LazyFrame[Any], key: str, terms: Sequence[str]) 
     words |= {f"{name}_1": nw.col(name) // _WORD for name in terms}
     if words:
         frame = frame.with_columns(*(word.alias(name) for name, word in words.items()))
-    found = collected(frame.group_by(key).agg(nw.len().alias("rows"), *(nw.col(name).sum() for name in words)))
+    found = collected(frame.group_by("cell").agg(nw.len().alias("rows"), *(nw.col(name).sum() for name in words)))
     columns = {name: [int(each) for each in found[name].to_list()] for name in found.columns}
     rows = [columns["rows"]]
     for name in terms:
         both = zip(columns[f"{name}_0"], columns[f"{name}_1"], strict=True)
         rows.append([min(low + (high << 20), VALUE_LIMIT) for low, high in both])
-    return np.array(columns[key], np.int64), np.array(rows, np.int64)
+    return np.array(columns["cell"], np.int64), np.array(rows, np.int64)

@@ -39,14 +39,14 @@ def show_accuracy(path: Path, *, query: int, within: float, confidence: float) -
     )
 
 
-def show_sweep(path: Path, *, confidence: float) -> None:
+def show_sweep(path: Path) -> None:
     """Print the expected error of each query of a plan at an eighth to eight times its price."""
     plan = read_plan(path)
     sweeps = []
     for planned in plan.queries:
         _check_price(planned)
         tell(shown_text(planned.title), style="bold")
-        sweeps.append({"title": planned.title, "prices": _chart(planned, planned.schema, confidence=confidence)})
+        sweeps.append({"title": planned.title, "prices": _chart(planned, planned.schema, confidence=0.95)})
         tell("")
     note(title=plan.title, sweeps=sweeps)
 

@@ -12,10 +12,9 @@ from typing import Any
 
 import typer
 
-from sidelight.cli.answers import note, prints_json
+from sidelight.cli.answers import note, print_cells, prints_json
 from sidelight.cli.terminal import tell
 from sidelight.errors import RangeError, SidelightError, nearest
-from sidelight.readable import shown_text
 from sidelight.server.audit_log import AuditLog
 from sidelight.server.budgets import Budgets, check_ledger, rehearsed_budgets
 from sidelight.server.config import ServedTable, ServerConfig, rule_of
@@ -141,7 +140,7 @@ def show_status(path: Path) -> None:
         ]
     for each in found:
         left = ", ".join(f"{name} {amount}" for name, amount in dict(each["remaining"]).items())
-        _line(str(each["table"]), str(each["account"]), left, "paused" if each["paused"] else "")
+        print_cells(str(each["table"]), str(each["account"]), left, "paused" if each["paused"] else "")
     note(accounts=found)
 
 
@@ -194,7 +193,7 @@ def new_analyst_token(
         token = store.issue(analyst, now=time.time(), tables=tables, actions=actions.split(","), days=days, note=words)
         facts |= {"analyst": analyst, "token": token.split("_")[1], "actions": actions}
     note(tokens=[{"client": analyst, "token": token}])
-    _line(analyst, token)
+    print_cells(analyst, token)
 
 
 def revoke_analyst_token(path: Path, *, client: str) -> None:
@@ -216,7 +215,7 @@ def list_analyst_tokens(path: Path) -> None:
         store.close()
     for each in tokens:
         left = (each["expires"] - time.time()) / DAY
-        _line(each["analyst"], each["id"], "revoked" if each["revoked"] else f"{max(0, left):.0f} days")
+        print_cells(each["analyst"], each["id"], "revoked" if each["revoked"] else f"{max(0, left):.0f} days")
     note(clients=[{"client": t["analyst"], "token": None if t["revoked"] else t["id"]} for t in tokens])
 
 
@@ -229,8 +228,3 @@ def _logged(config: ServerConfig, action: str) -> Iterator[dict[str, str]]:
         log.write(at=round(time.time(), 3), action=action, **facts)
     finally:
         log.close()
-
-
-def _line(*cells: str) -> None:
-    if not prints_json():  # secrets are printed once
-        typer.echo("\t".join(map(shown_text, cells)))

@@ -22,6 +22,7 @@ import typer
 
 from sidelight.cli.failures import in_plan_words, is_refusal
 from sidelight.errors import RangeError, SidelightError, SourceError, nearest
+from sidelight.readable import shown_text
 from sidelight.registry import load
 from sidelight.version import VERSION
 
@@ -51,6 +52,12 @@ def note_report(text: str) -> None:
 def prints_json() -> bool:
     """Return whether JSON goes to standard output, and text for people to standard error."""
     return _printed.get()
+
+
+def print_cells(*cells: str) -> None:
+    """Print a line of cells for people, and nothing where JSON has them: secrets are printed once."""
+    if not prints_json():
+        typer.echo("\t".join(map(shown_text, cells)))
 
 
 def answered(name: str, target: str | None = None) -> Callable[[Callable[..., None]], Callable[..., None]]:

@@ -151,7 +151,7 @@ def plan(
     if sweep:
         from sidelight.cli.accuracy import show_sweep
 
-        show_sweep(plan_file, confidence=0.95)
+        show_sweep(plan_file)
         return
     from sidelight.cli.pricing import show_price
 

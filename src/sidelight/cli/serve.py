@@ -5,15 +5,12 @@ from __future__ import annotations
 import logging
 from pathlib import Path
 
-import typer
-
-from sidelight.cli.answers import note, prints_json
+from sidelight.cli.answers import note, print_cells
 from sidelight.cli.terminal import tell
 from sidelight.errors import RangeError, nearest
 from sidelight.experts.service.app import serve
 from sidelight.experts.service.plan import ServicePlan, read_service_plan
 from sidelight.experts.service.store import Tokens
-from sidelight.readable import shown_text
 
 
 def serve_file(plan_file: Path) -> None:
@@ -64,7 +61,7 @@ def new_tokens(
     issued = dict(zip(names, tokens.issue(*names), strict=True))
     note(tokens=[{"client": name, "token": token} for name, token in issued.items()])
     for name, token in issued.items():
-        _line(name, token)
+        print_cells(name, token)
 
 
 def revoke_token(plan_file: Path, *, client: str) -> None:
@@ -90,13 +87,8 @@ def list_tokens(plan_file: Path) -> None:
     plan = read_service_plan(plan_file)
     live = {entry.client: entry.id for entry in Tokens(plan.tokens).entries() if not entry.revoked}
     for name in plan.clients:
-        _line(name, live.get(name, "no token"))
+        print_cells(name, live.get(name, "no token"))
     note(clients=[{"client": name, "token": live.get(name)} for name in plan.clients])
-
-
-def _line(*cells: str) -> None:
-    if not prints_json():  # secrets are printed once
-        typer.echo("\t".join(map(shown_text, cells)))
 
 
 def _known(plan: ServicePlan, client: str) -> str:

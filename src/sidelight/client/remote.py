@@ -1,7 +1,6 @@
-"""`Remote` and `AsyncRemote`: the tables of a server, with the queries of a session. Both
+"""`Remote` and `AsyncRemote`: the tables of a server, with the queries of a session.
 
-share `RemoteRequests`: a blocking connection returns results, the other one
-awaitables.
+Both share `RemoteRequests`: a blocking connection returns results, the other one awaitables.
 """
 
 from __future__ import annotations

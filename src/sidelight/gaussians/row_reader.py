@@ -186,9 +186,7 @@ class RowReader:
 
     def _aggregate(self, row_map: RowMap | None) -> ClippedMoments:
         chosen = RowMap.of(len(self._columns), centre=None, matrix=None, radius=1) if row_map is None else row_map
-        return mapped_aggregate(
-            self._table, self._columns, row_map=chosen, levels=_LEVELS, unusable="drop", neighbours=self._neighbours
-        )
+        return mapped_aggregate(self._table, self._columns, row_map=chosen, levels=_LEVELS, neighbours=self._neighbours)
 
     def _clean_batches(self) -> Iterator[tuple[list[Floats], Keep]]:
         """Return columns without missing numbers, and which rows stay (None: all)."""
@@ -307,9 +305,7 @@ class PairedRows:
 
     def moments(self, row_map: RowMap) -> Moments:
         """Return the moments of clip(A(x - x')) for a map, with the constants for replacing a vector."""
-        aggregate = mapped_aggregate(
-            self.table, self.columns, row_map=row_map, unusable="drop", neighbours=Neighbours.REPLACE
-        )
+        aggregate = mapped_aggregate(self.table, self.columns, row_map=row_map, neighbours=Neighbours.REPLACE)
         assert isinstance(aggregate.coding, MappedVector)
         codes = aggregate.coding.codes(list(self.differences), None)
         return aggregate.finish(aggregate.fold(aggregate.empty(), codes))

@@ -174,13 +174,13 @@ def root_above(square: Fraction | int, *, bits: int) -> Fraction:
     return Fraction(isqrt(int(square * (1 << 2 * bits))) + 1, 1 << bits)
 
 
-def root_below(square: Fraction | int, *, bits: int = 128) -> Fraction:
-    """Return the last multiple of 2**-bits that is at most the square root.
+def root_below(square: Fraction | int) -> Fraction:
+    """Return the last multiple of 2**-128 that is at most the square root.
 
-    >>> root_below(4), root_below(Fraction(1, 2), bits=3)
-    (Fraction(2, 1), Fraction(5, 8))
+    >>> root_below(4), float(root_below(2))
+    (Fraction(2, 1), 1.4142135623730951)
     """
-    return Fraction(isqrt(int(square * (1 << 2 * bits))), 1 << bits)
+    return Fraction(isqrt(int(square * (1 << 256))), 1 << 128)
 
 
 def _root_unit(square: Fraction) -> int:

@@ -42,7 +42,7 @@ from sidelight.plans.sources import (
 from sidelight.plans.tables import TaggedForm, section_of, table_of
 from sidelight.plans.toml_text import key_lines
 from sidelight.readable import shown_html
-from sidelight.records import PairedView, Schema, Table, View
+from sidelight.records import PairedView, Schema, View
 from sidelight.records.views import counted_in
 from sidelight.registry import BY_KIND, PLAN_KINDS
 from sidelight.session import CommonBudget, Prepared, PublisherFacts, Query, request_key
@@ -159,20 +159,6 @@ class Plan(PlanHead):
 
     together_at: int | Decimal | str | None  # the delta at which all queries are one batch; None: each by itself
     queries: tuple[PlannedQuery, ...]
-
-    @property
-    def source(self) -> Path:
-        """Where the rows of the one table are."""
-        return self.one.path
-
-    @property
-    def table(self) -> str | None:
-        """The table or view of the one source, if it has several."""
-        return self.one.table
-
-    def open_table(self) -> Table:
-        """Open the source with its schema; reads no row."""
-        return self.one.open()
 
     def _repr_html_(self) -> str:
         """Return the queries with their guarantees, for a notebook."""

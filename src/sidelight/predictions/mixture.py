@@ -59,14 +59,14 @@ def hedge(prediction: Prior, *, with_: Prior, weight: float = 0.1) -> Mixture:
     return Mixture([1 - share, share], [prediction, with_], origin=origin)
 
 
-def warn_if_unhedged(prior: Prior, *, stacklevel: int = 2) -> None:
+def warn_if_unhedged(prior: Prior) -> None:
     """Warn, once a release is about to use it, about a prediction that nothing backs up."""
     if prior.needs_hedge:
         warnings.warn(
             f"a {type(prior).__name__} prediction that is wrong by R scales costs in the order of R ranks or more; "
             "use hedge(prediction, with_=Cauchy(...)) or ScaleFree, which costs little where it is right",
             HedgeWarning,
-            stacklevel=stacklevel + 1,
+            stacklevel=5,  # who released
         )
 
 

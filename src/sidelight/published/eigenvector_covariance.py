@@ -32,9 +32,9 @@ from sidelight.aggregates.moments import Moments
 from sidelight.covariance.plan import Choice, CovariancePlan
 from sidelight.covariance.query import Covariance, PreparedCovariance
 from sidelight.errors import RangeError
-from sidelight.guarantees import Amount, Claims, Context, PureDP
+from sidelight.guarantees import Claims, Context, PureDP
 from sidelight.mechanisms.additive import Noise
-from sidelight.mechanisms.budget import Budget, share_of, together
+from sidelight.mechanisms.budget import Budget, together
 from sidelight.mechanisms.exponential import bingham, choose
 from sidelight.mechanisms.noisy_moments import MatrixLaw, matrix_noise
 from sidelight.mechanisms.price import selection_price
@@ -136,7 +136,6 @@ def separate(
     rows: float,
     prediction: Floats,
     budget: Budget,
-    value_share: Amount = "1/2",
     law: MatrixLaw | None = None,
     source: Source,
 ) -> Separated:
@@ -149,11 +148,11 @@ def separate(
     Accuracy: ‖Ĉ - C‖_F² <= 5 (‖z‖² + ‖Z‖_op · min over c of ‖C - W - cI‖_tr); adding a multiple of the identity to W
     changes nothing.
     """
-    for_values, for_matrix = _divided(budget, value_share)
+    half = budget.part(Fraction(1, 2))
     divisor = max(rows, 1.0)
     private = np.asarray(np.linalg.eigvalsh(difference(moments, prediction, rows=divisor)), np.float64)
-    released = eigenvalue_noise(moments, for_values, private).release(source)
-    noise = matrix_noise(moments, for_matrix, law)
+    released = eigenvalue_noise(moments, half, private).release(source)
+    noise = matrix_noise(moments, half, law)
     noisy = noise.release(source)
     unit = float(moments.scale) ** 2
     subtracted = in_steps(moments, prediction, rows=divisor).astype(np.float64)
@@ -167,19 +166,11 @@ def paired(values: Floats, vectors: Floats) -> Floats:
     return np.asarray((vectors * values) @ vectors.T)
 
 
-def separate_claims(
-    moments: Moments, *, budget: Budget, value_share: Amount = "1/2", law: MatrixLaw | None = None
-) -> Claims:
+def separate_claims(moments: Moments, *, budget: Budget, law: MatrixLaw | None = None) -> Claims:
     """Return what `separate` proves; needs the public parts of the moments only."""
-    for_values, for_matrix = _divided(budget, value_share)
-    matrix = matrix_noise(moments, for_matrix, law).claims.with_numerics("idealized")
-    return together([(1, eigenvalue_noise(moments, for_values).claims), (1, matrix)])
-
-
-def _divided(budget: Budget, value_share: Amount) -> tuple[Budget, Budget]:
-    """Divide the budget between eigenvalues and matrix."""
-    share = share_of(value_share, name="value_share")
-    return budget.part(share), budget.part(1 - share)
+    half = budget.part(Fraction(1, 2))
+    matrix = matrix_noise(moments, half, law).claims.with_numerics("idealized")
+    return together([(1, eigenvalue_noise(moments, half).claims), (1, matrix)])
 
 
 #: Shares of the draws are floats; so much is left unspent that their rounded sum stays within the budget.

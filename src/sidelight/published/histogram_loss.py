@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from decimal import Context, Decimal
 from fractions import Fraction
 from functools import lru_cache
-from typing import Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +27,6 @@ from sidelight.guarantees.intervals import Interval, round_up
 # Factors come from 80-digit decimals, rounded once; products of nine floats are within 20 roundings.
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-Score: TypeAlias = Literal["exact", "floor"]
 _PRECISE = Context(prec=80)
 _LN2 = _PRECISE.ln(Decimal(2))
 _DIGIT_BITS = 8
@@ -83,17 +81,15 @@ class BinWeights:
         return f"BinWeights(private, shape={self.values.shape})"
 
 
-def bin_weights(
-    below: Ints, *, size: int, levels: Sequence[Fraction], epsilons: Sequence[Fraction], score: Score = "exact"
-) -> BinWeights:
+def bin_weights(below: Ints, *, size: int, levels: Sequence[Fraction], epsilons: Sequence[Fraction]) -> BinWeights:
     """Return s_ij for one data set of `size` records; below[j, k] is the rank of the k-th public point of bin j.
 
-    gap_i is the gap of level q_i on all records, and Delta_i its own sensitivity: max(q, 1-q), or 1 for the floor
-    score. No record at all is nothing special: the gap is 0 and every weight 1.
+    gap_i is the gap of level q_i on all records, and Delta_i its own sensitivity: max(q, 1-q). No record at all is
+    nothing special: the gap is 0 and every weight 1.
     """
     averages, powers = [], []
     for level, epsilon in zip(levels, epsilons, strict=True):
-        mantissas, exponents = _kept_score(below, level, epsilon, size, score=score)
+        mantissas, exponents = _kept_score(below, level, epsilon, size)
         top = int(exponents.max())
         with np.errstate(under="ignore"):
             pieces = np.ldexp(mantissas, np.maximum(exponents - top, -2000).astype(np.int32))
@@ -120,14 +116,13 @@ def histogram_loss(weights: BinWeights, masses: Floats) -> tuple[float, Floats]:
     return math.log(total) - lowest * math.log(2.0), gradient
 
 
-def _kept_score(ranks: Ints, level: Fraction, epsilon: Fraction, size: int, *, score: Score) -> tuple[Floats, Ints]:
+def _kept_score(ranks: Ints, level: Fraction, epsilon: Fraction, size: int) -> tuple[Floats, Ints]:
     """Return exp(-eps gap / (2 Delta)) of each rank; the gap is a whole number plus one of two exact fractions."""
     below, numerator = divmod(level.numerator * size, level.denominator)
-    part = Fraction(numerator, level.denominator) if score == "exact" else Fraction(0)
-    sensitivity = max(level, 1 - level) if score == "exact" else Fraction(1)
+    part = Fraction(numerator, level.denominator)
     late = ranks > below  # the gap is rank - below - part there, below + part - rank before
     whole = np.where(late, ranks - below - 1, below - ranks)
-    return decays(epsilon / (2 * sensitivity), whole, late, (part, 1 - part))
+    return decays(epsilon / (2 * max(level, 1 - level)), whole, late, (part, 1 - part))
 
 
 # How far one record can move the gradient: proved, and exact up to rounding for one level.

@@ -269,7 +269,7 @@ class Quantiles(Generic[QuantileValues]):
         priors = self._given or (default_prior(number),)
         for prior in dict.fromkeys(self._given):
             check_reach(prior, grid)
-            warn_if_unhedged(prior, stacklevel=4)
+            warn_if_unhedged(prior)
         rehearse(number, grid)
         if self.form == "predicted":
             warnings.warn(

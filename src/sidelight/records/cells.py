@@ -46,7 +46,7 @@ def _read(cell: Any) -> float:
     kind = type(cell)  # what isinstance asks second, __class__, a cell may answer as it likes
     if issubclass(kind, int):
         whole = int.__int__(cell)
-        return _rounded(whole) if abs(whole) >= 2**53 else float(whole)
+        return nearest_or_infinite(whole) if abs(whole) >= 2**53 else float(whole)
     if issubclass(kind, float):
         return float.__float__(cell)
     if issubclass(kind, str):
@@ -56,18 +56,18 @@ def _read(cell: Any) -> float:
     if issubclass(kind, Decimal):
         return Decimal.__float__(cell)
     if issubclass(kind, Fraction):
-        return _rounded(Fraction.__round__(cell)) if abs(cell) >= 2**53 else float(cell)
+        return nearest_or_infinite(Fraction.__round__(cell)) if abs(cell) >= 2**53 else float(cell)
     if kind is np.ndarray and cell.ndim == 0:
         return number_of(cell.item())
     return math.nan if issubclass(kind, _NO_NUMBER) else float(cell)
 
 
-def _rounded(whole: int) -> float:
+def nearest_or_infinite(number: Any) -> float:
     """Return the nearest float; an infinity beyond the floats."""
     try:
-        return float(whole)
+        return float(number)
     except OverflowError:
-        return math.inf if whole > 0 else -math.inf
+        return math.inf if number > 0 else -math.inf
 
 
 def plain_label(cell: Any) -> Any:

@@ -142,6 +142,11 @@ def two_product(a: Floats, b: Floats) -> tuple[Floats, Floats]:
     return product, a_low * b_low - (((product - a_high * b_high) - a_low * b_high) - a_high * b_low)
 
 
+def floats_of(numbers: Floats | DoubleDouble) -> Floats:
+    """Return numbers rounded to floats."""
+    return numbers.high if isinstance(numbers, DoubleDouble) else numbers
+
+
 def _quick_two_sum(a: Floats, b: Floats) -> tuple[Floats, Floats]:
     """Return the rounded sum and its error where |a| >= |b| or a = 0."""
     total = a + b

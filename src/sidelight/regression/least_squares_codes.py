@@ -48,7 +48,6 @@ class LeastSquaresCodes:
     """
 
     features: tuple[str, ...]
-    target: str
     statistics: LeastSquares
     radius: Fraction
     centres: tuple[Fraction, ...]
@@ -102,7 +101,6 @@ def least_squares_codes(schema: Schema, query: Any) -> LeastSquaresCodes:
     )
     return LeastSquaresCodes(
         features=tuple(query.features),
-        target=query.target,
         statistics=statistics,
         radius=radius,
         centres=centres,

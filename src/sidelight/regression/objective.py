@@ -16,7 +16,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from sidelight.regression.double_double import UNIT_ROUNDOFF, DoubleDouble, two_sum
+from sidelight.regression.double_double import UNIT_ROUNDOFF, DoubleDouble, floats_of, two_sum
 from sidelight.regression.losses import Floats, Loss
 from sidelight.regression.public_regulariser import PublicRegulariser
 from sidelight.regression.rows import Block, BoundedRows
@@ -140,7 +140,7 @@ class GradientCertificate:
 
 def certify(objective: Objective, theta: Floats | DoubleDouble, *, tolerance: float) -> GradientCertificate:
     """Evaluate the gradient with an error bound; with twice the digits only where it can help."""
-    if not np.isfinite(_high(theta)).all():
+    if not np.isfinite(floats_of(theta)).all():
         return GradientCertificate(math.inf, 0.0)
     if isinstance(theta, DoubleDouble):
         return _evaluate(objective, theta, exact=True)
@@ -239,9 +239,9 @@ def _evaluate(objective: Objective, theta: Floats | DoubleDouble, *, exact: bool
         with np.errstate(over="ignore", invalid="ignore"):
             gradient, rows = fine_gradient(objective, point)
     else:
-        gradient, rows = _gradient(objective, _high(theta))
+        gradient, rows = _gradient(objective, floats_of(theta))
     norm = float(np.linalg.norm(gradient)) * (1 + (gradient.size + 8) * UNIT_ROUNDOFF)
-    error = error_bound(objective, _high(theta), rows=rows, exact=exact)
+    error = error_bound(objective, floats_of(theta), rows=rows, exact=exact)
     return GradientCertificate(norm if math.isfinite(norm) else math.inf, error)
 
 
@@ -265,10 +265,6 @@ def _fine_part(objective: Objective, part: Block, theta: DoubleDouble) -> Double
         predictor = predictor.plus(theta[j : j + 1].times_floats(features[:, j : j + 1]))
     slopes = objective.loss.fine_derivative(predictor, part.targets, part.norms)
     return slopes[:, None, :].times_floats(features[:, :, None]).column_sums()
-
-
-def _high(theta: Floats | DoubleDouble) -> Floats:
-    return theta.high if isinstance(theta, DoubleDouble) else theta
 
 
 def _square(hessian: Floats) -> Floats:

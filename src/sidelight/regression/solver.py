@@ -13,7 +13,7 @@ from typing import Literal, TypeVar
 
 import numpy as np
 
-from sidelight.regression.double_double import DoubleDouble
+from sidelight.regression.double_double import DoubleDouble, floats_of
 from sidelight.regression.losses import Floats
 from sidelight.regression.objective import Objective, fine_gradient
 
@@ -128,8 +128,8 @@ def _descend(
         if not size > goal:
             break
         if direct and hessian is None:
-            hessian = objective.hessian(_floats(theta))
-        step = _direction(objective, _floats(theta), gradient, hessian)
+            hessian = objective.hessian(floats_of(theta))
+        step = _direction(objective, floats_of(theta), gradient, hessian)
         if step is None:
             break
         slope = float(np.vdot(step, gradient))
@@ -138,7 +138,7 @@ def _descend(
         low, high, low_slope, high_slope = 0.0, math.inf, slope, math.inf
         reach = float(np.abs(step).max())
         digits = 2.0**-53 if isinstance(theta, np.ndarray) else 2.0**-106
-        resolution = digits * float(np.abs(_floats(theta)).max())
+        resolution = digits * float(np.abs(floats_of(theta)).max())
         length = 1.0
         for _ in range(_MOST_TRIALS if size > _NEAR * goal else _FEW_TRIALS):
             candidate = move(theta, length * step)
@@ -202,10 +202,6 @@ def _nesterov(
         if size <= goal:
             break
     return theta
-
-
-def _floats(theta: Floats | DoubleDouble) -> Floats:
-    return theta.high if isinstance(theta, DoubleDouble) else theta
 
 
 def _direction(objective: Objective, theta: Floats, gradient: Floats, hessian: Floats | None) -> Floats | None:

@@ -15,8 +15,9 @@ import numpy as np
 
 from sidelight.errors import RangeError
 from sidelight.group_table import ALL, CHOSEN, POOLED, GroupTable
+from sidelight.records.cells import nearest_or_infinite
 from sidelight.records.dates import Calendar
-from sidelight.release.statement_trees import Cell, StatementRow, Tree, evaluated, interval, numbers_in, real
+from sidelight.release.statement_trees import Cell, StatementRow, Tree, evaluated, interval, numbers_in
 
 #: The note of a shown table that names the computed numbers without an interval.
 NO_INTERVAL = "no_interval"
@@ -135,7 +136,7 @@ def _column(cells: Sequence[Cell], kind: str, calendar: Mapping[str, str] | None
         return np.array(cells, bool)
     if kind == "whole" and all(each is not None and abs(each) < _LARGEST_WHOLE for each in cells):
         return np.array([int(each) for each in cells], np.int64)
-    return np.array([math.nan if each is None else real(each) for each in cells], np.float64)
+    return np.array([math.nan if each is None else nearest_or_infinite(each) for each in cells], np.float64)
 
 
 def _dates(numbers: Any, calendar: Mapping[str, str]) -> Any:

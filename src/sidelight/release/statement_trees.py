@@ -17,6 +17,7 @@ from functools import lru_cache
 from typing import Any, TypeAlias
 
 from sidelight.group_table import ALL
+from sidelight.records.cells import nearest_or_infinite as real
 
 #: A fraction, float, text, truth, or None for NULL.
 Cell: TypeAlias = Any
@@ -88,13 +89,6 @@ def constant_cell(kind: str, text: str) -> Cell:
 
 def _no_nan(cell: Cell) -> Cell:
     return None if isinstance(cell, float) and math.isnan(cell) else cell
-
-
-def real(number: Cell) -> float:
-    try:
-        return float(number)
-    except OverflowError:
-        return math.inf if number > 0 else -math.inf
 
 
 def _numbers(a: Cell, b: Cell) -> tuple[Any, Any]:

@@ -164,12 +164,10 @@ class OrderBudget:
         return math.sqrt(2 * float(share) * self.rho) * (1 - 1e-12)
 
 
-def order_budget(
-    epsilon: Fraction, delta: Fraction, *, order: Amount | None = None, highest: float | None = None
-) -> OrderBudget:
+def order_budget(epsilon: Fraction, delta: Fraction, *, order: Amount | None = None) -> OrderBudget:
     """Return the order at which most is left, and what: ε + ln(α/(α-1)) + (ln δ + ln α)/(α-1), rounded down.
 
-    "Most" counts per order, which is what Gaussian noise pays. The default highest order is max(3, 1 + 2 ln(1/δ)/ε).
+    "Most" counts per order, which is what Gaussian noise pays. The highest order is max(3, 1 + 2 ln(1/δ)/ε).
 
     Raises:
         RangeError: an order below 2, which posterior sampling does not cover, or one that leaves nothing.
@@ -183,7 +181,7 @@ def order_budget(
             raise RangeError(f"the certificates cover Renyi orders of at least {LEAST_ORDER}, got {order}")
     else:
         logarithm = -math.log(delta)
-        top = highest if highest is not None else max(3.0, 1 + 2 * logarithm / float(epsilon))
+        top = max(3.0, 1 + 2 * logarithm / float(epsilon))
         ratio = math.log(top / LEAST_ORDER)
         grid = [LEAST_ORDER * math.exp(ratio * place / (_POINTS - 1)) for place in range(_POINTS)]
         best = max(grid, key=lambda a: _left(float(epsilon), logarithm, a) / a)

@@ -209,7 +209,7 @@ def _level(
     said = float((rows * np.where(known, predicted, 0.0)).sum()) / max(float(rows.sum()), 1.0)
     middle = float(np.clip(said, within.min(), within.max()))
     total = float(np.where(known, moments.sums - overall * moments.count, 0.0).sum())
-    share = shrinkage_weight([total], [variance], [float(rows.sum())], [middle - overall], spread=0.0)
+    share = shrinkage_weight([total], [variance], [float(rows.sum())], [middle - overall])
     return share * (middle - overall), middle
 
 
@@ -245,12 +245,10 @@ def clean_shares(deviations: ArrayLike, sizes: ArrayLike, known: ArrayLike | Non
     return np.asarray((1.0 + best / largest) / (1.0 + best / np.minimum(h, largest)))
 
 
-def shrinkage_weight(
-    residuals: ArrayLike, variances: ArrayLike, counts: ArrayLike, deviations: ArrayLike, *, spread: float
-) -> float:
+def shrinkage_weight(residuals: ArrayLike, variances: ArrayLike, counts: ArrayLike, deviations: ArrayLike) -> float:
     """Return the weight of a prediction's deviations from the overall mean: a slope of 0..1.
 
-    b = (Σw·n̂·δ·R + 1)/(Σw·n̂²·δ² + 1) with R_g = Σ(x - overall) of group g, δ_g = p_g - overall and w = 1/(n̂²γ + V),
+    b = (Σw·n̂·δ·R + 1)/(Σw·n̂²·δ² + 1) with R_g = Σ(x - overall) of group g, δ_g = p_g - overall and w = 1/V,
     cut to 0..1: least squares, and one unit of evidence for the prediction as it is. 0 is the overall mean, so that a
     prediction that says nothing about groups, or is in another unit, becomes one without deviations.
 
@@ -262,16 +260,15 @@ def shrinkage_weight(
         variances: V, their noise variances.
         counts: Noisy counts n̂; below 0 counts as 0.
         deviations: δ_g; 0 where nothing is predicted.
-        spread: γ, the variance of groups around the prediction (`pull_means(...).spread`).
 
-    >>> shrinkage_weight([30.0, -30.0], [1.0, 1.0], [10.0, 10.0], [3.0, -3.0], spread=0.0)
+    >>> shrinkage_weight([30.0, -30.0], [1.0, 1.0], [10.0, 10.0], [3.0, -3.0])
     1.0
-    >>> round(shrinkage_weight([10.0, -10.0], [1.0, 1.0], [10.0, 10.0], [3.0, -3.0], spread=0.0), 3)
+    >>> round(shrinkage_weight([10.0, -10.0], [1.0, 1.0], [10.0, 10.0], [3.0, -3.0]), 3)
     0.334
     """
     r, v, n, d = (np.asarray(each, dtype=np.float64) for each in (residuals, variances, counts, deviations))
     n = np.maximum(n, 0.0)
-    weights = 1 / np.maximum(n * n * max(spread, 0.0) + v, 1e-300)
+    weights = 1 / np.maximum(v, 1e-300)
     evidence = float((weights * n * n * d * d).sum())
     return min(max((float((weights * n * d * r).sum()) + 1.0) / (evidence + 1.0), 0.0), 1.0)
 

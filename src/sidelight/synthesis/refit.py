@@ -349,12 +349,6 @@ class Fitted:
         known = dict(zip(map(bytes, np.ascontiguousarray(mine)), self.weights.tolist(), strict=True))
         return np.array([known.get(row, 0.0) for row in map(bytes, np.ascontiguousarray(theirs))])
 
-    def measured(self, columns: Sequence[str]) -> MarginalMeasurement | None:
-        """Return the last measurement of exactly these columns; None if their marginal is model-based."""
-        order = self.domain.in_order(columns)
-        found = [each for each in self.measurements if each.marginal == Marginal(order)]
-        return found[-1] if found else None
-
     def missed_regions(self) -> list[tuple[Marginal, tuple[int, ...]]]:
         """Return measured cells that clearly have rows but no point of the support: the public rows miss this region.
 

@@ -58,21 +58,21 @@ class RelationRows(RowsByDuckDB):
         self,
         relation: duckdb.DuckDBPyRelation,
         *,
-        name: str = "duckdb",
-        columns: Mapping[str, str] | None = None,
+        name: str,
+        columns: Mapping[str, str],
         untyped: bool = False,
         kinds: Mapping[str, TypeKind] | None = None,
-        dates: Mapping[str, Calendar] | None = None,
+        dates: Mapping[str, Calendar],
         within: object = None,
     ) -> None:
         self._relation = relation
         self.name = name
         # The user's name of a column -> its name in the relation.
-        self._columns = dict(columns) if columns is not None else {column: column for column in relation.columns}
+        self._columns = dict(columns)
         self._untyped = untyped
         # What the columns are read as, where the relation is a part of a table that others have typed.
         self._kinds = kinds
-        self._dates = dict(dates or {})
+        self._dates = dict(dates)
         # The table that it is a part of, which is asked why it cannot be read.
         self._within = within
 

@@ -147,12 +147,6 @@ class ColumnCells:
         """The share of each cell."""
         return np.asarray(self.counts / self.counts.sum())
 
-    @property
-    def edges(self) -> Integers:
-        """The fine codes at which the cells of a number begin, and the last one's end."""
-        inside = self.cell_of[:FINE_CELLS]
-        return np.append(np.searchsorted(inside, np.arange(int(inside.max()) + 1)), FINE_CELLS)
-
 
 def floored(counts: Floats, *, rows: float, deviation: float) -> Floats:
     """Return counts that are no smaller than what they might be."""

@@ -66,7 +66,6 @@ class FittedCurves:
         chosen: The prediction that was used, or None.
         passes: T.
         most: M.
-        level: The released level of the target.
         deviation: The noise of one count.
         points: (passes, D), of several classes (passes, D, classes): where the gradients were taken.
         clips: The clip of each.
@@ -79,7 +78,6 @@ class FittedCurves:
     chosen: int | None
     passes: int
     most: int
-    level: TargetLevel
     deviation: float
     points: Floats
     clips: Floats
@@ -223,7 +221,6 @@ def _curves(plan: AdditivePlan, rows: CodedPasses, offset: Offset | None, *, sou
         chosen=chosen,
         passes=passes,
         most=most,
-        level=level,
         deviation=deviation,
         points=np.array(points),
         clips=np.array(clips),
