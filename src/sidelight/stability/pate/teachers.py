@@ -1,8 +1,9 @@
 """Teachers: each is trained on its own share of the records, and votes on every public query.
 
 What one teacher does depends on its own share and its own seed, never on another's: that is what makes one record
-change one teacher. The global random streams are those of a process, so a process trains one teacher at a time. Shares for which no classifier can be trained have a declared vote, so that what lies in a share
-does not decide whether `fit` raises; what a classifier prints or warns while it trains is private and goes nowhere.
+change one teacher. The global random streams are those of a process, so a process trains one teacher at a time. Shares
+for which no classifier can be trained have a declared vote, so that what lies in a share does not decide whether `fit`
+raises; what a classifier prints or warns while it trains is private and goes nowhere.
 
 Which teacher a record belongs to is a keyed hash of its id, and nothing else. A share by position (every 250th row,
 equal slices) is a privacy bug: one row more moves all rows behind it to other teachers, and the votes of all of them
