@@ -12,6 +12,8 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier, NearestCentroid
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import StandardScaler
 
 import sidelight as sl
 from sidelight.errors import BudgetError, KeyReusedError, RangeError, SchemaError, TeacherError
@@ -166,6 +168,26 @@ def test_a_ledger_key_returns_the_same_labels_for_nothing(tmp_path: object) -> N
     for model, asked in others:  # labels of other queries, classes or teachers are not those that were paid for
         with pytest.raises(KeyReusedError, match="another request"):
             fit(pate(session=session, **model), key="animals, first vote", **asked)
+    assert session.spent == spent
+
+
+def test_a_ledger_key_is_refused_for_a_teacher_that_prints_alike(tmp_path: object) -> None:
+    """scikit-learn leaves out the middle of a long pipeline when it prints one."""
+    table = sl.Table({"row": [0.0]}, schema=[sl.Number("row")], name="animals")
+    session = sl.Session(table, budget=sl.GDP(2), ledger=f"sqlite:///{tmp_path}/budget.db")
+
+    def teacher(*, with_std: bool) -> Pipeline:
+        scalers = [(f"{place:02d}_standard_scaler", StandardScaler(with_mean=False)) for place in range(12)]
+        scalers.insert(6, ("differs", StandardScaler(with_std=with_std)))
+        return Pipeline([("all", Pipeline([*scalers, ("model", NearestCentroid())]))])
+
+    first = fit(pate(teacher=teacher(with_std=True), session=session), key="animals")
+    spent = session.spent
+    assert repr(teacher(with_std=True)) == repr(teacher(with_std=False))
+    with pytest.raises(KeyReusedError, match="another request"):
+        fit(pate(teacher=teacher(with_std=False), session=session), key="animals")
+    again = fit(pate(teacher=teacher(with_std=True), session=session), key="animals")
+    assert again.release_.to_json() == first.release_.to_json()
     assert session.spent == spent
 
 

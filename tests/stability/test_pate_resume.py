@@ -10,6 +10,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
 from sklearn.tree import DecisionTreeClassifier
 
 import sidelight as sl
@@ -130,6 +132,13 @@ def test_ballots_of_another_plan_are_not_used(tmp_path: Path, change: dict) -> N
     run(tmp_path)
     with pytest.raises(RangeError, match="work_folder"):
         run(tmp_path, **change)
+
+
+def test_ballots_of_a_teacher_with_other_code_are_not_used(tmp_path: Path) -> None:
+    """Two functions that are written into a pipeline have one `repr`, but for their places in memory."""
+    run(tmp_path, teacher=make_pipeline(FunctionTransformer(lambda x: x), DecisionTreeClassifier()))
+    with pytest.raises(RangeError, match="work_folder"):
+        run(tmp_path, teacher=make_pipeline(FunctionTransformer(lambda x: -x), DecisionTreeClassifier()))
 
 
 def test_what_is_no_ballot_is_trained_again(tmp_path: Path) -> None:

@@ -107,7 +107,8 @@ class Fit(Generic[Model]):
     """One way to fit a model: a function of a noise source, and what one call of it costs.
 
     `run` holds the private rows; `claims` is its price, known before it runs: `plan.claims` of a linear model,
-    `prepare(schema).claims` of a query. A `run` that draws its noise from somewhere else may ignore the source.
+    `prepare(schema).claims` of a query. A `run` that draws its noise from somewhere else may ignore the source. It
+    leaves nothing behind for the next one, in a cache or in a global random state: each run is priced by itself.
     """
 
     run: Callable[[Source], Model]

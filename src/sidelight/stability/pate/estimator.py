@@ -75,7 +75,7 @@ class PATE(PaidEstimator, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     reported.
 
     Args:
-        teacher: Any scikit-learn classifier, not fitted. Every teacher is a copy with a seed of its own.
+        teacher: Any scikit-learn classifier, not fitted; public. Every teacher is a copy with a seed of its own.
         student: The classifier that is trained with the labels; a copy of `teacher` if None.
         teachers: How many; public. More teachers see fewer rows each and are hidden better.
         classes: The declared labels.
@@ -88,7 +88,8 @@ class PATE(PaidEstimator, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             What is wrong with the teacher itself comes out in a rehearsal with the public queries, as a warning.
             "raise" names such a teacher, charges and releases nothing: NOT PRIVATE, because that `fit` raised is an
             exact bit about private rows that is not paid for. For rows that are public or generated.
-        n_jobs: Processes that train teachers; -1 for one per core.
+        n_jobs: Processes of this machine that train teachers, whatever `joblib.parallel_config` says; -1 for one per
+            core. With 1 they train in this process, one at a time.
         session: The budget to charge; record ids must then name what its table protects.
 
     >>> from sklearn.neighbors import NearestCentroid
@@ -162,6 +163,7 @@ class PATE(PaidEstimator, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if self.session is None and key is not None:
             raise RangeError("a key names an entry of a ledger, and there is none; pass a session with a ledger")
         self._rehearse(asked, classes)
+        question = question_digest(self.teacher, asked, classes, teachers=self.teachers)
 
         folder = None if work_folder is None else WorkFolder.at(work_folder)
         with nullcontext() if folder is None else folder.alone():
@@ -174,7 +176,7 @@ class PATE(PaidEstimator, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 noise_scale=self.noise_scale,
                 proposal=price.proposal,
                 teachers_per_unit=1,
-                question=question_digest(self.teacher, asked, classes, teachers=self.teachers),
+                question=question,
             )
             outcome = self._release(query, folder, key=key, resume=resume)
         return self._take(outcome, classes=classes, form=form, proposal=price.proposal)

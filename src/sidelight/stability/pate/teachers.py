@@ -1,8 +1,9 @@
 """Teachers: each is trained on its own share of the records, and votes on every public query.
 
 What one teacher does depends on its own share and its own seed, never on another's: that is what makes one record
-change one teacher. Shares for which no classifier can be trained have a declared vote, so that what lies in a share
-does not decide whether `fit` raises; what a classifier prints or warns while it trains is private and goes nowhere.
+change one teacher. The global random streams are those of a process, so a process trains one teacher at a time. Shares
+for which no classifier can be trained have a declared vote, so that what lies in a share does not decide whether `fit`
+raises; what a classifier prints or warns while it trains is private and goes nowhere.
 
 Which teacher a record belongs to is a keyed hash of its id, and nothing else. A share by position (every 250th row,
 equal slices) is a privacy bug: one row more moves all rows behind it to other teachers, and the votes of all of them
@@ -14,7 +15,9 @@ vote came from.
 from __future__ import annotations
 
 import hashlib
+import os
 import random  # noqa: TID251 - a teacher's randomness, not noise
+import threading
 import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -40,6 +43,9 @@ _REHEARSED_ROWS, _MOST_REHEARSED = 6, 200
 
 #: What a missing id, or one of a kind without an identity, becomes: such records count as one person's.
 _NOBODY = b"?"
+
+#: By process: in a child, a thread that it does not have may hold the parent's.
+_one_at_a_time: dict[int, threading.RLock] = {}
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -124,8 +130,9 @@ def ballots(teacher: Any, taught: Lessons, numbers: Sequence[int], *, n_jobs: in
     """Train these teachers, in `n_jobs` processes, and yield the ballot (or `Failed`) of each as it is ready."""
     from joblib import Parallel, delayed  # type: ignore[import-untyped]
 
+    # backend: a surrounding `joblib.parallel_config`, or a search that runs fits in workers, would choose threads.
     # max_nbytes: no private row is written to a temporary file
-    pool = Parallel(n_jobs=n_jobs, return_as="generator_unordered", max_nbytes=None)
+    pool = Parallel(n_jobs=n_jobs, backend="loky", return_as="generator_unordered", max_nbytes=None)
     with _sent_once(taught.queries) as queries:
         missing = takes_missing(teacher)
         tasks = (
@@ -226,16 +233,21 @@ def _seeded(teacher: Any, seed: int) -> Any:
 
 @contextmanager
 def _in_private(seed: int) -> Iterator[None]:
-    """Return the teacher global random streams of its own, and let nothing that it says come out."""
-    ours, plain = np.random.get_state(), random.getstate()  # noqa: TID251 - a teacher's randomness, not noise
-    np.random.seed(seed)  # noqa: TID251
-    random.seed(seed)
-    try:
-        with suppress_all_output():
-            yield
-    finally:
-        np.random.set_state(ours)  # noqa: TID251
-        random.setstate(plain)
+    """Return the teacher global random streams of its own, and let nothing that it says come out.
+
+    The streams are those of the process, so no other teacher is in it meanwhile: not one of another fit in another
+    thread, and not one that joblib runs here because it cannot start processes.
+    """
+    with _one_at_a_time.setdefault(os.getpid(), threading.RLock()):
+        ours, plain = np.random.get_state(), random.getstate()  # noqa: TID251 - a teacher's randomness, not noise
+        np.random.seed(seed)  # noqa: TID251
+        random.seed(seed)
+        try:
+            with suppress_all_output():
+                yield
+        finally:
+            np.random.set_state(ours)  # noqa: TID251
+            random.setstate(plain)
 
 
 def takes_missing(teacher: Any) -> bool:

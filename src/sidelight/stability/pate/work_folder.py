@@ -12,11 +12,9 @@ import hashlib
 import io
 import json
 import os
-import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +23,7 @@ from numpy.typing import NDArray
 
 from sidelight.errors import RangeError, SourceError
 from sidelight.release import Outcome, outcome_from_json
+from sidelight.stability.pate.content_digest import content_digest
 from sidelight.stability.pate.teachers import Ballot, Lessons, checked_key
 
 _FORMAT = "2"  # 1 shared records out by other identities of ids
@@ -150,8 +149,7 @@ def plan_digest(teacher: Any, taught: Lessons, *, teachers: int) -> str:
     import sklearn
     from joblib import hash as content  # type: ignore[import-untyped]
 
-    who = f"{_described(teacher)} scikit-learn {sklearn.__version__}"
-    parts = [str(teachers), who, *map(str, taught.classes.tolist())]
+    parts = [str(teachers), sklearn.__version__, content_digest(teacher, taught.classes.tolist(), defaults=True)]
     parts += [content(part) for part in (taught.rows.parts, taught.labels, taught.shares, taught.queries)]
     digest = hashlib.blake2b(digest_size=32, key=taught.key, person=b"sidelight/plan")
     for part in parts:
@@ -161,27 +159,4 @@ def plan_digest(teacher: Any, taught: Lessons, *, teachers: int) -> str:
 
 def question_digest(teacher: Any, queries: Any, classes: NDArray[Any], *, teachers: int) -> str:
     """Return the SHA-256 of what the teachers are asked, and who they are: public parameters and public queries."""
-    defaults = {name: _value(each.default) for name, each in signature(type(teacher)).parameters.items()}
-    given = teacher.get_params(deep=False) if hasattr(teacher, "get_params") else {}
-    params = {name: _value(value) for name, value in sorted(given.items())}
-    chosen = [f"{name}={value}" for name, value in params.items() if value != defaults.get(name)]
-    parts = [str(teachers), type(teacher).__qualname__, *chosen, *map(repr, classes.tolist())]
-    hashed = hashlib.sha256("".join(f"{len(part)}:{part}" for part in parts).encode())
-    rows = queries.tocsr() if hasattr(queries, "tocsr") else None
-    for part in (queries,) if rows is None else (rows.indptr, rows.indices, rows.data):
-        cells = np.asarray(part)
-        hashed.update(f"{cells.dtype.str}{cells.shape}".encode())
-        hashed.update(repr(cells.tolist()).encode() if cells.dtype == object else np.ascontiguousarray(cells).tobytes())
-    return hashed.hexdigest()
-
-
-def _described(teacher: Any) -> str:
-    params = teacher.get_params() if hasattr(teacher, "get_params") else {}
-    names = ", ".join(f"{name}={_value(params[name])}" for name in sorted(params))
-    return f"{type(teacher).__module__}.{type(teacher).__qualname__}({names})"
-
-
-def _value(parameter: Any) -> str:
-    if isinstance(parameter, np.ndarray):
-        return hashlib.sha256(parameter.tobytes()).hexdigest()
-    return re.sub(r" at 0x[0-9a-f]+", "", repr(parameter))  # a function is at another place in every process
+    return content_digest(int(teachers), teacher, classes.tolist(), queries)

@@ -1,0 +1,196 @@
+"""A digest of what an object is made of, for models that name a question or a plan.
+
+Hand made because nothing does it. `repr` of an estimator is cut in the middle, shows eight digits of a number and no
+code of a function, so that two teachers have one text; the bytes of a pickle depend on which equal parts are the same
+object. Where two objects are alike their digests may still differ, for example under another version of a library: a
+release is then asked for anew, and never answered by that of another teacher.
+"""
+
+from __future__ import annotations
+
+import copyreg
+import hashlib
+import os
+import sys
+from collections.abc import Iterable
+from inspect import Parameter, signature
+from types import CellType, CodeType, FunctionType, ModuleType
+from typing import Any
+
+import numpy as np
+
+#: What `repr` writes in full.
+_PLAIN = (type(None), bool, float, complex, str, bytes)
+_CODE = ("code", "consts", "names", "varnames", "freevars", "cellvars", "argcount", "kwonlyargcount", "flags")
+#: What scikit-learn's `clone` copies of an estimator beyond its parameters.
+_CLONED = ("_sklearn_output_config", "_metadata_request")
+
+
+def content_digest(*things: Any, defaults: bool = False) -> str:
+    """Return the SHA-256 of what objects are made of, at any depth.
+
+    An estimator is its class and the parameters that differ from their defaults, or all of them with `defaults`; what
+    it learned counts where scikit-learn's `clone` keeps it. An array is its type, shape and bytes. A function or a
+    class is its name, and its code where the name does not lead to it: a lambda, or one of a script. What a function
+    reads from the module around it does not count. Of an object that cannot be copied every digest is another one.
+
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> content_digest(LogisticRegression(C=1.0)) == content_digest(LogisticRegression())
+    True
+    >>> content_digest([LogisticRegression(C=1.0)]) == content_digest([LogisticRegression(C=1.0 + 1e-15)])
+    False
+    """
+    return _Content(defaults=defaults, around=[]).of(*things, whole=False)
+
+
+class _Content:
+    """A hash that is fed with objects, each with its kind and its length: other objects are other bytes."""
+
+    def __init__(self, *, defaults: bool, around: list[int]) -> None:
+        self._hash, self._defaults = hashlib.sha256(), defaults
+        self._around = around  # the objects that the next one is a part of
+
+    def of(self, *things: Any, whole: bool) -> str:
+        """Return the digest of objects, which may be parts of those that are being added."""
+        other = _Content(defaults=self._defaults, around=self._around)
+        other.add_all("things", things, whole=whole)
+        return other._hash.hexdigest()
+
+    def add(self, thing: Any, *, whole: bool = True) -> None:
+        """Add an object; `whole` where a copy of an estimator keeps what it learned."""
+        if id(thing) in self._around:
+            self._mark("again", str(self._around.index(id(thing))))
+            return
+        self._around.append(id(thing))
+        try:
+            self._add(thing, whole=whole)
+        finally:
+            self._around.pop()
+
+    def add_all(self, kind: str, parts: Iterable[Any], *, whole: bool = True) -> None:
+        """Add several objects in their order."""
+        each = list(parts)
+        self._mark(kind, str(len(each)))
+        for part in each:
+            self.add(part, whole=whole)
+
+    def _mark(self, kind: str, text: str | bytes) -> None:
+        content = text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass")
+        self._hash.update(f"{kind} {len(content)}:".encode() + content)
+
+    def _add(self, thing: Any, *, whole: bool) -> None:
+        kind = type(thing)
+        if kind in _PLAIN:
+            self._mark(kind.__name__, repr(thing))
+        elif kind is int:
+            self._mark("int", f"{thing:x}")
+        elif kind in (list, tuple):
+            self.add_all(kind.__name__, thing, whole=whole)
+        elif kind in (set, frozenset):
+            self.add_all(kind.__name__, sorted(self.of(each, whole=whole) for each in thing))
+        elif kind is dict:
+            self.add_all("dict", thing.items())
+        elif kind is np.ndarray:
+            self._add_array(thing)
+        elif hasattr(thing, "tocsr"):  # what SciPy remembers about the order of its entries does not count
+            rows = thing.tocsr()
+            self.add_all("sparse", (thing.shape, rows.indptr, rows.indices, rows.data))
+        elif isinstance(thing, ModuleType):
+            self._mark("module", thing.__name__)
+        elif kind is CellType:
+            self.add_all("cell", (getattr(thing, "cell_contents", "empty"),))
+        elif kind is CodeType:
+            self.add_all("code", [getattr(thing, f"co_{name}") for name in _CODE])
+        elif isinstance(thing, type):
+            self._add_class(thing)
+        elif isinstance(thing, FunctionType):
+            self._add_function(thing)
+        elif hasattr(thing, "get_params") and not (whole or _is_copied_whole(thing)):
+            self._add_estimator(thing)
+        else:
+            self._add_object(thing)
+
+    def _add_array(self, array: Any) -> None:
+        self._mark("array", f"{array.dtype.str} {array.shape}")
+        if array.dtype.names:  # the bytes between fields say nothing
+            self.add_all("fields", [(name, array[name]) for name in array.dtype.names])
+        elif array.dtype.hasobject:
+            self.add_all("cells", array.ravel().tolist())
+        else:
+            self._mark("bytes", np.ascontiguousarray(array).tobytes())
+
+    def _add_estimator(self, estimator: Any) -> None:
+        usual = {} if self._defaults else _defaults(type(estimator))
+        given = {
+            name: value
+            for name, value in sorted(estimator.get_params(deep=False).items())
+            if name not in usual or self.of(value, whole=False) != self.of(usual[name], whole=False)
+        }
+        self.add(type(estimator))
+        self._mark("estimator", str(len(given)))
+        for name, value in given.items():
+            self._mark("parameter", name)
+            self.add(value, whole=False)
+        self.add_all("cloned", [getattr(estimator, name, None) for name in _CLONED])
+
+    def _add_function(self, function: FunctionType) -> None:
+        self._mark("function", f"{function.__module__}.{function.__qualname__}")
+        if not _leads_to(function):
+            parts = (function.__code__, function.__defaults__, function.__kwdefaults__, function.__closure__)
+            self.add_all("parts", parts)
+
+    def _add_class(self, made: type) -> None:
+        self._mark("class", f"{made.__module__}.{made.__qualname__}")
+        if not _leads_to(made):
+            members = [(name, _body(vars(made)[name])) for name in sorted(vars(made))]
+            kept = [(name, each) for name, each in members if _is_written(name, each)]
+            self.add_all("parts", (made.__bases__, kept))
+
+    def _add_object(self, thing: Any) -> None:
+        """Add an object by what `copy` and `pickle` would make it of again."""
+        self.add(type(thing))
+        reduce = copyreg.dispatch_table.get(type(thing))
+        try:
+            made = thing.__reduce_ex__(4) if reduce is None else reduce(thing)
+        except Exception:  # a lock, a file, a generator
+            made = os.urandom(16).hex()
+        if isinstance(made, str):
+            self._mark("named", f"{getattr(thing, '__module__', None)}.{made}")
+        else:
+            state, items, pairs = (*made[2:5], None, None, None)[:3]
+            self.add_all("object", (*made[:2], state, list(items or ()), list(pairs or ())))
+
+
+def _defaults(made: type) -> dict[str, Any]:
+    try:
+        found = signature(made).parameters
+    except (TypeError, ValueError):
+        return {}
+    return {name: each.default for name, each in found.items() if each.default is not Parameter.empty}
+
+
+def _is_copied_whole(estimator: Any) -> bool:
+    """Return whether `clone` would keep what an estimator learned, as it does of a frozen one."""
+    from sklearn.base import BaseEstimator
+
+    own = getattr(type(estimator), "__sklearn_clone__", None)
+    return own is not None and own is not BaseEstimator.__sklearn_clone__
+
+
+def _leads_to(named: Any) -> bool:
+    """Return whether a name of a module that can be imported leads to this function or class."""
+    found: Any = None if named.__module__ == "__main__" else sys.modules.get(named.__module__)
+    for name in named.__qualname__.split("."):
+        found = getattr(found, name, None)
+    return found is named
+
+
+def _body(member: Any) -> Any:
+    """Return the function of a static method, a class method or a property."""
+    return getattr(member, "__func__", getattr(member, "fget", member))
+
+
+def _is_written(name: str, member: Any) -> bool:
+    """Return whether a member of a class is a function or a plain constant of its body."""
+    dunder = name.startswith("__") and name.endswith("__")
+    return isinstance(member, FunctionType) or (not dunder and type(member) in (int, *_PLAIN))
