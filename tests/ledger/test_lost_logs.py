@@ -247,7 +247,7 @@ def test_a_mark_that_stayed_because_others_locked_the_file_is_taken_off(
     taken = connections.FileConnection.unmark
     with monkeypatch.context() as patched:
         patched.setattr(connections.FileConnection, "unmark", lambda _connection: None)
-        patched.setattr(store, "_unmark", lambda _connection: None)
+        patched.setattr(store, "unmark", lambda _connection: None)
         ledger = open_ledger(path)
         charge(ledger)
         with sqlite3.connect(path) as other:  # while `ledger` has it open, so that the log is what it reads

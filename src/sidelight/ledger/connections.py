@@ -19,13 +19,13 @@ import weakref
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from sidelight.errors import LedgerDamagedError, LedgerError
 from sidelight.fork_guard import kept_from_children
+from sidelight.ledger.sqlite_connections import LedgerConnection, connect, patiently, prepare
 
 FileIdentity = tuple[int, int]  # device and inode
-Connected = TypeVar("Connected", bound=sqlite3.Connection)
 #: What `PRAGMA user_version` is in a file whose newest commits are in its log. The log says 0, and wins while it is
 #: there: a ledger that is open, or opened after a crash, has no mark, and closing the last connection, by whatever
 #: program, writes the log into the file, and with it the 0. Only a file without its log shows the mark.
@@ -69,69 +69,6 @@ _turn = threading.RLock()  # reentrant: another connection may be collected whil
 _open: dict[int, _Opened] = {}  # by the connection's id, until it is closed
 _inherited: set[FileIdentity] = set()  # files that the parent process had open at the fork
 _left_alone: list[FileConnection] = []  # kept for good: an interrupt while one is freed would close it
-
-
-class FileCursor(sqlite3.Cursor):
-    """A cursor that reports a damaged file as SQLite's error, also where the schema is not valid text."""
-
-    def execute(self, *given: Any) -> Any:
-        try:
-            return super().execute(*given)
-        except UnicodeDecodeError:  # SQLite quotes the schema
-            raise sqlite3.DatabaseError("malformed database schema: it is not valid text") from None
-
-
-class LedgerConnection(sqlite3.Connection):
-    """A connection that ends its statements and transaction when it is closed.
-
-    SQLite only postpones closing while a cursor is referenced (as by the traceback of an interrupt); the transaction
-    would stay open, and block all others, until that cursor is freed.
-    """
-
-    def __init__(self, *given: Any, **options: Any) -> None:
-        self._cursors: list[weakref.ref[sqlite3.Cursor]] = []  # without callbacks, in which an interrupt would be lost
-        try:
-            super().__init__(*given, **options)
-        except BaseException:
-            with suppress(sqlite3.Error):
-                sqlite3.Connection.close(self)  # an interrupt: the file is open but not listed yet
-            raise
-
-    def cursor(self, factory: Any = None) -> Any:
-        made = super().cursor(FileCursor if factory is None else factory)
-        self._cursors = [weakref.ref(made), *(each for each in self._cursors if each() is not None)]
-        return made
-
-    def execute(self, *given: Any) -> Any:
-        return self.cursor().execute(*given)
-
-    def is_open(self) -> bool:
-        try:
-            return self.total_changes >= 0
-        except sqlite3.ProgrammingError:
-            return False
-
-    def let_go(self) -> None:
-        """End open statements (an unfinished one keeps an old snapshot) and the transaction."""
-        for cursor in [each() for each in self._cursors]:
-            with suppress(sqlite3.Error):
-                if cursor is not None:
-                    cursor.close()
-        if self.is_open() and self.in_transaction:
-            sqlite3.Connection.rollback(self)
-
-
-class MemoryConnection(LedgerConnection):
-    """The only connection to a ledger in memory, which would be lost with it: `close` only ends a transaction."""
-
-    def close(self) -> None:
-        self.let_go()  # after an interrupt SQLAlchemy closes the connection that it was using
-
-    def end(self) -> None:
-        try:
-            self.let_go()
-        finally:
-            super().close()
 
 
 class FileConnection(LedgerConnection):
@@ -235,26 +172,19 @@ def log_of(path: Path) -> Path:
     return path.with_name(path.name + _LOG)
 
 
-def _connect(kind: type[Connected], address: str, wait_seconds: float, *, uri: bool = False) -> Connected:
-    # isolation_level=None: the driver begins nothing by itself; the store does, with IMMEDIATE
-    return sqlite3.connect(
-        address, timeout=wait_seconds, isolation_level=None, check_same_thread=False, factory=kind, uri=uri
-    )
-
-
 def connect_writing(path: Path, wait_seconds: float) -> FileConnection:
     """Open a file for charges, with durable commits and a write-ahead log, unless it is empty and gets its tables."""
     with _turn:
         check_alone(path, spends=True)
         before = identity_of_file(path)
-        connection = _connect(FileConnection, str(path), wait_seconds)
+        connection = connect(FileConnection, str(path), wait_seconds)
         began = connection.began(path)
     try:
-        _patiently(connection, "SELECT COUNT(*) FROM sqlite_master", wait_seconds)  # undoes half a commit, too
+        patiently(connection, "SELECT COUNT(*) FROM sqlite_master", wait_seconds)  # undoes half a commit, too
         connection.found_empty = connection.execute("PRAGMA page_count").fetchone() == (0,)
         prepare(connection, wait_seconds, journal=None if connection.found_empty else "wal")
         if not connection.found_empty:  # having read, SQLite has the log open, and keeps it there until it is closed
-            _patiently(connection, "SELECT COUNT(*) FROM sqlite_master", wait_seconds)
+            patiently(connection, "SELECT COUNT(*) FROM sqlite_master", wait_seconds)
             began.beside = _identities_beside(path)
         if None in (began.beside or ()) or (before is not None and before != began.file):
             raise LedgerError(f"the file {str(path)!r} was replaced or its log removed while it was opened; try again")
@@ -276,16 +206,9 @@ def connect_reading(path: Path, wait_seconds: float, *, lockless: bool) -> FileC
     with _turn:
         check_alone(path, spends=False)
         address = f"{path.as_uri()}?mode=ro{'&immutable=1' if lockless else ''}"
-        connection = _connect(FileConnection, address, wait_seconds, uri=True)
+        connection = connect(FileConnection, address, wait_seconds, uri=True)
         connection.began(path)
     connection.execute("PRAGMA query_only = 1")
-    return connection
-
-
-def connect_memory(wait_seconds: float) -> MemoryConnection:
-    """Open a ledger that is forgotten with the process."""
-    connection = _connect(MemoryConnection, ":memory:", wait_seconds)
-    prepare(connection, wait_seconds, journal="memory")
     return connection
 
 
@@ -342,33 +265,6 @@ def forked(path: Path) -> LedgerError:
         "survive a fork: both would spend the budget. Nothing was charged. Fork (or daemonise) first and open the "
         "ledger then, close it before the fork, or start workers with multiprocessing.get_context('spawn')"
     )
-
-
-def prepare(connection: sqlite3.Connection, wait_seconds: float, *, journal: str | None) -> None:
-    """Set the pragmas that make a commit durable, and check that they are set; `journal` None stays as it is."""
-    log = {} if journal is None else {"journal_mode": journal, "wal_autocheckpoint": 0}
-    for name, value in {"busy_timeout": int(wait_seconds * 1000), **log, "synchronous": 2, "foreign_keys": 1}.items():
-        _patiently(connection, f"PRAGMA {name} = {value}", wait_seconds)
-        (got,) = connection.execute(f"PRAGMA {name}").fetchone()
-        if got != value:
-            raise LedgerError(
-                f"SQLite would not set {name} to {value} (it stays {got}), so a commit might be lost; "
-                "put the ledger on a local disk, or use PostgreSQL"
-            )
-    connection.execute("PRAGMA fullfsync = 1")  # macOS: through the drive's cache as well
-
-
-def _patiently(connection: sqlite3.Connection, statement: str, wait_seconds: float) -> None:
-    """Execute, waiting for locks: SQLite's own timeout does not cover the change to a write-ahead log."""
-    deadline = time.monotonic() + wait_seconds
-    while True:
-        try:
-            connection.execute(statement).fetchall()
-            return
-        except sqlite3.OperationalError as error:
-            if "locked" not in str(error) or time.monotonic() > deadline:
-                raise
-            time.sleep(0.01)
 
 
 def _is_given_up(file: FileIdentity) -> bool:

@@ -1,4 +1,4 @@
-"""Whether a ledger's file lacks the log that holds its newest charges: then it grants nothing.
+"""The mark of a ledger's file: without the log that holds its newest charges it shows, and the file grants nothing.
 
 A file whose newest commits are in its log has a mark (`connections.MARK`), which the log takes back. Where the mark is
 what counts although there should be a log, the log was lost: left behind by a copy, removed, or emptied by a crash.
@@ -12,8 +12,10 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import Final
 
+import sqlalchemy as sa
+
 from sidelight.errors import LedgerError
-from sidelight.ledger.connections import connect_reading, log_of
+from sidelight.ledger.connections import MARK, FileConnection, connect_reading, log_of
 
 #: How a log begins, by the order of the bytes in its words; then its page size; then checksums of its first 24 bytes.
 _ORDER: Final = {0x377F0682: "<", 0x377F0683: ">"}
@@ -39,6 +41,33 @@ def has_mark(path: Path) -> bool | None:
             return connection.is_marked()
     except sqlite3.Error:
         return None
+
+
+def mark(connection: sa.Connection, raw: FileConnection, path: Path) -> None:
+    """Write the log into the file, with the mark, and take that off the log.
+
+    Where others read, the log cannot be written into the file as a whole, and the next transaction tries again.
+    """
+    for _ in range(3):
+        undisturbed = False
+        try:
+            with connection.begin():
+                raw.check()
+                connection.exec_driver_sql(f"PRAGMA user_version = {MARK}")
+            raw.check()  # the log of another file must never be written into this one
+            with suppress(sqlite3.Error):  # a later time will do
+                raw.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+                undisturbed = raw.is_marked()
+        finally:
+            raw.unmark()
+        if undisturbed or has_mark(path):  # else another process took the mark off before the log was written
+            break
+
+
+def unmark(connection: sa.Connection) -> None:
+    """Take the mark off what the log says, in the transaction of a charge, where somebody left it there."""
+    if connection.exec_driver_sql("PRAGMA user_version").scalar() == MARK:
+        connection.exec_driver_sql("PRAGMA user_version = 0")
 
 
 def _lacks_its_log(path: Path) -> bool:

@@ -19,7 +19,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Generator, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -30,19 +30,17 @@ from sqlalchemy.pool import NullPool, QueuePool, StaticPool
 
 from sidelight.errors import LedgerDamagedError, LedgerError, LedgerUnavailableError
 from sidelight.ledger.connections import (
-    MARK,
     FileConnection,
-    LedgerConnection,
-    connect_memory,
     connect_reading,
     connect_writing,
     forked,
     log_bytes,
 )
 from sidelight.ledger.journal import look_at_rows, remember_head, remembered
-from sidelight.ledger.lost_log import check_log, has_mark
+from sidelight.ledger.lost_log import check_log, has_mark, mark, unmark
 from sidelight.ledger.place import Place, has_log
 from sidelight.ledger.schema import OpenTransaction, RememberedRows, Transaction
+from sidelight.ledger.sqlite_connections import LedgerConnection, connect_memory
 
 Result = TypeVar("Result")
 _RETRIES: Final = 12
@@ -107,7 +105,7 @@ class Store:
             with connection.begin():
                 _check_file(connection)  # the lock is held: no process that respects it can move the log now
                 if self.place.dialect == "sqlite":
-                    _unmark(connection)
+                    unmark(connection)
                 transaction = self._transaction(connection, ledger_id=self.ledger_id, known=self._known)
                 yield transaction
                 if self.place.dialect == "postgresql":
@@ -126,20 +124,8 @@ class Store:
             return
         often, self._written = self._written % _WRITES_IN_LOG == 0, self._written + 1
         due = not has_mark(path) or (often and (self._written > 1 or log_bytes(path) > _LONG_LOG))
-        for _ in range(3 if due else 0):
-            undisturbed = False
-            try:
-                with connection.begin():
-                    _check_file(connection)
-                    connection.exec_driver_sql(f"PRAGMA user_version = {MARK}")
-                _check_file(connection)  # the log of another file must never be written into this one
-                with suppress(sqlite3.Error):  # a later time will do
-                    raw.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
-                    undisturbed = raw.is_marked()
-            finally:
-                raw.unmark()
-            if undisturbed or has_mark(path):  # else another process took the mark off before the log was written
-                break  # undisturbed, but for one that reads: the next transaction tries again
+        if due:
+            mark(connection, raw, path)
 
     @contextmanager
     def _kept_if_usable(self, connection: sa.Connection) -> Iterator[None]:
@@ -378,11 +364,6 @@ class _Connections:
             return connect_writing(path, wait_seconds)
 
         return _sqlite_engine(connect, poolclass=QueuePool, pool_timeout=wait_seconds)
-
-
-def _unmark(connection: sa.Connection) -> None:
-    if connection.exec_driver_sql("PRAGMA user_version").scalar() == MARK:
-        connection.exec_driver_sql("PRAGMA user_version = 0")
 
 
 def _sqlite_engine(connect: Callable[[], sqlite3.Connection], **options: Any) -> sa.Engine:
