@@ -419,7 +419,7 @@ for command in ("show", "verify", "reap"):
         pass
 sl.open_ledger(path).export(path + ".jsonl")
 log = path + "-wal"  # has no locks, and how it begins is read
-touched = [each for each in found if str(each[0]) in (path, path + "-shm") or (str(each[0]) == log and each[1] != "rb")]
+touched = [each for each in found if str(each[0]) in (path, path + "-shm") or (str(each[0]) == log and each[1] != "r")]
 assert not touched, touched
 assert any(str(each[0]).endswith(".jsonl.part") for each in found)
 """

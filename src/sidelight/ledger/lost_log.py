@@ -10,12 +10,13 @@ import sqlite3
 import struct
 from contextlib import closing, suppress
 from pathlib import Path
-from typing import Final
-
-import sqlalchemy as sa
+from typing import TYPE_CHECKING, Final
 
 from sidelight.errors import LedgerError
 from sidelight.ledger.connections import MARK, FileConnection, connect_reading, log_of
+
+if TYPE_CHECKING:
+    import sqlalchemy as sa
 
 #: How a log begins, by the order of the bytes in its words; then its page size; then checksums of its first 24 bytes.
 _ORDER: Final = {0x377F0682: "<", 0x377F0683: ">"}
