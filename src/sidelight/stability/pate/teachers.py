@@ -2,7 +2,8 @@
 
 What one teacher does depends on its own share and its own seed, never on another's: that is what makes one record
 change one teacher. Shares for which no classifier can be trained have a declared vote, so that what lies in a share
-does not decide whether `fit` raises; what a classifier prints or warns while it trains is private and goes nowhere.
+does not decide whether `fit` raises; what a classifier warns, logs or writes to the standard streams while it trains is
+private and discarded (`session/printed_output.py` says what is not).
 
 Which teacher a record belongs to is a keyed hash of its id, and nothing else. A share by position (every 250th row,
 equal slices) is a privacy bug: one row more moves all rows behind it to other teachers, and the votes of all of them
@@ -27,7 +28,7 @@ from numpy.typing import NDArray
 
 from sidelight.errors import RangeError, SchemaError
 from sidelight.fork_guard import temporary_folder
-from sidelight.session.suppressed_output import suppress_all_output
+from sidelight.session.printed_output import suppress_all_output
 from sidelight.stability.pate.cell_forms import canonical_text, has_form
 from sidelight.stability.pate.columns import cells_of, one_column
 from sidelight.stability.pate.typed_rows import Form, TypedRows, form_of
