@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import logging
+import pickle
 import re
 import subprocess
 import sys
@@ -61,6 +63,23 @@ def test_no_log_line_leaves(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogC
     assert caplog.records == []
     logging.getLogger("engine").warning("of the user")
     assert [record.getMessage() for record in caplog.records] == ["of the user"]
+
+
+def test_no_log_line_leaves_by_a_handler_that_is_added_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+    said, log = io.StringIO(), logging.getLogger("engine")
+    handler = logging.StreamHandler(said)
+
+    def add() -> None:
+        log.addHandler(handler)
+        log.critical("cell 987654.321")
+
+    before_reading(monkeypatch, add)
+    try:
+        assert QUERY.release(AGES).private
+        log.critical("of the user")
+    finally:
+        log.removeHandler(handler)
+    assert said.getvalue() == "of the user\n"
 
 
 def test_no_signal_of_arithmetic_becomes_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -173,6 +192,10 @@ def test_libraries_that_copy_filters_into_workers_can_read_ours() -> None:
     with suppress_output():
         ours = [entry for entry in module.filters if not (entry[1] is None or isinstance(entry[1], str))]
         assert all(re.compile(entry[1].pattern) for entry in ours)
-        mine = next(entry[1] for entry in ours if type(entry[1]).__module__.startswith("sidelight"))
-        assert not re.match(mine.pattern, "anything")
+        mine = next(entry for entry in ours if type(entry[1]).__module__.startswith("sidelight"))
+        assert re.match(mine[1].pattern, "anything")
+        assert issubclass(UserWarning, mine[2])
+        assert pickle.loads(pickle.dumps(mine))[1:3] == (re.compile(""), Warning)
+    assert not issubclass(UserWarning, mine[2])  # a copy that is left behind suppresses nothing
+    assert pickle.loads(pickle.dumps(mine[2])) is mine[2]
     assert not [entry for entry in module.filters if type(entry[1]).__module__.startswith("sidelight")]

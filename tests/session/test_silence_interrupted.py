@@ -5,6 +5,7 @@ from __future__ import annotations
 import _thread
 import contextlib
 import dis
+import io
 import logging
 import os
 import signal
@@ -22,12 +23,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from sidelight.session import printed_output
 from sidelight.session import suppressed_output as module
+from sidelight.session.printed_output import suppress_all_output
 from sidelight.session.suppressed_output import suppress_output
 
 Silence = Callable[[], AbstractContextManager[None]]
 LOG = logging.getLogger("tests.interrupted")
-TRACED = {__file__, module.__file__, contextlib.__file__, np.seterr.__code__.co_filename}
+TRACED = {__file__, module.__file__, printed_output.__file__, contextlib.__file__, np.seterr.__code__.co_filename}
 
 
 def say(text: str) -> None:
@@ -158,6 +161,24 @@ def cut_everywhere(heard: list[str], silent: Silence, each: Callable[[], None] =
 
 def test_interrupted_anywhere_everybody_is_heard_again(heard: list[str]) -> None:
     assert cut_everywhere(heard, suppress_output) > 100
+
+
+def test_interrupted_anywhere_in_a_run_everybody_is_heard_again(
+    heard: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also what is printed is shown again, and what runs print is not."""
+    screen = io.StringIO()
+    monkeypatch.setattr(sys, "stdout", screen)
+
+    @contextmanager
+    def printing() -> Iterator[None]:
+        with suppress_all_output():
+            print("of a run")
+            yield
+
+    cuts = cut_everywhere(heard, printing, lambda: print("of the user"))
+    assert cuts > 100
+    assert screen.getvalue() == "of the user\n" * (cuts + 1)
 
 
 @contextmanager

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pickle
+import sys
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -333,6 +335,52 @@ def test_digits_are_too_few_and_that_is_an_honest_refusal() -> None:
     model.set_params(session=seeded(sl.ApproxDP(4, "1e-4")))
     model.fit(rows[:1197], labels[:1197], record_ids=range(1197), queries=rows[1197:1397])
     assert isinstance(model.release_, sl.Refused)
+
+
+class _Writing(NearestCentroid):
+    """Uses the standard output as ordinary code does."""
+
+    def fit(self, x: np.ndarray, y: np.ndarray) -> _Writing:
+        sys.stdout.reconfigure(line_buffering=True)
+        sys.stderr.buffer.write("of a model".encode(sys.stderr.encoding))
+        return super().fit(x, y)
+
+
+def test_teachers_and_student_may_use_all_of_the_standard_output(capsys: pytest.CaptureFixture[str]) -> None:
+    model = fit(pate(teacher=_Writing(), student=_Writing(), session=seeded()))
+    assert (model.labels_ == TRUTH).mean() > 0.9
+    assert capsys.readouterr().err == "of a model"  # once, of the student: the labels are released
+
+
+class _Waiting(NearestCentroid):
+    """In one thread it begins first and ends first, in the other it begins second and ends second, and prints."""
+
+    first_began, second_began, first_ended = threading.Event(), threading.Event(), threading.Event()
+
+    def fit(self, x: np.ndarray, y: np.ndarray) -> _Waiting:
+        if threading.current_thread().name == "first":
+            self.first_began.set()
+            assert self.second_began.wait(10)
+        else:
+            self.second_began.set()
+            assert self.first_ended.wait(10)
+            print("of a model")
+        return super().fit(x, y)
+
+
+def test_two_fits_at_once_say_nothing_and_the_program_is_heard_afterwards(capsys: pytest.CaptureFixture[str]) -> None:
+    fits = [
+        threading.Thread(target=lambda: fit(pate(teacher=_Waiting(), student=NearestCentroid())), name=name)
+        for name in ("first", "second")
+    ]
+    fits[0].start()
+    assert _Waiting.first_began.wait(10)
+    fits[1].start()
+    fits[0].join(60)
+    _Waiting.first_ended.set()
+    fits[1].join(60)
+    print("an answer")
+    assert capsys.readouterr() == ("an answer\n", "")
 
 
 def test_a_terminal_shows_how_many_teachers_are_trained_and_a_pipe_nothing(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 import warnings
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -67,6 +69,37 @@ def test_nothing_that_a_fit_says_counts_the_fits(capsys: pytest.CaptureFixture[s
         warnings.warn("mine", stacklevel=1)
     assert [str(each.message) for each in said] == ["mine"]
     assert "a fit" not in "".join(capsys.readouterr())
+
+
+def test_two_searches_at_once_say_nothing_and_the_program_is_heard_afterwards(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The second begins while the first runs, and ends after it: its lines, too, would count its runs."""
+    first_began, second_began, first_ended = threading.Event(), threading.Event(), threading.Event()
+
+    def first(source: Source) -> float:
+        first_began.set()
+        assert second_began.wait(10)
+        return 1.0
+
+    def second(source: Source) -> float:
+        second_began.set()
+        assert first_ended.wait(10)
+        print("a fit")
+        return 1.0
+
+    def search(run: Callable[[Source], float]) -> None:
+        assert tune([Fit(run=run, claims=Claims.of(PureDP(1)))], score=ModelScore(function=float, description="none"))
+
+    threads = [threading.Thread(target=search, args=[run]) for run in (first, second)]
+    threads[0].start()
+    assert first_began.wait(10)
+    threads[1].start()
+    threads[0].join(10)
+    first_ended.set()
+    threads[1].join(10)
+    print("an answer")
+    assert capsys.readouterr().out == "an answer\n"
 
 
 def test_no_run_at_all_gives_none() -> None:

@@ -265,6 +265,18 @@ def test_nothing_that_a_score_says_counts_the_runs(capsys: pytest.CaptureFixture
     assert not said
 
 
+def test_a_score_may_use_all_of_the_standard_output() -> None:
+    """Ordinary code does; its search was charged, and had no result."""
+
+    def score(answer: Answer) -> float:
+        sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
+        sys.stdout.buffer.write("a run".encode(sys.stdout.encoding))
+        return float(sys.stdout.fileno() >= 0)
+
+    outcome = Selection(candidates=[Count()], score=PublicScore(score, "writes")).release(PEOPLE)
+    assert isinstance(outcome, Release)
+
+
 @pytest.mark.parametrize("number", [math.nan, -math.inf])
 def test_a_nan_score_never_wins(number: float) -> None:
     outcome = seeded_release(search(score=PublicScore(lambda answer: number, "none")), PEOPLE, seed=1)

@@ -3,8 +3,9 @@
 A warning or a log line about a cell reveals that the cell is there, and `python -W error` or `np.seterr(all="raise")`
 would turn it into a failure. Switching warnings and logs off for the whole process would also suppress those of other
 threads, and `warnings.catch_warnings` is not safe with threads. So a filter is put before all others that checks which
-thread emitted each message: it matches in a thread that has data open, and in threads that Python did not start (those
-of engines) while any thread has.
+thread emitted each message: it matches in a thread that has data open, in threads that Python did not start (those
+of engines) while any thread has, and in those that a user's code started while it worked on private rows. Before a log
+record is handled the same is checked, so that a handler that is added meanwhile gets none.
 
 There is no counter and no lock: an interrupt between two counts would leave output suppressed for ever, or a message
 about a cell shown; a lock may stay taken (Python's `with` does not always release it then, see issues 130279 and 148874
@@ -15,23 +16,29 @@ does, or at the latest when the traceback of an interrupt is freed.
 
 from __future__ import annotations
 
-import io
+import copyreg
 import logging
 import os
+import re
 import sys
 import threading
 import warnings
 import weakref
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext, redirect_stderr, redirect_stdout, suppress
-from typing import Any, Final
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext, suppress
+from functools import wraps
+from typing import Any, Final, TextIO
 
 import numpy as np
 
 from sidelight.records.rows import WORKERS
 
+#: Streams that keep nothing, by the names `stdout` and `stderr`.
+Sinks = Mapping[str, TextIO]
+
 _STAND_IN = threading._DummyThread
 _THREAD = threading.local()
+OURS: Final = "_sidelight_suppresses"
 
 
 def _this_thread() -> object:
@@ -40,10 +47,11 @@ def _this_thread() -> object:
 
 
 class _Block:
-    """One block with suppressed output, made by the thread that runs it."""
+    """One block with suppressed output, made by the thread that runs it; `sinks` take what it prints."""
 
-    def __init__(self) -> None:
+    def __init__(self, sinks: Sinks | None = None) -> None:
         self.thread = _this_thread()
+        self.sinks = sinks
         self.over = False
 
 
@@ -63,51 +71,112 @@ def _open_blocks() -> list[_Block]:
 
 def _is_suppressed() -> bool:
     """Return whether this thread works for a release."""
-    blocks, here = _open_blocks(), _this_thread()
+    return _works_for(_open_blocks()) or own_sinks() is not None
+
+
+def _works_for(blocks: list[_Block]) -> bool:
+    """Return whether this thread works for one of these blocks."""
+    here = _this_thread()
     if not blocks or any(block.thread is here for block in blocks):
         return bool(blocks)
-    if threading.current_thread().name.startswith(WORKERS):  # our own, which work for any thread that has data open
-        return True
-    # A thread that Python did not start is unknown, or known by a stand-in.
-    started = {each.ident for each in threading.enumerate() if not isinstance(each, _STAND_IN)}
-    return threading.get_ident() not in started
+    thread = threading.current_thread()
+    # Our own threads work for any that has data open; one that Python did not start is known by a stand-in. No
+    # `threading.enumerate`: it takes a lock, which the code that was interrupted by what prints here may hold.
+    return thread.name.startswith(WORKERS) or isinstance(thread, _STAND_IN)
 
 
-class _SuppressedMessages:
-    """The message pattern of a block's warning filter.
+def own_sinks() -> Sinks | None:
+    """Return where a block of this thread, or the block that started this thread, prints; None outside of these."""
+    here = _this_thread()
+    mine = [block.sinks for block in _open_blocks() if block.sinks is not None and block.thread is here]
+    sinks: Sinks | None = mine[0] if mine else getattr(threading.current_thread(), OURS, None)
+    return sinks
 
-    Libraries that copy filters into their workers (scikit-learn does) read `pattern`, which matches nothing.
+
+def sinks_here() -> Sinks | None:
+    """Return `own_sinks`, or in a thread of an engine those of any block that has some."""
+    if (sinks := own_sinks()) is not None:
+        return sinks
+    printing = [block for block in _open_blocks() if block.sinks is not None]
+    return printing[0].sinks if _works_for(printing) else None
+
+
+class _SuppressedWarnings(type):
+    """The metaclass of the category of our warning filters: a class of warnings is a part of it while suppressed.
+
+    A copy of the filter decides in the same way: scikit-learn copies filters into its workers, and threads that undo
+    `catch_warnings` in the wrong order leave such copies behind.
     """
 
-    pattern = r"(?!)"
+    def __subclasscheck__(cls, category: type) -> bool:
+        del category
+        return _is_suppressed()
+
+
+#: Every warning of an open release, and no other. Nobody raises it.
+_Suppressed: Any = _SuppressedWarnings("_Suppressed", (Warning,), {})
+
+
+def _pickled(category: type) -> Any:
+    """Send every warning in place of ours to a process, which does not know what is open here."""
+    del category
+    return (type, (Warning(),)) if _open_blocks() else _Suppressed.__name__
+
+
+copyreg.pickle(_SuppressedWarnings, _pickled)
+
+
+class _AnyMessage:
+    """The message pattern of a block's warning filter, by which the block is found.
+
+    Libraries that copy filters into their workers read `pattern`, also scikit-learn, which pickles them for processes.
+    """
+
+    pattern = ""
 
     def __init__(self, block: weakref.ref[_Block]) -> None:
         self.block = block
 
     def match(self, text: str) -> bool:
-        """Match every warning of an open release."""
+        """Match every text: the category decides."""
         del text
-        return _is_suppressed()
+        return True
+
+    def __reduce__(self) -> Any:
+        return re.compile, (self.pattern,)
 
 
-class _LogFilter:
-    """A filter of log records; it stays on its handler."""
+def _unless_suppressed(handle: Callable[..., None]) -> Callable[..., None]:
+    """Return `Logger.handle` without the records of an open release."""
 
-    def filter(self, record: logging.LogRecord) -> bool:
-        """Let a log record pass unless it is of an open release."""
-        del record
-        return not _is_suppressed()
+    @wraps(handle)
+    def handled(self: logging.Logger, record: logging.LogRecord) -> None:
+        if not _is_suppressed():
+            handle(self, record)
+
+    return handled
 
 
-_LOG = _LogFilter()
+def replace_method(owner: type, name: str, change: Callable[[Any], Any]) -> None:
+    """Replace a method by a changed one, unless that was done; two threads that do so at once change it once.
+
+    It stays: taking it off in one thread could show what another says.
+    """
+    method = getattr(owner, name)
+    if not hasattr(method, OURS):
+        changed = change(method)
+        setattr(changed, OURS, True)
+        setattr(owner, name, changed)
+
+
 _IN_CONTEXTS: Final = bool(getattr(sys.flags, "context_aware_warnings", False))
 _NOTHING: Final = nullcontext()
 
 
 @contextmanager
-def suppress_output() -> Iterator[None]:
-    """Suppress warnings, log lines and floating-point signals of the block."""
-    block, errors = _Block(), np.geterr()
+def suppress_output(*, sinks: Sinks | None = None) -> Iterator[None]:
+    """Suppress warnings, log lines and floating-point signals of the block; see `printed_output` for `sinks`."""
+    block, errors = _Block(sinks), np.geterr()
     try:
         _begin(block)
         with _context_suppression() if _IN_CONTEXTS else _NOTHING:
@@ -121,33 +190,13 @@ def suppress_output() -> Iterator[None]:
             raise
 
 
-@contextmanager
-def suppress_all_output() -> Iterator[None]:
-    """Suppress also what the block prints, and warnings of threads that it starts: for a user's code on private rows.
-
-    Warnings and prints of other threads are lost meanwhile. The filter is added to the list and taken out again:
-    `catch_warnings` would put an older list in the place of one to which another thread's block has added its own.
-    """
-    nowhere, everything = io.StringIO(), ("ignore", None, Warning, None, 0)
-    filters: Any = warnings.filters
-    with suppress_output(), redirect_stdout(nowhere), redirect_stderr(nowhere):
-        try:
-            filters.insert(0, everything)
-            yield
-        finally:
-            with suppress(ValueError):
-                filters.remove(everything)
-
-
 def _begin(block: _Block) -> None:
     """List a block, then suppress its output."""
     known = weakref.ref(block)
     _BLOCKS.add(known)
     filters: Any = warnings.filters
-    filters.insert(0, ("ignore", _SuppressedMessages(known), Warning, None, 0))
-    for handler in _handlers():
-        if _LOG not in handler.filters:
-            handler.addFilter(_LOG)
+    filters.insert(0, ("ignore", _AnyMessage(known), _Suppressed, None, 0))
+    replace_method(logging.Logger, "handle", _unless_suppressed)
     np.seterr(all="ignore")
 
 
@@ -176,7 +225,7 @@ def _tidy() -> None:
 def _ours() -> list[Any]:
     """Return our entries among the filters of warnings."""
     filters: Any = warnings.filters
-    return [entry for entry in filters.copy() if type(entry[1]) is _SuppressedMessages]
+    return [entry for entry in filters.copy() if type(entry[1]) is _AnyMessage]
 
 
 @contextmanager
@@ -185,16 +234,6 @@ def _context_suppression() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
-
-
-def _handlers() -> Iterator[logging.Handler]:
-    """Return every handler of log records."""
-    if logging.lastResort is not None:
-        yield logging.lastResort
-    yield from logging.root.handlers
-    for logger in list(logging.root.manager.loggerDict.values()):
-        if isinstance(logger, logging.Logger):
-            yield from logger.handlers
 
 
 def _keep_what_is_mine() -> None:

@@ -23,8 +23,8 @@ from sidelight.noise import Entropy, OSEntropy, Source, below
 from sidelight.records import Number, Schema, Table
 from sidelight.release import Outcome, TailBound
 from sidelight.session import Answer, Prepared, Query, Refusal, release_once
+from sidelight.session.printed_output import suppress_all_output
 from sidelight.session.query import PublicSource, metered
-from sidelight.session.suppressed_output import suppress_all_output
 from sidelight.tuning.pricing import common_price, selection_claims
 from sidelight.tuning.runs import Poisson, Runs, TruncatedNegativeBinomial, geometric
 from sidelight.tuning.scores import (
@@ -49,9 +49,13 @@ def best_of(run: Callable[[Source], tuple[T, float] | None], runs: Runs, *, sour
     result alone may be published: not K, not the other results, not how long it took.
 
     A run that fails or ends the program, or whose score is NaN or minus infinity, counts as a run without a result: an
-    exception that passed through would tell of all runs at once, which nothing pays for. What a run warns, logs or
-    prints from Python goes nowhere, because its lines would count the runs. Of equal scores the first wins; runs are
-    exchangeable, so this has the law of a tie broken by chance.
+    exception that passed through would tell of all runs at once, which nothing pays for. Of equal scores the first
+    wins; runs are exchangeable, so this has the law of a tie broken by chance.
+
+    Lines of runs would count them. So a run's warnings, log records and what it writes to `sys.stdout` and `sys.stderr`
+    are discarded, also those of threads that it starts. What it writes by other means is not: to a stream that was
+    taken before, to a file descriptor, from another process or a library in C, or after it has returned (`atexit`,
+    `__del__`).
     """
     best: tuple[T, float] | None = None
     for _ in range(runs.draw(source)):

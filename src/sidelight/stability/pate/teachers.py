@@ -3,7 +3,8 @@
 What one teacher does depends on its own share and its own seed, never on another's: that is what makes one record
 change one teacher. The global random streams are those of a process, so a process trains one teacher at a time. Shares
 for which no classifier can be trained have a declared vote, so that what lies in a share does not decide whether `fit`
-raises; what a classifier prints or warns while it trains is private and goes nowhere.
+raises; what a classifier warns, logs or writes to the standard streams while it trains is private and discarded
+(`session/printed_output.py` says what is not).
 
 Which teacher a record belongs to is a keyed hash of its id, and nothing else. A share by position (every 250th row,
 equal slices) is a privacy bug: one row more moves all rows behind it to other teachers, and the votes of all of them
@@ -30,7 +31,7 @@ from numpy.typing import NDArray
 
 from sidelight.errors import RangeError, SchemaError
 from sidelight.fork_guard import temporary_folder
-from sidelight.session.suppressed_output import suppress_all_output
+from sidelight.session.printed_output import suppress_all_output
 from sidelight.stability.pate.cell_forms import canonical_text, has_form
 from sidelight.stability.pate.columns import cells_of, one_column
 from sidelight.stability.pate.typed_rows import Form, TypedRows, form_of
