@@ -132,6 +132,8 @@ def test_where_no_file_can_be_written_it_is_printed(
     assert "it was printed on standard output, as JSON" in result.err
     found, _ = json.JSONDecoder().raw_decode(result.out[result.out.index('{\n "command"') :])
     assert [item["title"] for item in found["items"]] == ["Who works as what"]
+    assert "keep the JSON as releases.json" in result.out  # no ledger returns it again
+    assert "JSON: " not in result.out
 
 
 def test_an_error_between_two_queries_is_no_status_of_nothing_spent(

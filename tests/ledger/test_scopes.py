@@ -358,7 +358,7 @@ def test_a_name_that_reads_like_another_is_refused_when_it_is_new(
     if name.isprintable():
         with monkeypatch.context() as before:
             before.setattr(decide, "check_spelling", lambda *_, **__: None)
-            before.setattr(decide, "_check_new_scope", lambda *_, **__: None)
+            before.setattr(decide, "check_new_scope", lambda *_, **__: None)
             made = ledger.open_scope(name, budget=PureDP(1))
             reserved: Any = made.reserve(pure("0.1"), request=REQUEST, key=name)
             reserved.release("the value")
@@ -426,7 +426,7 @@ def test_names_that_differ_have_their_own_budgets(ledger: Ledger, first: str, se
 
 def test_scopes_of_an_older_ledger_that_are_alike_stay_usable(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as before:
-        before.setattr(decide, "_check_new_scope", lambda *_, **__: None)
+        before.setattr(decide, "check_new_scope", lambda *_, **__: None)
         for name in ("istanbul", "İSTANBUL", "people\u2d7f"):
             ledger.open_scope(name, budget=PureDP(1))
     for name in ("istanbul", "İSTANBUL", "people\u2d7f"):

@@ -153,29 +153,26 @@ def _write_or_keep(
     place: Path, answer: dict[str, Any], later: list[Callable[[Path | None], None]], *, before: BaseException | None
 ) -> None:
     """Write an answer; where that fails after a charge, keep what was paid, and say where."""
-    held = None if place == STANDARD_OUTPUT else place
+    held, failed, said = None if place == STANDARD_OUTPUT else place, None, ""
     try:
         _write(place, answer)
-    except (OSError, SidelightError) as failed:
-        paid = "items" in answer
+    except (OSError, SidelightError) as error:
+        paid, failed = "items" in answer, error
         if before is None and not paid:
             raise
-        reason = failed if isinstance(failed, SidelightError) else f"{str(place)!r} cannot be written"
-        said = f"{reason}. There is no such JSON"
+        reason = error if isinstance(error, SidelightError) else f"{str(place)!r} cannot be written"
+        said, held = f"{reason}. There is no such JSON{', and the charges stand' if paid else ''}", None
         if paid and answer["account"]["place"] is None:
             held, where = keep_paid(_text(answer))
-            said += f", and the charges stand. {where}"
-            with suppress(OSError):
-                for each in later:
-                    each(held)
+            said += f". {where}"
         elif paid:
-            said += (
-                ", and the charges stand: what was paid is in the ledger, and the same command returns it at no cost"
-            )
-        stop_paid(said, failed, before=before)
-    else:
+            said += ": the ledger holds what was paid, and the same command returns it at no cost"
+    try:
         for each in later:
             each(held)
+    finally:  # where standard output fails as well, both are said
+        if failed is not None:
+            stop_paid(said, failed, before=before)
 
 
 def _check_place(name: str, place: Path, others: Iterable[Path]) -> None:

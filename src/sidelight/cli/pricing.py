@@ -30,7 +30,8 @@ from sidelight.cli.terminal import console, plain, routes_of, table, tell
 from sidelight.errors import FailedError, LedgerError, SidelightError
 from sidelight.guarantees import Claim, Claims, Numerics, Row, short_text, worst_numerics
 from sidelight.ledger import LedgerEntry, open_ledger
-from sidelight.ledger.definition import BUDGETS_ADD_UP, check_spelling, checked_name
+from sidelight.ledger.definition import BUDGETS_ADD_UP
+from sidelight.ledger.names import check_spelling, checked_name
 from sidelight.plans import Plan, PlannedQuery, read_plan
 from sidelight.readable import at_most, percent, shown_text
 from sidelight.records import Number

@@ -99,7 +99,7 @@ def _run(
         finally:  # paid results are shown even if a later query failed
             if items:
                 write_outcomes(plan, session, ledger, items, output=output, explain=explain)
-    _tell(priced, items, output=output, json_output=json)
+    _tell(priced, items, output=output, json_output=json, stored_by_ledger=plan.ledger is not None)
 
 
 def inputs_of(plan_file: Path, sources: Sequence[str], ledger: str | None) -> list[Path | str | None]:
@@ -234,7 +234,7 @@ def _report(plan: Any, session: Any, ledger: Ledger | None, items: Sequence[Item
     return Report(title=plan.title, day=today(), items=tuple(items), account=account)
 
 
-def _tell(priced: Quote, items: list[Item], *, output: Path, json_output: Path | None) -> None:
+def _tell(priced: Quote, items: list[Item], *, output: Path, json_output: Path | None, stored_by_ledger: bool) -> None:
     stored = sum(line.status == "stored" for line in priced.lines)
     if stored:
         tell(
@@ -243,12 +243,12 @@ def _tell(priced: Quote, items: list[Item], *, output: Path, json_output: Path |
         )
 
     def tell_places(held: Path | None) -> None:
-        shown = held or json_output
+        shown = json_output if json_output == STANDARD_OUTPUT else held
         tell(f"Report: {output}" + (f"   JSON: {shown}" if shown else ""))
         if any(_is_synthetic(item.outcome.query) for item in items):
             from sidelight.cli.stored import how_to_write
 
-            tell(how_to_write(held))
+            tell(how_to_write(held, stored=stored_by_ledger))
 
     once_written(tell_places)
 

@@ -27,13 +27,12 @@ from sidelight.ledger.definition import (
     BUDGETS_ADD_UP,
     ScopeDefinition,
     Share,
-    check_spelling,
     definition_from_row,
     depth_of,
 )
 from sidelight.ledger.entries import OUTCOMES
 from sidelight.ledger.journal import SignedScopes, append, event_at, lock_head, signed_scopes
-from sidelight.readable import alike
+from sidelight.ledger.names import check_new_scope, check_spelling
 
 if TYPE_CHECKING:
     from sidelight.ledger.schema import Question, Transaction
@@ -211,7 +210,7 @@ def find_or_make_scope(transaction: Transaction, wanted: ScopeDefinition, *, key
     columns = scopes.columns(wanted.scope_id)
     if columns is not None:
         return definition_from_row(list(columns.values()))
-    _check_new_scope(wanted.scope_id, scopes.names())
+    check_new_scope(wanted.scope_id, scopes.names())
     if wanted.parent_id is not None:
         parent = _known_scope(scopes, wanted.parent_id)
         if parent[0].sharing == "reserved":
@@ -219,22 +218,6 @@ def find_or_make_scope(transaction: Transaction, wanted: ScopeDefinition, *, key
     scopes.insert(wanted, totals=canonical(Balances().to_json()), seq=next_seq(transaction))
     append(transaction, kind="scope", at_utc=now_utc(), scope_id=wanted.scope_id, body=wanted.to_body(), key=key)
     return wanted
-
-
-def _check_new_scope(name: str, held: Iterable[str]) -> None:
-    """Refuse the name of a new scope that people would read as another one; those that a ledger holds stay."""
-    check_spelling(name, what="a scope's name")
-    shape = alike(name)
-    like = next((each for each in held if alike(each) == shape), None)
-    if like is not None:
-        differ = next(((one, other) for one, other in zip(name, like, strict=False) if one != other), ())
-        signs = f" ({' and '.join(f'U+{ord(sign):04X}' for sign in differ)})" if differ else ""
-        raise LedgerError(
-            f"the ledger has a scope {like[:60]!r}, and {name[:60]!r} would be paid for apart from it, although people "
-            f"hardly tell the two apart{signs}; write it as the ledger has it, or choose a name that differs in more "
-            "than capitals, forms of letters, dashes, quotation marks, spaces and signs that are drawn as nothing. "
-            "Nothing was charged"
-        )
 
 
 def _known_scope(scopes: SignedScopes, scope_id: str) -> tuple[ScopeDefinition, Balances]:

@@ -13,7 +13,6 @@ partition are the exception: no unit lies in two of them.
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -36,9 +35,8 @@ from sidelight.guarantees import (
     unit_to_text,
 )
 from sidelight.ledger.chain import canonical, read
-from sidelight.readable import unprintable, visible
+from sidelight.ledger.names import checked_name
 
-_LONGEST_NAME: Final = 500
 #: How the scopes below one share its budget: reserved shares, or first come, first served.
 Sharing: TypeAlias = Literal["reserved", "first come"]
 _BESIDE_BUDGET: Final = ("neighbours", "partitioned_by", "rule", "sharing")
@@ -248,37 +246,6 @@ def _are_same_people(unit: Unit, above: Unit) -> bool:
     `max_rows`, hold for all rows that they own anywhere.
     """
     return type(unit) is type(above) or (isinstance(unit, Person) and isinstance(above, PersonOf))
-
-
-def checked_name(text: str, *, what: str) -> str:
-    """Return a scope id or key that is safe to store and to show, or say what is wrong with it."""
-    if not isinstance(text, str) or not text or len(text) > _LONGEST_NAME:
-        got = repr(text[:60]) if isinstance(text, str) else type(text).__name__
-        raise LedgerError(
-            f"{what} must be printable text of 1 to {_LONGEST_NAME} characters, got {got}; "
-            "use a short name, or the sha256 of a long one"
-        )
-    plain = str.__str__(text)
-    if (at := unprintable(plain)) is not None:
-        sign = plain[at]
-        named = unicodedata.name(sign, "a control character or an unassigned one")
-        instead = "write a plain space" if unicodedata.category(sign) == "Zs" else "leave it out"
-        raise LedgerError(
-            f"{what} must be printable text, got {plain[:60]!a}: character {at + 1} is U+{ord(sign):04X} ({named}), "
-            f"which does not print there; {instead}"
-        )
-    return plain
-
-
-def check_spelling(name: str, *, what: str) -> None:
-    """Refuse a new name that people would read as another one, because of what is drawn as nothing."""
-    usual = unicodedata.normalize("NFC", visible(name).strip())
-    if name != usual:
-        raise LedgerError(
-            f"{what} has no spaces around it, no invisible characters, and is spelt in composed letters (Unicode NFC), "
-            f"got {name[:60]!a}; it would be paid for apart from {usual[:60]!r}, which people read as the same. "
-            "Nothing was charged"
-        )
 
 
 def with_ancestors(names: Iterable[str], definitions: Mapping[str, ScopeDefinition]) -> set[str]:

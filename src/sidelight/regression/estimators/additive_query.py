@@ -156,7 +156,7 @@ def split_by(values: Any, sizes: Any) -> list[Any]:
 
 
 def _missing_text(column: Number | Category, *, cell: bool) -> str:
-    """Say what becomes of a row that misses this column; `cell`: whether missing numbers have a value of their own."""
+    """Return what becomes of a row that misses a column; `cell`: whether missing numbers have a value of their own."""
     if isinstance(column, Category):
         code = column.missing_code
         return "left out" if code is None else f"counted as {column.labels[code]}"
