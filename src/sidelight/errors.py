@@ -6,6 +6,7 @@ count, nothing that two neighbouring data sets would print differently.
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
@@ -35,6 +36,14 @@ class SidelightWarning(UserWarning):
 
     def __str__(self) -> str:
         return shown_text(super().__str__(), lines=True)
+
+
+def level_of_caller() -> int:
+    """Return the `stacklevel` by which a warning of the calling function is that of the code that uses sidelight."""
+    frame, level = sys._getframe(1), 1
+    while frame.f_back is not None and str(frame.f_globals.get("__name__")).partition(".")[0] == "sidelight":
+        frame, level = frame.f_back, level + 1
+    return level
 
 
 class RangeError(SidelightError, ValueError):

@@ -57,14 +57,103 @@ def visible(text: str) -> str:
     return _HIDDEN.sub("", text)
 
 
+#: Drawn as nothing, or as an empty box, although Unicode counts them as letters, marks or symbols; and joiners.
+_NOTHING = frozenset("\u200c\u200d\u2d7f\ufffc\U0001107f\U00016fe4\U0001d159")
+#: Signs that most fonts draw as another one: dashes, apostrophes, quotation marks, the letters i and sigma.
+_TWINS = {
+    **dict.fromkeys(
+        map(ord, "\u02d7\u058a\u05be\u2010\u2011\u2012\u2013\u2014\u2015\u2043\u2212\u2e3a\u2e3b\ufe58"), "-"
+    ),
+    **dict.fromkeys(
+        map(ord, "`\u00b4\u02b9\u02bb\u02bc\u02bd\u02c8\u02ca\u02cb\u2018\u2019\u201b\u2032\u2035\u05f3"), "'"
+    ),
+    **dict.fromkeys(map(ord, "\u02ba\u02ee\u201c\u201d\u201e\u201f\u2033\u2036\u05f4"), '"'),
+    ord("\u0131"): "i",
+    ord("\u03c2"): "\u03c3",
+}
+#: What has another meaning than the letters that Unicode would put in its place: 10² is not 102.
+_APART = ("<super>", "<fraction>")
+#: Scripts that write joiners inside words.
+_JOINED = frozenset(
+    re.findall(
+        r"\w+",
+        "ARABIC SYRIAC MONGOLIAN NKO DEVANAGARI BENGALI GURMUKHI GUJARATI ORIYA TAMIL TELUGU KANNADA MALAYALAM SINHALA "
+        "KHMER MYANMAR TIBETAN BALINESE JAVANESE",
+    )
+)
+
+
 @lru_cache(maxsize=1 << 16)  # a ledger compares each new name with all that it has
 def alike(text: str) -> str:
-    """Return what texts have in common that people hardly tell apart: capitals, widths of letters, runs of spaces.
+    """Return what texts have in common that people hardly tell apart.
 
-    >>> alike("Older  people") == alike("older \uff50eople")
-    True
+    Capitals, widths and forms of letters, dashes, apostrophes, runs of spaces, doubled marks, and whatever is drawn as
+    nothing make no difference. Superscripts and ß do, and so do letters of other scripts.
+
+    >>> alike("Older  people") == alike("older \uff50eople"), alike("İSTANBUL") == alike("istanbul")
+    (True, True)
+    >>> alike("10²") == alike("102"), alike("Maße") == alike("Masse")
+    (False, False)
     """
-    return " ".join(unicodedata.normalize("NFKC", _SELECTOR.sub("", visible(text))).casefold().split())
+    if text.isascii():
+        return " ".join(text.lower().replace("`", "'").split())
+    parts = unicodedata.normalize("NFD", _SELECTOR.sub("", visible(text)).translate(_TWINS))
+    letters = unicodedata.normalize("NFD", "".join(map(_usual_sign, parts))).lower().translate(_TWINS)
+    return " ".join(_without_odd_marks(letters).split())
+
+
+@lru_cache(maxsize=1 << 12)
+def _usual_sign(sign: str) -> str:
+    """Return the letters that a form of letters stands for: a wide one, a ligature, a space of another width."""
+    kind, _, codes = unicodedata.decomposition(sign).partition(" ")
+    if not kind.startswith("<") or kind in _APART:
+        return sign
+    return "".join(_usual_sign(chr(int(code, 16))) for code in codes.split())
+
+
+def _without_odd_marks(text: str) -> str:
+    """Leave out signs that are drawn as nothing, and marks that repeat, or that belong to another script's letters."""
+    found, base, seen = [], "", set[str]()
+    for sign in text:
+        if sign in _NOTHING:
+            continue
+        if not unicodedata.combining(sign) and unicodedata.category(sign) not in ("Mn", "Me"):
+            base, seen = sign, set()
+        elif sign in seen or (base in ("i", "j") and sign == "\u0307") or _script(sign) not in ("", _script(base)):
+            continue
+        else:
+            seen.add(sign)
+        found.append(sign)
+    return "".join(found)
+
+
+@lru_cache(maxsize=1 << 12)
+def _script(sign: str) -> str:
+    """Return the script of a sign, from its name in Unicode; "" for a mark that goes with every script."""
+    words = unicodedata.name(sign, "NONE").split() if sign else ["NONE"]
+    if words[0] != "COMBINING":
+        return words[0]
+    return words[1] if words[1] in ("GREEK", "CYRILLIC") else ""
+
+
+def unprintable(text: str) -> int | None:
+    """Return where a text holds a sign that cannot be printed, and is no joiner where Unicode uses joiners.
+
+    >>> unprintable("می\u200cخواهم"), unprintable("pe\u200cople")
+    (None, 2)
+    """
+    return next((at for at, sign in enumerate(text) if not sign.isprintable() and not _joins(text, at)), None)
+
+
+def _joins(text: str, at: int) -> bool:
+    """Return whether a joiner stands between letters of a script that has joiners, or between two emoji."""
+    before, sign, after = text[at - 1 : at], text[at], text[at + 1 : at + 2]
+    if sign not in ("\u200c", "\u200d") or not before or not after:
+        return False
+    if _script(before) == _script(after) and _script(before) in _JOINED:
+        return True
+    emoji = before > "\u203b" and (before == "\ufe0f" or unicodedata.category(before) in ("So", "Sk"))
+    return sign == "\u200d" and emoji and after > "\u203b" and unicodedata.category(after) == "So"
 
 
 def shown_html(text: object, *, lines: bool = False) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from cli_fixtures import *  # noqa: F403 - fixtures
 
+from sidelight.cli import pricing
 from sidelight.errors import (
     BudgetError,
     LedgerDamagedError,
@@ -125,6 +126,21 @@ def test_run_explains_what_was_drawn(sidelight: Run) -> None:
     page = Path("report.html").read_text(encoding="utf-8")
     assert "What was drawn" in page
     assert spending[0]["cost"].replace(" ", "\u00a0") in page or spending[0]["cost"] in page
+
+
+def test_a_label_that_reads_like_another_does_not_pay_again(sidelight: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert sidelight("run", "plan.toml", "--label", "monday").status == 0
+    for label in ("monday ", " monday", "mon\u2060day", "monday\ufe0f", "mon\tday"):
+        for command in ("plan", "run"):
+            refused = sidelight(command, "plan.toml", "--label", label)
+            assert refused.status == 2, label
+            assert "a label " in refused.err
+    assert len(entries()) == 2
+    with monkeypatch.context() as before:  # what an older version paid for under such a label stays
+        before.setattr(pricing, "check_spelling", lambda *_, **__: None)
+        assert sidelight("run", "plan.toml", "--label", "tuesday ").status == 0
+    assert sidelight("run", "plan.toml", "--label", "tuesday ").status == 0
+    assert len(entries()) == 4
 
 
 def test_a_new_label_or_a_changed_plan_pays_again(sidelight: Run) -> None:
@@ -407,5 +423,5 @@ def test_a_report_that_cannot_be_written_hides_no_earlier_error(
     result = sidelight("run", "plan.toml")
     assert result.status == 1
     assert "50 %: " in result.out
-    assert "There is no report, and the charges stand" in result.out
-    assert "error: no more" in result.err
+    assert "There is no report, and the charges stand" in result.err
+    assert result.err.rstrip().splitlines()[-1].startswith("error: no more")

@@ -13,7 +13,7 @@ from cli_fixtures import *  # noqa: F403 - fixtures
 
 import sidelight as sl
 from sidelight.cli.daily import read_daily_plan
-from sidelight.errors import PlanError
+from sidelight.errors import PlanError, SourceError
 from sidelight.quantiles import PrivateHistograms, PubPrev, PubProx, PubTrack
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "plan-files.md"
@@ -58,6 +58,24 @@ def test_two_days_and_one_of_them_again(sidelight: Callable[..., Any], tmp_path:
     assert [line for line in again.out.splitlines() if "50 %" in line] == [
         line for line in first.out.splitlines() if "50 %" in line
     ]
+
+
+def test_json_that_cannot_be_written_after_a_day_is_no_status_of_nothing_spent(
+    sidelight: Callable[..., Any], tmp_path: Path, example: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_room(place: Path, _: object) -> None:
+        raise SourceError(f"{place} cannot be written")
+
+    day = ["today", plan_file(tmp_path, example), "--day", "2025-11-15", "--features", "1,0,0.3"]
+    day += ["-o", tmp_path / "report.html"]
+    with monkeypatch.context() as full:
+        full.setattr("sidelight.cli.answers._write", no_room)
+        failed = sidelight(*day, "--json", tmp_path / "day.json")
+    assert failed.status == 1
+    assert "the charges stand: the ledger holds what was paid" in failed.err
+    again = sidelight(*day, "--json", tmp_path / "day.json")
+    assert again.status == 0
+    assert "at no cost" in again.out
 
 
 @pytest.mark.parametrize(

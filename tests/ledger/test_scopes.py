@@ -357,7 +357,8 @@ def test_a_name_that_reads_like_another_is_refused_when_it_is_new(
     assert (len(ledger.scopes()), people.entries()) == (1, [])
     if name.isprintable():
         with monkeypatch.context() as before:
-            before.setattr(decide, "_check_new_name", lambda *_, **__: None)
+            before.setattr(decide, "check_spelling", lambda *_, **__: None)
+            before.setattr(decide, "check_new_scope", lambda *_, **__: None)
             made = ledger.open_scope(name, budget=PureDP(1))
             reserved: Any = made.reserve(pure("0.1"), request=REQUEST, key=name)
             reserved.release("the value")
@@ -378,6 +379,79 @@ def test_a_name_that_is_read_as_another_one_is_refused(ledger: Ledger, name: str
     if name == "older people":
         assert ledger.open_scope(name, budget=PureDP(1)).scope_id == name
         return
-    with pytest.raises(LedgerError, match=r"has a scope 'older people'.*people read both as the same"):
+    with pytest.raises(LedgerError, match=r"has a scope 'older people'.*people hardly tell the two apart"):
         ledger.open_scope(name, budget=PureDP(1))
     assert len(ledger.scopes()) == 1
+
+
+SAME = [
+    *(("istanbul", "İSTANBUL"), ("istanbul", "İSTANBUL".lower()), ("ısparta", "ISPARTA"), ("Straße", "STRAẞE")),
+    *(
+        ("people", f"people{sign}")
+        for sign in "\u2d7f\u17d2\u0345\ufffc\u1cd0\u05bf\ua9e5\U0001d159\U00016fe4\U0001107f"
+    ),
+    *(("people-2024", f"people{dash}2024") for dash in "\u2010\u2011\u2012\u2013\u2014\u2212\uff0d"),
+    *(("O'Neil", f"O{sign}Neil") for sign in "\u2018\u2019\u02bc\u2032`\u00b4"),
+    *(("café", "café\u0301"), ("ö", "ö\u0308"), ("q\u0307", "q\u0307\u0307"), ("ΣΑΣ", "σας"), ("ﬁt", "fit")),
+    *(("می\u200cخواهم", "میخواهم"), ("ශ්\u200dරී", "ශ්රී"), ("CO₂", "CO2"), ("❤", "❤\ufe0f")),
+]
+DIFFERENT = [
+    *(("Masse", "Maße"), ("Busse", "Buße"), ("10²", "102"), ("2³", "23"), ("m²", "m2"), ("1½", "11/2"), ("™", "TM")),
+    *(
+        ("people", "peöple"),
+        ("data", "ḍata"),
+        ("が", "か"),
+        ("קמץ", "קָמץ"),
+        ("a b", "ab"),
+        ("कि", "क"),
+        ("日本", "日木"),
+    ),
+]
+
+
+@pytest.mark.parametrize(("first", "second"), [*SAME, *((two, one) for one, two in SAME)])
+def test_names_that_people_hardly_tell_apart_have_one_budget(ledger: Ledger, first: str, second: str) -> None:
+    ledger.open_scope(first, budget=PureDP(1))
+    with pytest.raises(LedgerError, match="hardly tell the two apart"):
+        ledger.open_scope(second, budget=PureDP(1))
+    assert len(ledger.scopes()) == 1
+
+
+@pytest.mark.parametrize(("first", "second"), DIFFERENT)
+def test_names_that_differ_have_their_own_budgets(ledger: Ledger, first: str, second: str) -> None:
+    for name in (first, second):
+        ledger.open_scope(name, budget=PureDP(1))
+    assert len(ledger.scopes()) == 2
+
+
+def test_scopes_of_an_older_ledger_that_are_alike_stay_usable(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as before:
+        before.setattr(decide, "check_new_scope", lambda *_, **__: None)
+        for name in ("istanbul", "İSTANBUL", "people\u2d7f"):
+            ledger.open_scope(name, budget=PureDP(1))
+    for name in ("istanbul", "İSTANBUL", "people\u2d7f"):
+        ledger.open_scope(name, budget=PureDP(1)).reserve(pure("0.1"), request=REQUEST)
+    with pytest.raises(LedgerError, match="hardly tell the two apart"):
+        ledger.open_scope("people", budget=PureDP(1))
+
+
+@pytest.mark.parametrize(
+    "name", ["می\u200cخواهم", "ශ්\u200dරී", "क्\u200dष", "👨\u200d👩\u200d👧", "🏳\ufe0f\u200d🌈", "👍🏽", "🇩🇪"]
+)
+def test_joiners_stand_where_unicode_uses_them(ledger: Ledger, name: str) -> None:
+    ledger.open_scope(name, budget=PureDP(1)).reserve(pure("0.1"), request=REQUEST, key=name)
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("日本\u3000語", r"character 3 is U\+3000 \(IDEOGRAPHIC SPACE\).*write a plain space"),
+        ("peo\u200dple", r"character 4 is U\+200D \(ZERO WIDTH JOINER\).*leave it out"),
+        ("می\u200c", r"character 3 is U\+200C"),
+        ("👨\u200d\u200d👩", r"character 2 is U\+200D"),
+        ("a\tb", r"character 2 is U\+0009 \(a control character"),
+    ],
+)
+def test_what_does_not_print_is_named(ledger: Ledger, name: str, words: str) -> None:
+    with pytest.raises(LedgerError, match=words):
+        ledger.open_scope(name, budget=PureDP(1))

@@ -102,7 +102,8 @@ def test_a_row_that_could_not_have_been_used(opened: Open, small_report: dict[st
     assert seen.page.locator("#answer").is_hidden()
     type_row(seen.page, sex="something else")
     assert "not in the list" in beside(seen.page, "sex")
-    assert "“sex”" in seen.text("#refusal")
+    assert seen.text("#refusal").startswith("This report has no bound for a row like this, because of “sex”.")
+    assert "not in the data" not in seen.text("#refusal")  # training may have counted it as another level
     type_row(seen.page)
     assert seen.page.locator("#answer").is_visible()
 

@@ -133,7 +133,7 @@ def test_a_model_of_a_table_asks_for_its_columns() -> None:
     half = 2**-0.5
     assert report["encoding"]["features"] == [
         {"name": "age", "lo": 0.0, "hi": 100.0, "to": [-half, half]},
-        {"name": "sex", "levels": ["F", "M"], "to": [0.0, half]},
+        {"name": "sex", "levels": ["F", "M"], "to": [0.0, half], "outside": "reject"},
     ]
     encoded = model.encoding_.matrix(table)
     targets = np.where(np.array(cells["ill"]) == "yes", 1, -1)

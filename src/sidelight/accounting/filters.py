@@ -18,7 +18,6 @@ Neither is open to charges that come from scopes below (`Rule.for_children`): th
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -48,9 +47,10 @@ from sidelight.accounting.prices import (
     routes_of_budget,
     shares_of_delta,
     side_by_side_price,
+    warn_of_size,
     with_declared,
 )
-from sidelight.errors import ClaimError, RangeError, SidelightWarning
+from sidelight.errors import ClaimError, RangeError
 from sidelight.guarantees import (
     GDP,
     ZCDP,
@@ -111,6 +111,19 @@ class Rule:
 
         An (epsilon, delta) budget without routes and shares adds up what is declared before it composes.
         """
+        rule = cls.again_for(budget, routes=routes, shares=shares)
+        warn_of_size(budget)
+        return rule
+
+    @classmethod
+    def again_for(
+        cls,
+        budget: Claim,
+        *,
+        routes: Sequence[Route] | None = None,
+        shares: Mapping[Share, Amount] | None = None,
+    ) -> Rule:
+        """Return the rule of `for_budget` for a budget that was declared before: without a warning of its size."""
         check_budget(budget)
         assert isinstance(budget, PureDP | ZCDP | GDP | ApproxDP)
         used = routes_of_budget(budget, routes)
@@ -336,7 +349,7 @@ class Rule:
                 return False
             if all(proved(self.budget, route, cap, share) for route, cap in self.capacities):
                 return True
-        fresh = Rule.for_budget(self.budget, routes=self.routes, shares=dict(self.shares) or None)
+        fresh = Rule.again_for(self.budget, routes=self.routes, shares=dict(self.shares) or None)
         return self.pool <= fresh.pool and all(cap <= fresh.capacity(route) for route, cap in self.capacities)
 
     # --- details ------------------------------------------------------------------------------------------------------
@@ -375,7 +388,5 @@ class Rule:
 
 @lru_cache(maxsize=256)
 def _rule_of(budget: ApproxDP, routes: tuple[Route, ...], shares: tuple[tuple[Share, Fraction], ...]) -> Rule:
-    """Return the rule for what is left of a budget; a warning about its size came when the whole was opened."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", SidelightWarning)
-        return Rule.for_budget(budget, routes=routes, shares=dict(shares))
+    """Return the rule for what is left of a budget."""
+    return Rule.again_for(budget, routes=routes, shares=dict(shares))

@@ -21,7 +21,7 @@ from sidelight.accounting.charges import (
     charge_quanta,
     chosen_item,
 )
-from sidelight.errors import ClaimError, RangeError, SidelightWarning, nearest
+from sidelight.errors import ClaimError, RangeError, SidelightWarning, level_of_caller, nearest
 from sidelight.guarantees import (
     GDP,
     ZCDP,
@@ -84,7 +84,7 @@ _DEFAULT_POOL = Fraction(2, 5)
 
 
 def check_budget(budget: Claim) -> None:
-    """Refuse what is no budget, and warn of one that protects little."""
+    """Refuse what is no budget."""
     if not isinstance(budget, PureDP | ZCDP | GDP | ApproxDP):
         raise ClaimError(f"a budget is PureDP, ApproxDP, ZCDP or GDP, got {type(budget).__name__}")
     if budget.audience != "everyone":
@@ -101,15 +101,17 @@ def check_budget(budget: Claim) -> None:
         places = decimals_of(amount)
         if places is None or places > DECIMALS:
             raise RangeError(f"{name} of a budget has at most {DECIMALS} decimals, got {decimal_text(amount)}")
+
+
+def warn_of_size(budget: Claim) -> None:
+    """Warn whoever declares a budget that protects little; whoever reads it later is not warned again."""
     epsilon, delta = getattr(budget, "epsilon", Fraction(0)), getattr(budget, "delta", Fraction(0))
     if epsilon > 10:
-        warnings.warn(
-            f"a budget of epsilon {float(epsilon):g} protects little; below 10 is usual", SidelightWarning, stacklevel=3
-        )
+        text = f"a budget of epsilon {float(epsilon):g} protects little; below 10 is usual"
+        warnings.warn(text, SidelightWarning, stacklevel=level_of_caller())
     if delta >= Fraction(1, 1000):
-        warnings.warn(
-            f"delta {float(delta):g} lets whole records out; below 1e-3 is usual", SidelightWarning, stacklevel=3
-        )
+        text = f"delta {float(delta):g} lets whole records out; below 1e-3 is usual"
+        warnings.warn(text, SidelightWarning, stacklevel=level_of_caller())
 
 
 def routes_of_budget(budget: Budget, routes: Sequence[Route] | None) -> tuple[Route, ...]:

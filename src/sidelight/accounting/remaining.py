@@ -319,7 +319,7 @@ def granted_with_routes(rule: Rule, totals: Totals, *asked: Claims) -> bool:
         return False
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SidelightWarning)  # the warning about its size came when it was opened
-        other = Rule.for_budget(rule.budget, routes=ROUTES)
+        other = Rule.again_for(rule.budget, routes=ROUTES)
     counted = replace(totals, beside=None, composed=None).plus_totals(totals.composed or Totals.zero())
     try:
         for claims in asked:

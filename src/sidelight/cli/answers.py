@@ -11,17 +11,18 @@ import inspect
 import json
 import os
 import sys
+import tempfile
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from sidelight.cli.failures import in_plan_words, is_refusal
-from sidelight.errors import RangeError, SidelightError, SourceError, nearest
+from sidelight.cli.failures import NO_OUTPUT, in_plan_words, is_refusal, output_fails, stop_paid
+from sidelight.errors import FailedError, RangeError, SidelightError, SourceError, nearest
 from sidelight.readable import shown_text
 from sidelight.registry import load
 from sidelight.version import VERSION
@@ -34,6 +35,7 @@ Place = Annotated[
 ]
 _noted: ContextVar[dict[str, Any] | None] = ContextVar("noted", default=None)
 _printed: ContextVar[bool] = ContextVar("printed", default=False)
+_later: ContextVar[list[Callable[[Path | None], None]] | None] = ContextVar("later", default=None)
 
 
 def note(**facts: Any) -> None:
@@ -47,6 +49,44 @@ def note_report(text: str) -> None:
     """Add a report, as its JSON text, which `sidelight report` and `sidelight table` read."""
     if _noted.get() is not None:
         note(**json.loads(text))
+
+
+def asked_for_json() -> bool:
+    """Return whether the results are written as JSON when the command ends."""
+    return _noted.get() is not None
+
+
+def once_written(call: Callable[[Path | None], None]) -> None:
+    """Call with the file that holds the JSON as soon as it is written; at once, with None, where none is asked for."""
+    later = _later.get()
+    if later is None:
+        call(None)
+    else:
+        later.append(call)
+
+
+def keep_paid(text: str) -> tuple[Path | None, str]:
+    """Write JSON of paid results that no ledger stores to a new file of the temporary folder, or print it.
+
+    Returns:
+        The file, which only this user can read, or None; and a sentence that says where the results are.
+    """
+    name = None
+    try:
+        descriptor, name = tempfile.mkstemp(prefix="sidelight-", suffix=".json")
+        with open(descriptor, "w", encoding="utf-8", newline="") as file:
+            file.write(text)
+    except OSError:
+        if name is not None:
+            Path(name).unlink(missing_ok=True)
+    else:
+        return Path(name), f"No ledger stores what was paid, so it was written to {name!r}, as JSON: keep that file"
+    with suppress(OSError):
+        sys.stdout.write(f"{text}\n")
+        sys.stdout.flush()
+        return None, "No ledger stores what was paid, so it was printed on standard output, as JSON: keep it"
+    output_fails()
+    return None, "No ledger stores what was paid, and no file could be written: its JSON is lost"
 
 
 def prints_json() -> bool:
@@ -92,18 +132,54 @@ def _answering(name: str, place: Path | None, *, others: Iterable[Path]) -> Iter
         return
     _check_place(name, place, others)
     notes: dict[str, Any] = {}
-    tokens = _noted.set(notes), _printed.set(place == STANDARD_OUTPUT)
-    error, refused = None, False
+    later: list[Callable[[Path | None], None]] = []
+    before: BaseException | None = None
+    with _set(_noted, notes), _set(_printed, place == STANDARD_OUTPUT), _set(_later, later):
+        try:
+            yield
+        except BaseException as raised:
+            before = raised
+            raise
+        finally:
+            if before is None or notes or is_refusal(before):  # a usage mistake writes no file
+                error = None if before is None else _error_text(before)
+                answer = {"command": name, "version": VERSION, "ok": error is None, "error": error} | notes
+                _write_or_keep(place, answer, later, before=before)
+
+
+@contextmanager
+def _set(variable: ContextVar[Any], value: Any) -> Iterator[None]:
+    token = variable.set(value)
     try:
         yield
-    except BaseException as raised:
-        error, refused = _error_text(raised), is_refusal(raised)
-        raise
     finally:
-        _noted.reset(tokens[0])
-        _printed.reset(tokens[1])
-        if error is None or notes or refused:  # a usage mistake writes no file
-            _write(place, {"command": name, "version": VERSION, "ok": error is None, "error": error} | notes)
+        variable.reset(token)
+
+
+def _write_or_keep(
+    place: Path, answer: dict[str, Any], later: list[Callable[[Path | None], None]], *, before: BaseException | None
+) -> None:
+    """Write an answer; where that fails after a charge, keep what was paid, and say where."""
+    held, failed, said = None if place == STANDARD_OUTPUT else place, None, ""
+    try:
+        _write(place, answer)
+    except (OSError, SidelightError) as error:
+        paid, failed = "items" in answer, error
+        if before is None and not paid:
+            raise
+        reason = error if isinstance(error, SidelightError) else f"{str(place)!r} cannot be written"
+        said, held = f"{reason}. There is no such JSON{', and the charges stand' if paid else ''}", None
+        if paid and answer["account"]["place"] is None:
+            held, where = keep_paid(_text(answer))
+            said += f". {where}"
+        elif paid:
+            said += ": the ledger holds what was paid, and the same command returns it at no cost"
+    try:
+        for each in later:
+            each(held)
+    finally:  # where standard output fails as well, both are said
+        if failed is not None:
+            stop_paid(said, failed, before=before)
 
 
 def _check_place(name: str, place: Path, others: Iterable[Path]) -> None:
@@ -152,14 +228,22 @@ def _error_text(error: BaseException) -> str:
     return in_plan_words(str(error)) if isinstance(error, SidelightError) else type(error).__name__
 
 
+def _text(answer: Mapping[str, Any]) -> str:
+    return json.dumps(answer, ensure_ascii=False, allow_nan=False, indent=1)
+
+
 def _write(place: Path, answer: Mapping[str, Any]) -> None:
-    text = json.dumps(answer, ensure_ascii=False, allow_nan=False, indent=1)
     if place == STANDARD_OUTPUT:
-        sys.stdout.write(f"{text}\n")
+        try:
+            sys.stdout.write(f"{_text(answer)}\n")
+            sys.stdout.flush()
+        except OSError as error:
+            output_fails()  # discards what waits there
+            raise FailedError(NO_OUTPUT) from error
         return
     from sidelight.report import write_text
 
-    write_text(place, text)
+    write_text(place, _text(answer))
 
 
 _TEXT, _FLAG, _COUNT, _NUMBER = ({"type": kind} for kind in ("string", "boolean", "integer", "number"))

@@ -186,11 +186,11 @@ def release_today(path: Path, *, day: str, features: str, resume: bool, output: 
         rows = plan.file_of(date) if again else plan.rows_of(date)
         outcome = sequence.release(rows, day=date, features=numbers, resume=resume)
         item = Item(title=f"{plan.title}, {date}", outcome=outcome)
+        note(days=sequence.days, again=again)
         write_outcomes(plan, sequence, ledger, [item], output=output)
         if again:
             tell("This day was released before: the stored answer was returned at no cost.")
         tell(sequence.statement())
-        note(days=sequence.days, again=again)
         tell(f"Days released: {sequence.days}   Report: {output}")
 
 

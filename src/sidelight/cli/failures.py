@@ -13,6 +13,7 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from typing import Any
 
 import typer
@@ -37,10 +38,11 @@ DEFECT = 3
 _REFUSALS = (BudgetError, InProgressError, NoiseError)
 
 
-_NO_OUTPUT = (
-    "standard output cannot be written (a full disk, a closed pipe). What was released is in the report, and in the "
-    "ledger if there is one: the same command returns it at no cost"
+NO_OUTPUT = "standard output cannot be written (a full disk, a closed pipe)"
+_ELSEWHERE = (
+    ". What was released is in the report, and in the ledger if there is one: the same command returns it at no cost"
 )
+_released: ContextVar[bool] = ContextVar("released", default=False)
 
 
 class Commands(TyperGroup):
@@ -52,6 +54,7 @@ class Commands(TyperGroup):
         `--traceback` adds the traceback. Python itself never prints the error, because it would show the text of an
         unexpected error, its notes and its cause.
         """
+        _released.set(False)
         try:
             with shown_warnings():
                 found = super().invoke(ctx)
@@ -70,8 +73,8 @@ class Commands(TyperGroup):
         except Exception as error:
             if _of_the_parser(error):
                 raise
-            if isinstance(error, OSError) and not isinstance(error, SidelightError) and _output_fails():
-                error = FailedError(_NO_OUTPUT)
+            if isinstance(error, OSError) and not isinstance(error, SidelightError) and output_fails():
+                error = FailedError(NO_OUTPUT + (_ELSEWHERE if _released.get() else ". Nothing was released"))
             if ctx.params.get("traceback"):
                 places = traceback.format_tb(error.__traceback__)
                 typer.echo("".join(["Traceback (most recent call last):\n", *places]), err=True, nl=False)
@@ -102,7 +105,20 @@ def shown_warnings() -> Iterator[None]:
         yield
 
 
-def _output_fails() -> bool:
+def note_released() -> None:
+    """Keep in mind that this command released something: from now on an output that fails must say where it is."""
+    _released.set(True)
+
+
+def stop_paid(said: str, error: BaseException, *, before: BaseException | None) -> None:
+    """Raise that paid results could not be written; where another error comes first, print it, and that one stays."""
+    if before is None:
+        raise FailedError(said) from error
+    with suppress(OSError):
+        typer.echo(said, err=True)
+
+
+def output_fails() -> bool:
     """Return whether standard output cannot be written (a full disk, a closed pipe); discard what waits there."""
     try:
         typer.echo()  # an empty line tells

@@ -31,6 +31,7 @@ from sidelight.errors import FailedError, LedgerError, SidelightError
 from sidelight.guarantees import Claim, Claims, Numerics, Row, short_text, worst_numerics
 from sidelight.ledger import LedgerEntry, open_ledger
 from sidelight.ledger.definition import BUDGETS_ADD_UP
+from sidelight.ledger.names import check_spelling, checked_name
 from sidelight.plans import Plan, PlannedQuery, read_plan
 from sidelight.readable import at_most, percent, shown_text
 from sidelight.records import Number
@@ -123,6 +124,8 @@ def quote(plan: Plan, *, label: str, resume: bool = False) -> Quote:
             )
         )
     asked = [line.claims for line in lines if line.status in ("new", "too much")]
+    if label and asked:  # those of stored answers stay as they are
+        check_spelling(checked_name(label, what="a label"), what="a label")
     refused = any(line.status == "too much" for line in lines)
     advice = f". {advice_on_routes()}" if refused and granted_with_routes(rule, before, *asked) else ""
     accounts: dict[str, Any] = {"periods": periods, "parent": parent, "numerics": numerics}

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from sidelight.accounting import Spent, Totals, find_shortfall
 from sidelight.accuracy.expected import with_expected
-from sidelight.cli.answers import STANDARD_OUTPUT, note, note_report
+from sidelight.cli.answers import STANDARD_OUTPUT, asked_for_json, keep_paid, note, note_report, once_written
+from sidelight.cli.failures import is_refusal, note_released, stop_paid
 from sidelight.cli.pricing import Quote, quote, show_quote
 from sidelight.cli.terminal import console, plain, routes_of, show_spending, table, tell, today
 from sidelight.errors import BudgetError, FailedError, InProgressError, PlanError, SidelightError
@@ -91,10 +92,14 @@ def _run(
         items: list[Item] = []
         try:
             _release(plan, data, session, items, label=label if ledger is not None else None, resume=resume)
+        except SidelightError as error:
+            if not items or is_refusal(error) or isinstance(error, FailedError):
+                raise
+            raise FailedError(f"{error}. The charges of what was released before it stand") from error
         finally:  # paid results are shown even if a later query failed
             if items:
                 write_outcomes(plan, session, ledger, items, output=output, explain=explain)
-    _tell(priced, items, output=output, json_output=json)
+    _tell(priced, items, output=output, json_output=json, stored_by_ledger=plan.ledger is not None)
 
 
 def inputs_of(plan_file: Path, sources: Sequence[str], ledger: str | None) -> list[Path | str | None]:
@@ -173,12 +178,15 @@ def write_outcomes(
 ) -> None:
     """Print a plan's releases, by a session or a sequence, and write their report, with the state of its budget."""
     before = sys.exc_info()[1]  # of a later query
+    note_released()
+    above = ""
     try:
         for item in items:
             tell(shown_text(item.title), style="bold")
             tell(f"{_in_words(item.outcome)}\n")
             if explain:
                 show_spending(item.outcome.spending)
+        above = "printed above, "
     finally:
         report = _report(plan, session, ledger, items)
         note_report(report.to_json())
@@ -188,12 +196,12 @@ def write_outcomes(
         except (OSError, SidelightError) as error:
             reason = error if isinstance(error, SidelightError) else f"{str(output)!r} cannot be written"
             said = (
-                f"{reason}. There is no report, and the charges stand: what was paid is printed above, in the JSON if "
+                f"{reason}. There is no report, and the charges stand: what was paid is {above}in the JSON if "
                 "it was asked for, and in the ledger if there is one: the same command returns it at no cost"
             )
-            if before is None:
-                raise FailedError(said) from error
-            tell(said)  # and the first error after it
+            if ledger is None and not asked_for_json():
+                said += f". {keep_paid(report.to_json())[1]}"
+            stop_paid(said, error, before=before)
 
 
 def _report(plan: Any, session: Any, ledger: Ledger | None, items: Sequence[Item]) -> Report:
@@ -226,18 +234,23 @@ def _report(plan: Any, session: Any, ledger: Ledger | None, items: Sequence[Item
     return Report(title=plan.title, day=today(), items=tuple(items), account=account)
 
 
-def _tell(priced: Quote, items: list[Item], *, output: Path, json_output: Path | None) -> None:
+def _tell(priced: Quote, items: list[Item], *, output: Path, json_output: Path | None, stored_by_ledger: bool) -> None:
     stored = sum(line.status == "stored" for line in priced.lines)
     if stored:
         tell(
             f"{stored} of {len(priced.lines)} charges were paid in an earlier run: the stored answers were returned "
             "at no cost. A new answer for a new period needs a new --label."
         )
-    tell(f"Report: {output}" + (f"   JSON: {json_output}" if json_output else ""))
-    if any(_is_synthetic(item.outcome.query) for item in items):
-        from sidelight.cli.stored import how_to_write
 
-        tell(how_to_write(json_output))
+    def tell_places(held: Path | None) -> None:
+        shown = json_output if json_output == STANDARD_OUTPUT else held
+        tell(f"Report: {output}" + (f"   JSON: {shown}" if shown else ""))
+        if any(_is_synthetic(item.outcome.query) for item in items):
+            from sidelight.cli.stored import how_to_write
+
+            tell(how_to_write(held, stored=stored_by_ledger))
+
+    once_written(tell_places)
 
 
 def _is_synthetic(request: Mapping[str, Any]) -> bool:

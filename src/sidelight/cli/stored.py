@@ -184,10 +184,15 @@ def summary_of(outcome: Release) -> str:
     return "\n".join(map(shown_text, lines))
 
 
-def how_to_write(json_output: Path | None) -> str:
-    """Return how to make synthetic rows from the release."""
+def how_to_write(json_output: Path | None, *, stored: bool = True) -> str:
+    """Return how to make synthetic rows from the release; `stored`: whether a ledger returns it again."""
     if json_output not in (None, STANDARD_OUTPUT):
         return f"Synthetic rows, at no cost: sidelight table {shlex.quote(str(json_output))} -o synthetic.csv"
+    if not stored:
+        return (
+            "Synthetic rows, at no cost: keep the JSON as releases.json, and then sidelight table releases.json "
+            "-o synthetic.csv"
+        )
     return (
         "Synthetic rows, at no cost: run the plan again with --json releases.json (the stored release is returned), "
         "then sidelight table releases.json -o synthetic.csv"

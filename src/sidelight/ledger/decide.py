@@ -7,7 +7,6 @@ begins by looking for its own earlier trace.
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
@@ -24,10 +23,16 @@ from sidelight.errors import (
 )
 from sidelight.ledger.balances import Balances, balances_from_json, by_scope, check_shares, chosen_shares
 from sidelight.ledger.chain import Json, canonical, now_utc, plain, read
-from sidelight.ledger.definition import BUDGETS_ADD_UP, ScopeDefinition, Share, definition_from_row, depth_of
+from sidelight.ledger.definition import (
+    BUDGETS_ADD_UP,
+    ScopeDefinition,
+    Share,
+    definition_from_row,
+    depth_of,
+)
 from sidelight.ledger.entries import OUTCOMES
 from sidelight.ledger.journal import SignedScopes, append, event_at, lock_head, signed_scopes
-from sidelight.readable import alike, visible
+from sidelight.ledger.names import check_new_scope, check_spelling
 
 if TYPE_CHECKING:
     from sidelight.ledger.schema import Question, Transaction
@@ -125,7 +130,7 @@ def reserve(
         if stored is not None:
             return stored
     else:
-        _check_new_name(request.key, what="a key")
+        check_spelling(request.key, what="a key")
     request = replace(request, shares=chosen_shares(request.shares, balances, definitions))
     check_budget(request.shares, balances, definitions, first=request.scope_id)
     attempt = attempts[0][1] + 1 if attempts else 1
@@ -205,7 +210,7 @@ def find_or_make_scope(transaction: Transaction, wanted: ScopeDefinition, *, key
     columns = scopes.columns(wanted.scope_id)
     if columns is not None:
         return definition_from_row(list(columns.values()))
-    _check_new_name(wanted.scope_id, what="a scope's name", held=scopes.names())
+    check_new_scope(wanted.scope_id, scopes.names())
     if wanted.parent_id is not None:
         parent = _known_scope(scopes, wanted.parent_id)
         if parent[0].sharing == "reserved":
@@ -213,25 +218,6 @@ def find_or_make_scope(transaction: Transaction, wanted: ScopeDefinition, *, key
     scopes.insert(wanted, totals=canonical(Balances().to_json()), seq=next_seq(transaction))
     append(transaction, kind="scope", at_utc=now_utc(), scope_id=wanted.scope_id, body=wanted.to_body(), key=key)
     return wanted
-
-
-def _check_new_name(name: str, *, what: str, held: Iterable[str] = ()) -> None:
-    """Refuse a new name that people would read as another one; those that a ledger holds stay as they are."""
-    usual = unicodedata.normalize("NFC", visible(name).strip())
-    if name != usual:
-        raise LedgerError(
-            f"{what} has no spaces around it, no invisible characters, and is spelt in composed letters (Unicode NFC), "
-            f"got {name[:60]!a}; it would be paid for apart from {usual[:60]!r}, which people read as the same. "
-            "Nothing was charged"
-        )
-    shape = alike(name)
-    like = next((each for each in held if alike(each) == shape), None)
-    if like is not None:
-        raise LedgerError(
-            f"the ledger has a scope {like[:60]!r}, and {name[:60]!r} would be paid for apart from it, although people "
-            "read both as the same; write it as the ledger has it, or choose a name that differs in more than "
-            "capitals, widths and spaces. Nothing was charged"
-        )
 
 
 def _known_scope(scopes: SignedScopes, scope_id: str) -> tuple[ScopeDefinition, Balances]:

@@ -35,8 +35,8 @@ from sidelight.guarantees import (
     unit_to_text,
 )
 from sidelight.ledger.chain import canonical, read
+from sidelight.ledger.names import checked_name
 
-_LONGEST_NAME: Final = 500
 #: How the scopes below one share its budget: reserved shares, or first come, first served.
 Sharing: TypeAlias = Literal["reserved", "first come"]
 _BESIDE_BUDGET: Final = ("neighbours", "partitioned_by", "rule", "sharing")
@@ -246,17 +246,6 @@ def _are_same_people(unit: Unit, above: Unit) -> bool:
     `max_rows`, hold for all rows that they own anywhere.
     """
     return type(unit) is type(above) or (isinstance(unit, Person) and isinstance(above, PersonOf))
-
-
-def checked_name(text: str, *, what: str) -> str:
-    """Return a scope id or key that is safe to store and to show, or say what is wrong with it."""
-    if not isinstance(text, str) or not text or len(text) > _LONGEST_NAME or not text.isprintable():
-        got = repr(text[:60]) if isinstance(text, str) else type(text).__name__
-        raise LedgerError(
-            f"{what} must be printable text of 1 to {_LONGEST_NAME} characters, got {got}; "
-            "use a short name, or the sha256 of a long one"
-        )
-    return str.__str__(text)
 
 
 def with_ancestors(names: Iterable[str], definitions: Mapping[str, ScopeDefinition]) -> set[str]:

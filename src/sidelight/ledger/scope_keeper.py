@@ -18,7 +18,6 @@ from sidelight.ledger.definition import (
     ScopeDefinition,
     Share,
     Sharing,
-    checked_name,
     define_scope,
     definition_from_row,
     spread,
@@ -26,6 +25,7 @@ from sidelight.ledger.definition import (
 from sidelight.ledger.entries import LedgerEntry, list_entries, list_finished
 from sidelight.ledger.exchange import book_external
 from sidelight.ledger.journal import DEFINITION_COLUMNS
+from sidelight.ledger.names import checked_name
 from sidelight.ledger.reservation import Reservation, Unique
 from sidelight.ledger.scope import Scope
 

@@ -29,6 +29,7 @@ from sidelight.privacy_page.published import (
 )
 from sidelight.privacy_page.stepwise_reports import AdditiveReport, DescentReport, additive_bounds, descent_bounds
 from sidelight.readable import number_text
+from sidelight.records.dates import Calendar
 
 AnyReport = PublishedReport | DescentReport | AdditiveReport
 
@@ -128,7 +129,7 @@ def _in_order(features: Sequence[Feature], row: Mapping[str, Any] | Sequence[Any
 
 
 def _number(feature: Feature, value: Any) -> float:
-    number = _finite(feature.name, value)
+    number = _finite(feature.name, value) if feature.calendar is None else _date(feature, feature.calendar, value)
     if feature.lo is None or feature.hi is None:
         return number
     if feature.rejects and not feature.lo <= number <= feature.hi:
@@ -141,12 +142,22 @@ def _number(feature: Feature, value: Any) -> float:
 
 def _level(feature: Feature, value: Any) -> list[float]:
     levels, (off, on) = feature.levels or [], feature.ends
-    text = _text(value)
-    if text not in levels and feature.rejects:
-        raise SchemaError(
-            f"{feature.name}: {text!r} is no level; {nearest(text, levels)}; a row like this could not have been used"
-        )
-    return [on if level == text else off for level in levels]
+    missing = value is None or (isinstance(value, float) and np.isnan(value))
+    text = "" if missing else _text(value)
+    found = feature.level_of(None if missing else text)
+    if found is None and feature.rejects:
+        # only a feature that says so refuses; earlier versions did not say which level takes unknown values
+        why = "a row like this could not have been used" if feature.outside else "the report holds no bound for it"
+        raise SchemaError(f"{feature.name}: {text!r} is no level; {nearest(text, levels)}; {why}")
+    return [on if level == found else off for level in levels]
+
+
+def _date(feature: Feature, calendar: Calendar, value: Any) -> float:
+    """Return a date as training counted it."""
+    number = calendar.of_cell(value)
+    if not np.isfinite(number):
+        raise SchemaError(f"{feature.name}: a date belongs here, such as {feature.start!r}, got {_shown(value)}")
+    return number
 
 
 def _finite(name: str, value: Any) -> float:

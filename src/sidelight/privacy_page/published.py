@@ -17,6 +17,8 @@ import msgspec
 from sidelight.errors import SchemaError
 from sidelight.privacy_page.losses import Loss, Positive
 from sidelight.readable import number_text
+from sidelight.records.dates import Calendar
+from sidelight.records.readings import TextReading, check_labels
 
 SCHEMA: Final = "privacy-report/1"
 Scope = Literal["one-person", "all-n", "everyone"]
@@ -40,6 +42,11 @@ class Feature(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     linearly to `to` (default [0, 1]). A number without them is used as it is. A level becomes one entry of `to[1]` in
     its own column and `to[0]` (default 1 and 0) in the others; an unknown level is refused ("reject", the default), or
     gives `to[0]` everywhere ("clamp").
+
+    What a table's schema declares about texts is written along, and read as in training: `unknown` is the level that
+    takes texts that are none of the levels, `missing` the one that takes empty cells; `spellings` are other texts of
+    levels, `missing_texts` those that mean missing; with `casefold` capitals make no difference, with `strip` white
+    space. A number with `start` and `unit` is a date: the whole days or hours since that public start.
     """
 
     name: Text
@@ -48,6 +55,14 @@ class Feature(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     levels: Annotated[list[str], msgspec.Meta(min_length=1)] | None = None
     to: Annotated[list[float], msgspec.Meta(min_length=2, max_length=2)] | None = None
     outside: Literal["clamp", "reject"] | None = None
+    unknown: str | None = None
+    missing: str | None = None
+    spellings: dict[str, list[Text]] | None = None
+    missing_texts: list[Text] | None = None
+    casefold: bool | None = None
+    strip: bool | None = None
+    start: Text | None = None
+    unit: Literal["day", "hour"] | None = None
 
     @property
     def width(self) -> int:
@@ -63,6 +78,30 @@ class Feature(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     def ends(self) -> tuple[float, float]:
         """Where `lo` and `hi`, or off and on, are mapped to."""
         return (0.0, 1.0) if self.to is None else (self.to[0], self.to[1])
+
+    @property
+    def calendar(self) -> Calendar | None:
+        """How dates are counted; None for other features."""
+        if self.start is None or self.unit is None:
+            return None
+        return Calendar.since(self.start, self.unit, where=self.name)
+
+    @property
+    def reading(self) -> TextReading:
+        """How texts become levels."""
+        pairs = [(text, each) for each in self.levels or [] for text in (each, *(self.spellings or {}).get(each, ()))]
+        missing = tuple(self.missing_texts or ())
+        return TextReading(tuple(pairs), strip=bool(self.strip), casefold=bool(self.casefold), missing=missing)
+
+    def level_of(self, text: str | None) -> str | None:
+        """Return the level that a text had in training, None is a missing cell; None where it had none."""
+        levels = self.levels or []
+        if text in levels:
+            return text
+        found = self.reading.of_text(text)
+        if found is None:
+            return self.missing
+        return found if found in levels else self.unknown
 
 
 class LabelEncoding(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -263,6 +302,28 @@ def _check_feature(feature: Feature, field: str) -> None:
         refuse(f"{field}.{'to' if feature.to else 'outside'}", "does not belong to a number without a range")
     if feature.levels is not None and len(set(feature.levels)) != len(feature.levels):
         refuse(f"{field}.levels", "a level stands there twice")
+    _check_texts(feature, field)
+
+
+def _check_texts(feature: Feature, field: str) -> None:
+    """Refuse declarations about texts that belong to no level, or mean two, and dates that are none."""
+    levels = feature.levels or []
+    texts = ("unknown", "missing", "spellings", "missing_texts", "casefold", "strip")
+    for name in texts if feature.levels is None else ():
+        if getattr(feature, name) is not None:
+            refuse(f"{field}.{name}", "belongs to a feature with levels, and to no other")
+    for name, level in (("unknown", feature.unknown), ("missing", feature.missing)):
+        if level is not None and level not in levels:
+            refuse(f"{field}.{name}", "must be one of the levels")
+    if any(level not in levels for level in feature.spellings or {}):
+        refuse(f"{field}.spellings", "must be of the levels")
+    if (feature.start is None) != (feature.unit is None) or (feature.start is not None and feature.lo is None):
+        refuse(f"{field}.start", "a date has start, unit, lo and hi")
+    try:
+        _ = feature.calendar
+        check_labels(feature.reading, name=feature.name)
+    except SchemaError as error:
+        refuse(field, str(error))
 
 
 def _check_label(label: LabelEncoding, loss: str) -> None:

@@ -283,10 +283,12 @@ def _parameter(key: str, value: Any) -> str:
 
 
 def _plain(value: Any) -> str:
+    if value in ("True", "False") or isinstance(value, bool):  # how a request writes what is on or off
+        return "yes" if str(value) == "True" else "no"
     if isinstance(value, Mapping):
         return ", ".join(f"{key}: {_plain(entry)}" for key, entry in sorted(value.items()))
     if isinstance(value, list | tuple):
-        return ", ".join(_plain(entry) for entry in value)
+        return ", ".join(entry if isinstance(entry, str) else _plain(entry) for entry in value)
     return str(value)
 
 

@@ -49,7 +49,7 @@ class CommonBudget:
     @property
     def rule(self) -> Rule:
         """The rule by which requests of the data sets are granted together."""
-        return Rule.for_budget(self._budget)
+        return Rule.again_for(self._budget)
 
     @property
     def _budget(self) -> Claim:

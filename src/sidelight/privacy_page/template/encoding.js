@@ -8,11 +8,34 @@ function isRanged(feature) {
   return typeof feature.lo === "number";
 }
 
+/** Make letters comparable as training does: without capitals, in composed letters. */
+function folded(text) {
+  const plain = [...text.normalize("NFC")].map((sign) => (sign === "ı" ? sign : sign.toLowerCase().toUpperCase().toLowerCase()));
+  return plain.join("").normalize("NFC");
+}
+
+/** Give what is compared of a text. */
+function keyOf(feature, text) {
+  const plain = feature.casefold ? folded(text) : text;
+  return feature.strip ? plain.split(/\s+/).filter((part) => part !== "").join(" ") : plain;
+}
+
+/** Find the level that a text had in training; null where it had none. A null text is none of the levels. */
+function levelOf(feature, text) {
+  if (feature.levels.includes(text)) return text;
+  const unknown = feature.unknown ?? null;
+  if (text === null) return unknown;
+  const key = keyOf(feature, text), same = (other) => keyOf(feature, other) === key;
+  if (key === "" || (feature.missing_texts || []).some(same)) return feature.missing ?? null;
+  const spelt = (level) => same(level) || (Object.hasOwn(feature.spellings || {}, level) && feature.spellings[level].some(same));
+  return feature.levels.find(spelt) ?? unknown;
+}
+
 /** Put one value in its columns. `outside` says that it lies beyond what is declared; `used` is what stands for it. */
 function encodeFeature(feature, value) {
   const [off, on] = feature.to || [0, 1];
   if (feature.levels) {
-    const place = feature.levels.indexOf(value);
+    const place = feature.levels.indexOf(levelOf(feature, value));
     return { columns: feature.levels.map((_, i) => (i === place ? on : off)), outside: place < 0, used: null };
   }
   if (!isRanged(feature)) return { columns: [value], outside: false, used: value };

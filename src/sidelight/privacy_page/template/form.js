@@ -23,18 +23,26 @@ function numberInput() {
   return element("input", { type: "text", inputmode: "decimal", spellcheck: "false", autocapitalize: "off" });
 }
 
-function levelSelect(levels, withOther) {
+function levelSelect(levels, withOther, unknown) {
   const select = element("select", {}, element("option", { value: "" }, "choose …"));
-  levels.forEach((level, i) => select.append(element("option", { value: String(i) }, level === "" ? "(empty)" : level)));
+  levels.forEach((level, i) => select.append(element("option", { value: String(i) }, level === "" ? "(empty)" : level === unknown ? `${level} (or anything else)` : level)));
   if (withOther) select.append(element("option", { value: OTHER }, "something else"));
   return select;
 }
 
+/** Write a number of a field: a date where it is one. */
+function valueText(each, value) {
+  if (!each.start) return plainNumber(value);
+  const text = new Date(startOf(each) + value * stepOf(each)).toISOString();
+  return each.unit === "hour" ? text.slice(0, 16).replace("T", " ") : text.slice(0, 10);
+}
+
 function rangeWords(each) {
-  return `${plainNumber(each.lo)} to ${plainNumber(each.hi)}`;
+  return `${valueText(each, each.lo)} to ${valueText(each, each.hi)}`;
 }
 
 function rangeHint(each) {
+  if (each.start) return `a date from ${rangeWords(each)}, written like that`;
   return isRanged(each) ? `from ${rangeWords(each)}` : "a number";
 }
 
@@ -47,9 +55,11 @@ function outcomeLevels(label) {
 function buildForm(report) {
   const { features, label } = report.encoding;
   const fields = features.map((feature, i) => {
-    const control = feature.levels ? levelSelect(feature.levels, true) : numberInput();
-    byId("fields").append(makeField(`f${i}`, feature.name, feature.levels ? "one of the list" : rangeHint(feature), control));
-    return { id: `f${i}`, name: feature.name, control, levels: feature.levels || null, complained: false };
+    const known = typeof feature.unknown === "string";
+    const control = feature.levels ? levelSelect(feature.levels, !known, feature.unknown) : numberInput();
+    const listed = known ? `one of the list; training counted anything else as “${feature.unknown}”` : "one of the list";
+    byId("fields").append(makeField(`f${i}`, feature.name, feature.levels ? listed : rangeHint(feature), control));
+    return { id: `f${i}`, name: feature.name, control, feature, levels: feature.levels || null, complained: false };
   });
   const levels = outcomeLevels(label);
   const control = levels ? levelSelect(levels, false) : numberInput();
@@ -79,9 +89,11 @@ function readField(field) {
   const text = field.control.value;
   if (text.trim() === "") return { missing: true, problem: field.levels ? "Please choose one." : "Please fill this in." };
   if (field.levels) return { value: text === OTHER ? null : field.levels[Number(text)] };
-  const value = numberOf(text);
+  const dated = field.feature && field.feature.start;
+  const value = dated ? dateOf(field.feature, text) : numberOf(text);
   if (value !== null) return { value };
   const cut = text.trim().length > 24 ? `${text.trim().slice(0, 24)}…` : text.trim();
+  if (dated) return { problem: `“${cut}” is not a date. Write it like ${valueText(field.feature, field.feature.lo)}.` };
   const hint = /^[-+\d.,\s]+$/.test(text) ? " Write it with a point and without separators, like 1234.5." : "";
   return { problem: `“${cut}” is not a number.${hint}` };
 }
@@ -104,9 +116,20 @@ function say(field, problem, heed) {
   else if (field.control.hasAttribute("aria-invalid")) field.control.removeAttribute("aria-invalid");
 }
 
+/** Say whether a feature names how texts were read in training; files of earlier versions do not. */
+function saysReading(feature) {
+  return ["unknown", "spellings", "casefold", "strip"].some((name) => Object.hasOwn(feature, name)) || feature.outside === "reject";
+}
+
 /** Put a text into a field; a level that is not in the list becomes "something else". */
 function fillField(field, text) {
   if (!field.levels) field.control.value = text;
+  else if (field.feature && saysReading(field.feature)) {
+    const level = text === "" && typeof field.feature.missing !== "string" ? "" : levelOf(field.feature, text);
+    const place = field.levels.indexOf(level);
+    field.control.value = place >= 0 ? String(place) : text === "" ? "" : OTHER;
+    if (field.control.selectedIndex < 0) field.control.value = "";
+  }
   else if (text.trim() === "") field.control.value = "";
   else {
     const place = placeOf(text, field.levels);
@@ -123,6 +146,30 @@ function numberOf(text) {
   if (!/^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i.test(plain)) return null;
   const value = Number(plain);
   return Number.isFinite(value) ? value : null;
+}
+
+const DATE = /^(\d{4})-(\d\d)-(\d\d)(?:[ T]([01]\d|2[0-3]):([0-5]\d)(?::[0-5]\d(?:[.,]\d+)?)?)?$/;
+
+/** Give the milliseconds of a date, in UTC; NaN for what is none. */
+function instantOf(text) {
+  const found = DATE.exec(text.trim());
+  if (!found) return NaN;
+  const instant = Date.parse(`${found[1]}-${found[2]}-${found[3]}T${found[4] || "00"}:${found[5] || "00"}:00Z`);
+  return new Date(instant).getUTCDate() === Number(found[3]) ? instant : NaN; // 30 February is none
+}
+
+function startOf(feature) {
+  return instantOf(feature.start);
+}
+
+function stepOf(feature) {
+  return feature.unit === "hour" ? 3600000 : 86400000;
+}
+
+/** Read a date as its whole days or hours since the start; null for what is none. */
+function dateOf(feature, text) {
+  const units = Math.floor((instantOf(text) - startOf(feature)) / stepOf(feature));
+  return Number.isFinite(units) ? units : null;
 }
 
 /** Say what separates the values: what occurs most often outside quotes in the first line. */

@@ -3,8 +3,8 @@
 const report = JSON.parse(byId("report").textContent);
 const form = buildForm(report);
 
-function insteadWords(used) {
-  return `This is outside the range. Training used ${plainNumber(used)} instead, and so does this page.`;
+function insteadWords(each, used) {
+  return `This is outside the range. Training used ${valueText(each, used)} instead, and so does this page.`;
 }
 
 /** Say what the training rule does with a value beyond what is declared. */
@@ -12,8 +12,11 @@ function heedWords(feature, value) {
   const part = encodeFeature(feature, value);
   const alone = Math.abs(part.columns[0]) > report.encoding.data_norm * (1 + 1e-12);
   if (!part.outside) return !feature.levels && alone ? "This number alone makes your row longer than allowed. Is it right?" : "";
-  if (ruleOf(feature) === "reject") return `Rows with a value ${feature.levels ? "that is not in the list" : `outside ${rangeWords(feature)}`} were not used.`;
-  return feature.levels ? "Training counted a value that is not in the list as none of them, and so does this page." : insteadWords(part.used);
+  if (ruleOf(feature) === "reject") {
+    if (!feature.outside) return "This report has no bound for a value that is not in the list.";
+    return `Rows with a value ${feature.levels ? "that is not in the list" : `outside ${rangeWords(feature)}`} were not used.`;
+  }
+  return feature.levels ? "Training counted a value that is not in the list as none of them, and so does this page." : insteadWords(feature, part.used);
 }
 
 /** Read one field, and say beside it what is wrong or what to heed. `strict` complains about empty fields too. */
@@ -24,7 +27,7 @@ function checkField(field, i, strict) {
   const { features, label } = report.encoding;
   let heed = "";
   if (!found.problem && i < features.length) heed = heedWords(features[i], found.value);
-  else if (!found.problem && isRanged(label) && encodeLabel(label, found.value) !== found.value) heed = insteadWords(encodeLabel(label, found.value));
+  else if (!found.problem && isRanged(label) && encodeLabel(label, found.value) !== found.value) heed = insteadWords(label, encodeLabel(label, found.value));
   say(field, visible ? found.problem : "", heed);
   return found;
 }

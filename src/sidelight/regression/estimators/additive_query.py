@@ -12,7 +12,8 @@ import numpy as np
 from sidelight.errors import SidelightWarning
 from sidelight.guarantees import Claims, short_text
 from sidelight.noise import Source
-from sidelight.records import Schema, Table
+from sidelight.readable import number_text
+from sidelight.records import Category, Date, Number, Schema, Table
 from sidelight.regression.additive.fine_codes import AdditiveExamples
 from sidelight.regression.additive.fit import fit_additive, fitted_value
 from sidelight.regression.additive.plan import AdditivePlan, AdditiveShares, plan_additive
@@ -63,7 +64,10 @@ class AdditiveFit:
         described["column"] = self.examples.target.name
         described["on_missing"] = "cell" if self.examples.keep_missing else "drop"
         read = (*self.examples.columns, self.examples.target)
-        described["missing"] = {column.name: str(column.missing) for column in read}
+        described["missing"] = {
+            each.name: _missing_text(each, cell=self.examples.keep_missing and each is not self.examples.target)
+            for each in read
+        }
         if self.monotone:
             described["monotone"] = {
                 name: "increasing" if way > 0 else "decreasing" for name, way in self.monotone.items()
@@ -149,3 +153,13 @@ class AdditivePrivacy(StepwisePrivacy):
 def split_by(values: Any, sizes: Any) -> list[Any]:
     """Split what a release stores side by side."""
     return np.split(np.asarray(values), np.cumsum(np.asarray(sizes, int))[:-1])
+
+
+def _missing_text(column: Number | Category, *, cell: bool) -> str:
+    """Return what becomes of a row that misses a column; `cell`: whether missing numbers have a value of their own."""
+    if isinstance(column, Category):
+        code = column.missing_code
+        return "left out" if code is None else f"counted as {column.labels[code]}"
+    if column.fill is None:
+        return "a value of its own" if cell else "left out"
+    return f"counted as {column.calendar.text(column.fill) if isinstance(column, Date) else number_text(column.fill)}"

@@ -41,7 +41,7 @@ from sidelight.privacy_page.published import (
     WrittenReport,
 )
 from sidelight.privacy_page.stepwise_reports import DescentLoss, DescentReport, build_descent_report
-from sidelight.records import Category, Number
+from sidelight.records import Category, Date, Number
 from sidelight.records.numbers import exact_number
 from sidelight.regression.curator import exact_losses, fit_and_keep, kept_fit, require_curator
 from sidelight.regression.descent.rules import SecondLook, Shares, shares
@@ -370,13 +370,28 @@ def _columns(model: Any) -> list[Feature] | None:
 
 
 def declared_features(columns: Sequence[Number | Category]) -> list[Feature]:
-    """Return columns as a report asks for them, scaled as rows of tables are."""
+    """Return columns as a report asks for them, scaled as rows of tables are, with what the schema says of texts."""
     share = len(columns) ** -0.5
-    found = []
-    for column in columns:
-        if isinstance(column, Number):
-            low, high = map(float, range_of(column))
-            found.append(Feature(name=column.name, lo=low, hi=high, to=[-share, share]))
-        else:
-            found.append(Feature(name=column.name, levels=list(column.labels), to=[0.0, share]))
-    return found
+    return [_number(each, share) if isinstance(each, Number) else _category(each, share) for each in columns]
+
+
+def _number(column: Number, share: float) -> Feature:
+    low, high = map(float, range_of(column))
+    dates = {"start": column.start, "unit": column.unit} if isinstance(column, Date) else {}
+    return Feature(name=column.name, lo=low, hi=high, to=[-share, share], **dates)  # type: ignore[arg-type]
+
+
+def _category(column: Category, share: float) -> Feature:
+    labels, unknown, missing = list(column.labels), column.unknown_code, column.missing_code
+    return Feature(
+        name=column.name,
+        levels=labels,
+        to=[0.0, share],
+        outside="reject" if unknown is None else None,
+        unknown=None if unknown is None else labels[unknown],
+        missing=None if missing is None else labels[missing],
+        spellings={label: list(texts) for label, texts in column.aliases} or None,
+        missing_texts=list(column.missing_texts) or None,
+        casefold=column.casefold or None,
+        strip=column.strip or None,
+    )
