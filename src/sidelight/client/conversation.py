@@ -119,7 +119,7 @@ class Conversation:
             raise state.error
         asked = posted.asked or [None] * len(state.outcomes)
         if len(asked) != len(state.outcomes):
-            raise _wrong_answer("another number of answers than queries", posted)
+            raise _wrong_answer("another number of queries than was asked", posted)
         for outcome, one in zip(state.outcomes, asked, strict=True):
             _check_outcome(outcome, one, posted)
         return state.outcomes if state.together else state.outcomes[0]

@@ -193,7 +193,7 @@ class Pending:
 
 @dataclass(frozen=True, kw_only=True)
 class RequestState:
-    """The state of a paid request as a server tells it.
+    """The state of a paid request as the server describes it.
 
     Args:
         id: Its id on the server.
@@ -216,20 +216,21 @@ def state_from_json(found: Any, *, key: str = "") -> RequestState:
     """Read the state of a request."""
     with understood("the state of a request"):
         state, outcomes = found["state"], found.get("outcomes")
-        told = dict[str, Any](id=found["id"], ready_at=datetime.fromisoformat(found["ready_at"]), outcomes=[])
-        if not RELEASE_ID.fullmatch(told["id"]) or told["ready_at"].timestamp() < 0 or told["ready_at"].tzinfo is None:
+        ready_at = datetime.fromisoformat(found["ready_at"])
+        if not RELEASE_ID.fullmatch(found["id"]) or ready_at.tzinfo is None or ready_at.timestamp() < 0:
             raise ValueError(state)
+        common = dict[str, Any](id=found["id"], ready_at=ready_at, outcomes=[])
         if state in ("queued", "running"):
-            return RequestState(**told, ended=False, error=None, together=False)
+            return RequestState(**common, ended=False, error=None, together=False)
         if state == "failed":
-            return RequestState(**told, ended=True, error=_failed(key), together=False)
+            return RequestState(**common, ended=True, error=_failed(key), together=False)
         if state == "dropped":
-            return RequestState(**told, ended=True, error=error_of(found.get("problem")), together=False)
+            return RequestState(**common, ended=True, error=error_of(found.get("problem")), together=False)
         if state not in ("released", "refused"):
             raise ValueError(state)
         texts = [json.dumps(each) for each in (outcomes or [found["outcome"]])]
-        told["outcomes"] = list(map(outcome_from_json, texts))
-        return RequestState(**told, ended=True, error=None, together=bool(outcomes))
+        common["outcomes"] = list(map(outcome_from_json, texts))
+        return RequestState(**common, ended=True, error=None, together=bool(outcomes))
 
 
 def _failed(key: str) -> ReleaseFailedError:

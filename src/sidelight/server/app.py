@@ -22,7 +22,7 @@ from sidelight.server.guard import Guarded, read_request
 from sidelight.server.openapi import description, query_schema
 from sidelight.server.page import PAGE, PAGE_POLICY
 from sidelight.server.pricing import MOST_DUMMY_ROWS
-from sidelight.server.service import AnalystService, Asking, log
+from sidelight.server.service import NOT_NOW, AnalystService, Asking, log
 from sidelight.session import request_key
 from sidelight.web.requests import WithHeaders
 from sidelight.wire import RELEASE_ID, REQUEST_KEY, ProblemError, query_digest
@@ -293,8 +293,7 @@ async def _refused(request: Request, error: Exception) -> Response:
 async def _unavailable(request: Request, error: Exception) -> Response:
     """Answer every error of ledger or disk with one text: the original may name paths, hosts or scopes."""
     log.error("a request could not be answered: %s", type(error).__name__)
-    text = "The server cannot answer now; a request that was accepted goes on."
-    return await _refused(request, ProblemError("unavailable", text))
+    return await _refused(request, ProblemError("unavailable", NOT_NOW))
 
 
 async def _unknown(request: Request, error: Exception) -> Response:

@@ -50,6 +50,8 @@ MOST_RELEASES = 50
 _WRONG_TOKENS = 10
 #: Seconds per minute for which an analyst may occupy a pricing process.
 _PRICING_SECONDS = 20.0
+#: Also of a request that may be a repeated one: it says nothing about a charge.
+NOT_NOW = "The server cannot answer now; a request that was accepted goes on."
 #: Seconds by which a replica's clock may differ from the database's: less than others wait for a late outcome.
 _CLOCK_DIFFERENCE = 5.0
 #: Seconds in which all sources must open at the start.
@@ -211,7 +213,7 @@ class AnalystService:
                 "nothing is answered: the clock was set forward by more than a day; set it back, or restart the server "
                 "if it is right"
             )
-            raise ProblemError("unavailable")
+            raise ProblemError("unavailable", NOT_NOW)
         address = address_of(request, self.config)
         try:
             if self._proxy is not None and self._proxy.speaks(request):
