@@ -106,8 +106,8 @@ class AnalystService:
         """Check ledger and scopes against the file, and that every source opens, before listening."""
         self.store.check_clock(time.time())
         self.budgets.begin()
-        for said in self.budgets.other_windows(moment=self.store.latest(time.time(), keep=False)):
-            log.warning("%s", said)
+        for window_difference in self.budgets.other_windows(moment=self.store.latest(time.time(), keep=False)):
+            log.warning("%s", window_difference)
         self._compare_clocks()
         self.config.work.scratch.mkdir(parents=True, exist_ok=True)
         clear_scratch(self.config)
@@ -192,12 +192,12 @@ class AnalystService:
         return time.time() - time.monotonic() - self._clock <= DAY
 
     def _compare_clocks(self) -> float:
-        """Return by how much this clock is ahead of the ledger's database, which other replicas go by; log a lag."""
-        ahead = self.budgets.clock_ahead()
-        self._clock_agrees = abs(ahead) <= _CLOCK_DIFFERENCE
+        """Return by how much this clock is ahead of the database's, which other replicas go by; log a difference."""
+        clock_ahead = self.budgets.clock_ahead()
+        self._clock_agrees = abs(clock_ahead) <= _CLOCK_DIFFERENCE
         if not self._clock_agrees:
-            log.error("nothing is charged: the clock differs from the database's by %.0f s; set it right", ahead)
-        return ahead
+            log.error("nothing is charged: the clock differs from the database's by %.0f s; set it right", clock_ahead)
+        return clock_ahead
 
     def is_ready(self) -> bool:
         """Return whether ledger, store of tokens and audit log can be used, and the clock agrees with the ledger's."""
