@@ -168,11 +168,14 @@ class ReportError(RangeError):
 
 
 class ServiceError(SidelightError):
-    """The service refused, cannot be reached, or is not what this client agreed to. `code` is its word for it."""
+    """The service refused, cannot be reached, or is not what this client agreed to. `code` is its word for it.
 
-    def __init__(self, message: str, *, code: str) -> None:
+    Of a paid request that may have been charged, `key` is its key, and `request_id` its id on the server, once known.
+    """
+
+    def __init__(self, message: str, *, code: str, key: str | None = None, request_id: str | None = None) -> None:
         super().__init__(message)
-        self.code = code
+        self.code, self.key, self.request_id = code, key, request_id
 
 
 class BusyError(SidelightError):

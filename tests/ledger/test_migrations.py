@@ -121,6 +121,21 @@ def test_the_file_is_kept_as_it_was(tmp_path: Path, steps: Any) -> None:
         assert not restored.verify(expect_head=head).ok  # what was spent since is not in the copy, and that is seen
 
 
+def test_the_advice_about_a_file_that_may_not_be_written_is_no_circle(tmp_path: Path, steps: Any) -> None:
+    """What reads it sends to `reap`, and what writes it sends back: both cannot be all there is to do."""
+    an_older_ledger(tmp_path / "budget.db")
+    (tmp_path / "budget.db").chmod(0o400)
+    with pytest.raises(LedgerError, match="`sidelight ledger show`"):
+        open_ledger(tmp_path / "budget.db")
+    with pytest.raises(LedgerError, match="with a writable copy to look into, and never spend from the copy"):
+        open_ledger(tmp_path / "budget.db", read_only=True)
+    copy = tmp_path / "copy.db"
+    copy.write_bytes((tmp_path / "budget.db").read_bytes())
+    open_ledger(copy).close()
+    with open_ledger(copy, read_only=True) as ledger:
+        assert len(ledger.entries()) == 1
+
+
 @pytest.mark.parametrize(
     ("statements", "match"),
     [

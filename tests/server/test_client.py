@@ -37,10 +37,13 @@ class Replica:
         self.posts, self._again, self._pause = 0, again, pause
         table = sl.Table({"job": ["cook", "nurse"]}, schema=SCHEMA, name="people")
         self._outcome = json.loads(seeded_release(sl.Count(epsilon="0.1"), table, seed=1).to_json())
+        self._asked = json.loads(json.dumps(self._outcome["query"]))
 
     def __call__(self, request: Any) -> Any:
         if request.url.path == "/v1/tables":
             return httpx.Response(200, json={"tables": [self._table()]})
+        if request.url.path.endswith("/price"):
+            return httpx.Response(200, json=self._price())
         if request.method == "POST":
             self.posts += 1
             slot = NOW if self.posts == 1 else SOON
@@ -53,6 +56,13 @@ class Replica:
     def _state(self, state: str, ready: float) -> dict[str, object]:
         outcome = self._outcome if state == "released" else None
         return {"id": "a" * 64, "state": state, "ready_at": utc(ready), "outcome": outcome}
+
+    def _price(self) -> dict[str, object]:
+        claims = [{"type": "PureDP", "epsilon": "0.1"}]
+        return {
+            "guarantee": "PureDP(ε = 0.1)", "claims": claims, "charge": {}, "remaining": {}, "after": None,
+            "expected": None, "seconds": 4, "notes": [], "request": self._asked,
+        }  # fmt: skip
 
     def _table(self) -> dict[str, object]:
         column = {"name": "job", "kind": "category", "categories": ["cook", "nurse"]}

@@ -72,7 +72,8 @@ def test_a_seat_that_is_freed_when_its_worker_is_done_is_noticed(monkeypatch):
     assert seats_held_twice(Early(seats=2, tick=0.25, queue=40, longest_wait=60)) > 0
 
 
-#: What lines of the log and of the audit log may hold: public names, codes, and times of the schedule.
+#: What lines of the log and of the audit log may hold: public names, codes, times of the schedule, differences of
+#: clocks, and sentences about open windows, made of their names and dates.
 PUBLIC = {
     "table.name",
     "found.name",
@@ -87,6 +88,8 @@ PUBLIC = {
     "slot.start",
     "round(time.time(), 3)",
     "action",
+    "clock_ahead",
+    "window_difference",
 }
 
 

@@ -50,6 +50,9 @@ class Clock:
     def time(self):
         return self.now
 
+    def monotonic(self):
+        return self.now
+
     def sleep(self, seconds):
         self.now += seconds
 
@@ -83,6 +86,7 @@ def job_of(token, *, name="first", seconds=4.0, query=QUERY, start=None):
         "analyst": "ada",
         "token": token,
         "start": start,
+        "clock": worker.time.time() - worker.time.monotonic(),
         "end": start + seconds,
         "seconds": str(seconds),
         "moment": start,

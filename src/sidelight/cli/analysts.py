@@ -50,7 +50,9 @@ def check_survey(path: Path) -> None:
     config = read_config(path)
     for table in config.tables.values():
         table.open()
-    check_ledger(config)
+    windows = check_ledger(config, moment=time.time())
+    for said in windows:
+        tell(said)
     promises = []
     for table in config.tables.values():
         requests, (largest, unpriced) = _requests(config, table.name), _probed(config, table)
@@ -60,7 +62,7 @@ def check_survey(path: Path) -> None:
             tell(f"{table.name}: {kind} was not priced: {problem}")
         found = {"table": table.name, "promise": table.promise, "requests": requests}
         promises.append({**found, "ledger_bytes": requests * largest, "unpriced": unpriced})
-    note(tables=promises)
+    note(tables=promises, windows=windows)
 
 
 def calibrate_survey(path: Path, *, table: str | None, runs: int) -> None:

@@ -368,7 +368,8 @@ ANSWERS: dict[str, tuple[dict[str, Any], ...]] = {
         {
             "tables": _list(
                 table=_TEXT, promise=_TEXT, requests=_COUNT, ledger_bytes=_COUNT, unpriced={"type": "object"}
-            )
+            ),
+            "windows": _TEXTS,
         },
     ),
     "server calibrate": ({"tables": _list(table=_TEXT, lines=_TEXT, durations={"type": "object"})},),

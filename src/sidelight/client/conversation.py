@@ -8,34 +8,36 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import datetime, timedelta
 from typing import Any
 from urllib.parse import quote
 
-from sidelight.client.connection import Connection
+from sidelight.client.connection import Connection, UnansweredError
 from sidelight.client.remote_answers import (
     RemotePrice,
     RemoteTable,
-    outcomes_of,
+    RequestState,
+    amounts_from_json,
     price_from_json,
+    state_from_json,
     table_from_json,
+    understood,
 )
-from sidelight.errors import RangeError, ReleaseFailedError, ServiceError, nearest
+from sidelight.errors import RangeError, ReleaseFailedError, ServiceError, SidelightError, nearest
 from sidelight.guarantees import Amount, Claims
 from sidelight.noise import OSEntropy
 from sidelight.progress import progress
 from sidelight.release import Outcome
 from sidelight.session.query import prepare_query
 from sidelight.version import VERSION
-from sidelight.wire import REQUEST_KEY, write_json, write_wire_query
+from sidelight.wire import RELEASE_ID, REQUEST_KEY, write_json, write_wire_query
 
 #: Seconds by which the slot of a repeated request may be later, and between such requests.
 _LATEST_SLOT, _LONGEST_PAUSE = 600.0, 2.0
 #: An answer that is promised for later than this is not waited for: a day.
-_LONGEST_WAIT = timedelta(days=1)
+_LONGEST_WAIT = 86_400.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,10 +52,8 @@ class RequestedAnswer:
 class Posted:
     """A paid request: its first state, and the data to repeat it."""
 
-    id: str
     key: str
-    ready_at: datetime
-    state: Mapping[str, Any]
+    state: RequestState
     table: str | None = None
     asked: Sequence[RequestedAnswer | None] = ()
     path: str = ""
@@ -66,23 +66,21 @@ class Conversation:
     def __init__(self, connection: Connection, *, patience: float, table: str | None) -> None:
         self._connection, self._patience, self._usual = connection, patience, table
         self._known: dict[str, RemoteTable] | None = None
+        self._compared: set[tuple[str, str]] = set()  # tables and kinds that server and client read alike
 
     async def tables(self) -> dict[str, RemoteTable]:
         """Ask for the tables, once."""
         if self._known is None:
-            found = (await self._get("/v1/tables")).get("tables")
-            if not isinstance(found, list):
-                raise ServiceError("the list of tables is not understood; is the server newer?", code="unknown")
-            self._known = {table.name: table for table in map(table_from_json, found)}
+            answer = await self._get("/v1/tables")
+            with understood("the list of tables"):
+                self._known = {table.name: table for table in map(table_from_json, answer["tables"])}
         return self._known
 
     async def amounts(self, member: str) -> dict[str, Mapping[str, str]]:
         """Request the remaining or spent budget by table."""
-        try:
-            found = (await self._get("/v1/tables"))["tables"]
-            return {str(table["name"]): {str(n): str(a) for n, a in table[member].items()} for table in found}
-        except (KeyError, TypeError, AttributeError):
-            raise ServiceError("the list of tables is not understood; is the server newer?", code="unknown") from None
+        answer = await self._get("/v1/tables")
+        with understood("the list of tables"):
+            return {table["name"]: amounts_from_json(table[member]) for table in answer["tables"]}
 
     async def statement(self, table: str | None) -> str:
         """Request the guarantee of everything that is ever released from a table."""
@@ -90,85 +88,118 @@ class Conversation:
 
     async def price(self, query: Any, *, table: str | None, delta: Amount | None, forecast: bool) -> RemotePrice:
         """Ask for the price of a query or a batch."""
-        name, body, _ = await self._body(query, table, delta)
-        sent = _bytes({**body, "forecast": forecast})
-        return price_from_json(await self._post(f"/v1/tables/{name}/price", sent))
+        name, body, asked = await self._body(query, table, delta)
+        return await self._priced(name, body, asked, forecast=forecast)
 
     async def post(self, query: Any, *, table: str | None, delta: Amount | None, key: str | None) -> Posted:
-        """Make a paid request."""
+        """Make a paid request; the first one of each kind is priced before, which is free."""
         name, body, asked = await self._body(query, table, delta)
         key = OSEntropy().read(16).hex() if key is None else _checked_key(key)
+        kinds = {(name, each.request["kind"]) for each in asked if each is not None}
+        if not kinds <= self._compared:
+            try:
+                await self._priced(name, body, asked, forecast=False)
+                self._compared |= kinds
+            except ServiceError:
+                raise
+            except SidelightError:  # the paid request is refused as well, unless its key was paid for before
+                pass
         path, sent = f"/v1/tables/{name}/releases", _bytes(body)
-        try:
+        with naming(key, of=UnansweredError):
             state = await self._post(path, sent, key=key)
-        except ServiceError as error:
-            if error.code == "unreachable":
-                raise ServiceError(
-                    f"{error}; the request may have been charged: repeat it with key={key!r}, which is charged once",
-                    code=error.code,
-                ) from None
-            raise
-        return _posted(state, key=key, table=name, asked=asked, path=path, sent=sent)
+            return _posted(state, key=key, table=name, asked=asked, path=path, sent=sent)
 
     async def result(self, posted: Posted) -> Outcome | list[Outcome]:
         """Wait for the answer of a paid request."""
-        now, found, end, pause = posted.state, outcomes_of(posted.state, key=posted.key), posted.ready_at, 0.2
-        if end.timestamp() > time.time() + _LONGEST_WAIT.total_seconds():
+        with naming(posted.key, posted.state.id):
+            state, repeated = await self._ended(posted)
+            if state.error is not None and repeated and not isinstance(state.error, ReleaseFailedError):
+                raise state.error  # it was made twice, and only one of them was dropped
+        if state.error is not None:
+            raise state.error
+        asked = posted.asked or [None] * len(state.outcomes)
+        if len(asked) != len(state.outcomes):
+            raise _wrong_answer("another number of queries than was asked", posted)
+        for outcome, one in zip(state.outcomes, asked, strict=True):
+            _check_outcome(outcome, one, posted)
+        return state.outcomes if state.together else state.outcomes[0]
+
+    async def _ended(self, posted: Posted) -> tuple[RequestState, bool]:
+        """Return the last state of a paid request, and whether it was made again."""
+        now, end, pause, repeated = posted.state, posted.state.ready_at.timestamp(), 0.2, False
+        if end > time.time() + _LONGEST_WAIT:
             raise ServiceError(
-                f"the server promises the answer for {end.isoformat(' ', 'minutes')}, more than a day ahead; "
-                f"`remote.fetch({posted.id!r})` asks for it then",
+                f"the server promises the answer for {now.ready_at.isoformat(' ', 'minutes')}, more than a day ahead",
                 code="waiting",
             )
-        with progress(f"waiting until {posted.ready_at.astimezone():%H:%M:%S}"):
-            while found is None:
-                if time.time() > end.timestamp() + self._patience:
-                    raise ServiceError(
-                        f"no answer yet; `remote.fetch({posted.id!r})` continues waiting", code="waiting"
-                    )
+        with progress(f"waiting until {now.ready_at.astimezone():%H:%M:%S}"):
+            while not now.ended:
+                if (left := end - time.time()) < -self._patience:
+                    raise ServiceError("no answer yet", code="waiting")
                 asked_at = time.monotonic()
                 try:
-                    now = await self._get(f"/v1/releases/{quote(posted.id, safe='')}", headers={"Prefer": "wait=20"})
+                    now = await self._state(posted.state.id, key=posted.key, patience=self._patience + max(0.0, left))
                 except ServiceError as error:
                     if posted.sent is None or error.code != "not-found":
                         raise
                     await self._connection.sleep(pause)
                     # another replica or a restarted server may not know an uncharged request: repeat it
-                    now = await self._post(posted.path, posted.sent, key=posted.key)
-                    pause = min(2 * pause, _LONGEST_PAUSE)
-                    end = min(_ready_at(now), posted.ready_at + timedelta(seconds=_LATEST_SLOT))
-                found = outcomes_of(now, key=posted.key)
-                if found is None and time.monotonic() < asked_at + pause:  # a server that does not wait
+                    found, repeated = await self._post(posted.path, posted.sent, key=posted.key), True
+                    now, pause = state_from_json(found, key=posted.key), min(2 * pause, _LONGEST_PAUSE)
+                    end = min(now.ready_at.timestamp(), posted.state.ready_at.timestamp() + _LATEST_SLOT)
+                if not now.ended and time.monotonic() < asked_at + pause:  # a server that does not wait
                     await self._connection.sleep(pause)
-        if posted.asked and len(found) != len(posted.asked):
-            raise ServiceError("the server returned another number of answers than queries", code="unknown")
-        for outcome, asked in zip(found, posted.asked or [None] * len(found), strict=True):
-            _check_outcome(outcome, asked, posted)
-        return found if "outcomes" in now else found[0]
+        return now, repeated
+
+    async def _state(self, name: str, *, key: str, patience: float) -> RequestState:
+        path, held = f"/v1/releases/{quote(name, safe='')}", {"Prefer": "wait=20"}
+        return state_from_json(await self._connection.ask("GET", path, patience=patience, headers=held), key=key)
 
     async def fetch(self, name: str) -> Outcome | list[Outcome]:
         """Wait for the answer of an earlier request."""
-        state = await self._get(f"/v1/releases/{quote(name, safe='')}")
-        return await self.result(_posted(state))
+        if not isinstance(name, str) or not RELEASE_ID.fullmatch(name):
+            raise RangeError(f"an id has 32 or 64 hexadecimal digits, got {str(name)[:80]!r}")
+        return await self.result(_posted(await self._get(f"/v1/releases/{name}")))
 
     async def page(self, table: str | None, after: str) -> tuple[list[Outcome], str] | None:
         """Ask for outcomes after an id, and the id to go on with; None at the end. Failed ones are left out."""
         name = (await self._table(table)).name
         since = f"&after={quote(after, safe='')}" if after else ""
-        page = (await self._get(f"/v1/releases?table={name}&limit=50{since}")).get("releases")
-        if not isinstance(page, list) or not page:
-            return None
-        found: list[Outcome] = []
-        for state in page:
-            with suppress(ReleaseFailedError):
-                found += outcomes_of(state, key="") or ()
-        return found, str(page[-1]["id"])
+        answer = await self._get(f"/v1/releases?table={name}&limit=50{since}")
+        with understood("the list of releases"):
+            page = [state_from_json(each) for each in answer["releases"]]
+            if page and page[-1].id == after:
+                raise ValueError(after)
+        return ([outcome for each in page for outcome in each.outcomes], page[-1].id) if page else None
 
     async def _get(self, path: str, *, headers: Mapping[str, str] | None = None) -> dict[str, Any]:
         return await self._connection.ask("GET", path, patience=self._patience, headers=headers)
 
     async def _post(self, path: str, sent: bytes, *, key: str | None = None) -> dict[str, Any]:
-        headers = {} if key is None else {"Idempotency-Key": key}
-        return await self._connection.ask("POST", path, sent, patience=self._patience, headers=headers)
+        headers, paid = {} if key is None else {"Idempotency-Key": key}, key is not None
+        return await self._connection.ask("POST", path, sent, patience=self._patience, headers=headers, paid=paid)
+
+    async def _priced(
+        self, name: str, body: Mapping[str, Any], asked: Sequence[RequestedAnswer | None], *, forecast: bool
+    ) -> RemotePrice:
+        """Ask for a price, and refuse one of another query than the answer must be of: nothing is charged yet."""
+        found = await self._post(f"/v1/tables/{name}/price", _bytes({**body, "forecast": forecast}))
+        price = price_from_json(found)
+        with understood("the price"):
+            theirs = price.request["queries"] if "queries" in body else [price.request]
+            claims = Claims.from_json(found["claims"])
+            same = len(theirs) == len(asked) and all(
+                one is None or (_same(each, one.request) and one.claims in (None, claims))
+                for each, one in zip(theirs, asked, strict=True)
+            )
+        if not same:
+            raise ServiceError(
+                f"the server reads this query, or its price, in another way than this client of version {VERSION}; "
+                "nothing was charged. Use the server's version, or send the query as a mapping, whose answer is not "
+                "checked",
+                code="unknown",
+            )
+        return price
 
     async def _table(self, name: str | None) -> RemoteTable:
         tables = await self.tables()
@@ -208,15 +239,39 @@ def _checked_key(key: str) -> str:
 
 
 def _posted(state: Mapping[str, Any], *, key: str = "", **more: Any) -> Posted:
-    return Posted(id=str(state.get("id")), key=key, ready_at=_ready_at(state), state=state, **more)
+    return Posted(key=key, state=state_from_json(state, key=key), **more)
 
 
-def _ready_at(state: Mapping[str, Any]) -> datetime:
-    """Return when the answer of a request is ready; it changes when the request is repeated."""
+@contextmanager
+def naming(key: str, request_id: str | None = None, *, of: type[SidelightError] = SidelightError) -> Iterator[None]:
+    """Say in errors of a sent request that it may have been charged, and how to ask again without paying again."""
+    ways = [f"with key={key!r}, which is charged once"] if key else []
+    ways += [] if request_id is None else [f"with `remote.fetch({request_id!r})`, which costs nothing"]
+    said = f"the request may have been charged: ask again {', or '.join(ways)}"
     try:
-        return datetime.fromisoformat(str(state["ready_at"]))
-    except (KeyError, ValueError):
-        raise ServiceError("the state of a request is not understood", code="unknown") from None
+        yield
+    except of as error:
+        code = getattr(error, "code", "unknown")
+        raise ServiceError(f"{error}; {said}", code=code, key=key or None, request_id=request_id) from None
+    except SidelightError:  # nothing was charged
+        raise
+    except BaseException as error:  # an interruption, for one
+        error.add_note(said)
+        raise
+
+
+def _same(found: object, asked: Mapping[str, Any]) -> bool:
+    return json.dumps(found, sort_keys=True) == json.dumps(dict(asked), sort_keys=True)
+
+
+def _wrong_answer(what: str, posted: Posted) -> ServiceError:
+    return ServiceError(
+        f"the server answered for {what}; the charge stands. The answer is discarded, and `remote.fetch("
+        f"{posted.state.id!r})` returns it unchecked",
+        code="unknown",
+        key=posted.key or None,
+        request_id=posted.state.id,
+    )
 
 
 def _check_outcome(outcome: Outcome, asked: RequestedAnswer | None, posted: Posted) -> None:
@@ -224,20 +279,14 @@ def _check_outcome(outcome: Outcome, asked: RequestedAnswer | None, posted: Post
     if asked is None:
         return
     found = outcome.circumstances
-    wrong = (
-        "query" if json.dumps(outcome.query, sort_keys=True) != json.dumps(dict(asked.request), sort_keys=True) else ""
-    )
+    wrong = "" if _same(outcome.query, asked.request) else "query"
     wrong = wrong or ("price" if asked.claims is not None and outcome.guarantee != asked.claims else "")
     wrong = wrong or ("table" if found.dataset != posted.table else "")
     if wrong:
         versions = (
             "" if found.version == VERSION else f" (its version is {found.version}, that of this client {VERSION})"
         )
-        raise ServiceError(
-            f"the server answered for another {wrong} than was asked{versions}; the answer is discarded, and "
-            f"`remote.fetch({posted.id!r})` returns it unchecked",
-            code="unknown",
-        )
+        raise _wrong_answer(f"another {wrong} than was asked{versions}", posted)
 
 
 def _bytes(value: Mapping[str, Any]) -> bytes:

@@ -36,7 +36,7 @@ def connect(
         url: Where the server is: https, or http on this machine.
         token: What `sidelight token new` printed; left out, that of the environment variable `SIDELIGHT_TOKEN`.
         table: The default table, where there are several.
-        patience: Seconds in which a request is sent again before an error is raised.
+        patience: Seconds in which a request is sent again, the last time at their end; each has 40 seconds in all.
         verify: The trusted certificate authorities: the default ones, or an `ssl.SSLContext`.
         transport: For tests: an httpx transport in place of the network.
 
@@ -163,9 +163,9 @@ class RemoteRequests:
         if wait:
             return await self._conversation.result(posted)
         return Pending(
-            id=posted.id,
+            id=posted.state.id,
             key=posted.key,
-            ready_at=posted.ready_at,
+            ready_at=posted.state.ready_at,
             _fetch=lambda: self._run(self._conversation.result(posted)),
         )
 

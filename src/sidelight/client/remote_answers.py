@@ -3,18 +3,35 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from sidelight.errors import ReleaseFailedError, ServiceError
+from sidelight.client.connection import UnansweredError
+from sidelight.errors import ReleaseFailedError, ServiceError, SidelightError
 from sidelight.plans.columns import read_schema
 from sidelight.plans.section import NameResolver, Section
 from sidelight.readable import shown_html, shown_text
 from sidelight.records import Schema, Table
 from sidelight.release import Outcome, outcome_from_json
-from sidelight.wire import error_of, read_json, write_json
+from sidelight.wire import RELEASE_ID, error_of, read_json, write_json
+
+#: Names of tables, which are parts of addresses.
+_TABLE = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
+
+
+@contextmanager
+def understood(what: str) -> Iterator[None]:
+    """Make every error of reading an answer one `ServiceError`: a server may send anything in place of it."""
+    try:
+        yield
+    except ServiceError:
+        raise
+    except Exception:
+        raise UnansweredError(f"{what} is not understood; is the server newer?", code="unknown") from None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,25 +71,42 @@ class RemoteTable:
 
 def table_from_json(found: Mapping[str, Any]) -> RemoteTable:
     """Read the description of a table."""
-    try:
+    with understood("the description of a table"):
         whole = Section(
             read_json(write_json({"column": found["column"]})), "schema", resolver=NameResolver(frozenset())
         )
         sections = [whole.inside(each, "column", place) for place, each in enumerate(whole.values["column"])]
-        return RemoteTable(
-            name=str(found["name"]),
+        table = RemoteTable(
+            name=_text(found["name"]),
             schema=read_schema(whole, sections),
-            promise=str(found["promise"]),
-            kinds=tuple(map(str, found["kinds"])),
-            remaining={str(name): str(amount) for name, amount in found["remaining"].items()},
-            sharing=str(found["sharing"]),
-            durations={str(kind): float(seconds) for kind, seconds in found["durations"].items()},
-            limits={str(name): int(most) for name, most in found["limits"].items()},
+            promise=_text(found["promise"]),
+            kinds=tuple(map(_text, found["kinds"])),
+            remaining=amounts_from_json(found["remaining"]),
+            sharing=_text(found["sharing"]),
+            durations={kind: _number(seconds) for kind, seconds in found["durations"].items()},
+            limits={name: int(_number(most)) for name, most in found["limits"].items()},
         )
-    except (KeyError, TypeError, ValueError, AttributeError):
-        raise ServiceError(
-            "the description of a table is not understood; is the server newer?", code="unknown"
-        ) from None
+        if not _TABLE.fullmatch(table.name):
+            raise ValueError(table.name)
+        table._repr_html_()  # what cannot be shown is not understood
+    return table
+
+
+def amounts_from_json(found: Any) -> dict[str, str]:
+    """Read amounts by the names of a currency."""
+    return {name: _text(amount) for name, amount in found.items()}
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(value)
+    return value
+
+
+def _number(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError(value)
+    return float(value)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,19 +153,19 @@ def _words(amounts: Mapping[str, str]) -> str:
 
 def price_from_json(found: Mapping[str, Any]) -> RemotePrice:
     """Read a price."""
-    try:
-        return RemotePrice(
-            guarantee=str(found["guarantee"]),
-            charge=dict(found["charge"]),
-            remaining=dict(found["remaining"]),
-            after=None if found["after"] is None else dict(found["after"]),
-            expected=found["expected"],
-            seconds=float(found["seconds"]),
-            notes=tuple(map(str, found["notes"])),
+    with understood("the price"):
+        price = RemotePrice(
+            guarantee=_text(found["guarantee"]),
+            charge=amounts_from_json(found["charge"]),
+            remaining=amounts_from_json(found["remaining"]),
+            after=None if found["after"] is None else amounts_from_json(found["after"]),
+            expected=None if found["expected"] is None else dict(found["expected"]),
+            seconds=_number(found["seconds"]),
+            notes=tuple(map(_text, found["notes"])),
             request=dict(found["request"]),
         )
-    except (KeyError, TypeError, ValueError):
-        raise ServiceError("the price is not understood; is the server newer?", code="unknown") from None
+        price._repr_html_()
+    return price
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,28 +191,51 @@ class Pending:
         return self._fetch()
 
 
-def outcomes_of(state: Mapping[str, Any], *, key: str) -> list[Outcome] | None:
-    """Return the outcomes of a request's state, one unless it is a batch; None while it runs.
+@dataclass(frozen=True, kw_only=True)
+class RequestState:
+    """The state of a paid request as the server describes it.
 
-    Raises:
-        ReleaseFailedError: it was charged and failed; the same key returns the same failure.
-        SidelightError: it was never charged; the error is the reason.
+    Args:
+        id: Its id on the server.
+        ready_at: When its answer is ready; another time after the request was repeated.
+        ended: Whether there is a result.
+        outcomes: What was released: one outcome, or those of a batch.
+        error: Why there is none: `ReleaseFailedError` if it was charged and failed, the reason if it was never charged.
+        together: Whether it is a batch.
     """
-    found = state.get("state")
-    if found in ("queued", "running"):
-        return None
-    if found == "failed":
-        raise ReleaseFailedError(
-            f"the release with the key {key!r} failed after it was charged; the charge stands, and the same key "
-            "returns this failure. A new key is a new request, and is charged again"
-        )
-    if found == "dropped":
-        raise error_of(state.get("problem"))
-    outcomes = state.get("outcomes") or [state.get("outcome")]
-    if found not in ("released", "refused") or not isinstance(outcomes, list) or not all(map(_is_object, outcomes)):
-        raise ServiceError("the state of a request is not understood; is the server newer?", code="unknown")
-    return [outcome_from_json(json.dumps(each)) for each in outcomes]
+
+    id: str
+    ready_at: datetime
+    ended: bool
+    outcomes: list[Outcome]
+    error: SidelightError | None
+    together: bool
 
 
-def _is_object(value: object) -> bool:
-    return isinstance(value, dict)
+def state_from_json(found: Any, *, key: str = "") -> RequestState:
+    """Read the state of a request."""
+    with understood("the state of a request"):
+        state, outcomes = found["state"], found.get("outcomes")
+        ready_at = datetime.fromisoformat(found["ready_at"])
+        if not RELEASE_ID.fullmatch(found["id"]) or ready_at.tzinfo is None or ready_at.timestamp() < 0:
+            raise ValueError(state)
+        common = dict[str, Any](id=found["id"], ready_at=ready_at, outcomes=[])
+        if state in ("queued", "running"):
+            return RequestState(**common, ended=False, error=None, together=False)
+        if state == "failed":
+            return RequestState(**common, ended=True, error=_failed(key), together=False)
+        if state == "dropped":
+            return RequestState(**common, ended=True, error=error_of(found.get("problem")), together=False)
+        if state not in ("released", "refused"):
+            raise ValueError(state)
+        texts = [json.dumps(each) for each in (outcomes or [found["outcome"]])]
+        common["outcomes"] = list(map(outcome_from_json, texts))
+        return RequestState(**common, ended=True, error=None, together=bool(outcomes))
+
+
+def _failed(key: str) -> ReleaseFailedError:
+    named = f" with the key {key!r}" if key else ""
+    return ReleaseFailedError(
+        f"the release{named} failed after it was charged; the charge stands, and the same key returns this failure. A "
+        "new key is a new request, and is charged again"
+    )

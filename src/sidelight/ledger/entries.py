@@ -198,6 +198,13 @@ def list_finished(transaction: Transaction, *, scope_id: str | None, after: str 
     return [entry for entry in found if entry is not None]
 
 
+def list_unfinished(transaction: Transaction) -> list[LedgerEntry]:
+    """Return the entries without an outcome, in order; other events are not read."""
+    rows = transaction.rows("SELECT reserve_seq FROM entry WHERE state = 'reserved' ORDER BY reserve_seq")
+    found = (_entry_at(transaction, seq, None, scope_id=None) for (seq,) in rows)
+    return [entry for entry in found if entry is not None]
+
+
 def _entry_at(
     transaction: Transaction, reserve: int, outcome: int | None, *, scope_id: str | None
 ) -> LedgerEntry | None:

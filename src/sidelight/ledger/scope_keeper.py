@@ -22,7 +22,7 @@ from sidelight.ledger.definition import (
     definition_from_row,
     spread,
 )
-from sidelight.ledger.entries import LedgerEntry, list_entries, list_finished
+from sidelight.ledger.entries import LedgerEntry, list_entries, list_finished, list_unfinished
 from sidelight.ledger.exchange import book_external
 from sidelight.ledger.journal import DEFINITION_COLUMNS
 from sidelight.ledger.names import checked_name
@@ -259,6 +259,11 @@ class ScopeKeeper(Unique):
         """Return all entries in order, or those that charged one scope (with its share of the charge)."""
         with self.store.read() as transaction:
             return list_entries(transaction, scope_id=scope_id)
+
+    def unfinished(self) -> list[LedgerEntry]:
+        """Return the entries without an outcome, by index, in order."""
+        with self.store.read() as transaction:
+            return list_unfinished(transaction)
 
     def states(self) -> dict[str, dict[str, int]]:
         """Return how many entries each scope remembers, by their state; no event is read."""

@@ -22,7 +22,7 @@ from sidelight.server.guard import Guarded, read_request
 from sidelight.server.openapi import description, query_schema
 from sidelight.server.page import PAGE, PAGE_POLICY
 from sidelight.server.pricing import MOST_DUMMY_ROWS
-from sidelight.server.service import AnalystService, Asking, log
+from sidelight.server.service import NOT_NOW, AnalystService, Asking, log
 from sidelight.session import request_key
 from sidelight.web.requests import WithHeaders
 from sidelight.wire import RELEASE_ID, REQUEST_KEY, ProblemError, query_digest
@@ -170,7 +170,7 @@ class AnalystRoutes:
         entries = await asyncio.to_thread(
             self._service.budgets.history, asking.table, asking.account, limit=int(limit), after=after
         )
-        return body({"releases": [entry_json(each, asking.table, now=time.time()) for each in entries]})
+        return body({"releases": [entry_json(each, asking.table, now=self._service.now()) for each in entries]})
 
     async def report(self, request: Request) -> Response:
         """Show the report of a release."""
@@ -227,12 +227,11 @@ class AnalystRoutes:
         when, good = self._ready_since
         if time.monotonic() - when > 1:
             try:
-                await asyncio.to_thread(self._service.budgets.newest_head)
-                good = self._service.audit.is_writable()
+                good = await asyncio.to_thread(self._service.is_ready)
             except SidelightError:
                 good = False
             self._ready_since = (time.monotonic(), good)
-        good = good and not self._service.stopping
+        good = good and self._service.is_clock_believed and not self._service.stopping
         return body({"status": "ready" if good else "not ready"}, status=200 if good else 503)
 
     async def page(self, request: Request) -> Response:
@@ -278,6 +277,7 @@ def analyst_app(service: AnalystService) -> Starlette:
         exception_handlers={ProblemError: _refused, SidelightError: _unavailable, HTTPException: _unknown},
         lifespan=service.lifespan,
     )
+    app.router.redirect_slashes = False  # behind TLS of a proxy it would lead to http
     app.add_middleware(Guarded, config=service.config, counted=service.counted)
     app.add_middleware(WithHeaders)
     app.state.service = service
@@ -293,7 +293,7 @@ async def _refused(request: Request, error: Exception) -> Response:
 async def _unavailable(request: Request, error: Exception) -> Response:
     """Answer every error of ledger or disk with one text: the original may name paths, hosts or scopes."""
     log.error("a request could not be answered: %s", type(error).__name__)
-    return await _refused(request, ProblemError("unavailable"))
+    return await _refused(request, ProblemError("unavailable", NOT_NOW))
 
 
 async def _unknown(request: Request, error: Exception) -> Response:

@@ -29,7 +29,7 @@ from sidelight.ledger.place import parse_place, read_key
 from sidelight.ledger.rehearsal import rehearse_ledger
 from sidelight.server.config import Pool, ServedTable, ServerConfig, Sharing, routes_of, rule_of
 from sidelight.server.distinct_files import check_earlier_tables, remember_tables
-from sidelight.server.windows import open_window, window_balances
+from sidelight.server.windows import describe_difference, open_window, window_at
 from sidelight.wire import LIMITS, ProblemError
 
 log = logging.getLogger("sidelight.server")
@@ -37,6 +37,8 @@ log = logging.getLogger("sidelight.server")
 _LOOK_AGAIN = 10.0
 #: Entries that are read at once: some have outcomes of megabytes.
 _READ_AT_ONCE = 10
+#: Seconds after the end of its slot at which an entry without an outcome is given up, by whichever replica.
+GIVEN_UP = 10.0
 #: The key that the server adds to a stored request: its analyst and its duration.
 ASKED = "asked"
 
@@ -238,8 +240,8 @@ class Budgets:
             for each, below in zip(asked, ["", *(each.scope_id for each in asked)], strict=False)
         ]
         if account.renew is not None:
-            window = window_balances(self.ledger, table, account, moment)
-            found.append((0, 0) if window is None else _rest(rule_of(account.renew.budget), window))
+            window = window_at(self.ledger, table, account, moment)
+            found.append((0, 0) if window is None else _rest(window.rule, window.balances))
         return max(0, min(left for left, _ in found)), max(0, min(delta for _, delta in found))
 
     def reserve(
@@ -251,6 +253,21 @@ class Budgets:
         if account.renew is not None:
             charged[open_window(self.ledger, table, account, moment)] = claims
         return self.ledger.reserve(charged, scope_id=scope_id, **given)
+
+    def window_name(self, table: ServedTable, account: Pool, *, moment: float) -> str | None:
+        """Return the name of an account's window at a time; None without windows, or if none is left."""
+        window = None if account.renew is None else window_at(self.ledger, table, account, moment)
+        return None if window is None else window.name
+
+    def other_windows(self, *, moment: float) -> list[str]:
+        """Return sentences about windows that are open under another renewal than the file's."""
+        return [
+            said
+            for table in self.config.tables.values()
+            for account in table.accounts
+            if account.renew is not None
+            if (said := describe_difference(self.ledger, table, account, moment)) is not None
+        ]
 
     # --- states of requests -------------------------------------------------------------------------------------------
 
@@ -283,10 +300,22 @@ class Budgets:
         """Record a request without an outcome as failed; its charge stands."""
         self.scope(table, account).reap(key=request_id, reason="failed")
 
-    def give_up_before(self, moment: float) -> None:
-        """Record as failed the unfinished entries of all accounts whose slots began before a time."""
-        scopes = [table.scope_of(each) for table in self.config.tables.values() for each in table.accounts]
-        self.ledger.reap(scope_id=scopes, before=utc_text(moment), reason="failed")
+    def give_up_late(self, *, now: float) -> None:
+        """Record as failed the unfinished entries of all accounts whose own slots ended some time ago."""
+        scopes = {table.scope_of(each) for table in self.config.tables.values() for each in table.accounts}
+        for entry in self.ledger.unfinished():
+            usual = 0.0 if ASKED in entry.request else self.config.longest  # charged by another program
+            if entry.scope_id in scopes and ready_time(entry) + usual + GIVEN_UP < now:
+                self.ledger.reap(scope_id=entry.scope_id, key=entry.key, reason="failed")
+
+    def clock_ahead(self) -> float:
+        """Return the seconds by which this host's clock is ahead of the database's; 0 for a ledger in a file."""
+        with self.ledger.store.read() as transaction:
+            if transaction.dialect != "postgresql":
+                return 0.0
+            before = time.time()
+            row = transaction.row("SELECT EXTRACT(EPOCH FROM clock_timestamp())")
+            return (before + time.time()) / 2 - float(row[0] if row else before)
 
     def failures(self, table: ServedTable, account: Pool, *, since: float) -> int:
         """Return how many paid requests of an account failed since a time."""
@@ -312,16 +341,18 @@ def rehearsed_budgets(config: ServerConfig) -> tuple[Budgets, bool]:
     return budgets, exists
 
 
-def check_ledger(config: ServerConfig) -> None:
-    """Check all that a start checks in the ledger, and write nothing."""
+def check_ledger(config: ServerConfig, *, moment: float) -> list[str]:
+    """Check all that a start checks in the ledger, and write nothing; return what is worth knowing."""
     rehearsed, exists = rehearsed_budgets(config)
     with closing(rehearsed) as budgets:
         check_earlier_tables(config, budgets.ledger)
         budgets.open_scopes()
         budgets.check_isolation()
+        said = budgets.other_windows(moment=moment)
     if exists:
         with closing(Budgets(config, read_only=True)) as budgets:
             budgets.check_head()
+    return said
 
 
 def _rest(rule: Rule, balances: Balances, *, part: str | None = None) -> tuple[int, int]:

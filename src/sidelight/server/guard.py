@@ -39,9 +39,9 @@ async def read_request(request: Request, members: set[str], *, together: bool = 
 
 
 def address_of(request: Request, config: ServerConfig) -> str:
-    """Return the address of a client, as reported by the proxy if there is one."""
+    """Return the address of a client, as reported by the proxy if there is one: what that added is the last value."""
     direct = "" if request.client is None else request.client.host
-    forwarded = request.headers.get("x-forwarded-for", "")
+    forwarded = "".join(request.headers.getlist("x-forwarded-for")[-1:])
     return forwarded.rpartition(",")[2].strip() if config.listen.behind_proxy and forwarded else direct
 
 

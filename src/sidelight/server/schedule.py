@@ -54,6 +54,10 @@ class SeatSchedule:
         self._slots.append(found)
         return found
 
+    def is_idle(self, now: float) -> bool:
+        """Return whether no seat is occupied or promised."""
+        return all(slot.end <= now for slot in self._slots)
+
     def waiting(self, now: float) -> int:
         """Return how many accepted requests have not started."""
         return sum(slot.start > now for slot in self._slots)

@@ -34,7 +34,6 @@ from sidelight.server.pricing import Pricing
 from sidelight.server.proxy_identity import TrustedProxy
 from sidelight.server.schedule import SeatSchedule
 from sidelight.server.slots import Accepted, Slots
-from sidelight.server.windows import window_of
 from sidelight.server.worker import READY, clear_scratch
 from sidelight.server.zygote import Zygote
 from sidelight.web.requests import LogLimit
@@ -51,6 +50,10 @@ MOST_RELEASES = 50
 _WRONG_TOKENS = 10
 #: Seconds per minute for which an analyst may occupy a pricing process.
 _PRICING_SECONDS = 20.0
+#: Also of a request that may be a repeated one: it says nothing about a charge.
+NOT_NOW = "The server cannot answer now; a request that was accepted goes on."
+#: Seconds by which a replica's clock may differ from the database's: less than others wait for a late outcome.
+_CLOCK_DIFFERENCE = 5.0
 #: Seconds in which all sources must open at the start.
 _OPENING = 120.0
 #: The forecast of a query for which computing it takes too long.
@@ -92,7 +95,8 @@ class AnalystService:
         self._rate = RateLimit(per_second=config.work.free_per_second, burst=4 * config.work.free_per_second)
         self._wrong = RateLimit(per_second=_WRONG_TOKENS / 60, burst=_WRONG_TOKENS)
         self._pricing_time = RateLimit(per_second=_PRICING_SECONDS / 60, burst=_PRICING_SECONDS)
-        self._clock = time.time() - time.monotonic()
+        self._clock = self._slot_clock = time.time() - time.monotonic()
+        self._clock_agrees = True
         self._prices: dict[str, dict[str, dict[str, Any]]] = {}
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._log_limit = LogLimit()
@@ -102,6 +106,9 @@ class AnalystService:
         """Check ledger and scopes against the file, and that every source opens, before listening."""
         self.store.check_clock(time.time())
         self.budgets.begin()
+        for window_difference in self.budgets.other_windows(moment=self.store.latest(time.time(), keep=False)):
+            log.warning("%s", window_difference)
+        self._compare_clocks()
         self.config.work.scratch.mkdir(parents=True, exist_ok=True)
         clear_scratch(self.config)
         self.zygote.start()
@@ -164,17 +171,49 @@ class AnalystService:
         while True:
             try:
                 await asyncio.to_thread(self.budgets.watch_head)
-                await asyncio.to_thread(self.budgets.give_up_before, time.time() - self.config.longest - 10)
+                ahead = await asyncio.to_thread(self._compare_clocks)
+                await asyncio.to_thread(self.budgets.give_up_late, now=time.time() - ahead)
             except SidelightError:  # asked again
                 pass
             await asyncio.sleep(5)
 
+    # --- clocks -------------------------------------------------------------------------------------------------------
+
+    def now(self) -> float:
+        """Return the time of slots: no step of the clock is followed inside them, and none backwards."""
+        now = self._slot_clock + time.monotonic()
+        if self.schedule.is_idle(now):
+            self._slot_clock = max(self._slot_clock, time.time() - time.monotonic())
+        return self._slot_clock + time.monotonic()
+
+    @property
+    def is_clock_believed(self) -> bool:
+        """Whether the clock was not set forward by more than a day since the start."""
+        return time.time() - time.monotonic() - self._clock <= DAY
+
+    def _compare_clocks(self) -> float:
+        """Return by how much this clock is ahead of the database's, which other replicas go by; log a difference."""
+        clock_ahead = self.budgets.clock_ahead()
+        self._clock_agrees = abs(clock_ahead) <= _CLOCK_DIFFERENCE
+        if not self._clock_agrees:
+            log.error("nothing is charged: the clock differs from the database's by %.0f s; set it right", clock_ahead)
+        return clock_ahead
+
+    def is_ready(self) -> bool:
+        """Return whether ledger, store of tokens and audit log can be used, and the clock agrees with the ledger's."""
+        self.budgets.newest_head()
+        self.store.latest(time.time(), keep=False)
+        return self._clock_agrees and self.audit.is_writable()
+
     # --- identities ---------------------------------------------------------------------------------------------------
 
     async def holder(self, request: Request) -> Holder:
-        if time.time() - time.monotonic() - self._clock > DAY:
-            log.error("the clock was set forward by more than a day; nothing is answered until a restart")
-            raise ProblemError("unavailable")
+        if not self.is_clock_believed:
+            log.error(
+                "nothing is answered: the clock was set forward by more than a day; set it back, or restart the server "
+                "if it is right"
+            )
+            raise ProblemError("unavailable", NOT_NOW)
         address = address_of(request, self.config)
         try:
             if self._proxy is not None and self._proxy.speaks(request):
@@ -227,7 +266,7 @@ class AnalystService:
             if sum(map(len, found.values())) > LIMITS["answer_bytes"]:
                 raise ProblemError("too-dear", f"the releases of a query have at most {LIMITS['answer_bytes']} bytes")
             entry = self.budgets.entry(asking.table, asking.account, name)
-            if entry is not None and entry.state == "released" and time.time() >= ready_time(entry):
+            if entry is not None and entry.state == "released" and self.now() >= ready_time(entry):
                 texts = outcome_texts(entry)
                 found |= {name: texts[0]} if len(texts) == 1 else {}  # a batch has several
         return found
@@ -265,7 +304,7 @@ class AnalystService:
             **table_json(self.config, table, account, self.budgets.remaining(table, account, moment=moment)),
             "spent": self.budgets.spent(table, account),
             "sharing": self.budgets.sharing(table),
-            "window": None if account.renew is None else window_of(account.renew, moment),
+            "window": self.budgets.window_name(table, account, moment=moment),
             "paused": self.store.is_paused(table.name, account.name),
         }
 
@@ -327,7 +366,8 @@ class AnalystService:
             ProblemError: it is not accepted, and nothing was charged.
         """
         table, account, holder = asking.table, asking.account, asking.holder
-        if self.stopping or await asyncio.to_thread(self.store.is_paused, table.name, account.name):
+        closed = self.stopping or not self._clock_agrees
+        if closed or await asyncio.to_thread(self.store.is_paused, table.name, account.name):
             raise ProblemError("unavailable")
         facts = {"analyst": holder.analyst, "token": holder.token_id, "table": table.name, "query": digest, "id": name}
         price = await self.priced(asking, query, forecast=False)
@@ -340,7 +380,8 @@ class AnalystService:
             raise
         seconds = table.duration(query)
         latest = await asyncio.to_thread(self.store.latest, time.time())
-        slot = self.schedule.place(table.scope_of(account), seconds, now=time.time() + LEAD)
+        slot = self.schedule.place(table.scope_of(account), seconds, now=self.now() + LEAD)
+        clock = self._slot_clock
         job = {
             **await self.job(asking, "release", query),
             "id": name,
@@ -350,11 +391,19 @@ class AnalystService:
             "start": slot.start,
             "end": slot.end,
             "seconds": str(seconds),
+            "clock": clock,
             "moment": max(slot.start, latest),
         }
         canonical = canonical_of({**price["request"], DECLARED: table.schema.digest()})
         accepted = Accepted(
-            request_id=name, table=table, account=account, slot=slot, digest=digest, canonical=canonical, job=job
+            request_id=name,
+            table=table,
+            account=account,
+            slot=slot,
+            digest=digest,
+            canonical=canonical,
+            job=job,
+            clock=clock,
         )
         await asyncio.to_thread(self._write, "accepted", {**facts, "starts_at": slot.start})
         self.slots.accept(accepted)
@@ -376,14 +425,14 @@ class AnalystService:
             return accepted_json(waiting)
         entry = await asyncio.to_thread(self.budgets.entry, table, account, name)
         if entry is not None:  # the ledger decides what was charged
-            return entry_json(entry, table, now=time.time())
+            return entry_json(entry, table, now=self.now())
         return None if waiting is None else accepted_json(waiting)
 
     async def finished(self, request: Request) -> tuple[Asking, LedgerEntry]:
         holder, name = await self.holder(request), request.path_params["id"]
         for table, account in self.accounts(holder) if RELEASE_ID.fullmatch(name) else ():
             entry = await asyncio.to_thread(self.budgets.entry, table, account, name)
-            if entry is not None and entry.text is not None and time.time() >= ready_time(entry):
+            if entry is not None and entry.text is not None and self.now() >= ready_time(entry):
                 return Asking(holder=holder, table=table, account=account), entry
         raise ProblemError("not-found")
 

@@ -42,6 +42,7 @@ class Accepted:
     digest: str
     canonical: str
     job: Mapping[str, Any]
+    clock: float  # seconds by which the time of slots is ahead of the monotonic clock: no step changes a slot
     state: Literal["queued", "running", "dropped", "recorded"] = "queued"
     problem: ProblemError | None = None
     done: asyncio.Event = field(default_factory=asyncio.Event)
@@ -76,20 +77,20 @@ class Slots:
     async def _run(self, accepted: Accepted) -> None:
         slot, child = accepted.slot, None
         try:
-            await self._until(slot.start - LEAD, stoppable=True)
+            await self._until(slot.start - LEAD, accepted, stoppable=True)
             if self._stopping:
                 accepted.problem = ProblemError("unavailable")
             else:
                 accepted.state = "running"
                 child = await asyncio.to_thread(self._start, accepted)
-                await self._until(slot.end - DONE)
+                await self._until(slot.end - DONE, accepted)
                 said = _said(child)
                 if said is None:
                     child.kill()
-                await self._until(slot.end - RECORD)
+                await self._until(slot.end - RECORD, accepted)
                 if said is None:
                     await self._give_up(accepted)
-                await self._until(slot.end)
+                await self._until(slot.end, accepted)
                 await self._settle(accepted, _dropped(said))
         except SidelightError as error:  # of ledger or store: an entry is marked as failed later
             log.error("a slot of table %r failed: %s", accepted.table.name, type(error).__name__)
@@ -102,8 +103,8 @@ class Slots:
                 await asyncio.to_thread(self._end, child, accepted)
             self._finish(accepted)
 
-    async def _until(self, moment: float, *, stoppable: bool = False) -> None:
-        while (left := moment - time.time()) > 0 and not (stoppable and self._stopping):
+    async def _until(self, moment: float, accepted: Accepted, *, stoppable: bool = False) -> None:
+        while (left := moment - accepted.clock - time.monotonic()) > 0 and not (stoppable and self._stopping):
             await asyncio.sleep(min(left, 0.5) if stoppable else left)
 
     def _start(self, accepted: Accepted) -> Child:

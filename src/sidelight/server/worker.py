@@ -109,6 +109,11 @@ def _release(
         release_through(queries[0], rows, payer, **settings)
 
 
+def slot_time(job: Mapping[str, Any]) -> float:
+    """Return the time in the slot of a job: a clock that is set while it runs changes nothing in it."""
+    return float(job["clock"]) + time.monotonic()
+
+
 def write_releases(texts: Mapping[str, str], folder: Path) -> dict[str, Path]:
     """Write releases from the ledger as files for readers of plans, and return their paths by id."""
     found = {}
@@ -150,9 +155,9 @@ class PacedAccount:
         start, end = self._job["start"], self._job["end"]
         if self.together_at is not None:
             claims, delta = declared(claims, delta=self.together_at), self.together_at
-        time.sleep(max(0.0, start - time.time()))
+        time.sleep(max(0.0, start - slot_time(self._job)))
         latest = start + (end - start) * CHARGE_PART
-        if time.time() > latest:  # the host is busy: do not charge for a release that cannot finish
+        if slot_time(self._job) > latest:  # the host is busy: do not charge for a release that cannot finish
             raise ProblemError("unavailable")
         asked = {"seconds": self._job["seconds"], "analyst": self._job["analyst"]}
         try:
@@ -183,10 +188,10 @@ class PacedAccount:
             raise ProblemError("unavailable") from None
         if isinstance(granted, Stored):
             return granted
-        if time.time() > latest:  # a slow COMMIT: no data is opened, and it does not count as a failure
+        if slot_time(self._job) > latest:  # a slow COMMIT: no data is opened, and it does not count as a failure
             granted.fail("reaped")
             raise SystemExit
-        return PacedReservation(granted, self._connection, end=end, fill=self._fill)
+        return PacedReservation(granted, self._connection, self._job, fill=self._fill)
 
     def _reserve_by_right(self, *given: Any, **named: Any) -> Reservation | Stored:
         """Charge while the rights are locked, so that they cannot change between check and charge."""
@@ -219,9 +224,9 @@ class PacedReservation:
     time. The service marks its entry as failed, at a scheduled time.
     """
 
-    def __init__(self, reservation: Reservation, connection: Connection, *, end: float, fill: bool) -> None:
-        self._reservation, self._connection = reservation, connection
-        self._done, self._until, self._fill = end - DONE, end - RECORD, fill
+    def __init__(self, reservation: Reservation, connection: Connection, job: Mapping[str, Any], *, fill: bool) -> None:
+        self._reservation, self._connection, self._job = reservation, connection, job
+        self._done, self._until, self._fill = job["end"] - DONE, job["end"] - RECORD, fill
         self.entry_id = reservation.entry_id
 
     def release(self, text: str) -> str:
@@ -240,12 +245,12 @@ class PacedReservation:
         return self._reservation.fail()
 
     def _wait(self) -> None:
-        if time.time() > self._done:
+        if slot_time(self._job) > self._done:
             raise SystemExit
         signal.setitimer(signal.ITIMER_REAL, 0)  # done in time
         with contextlib.suppress(OSError):  # the outcome is recorded even if the service died
             self._connection.send_bytes(READY)
-        while (left := self._until - time.time()) > 0:
+        while (left := self._until - slot_time(self._job)) > 0:
             if self._fill and left > 0.02:  # keeps the load of the host constant until the end
                 end = time.perf_counter() + 0.01
                 while time.perf_counter() < end:
@@ -263,7 +268,7 @@ def _confine(config: ServerConfig, job: Mapping[str, Any], folder: Path) -> None
     os.environ["TMPDIR"] = tempfile.tempdir = str(folder)
     seconds = int(job["end"] - job["start"]) + 10
     signal.signal(signal.SIGALRM, signal.SIG_DFL)  # ends the process, also inside a library call
-    signal.setitimer(signal.ITIMER_REAL, max(0.01, job["end"] - DONE - time.time()))
+    signal.setitimer(signal.ITIMER_REAL, max(0.01, job["end"] - DONE - slot_time(job)))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
     memory = config.work.memory + virtual_bytes()
