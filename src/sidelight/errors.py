@@ -178,6 +178,10 @@ class ServiceError(SidelightError):
         self.code, self.key, self.request_id = code, key, request_id
 
 
+class UnansweredError(ServiceError):
+    """The server itself did not answer, or not in a form that is understood: it may have done what it was asked."""
+
+
 class BusyError(SidelightError):
     """A service has no seat for the request at this time. Nothing was charged; ask again later."""
 

@@ -127,7 +127,7 @@ def test_the_advice_about_a_file_that_may_not_be_written_is_no_circle(tmp_path: 
     (tmp_path / "budget.db").chmod(0o400)
     with pytest.raises(LedgerError, match="`sidelight ledger show`"):
         open_ledger(tmp_path / "budget.db")
-    with pytest.raises(LedgerError, match="with a writable copy to look into, and never spend from the copy"):
+    with pytest.raises(LedgerError, match="a copy where nobody may write it; never spend from the copy"):
         open_ledger(tmp_path / "budget.db", read_only=True)
     copy = tmp_path / "copy.db"
     copy.write_bytes((tmp_path / "budget.db").read_bytes())

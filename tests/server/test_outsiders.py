@@ -107,7 +107,7 @@ def test_releases_that_a_query_names_are_limited_together(monkeypatch):
             state="released", text=text, request={}, entry_id="0", head="0", at_utc="1970-01-01T00:00:00Z"
         )
 
-    service = SimpleNamespace(budgets=SimpleNamespace(entry=entry), now=time.time)
+    service = SimpleNamespace(budgets=SimpleNamespace(entry=entry), clock=SimpleNamespace(now=time.time))
     asking = SimpleNamespace(table=None, account=None)
     with pytest.raises(ProblemError, match="at most"):
         AnalystService._own_releases(service, asking, [f"{place:064x}" for place in range(50)])
@@ -122,8 +122,8 @@ def test_what_was_dropped_is_remembered_without_its_query():
         now = time.time()
         slot = Slot(seat=0, start=now, end=now + 1, account="people/ada")
         table = SimpleNamespace(name="people")
-        work = {"table": table, "account": None, "slot": slot, "clock": now - time.monotonic()}
-        accepted = Accepted(request_id="0", **work, digest="", canonical="", job={"query": "x" * 1000})
+        job = {"query": "x" * 1000, "clock": now - time.monotonic()}
+        accepted = Accepted(request_id="0", table=table, account=None, slot=slot, digest="", canonical="", job=job)
         slots.accept(accepted)
         await slots.stop()
         return slots.get("0")

@@ -17,7 +17,7 @@ from queue import Empty, SimpleQueue
 from typing import Any, Final, NamedTuple, TypeVar
 from weakref import WeakKeyDictionary
 
-from sidelight.errors import ServiceError, SidelightError
+from sidelight.errors import ServiceError, SidelightError, UnansweredError
 from sidelight.web import http_client
 from sidelight.wire import CODES, error_of
 
@@ -28,10 +28,6 @@ MOST_BYTES = 16 * 2**20
 _PASSING: Final = (429, 502, 503, 504)
 #: Seconds in which an answer must be complete: longer than a server holds a request.
 _TIMEOUT: Final = 40.0
-
-
-class UnansweredError(ServiceError):
-    """The server itself did not answer, or not in a form that is understood: it may have done what it was asked."""
 
 
 class HttpRequest(NamedTuple):

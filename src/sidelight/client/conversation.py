@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
-from sidelight.client.connection import Connection, UnansweredError
+from sidelight.client.connection import Connection
 from sidelight.client.remote_answers import (
     RemotePrice,
     RemoteTable,
@@ -25,7 +25,7 @@ from sidelight.client.remote_answers import (
     table_from_json,
     understood,
 )
-from sidelight.errors import RangeError, ReleaseFailedError, ServiceError, SidelightError, nearest
+from sidelight.errors import RangeError, ReleaseFailedError, ServiceError, SidelightError, UnansweredError, nearest
 from sidelight.guarantees import Amount, Claims
 from sidelight.noise import OSEntropy
 from sidelight.progress import progress
@@ -244,7 +244,7 @@ def _posted(state: Mapping[str, Any], *, key: str = "", **more: Any) -> Posted:
 
 @contextmanager
 def naming(key: str, request_id: str | None = None, *, of: type[SidelightError] = SidelightError) -> Iterator[None]:
-    """Say in errors of a sent request that it may have been charged, and how to ask again without paying again."""
+    """Name key and id in errors of a request that may have been charged: they ask again without paying again."""
     ways = [f"with key={key!r}, which is charged once"] if key else []
     ways += [] if request_id is None else [f"with `remote.fetch({request_id!r})`, which costs nothing"]
     said = f"the request may have been charged: ask again {', or '.join(ways)}"

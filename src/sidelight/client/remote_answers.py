@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from sidelight.client.connection import UnansweredError
-from sidelight.errors import ReleaseFailedError, ServiceError, SidelightError
+from sidelight.errors import ReleaseFailedError, ServiceError, SidelightError, UnansweredError
 from sidelight.plans.columns import read_schema
 from sidelight.plans.section import NameResolver, Section
 from sidelight.readable import shown_html, shown_text

@@ -229,10 +229,8 @@ def open_or_create(store: Store, *, testing: bool, create: bool, key: bytes | No
     if version < int(SCHEMA_VERSION):
         if store.read_only:
             raise LedgerError(
-                f"{store.place.shown} has schema {version}, older than this version's ({SCHEMA_VERSION}), and a reader "
-                "does not change it; its owner brings it up to date with the next run, or with `sidelight ledger reap`."
-                " If the file itself may not be written, as one that was kept before a change of schema, do that with "
-                "a writable copy to look into, and never spend from the copy"
+                f"{store.place.shown} has schema {version}, older than this version's {SCHEMA_VERSION}: the next run "
+                "or `sidelight ledger reap` changes it, or a copy where nobody may write it; never spend from the copy"
             )
         migrate(store, key=key)
     return identity

@@ -146,3 +146,14 @@ def outcome_texts(entry: LedgerEntry) -> list[str]:
     for each in found:
         each["circumstances"] |= {"entry_id": entry.entry_id, "ledger_head": entry.head}
     return [json.dumps(each, ensure_ascii=False, allow_nan=False) for each in found]
+
+
+def beyond(quote: AccountQuote) -> ProblemError:
+    """Return the refusal of a request that does not fit."""
+
+    def words(amounts: Mapping[str, str]) -> str:
+        return ", ".join(f"{name} = {amount}" for name, amount in amounts.items())
+
+    parts = {"requested": words(quote.charge), "remaining": words(quote.before), "difference": words(quote.short)}
+    text = f"the request does not fit: requested {parts['requested']}, remaining {parts['remaining']}"
+    return ProblemError("budget", text, **parts)

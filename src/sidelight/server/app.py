@@ -170,7 +170,7 @@ class AnalystRoutes:
         entries = await asyncio.to_thread(
             self._service.budgets.history, asking.table, asking.account, limit=int(limit), after=after
         )
-        return body({"releases": [entry_json(each, asking.table, now=self._service.now()) for each in entries]})
+        return body({"releases": [entry_json(each, asking.table, now=self._service.clock.now()) for each in entries]})
 
     async def report(self, request: Request) -> Response:
         """Show the report of a release."""
@@ -231,7 +231,7 @@ class AnalystRoutes:
             except SidelightError:
                 good = False
             self._ready_since = (time.monotonic(), good)
-        good = good and self._service.is_clock_believed and not self._service.stopping
+        good = good and self._service.clock.is_believed and not self._service.stopping
         return body({"status": "ready" if good else "not ready"}, status=200 if good else 503)
 
     async def page(self, request: Request) -> Response:

@@ -22,12 +22,13 @@ from sidelight.errors import ClaimError, PlanError, SidelightError
 from sidelight.guarantees import Claims
 from sidelight.ledger import LedgerEntry
 from sidelight.ledger.decide import DECLARED
-from sidelight.server.answers import accepted_json, entry_json, outcome_texts, table_json
+from sidelight.server.answers import accepted_json, beyond, entry_json, outcome_texts, table_json
 from sidelight.server.audit_log import AuditLog
 from sidelight.server.budgets import AccountQuote, Budgets, canonical_of, ready_time
+from sidelight.server.clocks import ServerClock
 from sidelight.server.config import LEAD, Pool, ServedTable, ServerConfig
 from sidelight.server.guard import address_of
-from sidelight.server.identity import DAY, Holder, IdentityStore
+from sidelight.server.identity import Holder, IdentityStore
 from sidelight.server.limits import RateLimit
 from sidelight.server.metrics import MetricsPage, metrics_text
 from sidelight.server.pricing import Pricing
@@ -52,8 +53,6 @@ _WRONG_TOKENS = 10
 _PRICING_SECONDS = 20.0
 #: Also of a request that may be a repeated one: it says nothing about a charge.
 NOT_NOW = "The server cannot answer now; a request that was accepted goes on."
-#: Seconds by which a replica's clock may differ from the database's: less than others wait for a late outcome.
-_CLOCK_DIFFERENCE = 5.0
 #: Seconds in which all sources must open at the start.
 _OPENING = 120.0
 #: The forecast of a query for which computing it takes too long.
@@ -95,8 +94,7 @@ class AnalystService:
         self._rate = RateLimit(per_second=config.work.free_per_second, burst=4 * config.work.free_per_second)
         self._wrong = RateLimit(per_second=_WRONG_TOKENS / 60, burst=_WRONG_TOKENS)
         self._pricing_time = RateLimit(per_second=_PRICING_SECONDS / 60, burst=_PRICING_SECONDS)
-        self._clock = self._slot_clock = time.time() - time.monotonic()
-        self._clock_agrees = True
+        self.clock = ServerClock(self.budgets, self.schedule)
         self._prices: dict[str, dict[str, dict[str, Any]]] = {}
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._log_limit = LogLimit()
@@ -106,9 +104,9 @@ class AnalystService:
         """Check ledger and scopes against the file, and that every source opens, before listening."""
         self.store.check_clock(time.time())
         self.budgets.begin()
+        self.clock.compare()
         for window_difference in self.budgets.other_windows(moment=self.store.latest(time.time(), keep=False)):
             log.warning("%s", window_difference)
-        self._compare_clocks()
         self.config.work.scratch.mkdir(parents=True, exist_ok=True)
         clear_scratch(self.config)
         self.zygote.start()
@@ -171,48 +169,22 @@ class AnalystService:
         while True:
             try:
                 await asyncio.to_thread(self.budgets.watch_head)
-                ahead = await asyncio.to_thread(self._compare_clocks)
+                ahead = await asyncio.to_thread(self.clock.compare)
                 await asyncio.to_thread(self.budgets.give_up_late, now=time.time() - ahead)
             except SidelightError:  # asked again
                 pass
             await asyncio.sleep(5)
 
-    # --- clocks -------------------------------------------------------------------------------------------------------
-
-    def now(self) -> float:
-        """Return the time of slots: no step of the clock is followed inside them, and none backwards."""
-        now = self._slot_clock + time.monotonic()
-        if self.schedule.is_idle(now):
-            self._slot_clock = max(self._slot_clock, time.time() - time.monotonic())
-        return self._slot_clock + time.monotonic()
-
-    @property
-    def is_clock_believed(self) -> bool:
-        """Whether the clock was not set forward by more than a day since the start."""
-        return time.time() - time.monotonic() - self._clock <= DAY
-
-    def _compare_clocks(self) -> float:
-        """Return by how much this clock is ahead of the database's, which other replicas go by; log a difference."""
-        clock_ahead = self.budgets.clock_ahead()
-        self._clock_agrees = abs(clock_ahead) <= _CLOCK_DIFFERENCE
-        if not self._clock_agrees:
-            log.error("nothing is charged: the clock differs from the database's by %.0f s; set it right", clock_ahead)
-        return clock_ahead
-
     def is_ready(self) -> bool:
         """Return whether ledger, store of tokens and audit log can be used, and the clock agrees with the ledger's."""
-        self.budgets.newest_head()
-        self.store.latest(time.time(), keep=False)
-        return self._clock_agrees and self.audit.is_writable()
+        _ = self.budgets.newest_head(), self.store.latest(time.time(), keep=False)
+        return self.clock.agrees and self.audit.is_writable()
 
     # --- identities ---------------------------------------------------------------------------------------------------
 
     async def holder(self, request: Request) -> Holder:
-        if not self.is_clock_believed:
-            log.error(
-                "nothing is answered: the clock was set forward by more than a day; set it back, or restart the server "
-                "if it is right"
-            )
+        if not self.clock.is_believed:
+            log.error("nothing is answered: the clock was set forward by a day; set it back, or restart if it is right")
             raise ProblemError("unavailable", NOT_NOW)
         address = address_of(request, self.config)
         try:
@@ -266,7 +238,7 @@ class AnalystService:
             if sum(map(len, found.values())) > LIMITS["answer_bytes"]:
                 raise ProblemError("too-dear", f"the releases of a query have at most {LIMITS['answer_bytes']} bytes")
             entry = self.budgets.entry(asking.table, asking.account, name)
-            if entry is not None and entry.state == "released" and self.now() >= ready_time(entry):
+            if entry is not None and entry.state == "released" and self.clock.now() >= ready_time(entry):
                 texts = outcome_texts(entry)
                 found |= {name: texts[0]} if len(texts) == 1 else {}  # a batch has several
         return found
@@ -366,22 +338,20 @@ class AnalystService:
             ProblemError: it is not accepted, and nothing was charged.
         """
         table, account, holder = asking.table, asking.account, asking.holder
-        closed = self.stopping or not self._clock_agrees
+        closed = self.stopping or not self.clock.agrees
         if closed or await asyncio.to_thread(self.store.is_paused, table.name, account.name):
             raise ProblemError("unavailable")
         facts = {"analyst": holder.analyst, "token": holder.token_id, "table": table.name, "query": digest, "id": name}
         price = await self.priced(asking, query, forecast=False)
         try:
-            quote = await self.quote(asking, price)
-            if quote.after is None:
-                raise _beyond(quote)
+            if (quote := await self.quote(asking, price)).after is None:
+                raise beyond(quote)
         except ProblemError as problem:
             await asyncio.to_thread(self._write, "refused", {**facts, "code": problem.code})
             raise
         seconds = table.duration(query)
         latest = await asyncio.to_thread(self.store.latest, time.time())
-        slot = self.schedule.place(table.scope_of(account), seconds, now=self.now() + LEAD)
-        clock = self._slot_clock
+        slot = self.schedule.place(table.scope_of(account), seconds, now=self.clock.now() + LEAD)
         job = {
             **await self.job(asking, "release", query),
             "id": name,
@@ -391,19 +361,12 @@ class AnalystService:
             "start": slot.start,
             "end": slot.end,
             "seconds": str(seconds),
-            "clock": clock,
+            "clock": self.clock.ahead,
             "moment": max(slot.start, latest),
         }
         canonical = canonical_of({**price["request"], DECLARED: table.schema.digest()})
         accepted = Accepted(
-            request_id=name,
-            table=table,
-            account=account,
-            slot=slot,
-            digest=digest,
-            canonical=canonical,
-            job=job,
-            clock=clock,
+            request_id=name, table=table, account=account, slot=slot, digest=digest, canonical=canonical, job=job
         )
         await asyncio.to_thread(self._write, "accepted", {**facts, "starts_at": slot.start})
         self.slots.accept(accepted)
@@ -425,22 +388,13 @@ class AnalystService:
             return accepted_json(waiting)
         entry = await asyncio.to_thread(self.budgets.entry, table, account, name)
         if entry is not None:  # the ledger decides what was charged
-            return entry_json(entry, table, now=self.now())
+            return entry_json(entry, table, now=self.clock.now())
         return None if waiting is None else accepted_json(waiting)
 
     async def finished(self, request: Request) -> tuple[Asking, LedgerEntry]:
         holder, name = await self.holder(request), request.path_params["id"]
         for table, account in self.accounts(holder) if RELEASE_ID.fullmatch(name) else ():
             entry = await asyncio.to_thread(self.budgets.entry, table, account, name)
-            if entry is not None and entry.text is not None and self.now() >= ready_time(entry):
+            if entry is not None and entry.text is not None and self.clock.now() >= ready_time(entry):
                 return Asking(holder=holder, table=table, account=account), entry
         raise ProblemError("not-found")
-
-
-def _beyond(quote: AccountQuote) -> ProblemError:
-    def words(amounts: Mapping[str, str]) -> str:
-        return ", ".join(f"{name} = {amount}" for name, amount in amounts.items())
-
-    parts = {"requested": words(quote.charge), "remaining": words(quote.before), "difference": words(quote.short)}
-    text = f"the request does not fit: requested {parts['requested']}, remaining {parts['remaining']}"
-    return ProblemError("budget", text, **parts)

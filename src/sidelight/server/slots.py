@@ -18,7 +18,7 @@ from sidelight.server.budgets import Budgets
 from sidelight.server.config import DONE, LEAD, RECORD, Pool, ServedTable
 from sidelight.server.identity import IdentityStore
 from sidelight.server.schedule import Slot
-from sidelight.server.worker import scratch_folder
+from sidelight.server.worker import scratch_folder, slot_time
 from sidelight.server.zygote import Child, Zygote
 from sidelight.wire import ProblemError
 
@@ -42,7 +42,6 @@ class Accepted:
     digest: str
     canonical: str
     job: Mapping[str, Any]
-    clock: float  # seconds by which the time of slots is ahead of the monotonic clock: no step changes a slot
     state: Literal["queued", "running", "dropped", "recorded"] = "queued"
     problem: ProblemError | None = None
     done: asyncio.Event = field(default_factory=asyncio.Event)
@@ -104,7 +103,7 @@ class Slots:
             self._finish(accepted)
 
     async def _until(self, moment: float, accepted: Accepted, *, stoppable: bool = False) -> None:
-        while (left := moment - accepted.clock - time.monotonic()) > 0 and not (stoppable and self._stopping):
+        while (left := moment - slot_time(accepted.job)) > 0 and not (stoppable and self._stopping):
             await asyncio.sleep(min(left, 0.5) if stoppable else left)
 
     def _start(self, accepted: Accepted) -> Child:

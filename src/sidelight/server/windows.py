@@ -22,7 +22,7 @@ _FORMATS = {"day": "%Y-%m-%d", "week": "%G-w%V", "month": "%Y-%m"}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Window:
+class RenewalWindow:
     """A window of an account, open or to be opened, with its own rule."""
 
     scope_id: str
@@ -65,14 +65,14 @@ def period_of(name: str) -> tuple[float, float]:
     return start.timestamp(), (start + timedelta(days=days)).timestamp()
 
 
-def window_at(ledger: Ledger, table: ServedTable, account: Pool, moment: float) -> Window | None:
+def window_at(ledger: Ledger, table: ServedTable, account: Pool, moment: float) -> RenewalWindow | None:
     """Return the window at a time: one that was opened, else the next one; None if no further one may be opened."""
     renewal = account.renew
     assert renewal is not None
     scope_id = table.scope_of(account)
     opened = []
     for each, balances in ledger.scope(scope_id).below():
-        window = Window(scope_id=each.scope_id, rule=each.rule, balances=balances)
+        window = RenewalWindow(scope_id=each.scope_id, rule=each.rule, balances=balances)
         opened.append((*period_of(window.name), window))
     now = [(not window.balances.shut, start, window) for start, end, window in opened if start <= moment < end]
     if now:
@@ -81,7 +81,7 @@ def window_at(ledger: Ledger, table: ServedTable, account: Pool, moment: float) 
     if len(opened) >= renewal.windows or any(start > moment for start, _, _ in opened):
         return None
     name = f"{scope_id}/{window_of(renewal, moment)}"
-    return Window(scope_id=name, rule=rule_of(renewal.budget), balances=Balances())
+    return RenewalWindow(scope_id=name, rule=rule_of(renewal.budget), balances=Balances())
 
 
 def open_window(ledger: Ledger, table: ServedTable, account: Pool, moment: float) -> str:
