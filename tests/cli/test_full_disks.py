@@ -153,7 +153,9 @@ def test_an_error_between_two_queries_is_no_status_of_nothing_spent(
     assert "error: the reason. The charges of what was released before it stand" in result.err
 
 
-def _command(*arguments: str, folder: Path, room: int | None = None, output: Any = subprocess.PIPE) -> Any:
+def _command(
+    *arguments: str, folder: Path, room: int | None = None, output: Any = subprocess.PIPE, **variables: str
+) -> Any:
     def limit() -> None:
         if room is not None:
             resource.setrlimit(resource.RLIMIT_FSIZE, (room, room))
@@ -163,9 +165,10 @@ def _command(*arguments: str, folder: Path, room: int | None = None, output: Any
         cwd=folder,
         stdout=output,
         stderr=subprocess.PIPE,
+        encoding=variables.get("PYTHONIOENCODING"),
         text=True,
         check=False,
-        env=os.environ | {"TMPDIR": str(folder)},
+        env=os.environ | {"TMPDIR": str(folder)} | variables,
         preexec_fn=limit,
     )
 
@@ -178,6 +181,22 @@ def test_no_room_for_anything_prints_what_was_paid(town: Path) -> None:
     assert "it was printed on standard output, as JSON" in found.stderr
     assert '"Who works as what"' in found.stdout
     assert not list(town.glob("*.json")) + list(town.glob("*.html"))
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "cp1252", "utf-8"])
+@pytest.mark.parametrize("json_output", [(), ("--json", "-")])
+def test_letters_that_standard_output_does_not_have_cost_no_answer(
+    folder: Path, encoding: str, json_output: tuple[str, ...]
+) -> None:
+    _without_ledger(folder)
+    file = folder / "plan.toml"
+    text = file.read_text(encoding="utf-8")
+    file.write_text(re.sub(r'title = "[^"]*"', 'title = "Łódź 🙂 é"', text), encoding="utf-8")
+    more = {"PYTHONIOENCODING": encoding, "PYTHONUTF8": "0"}
+    found = _command("run", "plan.toml", *json_output, folder=folder, **more)
+    assert found.returncode == 0, found.stderr
+    if json_output:
+        assert "Łódź 🙂 é" in str(json.loads(found.stdout))
 
 
 full_device = pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")

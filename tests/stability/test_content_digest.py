@@ -8,7 +8,7 @@ import sys
 import textwrap
 import threading
 from collections.abc import Callable
-from functools import partial
+from functools import cached_property, lru_cache, partial, partialmethod
 from typing import Any
 
 import numpy as np
@@ -29,6 +29,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
+from sidelight.stability.pate.content_digest import content_digest
 from sidelight.stability.pate.work_folder import question_digest
 
 QUERIES = np.arange(12.0).reshape(6, 2)
@@ -66,6 +67,41 @@ def made_here(factor: int) -> Any:
     return Local()
 
 
+def with_members(factor: int) -> Any:
+    """Return a teacher of a class whose members are no functions, and one of them what only methods have."""
+
+    class Local(NearestCentroid):
+        signs = (factor, 1)
+        around = (np.float64(factor), [factor], {"scaler": StandardScaler(with_mean=bool(factor))})
+
+        def scaled(self, by: int, x: Any) -> Any:
+            return x * by
+
+        twice = partialmethod(scaled, factor)
+
+        @cached_property
+        def scale(self) -> int:
+            return factor
+
+    return Local()
+
+
+def cached_function(factor: float) -> Any:
+    @lru_cache
+    def cached(x: Any) -> Any:
+        return x * factor
+
+    return cached
+
+
+def marked_function(factor: float) -> Any:
+    def marked(x: Any) -> Any:
+        return x * marked.factor  # type: ignore[attr-defined]
+
+    marked.factor = factor  # type: ignore[attr-defined]
+    return marked
+
+
 def with_middle(value: float) -> Any:
     priors = np.full(2000, 1 / 2000)
     priors[1000] = value
@@ -95,6 +131,9 @@ DIFFERENT: dict[str, tuple[Any, Any]] = {
     "what a partial function is given": (function(partial(np.multiply, 2.0)), function(partial(np.multiply, 3.0))),
     "a function of a library": (function(np.log1p), function(np.sqrt)),
     "the code of a local class": (made_here(1), made_here(2)),
+    "the members of a local class": (with_members(0), with_members(1)),
+    "the code of a cached function": (function(cached_function(2.0)), function(cached_function(3.0))),
+    "what a function holds": (function(marked_function(2.0)), function(marked_function(3.0))),
     "a random state": (
         DecisionTreeClassifier(random_state=np.random.RandomState(1)),
         DecisionTreeClassifier(random_state=np.random.RandomState(2)),
@@ -129,6 +168,12 @@ def test_a_copy_of_a_teacher_has_its_digest(pair: tuple[Any, Any]) -> None:
     for each in pair:
         assert digest(each) == digest(each)
         assert digest(clone(each)) == digest(each)
+
+
+@pytest.mark.parametrize("make", [made_here, with_members, times, cached_function, marked_function])
+def test_what_is_made_again_alike_has_one_digest(make: Callable[[int], Any]) -> None:
+    one, other = ({"key": make(2)} for _ in range(2))
+    assert content_digest(one) == content_digest(other) != content_digest({"key": make(3)})
 
 
 FRAME = {"a": [1.0, 2.0], "b": [3.0, 4.0]}

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import os
+import sys
 from collections.abc import Sequence
 from importlib import import_module
 from typing import Final
@@ -17,4 +19,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
     if COMPLETION in os.environ:  # the shell requests completions
         import_module("typer.completion").completion_init()
+    for stream in (sys.stdout, sys.stderr):  # a letter that a terminal does not have must not cost a paid answer
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     app(args=None if arguments is None else list(arguments), prog_name="sidelight")

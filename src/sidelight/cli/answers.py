@@ -74,16 +74,15 @@ def keep_paid(text: str) -> tuple[Path | None, str]:
     name = None
     try:
         descriptor, name = tempfile.mkstemp(prefix="sidelight-", suffix=".json")
-        with open(descriptor, "w", encoding="utf-8", newline="") as file:
+        with open(descriptor, "w", encoding="utf-8", errors="backslashreplace", newline="") as file:
             file.write(text)
     except OSError:
         if name is not None:
             Path(name).unlink(missing_ok=True)
     else:
         return Path(name), f"No ledger stores what was paid, so it was written to {name!r}, as JSON: keep that file"
-    with suppress(OSError):
-        sys.stdout.write(f"{text}\n")
-        sys.stdout.flush()
+    with suppress(OSError, ValueError, AttributeError):  # full, closed, or none
+        _print_json(text)
         return None, "No ledger stores what was paid, so it was printed on standard output, as JSON: keep it"
     output_fails()
     return None, "No ledger stores what was paid, and no file could be written: its JSON is lost"
@@ -232,11 +231,18 @@ def _text(answer: Mapping[str, Any]) -> str:
     return json.dumps(answer, ensure_ascii=False, allow_nan=False, indent=1)
 
 
+def _print_json(text: str) -> None:
+    """Print JSON; where standard output has another encoding than UTF-8, in ASCII with escapes."""
+    if (sys.stdout.encoding or "").lower().replace("-", "") != "utf8":
+        text = json.dumps(json.loads(text), indent=1)
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
+
+
 def _write(place: Path, answer: Mapping[str, Any]) -> None:
     if place == STANDARD_OUTPUT:
         try:
-            sys.stdout.write(f"{_text(answer)}\n")
-            sys.stdout.flush()
+            _print_json(_text(answer))
         except OSError as error:
             output_fails()  # discards what waits there
             raise FailedError(NO_OUTPUT) from error

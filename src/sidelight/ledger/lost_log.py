@@ -47,10 +47,13 @@ def has_mark(path: Path) -> bool | None:
 def mark(connection: sa.Connection, raw: FileConnection, path: Path) -> None:
     """Write the log into the file, with the mark, and take that off the log.
 
-    Where others read, the log cannot be written into the file as a whole, and the next transaction tries again.
+    Where others read, the log cannot be written into the file as a whole, and the next transaction tries again: the
+    mark is not put into the log then, where a process that dies would leave it.
     """
     for _ in range(3):
-        undisturbed = False
+        undisturbed, (busy, pages, written) = False, raw.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+        if busy or pages != written:
+            break
         try:
             with connection.begin():
                 raw.check()

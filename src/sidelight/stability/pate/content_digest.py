@@ -13,8 +13,10 @@ import hashlib
 import os
 import sys
 from collections.abc import Iterable
+from functools import cached_property, partialmethod
 from inspect import Parameter, signature
-from types import CellType, CodeType, FunctionType, ModuleType
+from pickle import whichmodule  # type: ignore[attr-defined]
+from types import CellType, CodeType, FunctionType, GetSetDescriptorType, MemberDescriptorType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -136,14 +138,13 @@ class _Content:
     def _add_function(self, function: FunctionType) -> None:
         self._mark("function", f"{function.__module__}.{function.__qualname__}")
         if not _leads_to(function):
-            parts = (function.__code__, function.__defaults__, function.__kwdefaults__, function.__closure__)
-            self.add_all("parts", parts)
+            kept = (function.__defaults__, function.__kwdefaults__, function.__closure__, function.__dict__)
+            self.add_all("parts", (function.__code__, *kept))
 
     def _add_class(self, made: type) -> None:
         self._mark("class", f"{made.__module__}.{made.__qualname__}")
         if not _leads_to(made):
-            members = [(name, _body(vars(made)[name])) for name in sorted(vars(made))]
-            kept = [(name, each) for name, each in members if _is_written(name, each)]
+            kept = [(name, _body(each)) for name, each in sorted(vars(made).items()) if _is_written(name, each)]
             self.add_all("parts", (made.__bases__, kept))
 
     def _add_object(self, thing: Any) -> None:
@@ -154,8 +155,10 @@ class _Content:
             made = thing.__reduce_ex__(4) if reduce is None else reduce(thing)
         except Exception:  # a lock, a file, a generator
             made = os.urandom(16).hex()
-        if isinstance(made, str):
-            self._mark("named", f"{getattr(thing, '__module__', None)}.{made}")
+        if isinstance(made, str):  # a name in a module
+            self._mark("named", f"{whichmodule(thing, made)}.{made}")
+            if not _leads_to(thing, made):
+                self.add(getattr(thing, "__wrapped__", os.urandom(16).hex()))
         else:
             state, items, pairs = (*made[2:5], None, None, None)[:3]
             self.add_all("object", (*made[:2], state, list(items or ()), list(pairs or ())))
@@ -177,20 +180,29 @@ def _is_copied_whole(estimator: Any) -> bool:
     return own is not None and own is not BaseEstimator.__sklearn_clone__
 
 
-def _leads_to(named: Any) -> bool:
-    """Return whether a name of a module that can be imported leads to this function or class."""
-    found: Any = None if named.__module__ == "__main__" else sys.modules.get(named.__module__)
-    for name in named.__qualname__.split("."):
-        found = getattr(found, name, None)
+def _leads_to(named: Any, name: str | None = None) -> bool:
+    """Return whether a name of a module that can be imported leads to this function, class or other object."""
+    name = named.__qualname__ if name is None else name
+    module = whichmodule(named, name)
+    found: Any = None if module == "__main__" else sys.modules.get(module)
+    for each in name.split("."):
+        found = getattr(found, each, None)
     return found is named
 
 
 def _body(member: Any) -> Any:
-    """Return the function of a static method, a class method or a property."""
-    return getattr(member, "__func__", getattr(member, "fget", member))
+    """Return what a method, a property and the like are made of, where they cannot be copied themselves."""
+    if isinstance(member, property):
+        return member.fget, member.fset, member.fdel
+    if isinstance(member, partialmethod):
+        return member.func, member.args, member.keywords
+    if isinstance(member, cached_property):
+        return member.func
+    return getattr(member, "__func__", member)
 
 
 def _is_written(name: str, member: Any) -> bool:
-    """Return whether a member of a class is a function or a plain constant of its body."""
+    """Return whether a member of a class stands in its body, and not what Python adds."""
     dunder = name.startswith("__") and name.endswith("__")
-    return isinstance(member, FunctionType) or (not dunder and type(member) in (int, *_PLAIN))
+    added = (GetSetDescriptorType, MemberDescriptorType)
+    return isinstance(member, FunctionType) or not (dunder or name == "_abc_impl" or isinstance(member, added))
