@@ -59,7 +59,7 @@ def visible(text: str) -> str:
 
 #: Drawn as nothing, or as an empty box, although Unicode counts them as letters, marks or symbols; and joiners.
 _NOTHING = frozenset("\u200c\u200d\u2d7f\ufffc\U0001107f\U00016fe4\U0001d159")
-#: Signs that most fonts draw as another one: dashes, apostrophes, quotation marks, the letters i and sigma.
+#: Signs that most fonts draw as another one: dashes, quotation marks and the like, the letters i and sigma.
 _TWINS = {
     **dict.fromkeys(
         map(ord, "\u02d7\u058a\u05be\u2010\u2011\u2012\u2013\u2014\u2015\u2043\u2212\u2e3a\u2e3b\ufe58"), "-"
@@ -68,6 +68,9 @@ _TWINS = {
         map(ord, "`\u00b4\u02b9\u02bb\u02bc\u02bd\u02c8\u02ca\u02cb\u2018\u2019\u201b\u2032\u2035\u05f3"), "'"
     ),
     **dict.fromkeys(map(ord, "\u02ba\u02ee\u201c\u201d\u201e\u201f\u2033\u2036\u05f4"), '"'),
+    **dict.fromkeys(map(ord, "\u2044\u2215"), "/"),
+    **dict.fromkeys(map(ord, "\u2236\ua789"), ":"),
+    **{0x2223: "|", 0x201A: ",", 0x223C: "~", 0x2217: "*", 0x2027: "\u00b7", 0x22C5: "\u00b7"},
     ord("\u0131"): "i",
     ord("\u03c2"): "\u03c3",
 }

@@ -391,6 +391,10 @@ SAME = [
         for sign in "\u2d7f\u17d2\u0345\ufffc\u1cd0\u05bf\ua9e5\U0001d159\U00016fe4\U0001107f"
     ),
     *(("people-2024", f"people{dash}2024") for dash in "\u2010\u2011\u2012\u2013\u2014\u2212\uff0d"),
+    *(
+        (f"north{one}south", f"north{other}south")
+        for one, other in ["/\u2215", ":\u2236", "|\u2223", ",\u201a", "*\u2217"]
+    ),
     *(("O'Neil", f"O{sign}Neil") for sign in "\u2018\u2019\u02bc\u2032`\u00b4"),
     *(("café", "café\u0301"), ("ö", "ö\u0308"), ("q\u0307", "q\u0307\u0307"), ("ΣΑΣ", "σας"), ("ﬁt", "fit")),
     *(("می\u200cخواهم", "میخواهم"), ("ශ්\u200dරී", "ශ්රී"), ("CO₂", "CO2"), ("❤", "❤\ufe0f")),
