@@ -51,21 +51,28 @@ def mark(connection: sa.Connection, raw: FileConnection, path: Path) -> None:
     mark is not put into the log then, where a process that dies would leave it.
     """
     for _ in range(3):
-        undisturbed, (busy, pages, written) = False, raw.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
-        if busy or pages != written:
+        undisturbed = False
+        raw.check()  # the log of another file must never be written into this one
+        if not _is_written(raw):
             break
         try:
             with connection.begin():
                 raw.check()
                 connection.exec_driver_sql(f"PRAGMA user_version = {MARK}")
-            raw.check()  # the log of another file must never be written into this one
-            with suppress(sqlite3.Error):  # a later time will do
-                raw.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
-                undisturbed = raw.is_marked()
+            raw.check()
+            undisturbed = _is_written(raw) and raw.is_marked()
         finally:
             raw.unmark()
         if undisturbed or has_mark(path):  # else another process took the mark off before the log was written
             break
+
+
+def _is_written(raw: FileConnection) -> bool:
+    """Write the log into the file; return whether that was possible. If not, a later time will do."""
+    with suppress(sqlite3.Error):
+        busy, pages, written = raw.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+        return not busy and bool(pages == written)
+    return False
 
 
 def unmark(connection: sa.Connection) -> None:
