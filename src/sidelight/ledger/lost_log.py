@@ -52,6 +52,8 @@ def mark(connection: sa.Connection, raw: FileConnection, path: Path) -> None:
     """
     for _ in range(3):
         undisturbed = False
+        if not raw.is_open():  # after an interrupt: the transaction gets another connection
+            break
         raw.check()  # the log of another file must never be written into this one
         if not _is_written(raw):
             break
