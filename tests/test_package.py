@@ -257,5 +257,5 @@ def test_a_class_name_means_one_thing() -> None:
 
 
 def test_no_file_is_longer_than_400_lines() -> None:
-    lengths = {path.name: len(path.read_text().splitlines()) for path in Path(sl.__file__).parent.rglob("*.py")}
+    lengths = {path: len(path.read_text().splitlines()) for path in Path(sl.__file__).parent.rglob("*.py")}
     assert {name: length for name, length in lengths.items() if length > 400} == {}

@@ -16,7 +16,7 @@ from typer.main import get_command
 
 from plan_schema_check import problems
 from sidelight.cli import auditing
-from sidelight.cli.answers import ANSWERS, answer_schema
+from sidelight.cli.answer_schema import ANSWERS, answer_schema
 from sidelight.cli.app import app
 
 Run = Callable[..., Any]

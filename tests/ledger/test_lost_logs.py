@@ -100,16 +100,25 @@ def test_a_closed_ledger_that_is_used_again_looks_for_its_log(path: Path) -> Non
         charge(ledger)
 
 
-def test_a_reader_at_the_first_charge_delays_the_mark_to_the_next(path: Path) -> None:
+def test_a_reader_at_the_first_charge_delays_the_mark_to_the_next(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with open_ledger(path) as ledger:
         charge(ledger)
+    taken_off = []
+    unmark = connections.FileConnection.unmark
+    monkeypatch.setattr(
+        connections.FileConnection, "unmark", lambda each: (taken_off.append(each.is_marked()), unmark(each))
+    )
     with open_ledger(path) as ledger:
         with open_ledger(path, read_only=True) as reading, reading.store.read() as transaction:
             transaction.rows("SELECT COUNT(*) FROM event")
             charge(ledger)
+            taken_off.clear()
+            charge(ledger, 5)
             assert not lost_log.has_mark(path)
+            assert not any(taken_off)  # nor is it tried in the log again, where a process that dies would leave it
         charge(ledger)
         assert lost_log.has_mark(path)
+        assert any(taken_off)
         copy = Path(shutil.copy(path, path.with_name("copy.db")))
         with pytest.raises(LedgerError, match=LOST):
             open_ledger(copy)

@@ -313,7 +313,7 @@ def schema(
     """Print the JSON schema of plan files, for editors; or of what a command writes with --json."""
     import json
 
-    from sidelight.cli.answers import answer_schema
+    from sidelight.cli.answer_schema import answer_schema
     from sidelight.cli.daily import sequence_table
     from sidelight.plans.plan import plan_schema
 
