@@ -299,6 +299,34 @@ def test_a_lock_that_is_not_given_up_is_waited_for_and_then_refused(tmp_path: Pa
         assert ledger.scopes() == []
 
 
+def test_a_child_that_is_forked_in_the_middle_of_a_charge_does_not_keep_the_lock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with opened(tmp_path) as ledger:
+        ledger.open_scope("people", budget=PureDP(1))
+        ledger.store.wait_seconds = 0.05
+        replace, (reader, writer) = GuardedStore._replace, os.pipe()
+        children: list[int] = []
+
+        def forking(store: GuardedStore) -> None:
+            if not children:
+                children.append(os.fork())
+                if children[0] == 0:
+                    os.close(writer)
+                    os.read(reader, 1)  # until the test is over
+                    os._exit(0)
+            replace(store)
+
+        monkeypatch.setattr(GuardedStore, "_replace", forking)
+        try:
+            charge(ledger, "0.1").release("{}")
+            assert len(children) == 1
+        finally:
+            os.close(writer)
+            os.close(reader)
+            os.waitpid(children[0], 0)
+
+
 def test_two_writers_share_a_head_file(tmp_path: Path) -> None:
     """What another process commits and keeps between a commit and its keeping is no other history."""
     with opened(tmp_path) as ledger:

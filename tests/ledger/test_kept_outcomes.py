@@ -17,6 +17,7 @@ from sidelight.errors import LedgerDamagedError, LedgerError, LedgerUnavailableE
 from sidelight.experts import Reporter, Reporting
 from sidelight.guarantees import Claims, PureDP
 from sidelight.ledger import Ledger, decide, head_file, open_ledger, reservation
+from sidelight.ledger.store import Store
 
 PRICE = Claims.of(PureDP("0.4"))
 SCHEMA = [sl.Number("age", lower=0, upper=100, granularity=1)]
@@ -144,7 +145,7 @@ def test_an_error_of_another_library_says_so_without_its_text(
 def test_an_interrupt_while_an_outcome_waits_costs_one_more_attempt(
     impatient: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, again: bool
 ) -> None:
-    def interrupted(_: float) -> None:
+    def interrupted(*_: object) -> None:
         if not again:
             released.set()
             holder.join()
@@ -215,3 +216,73 @@ def test_a_failure_that_cannot_be_recorded_shows_no_cause(tmp_path: Path, monkey
     while seen is not None:
         assert "secret" not in str(seen)
         seen = seen.__context__
+
+
+def lose_reads(monkeypatch: pytest.MonkeyPatch, numbers: range) -> list[None]:
+    """Let some readings of the ledger fail, counted from the next charge on, as those of a lost server."""
+    read, decided = Store.read, Store.decide
+    seen: list[None] = []
+    charged: list[None] = []
+
+    def losing(store: Store) -> Any:
+        seen.extend(charged[:1])
+        if charged and len(seen) - 1 in numbers:
+            raise LedgerUnavailableError("the connection was lost")
+        return read(store)
+
+    def deciding(store: Store, *given: Any, **named: Any) -> Any:
+        found = decided(store, *given, **named)
+        charged.append(None)
+        return found
+
+    monkeypatch.setattr(Store, "read", losing)
+    monkeypatch.setattr(Store, "decide", deciding)
+    return seen
+
+
+def releases(what: str, ledger: Ledger) -> Any:
+    """Return a release that reads the ledger between charge and outcome."""
+    if what == "a report":
+        terms = Reporting(actions=3, mu=1, sensitivity="0.1", neighbours="move", rounds=3)
+        reporter = Reporter("client", terms, ledger=ledger)
+        return lambda: reporter.report(1, [0.1, 0.2, 0.3])
+    if what == "a database":
+        person = sl.Table({"who": ["a", "b"]}, schema=[sl.PersonId("who", max_rows=1)])
+        people = sl.Database({"person": person}, name="people")
+        session = sl.Session(people, budget=PureDP(1), ledger=ledger)
+        return lambda: session.release(sl.Count(epsilon="0.1"), of="person")
+    column = sl.Category("block", ["11", "12", "21"])
+    blocks = sl.Hierarchy("block", {"town": 1}, invariants=sl.Invariant("town", reason="Towns Act, s. 4"))
+    kept = sl.Invariant("town", reason="Towns Act, s. 4", of=blocks)
+    rows = sl.Table({"block": ["11", "12", "21"] * 200}, schema=[column], name="people")
+    towns = sl.Session(rows, budget=sl.ZCDP(1), invariants=kept, ledger=ledger)
+    return lambda: towns.release(sl.Count(by=blocks, rho="0.1"))
+
+
+@pytest.mark.parametrize("what", ["a report", "a database", "exact totals"])
+def test_a_connection_that_is_lost_after_the_charge_costs_no_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    """Whatever is read between charge and outcome is read again."""
+    monkeypatch.setattr(reservation, "_AGAIN", 0.0)
+    with open_ledger(tmp_path / "budget.db") as ledger:
+        release = releases(what, ledger)
+        with monkeypatch.context() as patch:
+            seen = lose_reads(patch, range(0, 6, 2))
+            with pytest.warns(SidelightWarning, match="the ledger is asked again for 60 s"):
+                release()
+        assert len(seen) > 3  # the read-back, and what this kind of release looks up
+        assert [entry.state for entry in ledger.entries()] == ["released"]
+
+
+def test_a_charge_that_cannot_be_read_back_stands_and_says_so(
+    impatient: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reservation, "OUTCOME_SECONDS", 0.0)
+    scope = impatient.scope("people")
+    with monkeypatch.context() as patch:
+        lose_reads(patch, range(100))
+        with pytest.raises(LedgerUnavailableError, match=r"lost\. The charge of entry .* stands") as raised:
+            scope.reserve(PRICE, request={"kind": "q"}, key="k")
+    assert raised.value.charge_stands
+    assert len(impatient.entries()) == 1

@@ -144,6 +144,19 @@ def test_a_lock_held_by_another_session_is_waited_for_and_then_reported(postgres
         assert isinstance(scope.reserve(CLAIMS, request=REQUEST), Reservation)
 
 
+def test_a_ledger_without_patience_does_not_wait_for_ever(postgres_address: str) -> None:
+    """For PostgreSQL a limit of 0 is none."""
+    with open_ledger(postgres_address) as ledger:
+        ledger.open_scope("people", budget=PureDP(1))
+    with open_ledger(postgres_address, wait_seconds=0) as ledger, psycopg.connect(postgres_address) as other:
+        other.execute("SELECT * FROM meta FOR UPDATE")
+        give_up = threading.Timer(5, other.rollback)
+        give_up.start()
+        with pytest.raises(LedgerError, match="locked by another process for 0 s"):
+            ledger.scope("people").reserve(CLAIMS, request=REQUEST)
+        give_up.cancel()
+
+
 def test_other_tables_of_the_database_are_left_alone(postgres_address: str) -> None:
     with psycopg.connect(postgres_address, autocommit=True) as connection:
         connection.execute("CREATE TABLE photo (name TEXT)")

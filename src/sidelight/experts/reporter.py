@@ -256,11 +256,10 @@ class Reporter:
         if isinstance(reserved, Stored):
             return NoisyReport.from_json(reserved.text)
         try:
-            self._check_agreed()  # of two first reports at once the later charge sees the earlier one
-        except LedgerError as error:
+            reserved.look(self._check_agreed)  # of two first reports at once the later charge sees the earlier one
+        except LedgerError:
             with suppress(LedgerError):
                 reserved.fail()
-            error.charge_stands = True
             raise
         text = None
         with suppress(Exception):  # the cause may depend on data and must not hang on the error below

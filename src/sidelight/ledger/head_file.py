@@ -129,24 +129,33 @@ class GuardedStore(Store):
     def _draft(self) -> Path:
         return self.head_file.with_name(f"{self.head_file.name}.new")
 
-    def _locked(self, unwritten: str = _NOTHING) -> IO[str]:
-        """Return the locked file next to the head file; closing it gives up the lock."""
+    @contextmanager
+    def _locked(self, unwritten: str = _NOTHING) -> Iterator[None]:
+        """Hold a lock on the file next to the head file."""
         end = time.monotonic() + self.wait_seconds
-        with self._with_advice(unwritten), ExitStack() as opened:
-            lock = opened.enter_context(open(f"{self.head_file}.lock", "a"))
-            while True:
-                try:
-                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    break
-                except BlockingIOError:
-                    if time.monotonic() > end:
-                        raise LedgerUnavailableError(
-                            f"the head file {self.head_file.name!r} has been locked by another process for "
-                            f"{self.wait_seconds:g} s; {unwritten}"
-                        ) from None
+        with ExitStack() as opened:
+            with self._with_advice(unwritten):
+                lock = opened.enter_context(open(f"{self.head_file}.lock", "a"))
+            while not self._is_mine(lock, unwritten):
+                if time.monotonic() > end:
+                    raise LedgerUnavailableError(
+                        f"the head file {self.head_file.name!r} has been locked by another process for "
+                        f"{self.wait_seconds:g} s; {unwritten}"
+                    )
                 time.sleep(_LOCK_AGAIN)
-            opened.pop_all()
-            return lock
+            try:
+                yield
+            finally:
+                fcntl.flock(lock, fcntl.LOCK_UN)  # closing alone would leave it to children that were forked meanwhile
+
+    def _is_mine(self, lock: IO[str], unwritten: str) -> bool:
+        """Take a lock; return False if another holds it."""
+        with self._with_advice(unwritten):
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return False
+        return True
 
     @contextmanager
     def _with_advice(self, consequence: str) -> Iterator[None]:

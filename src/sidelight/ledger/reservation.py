@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import time
 import warnings
+from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final, Literal, NoReturn, Self
+from typing import TYPE_CHECKING, Final, Literal, NoReturn, Self, TypeVar
 
 from sidelight.errors import LedgerError, LedgerUnavailableError, SidelightWarning
 from sidelight.ledger import decide
@@ -18,7 +19,8 @@ from sidelight.ledger.decide import FAIL_REASONS, FailReason
 if TYPE_CHECKING:
     from sidelight.ledger.store import Store
 
-#: How long the outcome of a charge is kept and written again while the ledger is locked, or its disk full.
+Result = TypeVar("Result")
+#: How long a charged request waits for its ledger while that is locked, its disk full, or its server away.
 OUTCOME_SECONDS: Final = 60.0
 _AGAIN: Final = 0.25  # seconds between attempts
 
@@ -92,23 +94,34 @@ class Reservation(Unique):
             raise
 
     def _settle_within(self, seconds: float, kind: _Kind, body: dict[str, object]) -> str:
+        return self._again_while_away(
+            lambda: self._store.decide(
+                lambda transaction: decide.settle(
+                    transaction, entry_id=self.entry_id, kind=kind, body=body, key=self._key
+                ),
+                unwritten="the outcome was not written",
+            ),
+            seconds=seconds,
+            doing="its outcome is kept and written again",
+        )
+
+    def look(self, step: Callable[[], Result]) -> Result:
+        """Return what the ledger is asked between charge and outcome; ask again for a minute while it is away."""
+        return self._again_while_away(step, seconds=OUTCOME_SECONDS, doing="the ledger is asked again")
+
+    def _again_while_away(self, step: Callable[[], Result], *, seconds: float, doing: str) -> Result:
         end, foreign = time.monotonic() + seconds, None
         while foreign is None:
             try:
-                return self._store.decide(
-                    lambda transaction: decide.settle(
-                        transaction, entry_id=self.entry_id, kind=kind, body=body, key=self._key
-                    ),
-                    unwritten="the outcome was not written",
-                )
+                return step()
             except LedgerError as error:
                 if not isinstance(error, LedgerUnavailableError) or time.monotonic() > end:
                     raise self._unfinished(error) from error
-                _warn_of_waiting(error)
+                _warn_of_waiting(error, doing)
                 time.sleep(_AGAIN)
             except Exception as error:  # its text may quote the outcome, which is not to leave
                 foreign = type(error).__name__
-        raise self._unfinished(LedgerUnavailableError(f"the outcome could not be written ({foreign})"))
+        raise self._unfinished(LedgerUnavailableError(f"the ledger could not be used ({foreign})"))
 
     def _unfinished(self, error: LedgerError) -> LedgerError:
         """Return an error of the same kind that says what became of the charge."""
@@ -126,10 +139,10 @@ class Reservation(Unique):
         return f"Reservation(entry_id={self.entry_id!r}, scope_id={self.scope_id!r})"
 
 
-def _warn_of_waiting(error: LedgerError) -> None:
+def _warn_of_waiting(error: LedgerError, doing: str) -> None:
     with suppress(SidelightWarning):  # a filter that makes errors of warnings must not cost the value
         warnings.warn(
-            f"{error}. The request is charged, and its outcome is kept and written again for {OUTCOME_SECONDS:g} s",
+            f"{error}. The request is charged, and {doing} for {OUTCOME_SECONDS:g} s",
             SidelightWarning,
             stacklevel=2,
         )

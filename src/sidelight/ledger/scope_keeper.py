@@ -156,11 +156,15 @@ class ScopeKeeper(Unique):
         stored = self._decide(granted, shares=asked.shares)
         if stored is not None:
             return stored
+        reservation = Reservation(self.store, entry_id=entry_id, scope_id=primary, key=self._key)
+        if reservation.look(lambda: self._state_of(entry_id)) != "reserved":
+            raise LedgerUnavailableError("the reservation could not be read back from the ledger; no data was opened")
+        return reservation
+
+    def _state_of(self, entry_id: str) -> str | None:
         with self.store.read() as transaction:
             row = transaction.row("SELECT state FROM entry WHERE entry_id = :entry_id", entry_id=entry_id)
-        if row != ("reserved",):
-            raise LedgerUnavailableError("the reservation could not be read back from the ledger; no data was opened")
-        return Reservation(self.store, entry_id=entry_id, scope_id=primary, key=self._key)
+        return None if row is None else str(row[0])
 
     def _decide(self, work: Callable[[Transaction], Result], *, shares: Sequence[Share] = ()) -> Result:
         """Run a deciding transaction. What would fit is searched for after it has ended, without locks."""

@@ -47,7 +47,7 @@ def postgresql_engine(place: Place, wait_seconds: float, answer_seconds: float |
             fsync = cursor.fetchone()[0]
             cursor.execute("SHOW server_encoding")
             encoding = cursor.fetchone()[0]
-            cursor.execute(f"SET lock_timeout = {int(wait_seconds * 1000)}")
+            cursor.execute(f"SET lock_timeout = {max(1, int(wait_seconds * 1000))}")  # 0 would wait for ever
             for name, value in _KEEPALIVE.items():  # a host that vanished holds the head for seconds, not hours
                 cursor.execute(f"SET tcp_keepalives_{name} = {value}")
         connection.commit()

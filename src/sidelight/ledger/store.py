@@ -195,11 +195,11 @@ class Store:
 
     def close(self) -> None:
         """Close the connections; the store may be used again, with new ones."""
-        self._close()
+        close = self._close
+        self._connect()  # before, and not when it is used: each of several threads would make them, and one be closed
+        close()
 
     def _engine_and_turn(self) -> tuple[sa.Engine, AbstractContextManager[object]]:
-        if not self._close.alive:  # closed, and used again
-            self._connect()
         connections = self._connections
         return connections.engine(), connections.turn
 
@@ -222,7 +222,7 @@ class Store:
         try:
             yield
         except SQLAlchemyError as error:
-            raise self._explain(error) from error
+            raise self._explain(error, unwritten="nothing was read") from error
 
     def _explain(self, error: SQLAlchemyError, *, lost: bool = False, unwritten: str = _UNWRITTEN) -> LedgerError:
         where, reason = self.place.shown, _reason(error)

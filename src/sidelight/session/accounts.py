@@ -16,6 +16,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from threading import Lock, RLock
 from typing import Any, Protocol, Self, Unpack
 
@@ -197,9 +198,8 @@ class DatabaseAccount:
         reservation = self._scope.reserve(claims, beside=beside, request=request, **how)
         if isinstance(reservation, Reservation):
             try:
-                self._check_new(before=reservation.entry_id)
-            except ScopeError as error:
-                error.charge_stands = True
+                reservation.look(partial(self._check_new, before=reservation.entry_id))
+            except ScopeError:
                 reservation.fail()
                 raise
         return reservation

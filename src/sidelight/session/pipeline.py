@@ -12,7 +12,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import fields, is_dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from os import PathLike
 from types import MappingProxyType
 from typing import Any, Unpack, overload
@@ -198,7 +198,11 @@ def _charged(
     with totals_in_turn(account):
         first_totals(account, asked=how)
         reservation = _reserve(period, price, account, request, **how)
-        yield reservation, None if isinstance(reservation, Stored) else first_totals(account, reservation)
+        if isinstance(reservation, Stored):
+            yield reservation, None
+            return
+        find = partial(first_totals, account, reservation)
+        yield reservation, reservation.look(find) if isinstance(reservation, Reservation) else find()
 
 
 def _reserve(
