@@ -143,6 +143,8 @@ def test_a_head_file_that_vanishes_or_is_damaged_stops_charges(tmp_path: Path) -
             "[" * 100_000,
             '{"seq": Infinity, "hash": "' + "0" * 64 + '"}',
             '{"seq": "1", "hash": "x"}',
+            '{"seq": "-1", "hash": "' + "0" * 64 + '"}',
+            '{"seq": "9999999999999999999", "hash": "' + "0" * 64 + '"}',
             "null",
         ):
             (tmp_path / "elsewhere" / "head").write_text(text)

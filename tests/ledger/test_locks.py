@@ -21,7 +21,7 @@ import pytest
 import sidelight
 from sidelight.errors import BudgetError, LedgerError
 from sidelight.guarantees import Claims, PureDP
-from sidelight.ledger import Ledger, connections, open_ledger
+from sidelight.ledger import Ledger, connections, open_ledger, store
 from sidelight.ledger.place import check_not_mounted
 
 Beside = Callable[[str], Any]
@@ -426,3 +426,25 @@ assert any(str(each[0]).endswith(".jsonl.part") for each in found)
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment)
     assert done.returncode == 0, done.stderr
+
+
+def test_a_ledger_that_is_closed_while_threads_use_it_leaves_nothing_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each of the threads that went on with it made connections, of which one was closed with it."""
+    make = store._Connections._make_engine
+
+    def slowly(connections: Any) -> Any:
+        time.sleep(0.05)
+        return make(connections)
+
+    monkeypatch.setattr(store._Connections, "_make_engine", slowly)
+    with opened(tmp_path / "budget.db") as ledger:
+        ledger.close()
+        threads = [threading.Thread(target=ledger.head) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    gc.collect()
+    assert not (tmp_path / "budget.db-wal").exists()

@@ -157,6 +157,25 @@ def test_a_ledger_without_patience_does_not_wait_for_ever(postgres_address: str)
         give_up.cancel()
 
 
+def test_a_role_that_could_not_write_an_outcome_is_not_charged(postgres_address: str) -> None:
+    role = "analyst_" + postgres_address.rpartition("/")[2].partition("?")[0][-12:]
+    with open_ledger(postgres_address) as ledger, psycopg.connect(postgres_address, autocommit=True) as owner:
+        scope = ledger.open_scope("people", budget=PureDP(1))
+        owner.execute(f"CREATE ROLE {role} LOGIN")
+        owner.execute(f"GRANT SELECT, INSERT, UPDATE ON ALL TABLES IN SCHEMA public TO {role}")
+        owner.execute(f"REVOKE UPDATE ON entry FROM {role}")
+        with open_ledger(re.sub("//[^@/]*@", f"//{role}@", postgres_address)) as theirs:
+            with pytest.raises(LedgerError, match="may not UPDATE the table entry"):
+                theirs.scope("people").reserve(CLAIMS, request=REQUEST)
+            assert scope.entries() == []
+            owner.execute(f"GRANT UPDATE (state, outcome_seq) ON entry TO {role}")
+            reservation = theirs.scope("people").reserve(CLAIMS, request=REQUEST)
+            assert isinstance(reservation, Reservation)
+            reservation.release("the value")
+        owner.execute(f"DROP OWNED BY {role}")
+        owner.execute(f"DROP ROLE {role}")
+
+
 def test_other_tables_of_the_database_are_left_alone(postgres_address: str) -> None:
     with psycopg.connect(postgres_address, autocommit=True) as connection:
         connection.execute("CREATE TABLE photo (name TEXT)")

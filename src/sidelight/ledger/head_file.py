@@ -172,7 +172,10 @@ def read_head(path: Path) -> Head | None:
     """Return number and hash of the head in a file; None if there is no file."""
     try:
         found: Any = read(path.read_text(encoding="utf-8"))
-        return int(found["seq"]), checked_head(found["hash"])
+        seq, digest = int(found["seq"]), checked_head(found["hash"])
+        if not 0 <= seq < 2**63:
+            raise ValueError(seq)
+        return seq, digest
     except FileNotFoundError:
         return None
     except OSError as error:

@@ -56,8 +56,7 @@ _ADVICE: Final = {
     "open, wait until it is closed",
     "disk is full": "make room",
     "read-only transaction": "the database takes no writes now: try again when it does",
-    "permission denied": "the role needs to SELECT, INSERT and UPDATE the tables of the ledger, and to use their "
-    "sequences",
+    "permission denied": "the role needs to SELECT, INSERT and UPDATE all tables of the ledger",
     "connection": "check that the server runs, and the host, user and database of the address",
 }
 _UNWRITTEN: Final = "nothing was written"
@@ -281,13 +280,21 @@ def _check_under_way(connection: sa.Connection) -> None:
 
 
 def _check_lasting(transaction: Transaction, shown: str) -> None:
-    """See in the deciding transaction that its commit will last: settings of a server may change while it is in use."""
-    asked = "SELECT set_config('synchronous_commit', 'on', true), current_setting('fsync')"
-    ((_, fsync),) = transaction.rows(asked)
+    """See in the deciding transaction that its commit will last, and that an outcome may follow: both may change."""
+    asked = (
+        "SELECT set_config('synchronous_commit', 'on', true), current_setting('fsync'),"
+        " has_any_column_privilege('entry', 'UPDATE')"
+    )
+    ((_, fsync, settles),) = transaction.rows(asked)
     if fsync != "on":
         raise LedgerError(
             f"the server {shown} now runs with fsync={fsync} and may forget a commit, that is, spending; nothing was "
             "granted. Set it on for this server"
+        )
+    if not settles:  # all else that an outcome needs, a charge needs, too
+        raise LedgerError(
+            f"the role may not UPDATE the table entry of {shown}, so no outcome of a charge could be written; nothing "
+            "was granted. It needs to SELECT, INSERT and UPDATE all tables of the ledger"
         )
 
 
