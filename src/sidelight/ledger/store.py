@@ -56,7 +56,7 @@ _ADVICE: Final = {
     "open, wait until it is closed",
     "disk is full": "make room",
     "read-only transaction": "the database takes no writes now: try again when it does",
-    "permission denied": "the role needs to SELECT, INSERT and UPDATE all tables of the ledger",
+    "permission denied": "the role needs to SELECT, INSERT and UPDATE the tables of the ledger",
     "connection": "check that the server runs, and the host, user and database of the address",
 }
 _UNWRITTEN: Final = "nothing was written"
@@ -294,7 +294,7 @@ def _check_lasting(transaction: Transaction, shown: str) -> None:
     if not settles:  # all else that an outcome needs, a charge needs, too
         raise LedgerError(
             f"the role may not UPDATE the table entry of {shown}, so no outcome of a charge could be written; nothing "
-            "was granted. It needs to SELECT, INSERT and UPDATE all tables of the ledger"
+            "was granted. It needs to SELECT, INSERT and UPDATE the tables of the ledger"
         )
 
 
