@@ -12,11 +12,13 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from test_client import BOTH, QUERY, Replica, ask
+from test_client import BOTH, NOW, QUERY, Replica, ask
 
 import sidelight as sl
 from sidelight.client import connection, conversation
 from sidelight.errors import BudgetError, RangeError, ServiceError, SidelightError
+from sidelight.session import request_key
+from sidelight.wire import CODES
 
 httpx = pytest.importorskip("httpx")
 HTML = b"<html><head><title>502 Bad Gateway</title></head><body><hr><center>nginx</center></body></html>\r\n"
@@ -167,6 +169,43 @@ def test_another_version_is_noticed_before_anything_is_paid(wrong: str) -> None:
                 request(sl.Count(epsilon="0.1"))
         assert replica.posts == 0
         assert isinstance(remote.release(QUERY), sl.Release)  # as a mapping, which nothing is compared with
+
+
+class Unpriced(Replica):
+    """A server that refuses every price, or reads the query in another way; it may know the key of a request."""
+
+    def __init__(self, code: str, *, known: str | None) -> None:
+        super().__init__(again=0)
+        self._code, self._known = code, known
+
+    def __call__(self, request: Any) -> Any:
+        name = request_key("ada", "people", "one")
+        if request.url.path == "/v1/me":
+            return httpx.Response(200, json={"analyst": "ada"})
+        if request.url.path.endswith("/price") and self._code in CODES:
+            problem = {"type": f"urn:sidelight:problem:{self._code}", "detail": "not now"}
+            return httpx.Response(CODES[self._code].status, json=problem)
+        if request.url.path == f"/v1/releases/{name}" and self._known is None:
+            return httpx.Response(404, json={"type": "urn:sidelight:problem:not-found", "detail": "not there"})
+        if request.url.path == f"/v1/releases/{name}":
+            return httpx.Response(200, json=self._state(str(self._known), NOW))
+        return super().__call__(request)
+
+    def _price(self) -> dict[str, object]:
+        return super()._price() | {"request": {**self._asked, "another": "parameter"}}
+
+
+@pytest.mark.parametrize("code", ["busy", "too-dear", "unavailable", "not-allowed", "claim", "another way"])
+def test_a_refused_price_pays_for_nothing_and_a_key_that_was_paid_is_answered(code: str) -> None:
+    """A paid request after a price that was refused for a moment would have been compared with nothing."""
+    for key, known in [(None, None), ("one", None), ("one", "dropped")]:
+        replica = Unpriced(code, known=known)
+        with remote_of(replica) as remote, pytest.raises(SidelightError):
+            remote.release(sl.Count(epsilon="0.1"), key=key)
+        assert replica.posts == 0
+    for known in ("running", "released"):
+        with remote_of(Unpriced(code, known=known)) as remote:
+            assert isinstance(remote.release(sl.Count(epsilon="0.1"), key="one"), sl.Release)
 
 
 def test_each_kind_is_priced_before_its_first_paid_request_only() -> None:

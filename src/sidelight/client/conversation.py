@@ -30,6 +30,7 @@ from sidelight.guarantees import Amount, Claims
 from sidelight.noise import OSEntropy
 from sidelight.progress import progress
 from sidelight.release import Outcome
+from sidelight.session import request_key
 from sidelight.session.query import prepare_query
 from sidelight.version import VERSION
 from sidelight.wire import RELEASE_ID, REQUEST_KEY, write_json, write_wire_query
@@ -94,20 +95,32 @@ class Conversation:
     async def post(self, query: Any, *, table: str | None, delta: Amount | None, key: str | None) -> Posted:
         """Make a paid request; the first one of each kind is priced before, which is free."""
         name, body, asked = await self._body(query, table, delta)
-        key = OSEntropy().read(16).hex() if key is None else _checked_key(key)
+        given, key = key, OSEntropy().read(16).hex() if key is None else _checked_key(key)
         kinds = {(name, each.request["kind"]) for each in asked if each is not None}
         if not kinds <= self._compared:
             try:
                 await self._priced(name, body, asked, forecast=False)
                 self._compared |= kinds
-            except ServiceError:
-                raise
-            except SidelightError:  # the paid request is refused as well, unless its key was paid for before
-                pass
+            except SidelightError as error:  # without a comparison, only a request that was made before is asked again
+                unreachable = getattr(error, "code", "") == "unreachable"
+                if given is None or unreachable or not await self._is_known(name, key):
+                    raise
         path, sent = f"/v1/tables/{name}/releases", _bytes(body)
         with naming(key, of=UnansweredError):
             state = await self._post(path, sent, key=key)
             return _posted(state, key=key, table=name, asked=asked, path=path, sent=sent)
+
+    async def _is_known(self, table: str, key: str) -> bool:
+        """Return whether a request was made with a key, so that another one with it charges nothing."""
+        me = await self._get("/v1/me")
+        with understood("the name of the account"):
+            name = request_key(me["analyst"], table, key)
+        try:
+            return bool((await self._get(f"/v1/releases/{name}")).get("state") != "dropped")
+        except ServiceError as error:
+            if error.code != "not-found":
+                raise
+            return False
 
     async def result(self, posted: Posted) -> Outcome | list[Outcome]:
         """Wait for the answer of a paid request."""
