@@ -65,6 +65,30 @@ def test_no_answer_is_larger_than_was_said(tmp_path, kind):
     assert tried
 
 
+@pytest.mark.parametrize(
+    "select",
+    [
+        f"SELECT city, {', '.join(['COUNT(*)'] * 200)} FROM people GROUP BY city",
+        f"SELECT {', '.join(['AVG(age)', 'SUM(age)', 'COUNT(*)'] * 60)} FROM people WHERE age > 3",
+        'SELECT AVG(age) AS a, SUM(age) AS "{}" FROM people'.format("\x01" * 1900),
+    ],
+)
+def test_a_statement_may_ask_one_number_often_and_give_it_a_long_name(tmp_path, select):
+    schema = survey(tmp_path).tables["people"].schema
+    rows = sl.Table(as_cells(generated(schema, 500), schema), schema=schema, name="people")
+    query = sl.SQL(select, epsilon="0.1")
+    outcome = seeded_release(query, rows, seed="sizes of answers")
+    assert len(outcome.to_json().encode()) <= answer_bytes(prepare_query(query, schema))
+
+
+@pytest.mark.parametrize("given", [{"kind": "count", "where": "age > 3"}, {"kind": "sql", "select": "SELECT "}])
+def test_expressions_of_a_request_have_one_limit(tmp_path, given):
+    config, name = read_config(write_survey(tmp_path)), list(given)[1]
+    query = {**given, name: given[name].ljust(LIMITS["expression"] + 1), "epsilon": "0.1"}
+    problem = answer_job(config, _job(query))["problem"]
+    assert (problem["code"], problem["text"]) == ("too-dear", f"{name} has at most 2000 characters")
+
+
 def _job(query, **more):
     return {
         "do": "price",

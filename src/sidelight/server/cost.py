@@ -78,6 +78,7 @@ def answer_bytes(prepared: Prepared) -> int:
     """
     request = prepared.request
     texts = len(json.dumps([dict(request), prepared.prediction], default=str)) + 3 * len(json.dumps(prepared.labels))
+    texts += 2 * len(json.dumps(request.get("numbers", "")))  # names that columns and notes repeat
     size = _ANSWER + 2 * texts + _PER_CELL * _cells(request, len(prepared.labels))
     if request.get("kind") == "additive_model":
         size += _PER_SHAPE * _length(request, "columns") * max(1, str(request.get("classes", "")).count(",") + 1)
@@ -129,7 +130,9 @@ def cost_json(costs: Mapping[str, KindCost]) -> dict[str, Any]:
 
 def _cells(request: Mapping[str, Any], labels: int) -> int:
     """Return the numbers of an answer."""
-    cells = max(1, labels) * max(1, _length(request, "queries"))  # aggregates of a statement
+    cells = max(1, labels) * max(
+        1, _length(request, "queries", "numbers")
+    )  # of a statement: one query may serve several
     if request.get("kind") == "group_quantiles":
         cells *= _length(request, "levels")
     return cells + max(0, _length(request, "columns", "features") - 1) ** 2 + max(0, _number(request.get("k")) - 1)

@@ -144,7 +144,7 @@ def check_limits(values: Mapping[str, Any], schema: Schema) -> None:
         size = len(value) if isinstance(value, list) else value if isinstance(value, int) and key in LIMITS else 0
         if size > most:
             raise ProblemError("too-dear", f"{key} has at most {most}")
-        if key in ("where", "column", "statement") and isinstance(value, str) and len(value) > LIMITS["expression"]:
+        if key in ("where", "column", "select") and isinstance(value, str) and len(value) > LIMITS["expression"]:
             raise ProblemError("too-dear", f"{key} has at most {LIMITS['expression']} characters")
     by = values.get("by")
     names = [by] if isinstance(by, str) else by if isinstance(by, list) else []
