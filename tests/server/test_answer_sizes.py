@@ -157,6 +157,9 @@ def test_a_page_of_the_history_ends_where_its_outcomes_are_large(tmp_path, monke
         assert keys(5, after="key 24") == []
         monkeypatch.setitem(LIMITS, "answer_bytes", 10_000)
         assert keys(100) == [f"key {place}" for place in range(10)]
+        monkeypatch.setitem(LIMITS, "answer_bytes", 2500)
+        assert keys(100, after="key 3") == ["key 4", "key 5", "key 6"]  # few large ones would be more than clients read
+        monkeypatch.setitem(LIMITS, "answer_bytes", 10_000)
         assert keys(100, after="key 9") == [f"key {place}" for place in range(10, 20)]
     finally:
         budgets.close()

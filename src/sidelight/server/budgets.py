@@ -6,6 +6,7 @@ refusals that the ledger would give as well.
 
 from __future__ import annotations
 
+import json
 import logging
 import math
 import time
@@ -290,8 +291,10 @@ class Budgets:
         while len(found) - skipped < limit and size < LIMITS["answer_bytes"]:
             wanted = min(_READ_AT_ONCE, limit + skipped - len(found))
             page = scope.page(limit=wanted, after=found[-1].entry_id if found else None)
-            found += page
-            size += sum(len(each.text or "") for each in page)
+            for each in page:
+                found.append(each)
+                if (size := size + len(json.dumps(each.text))) >= LIMITS["answer_bytes"]:
+                    break
             if len(page) < wanted:
                 break
         return found[skipped:]
