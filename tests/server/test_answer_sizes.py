@@ -81,11 +81,10 @@ def test_a_statement_may_ask_one_number_often_and_give_it_a_long_name(tmp_path, 
     assert len(outcome.to_json().encode()) <= answer_bytes(prepare_query(query, schema))
 
 
-@pytest.mark.parametrize("given", [{"kind": "count", "where": "age > 3"}, {"kind": "sql", "select": "SELECT "}])
-def test_expressions_of_a_request_have_one_limit(tmp_path, given):
-    config, name = read_config(write_survey(tmp_path)), list(given)[1]
-    query = {**given, name: given[name].ljust(LIMITS["expression"] + 1), "epsilon": "0.1"}
-    problem = answer_job(config, _job(query))["problem"]
+@pytest.mark.parametrize(("kind", "name"), [("count", "where"), ("proportion", "condition"), ("sql", "select")])
+def test_expressions_of_a_request_have_one_limit(tmp_path, kind, name):
+    query = {"kind": kind, name: "age > 3".ljust(LIMITS["expression"] + 1), "epsilon": "0.1"}
+    problem = answer_job(read_config(write_survey(tmp_path)), _job(query))["problem"]
     assert (problem["code"], problem["text"]) == ("too-dear", f"{name} has at most 2000 characters")
 
 

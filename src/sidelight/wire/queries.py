@@ -35,6 +35,8 @@ LIMITS: Mapping[str, int] = {
     "expression": 2000,
     "answer_bytes": 4 * 2**20,
 }
+#: The keys of texts that are limited as expressions.
+_EXPRESSIONS = ("where", "column", "condition", "select")
 #: Kinds that hold state between requests, or whose running time is part of their proof, do not travel.
 KINDS = PLAN_KINDS
 _UNKNOWN = "which is no name of public data here, and no release of yours that is ready"
@@ -144,7 +146,7 @@ def check_limits(values: Mapping[str, Any], schema: Schema) -> None:
         size = len(value) if isinstance(value, list) else value if isinstance(value, int) and key in LIMITS else 0
         if size > most:
             raise ProblemError("too-dear", f"{key} has at most {most}")
-        if key in ("where", "column", "select") and isinstance(value, str) and len(value) > LIMITS["expression"]:
+        if key in _EXPRESSIONS and isinstance(value, str) and len(value) > LIMITS["expression"]:
             raise ProblemError("too-dear", f"{key} has at most {LIMITS['expression']} characters")
     by = values.get("by")
     names = [by] if isinstance(by, str) else by if isinstance(by, list) else []
