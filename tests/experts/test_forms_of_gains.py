@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import warnings
 from array import array
+from collections import deque
 
 import numpy as np
 import pandas as pd
@@ -65,6 +66,16 @@ def test_tables_are_refused_by_their_shape(gains):
         bounded_codes(gains, TERMS)
 
 
+class SaysNoType:
+    """An array for NumPy only."""
+
+    def __init__(self, values: np.ndarray) -> None:
+        self._values = values
+
+    def __array__(self, dtype: object = None, copy: object = None) -> np.ndarray:
+        return self._values.astype(dtype or self._values.dtype)
+
+
 FINE = Reporting(actions=3, mu=1, sensitivity="1e-6", neighbours="presence", rounds=1)
 
 
@@ -84,11 +95,41 @@ FINE = Reporting(actions=3, mu=1, sensitivity="1e-6", neighbours="presence", rou
         pa.array(np.array([0.1, 0.2, 0.3], np.float16)),
         array("f", [0.1, 0.2, 0.3]),
         (ctypes.c_float * 3)(0.1, 0.2, 0.3),
+        np.array([0.1, 0.2, 0.3], dtype=">f4"),
+        np.array([0.1, 0.2, 0.3], dtype=">f2"),
+        np.array([0.1, 0.2, 0.3], dtype=np.complex64),
+        pd.Series([0.1, 0.2, 0.3], dtype="float[pyarrow]"),
+        pd.Series(np.array([0.1, 0.2, 0.3], np.float16), dtype="halffloat[pyarrow]"),
+        pd.Series(np.array([0.1, 0.2, 0.3], np.float32)).astype("category"),
+        pd.Series(np.array([0.1, 0.2, 0.3], np.float32)).astype(pd.SparseDtype("float32")),
+        pa.array([0.1, 0.2, 0.3], pa.float32()).dictionary_encode(),
+        deque(np.array([0.1, 0.2, 0.3], np.float32)),
+        SaysNoType(np.array([0.1, 0.2, 0.3], np.float32)),
     ],
 )
 def test_coarse_floats_are_refused(gains):
     with pytest.raises(RangeError, match="float64"):
         bounded_codes(gains, FINE)
+
+
+@pytest.mark.parametrize(
+    "gains",
+    [
+        np.array([0.1, 0.2, 0.3], dtype=">f8"),
+        pd.Series([0.1, 0.2, 0.3], dtype="double[pyarrow]"),
+        pd.Series([0.1, 0.2, 0.3]).astype("category"),
+        pd.Series([0.1, 0.2, 0.3]).astype(pd.SparseDtype("float64")),
+        pa.array([0.1, 0.2, 0.3]).dictionary_encode(),
+        deque([0.1, 0.2, 0.3]),
+        SaysNoType(np.array([0.1, 0.2, 0.3])),
+    ],
+)
+def test_fine_floats_are_read_from_whatever_holds_them(gains):
+    assert bounded_codes(gains, FINE).tolist() == bounded_codes([0.1, 0.2, 0.3], FINE).tolist()
+
+
+def test_a_coarse_float_among_others_of_a_deque_is_missing():
+    assert bounded_codes(deque([np.float32(0.3), 0.3, 0.3]), TERMS).tolist() == [FILL, THIRD, THIRD]
 
 
 def test_coarse_floats_would_break_the_sensitivity():

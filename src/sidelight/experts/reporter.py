@@ -6,9 +6,9 @@ gives the same bytes: fresh noise on a resend would let a server average the noi
 
 from __future__ import annotations
 
-import ctypes
 import os
-from array import array
+import re
+from collections import UserList, deque
 from collections.abc import Iterator, Mapping, Set
 from contextlib import suppress
 from typing import Any, Self
@@ -38,6 +38,8 @@ from sidelight.session.suppressed_output import suppress_output
 
 #: Floats that cannot hold a gain to 2^-40 of its range: rounding would move neighbours further apart than declared.
 _TOO_COARSE = ("float16", "float32")
+#: Their names in what a container says of its type, sparse and encoded ones too. Arrow says "float" and "halffloat".
+_SAYS_COARSE = re.compile(r"float(4|6|8|16|32)(?!\d)|halffloat|complex64|\bfloat\b.*\[pyarrow\]", re.IGNORECASE)
 
 
 def bounded_codes(gains: Any, reporting: Reporting) -> NDArray[np.int64]:
@@ -78,7 +80,7 @@ def _check_form(gains: Any, count: int) -> None:
     if isinstance(dimensions, tuple) and len(dimensions) > 1:
         raise RangeError(f"this client reports {count} gains a round, got shape {dimensions}")
     for dtype in _types(gains):
-        if dtype.lower().endswith(_TOO_COARSE):
+        if _SAYS_COARSE.search(dtype):
             raise RangeError(
                 f"gains of type {dtype} are too coarse for the declared sensitivity; compute them in float64"
             )
@@ -98,17 +100,20 @@ def _types(gains: Any) -> Iterator[str]:
         return
     try:
         own = getattr(gains, "dtype", None)
-        arrow = str(getattr(gains, "type", ""))  # where "float" and "halffloat" are the coarse ones
-        yield {"float": "float32", "halffloat": "float16"}.get(arrow, "") if own is None else str(own)
+        if own is None and hasattr(gains, "type"):
+            yield f"{gains.type}[pyarrow]"
+        elif own is None:  # what NumPy finds in it is its type
+            with suppress_output():
+                yield np.asarray(gains).dtype.name
+        for each in (own, getattr(getattr(own, "categories", None), "dtype", None)):
+            yield str(getattr(each, "name", each))
     except Exception:  # what does not say its type is no number either
         yield ""
-    if isinstance(gains, array | memoryview | ctypes.Array):
-        yield str(np.asarray(gains).dtype)
 
 
 def _untyped_entries(gains: Any) -> list[Any] | None:
-    """Return the entries of a list or an array of objects, which can be anything; None for other containers."""
-    if isinstance(gains, list | tuple):
+    """Return the entries of a list, a deque or an array of objects, which can be anything; None for all else."""
+    if isinstance(gains, list | tuple | deque | UserList):
         return [*gains]
     is_array = isinstance(gains, np.ndarray) and gains.dtype == object and gains.ndim == 1
     return list(gains.tolist()) if is_array else None
