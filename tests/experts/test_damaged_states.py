@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
+from service_fixtures import write_plan
 
 from sidelight.errors import SidelightError
 from sidelight.experts import RWFTPL, FilterLearner, Reporting, RollingRegression, RWAdaBatch, RWMeta, Server
 from sidelight.experts.learners import learner_from_state
 from sidelight.experts.player import Stream
 from sidelight.experts.server import player_from_state
+from sidelight.experts.service.rounds import Rounds
+from sidelight.experts.service.store import ServiceStore, Tokens
 
 SCALE = 0.5
 PLAYERS = [
@@ -68,3 +72,33 @@ def test_a_state_that_lacks_a_member_is_refused(read: Any, state: dict[str, Any]
                 raise AssertionError(f"{place} {changed!r}: {type(error).__name__}") from error
     with pytest.raises(SidelightError):
         read(None)
+
+
+def test_a_service_says_that_its_folder_is_damaged(tmp_path: Path) -> None:
+    store = ServiceStore((plan := write_plan(tmp_path)).folder)
+    Rounds(plan, store)
+    store.close()
+    snapshot = plan.folder / "snapshot.json"
+    whole = json.loads(snapshot.read_text(encoding="utf-8"))
+    tops = [place for place in places(whole) if len(place) <= 2 and place[0] == "content"]
+    assert len(tops) == 5
+    for place in [("number",), *tops]:
+        state = json.loads(json.dumps(whole))
+        at = state
+        for name in place[:-1]:
+            at = at[name]
+        del at[place[-1]]
+        snapshot.write_text(json.dumps(state), encoding="utf-8")
+        with pytest.raises(SidelightError, match=f"lacks '{place[-1]}'"):
+            Rounds(plan, ServiceStore(plan.folder))
+    with pytest.raises(SidelightError, match="no folder that can be written"):
+        ServiceStore(snapshot)
+
+
+@pytest.mark.parametrize("tokens", ["", ', "tokens": null', ', "tokens": ["x"]', ', "tokens": [{"id": "x"}]'])
+def test_damaged_tokens_are_refused(tmp_path: Path, tokens: str) -> None:
+    (tmp_path / "t.json").write_text(f'{{"kind": "tokens", "version": 1{tokens}}}', encoding="utf-8")
+    with pytest.raises(SidelightError, match="stored tokens"):
+        Tokens(tmp_path / "t.json").entries()
+    with pytest.raises(SidelightError, match="cannot be read"):
+        Tokens(tmp_path / "t.json").client_of("Bearer sl_x_y")

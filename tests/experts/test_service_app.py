@@ -308,6 +308,7 @@ def test_batches_show_what_observers_learn_rounded_up_and_for_whom_it_does_not_h
         assert "does not hold against this service" in text
     assert _up(0.124803) == "0.125"
     assert float(_up(3.1e-9)) >= 3.1e-9
+    assert _up(0.0) == _up(5e-324) == "1e-300"  # μ = 0.02: δ(1) is Φ(-50) and less, which is no float
     assert _success(1.0) == "69.2 %"  # Φ(1/2) = 0.69146
 
 

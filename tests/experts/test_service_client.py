@@ -143,7 +143,17 @@ def test_tokens_stay_out_of_the_clear_and_do_not_follow(tokens, reporter, plan):
     assert tokens["a"] not in repr(client)
 
 
-@pytest.mark.parametrize("answer", [b"<html>", b"[]", b"{}", b'{"receipt": "accepted", "round": 1, "nonce": "x"}'])
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"<html>",
+        b"[]",
+        b"{}",
+        b'{"receipt": "accepted", "round": 1, "nonce": "x"}',
+        b"[" * 100_000,
+        b'{"code": []}',
+    ],
+)
 def test_an_answer_that_confirms_another_report_is_no_acknowledgement(tokens, reporter, plan, answer):
     def false(request):
         if request.method == "GET":

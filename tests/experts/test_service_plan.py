@@ -46,6 +46,7 @@ def test_numbers_mean_what_is_written(tmp_path):
         ({"actions": '["x", "x"]'}, "must differ"),
         ({"seconds": "0"}, "seconds"),
         ({"seconds": ""}, "seconds"),
+        ({"seconds": "1e12"}, "about 30 years"),
         ({"kind": '"follow"'}, "rw_ftpl|Invalid enum"),
         ({"kind": '"rw_ftpl"\nfloor = 2'}, "floor is no option of rw_ftpl"),
         ({"clients": "{a = 0}"}, "clients = "),

@@ -103,6 +103,7 @@ def _success(mu: float) -> str:
 
 def _up(delta: float) -> str:
     """A δ with three digits, never smaller than it is."""
+    delta = max(delta, 1e-300)  # a smaller one can have become 0
     step = 10.0 ** (math.floor(math.log10(delta)) - 2)
     return f"{math.ceil(delta / step) * step:.3g}"
 

@@ -177,9 +177,9 @@ class Client:
 def _understood(answer: Any) -> dict[str, Any]:
     try:
         body = answer.json()
-    except ValueError:
+    except (ValueError, RecursionError):
         body = None
-    if not isinstance(body, dict):
+    if not isinstance(body, dict) or not isinstance(body.get("code", ""), str):
         raise ServiceError(
             f"status {answer.status_code} without a JSON object; is it a sidelight service?", code="malformed"
         )

@@ -91,6 +91,9 @@ class _File(_Table, frozen=True, kw_only=True):
     testing: Testing | None = None
 
 
+#: Deadlines are dates.
+_LONGEST_ROUND = 1e9
+
 _OPTIONS = {
     "rw_ftpl": {"server_noise"},
     "rw_adabatch": {"tolerance", "largest_batch"},
@@ -174,6 +177,8 @@ def _checked(file: _File, folder: Path) -> ServicePlan:
         key=None if listen.key is None else folder / listen.key,
         seed=None if file.testing is None else file.testing.seed,
     )
+    if plan.seconds > _LONGEST_ROUND:
+        raise PlanError(f"seconds must be at most {_LONGEST_ROUND:g}, about 30 years, got {plan.seconds:g}")
     if plan.close_when_complete and plan.late == "next":
         raise PlanError('close_when_complete counts the reports of the open round only; use late = "drop" with it')
     if not plan.clients:

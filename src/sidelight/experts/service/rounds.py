@@ -21,7 +21,7 @@ from sidelight.errors import PlanError, RangeError, RefusedError, ReportError, S
 from sidelight.experts.adabatch import RWAdaBatch
 from sidelight.experts.follow_leader import RWFTPL
 from sidelight.experts.meta import RWMeta
-from sidelight.experts.player import Player, Stream
+from sidelight.experts.player import Player, Stream, restoring
 from sidelight.experts.report import NoisyReport, scales_of
 from sidelight.experts.reporting import NEW_TERMS
 from sidelight.experts.server import Closed, Receipt, Server
@@ -71,21 +71,24 @@ class Rounds:
         self._publish()
 
     def _resumed(self) -> tuple[Server, list[Closed], float | None]:
-        stored = self._store.load()
-        if stored is None:
-            server = new_server(self.plan)
-            server.open_round()
-            deadline = self._clock() + self.plan.seconds
-            self._store.save(self._content(server, [], deadline))
-            self._journal = self._store.journal(executor=self._disk)
-            return server, [], deadline
-        content, texts = stored
+        with restoring("service"):
+            if (stored := self._store.load()) is not None:
+                return self._restored(*stored)
+        server = new_server(self.plan)
+        server.open_round()
+        deadline = self._clock() + self.plan.seconds
+        self._store.save(self._content(server, [], deadline))
+        self._journal = self._store.journal(executor=self._disk)
+        return server, [], deadline
+
+    def _restored(self, content: dict[str, Any], texts: list[str]) -> tuple[Server, list[Closed], float | None]:
         server = Server.from_state(_with_clients(content, self.plan))
         for text in texts:
             if server.receive(NoisyReport.from_json(text)) not in _COUNTED:
                 raise StorageError("the journal does not belong to its snapshot; restore both from one backup")
+        history, deadline = [Closed(**each) for each in content["history"]], content["deadline"]
         self._journal = self._store.journal(executor=self._disk)
-        return server, [Closed(**each) for each in content["history"]], content["deadline"]
+        return server, history, deadline
 
     def _content(self, server: Server, history: list[Closed], deadline: float | None) -> dict[str, Any]:
         return {

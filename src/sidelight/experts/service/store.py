@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from sidelight.errors import RangeError, RefusedError, SidelightError, StorageError
-from sidelight.experts.player import STATE_VERSION, checked_kind, load_state, save_state, sync_folder
+from sidelight.experts.player import STATE_VERSION, checked_kind, load_state, restoring, save_state, sync_folder
 from sidelight.noise import OSEntropy
 
 _PREFIX = "sl"
@@ -38,10 +38,13 @@ class ServiceStore:
     """Snapshots and journals below a folder that this process has locked."""
 
     def __init__(self, folder: Path, *, sync: Callable[[int], None] = os.fdatasync) -> None:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+        except OSError as error:
+            raise StorageError(f"{str(folder)!r} is no folder that can be written: {error.strerror}") from None
         self._folder = folder
         self._sync = sync
-        self._lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
@@ -206,7 +209,7 @@ class Tokens:
             raise RefusedError("no_token", "send the client's token: Authorization: Bearer sl_...")
         try:
             self._refresh()
-        except (SidelightError, OSError, KeyError, TypeError):
+        except (SidelightError, OSError):
             raise RefusedError("storage", "the tokens cannot be read, so no client is known here") from None
         parts = token.strip().split("_", 2)
         entry = self._entries.get(parts[1]) if len(parts) == 3 and parts[0] == _PREFIX else None
@@ -273,8 +276,9 @@ class Tokens:
             return
         seen = (status.st_mtime_ns, status.st_size, status.st_ino)
         if seen != self._seen:
-            stored: list[dict[str, Any]] = checked_kind(load_state(self._path), "tokens")["tokens"]
-            self._entries = {entry["id"]: Token(**entry) for entry in stored}
+            stored = checked_kind(load_state(self._path), "tokens")
+            with restoring("tokens"):
+                self._entries = {entry["id"]: Token(**entry) for entry in stored["tokens"]}
             self._seen = seen
 
 
