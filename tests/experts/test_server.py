@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -113,6 +114,9 @@ def test_late_reports_can_count_in_the_next_round_once(vectors):
     assert one.close_round().reports == 1
     one.open_round()
     assert one.receive(late) is Receipt.DUPLICATE
+    assert one.receive(vectors["c"].report(2, None)) is Receipt.POSTPONED
+    assert one.receive(vectors["c"].report(3, None)) is Receipt.ACCEPTED
+    assert one.reports_received == one.close_round().reports == 1  # clients, of as many as there are
     for kind in ("meta", "adabatch"):
         with pytest.raises(RangeError, match="late='next'"):
             server(kind, late="next")
@@ -179,6 +183,22 @@ def test_reports_under_other_terms_are_refused(change, vectors):
     with pytest.raises(ReportError):
         one.receive(replace(vectors["a"].report(1, None), **change))
     assert one.state() == before
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"values": (math.nan, 0, 0, 0)},
+        {"values": (0.5, 0, 0, 0)},
+        {"values": [0, 0, 0, 0]},
+        {"round": 1.0},
+        {"nonce": 5},
+    ],
+)
+def test_a_report_of_another_form_cannot_be_made(change, vectors):
+    # one NaN, taken from a carrier that does not use JSON, would stop its round for everybody
+    with pytest.raises(ReportError):
+        replace(vectors["a"].report(1, None), **change)
 
 
 def test_a_coordinate_belongs_to_its_client_and_seeded_noise_is_refused(single, vectors):

@@ -40,6 +40,9 @@ class NoisyReport:
     entropy: str
     version: int = REPORT_VERSION
 
+    def __post_init__(self) -> None:
+        _check_types(vars(self))
+
     def to_json(self) -> str:
         """Return the one text of this report: the same bytes whenever it is sent."""
         return json.dumps(vars(self), sort_keys=True, separators=(",", ":"))
@@ -54,8 +57,8 @@ class NoisyReport:
         names = [each.name for each in fields(cls)]
         if not isinstance(body, dict) or set(body) != set(names):
             raise ReportError(f"a report is a JSON object with exactly the fields {', '.join(names)}")
-        _check_types(body)
-        body["values"] = tuple(body["values"])
+        if isinstance(body["values"], list):
+            body["values"] = tuple(body["values"])
         return cls(**body)
 
     def floats(self) -> list[float]:
@@ -224,5 +227,5 @@ def _check_types(body: dict[str, Any]) -> None:
         if not isinstance(body[name], str) or not 1 <= len(body[name]) <= LONGEST_TEXT or not body[name].isprintable():
             raise ReportError(f"{name} of a report is printable text of 1 to {LONGEST_TEXT} characters")
     values = body["values"]
-    if not isinstance(values, list) or any(type(value) is not int for value in values):
+    if not isinstance(values, tuple) or any(type(value) is not int for value in values):
         raise ReportError("values of a report are whole numbers on the grid; what is not finite has no place there")

@@ -46,7 +46,7 @@ REFUSED_RECEIPTS = {"closed_round": Receipt.LATE, "future_round": Receipt.EARLY,
 
 @dataclass(frozen=True, kw_only=True)
 class Closed:
-    """What a round came to. `action` was played; `reports` of `expected` clients were counted.
+    """What a round came to. `action` was played; reports of `reports` of `expected` clients were counted.
 
     `noise_scale` is that of its noisy gain vector, the largest where coordinates have noise of their own.
     """
@@ -124,8 +124,8 @@ class Server:
 
     @property
     def reports_received(self) -> int:
-        """How many reports the open round has."""
-        return len(self._pending)
+        """How many clients the open round has reports of: a late one may count in it with that of its round."""
+        return len({client for client, _ in self._pending})
 
     def open_round(self) -> int:
         """Open the round if it is not, and return its action: the same one however often this is called."""
@@ -180,7 +180,7 @@ class Server:
             self._counted.setdefault(round_, {})[client] = _digest(report)
         for old in [round_ for round_ in self._counted if round_ <= number - _REMEMBERED]:
             del self._counted[old]
-        counted = len(self._pending)
+        counted = self.reports_received
         self._pending = {}
         self._open = False
         largest = float(np.max(got.noise_scale))

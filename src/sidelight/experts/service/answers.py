@@ -77,7 +77,7 @@ def page(rounds: Rounds) -> str:
     return _template().render(
         plan=plan,
         view=view,
-        received=min(rounds.received, view.clients),
+        received=rounds.received,
         deadline=f"{deadline[:10]} {deadline[11:19]}",
         deadline_iso=deadline,
         now_iso=moment(now),

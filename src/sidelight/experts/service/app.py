@@ -43,7 +43,7 @@ from sidelight.web.requests import LogLimit, WithHeaders, read_body
 log = logging.getLogger("sidelight.experts.service")
 _ANSWERS = {Receipt.ACCEPTED: 201, Receipt.POSTPONED: 202, Receipt.DUPLICATE: 200}
 _REFUSALS = {
-    Receipt.LATE: ("closed_round", "the round of this report is closed; it was not counted"),
+    Receipt.LATE: ("closed_round", "the round of this report is closed; what comes now is not counted"),
     Receipt.EARLY: ("future_round", "the round of this report is not open yet; it was not counted"),
     Receipt.CONFLICT: ("conflict", "this client has another report in that round; the first one counts"),
 }
