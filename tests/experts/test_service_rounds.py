@@ -215,6 +215,26 @@ def test_a_journal_of_another_snapshot_is_refused(tmp_path):
     asyncio.run(play())
 
 
+@pytest.mark.parametrize("lost", [True, False])
+def test_reports_that_are_newer_than_the_snapshot_are_not_deleted(tmp_path, lost):
+    plan = write_plan(tmp_path)
+    reports = made_reports(plan.reporting, 2)
+    snapshot = plan.folder / "snapshot.json"
+
+    async def play():
+        rounds = Rounds(plan, ServiceStore(plan.folder))
+        older = snapshot.read_bytes()
+        await rounds._close()
+        await rounds.receive(reports[2, "a"])
+        await rounds.stop()
+        snapshot.unlink() if lost else snapshot.write_bytes(older)
+        with pytest.raises(StorageError, match="newer than its snapshot"):
+            Rounds(plan, ServiceStore(plan.folder))
+        assert reports[2, "a"].to_json() in (plan.folder / "journal-2").read_text(encoding="utf-8")
+
+    asyncio.run(play())
+
+
 def test_nothing_of_a_closed_round_stays_but_sums_and_hashes(tmp_path):
     plan = write_plan(tmp_path)
     reports = made_reports(plan.reporting, 1)

@@ -61,11 +61,15 @@ class ServiceStore:
 
     def load(self) -> tuple[dict[str, Any], list[str]] | None:
         """Return the last snapshot and the texts of its journal, or None in an empty folder."""
-        if not self._snapshot.exists():
-            return None
-        stored = checked_kind(load_state(self._snapshot), "service")
-        self._number = stored["number"]
-        return stored["content"], read_journal(self._journal_path(self._number))
+        stored = checked_kind(load_state(self._snapshot), "service") if self._snapshot.exists() else None
+        self._number = 0 if stored is None else stored["number"]
+        numbers = [path.name.partition("-")[2] for path in self._folder.glob("journal-*")]
+        if any(number.isdecimal() and int(number) > self._number for number in numbers):
+            raise StorageError(
+                f"{str(self._folder)!r} has acknowledged reports that are newer than its snapshot, which is missing or "
+                "was replaced; restore both from one backup"
+            )
+        return None if stored is None else (stored["content"], read_journal(self._journal_path(self._number)))
 
     def save(self, content: dict[str, Any]) -> None:
         """Write the next snapshot as a whole; with it the journal so far is done with, and deleted."""
