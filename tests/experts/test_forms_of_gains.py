@@ -98,6 +98,8 @@ FINE = Reporting(actions=3, mu=1, sensitivity="1e-6", neighbours="presence", rou
         np.array([0.1, 0.2, 0.3], dtype=">f4"),
         np.array([0.1, 0.2, 0.3], dtype=">f2"),
         np.array([0.1, 0.2, 0.3], dtype=np.complex64),
+        np.array([0.1, 0.2, 0.3], dtype=np.complex128),
+        np.array([b"0.1", b"0.2", b"0.3"]),
         pd.Series([0.1, 0.2, 0.3], dtype="float[pyarrow]"),
         pd.Series(np.array([0.1, 0.2, 0.3], np.float16), dtype="halffloat[pyarrow]"),
         pd.Series(np.array([0.1, 0.2, 0.3], np.float32)).astype("category"),
@@ -126,6 +128,29 @@ def test_coarse_floats_are_refused(gains):
 )
 def test_fine_floats_are_read_from_whatever_holds_them(gains):
     assert bounded_codes(gains, FINE).tolist() == bounded_codes([0.1, 0.2, 0.3], FINE).tolist()
+
+
+@pytest.mark.parametrize(
+    "container",
+    [
+        np.array,
+        lambda gains: np.array(gains, dtype=np.dtypes.StringDType()),
+        lambda gains: np.ma.array(gains, mask=[False] * 3),
+        pd.Series,
+        lambda gains: pd.Series(gains, dtype="string"),
+        lambda gains: pd.Series(gains).astype("category"),
+        pl.Series,
+        pa.array,
+        lambda gains: pa.array(gains).dictionary_encode(),
+        tuple,
+    ],
+)
+@pytest.mark.parametrize("text", ["\u0663", "1_0", " 0.5 ", "\u20030.5", "nan", "0x1"])
+def test_no_text_decides_how_another_is_read(container, text):
+    # NumPy reads digits of every script, and reads all texts of an array or none
+    whole, broken = (bounded_codes(container([text, "0.3", last]), TERMS).tolist() for last in ("0.3", "x"))
+    assert whole[:2] == broken[:2]
+    assert (whole[1], broken[2]) == (THIRD, FILL)
 
 
 def test_a_coarse_float_among_others_of_a_deque_is_missing():

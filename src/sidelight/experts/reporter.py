@@ -38,8 +38,9 @@ from sidelight.session.suppressed_output import suppress_output
 
 #: Floats that cannot hold a gain to 2^-40 of its range: rounding would move neighbours further apart than declared.
 _TOO_COARSE = ("float16", "float32")
-#: Their names in what a container says of its type, sparse and encoded ones too. Arrow says "float" and "halffloat".
-_SAYS_COARSE = re.compile(r"float(4|6|8|16|32)(?!\d)|halffloat|complex64|\bfloat\b.*\[pyarrow\]", re.IGNORECASE)
+#: What a container says of its type, sparse and encoded ones too, if it holds these or no real numbers. Arrow says
+#: "float" and "halffloat".
+_SAYS_COARSE = re.compile(r"float(4|6|8|16|32)(?!\d)|halffloat|complex|bytes|\bfloat\b.*\[pyarrow\]", re.IGNORECASE)
 
 
 def bounded_codes(gains: Any, reporting: Reporting) -> NDArray[np.int64]:
@@ -82,7 +83,8 @@ def _check_form(gains: Any, count: int) -> None:
     for dtype in _types(gains):
         if _SAYS_COARSE.search(dtype):
             raise RangeError(
-                f"gains of type {dtype} are too coarse for the declared sensitivity; compute them in float64"
+                f"gains of type {dtype} are too coarse for the declared sensitivity, or no numbers; compute them in "
+                "float64"
             )
 
 
@@ -104,7 +106,8 @@ def _types(gains: Any) -> Iterator[str]:
             yield f"{gains.type}[pyarrow]"
         elif own is None:  # what NumPy finds in it is its type
             with suppress_output():
-                yield np.asarray(gains).dtype.name
+                found = np.asarray(gains).dtype
+            yield found.name if found.kind == "f" else ""
         for each in (own, getattr(getattr(own, "categories", None), "dtype", None)):
             yield str(getattr(each, "name", each))
     except Exception:  # what does not say its type is no number either
@@ -138,15 +141,18 @@ def _whole(gains: Any) -> Floats:
     entries = _untyped_entries(gains)
     if entries is None:
         try:
-            given = np.array(gains, dtype=np.float64)
-            if given.ndim <= 1:
-                return given
+            given = np.asarray(gains)
+            if given.ndim <= 1 and given.dtype.kind in "biuf":  # numbers: no entry decides how another is read
+                return given.astype(np.float64)
+            if given.ndim == 1 and given.dtype.kind in "OUT":
+                entries = list(given.tolist())
         except KeyboardInterrupt:
             raise
         except BaseException:  # whatever an entry does when asked for its value, it must not show
             pass
         try:
-            entries = [gains] if issubclass(type(gains), (str, bytes)) else list(gains)
+            if entries is None:
+                entries = [gains] if issubclass(type(gains), (str, bytes)) else list(gains)
         except KeyboardInterrupt:
             raise
         except BaseException:
