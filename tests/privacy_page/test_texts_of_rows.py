@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import json
 import warnings
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -22,12 +23,13 @@ from sidelight.regression.additive.fine_codes import prediction_codes
 PLAN = sl.Category(
     "plan", ["solo", "team"], aliases={"team": ["T", "große Gruppe"]}, casefold=True, strip=True, missing_texts=["n/a"]
 )
-KIND = sl.Category("kind", ["a", "b"], other="b", missing=sl.Fill("a"))
+KIND = sl.Category("kind", ["a", "b", "true", "7"], other="b", missing=sl.Fill("a"))
 STRICT = sl.Category("strict", ["x", "y"], other=None)
 VISIT = sl.Date("visit", start="2020-01-01", end="2025-12-31", formats=["iso"])
 HOUR = sl.Date("hour", start="2020-01-01 06:00", end="2020-01-31", unit="hour")
 SCHEMA = [PLAN, KIND, STRICT, VISIT, HOUR]
 TEXTS = ["solo", "SOLO ", "team", "T", "t", "GROSSE  gruppe", "family", "other", "n/a", "N/A", "Solo", "", "İ", "x y"]
+TEXTS += ["solo\x85", "T\x1c", "große\ufeffgruppe", "große\u2003gruppe"]
 ROW: dict[str, Any] = {"plan": "solo", "kind": "a", "strict": "x", "visit": "2021-01-01", "hour": "2020-01-02 07:30"}
 Y = sl.Number("y", lower=0, upper=10)
 
@@ -62,11 +64,13 @@ def trained(changed: dict[str, Any]) -> list[int]:
 
 CHANGES = [
     *({"plan": text} for text in TEXTS),
-    *({"kind": text} for text in ("a", "b", "B", "other", None)),
+    *({"kind": cell} for cell in ("a", "b", "B", "other", None, "True", "7.0")),
+    *({"kind": cell} for cell in (True, np.False_, 7.0, np.int64(7), np.float32("nan"), Decimal("NaN"))),
     *(
         {"visit": day}
         for day in ("2020-01-01", "2019-05-05", "2030-01-01", datetime.date(2024, 2, 29), "2021-03-04 23:59")
     ),
+    *({"visit": day} for day in ("2021-01-01 00:30+01:00", "2021-01-01T23:30:00.5 -0230", "2021-03-04 10:00Z")),
     *({"hour": text} for text in ("2020-01-01 06:59", "2020-01-03T04:00", datetime.datetime(2020, 1, 4, 5, 6))),
 ]
 
@@ -102,7 +106,7 @@ def test_a_value_that_training_left_out_is_said_to_be_left_out(report: dict[str,
     for value in ("z", None):
         with pytest.raises(SchemaError, match=r"strict: .* could not have been used"):
             report_bound(report, ROW | {"strict": value}, 5.0)
-    for value in (366, 20210101.5, "1.1.2021", None):
+    for value in (366, 20210101.5, "1.1.2021", "0000-01-01", "\t2021-01-01", "2021-01-01 10:00:00.1234567890", None):
         with pytest.raises(SchemaError, match="visit: a date belongs here, such as '2020-01-01'"):
             report_bound(report, ROW | {"visit": value}, 5.0)
 
@@ -177,10 +181,14 @@ def test_the_page_reads_them_as_well(opened: Any, report: dict[str, Any]) -> Non
         page.locator("#paste").fill(",".join([*ROW, "y"]) + "\n" + ",".join([*cells, "5"]))
         found = float(page.locator("#exact-bound").text_content())
         assert found == pytest.approx(report_bound(report, row, 5.0), rel=1e-9), changed
-    page.get_by_label("visit").fill("2021-02-30")
-    assert "is not a date. Write it like 2020-01-01." in seen.text("#f3-trouble")
+    for text in ("2021-02-30", "0000-01-01", "2021-01-01 10:00:00.1234567890"):
+        page.get_by_label("visit").fill(text)
+        assert "is not a date. Write it like 2020-01-01." in seen.text("#f3-trouble")
     page.get_by_label("visit").fill("2031-01-01")
     assert "Training used 2025-12-31 instead" in seen.text("#f3-heed")
+    page.locator("#paste").fill(",".join([*ROW, "y"]) + "\nsolo, a,x,2021-01-01,2020-01-02,5")
+    assert seen.text("#f1-trouble") == "Please choose one."  # in a file " a" is another text than "a"
+    page.get_by_label("kind").select_option(label="a")
     page.get_by_label("strict").select_option(label="something else")
     assert "could not have been used, because of “strict”" in seen.text("#refusal")
     assert seen.messages == []

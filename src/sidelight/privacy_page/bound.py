@@ -29,6 +29,7 @@ from sidelight.privacy_page.published import (
 )
 from sidelight.privacy_page.stepwise_reports import AdditiveReport, DescentReport, additive_bounds, descent_bounds
 from sidelight.readable import number_text
+from sidelight.records.cells import text_of
 from sidelight.records.dates import Calendar
 
 AnyReport = PublishedReport | DescentReport | AdditiveReport
@@ -106,10 +107,11 @@ def encode_label(encoding: RowEncoding, label: Any) -> float:
     if declared.lo is not None and declared.hi is not None:
         return min(max(_finite("label", label), declared.lo), declared.hi)
     known = declared.classes or [str(declared.negative), str(declared.positive)]
-    text = _text(label)
-    if text not in known:
+    text = str(label)
+    found = text if text in known else text_of(label)  # classes of an array are as Python writes them, or as a table
+    if found not in known:
         raise SchemaError(f"label: {text!r} is no class of this model; {nearest(text, known)}")
-    place = known.index(text)
+    place = known.index(found)
     return float(place) if declared.classes is not None else 2.0 * place - 1.0
 
 
@@ -142,13 +144,14 @@ def _number(feature: Feature, value: Any) -> float:
 
 def _level(feature: Feature, value: Any) -> list[float]:
     levels, (off, on) = feature.levels or [], feature.ends
-    missing = value is None or (isinstance(value, float) and np.isnan(value))
-    text = "" if missing else _text(value)
-    found = feature.level_of(None if missing else text)
+    text = text_of(value)
+    found = feature.level_of(text)
+    if found is None and text is not None and str(value) in levels:  # True is "true" in a table, but not in every array
+        found = str(value)
     if found is None and feature.rejects:
         # only a feature that says so refuses; earlier versions did not say which level takes unknown values
         why = "a row like this could not have been used" if feature.outside else "the report holds no bound for it"
-        raise SchemaError(f"{feature.name}: {text!r} is no level; {nearest(text, levels)}; {why}")
+        raise SchemaError(f"{feature.name}: {text!r} is no level; {nearest(text or '', levels)}; {why}")
     return [on if level == found else off for level in levels]
 
 
@@ -167,11 +170,6 @@ def _finite(name: str, value: Any) -> float:
     if not np.isfinite(number):
         raise SchemaError(f"{name}: a finite number belongs here, got {number}")
     return number
-
-
-def _text(value: Any) -> str:
-    """Return a level or label as the file spells it."""
-    return str(value.item() if isinstance(value, np.generic) else value)
 
 
 def _shown(value: Any) -> str:

@@ -14,10 +14,12 @@ function folded(text) {
   return plain.join("").normalize("NFC");
 }
 
+const SPACES = /[\t-\r\x1c- \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+/; // as Python splits texts, and not \s
+
 /** Give what is compared of a text. */
 function keyOf(feature, text) {
   const plain = feature.casefold ? folded(text) : text;
-  return feature.strip ? plain.split(/\s+/).filter((part) => part !== "").join(" ") : plain;
+  return feature.strip ? plain.split(SPACES).filter((part) => part !== "").join(" ") : plain;
 }
 
 /** Find the level that a text had in training; null where it had none. A null text is none of the levels. */

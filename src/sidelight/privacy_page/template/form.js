@@ -118,16 +118,18 @@ function say(field, problem, heed) {
 
 /** Say whether a feature names how texts were read in training; files of earlier versions do not. */
 function saysReading(feature) {
-  return ["unknown", "spellings", "casefold", "strip"].some((name) => Object.hasOwn(feature, name)) || feature.outside === "reject";
+  return ["outside", "unknown", "missing", "spellings", "missing_texts", "casefold", "strip"].some((name) => Object.hasOwn(feature, name));
 }
 
 /** Put a text into a field; a level that is not in the list becomes "something else". */
 function fillField(field, text) {
   if (!field.levels) field.control.value = text;
   else if (field.feature && saysReading(field.feature)) {
-    const level = text === "" && typeof field.feature.missing !== "string" ? "" : levelOf(field.feature, text);
-    const place = field.levels.indexOf(level);
-    field.control.value = place >= 0 ? String(place) : text === "" ? "" : OTHER;
+    const levelIn = (each) => (each === "" && typeof field.feature.missing !== "string" ? "" : levelOf(field.feature, each));
+    const level = levelIn(text), place = field.levels.indexOf(level);
+    // white space around a text may be how the row was typed, or what the data has: where it matters, the person chooses
+    const sure = level === text || level === levelIn(text.trim());
+    field.control.value = !sure || text === "" && place < 0 ? "" : place >= 0 ? String(place) : OTHER;
     if (field.control.selectedIndex < 0) field.control.value = "";
   }
   else if (text.trim() === "") field.control.value = "";
@@ -148,14 +150,15 @@ function numberOf(text) {
   return Number.isFinite(value) ? value : null;
 }
 
-const DATE = /^(\d{4})-(\d\d)-(\d\d)(?:[ T]([01]\d|2[0-3]):([0-5]\d)(?::[0-5]\d(?:[.,]\d+)?)?)?$/;
+const DATE = /^ *(\d{4})-(\d\d)-(\d\d)(?:[ T]([01]\d|2[0-3]):([0-5]\d)(?::[0-5]\d(?:[.,]\d{1,9})?)?(?: ?(?:Z|UTC|([+-])(0\d|1[0-4])(?::?([0-5]\d))?))?)? *$/;
 
 /** Give the milliseconds of a date, in UTC; NaN for what is none. */
 function instantOf(text) {
-  const found = DATE.exec(text.trim());
-  if (!found) return NaN;
+  const found = DATE.exec(text);
+  if (!found || found[1] === "0000") return NaN;
   const instant = Date.parse(`${found[1]}-${found[2]}-${found[3]}T${found[4] || "00"}:${found[5] || "00"}:00Z`);
-  return new Date(instant).getUTCDate() === Number(found[3]) ? instant : NaN; // 30 February is none
+  const ahead = ((Number(found[7]) || 0) * 60 + (Number(found[8]) || 0)) * (found[6] === "-" ? -60000 : 60000);
+  return new Date(instant).getUTCDate() === Number(found[3]) ? instant - ahead : NaN; // 30 February is none
 }
 
 function startOf(feature) {
@@ -189,15 +192,14 @@ function rowsOf(text) {
   const source = text.replace(/^\uFEFF/, "");
   const separator = separatorOf(source.trimStart());
   const rows = [];
-  let cells = [], cell = "", quoted = false, wasQuoted = false;
+  let cells = [], cell = "", quoted = false;
   const endCell = () => {
-    cells.push(wasQuoted ? cell : cell.trim());
+    cells.push(cell);
     cell = "";
-    wasQuoted = false;
   };
   const endRow = () => {
     endCell();
-    if (cells.some((each) => each !== "")) rows.push(cells);
+    if (cells.some((each) => each.trim() !== "")) rows.push(cells);
     cells = [];
   };
   for (let i = 0; i < source.length; i++) {
@@ -208,7 +210,7 @@ function rowsOf(text) {
       else quoted = false;
     } else if (sign === '"' && cell.trim() === "") {
       cell = "";
-      quoted = wasQuoted = true;
+      quoted = true;
     } else if (sign === separator) endCell();
     else if (sign === "\n") endRow();
     else if (sign !== "\r") cell += sign;
