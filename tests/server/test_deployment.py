@@ -99,6 +99,10 @@ def test_the_service_of_the_compose_file_is_confined(served):
     assert seconds(service["stop_grace_period"]) > 2 * served.longest
     written = {each["target"] for each in service["volumes"] if not each.get("read_only")}
     assert written == {"/srv/state", "/srv/head"}
+    owner, folders = re.search(  # a new volume belongs to root, unless the image has the folder and its owner
+        r"install -d -o (\d+) -g \1 -m 700 (.*?)  #", (DEPLOY / "Containerfile").read_text()
+    ).groups()
+    assert (f"{owner}:{owner}", set(folders.split())) == (service["user"], written)
     assert not set(map(str, (served.audit, served.work.scratch))) & set(written)
     places = {Path(each["target"]).name for each in service["volumes"] if each["type"] == "volume"}
     assert {served.audit.parent.name, served.head_file.parent.name, served.work.scratch.parent.name} == places
