@@ -25,7 +25,7 @@ PLAN = sl.Category(
 )
 KIND = sl.Category("kind", ["a", "b", "true", "7"], other="b", missing=sl.Fill("a"))
 STRICT = sl.Category("strict", ["x", "y"], other=None)
-VISIT = sl.Date("visit", start="2020-01-01", end="2025-12-31", formats=["iso"])
+VISIT = sl.Date("visit", start="2020-01-01", end="2025-12-31", missing_texts=["2020-02-02"])
 HOUR = sl.Date("hour", start="2020-01-01 06:00", end="2020-01-31", unit="hour")
 SCHEMA = [PLAN, KIND, STRICT, VISIT, HOUR]
 TEXTS = ["solo", "SOLO ", "team", "T", "t", "GROSSE  gruppe", "family", "other", "n/a", "N/A", "Solo", "", "İ", "x y"]
@@ -111,6 +111,21 @@ def test_a_value_that_training_left_out_is_said_to_be_left_out(report: dict[str,
             report_bound(report, ROW | {"visit": value}, 5.0)
 
 
+def test_a_number_or_date_that_means_missing_has_no_bound() -> None:
+    day = sl.Date("day", start="1900-01-01", end="2025-12-31", missing_texts=["1900-01-01", "k.A."])
+    age = sl.Number("age", lower=0, upper=120, missing=sl.Fill(40), missing_texts=["999", "-1", "inf", "?"])
+    table = sl.Table(rows() | {"day": rows()["visit"], "age": rows()["y"]}, schema=[day, age, Y])
+    found = read_report(
+        sl.LinearRegression(epsilon=1, delta="1e-6", random_state=1).fit_table(table, target="y").privacy_report()
+    )
+    assert [feature.missing_values for feature in found.encoding.features] == [[0.0], [999.0, -1.0]]
+    row = {"day": "2021-01-01", "age": 5}
+    assert report_bound(found, row, 5.0) > 0
+    for changed in ({"day": "1900-01-01"}, {"age": 999}, {"age": -1.0}):
+        with pytest.raises(SchemaError, match=f"{next(iter(changed))}: training took .* as missing"):
+            report_bound(found, row | changed, 5.0)
+
+
 def older(report: dict[str, Any]) -> dict[str, Any]:
     """The report as an earlier version wrote it."""
     found: dict[str, Any] = json.loads(json.dumps(report))
@@ -147,6 +162,7 @@ def test_a_report_of_an_earlier_version_is_read_and_claims_nothing_about_unknown
         ({"levels": ["a"], "missing": "b"}, "missing: must be one of the levels"),
         ({"levels": ["a"], "spellings": {"b": ["c"]}}, "spellings: must be of the levels"),
         ({"levels": ["a", "b"], "spellings": {"a": ["b"]}}, "reads 'b' as 'a' and as 'b'"),
+        ({"levels": ["a"], "missing_values": [1]}, "missing_values: belongs to a number or date"),
         ({"lo": 0, "hi": 1, "strip": True}, "strip: belongs to a feature with levels"),
         ({"lo": 0, "hi": 1, "start": "2020-01-01"}, "start: a date has start, unit, lo and hi"),
         ({"lo": 0, "hi": 1, "start": "soon", "unit": "day"}, "'soon' is not a date"),
@@ -186,6 +202,9 @@ def test_the_page_reads_them_as_well(opened: Any, report: dict[str, Any]) -> Non
         assert "is not a date. Write it like 2020-01-01." in seen.text("#f3-trouble")
     page.get_by_label("visit").fill("2031-01-01")
     assert "Training used 2025-12-31 instead" in seen.text("#f3-heed")
+    page.get_by_label("visit").fill("2020-02-02")
+    assert seen.text("#f3-heed") == "Training took this value as missing, and this report has no bound for it."
+    assert "no bound for a row like this, because of “visit”" in seen.text("#refusal")
     page.locator("#paste").fill(",".join([*ROW, "y"]) + "\nsolo, a,x,2021-01-01,2020-01-02,5")
     assert seen.text("#f1-trouble") == "Please choose one."  # in a file " a" is another text than "a"
     page.get_by_label("kind").select_option(label="a")

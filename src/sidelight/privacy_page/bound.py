@@ -132,6 +132,8 @@ def _in_order(features: Sequence[Feature], row: Mapping[str, Any] | Sequence[Any
 
 def _number(feature: Feature, value: Any) -> float:
     number = _finite(feature.name, value) if feature.calendar is None else _date(feature, feature.calendar, value)
+    if number in (feature.missing_values or ()):
+        raise SchemaError(f"{feature.name}: training took {_shown(value)} as missing; the report holds no bound for it")
     if feature.lo is None or feature.hi is None:
         return number
     if feature.rejects and not feature.lo <= number <= feature.hi:

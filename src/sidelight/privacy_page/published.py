@@ -46,7 +46,8 @@ class Feature(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     What a table's schema declares about texts is written along, and read as in training: `unknown` is the level that
     takes texts that are none of the levels, `missing` the one that takes empty cells; `spellings` are other texts of
     levels, `missing_texts` those that mean missing; with `casefold` capitals make no difference, with `strip` white
-    space. A number with `start` and `unit` is a date: the whole days or hours since that public start.
+    space. A number with `start` and `unit` is a date: the whole days or hours since that public start. `missing_values`
+    are numbers or dates that training took as missing; the report holds no bound for them.
     """
 
     name: Text
@@ -59,6 +60,7 @@ class Feature(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     missing: str | None = None
     spellings: dict[str, list[Text]] | None = None
     missing_texts: list[Text] | None = None
+    missing_values: list[float] | None = None
     casefold: bool | None = None
     strip: bool | None = None
     start: Text | None = None
@@ -312,6 +314,8 @@ def _check_texts(feature: Feature, field: str) -> None:
     for name in texts if feature.levels is None else ():
         if getattr(feature, name) is not None:
             refuse(f"{field}.{name}", "belongs to a feature with levels, and to no other")
+    if levels and feature.missing_values is not None:
+        refuse(f"{field}.missing_values", "belongs to a number or date")
     for name, level in (("unknown", feature.unknown), ("missing", feature.missing)):
         if level is not None and level not in levels:
             refuse(f"{field}.{name}", "must be one of the levels")

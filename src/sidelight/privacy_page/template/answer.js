@@ -32,10 +32,10 @@ function showWaiting(wrong, empty) {
 
 function showRefusal(row) {
   const names = row.refused.map((i) => form.fields[i].name);
-  const sure = row.refused.some((i) => report.encoding.features[i].outside === "reject");
+  const sure = row.refused.some((i) => report.encoding.features[i].outside === "reject" && !row.parts[i].missing);
   byId("refusal").textContent = sure
     ? `A row like this could not have been used, because of ${listText(names, 3)}. If this is your real row, it was not in the data.`
-    : `This report has no bound for a row like this, because of ${listText(names, 3)}. Training may have counted your value as one of the list: ask whoever published the report.`;
+    : `This report has no bound for a row like this, because of ${listText(names, 3)}. Training may have counted your value as another one: ask whoever published the report.`;
   showOnly("refusal");
   showNothing();
 }

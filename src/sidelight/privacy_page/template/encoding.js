@@ -40,6 +40,7 @@ function encodeFeature(feature, value) {
     const place = feature.levels.indexOf(levelOf(feature, value));
     return { columns: feature.levels.map((_, i) => (i === place ? on : off)), outside: place < 0, used: null };
   }
+  if ((feature.missing_values || []).includes(value)) return { columns: [off], outside: true, used: null, missing: true };
   if (!isRanged(feature)) return { columns: [value], outside: false, used: value };
   const used = Math.min(Math.max(value, feature.lo), feature.hi);
   const column = off + ((used - feature.lo) / (feature.hi - feature.lo)) * (on - off);
@@ -86,7 +87,7 @@ function encodeRow(report, values, label) {
     length,
     tooLong: length > limit * (1 + 1e-12),
     parts,
-    refused: parts.flatMap((part, i) => (part.outside && ruleOf(features[i]) === "reject" ? [i] : [])),
+    refused: parts.flatMap((part, i) => (part.missing || (part.outside && ruleOf(features[i]) === "reject") ? [i] : [])),
     target: encodeLabel(report.encoding.label, label),
   };
 }

@@ -10,6 +10,7 @@ function insteadWords(each, used) {
 /** Say what the training rule does with a value beyond what is declared. */
 function heedWords(feature, value) {
   const part = encodeFeature(feature, value);
+  if (part.missing) return "Training took this value as missing, and this report has no bound for it.";
   const alone = Math.abs(part.columns[0]) > report.encoding.data_norm * (1 + 1e-12);
   if (!part.outside) return !feature.levels && alone ? "This number alone makes your row longer than allowed. Is it right?" : "";
   if (ruleOf(feature) === "reject") {

@@ -378,7 +378,9 @@ def declared_features(columns: Sequence[Number | Category]) -> list[Feature]:
 def _number(column: Number, share: float) -> Feature:
     low, high = map(float, range_of(column))
     dates = {"start": column.start, "unit": column.unit} if isinstance(column, Date) else {}
-    return Feature(name=column.name, lo=low, hi=high, to=[-share, share], **dates)  # type: ignore[arg-type]
+    missing = filter(math.isfinite, column.reading.missing_values if column.reading else ())
+    to = [-share, share]
+    return Feature(name=column.name, lo=low, hi=high, to=to, missing_values=list(missing) or None, **dates)  # type: ignore[arg-type]
 
 
 def _category(column: Category, share: float) -> Feature:
