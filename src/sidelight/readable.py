@@ -48,6 +48,16 @@ def shown_text(text: object, *, lines: bool = False) -> str:
     return _HIDDEN.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), str(text))
 
 
+def shown_script() -> str:
+    """Return JavaScript of the function `shownText`: what `shown_text` does, for pages that a browser fills."""
+    pattern = "".join(sign if " " <= sign <= "~" else f"\\u{{{ord(sign):x}}}" for sign in _HIDDEN.pattern)
+    return f"""const shownText = (text) => text.replace(/{pattern}/gu, (sign) => {{
+  const code = sign.codePointAt(0), [letter, digits] = code < 256 ? ["x", 2] : code < 65536 ? ["u", 4] : ["U", 8];
+  return {{ 9: "\\\\t", 10: "\\\\n", 13: "\\\\r" }}[code] || "\\\\" + letter + code.toString(16).padStart(digits, "0");
+}});
+"""
+
+
 def visible(text: str) -> str:
     r"""Return a text without what `shown_text` shows as escapes.
 

@@ -18,6 +18,7 @@ from sidelight.privacy_page import read_report, report_bound
 from sidelight.privacy_page.bound import encode_row
 from sidelight.privacy_page.published import Feature
 from sidelight.privacy_page.stepwise_reports import fine_codes
+from sidelight.readable import shown_script, shown_text
 from sidelight.regression.additive.fine_codes import prediction_codes
 
 PLAN = sl.Category(
@@ -211,3 +212,15 @@ def test_the_page_reads_them_as_well(opened: Any, report: dict[str, Any]) -> Non
     page.get_by_label("strict").select_option(label="something else")
     assert "could not have been used, because of “strict”" in seen.text("#refusal")
     assert seen.messages == []
+
+
+@pytest.mark.browser
+def test_the_page_shows_what_is_hidden_in_names_and_levels(opened: Any, small_report: dict[str, Any]) -> None:
+    hostile = "M\u202e\u200b\x85\t\U000e0041\ufe0f"
+    small_report["encoding"]["features"][2] = {"name": f"sex{hostile}", "levels": ["M", hostile]}
+    page = opened(small_report).page
+    shown = page.locator("#f2 option").all_inner_texts()
+    assert shown[1:3] == ["M", shown_text(hostile)] == ["M", r"M\u202e\u200b\x85\t\U000e0041\ufe0f"]
+    assert page.locator("label[for=f2]").inner_text() == "sex" + shown_text(hostile)
+    every = "".join(map(chr, [*range(0xD800), *range(0xE000, 0x110000)])) + "\u2764\ufe0f\ufe0f"
+    assert page.evaluate(f"(text) => {{ {shown_script()} return shownText(text); }}", every) == shown_text(every)

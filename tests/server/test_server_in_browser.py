@@ -165,6 +165,19 @@ def test_the_price_that_is_confirmed_is_that_of_what_is_sent(live, the_browser):
     page.close()
 
 
+def test_the_table_shows_the_labels_of_groups_with_nothing_hidden(live, the_browser):  # noqa: F811
+    page = the_browser.new_page()
+    page.goto(live.url)
+    columns = [["count", {"values": [7, 8]}], ["count_noise_sd", {"values": [1, 1]}]]
+    groups = {"keys": ["is_known"], "groups": [["yes"], ["no\u202e<b>"]], "columns": columns}
+    page.evaluate("(groups) => shown({ guarantee: [], value: { groups } }, true, '', '', null)", groups)
+    cells = page.eval_on_selector_all(
+        "#numbers tr", "rows => rows.map((row) => [...row.cells].map((each) => each.textContent))"
+    )
+    assert cells == [["is known", "count"], ["yes", "7"], [r"no\u202e<b>", "8"]]
+    page.close()
+
+
 def axe() -> str:
     """Return the text of axe, which `make browser` fetches; without it the test is skipped."""
     given = os.environ.get("SIDELIGHT_AXE") or Path(__file__).parents[2] / "build" / "package" / "axe.min.js"

@@ -15,6 +15,7 @@ import msgspec
 from markupsafe import Markup
 
 from sidelight.privacy_page.bound import AnyReport, read_report
+from sidelight.readable import shown_script
 from sidelight.version import VERSION
 
 #: In the order in which they are joined; what stands below uses what stands above.
@@ -70,7 +71,7 @@ def embedded(value: Any) -> str:
 
 
 def _script() -> str:
-    joined = "\n".join(_text(name) for name in SCRIPTS)
+    joined = "\n".join([shown_script(), *map(_text, SCRIPTS)])
     return f'"use strict";\n(() => {{\n{joined}}})();\n'
 
 

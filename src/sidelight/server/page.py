@@ -6,9 +6,11 @@ import base64
 import hashlib
 from importlib.resources import files
 
+from sidelight.readable import shown_script
+
 _FOLDER = files("sidelight.server") / "page_files"
 _STYLE = (_FOLDER / "page.css").read_text(encoding="utf-8")
-_SCRIPT = (_FOLDER / "page.js").read_text(encoding="utf-8")
+_SCRIPT = f'"use strict";\n{shown_script()}{(_FOLDER / "page.js").read_text(encoding="utf-8")}'
 
 
 #: The style of reports, which are shown in a frame that has this page's policy.

@@ -64,7 +64,7 @@ function showAnswer(answer) {
 function element(name, attributes, ...children) {
   const made = document.createElement(name);
   for (const [key, value] of Object.entries(attributes || {})) made.setAttribute(key, value);
-  made.append(...children);
+  made.append(...children.map((child) => (typeof child === "string" ? shownText(child) : child)));
   return made;
 }
 

@@ -64,7 +64,7 @@ function percentDown(share) {
 }
 
 function listText(names, limit) {
-  const shown = names.slice(0, limit).map((name) => `“${name}”`);
+  const shown = names.slice(0, limit).map((name) => `“${shownText(name)}”`);
   const rest = names.length - shown.length;
   if (rest > 0) return `${shown.join(", ")} and ${rest} more`;
   return shown.length < 2 ? shown.join("") : `${shown.slice(0, -1).join(", ")} and ${shown[shown.length - 1]}`;

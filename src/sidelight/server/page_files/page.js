@@ -1,4 +1,3 @@
-"use strict";
 // Everything that a server sends is inserted as text, never as markup. The token lives in this variable alone.
 let token = "", tables = {}, schemas = {}, past = [], pastOf = "", formOf = "", timer = 0;
 // The table, the query and the price of exactly what "Ask and pay" would send now; null while there is no such price.
@@ -31,8 +30,8 @@ const written = (asked) => "{\n  " + Object.entries(asked).map(([key, value]) =>
 // The declarations of a column in words.
 function declared({ name, kind, lower, upper, granularity, categories, ...rest }) {
   const more = Object.entries(rest).map(([key, value]) => key.replaceAll("_", " ") + " " + (typeof value === "string" ? value : JSON.stringify(value)));
-  return [lower !== undefined && upper !== undefined && lower + " to " + upper, granularity !== undefined && "in steps of " + granularity,
-    categories && categories.join(", "), ...more].filter(Boolean).join("; ");
+  return shownText([lower !== undefined && upper !== undefined && lower + " to " + upper, granularity !== undefined && "in steps of " + granularity,
+    categories && categories.join(", "), ...more].filter(Boolean).join("; "));
 }
 
 function show() {
@@ -49,7 +48,7 @@ function show() {
   at("columns").replaceChildren(...table.column.map((column) => {
     const row = document.createElement("tr");
     const name = document.createElement("th");
-    name.scope = "row"; name.textContent = column.name;
+    name.scope = "row"; name.textContent = shownText(column.name);
     row.append(name);
     for (const text of [column.kind || "number", declared(column)]) row.insertCell().textContent = text;
     return row;
@@ -63,7 +62,7 @@ function show() {
     at("by").replaceChildren(...table.column.filter((each) => each.kind === "category").map((each) => {
       const label = document.createElement("label"), box = document.createElement("input");
       box.type = "checkbox"; box.value = each.name;
-      label.append(box, " " + each.name);
+      label.append(box, " " + shownText(each.name));
       return label;
     }));
     at("select").value = "SELECT COUNT(*) FROM " + table.name;
@@ -80,7 +79,7 @@ function fields() {
   for (const each of document.querySelectorAll("[data-key]")) each.hidden = !hasKey(each.dataset.key);
   const columns = chosen().column, numbers = columns.filter((each) => (each.kind || "number") === "number");
   const before = at("column").value;
-  at("column").replaceChildren(...(numbers.length ? numbers : columns).map((each) => new Option(each.name, each.name)));
+  at("column").replaceChildren(...(numbers.length ? numbers : columns).map((each) => new Option(shownText(each.name), each.name)));
   if ([...at("column").options].some((each) => each.value === before)) at("column").value = before;
   if (hasKey("by") && !at("by").childElementCount) document.querySelector('[data-key="by"]').hidden = true;
   write();
@@ -124,8 +123,8 @@ async function readPast() {
   drawPast();
 }
 
-const described = ({ kind, column, by, where }) => [kind, column && "of " + column, by && by.length && "by " + by, where && "where " + where]
-  .filter(Boolean).join(" ").replaceAll("_", " ");
+const described = ({ kind, column, by, where }) => shownText([kind, column && "of " + column, by && by.length && "by " + by, where && "where " + where]
+  .filter(Boolean).join(" ").replaceAll("_", " "));
 
 function drawPast() {
   const words = at("search").value.toLowerCase().split(/\s+/).filter(Boolean);
@@ -185,18 +184,19 @@ function rowsOf(outcome) {
 }
 
 const hidden = /(^|_)(plain|unbiased|noise_sd|pooled|supported|known)$/;  // in the JSON and the CSV, not in the table
-const cellText = (cell) => typeof cell === "number" ? String(Number(cell.toPrecision(6))) : String(cell);
+const cellText = (cell) => typeof cell === "number" ? String(Number(cell.toPrecision(6))) : shownText(String(cell));
 
-function drawTable(rows) {
+// The first `keys` columns say what the others are about.
+function drawTable(rows, keys) {
   at("scroll").hidden = !rows.length;
   if (!rows.length) return;
-  const kept = rows[0].map((title, place) => place).filter((place) => !hidden.test(rows[0][place]));
+  const kept = rows[0].map((title, place) => place).filter((place) => place < keys || !hidden.test(rows[0][place]));
   const line = (row, tag) => {
     const made = document.createElement("tr");
     for (const place of kept) {
       const cell = document.createElement(tag || (typeof row[place] === "number" ? "td" : "th"));
       if (cell.tagName === "TH") cell.scope = tag ? "col" : "row";
-      cell.textContent = tag ? row[place].replaceAll("_", " ") || "level" : cellText(row[place]);
+      cell.textContent = tag ? shownText(row[place].replaceAll("_", " ")) || "level" : cellText(row[place]);
       made.append(cell);
     }
     return made;
@@ -230,7 +230,7 @@ function shown(outcome, madeUp, chart, id, asked) {
   at("guarantee").textContent = outcome.type === "refused" ? "Refused: " + outcome.reason : madeUp ? "" :
     "Guarantee: " + outcome.guarantee.map(({ type, ...amounts }) => type + " (" + words(amounts) + ")").join(", or ");
   drawChart(chart, rows);
-  drawTable(rows);
+  drawTable(rows, outcome.value?.groups ? outcome.value.groups.keys.length : 1);
   at("save-numbers").hidden = !rows.length;
   at("save-numbers").onclick = () => save("numbers.csv", "text/csv", rows.map((row) => row.map((cell) => quoted(String(cell))).join(",")).join("\r\n") + "\r\n");
   at("save-outcome").onclick = () => save("release.json", "application/json", JSON.stringify(outcome));
