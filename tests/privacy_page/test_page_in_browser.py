@@ -94,6 +94,23 @@ def test_mistakes_are_told_beside_their_fields(opened: Open, small_report: dict[
     assert seen.text("#form-said") == ""
 
 
+def test_no_row_leaves_the_answer_of_another(opened: Open, small_report: dict[str, Any]) -> None:
+    small_report["encoding"]["features"][1] = {"name": "dose"}
+    seen = opened(small_report)
+    type_row(seen.page)
+    type_row(seen.page, dose="1.7976931348623157e308")
+    bound = report_bound(small_report, {**ROW, "dose": 1.7976931348623157e308}, "<=50K")
+    assert exact(seen) == pytest.approx(bound, rel=1e-12)
+    assert "its length is more than 10³⁰⁸" in seen.text("#row-heed")
+    assert seen.messages == []
+    seen.page.evaluate("() => { Math.log1p = () => { throw new Error('as no row should') } }")
+    type_row(seen.page, dose="1")
+    assert "cannot work out a bound" in seen.text("#refusal")
+    assert seen.page.locator("#answer").is_hidden()
+    assert seen.text("#bound") == "–"
+    assert "as no row should" in seen.messages[0]
+
+
 def test_a_row_that_could_not_have_been_used(opened: Open, small_report: dict[str, Any]) -> None:
     seen = opened(small_report)
     type_row(seen.page, dose="10.5")

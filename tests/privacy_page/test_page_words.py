@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from sidelight.readable import shown_script
+
 pytestmark = pytest.mark.browser
 
 Call = Callable[[str, Any], Any]
@@ -23,7 +25,7 @@ def call(the_browser: Any) -> Iterator[Call]:
     """Run a piece of JavaScript that knows the page's functions, with one argument `given`."""
     page = the_browser.new_page()
     folder = files("sidelight.privacy_page").joinpath("template")
-    known = "\n".join(folder.joinpath(name).read_text(encoding="utf-8") for name in ("words.js", "form.js"))
+    known = shown_script() + "\n".join(folder.joinpath(name).read_text("utf-8") for name in ("words.js", "form.js"))
 
     def run(code: str, given: Any) -> Any:
         return page.evaluate(f"(given) => {{ {known}\nreturn {code}; }}", given)

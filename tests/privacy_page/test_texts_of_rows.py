@@ -164,6 +164,8 @@ def test_a_report_of_an_earlier_version_is_read_and_claims_nothing_about_unknown
         ({"levels": ["a"], "spellings": {"b": ["c"]}}, "spellings: must be of the levels"),
         ({"levels": ["a", "b"], "spellings": {"a": ["b"]}}, "reads 'b' as 'a' and as 'b'"),
         ({"levels": ["a"], "missing_values": [1]}, "missing_values: belongs to a number or date"),
+        ({"lo": -1.7e308, "hi": 1.7e308}, "hi: must be nearer to lo"),
+        ({"lo": 0, "hi": 1, "to": [-1e308, 1e308]}, "hi: must be nearer to lo"),
         ({"lo": 0, "hi": 1, "strip": True}, "strip: belongs to a feature with levels"),
         ({"lo": 0, "hi": 1, "start": "2020-01-01"}, "start: a date has start, unit, lo and hi"),
         ({"lo": 0, "hi": 1, "start": "soon", "unit": "day"}, "'soon' is not a date"),

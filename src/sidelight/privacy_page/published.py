@@ -300,6 +300,8 @@ def _check_feature(feature: Feature, field: str) -> None:
             refuse(f"{field}.levels", "a feature has a range or levels, not both")
         if not feature.lo < feature.hi:
             refuse(f"{field}.hi", f"must be above lo, got {number_text(feature.hi)} and {number_text(feature.lo)}")
+        if not all(math.isfinite(end - start) for start, end in ((feature.lo, feature.hi), feature.ends)):
+            refuse(f"{field}.hi", "must be nearer to lo, and the ends of to nearer to each other: they overflow")
     elif feature.levels is None and (feature.to is not None or feature.outside is not None):
         refuse(f"{field}.{'to' if feature.to else 'outside'}", "does not belong to a number without a range")
     if feature.levels is not None and len(set(feature.levels)) != len(feature.levels):

@@ -41,6 +41,7 @@ function showRefusal(row) {
 }
 
 function showAnswer(answer) {
+  if (!Number.isFinite(answer.bound)) throw new RangeError("the bound is not a number");
   shownBound = answer.bound;
   byId("factor").textContent = `×\u2009${factorText(answer.bound)}`;
   byId("sentence").textContent = personSentence(report, answer.bound);

@@ -49,10 +49,17 @@ function update(strict) {
     return wrong;
   }
   tellIn("form-said", "", false);
-  const outcome = read.pop().value, row = encodeRow(report, read.map((each) => each.value), outcome);
-  heedLength(row);
-  if (row.refused.length > 0) showRefusal(row);
-  else showAnswer(personBound(report, row, membership()));
+  try {
+    const outcome = read.pop().value, row = encodeRow(report, read.map((each) => each.value), outcome);
+    heedLength(row);
+    if (row.refused.length > 0) showRefusal(row);
+    else showAnswer(personBound(report, row, membership()));
+  } catch (error) { // what stands there is the answer for another row
+    byId("refusal").textContent = "This page cannot work out a bound for this row. Please tell whoever published it.";
+    showOnly("refusal");
+    showNothing();
+    throw error;
+  }
   return [];
 }
 

@@ -17,6 +17,7 @@ function boundText(bound) {
 
 /** Write a number with its public digits, without noise in the last ones. */
 function plainNumber(value) {
+  if (!Number.isFinite(value)) return "more than 10³⁰⁸";
   if (value !== 0 && (Math.abs(value) < 1e-4 || Math.abs(value) >= 1e15)) return powerText(value, 4);
   return Number(value.toPrecision(10)).toLocaleString("en", { maximumFractionDigits: 10 });
 }
