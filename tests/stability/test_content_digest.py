@@ -29,6 +29,8 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
+import sidelight as sl
+from sidelight.errors import RangeError
 from sidelight.stability.pate.content_digest import content_digest
 from sidelight.stability.pate.work_folder import question_digest
 
@@ -264,3 +266,49 @@ def test_objects_that_hold_themselves_have_a_digest() -> None:
     names = _Holding()
     names.held = {"whole": names, "set": {names}}
     assert digest(names) == digest(names)
+
+
+class _Endless:
+    def __reduce_ex__(self, protocol: Any) -> tuple[Any, tuple[Any]]:
+        return _Endless, (_Endless(),)
+
+
+class _Linked:
+    def __init__(self, before: object) -> None:
+        self.before = before
+
+    def __getstate__(self) -> object:
+        return _whole_chain(self)
+
+
+def _whole_chain(link: Any) -> object:
+    return None if link is None else [_whole_chain(link.before)]
+
+
+def _nested(around: Callable[[Any], Any], times: int) -> Any:
+    found = None
+    for _ in range(times):
+        found = around(found)
+    return found
+
+
+@pytest.mark.parametrize(
+    "held",
+    [_nested(lambda part: [part], 10_000), _nested(_Linked, 10_000), _Endless()],
+    ids=["deep", "chain", "endless"],
+)
+def test_what_is_nested_too_deeply_is_refused_before_a_charge(held: object) -> None:
+    with pytest.raises(RangeError, match="nested more deeply"):
+        digest(_Holding(held))
+    session = sl.Session(sl.Table({"row": [0.0]}, schema=[sl.Number("row")]), budget=sl.GDP(9))
+    before = str(session.spent)
+    model = sl.PATE(_Deep(held), teachers=4, classes=[0, 1], noise_scale=9, n_jobs=1, session=session)
+    with pytest.raises(RangeError, match="nested more deeply"):
+        model.fit(QUERIES, [0, 1] * 3, record_ids=list(range(6)), queries=QUERIES)
+    assert str(session.spent) == before
+
+
+class _Deep(NearestCentroid):
+    def __init__(self, held: object = None) -> None:
+        super().__init__()
+        self.held = held

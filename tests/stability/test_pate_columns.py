@@ -16,12 +16,14 @@ import sidelight as sl
 from sidelight.errors import SchemaError
 from sidelight.stability.pate.columns import cells_of, one_column
 from sidelight.stability.pate.teachers import class_indices, shares_of
+from sidelight.stability.pate.typed_rows import form_of
 
 KEY = b"sixteen bytes or more"
 IDS = [f"patient {place}" for place in range(60)]
 LABELS = [place % 2 for place in range(60)]
 CLASSES = np.array([0, 1])
 NUMBERS = np.arange(60)
+_ENCODED = pd.ArrowDtype(pa.dictionary(pa.int32(), pa.duration("s")))
 
 
 @pytest.mark.parametrize(
@@ -89,6 +91,10 @@ def test_a_tuple_is_an_id_of_its_own() -> None:
         pl.Series([[1]] * 60),
         pl.Series([{"a": 1}] * 60),
         pa.array(NUMBERS, pa.duration("s")),
+        pa.array(NUMBERS, pa.duration("s")).dictionary_encode(),
+        pa.chunked_array([pa.RunEndEncodedArray.from_arrays(pa.array([60], pa.int32()), pa.array([[1]]))]),
+        pd.Series(pa.array(NUMBERS, pa.duration("s")).dictionary_encode(), dtype=_ENCODED),
+        pa.FixedShapeTensorArray.from_numpy_ndarray(np.ones((60, 2))),
         pa.chunked_array([[{"a": 1}] * 60]),
         set(IDS),
         dict.fromkeys(IDS),
@@ -118,3 +124,24 @@ def test_a_fit_refuses_such_columns_before_the_charge(name: str) -> None:
             model.fit(**{**given, part: np.matrix(given[part])})
     assert str(session.spent) == before
     assert len(model.fit(**{**given, name: pd.DataFrame({"only": given[name]})}).labels_) == 9
+
+
+@pytest.mark.parametrize(
+    ("column", "asked"),
+    [
+        (pd.Series(pd.to_timedelta(NUMBERS, "s")), 1.0),
+        (pd.Series(pd.to_datetime(["2020-01-01"] * 60)), 1.0),
+        (pd.Series(pd.to_timedelta(NUMBERS, "s")), "text"),
+        (pd.Series(pa.array([[1]] * 60), dtype=pd.ArrowDtype(pa.list_(pa.int64()))), 1.0),
+        (pl.Series([[1]] * 60), 1.0),
+        (pl.Series([{"a": 1}] * 60), "text"),
+        (pl.Series([1] * 60).cast(pl.Date), 1.0),
+    ],
+)
+def test_a_column_of_rows_whose_type_is_not_that_of_queries_is_refused(column: Any, asked: Any) -> None:
+    # all of its cells would be missing: every teacher would vote for the first class, and that would be paid for
+    frame = pl.DataFrame if isinstance(column, pl.Series) else pd.DataFrame
+    form = form_of(frame({"a": [asked]}))
+    with pytest.raises(SchemaError, match="column 'a' of X must hold"):
+        form.check(frame({"a": column}))
+    form_of(frame({"a": ["text"]})).check(frame({"a": NUMBERS}))

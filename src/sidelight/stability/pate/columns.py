@@ -6,7 +6,7 @@ are: a column of durations, say, has no id in any of its cells, so that one teac
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections.abc import Iterator, Mapping, Set
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,8 @@ _NO_CELLS = (
     *("timedelta", "period", "interval", "duration", "month_day_nano_interval", "list", "large_list"),
     *("fixed_size_list", "array(", "struct", "map<"),
 )
+#: How the other types of dates and times begin, of which no cell is a number.
+_DATED = ("date", "time")
 #: Times of NumPy that Python has no type for: they come as huge whole numbers, thousands of which are one float.
 _FINE = ("ns", "ps", "fs", "as")
 
@@ -38,14 +40,37 @@ def one_column(column: Any, *, name: str) -> Any:
         )
     if len(getattr(column, "shape", (0,))) != 1:
         raise SchemaError(f"{name} must be one column; write {name}.ravel()")
-    dtype = getattr(column, "dtype", getattr(column, "type", None))
-    for declared in (dtype, getattr(getattr(dtype, "categories", None), "dtype", None)):
-        if str(declared).lower().startswith(_NO_CELLS) or _is_fine(column):
+    refuse_types_without_cells(column, name=name)
+    return column
+
+
+def refuse_types_without_cells(column: Any, *, name: str, numbers: bool = False) -> None:
+    """Refuse a column by its declared type, if no cell of that type can be what a cell here must be.
+
+    Args:
+        column: A column of any library.
+        name: What the message calls it.
+        numbers: Whether cells must be numbers, so that dates are none either.
+
+    Raises:
+        SchemaError: Its type, or that of the values that it encodes, is one of durations, lists and the like.
+    """
+    wanted = "numbers, as that of queries does" if numbers else "numbers, texts, dates or identifiers"
+    for declared in _types_within(getattr(column, "dtype", getattr(column, "type", None))):
+        if str(declared).lower().startswith(_NO_CELLS + _DATED * numbers) or _is_fine(column):
             raise SchemaError(
-                f"{name} must hold numbers, texts, dates or identifiers, got a column of type {declared}; make texts "
+                f"{name} must hold {wanted}, got a column of type {declared}; make {'numbers' if numbers else 'texts'} "
                 "of its cells first"
             )
-    return column
+
+
+def _types_within(dtype: Any) -> Iterator[Any]:
+    """Yield a type and what it encodes: categories of pandas, dictionaries, runs and extensions of Arrow."""
+    yield dtype
+    for inner in ("pyarrow_dtype", "categories", "value_type", "storage_type", "subtype"):
+        found = getattr(dtype, inner, None)
+        if found is not None:
+            yield from _types_within(getattr(found, "dtype", found))
 
 
 def _is_fine(column: Any) -> bool:

@@ -21,6 +21,8 @@ from typing import Any
 
 import numpy as np
 
+from sidelight.errors import RangeError
+
 #: What `repr` writes in full.
 _PLAIN = (type(None), bool, float, complex, str, bytes)
 _CODE = ("code", "consts", "names", "varnames", "freevars", "cellvars", "argcount", "kwonlyargcount", "flags")
@@ -41,8 +43,17 @@ def content_digest(*things: Any, defaults: bool = False) -> str:
     True
     >>> content_digest([LogisticRegression(C=1.0)]) == content_digest([LogisticRegression(C=1.0 + 1e-15)])
     False
+
+    Raises:
+        RangeError: Parts lie in parts more deeply than Python can follow, or without end.
     """
-    return _Content(defaults=defaults, around=[]).of(*things, whole=False)
+    try:
+        return _Content(defaults=defaults, around=[]).of(*things, whole=False)
+    except RecursionError:
+        raise RangeError(
+            "the settings of the teacher are nested more deeply than can be compared, or make new parts without end; "
+            "flatten them, such as a list of lists of lists, or a chain of objects. Nothing was charged"
+        ) from None
 
 
 class _Content:
@@ -153,6 +164,8 @@ class _Content:
         reduce = copyreg.dispatch_table.get(type(thing))
         try:
             made = thing.__reduce_ex__(4) if reduce is None else reduce(thing)
+        except RecursionError:  # how much of the stack is left must not decide about a digest
+            raise
         except Exception:  # a lock, a file, a generator
             made = os.urandom(16).hex()
         if isinstance(made, str):  # a name in a module

@@ -162,8 +162,8 @@ class PATE(PaidEstimator, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self._check_session()
         if self.session is None and key is not None:
             raise RangeError("a key names an entry of a ledger, and there is none; pass a session with a ledger")
-        self._rehearse(asked, classes)
         question = question_digest(self.teacher, asked, classes, teachers=self.teachers)
+        self._rehearse(asked, classes)
 
         folder = None if work_folder is None else WorkFolder.at(work_folder)
         with nullcontext() if folder is None else folder.alone():

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from sidelight.errors import SchemaError
 from sidelight.records.sparse_rows import csr_rows
 from sidelight.stability.pate.cell_forms import canonical_number, canonical_text
-from sidelight.stability.pate.columns import one_column
+from sidelight.stability.pate.columns import one_column, refuse_types_without_cells
 
 Kind = Literal["number", "text", "category"]
 Shape = Literal["array", "sparse", "frame"]
@@ -69,6 +69,8 @@ class Form:
             names = _names(rows, name="X")
             if sorted(map(repr, names)) != sorted(map(repr, self.names)):
                 raise SchemaError("X must have the columns of queries, by name; they differ")
+            for column, kind in zip(self.names, self.kinds, strict=True):
+                refuse_types_without_cells(rows[column], name=f"the column {column!r} of X", numbers=kind == "number")
         elif not isinstance(rows, list | tuple):
             _check_array(rows, len(self.kinds))
 
