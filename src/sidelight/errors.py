@@ -14,7 +14,7 @@ from functools import wraps
 from itertools import takewhile
 from typing import Any, TypeVar
 
-from sidelight.readable import shown_text
+from sidelight.readable import alike, first_difference, shown_text
 
 _Class = TypeVar("_Class", bound=type)
 
@@ -358,20 +358,24 @@ _MOST_NAMED = 60
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
-    """Return the end of a message: the nearest known name by meaning or by letters, and all known names.
+    r"""Return the end of a message: the nearest known name by meaning or by letters, and all known names.
 
     None from the first with a line break on: an open quote in the header of a file makes records part of a name.
 
     >>> nearest("agee", ["age", "hours"])
     "did you mean 'age'? known: age, hours"
+    >>> nearest("age", ["\u0430ge"])[:73]
+    "did you mean 'аge'? (character 1 is U+0430 (CYRILLIC SMALL LETTER A), not"
     >>> nearest("normal", ["laplace", "gaussian"])
     "did you mean 'gaussian'? known: laplace, gaussian"
     """
     listed = list(known)
     names = list(takewhile(str.isprintable, listed))
     meant = [name for name in _MEANT.get(word.casefold().replace("-", "_").replace(" ", "_"), ()) if name in names]
-    close = meant or get_close_matches(word, names, n=1)
+    close = meant or [name for name in names if alike(name) == alike(word)] or get_close_matches(word, names, n=1)
     hint = f"did you mean {close[0]!r}? " if close else ""
+    if close and not (close[0] + word).isascii():  # letters of two scripts may look the same
+        hint += f"({first_difference(close[0], word)}) "
     shown = names[:_MOST_NAMED]
     more = f" and {len(listed) - len(shown)} more" if len(listed) > len(shown) else ""
     return f"{hint}known: {', '.join(shown) or 'none'}{more}"

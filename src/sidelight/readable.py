@@ -16,6 +16,7 @@ from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
+from itertools import zip_longest
 from typing import Any
 
 #: C0 and C1 controls, line and paragraph separators, marks of direction, spaces without width, halves of characters,
@@ -152,6 +153,20 @@ def _script(sign: str) -> str:
     if words[0] != "COMBINING":
         return words[0]
     return words[1] if words[1] in ("GREEK", "CYRILLIC") else ""
+
+
+def first_difference(name: str, other: str) -> str:
+    r"""Return where two texts differ that people may take for one: the place, code points and names of the signs.
+
+    >>> first_difference("people", "pe\u043eple")
+    'character 3 is U+006F (LATIN SMALL LETTER O), not U+043E (CYRILLIC SMALL LETTER O)'
+    >>> first_difference("age", "ages")
+    'character 4 is the end, not U+0073 (LATIN SMALL LETTER S)'
+    """
+    pairs = enumerate(zip_longest(name, other), start=1)
+    place, signs = next(((place, pair) for place, pair in pairs if pair[0] != pair[1]), (1, ("", "")))
+    one, two = (f"U+{ord(sign):04X} ({unicodedata.name(sign, 'no letter')})" if sign else "the end" for sign in signs)
+    return f"character {place} is {one}, not {two}"
 
 
 def unprintable(text: str) -> int | None:

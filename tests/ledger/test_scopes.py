@@ -421,6 +421,19 @@ def test_names_that_people_hardly_tell_apart_have_one_budget(ledger: Ledger, fir
     assert len(ledger.scopes()) == 1
 
 
+@pytest.mark.parametrize(
+    ("held", "new", "said"),
+    [
+        ("people", "people\u2d7f", r"\(character 7 is U\+2D7F \(TIFINAGH CONSONANT JOINER\), not the end\)"),
+        ("a" * 70 + "b", "a" * 70 + "B", r"\(character 71 is U\+0042 \(LATIN CAPITAL LETTER B\), not U\+0062"),
+    ],
+)
+def test_the_refusal_says_where_two_names_differ(ledger: Ledger, held: str, new: str, said: str) -> None:
+    ledger.open_scope(held, budget=PureDP(1))
+    with pytest.raises(LedgerError, match=said):
+        ledger.open_scope(new, budget=PureDP(1))
+
+
 @pytest.mark.parametrize(("first", "second"), DIFFERENT)
 def test_names_that_differ_have_their_own_budgets(ledger: Ledger, first: str, second: str) -> None:
     for name in (first, second):

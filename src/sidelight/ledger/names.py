@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from sidelight.errors import LedgerError
-from sidelight.readable import alike, unprintable, visible
+from sidelight.readable import alike, first_difference, unprintable, visible
 
 _LONGEST_NAME: Final = 500
 
@@ -53,11 +53,10 @@ def check_new_scope(name: str, held: Iterable[str]) -> None:
     shape = alike(name)
     like = next((each for each in held if alike(each) == shape), None)
     if like is not None:
-        differ = next(((one, other) for one, other in zip(name, like, strict=False) if one != other), ())
-        signs = f" ({' and '.join(f'U+{ord(sign):04X}' for sign in differ)})" if differ else ""
         raise LedgerError(
             f"the ledger has a scope {like[:60]!r}, and {name[:60]!r} would be paid for apart from it, although people "
-            f"hardly tell the two apart{signs}; write it as the ledger has it, or choose a name that differs in more "
-            "than capitals, forms of letters, dashes, quotation marks, spaces and signs that are drawn as nothing. "
+            f"hardly tell the two apart ({first_difference(name, like)}); write it as the ledger has it, or choose a "
+            "name that differs in more than capitals, forms of letters, dashes, quotation marks, spaces and signs that "
+            "are drawn as nothing. "
             "Nothing was charged"
         )
