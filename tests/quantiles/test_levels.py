@@ -81,3 +81,10 @@ def test_more_levels_than_fit_into_memory_are_refused():
     assert len(sl.Quantiles(even_levels(5000), epsilon=1).levels) == 5000
     with pytest.raises(RangeError, match=r"at most 5000 levels .* got 5001; sl.Distribution"):
         sl.Quantiles(even_levels(5001), epsilon=1)
+
+
+@pytest.mark.parametrize("count", [0, -1, 2.5, "9", True, None, 10**9])
+def test_a_number_of_even_levels_that_is_none_or_too_large_is_refused_at_once(count):
+    with pytest.raises(RangeError, match="count must be a whole number from 1 to 65536"):
+        even_levels(count)
+    assert even_levels(np.int64(1)) == (Fraction(1, 2),)

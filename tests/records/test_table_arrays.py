@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import date, timedelta
+
 import numpy as np
 import pytest
 
+import sidelight as sl
 from sidelight.errors import SchemaError
 from sidelight.records import Category, Number, PersonId, Table
 from sidelight.records.rows import Wanted
@@ -95,6 +98,44 @@ def test_wrong_shape(source):
     with pytest.raises(SchemaError) as caught:
         Table(source, schema=[Number("a"), Number("b")])
     assert "length 2" not in str(caught.value)  # the number of rows is private
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        [{"age": 30.0}, {"age": 31.0}],
+        [(1.0,), (2.0,)],
+        [timedelta(1), timedelta(2)],
+        [date(2020, 1, 1), [3]],
+    ],
+)
+def test_a_list_in_which_no_cell_can_be_a_number_is_refused(cells):
+    """Every cell would be missing, and a release of nothing would be paid for."""
+    with pytest.raises(SchemaError, match="'x' is declared as Number but the source is a list in which no cell is one"):
+        Table(cells, schema=[Number("x")])
+    with pytest.raises(SchemaError, match="'x' is declared as Number"):
+        Table({"x": cells}, schema=[Number("x")])
+    for further in ([2.5, None], [None, None]):  # two records that are nothing of the kind
+        assert Table([*cells, *further], schema=[Number("x")]).engine == "numpy"
+
+
+def test_a_list_of_rows_is_refused_with_what_to_write():
+    with pytest.raises(SchemaError, match=r"pandas.DataFrame\(rows\)"):
+        Table([{"a": 1, "b": 2}], schema=[Number("a"), Number("b")])
+
+
+@pytest.mark.parametrize("name", [3, None, ["age"], True, b"age"])
+def test_a_name_that_is_no_text_is_refused_in_words(name):
+    table = Table({"age": [1.0, 2.0]}, schema=[Number("age")])
+    if name is not None:  # a table of one column needs none
+        with pytest.raises(SchemaError, match="name of one declared column is wanted, got"):
+            sl.Quantiles([0.5], column=name, epsilon=1).release(table)
+    if not isinstance(name, list | bytes):
+        with pytest.raises(SchemaError, match="by takes names of columns"):
+            sl.Count(by=name, epsilon=1)
+    if name is None:
+        with pytest.raises(SchemaError, match="must be a list of labels, got NoneType"):
+            Category("job", name)
 
 
 def test_spark_has_its_place():

@@ -15,6 +15,7 @@ from decimal import Context, Decimal
 from fractions import Fraction
 from functools import cached_property
 from itertools import pairwise
+from numbers import Integral
 from typing import TypeAlias
 
 from sidelight.accounting.batch import worst_case_branch
@@ -36,6 +37,8 @@ from sidelight.mechanisms.rings import Score as Score  # the trees, bounds and q
 #: What a person may write for one level: 0.25, "1/4", Decimal("0.25"), Fraction(1, 4).
 LevelLike: TypeAlias = Amount
 
+#: As many levels as groups may have together.
+_MOST_EVEN = 2**16
 #: Levels lie at least this far apart, and from 0 and 1: no table has so many rows that nearer ones would differ, and
 #: what is computed of them in floats (bounds, names of columns) could not tell them apart.
 LEAST_GAP = Fraction(1, 2**31)
@@ -79,8 +82,11 @@ def even_levels(count: int) -> tuple[Fraction, ...]:
     >>> even_levels(3)
     (Fraction(1, 4), Fraction(1, 2), Fraction(3, 4))
     """
-    if count < 1:
-        raise RangeError(f"count must be at least 1, got {count}; 1 is the median, 3 are the quartiles")
+    if not isinstance(count, Integral) or isinstance(count, bool) or not 1 <= count <= _MOST_EVEN:
+        raise RangeError(
+            f"count must be a whole number from 1 to {_MOST_EVEN}, got {count!r}; 1 is the median, 3 the quartiles"
+        )
+    count = int(count)
     return tuple(Fraction(i, count + 1) for i in range(1, count + 1))
 
 

@@ -162,8 +162,9 @@ class Category:
         missing_texts: Iterable[str] = (),
     ) -> None:
         name = _plain_name(name)
-        if isinstance(categories, str):
-            raise SchemaError(f"categories of column {name!r} must be a list of labels, got one text")
+        if isinstance(categories, str) or not isinstance(categories, Iterable):
+            got = "one text" if isinstance(categories, str) else type(categories).__name__
+            raise SchemaError(f"categories of column {name!r} must be a list of labels, got {got}")
         texts = tuple(_label(label, name) for label in categories)
         if not texts:
             raise SchemaError(f"column {name!r} needs its public list of categories; nothing is learned from rows")

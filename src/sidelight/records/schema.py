@@ -150,6 +150,8 @@ class Schema:
         return hashlib.sha256(text.encode()).hexdigest()
 
     def _find(self, name: str, kind: type[Kind]) -> Kind:
+        if not isinstance(name, str):
+            raise SchemaError(f"the name of one declared column is wanted, got {type(name).__name__}")
         advice = _ADVICE[kind].format(name)
         for column in self.columns:
             if column.name == name:

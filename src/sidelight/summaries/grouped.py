@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal, cast
 
@@ -80,6 +80,8 @@ class Grouped:
     takes_hierarchy: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
+        if not isinstance(self.by, (str, Expression, Hierarchy, Iterable)):
+            raise SchemaError(f"by takes names of columns, expressions or a hierarchy, got {type(self.by).__name__}")
         by = (self.by,) if isinstance(self.by, (str, Expression, Hierarchy)) else tuple(self.by)
         object.__setattr__(self, "by", by)
         self._check_hierarchy(by)

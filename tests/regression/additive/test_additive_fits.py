@@ -369,3 +369,10 @@ class TestPredictions:
             sl.CurvePrediction({}, scale=-1)
         with pytest.raises(RangeError, match="an additive model takes"):
             regressor(prediction=3).fit(frame, y)
+
+
+@pytest.mark.parametrize("columns", [["a"], "a", [None], [sl.Number]])
+def test_columns_that_are_no_declarations_are_refused_in_words(columns: Any) -> None:
+    model = sl.AdditiveClassifier(epsilon=1, delta="1e-6", columns=columns, classes=[0, 1])
+    with pytest.raises(SchemaError, match="a schema is a list of Number"):
+        model.fit(np.zeros((4, 1)), [0, 1, 0, 1])

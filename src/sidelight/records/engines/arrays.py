@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from datetime import date, time, timedelta
 from os import PathLike
 from typing import Any
 
@@ -53,6 +54,8 @@ _INSTEAD = {
     "vaex": "frame.to_pandas_df()",
     "xarray": "dataset.to_dataframe()",
 }
+#: What no cell of a column of numbers is: texts in a list of nothing else, containers, and dates.
+_NO_NUMBERS = (str, bytes, PathLike, dict, list, tuple, set, frozenset, date, time, timedelta)
 _FILE_ENDINGS = (".csv", ".tsv", ".txt", ".gz", ".parquet", ".pq")
 
 
@@ -149,9 +152,11 @@ def open_arrays(source: Any, names: Sequence[str], *, dates: Mapping[str, Calend
     if array.ndim == 2 and array.shape[1] == len(names):
         return ArrayRows({name: array[:, place] for place, name in enumerate(names)}, dates=dates)
     shape = f"{array.shape[1]} columns" if array.ndim == 2 else f"{array.ndim} dimension(s)"
+    rows = "; of a list of rows make columns first, as in pandas.DataFrame(rows)" if isinstance(source, list) else ""
     raise SchemaError(
         f"the schema declares {len(names)} column(s), the array has {shape}; "
         "give a one-dimensional array for one column, or a two-dimensional one with its columns in the schema's order"
+        f"{rows}"
     )
 
 
@@ -198,17 +203,23 @@ def _names_a_file(cell: Any) -> bool:
 
 
 def check_no_texts(name: str, cells: NDArray[Any]) -> None:
-    """Refuse a list of nothing but texts where numbers are declared: the declaration or the source is the wrong one.
+    """Refuse a list of nothing but texts, containers and durations where numbers are declared: none of them is one.
 
     A list has no type that would tell, as an array of texts has. All cells are checked: where two records are not
-    texts, neither adding nor removing one record can cause this error.
+    such, neither adding nor removing one record can cause this error.
     """
-    if len(cells) and all(issubclass(type(cell), (str, bytes, PathLike)) for cell in cells):
+    if not len(cells) or not all(issubclass(type(cell), _NO_NUMBERS) for cell in cells):
+        return
+    if all(issubclass(type(cell), (str, bytes, PathLike)) for cell in cells):
         raise SchemaError(
             f"column {name!r} is declared as Number but the source is a list in which every cell is a text; convert it "
             "to numbers, as in [float(text) for text in cells], declare a Category if it holds labels, or give a path "
             "or a pattern if these are files"
         )
+    raise SchemaError(
+        f"column {name!r} is declared as Number but the source is a list in which no cell is one (rows, dates and "
+        "durations are none); give one list of numbers for each column, as in {'age': [31, 54], 'hours': [40, 20]}"
+    )
 
 
 def as_numbers(values: NDArray[Any]) -> NDArray[np.float64]:

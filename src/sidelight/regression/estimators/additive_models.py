@@ -82,7 +82,7 @@ class AdditiveEstimator(FittedCurvesMixin, ForecastMixin, PaidEstimator, BaseEst
             key: With a session that has a ledger: the release is remembered under it, and asking again returns the
                 stored model for nothing.
         """
-        columns = tuple(needed(self, "columns", _COLUMNS))
+        columns: Any = Schema(needed(self, "columns", _COLUMNS)).columns
         with public_numbers(type(self).__name__):
             target = self._target_of_arrays({column.name for column in columns})
             table = joined_table(TableEncoding(columns), X, y, target)
@@ -119,7 +119,7 @@ class AdditiveEstimator(FittedCurvesMixin, ForecastMixin, PaidEstimator, BaseEst
 
     def _schema_of_arrays(self) -> Schema:
         """Return the declarations of arrays, the target last."""
-        columns = tuple(needed(self, "columns", _COLUMNS))
+        columns: Any = Schema(needed(self, "columns", _COLUMNS)).columns
         return Schema([*columns, self._target_of_arrays({column.name for column in columns})])
 
     def _fit_of(
