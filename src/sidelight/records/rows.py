@@ -9,8 +9,11 @@ statistics everywhere.
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 import numpy as np
@@ -239,6 +242,41 @@ def cores() -> int:
     """Return the number of threads that work on rows: the cores of this process, at most four."""
     found = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return min(found, 4)
+
+
+_blas_lock, _blas_limit = threading.Lock(), ExitStack()
+_blas_users = 0
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Let BLAS use one thread, where threadpoolctl is installed (scikit-learn brings it): several of ours call it.
+
+    BLAS's own threads wait for each other busily, for longer than a product of a block takes. The limit is one of the
+    process, so the last of several callers lifts it. Only for sums of integers, whose bits do not depend on it.
+    """
+    global _blas_users
+    with _blas_lock:
+        _blas_users += 1
+        if _blas_users == 1 and (blas := _blas()) is not None:
+            _blas_limit.enter_context(blas.limit(limits=1, user_api="blas"))
+    try:
+        yield
+    finally:
+        with _blas_lock:
+            _blas_users -= 1
+            if not _blas_users:
+                _blas_limit.close()
+
+
+@cache
+def _blas() -> Any:
+    """Return the controller of the BLAS libraries of this process, or None."""
+    try:
+        from threadpoolctl import ThreadpoolController
+    except ImportError:
+        return None
+    return ThreadpoolController()
 
 
 def collected(frame: nw.LazyFrame[Any]) -> nw.DataFrame[Any]:

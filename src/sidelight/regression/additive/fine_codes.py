@@ -24,9 +24,9 @@ from sidelight.records.rows import Batch, Wanted
 from sidelight.records.source_protocols import DistributedRows
 from sidelight.regression.descent.distributed_rows import DistributedExamples
 from sidelight.regression.descent.integer_rows import Integers
-from sidelight.regression.descent.mapped_rows import KEPT_BYTES
-from sidelight.regression.descent.row_sums import CodedPasses, CodedSum, ExactSum
-from sidelight.regression.rows import Admits, Block, RowPolicy, StreamedRows, side_by_side
+from sidelight.regression.descent.mapped_rows import KEPT_BYTES, summed
+from sidelight.regression.descent.row_sums import CodedPasses, CodedSum
+from sidelight.regression.rows import Admits, Block, RowPolicy, StreamedRows
 from sidelight.regression.table_rows import LEVELS, ExampleDecoder, RowEncoder, coding_of, scaled_number
 
 #: Fine cells of a number; the code of a missing one comes after them.
@@ -140,10 +140,8 @@ class FineRows:
 
     def added_up(self, statistic: CodedSum) -> Integers:
         """Return the sum over all rows, in one pass."""
-        total = ExactSum(statistic.shape)
-        for part in side_by_side(lambda block: statistic(block.features, block.targets), self._rows.blocks()):
-            total.add(part)
-        return total.saturated()
+        blocks = self._rows.blocks()
+        return summed(lambda block: statistic(block.features, block.targets), blocks, statistic.shape)
 
     def __repr__(self) -> str:
         return "FineRows()"

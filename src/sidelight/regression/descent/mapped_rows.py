@@ -7,7 +7,7 @@ about time and memory only: the integers are the same, whatever is kept.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -15,10 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sidelight.progress import progress
+from sidelight.records.rows import one_blas_thread
 from sidelight.regression.descent.geometry import Floats
 from sidelight.regression.descent.integer_rows import GeometryMap, Integers, row_codes, whole_norms
 from sidelight.regression.descent.row_sums import CodedSum, ExactSum, Mapped, MappedSum
-from sidelight.regression.rows import Block, BoundedArrays, BoundedRows, is_sparse, side_by_side
+from sidelight.regression.rows import Block, BoundedArrays, BoundedRows, Given, is_sparse, side_by_side
 
 #: Codes, and mapped rows, of a stream that take no more than this are kept after the first pass.
 KEPT_BYTES = 1 << 29
@@ -64,10 +65,7 @@ class CodedExamples:
 
     def added_up(self, statistic: CodedSum) -> Integers:
         """Return the sum over all rows, block by block."""
-        total = ExactSum(statistic.shape)
-        for codes, targets in self.blocks(dense=self._dense):
-            total.add(statistic(codes, targets))
-        return total.saturated()
+        return summed(lambda block: statistic(*block), self.blocks(dense=self._dense), statistic.shape)
 
     def mapped(self, mapping: GeometryMap) -> MappedRows:
         """Return the rows as the integers of a geometry."""
@@ -144,17 +142,19 @@ class MappedRows:
 
     def added_up(self, statistic: MappedSum) -> Integers:
         """Return the sum of an integer statistic of all pieces, which several threads work on: in any order."""
-
-        def of_block(block: Mapped) -> Integers:
-            return sum_of_block(statistic, block)
-
-        total = ExactSum(statistic.shape)
-        for found in side_by_side(of_block, self.blocks()):
-            total.add(found)
-        return total.saturated()
+        return summed(lambda block: sum_of_block(statistic, block), self.blocks(), statistic.shape)
 
     def __repr__(self) -> str:
         return "MappedRows()"
+
+
+def summed(statistic: Callable[[Given], Integers], blocks: Iterable[Given], shape: tuple[int, ...]) -> Integers:
+    """Return the sum of an integer statistic over all blocks, on as many threads as there are cores."""
+    total = ExactSum(shape)
+    with one_blas_thread():
+        for found in side_by_side(statistic, blocks):
+            total.add(found)
+    return total.saturated()
 
 
 def _small(targets: Floats) -> NDArray[Any]:
