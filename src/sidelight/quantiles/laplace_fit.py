@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sidelight.errors import RangeError
+from sidelight.records.rows import one_blas_thread
 
 # The loss of a Laplace prior on an interval, -log mu((a, b]), with its gradient; and the soft maximum over levels.
 #
@@ -42,12 +43,13 @@ def laplace_loss(a: ArrayLike, b: ArrayLike, theta: ArrayLike, phi: ArrayLike) -
         left, right = low * f - t, t - high * f  # how far the location lies to the left, to the right (in scales)
         one_sided = np.isinf(low) != np.isinf(high)
         whole_line = np.isinf(low) & np.isinf(high)
-        loss, d_theta, d_phi = _aside(low, high, left, right, f)
+        found = _aside(low, high, left, right, f)
         inside = (left < 0) & (right < 0)
-        loss, d_theta, d_phi = _choose(inside, _inside(low, high, left, right, f), (loss, d_theta, d_phi))
-        loss, d_theta, d_phi = _choose(one_sided, _half_line(low, high, left, right), (loss, d_theta, d_phi))
-    nothing = np.zeros_like(loss)
-    return _choose(whole_line, (nothing, nothing, nothing), (loss, d_theta, d_phi))
+        found = _choose(inside, _inside(low, high, left, right, f), found)
+        if one_sided.any():
+            found = _choose(one_sided, _half_line(low, high, left, right), found)
+    nothing = np.zeros_like(found[0])
+    return _choose(whole_line, (nothing, nothing, nothing), found)
 
 
 def lse_loss(a: ArrayLike, b: ArrayLike, theta: ArrayLike, phi: ArrayLike) -> tuple[Floats, Floats, Floats, Floats]:
@@ -159,7 +161,8 @@ def fit_laplace(a: Floats, b: Floats, *, smallest_scale: float, largest_scale: f
     bounds = [(None, None)] * count + [(u / largest_scale, u / smallest_scale) for u in unit.tolist()]
     start = np.concatenate([np.zeros(count), np.ones(count)])
     options = {"maxiter": _MOST_ITERATIONS, "maxfun": 4 * _MOST_ITERATIONS, "ftol": _ENOUGH, "gtol": 1e-9, "maxcor": 30}
-    found = minimize(objective, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
+    with one_blas_thread():  # of tiny systems of equations
+        found = minimize(objective, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
     theta, phi = found.x[:count], found.x[count:]
     return LaplaceFit(location=zero + unit * (theta / phi), scale=unit / phi, objective=float(found.fun))
 

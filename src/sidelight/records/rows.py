@@ -259,7 +259,7 @@ def one_blas_thread() -> Iterator[None]:
     with _blas_lock:
         _blas_users += 1
         if _blas_users == 1 and (blas := _blas()) is not None:
-            _blas_limit.enter_context(blas.limit(limits=1, user_api="blas"))
+            _blas_limit.enter_context(blas.limit(limits=1))
     try:
         yield
     finally:
@@ -276,7 +276,7 @@ def _blas() -> Any:
         from threadpoolctl import ThreadpoolController
     except ImportError:
         return None
-    return ThreadpoolController()
+    return ThreadpoolController().select(user_api="blas")
 
 
 def collected(frame: nw.LazyFrame[Any]) -> nw.DataFrame[Any]:
