@@ -136,6 +136,7 @@ def older(report: dict[str, Any]) -> dict[str, Any]:
             "missing",
             "spellings",
             "missing_texts",
+            "missing_values",
             "casefold",
             "strip",
             "start",
