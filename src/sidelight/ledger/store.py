@@ -343,8 +343,9 @@ class _Connections:
         return self._engine
 
     def close(self) -> None:
-        """Close the connections; do nothing in a forked child, to which they do not belong."""
+        """Close the connections; keep them open in a forked child, to which they do not belong."""
         if self._process != os.getpid():
+            _abandoned.append(self._engine)
             return
         if self._memory is None:
             self._engine.dispose()
