@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import sidelight as sl
-from sidelight.errors import SchemaError
+from sidelight.errors import RangeError, SchemaError
 from sidelight.records import Category, Number, PersonId, Table
 from sidelight.records.rows import Wanted
 
@@ -136,6 +136,22 @@ def test_a_name_that_is_no_text_is_refused_in_words(name):
     if name is None:
         with pytest.raises(SchemaError, match="must be a list of labels, got NoneType"):
             Category("job", name)
+
+
+@pytest.mark.parametrize("limit", ["3", 2.5, True, [1]])
+def test_parameters_of_another_type_are_refused_in_words(limit):
+    """They were compared with numbers, which raised a TypeError that named no parameter."""
+    for name in ("max_groups", "max_rows_per_group"):
+        with pytest.raises(RangeError, match=f"{name} must be a whole number from 1 to"):
+            sl.Sum("age", epsilon=1, **{name: limit})
+    with pytest.raises(RangeError, match="confidence must lie strictly between 0 and 1"):
+        sl.Count(epsilon=1, confidence=limit)
+    table = Table({"age": [1.0, 2.0]}, schema=[Number("age", lower=0, upper=9)])
+    if limit is not True:
+        with pytest.raises(RangeError, match=r"trust must lie in 0\.\.1, got"):
+            sl.SyntheticTable(sl.marginals(1), epsilon=1, trust=limit).release(table)
+    with pytest.raises(RangeError, match="a statement is a text|one SELECT was wanted"):
+        sl.Session(table, budget=sl.PureDP(1)).sql(limit, epsilon=1)
 
 
 def test_spark_has_its_place():

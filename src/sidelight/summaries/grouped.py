@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from decimal import Decimal
+from numbers import Real
 from typing import Any, ClassVar, Literal, cast
 
 import numpy as np
@@ -15,6 +17,7 @@ from sidelight.group_table import GroupTable, check_keys
 from sidelight.guarantees import Amount, decimal_text, exact
 from sidelight.mechanisms.budget import Budget
 from sidelight.records import Number, Schema
+from sidelight.records.columns import check_limit
 from sidelight.records.expression_text import parse_expression
 from sidelight.records.expressions import Expression, Named
 from sidelight.records.hierarchy import Hierarchy
@@ -104,9 +107,15 @@ class Grouped:
         for name in _FLAGS:
             if not isinstance(getattr(self, name, False), (bool, np.bool_)):
                 raise RangeError(f"{name} is True or False, got {getattr(self, name)!r}")
-        if not 0 < self.confidence <= 1 - 1e-12:  # parts of what is missing to 1 are numbers of their own
+        for name in ("max_groups", "max_rows_per_group"):
+            limit = getattr(self, name)
+            if limit is not None:
+                check_limit(limit, name=name)
+        # parts of what is missing to 1 are numbers of their own
+        if not isinstance(self.confidence, Real | Decimal) or not 0 < self.confidence <= 1 - 1e-12:
             raise RangeError(
-                f"confidence must lie strictly between 0 and 1, at most 1 - 1e-12, got {self.confidence}; 0.95 is usual"
+                "confidence must lie strictly between 0 and 1, at most 1 - 1e-12, got "
+                f"{self.confidence!r}; 0.95 is usual"
             )
 
     @property

@@ -114,7 +114,7 @@ def statement_tree(text: Any, *, dialect: str, declared: Collection[str]) -> Any
         dialect: Whose spelling it has.
         declared: The names of the columns, which go before names of AS.
     """
-    tree = parsed_statement(text, dialect) if isinstance(text, str) else text
+    tree = text if isinstance(text, exp.Expression) else parsed_statement(text, dialect)
     if tree.key != "select":
         kind = {"union": "UNION", "except": "EXCEPT", "intersect": "INTERSECT"}.get(tree.key, tree.key.upper())
         raise RangeError(f"{kind} is not understood: {UNDERSTOOD}; ask several statements one after another")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from numbers import Real
 from os import PathLike
 from typing import Any
 
@@ -46,8 +47,8 @@ class TablePrediction:
 
 def predict(given: Any, axes: Sequence[Axis], *, trust: float) -> TablePrediction | None:
     """Read a prediction for these axes; an error that says what is wrong with it, before anything is charged."""
-    if not 0.0 <= trust <= 1.0:
-        raise RangeError(f"trust must lie in 0..1, got {trust}; 1 if the public rows are like the private ones")
+    if not isinstance(trust, Real) or not 0.0 <= trust <= 1.0:
+        raise RangeError(f"trust must lie in 0..1, got {trust!r}; 1 if the public rows are like the private ones")
     if given is None:
         return None
     refuse_look_alike(given, PublicData)
