@@ -150,7 +150,7 @@ def test_parameters_of_another_type_are_refused_in_words(limit):
     if limit is not True:
         with pytest.raises(RangeError, match=r"trust must lie in 0\.\.1, got"):
             sl.SyntheticTable(sl.marginals(1), epsilon=1, trust=limit).release(table)
-    with pytest.raises(RangeError, match="a statement is a text|one SELECT was wanted"):
+    with pytest.raises(RangeError, match=r"a statement is a text|one SELECT was wanted"):
         sl.Session(table, budget=sl.PureDP(1)).sql(limit, epsilon=1)
 
 
