@@ -250,10 +250,10 @@ _blas_users = 0
 
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
-    """Let BLAS use one thread, where threadpoolctl is installed (scikit-learn brings it): several of ours call it.
+    """Let BLAS use one thread, where threadpoolctl is installed (scikit-learn brings it): for many small products.
 
     BLAS's own threads wait for each other busily, for longer than a product of a block takes. The limit is one of the
-    process, so the last of several callers lifts it. Only for sums of integers, whose bits do not depend on it.
+    process, so the last of several callers lifts it. Private sums made inside are of integers: the same in any order.
     """
     global _blas_users
     with _blas_lock:

@@ -21,6 +21,7 @@ from scipy.special import ndtri
 from scipy.special import softmax as softmax_of
 
 from sidelight.noise import Source
+from sidelight.records.rows import one_blas_thread
 from sidelight.regression.losses import Floats, LogisticLoss, Loss, SoftmaxLoss
 from sidelight.regression.model_predictions import PredictedCoefficients, PublicExamples
 from sidelight.regression.rows import Block
@@ -115,9 +116,9 @@ def penalised_fit(loss: Loss, block: Block, *, penalty: float, start: Floats | N
         return value, slope.ravel()
 
     begin = np.zeros(shape) if start is None else start
-    found = minimize(
-        value_and_slope, begin.ravel(), jac=True, method="L-BFGS-B", options={"maxiter": _MOST_STEPS, "gtol": 1e-6}
-    )
+    options = {"maxiter": _MOST_STEPS, "gtol": 1e-6}
+    with one_blas_thread():  # of tiny systems of equations
+        found = minimize(value_and_slope, begin.ravel(), jac=True, method="L-BFGS-B", options=options)
     point = np.asarray(found.x, np.float64).reshape(shape)
     return point if np.isfinite(point).all() else np.zeros(shape)
 
