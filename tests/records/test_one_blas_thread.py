@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from sidelight.records import rows
 from sidelight.records.rows import one_blas_thread
 
 threadpoolctl = pytest.importorskip("threadpoolctl")
@@ -33,3 +34,16 @@ def test_an_error_lifts_the_limit() -> None:
         with pytest.raises(ZeroDivisionError), one_blas_thread():
             raise ZeroDivisionError
         assert blas_threads() == before
+
+
+def test_libraries_that_cannot_be_read_are_left_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unreadable() -> None:
+        raise AttributeError("'NoneType' object has no attribute 'split'")  # of threadpoolctl with some builds
+
+    monkeypatch.setattr(threadpoolctl, "ThreadpoolController", unreadable)
+    rows._blas.cache_clear()
+    try:
+        with one_blas_thread():
+            pass
+    finally:
+        rows._blas.cache_clear()

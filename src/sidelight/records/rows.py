@@ -274,9 +274,10 @@ def _blas() -> Any:
     """Return the controller of the BLAS libraries of this process, or None."""
     try:
         from threadpoolctl import ThreadpoolController
-    except ImportError:
+
+        return ThreadpoolController().select(user_api="blas")
+    except Exception:  # not installed, or it cannot read a library: after the charge nothing may fail
         return None
-    return ThreadpoolController().select(user_api="blas")
 
 
 def collected(frame: nw.LazyFrame[Any]) -> nw.DataFrame[Any]:
