@@ -65,7 +65,7 @@ LOCK = re.compile(r"(?<!asyncio\.)\b(?:R?Lock|Condition|(?:Bounded)?Semaphore|Ba
 #: The files that may have one, and why no child waits for it.
 ALLOWED_LOCKS = {
     "ledger/connections.py": "a child makes its own",
-    "ledger/store.py": "a child makes its own; one of memory is refused before it is asked for",
+    "ledger/pool.py": "a child makes its own; one of memory is refused before it is asked for",
     "records/engines/duckdb_sources.py": "one for each process",
     "records/engines/parquet.py": "of one pass, and of the threads of that pass",
     "records/engines/postgres.py": "one for each process",

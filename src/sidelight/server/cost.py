@@ -74,7 +74,7 @@ def answer_bytes(prepared: Prepared) -> int:
     >>> from sidelight.records import Category, Schema
     >>> from sidelight.summaries.count import Count
     >>> answer_bytes(Count(by="job", epsilon=1).prepare(Schema([Category("job", ["cook", "nurse"])])))
-    17526
+    17534
     """
     request = prepared.request
     texts = len(json.dumps([dict(request), prepared.prediction], default=str)) + 3 * len(json.dumps(prepared.labels))
