@@ -18,6 +18,7 @@ from fractions import Fraction
 from functools import lru_cache
 from itertools import zip_longest
 from typing import Any
+from urllib.parse import urlsplit
 
 #: C0 and C1 controls, line and paragraph separators, marks of direction, spaces without width, halves of characters,
 #: and what is drawn as nothing: soft hyphens, joiners of graphemes, fillers, invisible operators, annotations, tags,
@@ -47,6 +48,22 @@ def shown_text(text: object, *, lines: bool = False) -> str:
     if lines:
         return "\n".join(map(shown_text, str(text).split("\n")))
     return _HIDDEN.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), str(text))
+
+
+def shown_address(address: str) -> str:
+    """Return the address of a server without its password, and without its options, where one may stand too.
+
+    Raises:
+        ValueError: It cannot be read.
+
+    >>> shown_address("https://ann:secret@dp.example.org:8443/survey")
+    'https://ann:***@dp.example.org:8443/survey'
+    """
+    parts = urlsplit(address)
+    login, at, host = parts.netloc.rpartition("@")
+    user, colon, _ = login.partition(":")
+    query = "?***" if parts.query else ""
+    return f"{parts.scheme}://{user}{':***' if colon else ''}{at}{host}{parts.path}{query}"
 
 
 def shown_script() -> str:

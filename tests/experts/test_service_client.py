@@ -120,6 +120,20 @@ def test_patience_ends_and_the_report_stays(tokens, reporter, network):
     assert len(set(network.bodies)) == 1
 
 
+def test_a_password_of_the_address_is_never_shown(reporter):
+    url = "https://ann:secret@dp.example.org:8443/survey?key=secret"
+    with sl.experts.Client(url, "sl_a_b", reporter=reporter) as client:
+        for text in (repr(client), str(client)):
+            assert "https://ann:***@dp.example.org:8443/survey" in text
+            assert "secret" not in text
+    for url in ("https://ann:secret@host:port", "https://ann:se/secret@host", "https://ann:secret@[host", "x@\0secret"):
+        with pytest.raises(RangeError, match="not shown because a password may stand there") as caught:
+            sl.experts.Client(url, "sl_a_b", reporter=reporter)
+        assert "secret" not in str(caught.value)
+    with pytest.raises(RangeError, match="got 'https://host:port'"):
+        sl.experts.Client("https://host:port", "sl_a_b", reporter=reporter)
+
+
 def test_tokens_stay_out_of_the_clear_and_do_not_follow(tokens, reporter, plan):
     for url in ("http://example.org", "ftp://127.0.0.1", "127.0.0.1:80", "http://127.0.0.1.example.org"):
         with pytest.raises(RangeError, match=r"url|in the clear"):

@@ -19,6 +19,7 @@ from sidelight.errors import LedgerError
 from sidelight.ledger.connections import connect_reading
 from sidelight.ledger.lost_log import check_log
 from sidelight.ledger.schema import TABLES, Dialect
+from sidelight.readable import shown_address
 
 # File systems that several machines mount at once. Shares between a host and its guests (9p, virtiofs) are left out:
 # they are the root of many containers, where one kernel holds all locks.
@@ -289,16 +290,8 @@ def _shown_server(rest: str) -> str:
                 "a ledger's address sets no search_path: each schema would hold a ledger of its own, with the whole "
                 "budget; leave it out, and give the ledger a database of its own"
             )
-        return f"postgresql://{_without_password(rest)}"
+        return shown_address(f"postgresql://{rest}")
     except ValueError:
         raise LedgerError(
             "the address of the ledger's server cannot be read (host and port); write postgresql://user@host:5432/database"
         ) from None
-
-
-def _without_password(rest: str) -> str:
-    parts = urlsplit(f"//{rest}")
-    login, at, host = parts.netloc.rpartition("@")
-    user, colon, _ = login.partition(":")
-    query = "?***" if parts.query else ""  # a password may stand there too
-    return f"{user}{':***' if colon else ''}{at}{host}{parts.path}{query}"

@@ -49,9 +49,8 @@ def http_client(
         parts = urlsplit(url)
         _ = parts.port, httpx.URL(url)
     except (ValueError, TypeError, httpx.InvalidURL):
-        raise RangeError(
-            f"url is not an address, got {str(url)[:200]!r}; write https://host or https://host:port"
-        ) from None
+        came = "one with @, not shown because a password may stand there" if "@" in str(url) else repr(str(url)[:200])
+        raise RangeError(f"url is not an address, got {came}; write https://host or https://host:port") from None
     if parts.scheme not in ("https", "http") or not parts.hostname:
         raise RangeError("url must be https://..., or http:// on this machine")
     if parts.scheme == "http" and not is_loopback(parts.hostname):

@@ -18,6 +18,7 @@ from sidelight.errors import ServiceError
 from sidelight.experts.report import NoisyReport
 from sidelight.experts.reporter import Reporter
 from sidelight.experts.server import REFUSED_RECEIPTS, Receipt
+from sidelight.readable import shown_address
 from sidelight.web import http_client
 
 #: Receipts of a report that is stored there.
@@ -171,7 +172,7 @@ class Client:
         self.close()
 
     def __repr__(self) -> str:
-        return f"Client({str(self._http.base_url)!r}, client_id={self.reporter.client_id!r})"
+        return f"Client({shown_address(str(self._http.base_url))!r}, client_id={self.reporter.client_id!r})"
 
 
 def _understood(answer: Any) -> dict[str, Any]:
