@@ -96,6 +96,17 @@ def test_conditions_become_expressions(sql: str, text: str) -> None:
         ("SELECT COUNT(*) FROM people WHERE 1 < age < 2", "condition", "AND"),
         ("SELECT COUNT(*) FROM people WHERE age = ?", "placeholder", "constant"),
         ("SELECT COUNT(*) FROM people WHERE age > 1 / 0", "division by zero", ""),
+        ("SELECT AVG(age) / 0 FROM people", "division by zero", "another divisor"),
+        ("SELECT COUNT(*) % -(0.00) AS n FROM people", "division by zero", "another divisor"),
+        ("SELECT COUNT(*) // CAST(0e5 AS INT) FROM people", "division by zero", "another divisor"),
+        (
+            "SELECT job, COUNT(*) FROM people GROUP BY job HAVING COUNT(*) / 0 > 1",
+            "division by zero",
+            "another divisor",
+        ),
+        ("SELECT COUNT(*) FROM people WHERE age IN ()", "age IN ()", "region IN ('N', 'S')"),
+        ("SELECT COUNT(*) FROM people WHERE NOT UPPER(job) IN ()", "empty", "region IN ('N', 'S')"),
+        ("SELECT COUNT(*) FILTER (WHERE job IN ()) FROM people", "job IN ()", "region IN ('N', 'S')"),
         ("SELECT COUNT(*) FROM people WHERE age > 1e999999999", "ordinary size", ""),
         ("SELECT CASE WHEN age > 1 THEN 1 END, COUNT(*) FROM people", "age", "GROUP BY"),
         ("SELECT job, COUNT(*) FROM people GROUP BY 2", "COUNT(*)", "not a column to group by"),
@@ -127,6 +138,11 @@ def test_everything_else_is_refused_by_name(statement: str, named: str, instead:
         parse_select(statement, SCHEMA)
     assert named in str(error.value)
     assert instead in str(error.value)
+
+
+def test_divisors_that_only_begin_with_zero_are_understood() -> None:
+    for divisor in ("0.5", "10", "(0.01)", "-1e-3", "NULLIF(COUNT(*), 0)"):
+        parse_select(f"SELECT SUM(age) / {divisor} AS n FROM people WHERE job IN ('nurse')", SCHEMA)
 
 
 def test_unknown_columns_name_the_nearest() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from calendar import monthrange
 from collections.abc import Collection, Iterator, Sequence
 from datetime import date, timedelta
@@ -55,6 +56,23 @@ def plain(node: Any) -> Any:
     while node.key == "paren":
         node = node.this
     return node
+
+
+def fault_of(node: Any) -> str:
+    """Return why a node has no use whatever the rows are, and what to write; "" where it has."""
+    if node.key == "in" and not any(value for key, value in node.args.items() if key != "this"):
+        return "IN needs a list of constants, and this one is empty; write region IN ('N', 'S'), or leave it out"
+    if node.key in ("div", "intdiv", "mod", "safedivide") and _is_zero(node.expression):
+        return "a division by zero is no number; write another divisor, or NULL in its place"
+    return ""
+
+
+def _is_zero(node: Any) -> bool:
+    """Return whether a node is written as zero, with any sign, type or parentheses."""
+    while node is not None and node.key in ("paren", "neg", "cast", "trycast"):
+        node = node.this
+    is_number = node is not None and node.key == "literal" and not node.args["is_string"]
+    return is_number and re.fullmatch(r"(0|\.)+(e[+-]?[0-9]+)?", node.name, re.IGNORECASE) is not None
 
 
 def column_named(name: str) -> Any:

@@ -16,7 +16,7 @@ from sqlglot.tokens import TokenType
 from sidelight.errors import RangeError, nearest
 from sidelight.records.expression_text import LONGEST
 from sidelight.summaries.sql_dialects import MEANINGS, check_text
-from sidelight.summaries.sql_nodes import has_aggregate, parenthesized, shifted_date
+from sidelight.summaries.sql_nodes import fault_of, has_aggregate, parenthesized, shifted_date
 
 UNDERSTOOD = (
     "a statement is SELECT columns and aggregates FROM table [WHERE condition] [GROUP BY columns] [HAVING condition] "
@@ -126,7 +126,11 @@ def parsed_statement(text: str, dialect: str) -> Any:
     """Return one statement with functions that dialects spell in their own ways as one node each."""
     if dialect not in MEANINGS:
         raise RangeError(f"dialect must be one of {', '.join(MEANINGS)}, got {dialect!r}; {nearest(dialect, MEANINGS)}")
-    return _parsed(text, MEANINGS[dialect].parser).transform(_respelt)
+    tree = _parsed(text, MEANINGS[dialect].parser).transform(_respelt)
+    for node in tree.walk():
+        if fault := fault_of(node):
+            raise RangeError(f"{sql_text(node)}: {fault}")
+    return tree
 
 
 def _parsed(text: str, dialect: str) -> Any:
