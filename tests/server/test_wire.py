@@ -182,6 +182,7 @@ def test_what_cannot_travel_is_refused_by_the_client(tmp_path):
 
 
 def test_kinds_and_sizes_are_limited():
+    long_cut = f"cut(age, [{', '.join(map(str, range(600)))}])"
     with pytest.raises(ProblemError, match="does not answer"):
         read_wire_query({"kind": "count", "epsilon": 1}, kinds=["mean"], resolver=WireResolver())
     for values in (
@@ -190,6 +191,10 @@ def test_kinds_and_sizes_are_limited():
         {"k": 10**9},
         {"where": "age > 1 and " * 300},
         {"prediction": {"priors": [{}] * 51}},
+        {"by": long_cut},
+        {"by": [long_cut]},
+        {"by": ["job", f"{long_cut[:1200]}])", f"{long_cut[:1199]}])"]},
+        {"by": {"levels": ["region"], "impossible": long_cut}},
     ):
         with pytest.raises(ProblemError) as refused:
             check_limits(values, SCHEMA)
@@ -198,6 +203,7 @@ def test_kinds_and_sizes_are_limited():
     with pytest.raises(ProblemError, match="groups"):
         check_limits({"by": ["c0", "c1", "c2"]}, wide)
     check_limits({"by": ["c0", "c1"]}, wide)
+    check_limits({"by": ["job", f"{long_cut[:1800]}])"], "column": ["a column of a long name"] * 200}, SCHEMA)
 
 
 def test_ids_of_releases_are_found_wherever_they_stand():

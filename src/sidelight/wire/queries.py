@@ -36,7 +36,7 @@ LIMITS: Mapping[str, int] = {
     "answer_bytes": 4 * 2**20,
 }
 #: The keys of texts that are limited as expressions.
-_EXPRESSIONS = ("where", "column", "condition", "select")
+_EXPRESSIONS = ("where", "column", "condition", "select", "by", "impossible")
 #: Kinds that hold state between requests, or whose running time is part of their proof, do not travel.
 KINDS = PLAN_KINDS
 _UNKNOWN = "which is no name of public data here, and no release of yours that is ready"
@@ -146,13 +146,20 @@ def check_limits(values: Mapping[str, Any], schema: Schema) -> None:
         size = len(value) if isinstance(value, list) else value if isinstance(value, int) and key in LIMITS else 0
         if size > most:
             raise ProblemError("too-dear", f"{key} has at most {most}")
-        if key in _EXPRESSIONS and isinstance(value, str) and len(value) > LIMITS["expression"]:
+        if key in _EXPRESSIONS and _characters(value) > LIMITS["expression"]:
             raise ProblemError("too-dear", f"{key} has at most {LIMITS['expression']} characters")
     by = values.get("by")
     names = [by] if isinstance(by, str) else by if isinstance(by, list) else []
     labels = {each.name: len(each.labels) for each in schema.columns if isinstance(each, Category)}
     if math.prod(labels.get(name, 1) for name in names if isinstance(name, str)) > LIMITS["groups"]:
         raise ProblemError("too-dear", f"groups are at most {LIMITS['groups']}, the product of the labels of by")
+
+
+def _characters(value: Any) -> int:
+    """Return the length of a text, or of all expressions in a list, in which names of columns have no limit."""
+    if isinstance(value, list):
+        return sum(len(each) for each in value if isinstance(each, str) and "(" in each)
+    return len(value) if isinstance(value, str) else 0
 
 
 def _keys(value: Any) -> Iterator[tuple[str, Any]]:
