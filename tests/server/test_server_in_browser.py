@@ -106,7 +106,7 @@ def test_the_form_writes_what_the_schema_knows(live, the_browser):  # noqa: F811
         "mean": {"column": "age"},
         "histogram": {"column": "age", "bins": 10},
         "quantiles": {"column": "age", "levels": ["0.25", "0.5", "0.75"]},
-        "sql": {"select": "SELECT COUNT(*) FROM people"},
+        "sql": {"select": 'SELECT COUNT(*) FROM "people"'},
     }
     for kind, more in wanted.items():
         page.select_option("#kind", kind)

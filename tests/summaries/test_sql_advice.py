@@ -47,6 +47,30 @@ def test_what_is_to_be_written_instead_is_understood(statement: str, message: st
     session.sql("SELECT AVG(n) FROM (SELECT p, COUNT(v) AS n FROM visit GROUP BY p) s", epsilon="0.5", dry_run=True)
 
 
+def test_names_stand_in_quotes_where_they_need_them() -> None:
+    person = sl.PersonId("the person", max_rows=3)
+    visit = sl.Table({"the person": [1], "v": [1]}, schema=[person, sl.Key("v")])
+    link = sl.PersonVia("v", to="order", max_rows=3)
+    drug = sl.Table({"v": [1], "d": ["a"]}, schema=[link, sl.Category("d", ["a"], other=None)])
+    session = sl.Session(sl.Database({"order": visit, "drug": drug}, name="clinic"), budget=sl.PureDP(1))
+    for statement, message in {
+        'COUNT(*) FROM drug WHERE drug.v IN (SELECT v FROM "order")': 'write JOIN "order" ON',
+        'v, COUNT(*) FROM drug JOIN "order" ON drug.v = "order".v GROUP BY v': 'drug.v or "order".v; write one',
+    }.items():
+        with pytest.raises(RangeError, match=message):
+            session.sql(f"SELECT {statement}", epsilon="0.5", dry_run=True)
+
+
+@pytest.mark.parametrize(("name", "written"), [("2019", '"2019"'), ("my-table", '"my-table"'), ("people", "people")])
+def test_a_table_is_named_as_from_takes_it(name: str, written: str) -> None:
+    table = sl.Table({"job": ["cook"]}, schema=[sl.Category("job", ["cook"], other=None)], name=name)
+    session = sl.Session(table, budget=sl.PureDP(1))
+    with pytest.raises(RangeError, match=f"write FROM {written}$"):
+        session.sql("SELECT COUNT(*) FROM another", epsilon="0.5", dry_run=True)
+    for known in (written, f'"{name}"'):  # the page of a server always quotes it
+        session.sql(f"SELECT COUNT(*) FROM {known}", epsilon="0.5", dry_run=True)
+
+
 def test_declared_numbers_are_read_by_the_rule_of_their_page() -> None:
     read = NumberReading().of_text
     assert [read(text) for text in ("\u00a07", "7\u2003", "\u22121")] == [7, 7, -1]

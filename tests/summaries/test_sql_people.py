@@ -278,7 +278,7 @@ REFUSED = {
     f"{WITH.replace('MAX(cost)', 'AVG(kind)')} SELECT COUNT(*) AS n FROM patient p JOIN t USING (pid)": "kind",
     "SELECT COUNT(*) AS n FROM (SELECT days, COUNT(*) AS k FROM visit GROUP BY days) t WHERE k > 1": "of the groups",
     "SELECT COUNT(*) AS n FROM (SELECT vid, COUNT(*) AS k FROM drug GROUP BY vid) t WHERE vid > 2": "is a key",
-    "SELECT COUNT(*) AS n FROM visit WHERE ward NOT IN (SELECT ward FROM ward)": "LEFT JOIN 'ward'",
+    "SELECT COUNT(*) AS n FROM visit WHERE ward NOT IN (SELECT ward FROM ward)": "LEFT JOIN ward",
     "SELECT COUNT(*) AS n FROM patient WHERE days IN (SELECT beds FROM ward WHERE beds > 99)": "finds no row",
     "SELECT COUNT(*) AS n FROM patient WHERE days IN (SELECT beds FROM ward WHERE patient.days > 1)": "no table",
     "SELECT COUNT(*) AS n FROM patient WHERE days IN (SELECT beds FROM ward LIMIT 1)": "LIMIT",

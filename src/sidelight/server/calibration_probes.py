@@ -18,6 +18,7 @@ from sidelight.records import Category, Date, Number, PersonId, Schema
 from sidelight.server.config import CURRENCIES, ServedTable, ServerConfig
 from sidelight.server.cost import request_size
 from sidelight.session.query import prepare_query
+from sidelight.summaries.sql_nodes import written_name
 from sidelight.wire import LIMITS, WireResolver, check_limits, read_wire_query
 
 _OF_A_COLUMN: Final = ("mean", "sum", "summary", "variance", "standard_deviation")
@@ -145,11 +146,12 @@ def _candidates(table: ServedTable, kind: str) -> Iterator[dict[str, Any]]:
 
 
 def _selects(table: ServedTable, by: list[str], numbers: list[str]) -> Iterator[str]:
-    names = "".join(f'"{each}", ' for each in by)
-    end = f' FROM "{table.name}"' + (f" GROUP BY {names[:-2]}" if by else "")
+    names = "".join(f"{written_name(each)}, " for each in by)
+    end = f" FROM {written_name(table.name)}" + (f" GROUP BY {names[:-2]}" if by else "")
     yield f"SELECT {names}COUNT(*){end}"
     if numbers:
-        yield f'SELECT {names}COUNT(*), SUM("{numbers[0]}"), AVG("{numbers[0]}"){end}'
+        number = written_name(numbers[0])
+        yield f"SELECT {names}COUNT(*), SUM({number}), AVG({number}){end}"
 
 
 def _groups(labels: Mapping[str, int]) -> Iterator[list[str]]:

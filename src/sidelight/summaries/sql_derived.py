@@ -19,7 +19,7 @@ from sqlglot import exp
 from sidelight.errors import RangeError
 from sidelight.records.linked_tables import LinkedTables
 from sidelight.summaries.sql_joins import columns_of, declared_table
-from sidelight.summaries.sql_nodes import flat_conditions, has_aggregate, is_left, plain, table_named
+from sidelight.summaries.sql_nodes import flat_conditions, has_aggregate, is_left, plain, table_named, written_name
 from sidelight.summaries.sql_subselects import AGGREGATES, SelectReader, aggregate_fold, only_rows
 from sidelight.summaries.sql_tree import only, sql_text
 
@@ -114,7 +114,7 @@ class GroupedSelect:
         if self.optional and self.aggregates[name].key not in _NULL:
             raise RangeError(
                 f"{self.alias}.{name} is NULL where the LEFT JOIN finds nothing, and {sql_text(self.aggregates[name])} "
-                f"is not; write COALESCE({name}, 0) of a COUNT, or JOIN"
+                f"is not; write COALESCE({written_name(name)}, 0) of a COUNT, or JOIN"
             )
         return exp.Subquery(this=self.rows(self.aggregates[name].copy()))
 

@@ -23,7 +23,7 @@ from sidelight.records.numbers import number_text
 from sidelight.release.statement_trees import Cell, StatementRow, evaluated
 from sidelight.summaries.sql_case import WANTED, case_groups, looked_up
 from sidelight.summaries.sql_dialects import MEANINGS
-from sidelight.summaries.sql_nodes import plain
+from sidelight.summaries.sql_nodes import plain, written_name
 from sidelight.summaries.sql_scalars import Kind, ScalarReader, Typed, case_branches
 from sidelight.summaries.sql_tree import only, sql_text
 
@@ -109,7 +109,7 @@ class GroupReader:
         if isinstance(column, PersonId):
             raise RangeError(
                 f"{column.name!r} names persons, who are no groups: nothing is released of one person; "
-                f"COUNT(DISTINCT {column.name}) counts them"
+                f"COUNT(DISTINCT {written_name(column.name)}) counts them"
             )
         return self._looked_up(self._on_domain(node))
 

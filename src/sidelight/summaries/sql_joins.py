@@ -21,7 +21,7 @@ from sidelight.records.fold import Fold
 from sidelight.records.linked_tables import LinkedTables, Step
 from sidelight.records.views import FOUND
 from sidelight.summaries.sql_expressions import ExpressionReader
-from sidelight.summaries.sql_nodes import column_named, flat_conditions, is_left, plain, table_named
+from sidelight.summaries.sql_nodes import column_named, flat_conditions, is_left, plain, table_named, written_name
 from sidelight.summaries.sql_subselects import BY_KEY, clamp_counts, folded
 from sidelight.summaries.sql_tree import only, refuse, sql_text
 
@@ -260,7 +260,9 @@ class JoinReader:
             if name is not None:
                 found.append((alias, name))
         if len(found) > 1:
-            names = " or ".join(f"{self._sources[alias].alias}.{name}" for alias, name in found)
+            names = " or ".join(
+                f"{written_name(self._sources[alias].alias)}.{written_name(name)}" for alias, name in found
+            )
             raise RangeError(f"{node.name!r} may mean {names}; write one of them")
         if qualifier in self._sources and not found:
             known = columns_of(self.tables, self._sources[qualifier].table)

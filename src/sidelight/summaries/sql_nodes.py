@@ -75,6 +75,15 @@ def _is_zero(node: Any) -> bool:
     return is_number and re.fullmatch(r"(0|\.)+(e[+-]?[0-9]+)?", node.name, re.IGNORECASE) is not None
 
 
+def written_name(name: str) -> str:
+    """Return a name as a statement writes it: in double quotes where it is not one word, or a word of SQL.
+
+    >>> written_name("people"), written_name("my-table"), written_name("order")
+    ('people', '"my-table"', '"order"')
+    """
+    return str(exp.to_identifier(name).sql(dialect="duckdb"))
+
+
 def column_named(name: str) -> Any:
     """Return the column of a name that may be any text."""
     return exp.column(exp.to_identifier(name, quoted=True))

@@ -20,7 +20,7 @@ from sidelight.records.numbers import exact_number, number_text
 from sidelight.records.rows import Batch
 from sidelight.summaries.sql_expressions import ExpressionReader
 from sidelight.summaries.sql_joins import columns_of, declared_table
-from sidelight.summaries.sql_nodes import flat_conditions, plain, table_named
+from sidelight.summaries.sql_nodes import flat_conditions, plain, table_named, written_name
 from sidelight.summaries.sql_tree import MOST_PARTS, only, sql_text
 
 
@@ -63,7 +63,7 @@ def _constants(select: Any, tables: LinkedTables, dialect: str) -> list[Any]:
     if asked[0].name.casefold() in {each.casefold() for each in columns_of(tables, name)} - valued:
         raise RangeError(
             f"{sql_text(select)} is of a key, which is looked up where IN must hold for every row, by AND; elsewhere "
-            f"LEFT JOIN {name!r} and write a condition on its columns"
+            f"LEFT JOIN {written_name(name)} and write a condition on its columns"
         )
     reader = ExpressionReader(schema, [source.alias_or_name, name], dialect)
     column = reader.declared(asked[0])

@@ -31,6 +31,7 @@ from sidelight.session.query import Answer, PublicSource, SureArrayQuery, SurePr
 from sidelight.summaries.grouped import of_statement
 from sidelight.summaries.of_number import joined
 from sidelight.summaries.sql_dialects import Dialect
+from sidelight.summaries.sql_nodes import written_name
 from sidelight.summaries.sql_notes import notes_of
 from sidelight.summaries.sql_over import statement_over
 from sidelight.summaries.sql_statement import Select, parse_select
@@ -302,8 +303,7 @@ class PreparedSQL(SurePrepared):
         path = self.select.table.casefold()  # BigQuery takes a quoted name with a dot for a schema and its table
         if name != NAMELESS and name.casefold() not in (path, path.rsplit(".", 1)[-1]):
             raise RangeError(
-                f"FROM names {self.select.table!r}, and the table is called {name!r}; write that name, in double "
-                "quotes where it is not one word"
+                f"FROM names {self.select.table!r}, and the table is called {name!r}; write FROM {written_name(name)}"
             )
 
     def run(self, table: Table, source: Source) -> Answer:

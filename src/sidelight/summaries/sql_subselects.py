@@ -22,7 +22,7 @@ from sidelight.records.linked_tables import LinkedTables, Step
 from sidelight.summaries.sql_averages import check_values, compared_by_sums, is_average, less, step_of_average
 from sidelight.summaries.sql_expressions import ExpressionReader
 from sidelight.summaries.sql_groups import CONDITIONS
-from sidelight.summaries.sql_nodes import column_named, has_aggregate, plain
+from sidelight.summaries.sql_nodes import column_named, has_aggregate, plain, written_name
 from sidelight.summaries.sql_tree import only, refuse, sql_text
 
 BY_KEY = (
@@ -337,8 +337,8 @@ def _inner(outer: SelectReader, select: Any, column: Any) -> tuple[SelectReader,
     if not person and not _is_key(outer, inner):
         if {(own, other) for other, own in inner.correlated} == _link(outer.tables, of=inner.base, rows=outer.base):
             raise RangeError(
-                f"each row of {outer.base!r} names one row of {inner.base!r} here; write JOIN {inner.base} ON its key, "
-                "and the conditions of the sub-select in WHERE"
+                f"each row of {outer.base!r} names one row of {inner.base!r} here; write JOIN "
+                f"{written_name(inner.base)} ON its key, and the conditions of the sub-select in WHERE"
             )
         raise RangeError(f"{inner.base!r} is not tied to {outer.base!r} by its declared key here; {BY_KEY}")
     if one and outer.grouped not in (None, person):

@@ -65,7 +65,7 @@ function show() {
       label.append(box, " " + shownText(each.name));
       return label;
     }));
-    at("select").value = "SELECT COUNT(*) FROM " + table.name;
+    at("select").value = `SELECT COUNT(*) FROM "${table.name}"`; // a name has no quotes, and may be 2019 or order
     fields();
   }
 }
