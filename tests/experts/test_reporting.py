@@ -11,7 +11,16 @@ from hypothesis import strategies as st
 
 import sidelight as sl
 from sidelight.errors import ClaimError, RangeError
-from sidelight.experts import Reporting, move_sensitivity, presence_sensitivity
+from sidelight.experts import (
+    FilterLearner,
+    Reporting,
+    RWAdaBatch,
+    RWMeta,
+    ftpl_bound,
+    meta_bound,
+    move_sensitivity,
+    presence_sensitivity,
+)
 from sidelight.guarantees import Event, Neighbours
 
 GOOD = {"actions": 24, "mu": 1, "sensitivity": "0.1", "neighbours": "presence", "rounds": 10}
@@ -46,6 +55,24 @@ def test_sensitivity_and_neighbours_must_be_declared():
 def test_wrong_terms_are_refused(wrong):
     with pytest.raises(RangeError):
         Reporting(**{**GOOD, **wrong})
+
+
+@pytest.mark.parametrize("gain_range", [1e155, "1e155", 1e308, 10**400])
+def test_a_range_of_gains_that_no_player_can_square_is_refused(gain_range):
+    """Before a client charges a report of it, and by every player and bound."""
+    with pytest.raises(RangeError, match=r"gain_range must be at most 1\.7e308|gain_range must be at most 1e\+150"):
+        Reporting(actions=4, mu=1, sensitivity=1e155, neighbours="presence", rounds=10, gain_range=gain_range)
+    if isinstance(gain_range, str):
+        return
+    for use in (
+        lambda: RWMeta(actions=4, noise_scale=1.0, gain_range=gain_range),
+        lambda: RWAdaBatch(actions=4, noise_scale=1.0, gain_range=gain_range),
+        lambda: FilterLearner(actions=4, gain_range=gain_range),
+        lambda: ftpl_bound(actions=4, rounds=10, noise_scale=1.0, gain_range=gain_range),
+        lambda: meta_bound(learners=4, rounds=10, largest_eigenvalue=0.0, gain_range=gain_range),
+    ):
+        with pytest.raises(RangeError, match=r"gain_range must be at most 1e\+150.*state gains in a larger unit"):
+            use()
 
 
 def test_hospital_sensitivities():

@@ -28,6 +28,7 @@ from sidelight.experts.player import (
     Floats,
     Stream,
     checked_actions,
+    checked_gain_range,
     checked_kind,
     checked_scale,
     checked_scales,
@@ -68,7 +69,8 @@ class DelayRule:
 
     def __post_init__(self) -> None:
         checked_actions(self.actions)
-        for name in ("noise_scale", "tolerance", "gain_range"):
+        checked_gain_range(self.gain_range)
+        for name in ("noise_scale", "tolerance"):
             value = getattr(self, name)
             if not (math.isfinite(value) and value > 0):
                 raise RangeError(f"{name} must be positive and finite, got {value}")

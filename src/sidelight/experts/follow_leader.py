@@ -17,6 +17,7 @@ from sidelight.experts.player import (
     Floats,
     Stream,
     checked_actions,
+    checked_gain_range,
     checked_kind,
     checked_noise,
     checked_report,
@@ -140,6 +141,6 @@ def ftpl_bound(
     >>> round(ftpl_bound(actions=24, rounds=148, noise_scale=0.5), 4)
     138.019
     """
-    constant = (0.5 if sharp else 2.0) * gain_range**2
+    constant = (0.5 if sharp else 2.0) * checked_gain_range(gain_range) ** 2
     largest, smallest = float(np.max(noise_scale)), float(np.min(noise_scale))
     return (largest + constant / smallest) * math.sqrt(2 * rounds * math.log(actions))

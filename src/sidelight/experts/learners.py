@@ -24,6 +24,7 @@ from sidelight.experts.player import (
     Mask,
     Stream,
     checked_actions,
+    checked_gain_range,
     checked_mask,
     checked_noise,
     checked_scale,
@@ -235,7 +236,7 @@ class Filters:
 
     def __init__(self, *, actions: int, gain_range: float = 1.0, runs: int = 1) -> None:
         shape = (runs, len(MODELS), actions)
-        self.gain_range = checked_scale(gain_range, name="gain_range")
+        self.gain_range = checked_gain_range(gain_range)
         self.rounds = 0
         self.level, self.trend, self.cross = np.zeros(shape), np.zeros(shape), np.zeros(shape)
         slope = _COLUMNS["slope"]

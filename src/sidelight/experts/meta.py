@@ -22,6 +22,7 @@ from sidelight.experts.player import (
     Floats,
     Stream,
     checked_actions,
+    checked_gain_range,
     checked_kind,
     checked_mask,
     checked_noise,
@@ -81,7 +82,7 @@ class RWMeta:
         self.actions = checked_actions(actions)
         self.noise_scale = checked_noise(noise_scale, actions)
         self.stream = Stream() if stream is None else stream
-        usual = checked_scale(gain_range, name="gain_range") ** 2 / 2
+        usual = checked_gain_range(gain_range) ** 2 / 2
         self.floor = checked_scale(usual if floor is None else floor, name="floor")
         if variant not in VARIANTS:
             raise RangeError(f"variant must be 'centred' or 'paper', got {variant!r}")
@@ -246,8 +247,8 @@ def meta_bound(
     77.9346
     """
     noise = max(math.sqrt(floor), math.sqrt(largest_eigenvalue / rounds))
-    constant = 0.5 if sharp else 2.0
-    return (noise + constant * gain_range**2 / math.sqrt(floor)) * math.sqrt(2 * rounds * math.log(learners))
+    constant = (0.5 if sharp else 2.0) * checked_gain_range(gain_range) ** 2
+    return (noise + constant / math.sqrt(floor)) * math.sqrt(2 * rounds * math.log(learners))
 
 
 def seen_covariance(covariance: Floats, *, variant: Variant = "centred") -> Floats:

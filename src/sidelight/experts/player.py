@@ -32,6 +32,8 @@ from sidelight.noise.source import SEEDED_BRANDING
 
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
+#: Its square is a float, also times the rounds.
+LARGEST_GAIN_RANGE = 1e150
 
 
 class Player(Protocol):
@@ -90,6 +92,21 @@ def checked_scale(scale: float, *, name: str = "noise_scale") -> float:
     if not (math.isfinite(scale) and scale > 0):
         raise RangeError(f"{name} must be positive and finite, got {scale}; a report without noise is not private")
     return float(scale)
+
+
+def checked_gain_range(gain_range: float) -> float:
+    """Return a range of gains that is positive and can be squared."""
+    if math.inf > gain_range > LARGEST_GAIN_RANGE:  # compared first: no float holds 10**400
+        raise gain_range_too_large()
+    return checked_scale(gain_range, name="gain_range")
+
+
+def gain_range_too_large() -> RangeError:
+    """Return the refusal of a range of gains whose square is no float."""
+    return RangeError(
+        f"gain_range must be at most {LARGEST_GAIN_RANGE:g}, because players square it, got a larger one; state gains "
+        "in a larger unit"
+    )
 
 
 def checked_noise(scale: ArrayLike, actions: int) -> float | Floats:

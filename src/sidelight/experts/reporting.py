@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 from sidelight.errors import RangeError, nearest
-from sidelight.experts.player import checked_whole
+from sidelight.experts.player import LARGEST_GAIN_RANGE, checked_whole, gain_range_too_large
 from sidelight.guarantees import (
     GDP,
     Amount,
@@ -161,7 +161,10 @@ class Reporting:
     @cached_property
     def exact_gain_range(self) -> Fraction:
         """c."""
-        return positive(self.gain_range, name="gain_range")
+        found = positive(self.gain_range, name="gain_range")
+        if found > LARGEST_GAIN_RANGE:
+            raise gain_range_too_large()
+        return found
 
     @property
     def exact_mu(self) -> Fraction:
