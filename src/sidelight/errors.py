@@ -98,7 +98,12 @@ class LedgerError(SidelightError):
 
 
 class LedgerUnavailableError(LedgerError):
-    """A ledger cannot be reached or written at present. Ask again with the same key: at most one charge will stand."""
+    """A ledger cannot be reached or written at present. Ask again with the same key: at most one charge will stand.
+
+    `is_committed` is true where the ledger itself was written, and only its head file could not be.
+    """
+
+    is_committed: bool = False
 
 
 class LedgerDamagedError(LedgerError):

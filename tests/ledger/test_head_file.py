@@ -9,6 +9,7 @@ import os
 import shutil
 import sqlite3
 import threading
+import warnings
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from benchmarks.temporary_postgres import NoServerError, empty_database, tempora
 
 from sidelight.errors import LedgerDamagedError, LedgerError, LedgerUnavailableError
 from sidelight.guarantees import Claims, PureDP
-from sidelight.ledger import Ledger, Reservation, journal, open_ledger, store
+from sidelight.ledger import Ledger, Reservation, Stored, journal, open_ledger, reservation, store
 from sidelight.ledger.head_file import GuardedStore, read_head
 
 COUNT = {"kind": "count"}
@@ -269,6 +270,57 @@ def test_a_head_file_that_cannot_be_replaced_costs_one_charge(tmp_path: Path, mo
         charge(ledger, "0.1")
         assert len(ledger.entries()) == 2
         assert read_head(tmp_path / "elsewhere" / "head") == ledger.newest_head()
+
+
+@pytest.mark.parametrize("seconds", [0.0, 0.6])
+def test_an_outcome_that_was_committed_is_not_called_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: float
+) -> None:
+    """Only the head file fails: the error, after one attempt or several, says where the outcome is."""
+    monkeypatch.setattr(reservation, "OUTCOME_SECONDS", seconds)
+    claims = Claims.of(PureDP("0.5"))
+    with opened(tmp_path) as ledger:
+        scope = ledger.open_scope("people", budget=PureDP(1))
+        charged = scope.reserve(claims, request=COUNT, key="k")
+        assert isinstance(charged, Reservation)
+        with monkeypatch.context() as patch, warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            failing("rename", patch)
+            with pytest.raises(LedgerUnavailableError) as raised:
+                charged.release("the value")
+        said = str(raised.value)
+        assert f"The charge of entry {charged.entry_id} stands, and its outcome is in the ledger" in said
+        assert "its key returns it at no cost" in said
+        assert not any(false in said for false in ("nothing came out", "not written", "pays again", "the value"))
+        assert raised.value.charge_stands
+        assert [entry.text for entry in ledger.entries()] == ["the value"]
+        again = scope.reserve(claims, request=COUNT, key="k")
+        assert isinstance(again, Stored)
+        assert (again.text, len(ledger.entries())) == ("the value", 1)
+        assert read_head(tmp_path / "elsewhere" / "head") == ledger.newest_head()
+
+
+def test_a_failure_that_was_committed_promises_no_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with opened(tmp_path) as ledger:
+        charged = charge(ledger)
+        with monkeypatch.context() as patch:
+            failing("rename", patch)
+            with pytest.raises(LedgerUnavailableError, match="stands, and nothing came out"):
+                charged.fail()
+        assert [entry.state for entry in ledger.entries()] == ["failed"]
+
+
+def test_an_outcome_that_was_not_committed_is_not_called_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reservation, "OUTCOME_SECONDS", 0.0)
+    with opened(tmp_path) as ledger:
+        charged = charge(ledger)
+        with monkeypatch.context() as patch:
+            failing("draft", patch)
+            with pytest.raises(LedgerUnavailableError, match=r"the outcome was not written.*nothing came out"):
+                charged.release("the value")
+        assert [entry.state for entry in ledger.entries()] == ["reserved"]
 
 
 def test_a_charge_that_is_not_committed_leaves_the_head(tmp_path: Path) -> None:

@@ -65,9 +65,17 @@ class GuardedStore(Store):
 
             found = super().decide(guarded, unwritten=unwritten)
             if prepared:
-                with self._with_advice("what was charged stands"):
-                    self._replace()
+                self._keep()
         return found
+
+    def _keep(self) -> None:
+        """Put the draft of a head that was committed in its place; an error says that the ledger was written."""
+        try:
+            with self._with_advice("what was charged stands"):
+                self._replace()
+        except LedgerUnavailableError as error:
+            error.is_committed = True
+            raise
 
     def start_head_file(self) -> None:
         """Make a missing head file from the ledger as it is: the owner's word that it is the newest copy."""

@@ -62,6 +62,7 @@ class Reservation(Unique):
         self._key = key
         self.entry_id = entry_id
         self.scope_id = scope_id
+        self._is_written = False  # the answer, in the ledger, though its head file could not be written after it
 
     def release(self, text: str) -> str:
         """Store the released text durably; return the ledger's new head."""
@@ -94,16 +95,19 @@ class Reservation(Unique):
             raise
 
     def _settle_within(self, seconds: float, kind: _Kind, body: dict[str, object]) -> str:
-        return self._again_while_away(
-            lambda: self._store.decide(
-                lambda transaction: decide.settle(
-                    transaction, entry_id=self.entry_id, kind=kind, body=body, key=self._key
-                ),
-                unwritten="the outcome was not written",
-            ),
-            seconds=seconds,
-            doing="its outcome is kept and written again",
-        )
+        def attempt() -> str:
+            try:
+                return self._store.decide(
+                    lambda transaction: decide.settle(
+                        transaction, entry_id=self.entry_id, kind=kind, body=body, key=self._key
+                    ),
+                    unwritten="the outcome is in the ledger" if self._is_written else "the outcome was not written",
+                )
+            except LedgerUnavailableError as error:
+                self._is_written = self._is_written or (error.is_committed and kind != "fail")
+                raise
+
+        return self._again_while_away(attempt, seconds=seconds, doing="its outcome is kept and written again")
 
     def look(self, step: Callable[[], Result]) -> Result:
         """Return what the ledger is asked between charge and outcome; ask again for a minute while it is away."""
@@ -124,14 +128,19 @@ class Reservation(Unique):
         raise self._unfinished(LedgerUnavailableError(f"the ledger could not be used ({foreign})"))
 
     def _unfinished(self, error: LedgerError) -> LedgerError:
-        """Return an error of the same kind that says what became of the charge."""
-        advice = (
-            "; resume the request (`--resume`), which pays again, or mark it as abandoned (`sidelight ledger reap`)"
-        )
-        unfinished = type(error)(
-            f"{error}. The charge of entry {self.entry_id} stands, and nothing came out"
-            f"{advice if isinstance(error, LedgerUnavailableError) else ''}"
-        )
+        """Return an error of the same kind that says what became of the charge, and of an outcome that was written."""
+        became = f"The charge of entry {self.entry_id} stands, and nothing came out"
+        if self._is_written and isinstance(error, LedgerUnavailableError):  # a damaged one may have lost it
+            became = (
+                f"The charge of entry {self.entry_id} stands, and its outcome is in the ledger; it was not given out. "
+                "When the head file can be written, its key returns it at no cost; without a key, it is the text of "
+                "that entry in `ledger.entries()`"
+            )
+        elif isinstance(error, LedgerUnavailableError):
+            became += (
+                "; resume the request (`--resume`), which pays again, or mark it as abandoned (`sidelight ledger reap`)"
+            )
+        unfinished = type(error)(f"{error}. {became}")
         unfinished.charge_stands = True
         return unfinished
 
