@@ -31,6 +31,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 import sidelight as sl
 from sidelight.errors import RangeError
+from sidelight.stability.pate import content_digest as content_digest_module
 from sidelight.stability.pate.content_digest import content_digest
 from sidelight.stability.pate.work_folder import question_digest
 
@@ -306,6 +307,56 @@ def test_what_is_nested_too_deeply_is_refused_before_a_charge(held: object) -> N
     with pytest.raises(RangeError, match="nested more deeply"):
         model.fit(QUERIES, [0, 1] * 3, record_ids=list(range(6)), queries=QUERIES)
     assert str(session.spent) == before
+
+
+@pytest.mark.parametrize(
+    "around",
+    [
+        lambda part: [part, part],
+        lambda part: (part, part),
+        lambda part: {"a": part, "b": part},
+        lambda part: frozenset({(part, 1), (part, 2)}),
+        lambda part: _Holding([part, part]),
+    ],
+    ids=["lists", "tuples", "dicts", "sets", "objects"],
+)
+def test_parts_that_are_shared_again_and_again_are_refused_before_a_charge(
+    around: Callable[[Any], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each holds the one before it twice: the digest would be of 2**30 parts."""
+    monkeypatch.setattr(content_digest_module, "_MOST_STEPS", 20_000)
+    held = _nested(around, 30)
+    with pytest.raises(RangeError, match="too many parts to be compared"):
+        digest(_Holding(held))
+    session = sl.Session(sl.Table({"row": [0.0]}, schema=[sl.Number("row")]), budget=sl.GDP(9))
+    before = str(session.spent)
+    model = sl.PATE(_Deep(held), teachers=4, classes=[0, 1], noise_scale=9, n_jobs=1, session=session)
+    with pytest.raises(RangeError, match="too many parts to be compared"):
+        model.fit(QUERIES, [0, 1] * 3, record_ids=list(range(6)), queries=QUERIES)
+    assert str(session.spent) == before
+
+
+def test_long_lists_that_are_shared_are_refused_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(content_digest_module, "_MOST_STEPS", 20_000)
+    with pytest.raises(RangeError, match="too many parts to be compared"):
+        content_digest([list(range(10_000))] * 30)
+
+
+def test_digests_are_those_of_earlier_versions() -> None:
+    """A ballot or a stored answer is found again by them: shared parts, loops and all kinds of containers."""
+    shared: Any = [1, "a"]
+    for _ in range(5):
+        shared = [shared, (shared,)]
+    loop: list[Any] = [1]
+    loop.append(loop)
+    mixed = {"a": (1, 2.5, None), "b": {"c": frozenset({1, 2})}}
+    assert [content_digest(each) for each in (shared, loop, mixed, [1, True, b"x", [[]], []])] == [
+        "99001d841ab8a96e3809b4209b0a47fcf52979c63970730ddb8e7c81976a221d",
+        "7a51ed6026cc8e5e75c79519766ca56a4adac1d47862720e0a5a6797c8f9a9e4",
+        "950d6427518d6392858e7ec271f773e36bb3f2251a89dc40faa0793a20d54771",
+        "6d81abb01455b7d743ee4417c0b99d4529e48efbbd984179a209e15f9fc79efa",
+    ]
+    assert content_digest(np.arange(6.0).reshape(2, 3)).startswith("130bc2e706284509")
 
 
 class _Deep(NearestCentroid):

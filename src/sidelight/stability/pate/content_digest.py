@@ -13,6 +13,7 @@ import hashlib
 import os
 import sys
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 from functools import cached_property, partialmethod
 from inspect import Parameter, signature
 from pickle import whichmodule  # type: ignore[attr-defined]
@@ -28,6 +29,10 @@ _PLAIN = (type(None), bool, float, complex, str, bytes)
 _CODE = ("code", "consts", "names", "varnames", "freevars", "cellvars", "argcount", "kwonlyargcount", "flags")
 #: What scikit-learn's `clone` copies of an estimator beyond its parameters.
 _CLONED = ("_sklearn_output_config", "_metadata_request")
+#: Steps of one walk, of some microseconds each: a part that several parts share counts in each of them, so that thirty
+#: lists, each with the one before it twice, are 2**30 lists.
+_MOST_STEPS = 10_000_000
+_CELLS_A_STEP = 10
 
 
 def content_digest(*things: Any, defaults: bool = False) -> str:
@@ -45,10 +50,10 @@ def content_digest(*things: Any, defaults: bool = False) -> str:
     False
 
     Raises:
-        RangeError: Parts lie in parts more deeply than Python can follow, or without end.
+        RangeError: Parts lie in parts more deeply than Python can follow, or without end, or are too many.
     """
     try:
-        return _Content(defaults=defaults, around=[]).of(*things, whole=False)
+        return _Content(defaults=defaults, walk=_Walk()).of(*things, whole=False)
     except RecursionError:
         raise RangeError(
             "the settings of the teacher are nested more deeply than can be compared, or make new parts without end; "
@@ -56,33 +61,51 @@ def content_digest(*things: Any, defaults: bool = False) -> str:
         ) from None
 
 
+@dataclass
+class _Walk:
+    """Where a walk through an object stands."""
+
+    around: list[int] = field(default_factory=list)  # the objects that the next one is a part of
+    steps: int = 0
+
+    def step(self, parts: int) -> None:
+        """Count an object with a number of parts; refuse one too many."""
+        self.steps += 1 + parts // _CELLS_A_STEP
+        if self.steps > _MOST_STEPS:
+            raise RangeError(
+                "the settings of the teacher have too many parts to be compared, where a part that several others "
+                "share counts in each of them; hold large tables as arrays, and shared parts once. Nothing was charged"
+            )
+
+
 class _Content:
     """A hash that is fed with objects, each with its kind and its length: other objects are other bytes."""
 
-    def __init__(self, *, defaults: bool, around: list[int]) -> None:
-        self._hash, self._defaults = hashlib.sha256(), defaults
-        self._around = around  # the objects that the next one is a part of
+    def __init__(self, *, defaults: bool, walk: _Walk) -> None:
+        self._hash, self._defaults, self._walk = hashlib.sha256(), defaults, walk
 
     def of(self, *things: Any, whole: bool) -> str:
         """Return the digest of objects, which may be parts of those that are being added."""
-        other = _Content(defaults=self._defaults, around=self._around)
+        other = _Content(defaults=self._defaults, walk=self._walk)
         other.add_all("things", things, whole=whole)
         return other._hash.hexdigest()
 
     def add(self, thing: Any, *, whole: bool = True) -> None:
         """Add an object; `whole` where a copy of an estimator keeps what it learned."""
-        if id(thing) in self._around:
-            self._mark("again", str(self._around.index(id(thing))))
+        around = self._walk.around
+        if id(thing) in around:
+            self._mark("again", str(around.index(id(thing))))
             return
-        self._around.append(id(thing))
+        around.append(id(thing))
         try:
             self._add(thing, whole=whole)
         finally:
-            self._around.pop()
+            around.pop()
 
     def add_all(self, kind: str, parts: Iterable[Any], *, whole: bool = True) -> None:
         """Add several objects in their order."""
         each = list(parts)
+        self._walk.step(len(each))
         self._mark(kind, str(len(each)))
         for part in each:
             self.add(part, whole=whole)
