@@ -165,7 +165,7 @@ def test_stated_noise_is_the_noise_and_intervals_cover(price: dict[str, Any]) ->
     assert 0.943 < np.mean(covered) < 0.985
 
 
-@pytest.mark.parametrize(("epsilon", "least"), [(3, 0.9), (6, 0.7)])
+@pytest.mark.parametrize(("epsilon", "least"), [(3, 0.9), (6, 0.7), (12, 0.75), (20, 0.75)])
 @pytest.mark.parametrize("confidence", [0.95, 0.99])
 def test_whole_laplace_noise_is_stated_as_it_is(epsilon: int, least: float, confidence: float) -> None:
     """At large prices whole noise is mostly 0, and has much less variance than 2b²."""
