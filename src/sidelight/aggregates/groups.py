@@ -35,7 +35,7 @@ from sidelight.grid import CODE_LIMIT
 from sidelight.guarantees.claims import Context
 from sidelight.guarantees.units import Unit
 from sidelight.records import Category, Column, Label, Number, Schema, Table
-from sidelight.records.columns import check_limit
+from sidelight.records.columns import checked_limit
 from sidelight.records.expression_shapes import LabelShape
 from sidelight.records.expressions import Expression, Named
 from sidelight.records.person_key import text_key
@@ -198,9 +198,10 @@ def _limits(
     *,
     totals: bool,
 ) -> tuple[ContributionBounds, UnitCap]:
-    for name, limit in (("max_groups", max_groups), ("max_rows_per_group", max_rows_per_group)):
-        if limit is not None:
-            check_limit(limit, name=name)
+    if max_groups is not None:
+        max_groups = checked_limit(max_groups, name="max_groups")
+    if max_rows_per_group is not None:
+        max_rows_per_group = checked_limit(max_rows_per_group, name="max_rows_per_group")
     if schema.person is None:
         if totals:
             raise SchemaError("totals per person need a PersonId in the schema; declare one, or sum rows")

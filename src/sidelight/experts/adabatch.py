@@ -68,7 +68,7 @@ class DelayRule:
     largest_batch: int | None = None
 
     def __post_init__(self) -> None:
-        checked_actions(self.actions)
+        object.__setattr__(self, "actions", checked_actions(self.actions))
         checked_gain_range(self.gain_range)
         for name in ("noise_scale", "tolerance"):
             value = getattr(self, name)

@@ -27,6 +27,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sidelight.errors import RangeError, SidelightError, SourceError
+from sidelight.guarantees.amounts import own_int
 from sidelight.noise import OSEntropy, Source, integers_below, standard_normal
 from sidelight.noise.source import SEEDED_BRANDING
 
@@ -136,6 +137,7 @@ def checked_scales(scale: ArrayLike | None, *, usual: ArrayLike, actions: int) -
 
 def checked_whole(value: int, *, name: str, least: int = 1) -> int:
     """Return a whole number that is large enough."""
+    value = own_int(value)
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
         raise RangeError(f"{name} must be a whole number of at least {least}, got {value!r}")
     return value

@@ -106,7 +106,7 @@ class Reporting:
     def __post_init__(self) -> None:
         for name in ("actions", "rounds", "max_rounds_per_person"):
             if getattr(self, name) is not None or name != "max_rounds_per_person":
-                checked_whole(getattr(self, name), name=name)
+                object.__setattr__(self, name, checked_whole(getattr(self, name), name=name))
         if self.sensitivity is None:
             help_ = "presence_sensitivity and move_sensitivity help"
             if self.sizes is not None:

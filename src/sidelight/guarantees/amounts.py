@@ -20,7 +20,9 @@ import sys
 from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
-from typing import NotRequired, SupportsIndex, TypeAlias, TypedDict, Unpack
+from typing import Any, NotRequired, SupportsIndex, TypeAlias, TypedDict, Unpack
+
+import numpy as np
 
 from sidelight.errors import RangeError
 
@@ -206,6 +208,18 @@ def _searched(
         else:
             bad = middle
     return _value(good, digits)
+
+
+def own_int(value: Any) -> Any:
+    """Return a NumPy integer as an int, so that it is stored as one; anything else as it came, for the caller to check.
+
+    A duration of NumPy is derived from its integers, and is none.
+
+    >>> import numpy as np
+    >>> own_int(np.int64(3)), own_int(True), own_int(3.0)
+    (3, True, 3.0)
+    """
+    return int(value) if isinstance(value, np.integer) and not isinstance(value, np.timedelta64) else value
 
 
 def _read(value: object, *, name: str) -> Fraction:

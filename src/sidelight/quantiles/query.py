@@ -16,7 +16,7 @@ from sidelight.aggregates.groups import Groups
 from sidelight.errors import HedgeWarning, RangeError, SchemaError, explains_removed
 from sidelight.group_table import GroupTable
 from sidelight.guarantees import Row, Unit
-from sidelight.guarantees.amounts import decimal_text, exact, positive
+from sidelight.guarantees.amounts import decimal_text, exact, own_int, positive
 from sidelight.guarantees.units import rows_of_unit
 from sidelight.mechanisms.budget import Budget
 from sidelight.predictions import Prior, PublicData, describe, is_prior, own_prior, warn_if_unhedged
@@ -161,6 +161,8 @@ class Quantiles(Generic[QuantileValues]):
         object.__setattr__(self, "by", by)
         if isinstance(self.where, str):
             object.__setattr__(self, "where", parse_expression(self.where))
+        for name in ("size", "max_groups", "max_rows_per_group"):
+            object.__setattr__(self, name, own_int(getattr(self, name)))
         check_parameters(self, levels=len(levels))
         own = tuple(own_prior(prior) for prior in self._given)  # no object of the user's meets a record
         if own:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 
 from sidelight.errors import RangeError, SchemaError, nearest
+from sidelight.guarantees.amounts import own_int
 from sidelight.records.missing import Drop, Fill, Missing, missing_policy
 from sidelight.records.numbers import Real, check_steps, exact_number, nearest_float
 from sidelight.records.readings import (
@@ -181,7 +182,7 @@ class Category:
                 if missing.value not in (*texts, other):
                     hint = nearest(str(missing.value), texts)
                     raise SchemaError(f"the fill value of column {name!r} must be one of its labels; {hint}")
-        _check_per_person(per_person, name)
+        per_person = _checked_per_person(per_person, name)
         check_flags(name, casefold=casefold, strip=strip)
         _set(self, name=name, categories=texts, other=other, missing=missing, per_person=per_person)
         names = {_label(label, name): other_names for label, other_names in dict(aliases or {}).items()}
@@ -263,7 +264,7 @@ class Label:
             if filled is None:
                 raise SchemaError(f"the fill value of column {name!r} must not be empty")
             policy = Fill(filled)
-        _check_per_person(per_person, name)
+        per_person = _checked_per_person(per_person, name)
         _set(self, missing=policy, per_person=per_person, missing_texts=checked_texts(missing_texts, name=name))
 
     @property
@@ -332,7 +333,7 @@ class PersonId:
     ) -> None:
         name = _plain_name(name)
         advice = "; noise grows with it: a small cap that holds most people's rows is a good choice"
-        check_limit(max_rows, name=f"max_rows of column {name!r}", advice=advice)
+        max_rows = checked_limit(max_rows, name=f"max_rows of column {name!r}", advice=advice)
         check_flags(name, casefold=casefold, strip=strip)
         _set(self, name=name, max_rows=max_rows, casefold=casefold, strip=strip)
         _set(self, missing_texts=checked_texts(missing_texts, name=name))
@@ -359,16 +360,19 @@ def _plain_name(name: object) -> str:
     return checked_name(name)
 
 
-def check_limit(limit: object, *, name: str, advice: str = "") -> None:
-    """Refuse a limit on rows, labels or groups of a person that is not an integer from 1 to 2**20."""
+def checked_limit(limit: object, *, name: str, advice: str = "") -> int:
+    """Return a limit on rows, labels or groups of a person as an int; refuse one that is none from 1 to 2**20."""
+    limit = own_int(limit)
     if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= MAX_ROWS_LIMIT:
         raise RangeError(f"{name} must be a whole number from 1 to 2**20, got {limit!r}{advice}")
+    return limit
 
 
-def _check_per_person(per_person: object, name: str) -> None:
-    if per_person is not None:
-        advice = "; 1 says that all rows of a person have one label"
-        check_limit(per_person, name=f"per_person of column {name!r}", advice=advice)
+def _checked_per_person(per_person: object, name: str) -> int | None:
+    if per_person is None:
+        return None
+    advice = "; 1 says that all rows of a person have one label"
+    return checked_limit(per_person, name=f"per_person of column {name!r}", advice=advice)
 
 
 def _short(given: object) -> str:

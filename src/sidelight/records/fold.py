@@ -15,7 +15,8 @@ from typing import Any, Literal, TypeAlias
 
 from sidelight.errors import RangeError, SchemaError
 from sidelight.grid import CODE_LIMIT
-from sidelight.records.columns import Category, Column, Label, Number, check_limit
+from sidelight.guarantees.amounts import own_int
+from sidelight.records.columns import Category, Column, Label, Number, checked_limit
 from sidelight.records.dates import Date
 from sidelight.records.expression_shapes import LabelShape, RealShape, StepShape, TruthShape
 from sidelight.records.expressions import Expression, Named
@@ -64,6 +65,8 @@ class Fold:
     def __post_init__(self) -> None:
         if not isinstance(self.table, str) or not self.table:
             raise SchemaError(f"a fold names the table whose rows it folds, got {self.table!r}")
+        for name in ("lower", "upper"):
+            object.__setattr__(self, name, own_int(getattr(self, name)))
         if self.where is not None and not isinstance(self.where, Expression):
             raise SchemaError(f"where must be a condition such as sl.col('x') >= 1, got {type(self.where).__name__}")
 
@@ -125,7 +128,8 @@ def _declared(fold: Fold, name: str, schema: Schema) -> Column | tuple[Column, .
     if fold.kind in ("count", "distinct"):
         if fold.kind == "distinct":
             _codes(fold, name, schema)
-        check_limit(fold.upper, name=f"upper of the fold {name!r}", advice="; larger numbers of rows count as this one")
+        advice = "; larger numbers of rows count as this one"
+        checked_limit(fold.upper, name=f"upper of the fold {name!r}", advice=advice)
         return Number(name, lower=0, upper=fold.upper, granularity=1)
     if fold.kind in ("any", "all"):
         if not isinstance(fold.of[0].check(schema), TruthShape):

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from sidelight.errors import SchemaError
-from sidelight.records.columns import check_limit
+from sidelight.records.columns import checked_limit
 from sidelight.records.readings import checked_name
 from sidelight.records.rows import ColumnType
 
@@ -82,8 +82,8 @@ class PersonVia:
     def __init__(self, *columns: str, to: str, max_rows: int) -> None:
         object.__setattr__(self, "columns", _names(columns, "PersonVia"))
         object.__setattr__(self, "to", _table(to, "PersonVia"))
-        check_limit(max_rows, name=f"max_rows of PersonVia{self.columns}")
-        object.__setattr__(self, "max_rows", max_rows)
+        limit = checked_limit(max_rows, name=f"max_rows of PersonVia{self.columns}")
+        object.__setattr__(self, "max_rows", limit)
 
 
 Link = Key | Reference | PersonVia

@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 from sidelight.errors import SchemaError, nearest
-from sidelight.records.columns import Category, PersonId, check_limit
+from sidelight.records.columns import Category, PersonId, checked_limit
 from sidelight.records.expression_shapes import TruthShape
 from sidelight.records.expressions import Expression, Joined
 from sidelight.records.linked_tables import LinkedTables
@@ -57,7 +57,7 @@ class PairedView:
     grouped: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        check_limit(self.max_rows, name="max_rows of pairs")
+        object.__setattr__(self, "max_rows", checked_limit(self.max_rows, name="max_rows of pairs"))
         caps = [self.tables.max_rows(side.base) for side in self._bare]
         if caps[0] * caps[1] > MOST_PAIRS:
             raise SchemaError(

@@ -20,6 +20,7 @@ from sidelight.aggregates.clipped_vector import ClippedVector
 from sidelight.aggregates.moments import clipped_moments
 from sidelight.errors import RangeError
 from sidelight.guarantees import GDP, Amount, Claims, exact, positive
+from sidelight.guarantees.amounts import own_int
 from sidelight.guarantees.conversions import gdp_within
 from sidelight.mechanisms.additive import priced_normals
 from sidelight.mechanisms.price import DrawPrice
@@ -94,6 +95,8 @@ class StablePCA(ProposingQuery):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "columns", tuple(self.columns))
+        object.__setattr__(self, "components", own_int(self.components))
+        object.__setattr__(self, "rows_at_most", own_int(self.rows_at_most))
         check_rows_at_most(self.rows_at_most)
         most = len(self.columns) - 1
         if (

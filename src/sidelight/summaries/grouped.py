@@ -17,7 +17,7 @@ from sidelight.group_table import GroupTable, check_keys
 from sidelight.guarantees import Amount, decimal_text, exact
 from sidelight.mechanisms.budget import Budget
 from sidelight.records import Number, Schema
-from sidelight.records.columns import check_limit
+from sidelight.records.columns import checked_limit
 from sidelight.records.expression_text import parse_expression
 from sidelight.records.expressions import Expression, Named
 from sidelight.records.hierarchy import Hierarchy
@@ -110,7 +110,7 @@ class Grouped:
         for name in ("max_groups", "max_rows_per_group"):
             limit = getattr(self, name)
             if limit is not None:
-                check_limit(limit, name=name)
+                object.__setattr__(self, name, checked_limit(limit, name=name))
         # parts of what is missing to 1 are numbers of their own
         if not isinstance(self.confidence, Real | Decimal) or not 0 < self.confidence <= 1 - 1e-12:
             raise RangeError(

@@ -15,6 +15,7 @@ from sidelight.aggregates.groups import Groups, groups_of
 from sidelight.errors import RangeError, SchemaError, explains_removed
 from sidelight.grid import Outcomes
 from sidelight.guarantees import Claims, Person, Row
+from sidelight.guarantees.amounts import own_int
 from sidelight.mechanisms.additive import in_int64
 from sidelight.mechanisms.budget import Budget, together
 from sidelight.noise import Source
@@ -86,6 +87,7 @@ class Histogram(CountingQuery):
                 "a histogram is asked of a column: sl.Histogram('age', bins=[0, 18, 65], epsilon=1); the prior of "
                 "this name is sl.priors.Histogram(edges, weights)"
             )
+        object.__setattr__(self, "bins", own_int(self.bins))
         given: Any = (self.bins, _USUAL_BINS) if is_prior(self.bins) else self.bins
         named = isinstance(given, str) and given == "private"
         if not named and (isinstance(given, (str, bool)) or not isinstance(given, (int, Iterable))):
@@ -93,7 +95,7 @@ class Histogram(CountingQuery):
                 f"bins is a list of increasing edges, a whole number of bins, or 'private', got {self.bins!r}"
             )
         if not isinstance(given, (int, str)):
-            object.__setattr__(self, "bins", tuple(given))
+            object.__setattr__(self, "bins", _of_own_ints(tuple(given)))
         predicted = self._predicted_bins
         if predicted is not None and (isinstance(predicted[1], bool) or not isinstance(predicted[1], int)):
             raise RangeError(f"predicted bins are a whole number, (prior, 20), got {predicted[1]!r}")
@@ -304,3 +306,9 @@ def _within(claims: Claims, budget: Budget) -> bool:
         return zcdp is not None and zcdp.rho <= budget.amount
     gdp = claims.gdp()
     return gdp is not None and gdp.mu <= mu_of(budget)
+
+
+def _of_own_ints(bins: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return bins that are counted, as in ("private", 20), with an int; edges as they are."""
+    counted = len(bins) == 2 and (is_prior(bins[0]) or (isinstance(bins[0], str) and bins[0] == "private"))
+    return (bins[0], own_int(bins[1])) if counted else bins

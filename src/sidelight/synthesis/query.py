@@ -18,6 +18,7 @@ from sidelight.aggregates.collect import coded_rows, collect
 from sidelight.aggregates.counts import CellCounts
 from sidelight.errors import RangeError, SchemaError, nearest
 from sidelight.guarantees import Amount, Neighbours, decimal_text, exact
+from sidelight.guarantees.amounts import own_int
 from sidelight.mechanisms.budget import Budget
 from sidelight.noise import Source
 from sidelight.records import Category, Fill, Number, Schema, Table
@@ -119,6 +120,8 @@ class SyntheticTable:
             given = getattr(self, name)
             if given is None or (name == "rounds" and given == "auto"):
                 continue
+            given = own_int(given)
+            object.__setattr__(self, name, given)
             if isinstance(given, bool) or not isinstance(given, int) or given < 1:
                 raise RangeError(f"{name} must be a whole number of at least 1, got {given!r}")
         if not isinstance(self.bins, Mapping):

@@ -18,6 +18,7 @@ import numpy as np
 from sidelight.accounting import worst_case_branch
 from sidelight.errors import RangeError
 from sidelight.guarantees import Claims
+from sidelight.guarantees.amounts import own_int
 from sidelight.predictions import Origin, Prior
 from sidelight.quantiles.prepared import PreparedQuantiles
 from sidelight.quantiles.query import Quantiles
@@ -105,7 +106,8 @@ class SequencePlan:
             )
         if self.query.by or self.query.where is not None:
             raise RangeError(_WHOLE_DAYS)
-        days = self.days_per_person
+        days = own_int(self.days_per_person)
+        object.__setattr__(self, "days_per_person", days)
         if days is not None and (isinstance(days, bool) or not isinstance(days, int) or days < 1):
             raise RangeError(f"days_per_person must be a whole number of at least 1, or left out, got {days!r}")
         _ = self.tracking

@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sidelight.errors import RangeError
 from sidelight.guarantees import GDP, Amount, Claims, decimal_text, exact, native_claims, positive
+from sidelight.guarantees.amounts import own_int
 from sidelight.guarantees.implications import for_group
 from sidelight.mechanisms.additive import priced_gaussian
 from sidelight.mechanisms.price import DrawPrice
@@ -72,7 +73,8 @@ class NoisyLabels:
         positive(self.noise_scale, name="noise_scale")
         if not isinstance(self.proposal, ClearVotes | None):
             raise RangeError(f"proposal must be None or ClearVotes(...), got {type(self.proposal).__name__}")
-        given = self.teachers_per_unit
+        given = own_int(self.teachers_per_unit)
+        object.__setattr__(self, "teachers_per_unit", given)
         if given is not None and (isinstance(given, bool) or not isinstance(given, int) or given < 1):
             raise RangeError(f"teachers_per_unit must be a whole number of at least 1, got {given!r}")
 
