@@ -105,7 +105,7 @@ ALLOWED: dict[str, dict[str, dict[str, int]]] = {
         "mechanisms/exponential.py": {"release": 2},
         "mechanisms/rank_selection.py": {"_slope": 2},
         "mechanisms/truncated_laplace.py": {"__post_init__": 2, "check": 1},
-        "predictions/public_data.py": {"refuse_look_alike": 1, "refuse_private": 1},
+        "predictions/public_data.py": {"refuse_look_alike": 1, "refuse_private": 2},
         "records/columns.py": {"__init__": 4, "_plain_name": 1, "checked_limit": 1},
         # bins that were found lie between released numbers, each once and in their order
         "records/expression_shapes.py": {
@@ -116,7 +116,7 @@ ALLOWED: dict[str, dict[str, dict[str, int]]] = {
             "number_of": 1,
         },
         "records/expressions.py": {"col": 1, "shape": 9},
-        "records/readings.py": {"check_signs": 3, "checked_texts": 2, "checked_utf8": 1},  # of declared columns
+        "records/readings.py": {"check_signs": 3, "checked_name": 1, "checked_texts": 2, "checked_utf8": 1},  # declared
         "records/schema.py": {"__init__": 6, "person": 1},
         "aggregates/clipped_vector.py": {"__post_init__": 5},
         "aggregates/counts.py": {"__post_init__": 1, "cell_counts": 1},
@@ -136,6 +136,7 @@ ALLOWED: dict[str, dict[str, dict[str, int]]] = {
         "summaries/laplace_sums.py": {"laplace_sum_quantile": 1},
         "mechanisms/additive.py": {"__post_init__": 2, "_positive": 1, "_sensitivity": 2, "scale": 1},
         "mechanisms/budget.py": {"_price": 1, "of": 1, "on": 1},
+        "mechanisms/goe_norm.py": {"goe_norm_quantile": 1},
         "mechanisms/noisy_moments.py": {"_law": 1},
         "mechanisms/objective_perturbation.py": {
             "__post_init__": 2,
@@ -190,7 +191,7 @@ ALLOWED: dict[str, dict[str, dict[str, int]]] = {
         "synthesis/answer_bounds.py": {"__post_init__": 1},
     },
     TYPES: {
-        "records/schema.py": {"_find": 2},
+        "records/schema.py": {"_find": 3},
         "regression/rows.py": {"block": 2, "bounded_rows": 1},
         "regression/table_rows.py": {"range_of": 1},
         "synthesis/domain.py": {"axis": 1},
