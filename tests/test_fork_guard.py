@@ -19,6 +19,7 @@ import pytest
 
 import sidelight
 from sidelight.fork_guard import finalize_here, is_inherited, temporary_folder
+from sidelight.records import rows
 from sidelight.records.engines import postgres
 
 SOURCE = Path(sidelight.__file__).parent
@@ -65,14 +66,16 @@ LOCK = re.compile(r"(?<!asyncio\.)\b(?:R?Lock|Condition|(?:Bounded)?Semaphore|Ba
 #: The files that may have one, and why no child waits for it.
 ALLOWED_LOCKS = {
     "ledger/connections.py": "a child makes its own",
-    "ledger/pool.py": "a child makes its own; one of memory is refused before it is asked for",
+    "ledger/store.py": "a child makes its own; one of memory is refused before it is asked for",
     "records/engines/duckdb_sources.py": "one for each process",
     "records/engines/parquet.py": "of one pass, and of the threads of that pass",
     "records/engines/postgres.py": "one for each process",
+    "records/rows.py": "one for each process",
     "server/audit_log.py": "of the listener, whose children are forked by another process",
     "server/identity.py": "of the listener, whose children are forked by another process",
     "server/zygote.py": "of the listener; the process that forks has no threads",
     "session/accounts.py": "a child is refused before it waits",
+    "stability/pate/teachers.py": "one for each process",
 }
 
 
@@ -105,6 +108,37 @@ def test_a_child_opens_a_snapshot_that_a_thread_of_its_parent_is_opening(monkeyp
             signal.signal(signal.SIGALRM, signal.SIG_DFL)
             signal.alarm(10)  # ends it if it waits
             snapshot._moment.number()
+            os._exit(0)
+        assert os.waitpid(child, 0)[1] == 0
+    finally:
+        go_on.set()
+        other.join(10)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_a_child_limits_blas_although_a_thread_of_its_parent_is_about_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    parent, limiting, go_on = os.getpid(), threading.Event(), threading.Event()
+
+    def controller() -> Any:
+        if os.getpid() == parent:
+            limiting.set()
+            go_on.wait(20)
+        return None
+
+    def limited() -> None:
+        with rows.one_blas_thread():
+            pass
+
+    monkeypatch.setattr(rows, "_blas", controller)
+    other = threading.Thread(target=limited)
+    other.start()
+    try:
+        assert limiting.wait(10)
+        child = os.fork()
+        if child == 0:
+            signal.signal(signal.SIGALRM, signal.SIG_DFL)
+            signal.alarm(10)  # ends it if it waits
+            limited()
             os._exit(0)
         assert os.waitpid(child, 0)[1] == 0
     finally:

@@ -21,7 +21,7 @@ import pytest
 import sidelight
 from sidelight.errors import BudgetError, LedgerError
 from sidelight.guarantees import Claims, PureDP
-from sidelight.ledger import Ledger, connections, open_ledger, pool
+from sidelight.ledger import Ledger, connections, open_ledger, store
 from sidelight.ledger.place import check_not_mounted
 
 Beside = Callable[[str], Any]
@@ -379,7 +379,6 @@ SQLITE_USERS = {
     "ledger/connections.py": "the one place",
     "ledger/sqlite_connections.py": "connects to what that place says, and to memory",
     "ledger/lost_log.py": "catches its errors",
-    "ledger/pool.py": "names the type of a connection",
     "ledger/store.py": "names the type of a connection",
     "ledger/ledger.py": "catches its errors",
     "ledger/place.py": "catches its errors",
@@ -433,13 +432,13 @@ def test_a_ledger_that_is_closed_while_threads_use_it_leaves_nothing_open(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each of the threads that went on with it made connections, of which one was closed with it."""
-    make = pool.ConnectionPool._make_engine
+    make = store._Connections._make_engine
 
     def slowly(connections: Any) -> Any:
         time.sleep(0.05)
         return make(connections)
 
-    monkeypatch.setattr(pool.ConnectionPool, "_make_engine", slowly)
+    monkeypatch.setattr(store._Connections, "_make_engine", slowly)
     with opened(tmp_path / "budget.db") as ledger:
         ledger.close()
         threads = [threading.Thread(target=ledger.head) for _ in range(4)]

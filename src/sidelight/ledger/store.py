@@ -13,28 +13,35 @@ before they are on disk are refused. This file imports SQLAlchemy, so it is impo
 from __future__ import annotations
 
 import math
+import os
 import sqlite3
+import threading
 import time
 import weakref
 from collections.abc import Callable, Generator, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
+from sqlalchemy.pool import NullPool, QueuePool, StaticPool
 
 from sidelight.errors import LedgerDamagedError, LedgerError, LedgerUnavailableError
-from sidelight.ledger.connections import FileConnection, log_bytes
+from sidelight.ledger.connections import FileConnection, connect_reading, connect_writing, forked, log_bytes
 from sidelight.ledger.journal import look_at_rows, remember_head, remembered
-from sidelight.ledger.lost_log import has_mark, mark, unmark
-from sidelight.ledger.place import Place
-from sidelight.ledger.pool import LOCKLESS, ConnectionPool
+from sidelight.ledger.lost_log import check_log, has_mark, mark, unmark
+from sidelight.ledger.place import Place, has_log
 from sidelight.ledger.schema import OpenTransaction, RememberedRows, Transaction
+from sidelight.ledger.sqlite_connections import LedgerConnection, connect_memory
 
 Result = TypeVar("Result")
 _RETRIES: Final = 12
+_CLOSING_SECONDS: Final = 5.0  # how long to wait for a thread that uses a ledger in memory while it is closed
 _AGAIN: Final = frozenset({"40001", "40P01"})  # serialisation failure, deadlock: the database asks to try again
+#: What a connection says of itself that reads a file as it stands, without a lock.
+LOCKLESS: Final = "sidelight_lockless"
 _ADVICE: Final = {
     "not a database": "check the path",
     "malformed": "the file is damaged; restore a backup and check it with `sidelight ledger verify --expect-head`",
@@ -66,7 +73,7 @@ class Store:
         self._connect()
 
     def _connect(self) -> None:
-        self._connections = ConnectionPool(
+        self._connections = _Connections(
             self.place, self.wait_seconds, answer_seconds=self.answer_seconds, read_only=self.read_only
         )
         self._close = weakref.finalize(self, self._connections.close)  # also without a call of close
@@ -293,3 +300,98 @@ def _check_alive(connection: sa.Connection) -> None:
     except connection.dialect.loaded_dbapi.Error as error:
         connection.invalidate(error)
         connection.engine.dispose()  # the others of the pool are as old
+
+
+_abandoned: list[sa.Engine] = []  # engines of a parent process: closing their connections here would disturb it
+
+
+class _Connections:
+    """The engine of one store in one process: pooled connections to a file or server, or the only one to memory."""
+
+    def __init__(self, place: Place, wait_seconds: float, *, answer_seconds: float | None, read_only: bool) -> None:
+        self._place = place
+        self._wait_seconds, self._answer_seconds = wait_seconds, answer_seconds
+        self._read_only = read_only
+        self._process = os.getpid()
+        self._memory = connect_memory(wait_seconds) if place.in_memory else None
+        self._lock = threading.RLock()
+        self._engine = self._make_engine()
+
+    @property
+    def turn(self) -> AbstractContextManager[object]:
+        """A lock around the one connection of memory; files and servers have their own."""
+        return nullcontext() if self._memory is None else self._lock
+
+    def engine(self) -> sa.Engine:
+        """Return the engine; a forked child is refused, or makes its own connections to a server."""
+        if self._process != os.getpid():
+            if self._place.path is not None:
+                raise forked(self._place.path)
+            if self._place.in_memory:
+                raise LedgerError(
+                    "an in-memory ledger was carried into a forked process, where it would be a second copy of the "
+                    "budget; use a file"
+                )
+            _abandoned.append(self._engine)
+            self._engine, self._process = self._make_engine(), os.getpid()
+        return self._engine
+
+    def close(self) -> None:
+        """Close the connections; keep them open in a forked child, to which they do not belong."""
+        if self._process != os.getpid():
+            _abandoned.append(self._engine)
+            return
+        if self._memory is None:
+            self._engine.dispose()
+        elif self._lock.acquire(timeout=_CLOSING_SECONDS):  # never while a thread is in the middle of a charge
+            try:
+                self._engine.dispose()
+                self._memory.end()
+            finally:
+                self._lock.release()
+
+    def _make_engine(self) -> sa.Engine:
+        path, memory, wait_seconds = self._place.path, self._memory, self._wait_seconds
+        if memory is not None:
+            return _sqlite_engine(lambda: memory, poolclass=StaticPool)
+        if path is None:
+            from sidelight.ledger.server_engine import postgresql_engine  # a file needs none of it
+
+            return postgresql_engine(self._place, wait_seconds, self._answer_seconds)
+        if self._read_only:
+            return _reading_engine(path, wait_seconds)
+
+        def connect() -> FileConnection:
+            check_log(path)  # also by a ledger that was closed and is used again
+            return connect_writing(path, wait_seconds)
+
+        return _sqlite_engine(connect, poolclass=QueuePool, pool_timeout=wait_seconds)
+
+
+def _sqlite_engine(connect: Callable[[], sqlite3.Connection], **options: Any) -> sa.Engine:
+    engine = sa.create_engine("sqlite://", creator=connect, **options)
+    sa.event.listen(engine, "begin", _begin_sqlite)
+    return engine
+
+
+def _reading_engine(path: Path, wait_seconds: float) -> sa.Engine:
+    """Open a new connection for every transaction: each checks whether there is a log to read."""
+
+    def connect(_dialect: object, record: Any, _args: object, _options: object) -> sqlite3.Connection:
+        lockless = not has_log(path)
+        connection = connect_reading(path, wait_seconds, lockless=lockless)
+        record.info[LOCKLESS] = lockless
+        return connection
+
+    engine = sa.create_engine("sqlite://", poolclass=NullPool)
+    sa.event.listen(engine, "do_connect", connect)
+    sa.event.listen(engine, "begin", _begin_sqlite)
+    return engine
+
+
+def _begin_sqlite(connection: sa.Connection) -> None:
+    raw = connection.connection.dbapi_connection
+    assert isinstance(raw, LedgerConnection)
+    raw.let_go()  # of what an interrupt left: nothing runs on an idle connection
+    deferred = connection.get_execution_options().get("sidelight_deferred", False)
+    connection.exec_driver_sql("BEGIN" if deferred else "BEGIN IMMEDIATE")

@@ -244,8 +244,14 @@ def cores() -> int:
     return min(found, 4)
 
 
-_blas_lock, _blas_limit = threading.Lock(), ExitStack()
-_blas_users = 0
+class _Limit:
+    """Who wants one BLAS thread, in one process: a forked child has none of its parent's threads."""
+
+    def __init__(self) -> None:
+        self.lock, self.entered, self.users = threading.Lock(), ExitStack(), 0
+
+
+_limits: dict[int, _Limit] = {}
 
 
 @contextmanager
@@ -255,18 +261,18 @@ def one_blas_thread() -> Iterator[None]:
     BLAS's own threads wait for each other busily, for longer than a product of a block takes. The limit is one of the
     process, so the last of several callers lifts it. Private sums made inside are of integers: the same in any order.
     """
-    global _blas_users
-    with _blas_lock:
-        _blas_users += 1
-        if _blas_users == 1 and (blas := _blas()) is not None:
-            _blas_limit.enter_context(blas.limit(limits=1))
+    limit = _limits.setdefault(os.getpid(), _Limit())
+    with limit.lock:
+        limit.users += 1
+        if limit.users == 1 and (blas := _blas()) is not None:
+            limit.entered.enter_context(blas.limit(limits=1))
     try:
         yield
     finally:
-        with _blas_lock:
-            _blas_users -= 1
-            if not _blas_users:
-                _blas_limit.close()
+        with limit.lock:
+            limit.users -= 1
+            if not limit.users:
+                limit.entered.close()
 
 
 @cache
