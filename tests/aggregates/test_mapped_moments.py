@@ -171,6 +171,27 @@ def test_a_person_moves_all_cells_together_by_no_more_than_one_cell_may_move(oth
         assert moved <= getattr(without[0], part).sensitivity ** norm
 
 
+def test_the_same_rows_of_a_person_count_in_all_passes_whatever_the_maps_are() -> None:
+    """Cells share one budget over many passes: a person whose other row counted in the next would pay in two cells."""
+    schema = [Number("a"), Number("b"), PersonId("who", max_rows=2)]
+    draw = np.random.default_rng(5)
+    rows = {
+        "a": np.ravel([[-1.0, 1.0, -1.0, 2.0]] * 50),
+        "b": draw.choice([0.0, -0.0, 1e-300, 7.0], 200),
+        "who": np.repeat([f"p{place}" for place in range(50)], 4),
+    }
+    table, found = Table(rows, schema=schema), set()
+    for _ in range(12):
+        maps = [
+            RowMap.of(2, centre=draw.normal(size=2), matrix=draw.normal(size=(2, 2)), radius=3 * draw.random())
+            for _ in range(2)
+        ]
+        cells = moments_by_cell(table, ["a", "b"], maps=maps, rule=Sign())
+        found.add(tuple(moments.count.value for moments in cells))
+    assert len(found) == 1
+    assert sum(*found) == 100
+
+
 @pytest.mark.parametrize(
     "arguments",
     [

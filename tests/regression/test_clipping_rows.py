@@ -39,6 +39,27 @@ def test_no_row_is_longer_than_the_bound_in_exact_arithmetic(rows, bound, mode):
             assert float(exact_square(after)) == pytest.approx(float(limit) ** 2, rel=1e-12)
 
 
+@pytest.mark.parametrize("bound", ["1", "0.6", "2", "3.7"])
+@pytest.mark.parametrize("features", [1, 2, 5, 9, 16])
+@pytest.mark.parametrize("mode", ["clip", "normalize"])
+def test_rows_that_are_a_power_of_two_times_the_full_length_are_shortened(bound, features, mode):
+    """A factor of 1 for the row of size 1 is no sign of a row that is short: it was 2**k times as long."""
+    limit = Fraction(bound)
+    slacks = [1 - ulps * 2.0**-53 for ulps in range(2 * features + 64)]  # rounding takes less room than this
+    shapes = [np.eye(features)[0], np.full(features, 1 / np.sqrt(features))]
+    full = np.array([shape * float(limit) * slack for shape in shapes for slack in slacks])
+    for exponent in (-3, 0, 1, 2, 10, 300, 1000):
+        rows = full * 2.0**exponent
+        found, norms, keep = bounded_rows(rows, data_norm=limit, on_violation=mode)
+        sparse, sparse_norms, _ = bounded_rows(scipy.sparse.csr_matrix(rows), data_norm=limit, on_violation=mode)
+        assert keep.all()
+        for each, lengths in ((found, norms), (sparse.toarray(), sparse_norms)):
+            for row, norm in zip(each, lengths.tolist(), strict=True):
+                assert exact_square(row) <= min(limit, Fraction(norm)) ** 2
+                if exponent > 0 or mode == "normalize":
+                    assert exact_square(row) >= (limit * (1 - Fraction(1, 10**12))) ** 2
+
+
 @settings(max_examples=40, deadline=None)
 @given(rows=arrays(np.float64, (9, 7), elements=NUMBERS), order=st.permutations(range(9)))
 def test_a_row_does_not_depend_on_its_neighbours(rows, order):

@@ -55,6 +55,19 @@ class Coding(Protocol):
     def kernel(self, batch: Batch) -> tuple[CodeArrays, Keep]:
         """Return codes for every row, and which rows stay (None: all). Codes of dropped rows mean nothing."""
 
+    @property
+    def mark_ranges(self) -> tuple[tuple[int, int], ...]:
+        """The public range of each mark."""
+        return ()
+
+    def marks(self, batch: Batch) -> CodeArrays | None:
+        """Return integers that tell the rows of a person apart when some of them are chosen; None: the codes do.
+
+        Where passes with other codes are paid for as one, as with cells that each have their own map and budget, the
+        same rows of a person must count in all of them.
+        """
+        return None
+
     def lower(self, frame: Frame, wanted: Wanted, names: Sequence[str]) -> tuple[Frame, nw.Expr | None]:
         """Add the same codes to a frame of `wanted` as columns of these names, and tell which rows stay (None: all).
 

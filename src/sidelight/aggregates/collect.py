@@ -299,6 +299,11 @@ def _coded(batches: Iterator[Batch], coding: Coding) -> Iterator[CodeArrays]:
         yield codes if kept is None or kept.all() else tuple(code[kept] for code in codes)
 
 
+def _joined(parts: Sequence[CodeArrays], width: int) -> CodeArrays:
+    none = np.empty(0, np.int64)
+    return tuple(np.concatenate([none, *(part[place] for part in parts)]) for place in range(width))
+
+
 def _capped(
     batches: Iterator[Batch],
     coding: Coding,
@@ -310,16 +315,23 @@ def _capped(
     """Hold the coded rows of some persons in memory and return those that count."""
     ids = Persons() if persons is None else persons
     parts: list[CodeArrays] = []
+    marked: list[CodeArrays] = []
     for batch in batches:
         codes, kept = coding.kernel(batch)
         assert batch.person is not None
         stays = ids.fold(batch.person, kept)
         parts.append(tuple(code[stays] for code in codes))
-    width = len(coding.ranges)
-    none = np.empty(0, np.int64)
+        if (marks := coding.marks(batch)) is not None:
+            marked.append(tuple(mark[stays] for mark in marks))
     person = ids.numbers()
-    codes = tuple(np.concatenate([none, *(part[place] for part in parts)]) for place in range(width))
+    codes = _joined(parts, len(coding.ranges))
     del parts
+    if marked:
+        assert isinstance(cap, int)
+        assert not totals
+        marks = _joined(marked, len(coding.mark_ranges))
+        counts = places_that_count((ids, person), marks, marks, coding.mark_ranges, UnitCap(rows=cap))
+        return tuple(code[counts] for code in codes)
     if isinstance(totals, PersonVector):
         return totals.kernel((ids, person), codes, coding.ranges)
     if isinstance(cap, int) or not totals:

@@ -272,6 +272,16 @@ class CelledVector(Coding):
                 codes[:, here] = mapped
         return (*codes, cells), kept
 
+    @property
+    def mark_ranges(self) -> tuple[tuple[int, int], ...]:
+        return ((-(2**31), 2**31 - 1), (0, 2**32 - 1)) * len(self.numbers)
+
+    def marks(self, batch: Batch) -> CodeArrays:
+        """Return the bits of the numbers: maps differ from pass to pass, and the rows that count must not."""
+        columns, _ = clean(self.parts[0].columns, batch)
+        bits = [(column + 0.0).view(np.int64) for column in columns]  # 0 for -0
+        return tuple(half for each in bits for half in (each >> 32, each & 0xFFFFFFFF))
+
     def lower(self, frame: Frame, wanted: Wanted, names: Sequence[str]) -> tuple[Frame, nw.Expr | None]:
         raise SourceError("cells by a rule are found in batches of arrays; load the rows of a table with persons first")
 
@@ -282,7 +292,8 @@ class CelledMoments:
 
     Guarantee: adding or removing a unit of at most k rows moves the cells by k_1 + k_2 + ... <= k rows, each as
     `ClippedMoments` says. So mechanisms that release every cell with one price b, each for its k rows, cost b together
-    (covariance proof page, Theorem 2). Replacing a row moves two cells, so this is for adding and removing only.
+    (covariance proof page, Theorem 2), over several passes, too: which rows of a unit count does not depend on maps.
+    Replacing a row moves two cells, so this is for adding and removing only.
     """
 
     coding: CelledVector

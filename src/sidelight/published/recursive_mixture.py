@@ -130,7 +130,7 @@ class ShellRow(RuleCoding):
 
     tree: SplitTree
     nodes: tuple[NodeCandidates, ...]
-    drops: ClassVar[bool] = True  # rows of no node are left out
+    drops = True  # rows of no node are left out
 
     @property
     def ranges(self) -> tuple[tuple[int, int], ...]:

@@ -97,10 +97,10 @@ def _bounded_dense(
         total = np.zeros(part.shape[0])
         for squares in np.square(columns, out=columns):  # one after the other: the same sum wherever the row stands
             total += squares
-        shrink, norms[start : start + _CHUNK] = _factors(
+        is_changed, shrink, norms[start : start + _CHUNK] = _factors(
             np.sqrt(total), exponent, data_norm, on_violation, dense.shape[1]
         )
-        changed = np.flatnonzero(shrink != 1.0)
+        changed = np.flatnonzero(is_changed)
         part[changed] = part[changed] * scale[changed, None] * shrink[changed, None]
     return dense, norms, keep
 
@@ -118,8 +118,8 @@ def _bounded_sparse(rows: Any, data_norm: Fraction, mode: OnViolation) -> tuple[
     exponent = _exponents(largest)
     part = matrix.data * np.ldexp(1.0, -exponent)[owner]
     total = np.bincount(owner, weights=part * part, minlength=n)  # in stored order, row by row
-    shrink, norms = _factors(np.sqrt(total), exponent, data_norm, mode, features)
-    changed = shrink[owner] != 1.0
+    is_changed, shrink, norms = _factors(np.sqrt(total), exponent, data_norm, mode, features)
+    changed = is_changed[owner]
     matrix.data[changed] = part[changed] * shrink[owner][changed]
     return matrix, norms, keep
 
@@ -131,10 +131,11 @@ def _exponents(largest: Floats) -> NDArray[np.int64]:
 
 def _factors(
     scaled_norm: Floats, exponent: NDArray[np.int64], data_norm: Fraction, mode: OnViolation, features: int
-) -> tuple[Floats, Floats]:
-    """Return factors for the rows scaled by 2^-exponent (1: leave as it is) and upper bounds of the norms afterwards.
+) -> tuple[Mask, Floats, Floats]:
+    """Return which rows change, factors for those rows scaled by 2^-exponent, and upper bounds of the norms afterwards.
 
-    The computed norm is within (features + 4) ulp of the true one; `slack` is more than twice that.
+    A factor of 1 is no sign of a row that stays as it is: the row scaled by 2^-exponent may have the full length. The
+    computed norm is within (features + 4) ulp of the true one; `slack` is more than twice that.
     """
     slack = (2 * features + 32) * _ULP
     bound = float(data_norm)
@@ -145,9 +146,8 @@ def _factors(
     full = np.divide(bound * (1 - slack), scaled_norm, out=np.zeros_like(scaled_norm), where=scaled_norm > 0)
     long = norm > bound * (1 - slack)
     change = (long | (mode == "normalize")) & (scaled_norm > 0)
-    factors = np.where(change, full, 1.0)
     # squares of entries below 1e-150 of the largest vanish, and so may a row of size 1e-301: hence the floor
-    return factors, np.where(long | change, bound, np.maximum(norm * (1 + slack), 1e-290))
+    return change, full, np.where(long | change, bound, np.maximum(norm * (1 + slack), 1e-290))
 
 
 #: Rows per block in memory: large enough for BLAS, small enough for a cache.

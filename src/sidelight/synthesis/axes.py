@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class BinCoding:
+class BinCoding(Coding):
     """The number of inner edges at or below a value: bins are closed below, and the outer ones take what lies outside.
 
     `missing` is the code of a missing number; its row is left out where it is None. `places` is the number of codes.

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sidelight.aggregates.bounded import Bounded
-from sidelight.aggregates.coding import CodeArrays, Keep
+from sidelight.aggregates.coding import CodeArrays, Coding, Keep
 from sidelight.aggregates.collect import collect
 from sidelight.aggregates.counts import SQRT2
 from sidelight.aggregates.mapped_vector import clean
@@ -39,11 +39,10 @@ _NOISE = 4.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class RuleCoding:
+class RuleCoding(Coding):
     """What codings by a rule share: a rule is a function of arrays of numbers."""
 
     columns: tuple[Number, ...]
-    texts: ClassVar[tuple[str, ...]] = ()  # no text columns are read
 
     @property
     def numbers(self) -> tuple[str, ...]:
@@ -77,7 +76,6 @@ class CheckedRow(RuleCoding):
     """A row as two integers: its cell (-1 for none, also where a number is missing) and whether it is ambiguous."""
 
     partition: Partition
-    drops: ClassVar[bool] = False  # every row counts somewhere
 
     @property
     def ranges(self) -> tuple[tuple[int, int], ...]:
