@@ -20,7 +20,7 @@ from test_conformance import SOURCES, rows
 from plain_statistics import with_neighbours
 from sidelight.aggregates.bounded import ContributionBounds, sqrt_up
 from sidelight.aggregates.collect_ranks import collect_codes, collect_group_ranks, collect_ranks
-from sidelight.aggregates.group_sums import distinct_counts, group_counts, group_statistics
+from sidelight.aggregates.group_sums import GroupSums, distinct_counts, group_counts, group_statistics, statistics_of
 from sidelight.aggregates.groups import declared_max_groups, groups_of
 from sidelight.aggregates.values import LEVELS, total_of, value_of
 from sidelight.errors import RangeError, SchemaError
@@ -443,6 +443,29 @@ def test_totals_at_the_end_of_the_integers():
     value = total_of(table.schema, "x")
     assert value.levels <= LEVELS
     assert collect_codes(table, value.coding, groups_of(table.schema, totals=True)).tie_at(1)[0] == 5 * 2**40
+
+
+@pytest.mark.parametrize("kind", ["sum", "whole", "pair", "centred", "triple", "disc"])
+def test_one_row_more_moves_the_statistics_of_ten_thousand_million_no_further(kind):
+    """Sums beyond 2**62 were held there one by one: a disc moved by a row in one of its sums and not in the other."""
+    schema = Schema([Number("x", lower=0, upper=1)])
+    groups, value, norm = groups_of(schema), value_of(schema, "x"), "l2" if kind == "disc" else "l1"
+    sums = GroupSums(groups=groups, values=(value,), kind=kind)
+
+    def added_up(rows, times=0):
+        state = sums.fold(sums.empty(), (np.full(1, rows, np.int64),))
+        for _ in range(times):
+            state = sums.merge(state, state)
+        return state
+
+    many = added_up(LEVELS, 33)
+    before = statistics_of(groups, many, (value,), kind=kind, norm=norm).values[0]
+    for code in (0, LEVELS // 3, LEVELS // 2, LEVELS):
+        after = statistics_of(groups, sums.merge(many, added_up(code)), (value,), kind=kind, norm=norm).values[0]
+        moved = (np.asarray(after.value, object) - np.asarray(before.value, object)).ravel()
+        size = sum(int(each) ** 2 for each in moved) if norm == "l2" else sum(abs(int(each)) for each in moved) ** 2
+        assert size <= before.sensitivity**2
+    assert np.asarray(before.value).ravel()[0] >= 2**61
 
 
 def test_intervals_of_values():

@@ -60,6 +60,22 @@ def people(**more: Any) -> sl.Table:
     return sl.Table(data, schema=[*more.get("more", ()), *columns], name="people")
 
 
+def test_one_draw_about_pairs_costs_what_replacing_one_does() -> None:
+    for kind in (PureDP, GDP, ZCDP):
+        metered(kind(1), paid(price(kind(1, neighbours=Neighbours.REPLACE)), pairs=True))
+        with pytest.raises(NoiseError, match="drew more than it claims"):
+            metered(kind(1), paid(price(kind(1)), pairs=True))
+
+
+def test_a_person_who_is_replaced_may_leave_one_part_and_enter_another() -> None:
+    for neighbours, times in ((Neighbours.ADD_REMOVE, 1), (Neighbours.REPLACE, 2)):
+        one = price(ZCDP(1, unit=ANN, neighbours=neighbours))
+        draws = [paid(one, partition=1, group=group, additive=True) for group in (0, 1)]
+        metered(ZCDP(times, unit=ANN, neighbours=neighbours), *draws)
+        with pytest.raises(NoiseError, match="drew more than it claims"):
+            metered(ZCDP(Fraction(times) - Fraction(1, 100), unit=ANN, neighbours=neighbours), *draws)
+
+
 def test_sums_are_exact_and_in_the_kind_of_the_claim() -> None:
     tenth = price(PureDP("0.1"))
     metered(PureDP("0.3"), *[paid(tenth)] * 3)

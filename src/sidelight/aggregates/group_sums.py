@@ -2,7 +2,8 @@
 
 A pass adds up, for each group, the number of rows and a few non-negative terms of each value (`values`); pairs, triples
 and discs are whole-number combinations of these. Terms are at most 2**30, so a chunk of 2**20 rows is added exactly in
-floats; sums saturate at 2**62, which moves no two tables further apart.
+floats. Sums are exact up to 2**42 rows: each is kept in two words, of its last 20 bits and of all others. (A sum that
+saturates would move no two tables further apart, but a disc made of two sums would, if only one of them still moves.)
 """
 
 from __future__ import annotations
@@ -15,13 +16,13 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from sidelight.aggregates.bounded import VALUE_LIMIT, Bounded, Norm, persons_in
+from sidelight.aggregates.bounded import Bounded, Norm, persons_in
 from sidelight.aggregates.coding import CodeArrays, Coding, cells_of
 from sidelight.aggregates.collect import Lowering, collect
 from sidelight.aggregates.contributions import UnitCap
 from sidelight.aggregates.groups import Groups, groups_of, labelled_rows, present_groups
 from sidelight.aggregates.person_vectors import PersonVector
-from sidelight.aggregates.sums import engine_group_sums
+from sidelight.aggregates.sums import WORD, engine_group_sums
 from sidelight.aggregates.values import Value
 from sidelight.errors import RangeError
 from sidelight.records import Table
@@ -41,7 +42,7 @@ Whole = NDArray[np.int64]
 class GroupSums:
     """The number of rows and the sums of some terms in each group.
 
-    The state is an array of a row for the counts and a row for each term; groups are its columns.
+    The state is an array of a row for the counts and two for each term, low and high words; groups are its columns.
     """
 
     groups: Groups
@@ -85,7 +86,7 @@ class GroupSums:
         return tuple(found)
 
     def empty(self) -> Whole:
-        return np.zeros((1 + len(self.terms), self.groups.cells), np.int64)
+        return np.zeros((1 + 2 * len(self.terms), self.groups.cells), np.int64)
 
     def fold(self, state: Whole, codes: CodeArrays) -> Whole:
         for start in range(0, len(codes[0]), _CHUNK):
@@ -106,8 +107,7 @@ class GroupSums:
         return state
 
     def merge(self, first: Whole, second: Whole) -> Whole:
-        both: Whole = np.minimum(first, VALUE_LIMIT - second) + second  # the sum itself could leave 64 bits
-        return both
+        return first + second
 
     def finish(self, state: Whole) -> Whole:
         """Return the state: the functions below make statistics of it."""
@@ -144,18 +144,16 @@ def _itself(code: Any) -> Any:
 
 def add_terms(state: Whole, cells: Whole, terms: Sequence[Whole]) -> None:
     """Add at most 2**20 rows to a state: their number, and each term, by cell."""
-    size = state.shape[1]
-    if size <= 4 * len(cells):
-        state[0] += np.bincount(cells, minlength=size)
-        for row, term in enumerate(terms, start=1):
-            sums = np.bincount(cells, weights=term, minlength=size)
-            np.minimum(state[row] + sums.astype(np.int64), VALUE_LIMIT, out=state[row])
-        return
-    present, places = np.unique(cells, return_inverse=True)
-    state[0, present] += np.bincount(places, minlength=len(present))
-    for row, term in enumerate(terms, start=1):
-        sums = np.bincount(places, weights=term, minlength=len(present)).astype(np.int64)
-        state[row, present] = np.minimum(state[row, present] + sums, VALUE_LIMIT)
+    size: int = state.shape[1]
+    present: Whole | slice = slice(None)
+    if size > 4 * len(cells):
+        present, cells = np.unique(cells, return_inverse=True)
+        size = len(present)
+    state[0, present] += np.bincount(cells, minlength=size)
+    for place, term in enumerate(terms):
+        sums = np.bincount(cells, weights=term, minlength=size).astype(np.int64)
+        state[1 + 2 * place, present] += sums & (WORD - 1)
+        state[2 + 2 * place, present] += sums >> 20
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -242,16 +240,17 @@ def statistics_of(
     norm: Norm,
     present: tuple[tuple[str, ...], ...] | None = None,
 ) -> GroupStatistics:
-    """Make statistics with their sensitivities of a state: the number of rows, then the sums of the terms, by group."""
+    """Make statistics with their sensitivities of a state: the number of rows, then the words of the sums, by group."""
 
     def bounded(value: Any, width: int, *, signed: bool = False) -> Bounded:
         return groups.norms.bounded(value, norm, groups.unit, width, signed=signed)
 
     rows = state[0]
-    found, at = [], 1
+    sums = state[1::2].astype(object) + state[2::2].astype(object) * WORD
+    found, at = [], 0
     for value in values:
         used = 1 + (kind in ("triple", "disc"))
-        found.append(_statistic(value, kind, rows.astype(object), state[at : at + used].astype(object), bounded))
+        found.append(_statistic(value, kind, rows.astype(object), sums[at : at + used], bounded))
         at += used
     if isinstance(groups.totals, PersonVector):  # which may have an entry in every group
         every = persons_in(groups.cells).sensitivity(norm) * groups.norms.times
@@ -345,7 +344,7 @@ def chunk_sums(
 ) -> Whole:
     """Return the state of rows in memory, by the places of their groups and their codes of 0..M."""
     terms = GroupSums(groups=groups, values=tuple(values), kind=kind).terms
-    state = np.zeros((1 + len(terms), size), np.int64)
+    state = np.zeros((1 + 2 * len(terms), size), np.int64)
     for start in range(0, len(places), _CHUNK):
         part = slice(start, start + _CHUNK)
         add_terms(state, places[part], [term(codes[of][part]) for of, term in terms])

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sidelight.aggregates.bounded import VALUE_LIMIT
 from sidelight.aggregates.mix import words_of
 from sidelight.records.rows import collected
 
 if TYPE_CHECKING:
     import narwhals.stable.v2 as nw
 
-_WORD = 1 << 20
+#: One more than the largest word.
+WORD = 1 << 20
 
 
 def engine_sums(frame: nw.LazyFrame[Any], terms: Mapping[str, tuple[nw.Expr, int, int]]) -> tuple[int, dict[str, int]]:
@@ -32,9 +32,9 @@ def engine_sums(frame: nw.LazyFrame[Any], terms: Mapping[str, tuple[nw.Expr, int
         rest = term - first
         words = words_of(last - first)
         for place in range(words):
-            word = rest if place == words - 1 else rest % _WORD
+            word = rest if place == words - 1 else rest % WORD
             sums.append(word.sum().alias(f"{name}_{place}"))
-            rest = rest // _WORD
+            rest = rest // WORD
     found = {name: values[0] for name, values in collected(frame.select(*sums)).to_dict(as_series=False).items()}
     rows = int(found["rows"])
     totals = {}
@@ -70,18 +70,16 @@ def engine_products(
 def engine_group_sums(frame: nw.LazyFrame[Any], terms: Sequence[str]) -> tuple[Any, Any]:
     """Return the cells that are there, and for each the number of rows and the sums of terms below 2**40.
 
-    The second array has a row for the numbers of rows and one for each term. Sums saturate at `VALUE_LIMIT`.
+    The second array has a row for the numbers of rows and two for each term: the sums of its low and high words.
     """
     import narwhals.stable.v2 as nw
 
-    words = {f"{name}_0": nw.col(name) % _WORD for name in terms}
-    words |= {f"{name}_1": nw.col(name) // _WORD for name in terms}
+    words: dict[str, Any] = {}
+    for name in terms:
+        words |= {f"{name}_0": nw.col(name) % WORD, f"{name}_1": nw.col(name) // WORD}
     if words:
         frame = frame.with_columns(*(word.alias(name) for name, word in words.items()))
     found = collected(frame.group_by("cell").agg(nw.len().alias("rows"), *(nw.col(name).sum() for name in words)))
     columns = {name: [int(each) for each in found[name].to_list()] for name in found.columns}
-    rows = [columns["rows"]]
-    for name in terms:
-        both = zip(columns[f"{name}_0"], columns[f"{name}_1"], strict=True)
-        rows.append([min(low + (high << 20), VALUE_LIMIT) for low, high in both])
+    rows = [columns[name] for name in ("rows", *words)]
     return np.array(columns["cell"], np.int64), np.array(rows, np.int64)

@@ -59,6 +59,11 @@ class Drawn:
     part: Part
 
     @property
+    def is_of_pairs(self) -> bool:
+        """Whether adding or removing a row replaces a pair, which is not what the price is for."""
+        return self.part.pairs and self.price.claims.neighbours is Neighbours.ADD_REMOVE
+
+    @property
     def line(self) -> dict[str, str]:
         """What is shown of it: without the places of spans, which fill pages and tell nothing."""
         over = [] if self.part.group is None else ["rows of one group"]
@@ -127,7 +132,8 @@ class Meter:
 
     def _proves(self, claim: Claim) -> bool:
         alone = [each.price.claims for each in self.drawn]
-        if len(alone) == 1 and any(implies(each, claim) for each in _for_unit(alone[0], claim)):
+        plain = not any(each.is_of_pairs for each in self.drawn)
+        if plain and len(alone) == 1 and any(implies(each, claim) for each in _for_unit(alone[0], claim)):
             return True
         kinds: dict[type, Amounts] = {PureDP: "epsilon", ZCDP: "rho", GDP: "mu_squared"}
         if type(claim) in kinds:
@@ -137,7 +143,7 @@ class Meter:
             if total is not None and total > amount and not isinstance(claim, PureDP):
                 total = self.total(kinds[type(claim)], by_pure=True)
             return total is not None and total <= amount
-        if isinstance(claim, RDP) and self._renyi(claim):
+        if isinstance(claim, RDP) and plain and self._renyi(claim):
             return True
         if any(implies(each, claim) for each in self.totals(claim)) or self._composed(claim):
             return True
@@ -242,12 +248,12 @@ class Meter:
         parts: dict[tuple[_Factors, int | None], dict[int | None, list[tuple[Drawn, Fraction]]]] = {}
         for each, cost in zip(self.drawn, costs, strict=True):
             unit, part = each.price.claims.unit, each.part
-            if unit == row and each.price.claims.neighbours in (Neighbours.REPLACE, Neighbours.KEPT):
+            if unit == row and _moves(each.price.claims):
                 # a replaced record leaves one part and enters another
                 factors, part = usual, EVERYTHING
             elif unit == row:
                 factors = each.part.rows_of_unit or usual
-            elif each.part.group is not None and each.part.additive:
+            elif each.part.group is not None and each.part.additive and not _moves(each.price.claims):
                 factors = _ALREADY
             else:
                 total += cost  # of the unit of the release: its rows may be in all parts
@@ -286,6 +292,11 @@ class Meter:
                 return otherwise
             worst = max(worst, cost)
         return worst
+
+
+def _moves(claims: Claims) -> bool:
+    """Return whether neighbours differ by a unit that may leave one part and enter another."""
+    return claims.neighbours in (Neighbours.REPLACE, Neighbours.KEPT)
 
 
 def _cost(claims: Claims, pairs: bool, kind: Amounts, of: Claims) -> Fraction | None:  # noqa: FBT001
