@@ -8,14 +8,15 @@ from __future__ import annotations
 import math
 from decimal import Decimal
 from fractions import Fraction
-from itertools import pairwise
+from itertools import pairwise, product
 
 import pytest
 from planted import halve_the_sensitivity
 from whole_law import datasets, prior_of, ranks_of, selection_law, with_one_more
 
 from scripted_source import SCRIPTED
-from sidelight.audit import exact_epsilon
+from sidelight.audit import exact_epsilon, exact_hockey_stick, exact_mu, exact_rho
+from sidelight.guarantees.conversions import bounded_range_delta, gdp_from_bounded_range, zcdp_from_bounded_range
 from sidelight.mechanisms import rings
 from sidelight.mechanisms.rank_selection import select_rank
 
@@ -90,6 +91,43 @@ def test_the_loss_has_the_range_that_bounded_range_claims():
             for larger in with_one_more(codes, 6):
                 ratios = [laws[codes][j] / laws[larger][j] for j in range(6)]
                 assert max(ratios) / min(ratios) <= Fraction(math.exp(3)) * (1 + Fraction(1, 10**15))
+
+
+def test_a_dithered_quantile_has_its_range_given_the_dither_only():
+    # A median over codes 0..2 with one bit of dither: fine indices 0..5, each record in either half of its code.
+    # BoundedRange is about each dither; the released law is their mixture, and keeps all that follows from the range.
+    masses = (22 * 10**7, 10**13, 10**4, 626 * 10**9, 10**5, 1)
+    codes, added = (0, 1, 1, 1, 2, 2), 2
+    epsilon, shares = Fraction(3), Fraction(1, 2 ** (len(codes) + 1))
+    known, smaller, larger = {}, {}, {}
+    for places in product((0, 1), repeat=len(codes) + 1):
+        fine = [2 * code + place for code, place in zip((*codes, added), places, strict=True)]
+        given = []
+        for records, mixed in ((fine[:-1], smaller), (fine, larger)):
+            key = tuple(sorted(records))
+            if key not in known:
+                known[key] = law(key, masses, HALF, epsilon)
+            given.append(known[key])
+            for j, mass in known[key].items():
+                mixed[j // 2] = mixed.get(j // 2, 0) + shares * mass
+        assert log_range(*given) <= 3
+    assert sum(smaller.values()) == sum(larger.values()) == 1
+    assert log_range(smaller, larger) == pytest.approx(3.0587957671803947)
+    assert exact_epsilon(smaller, larger) == pytest.approx(Decimal("2.92109712572525773"))
+    for one, other in ((smaller, larger), (larger, smaller)):
+        for order in (2, 3, 5, 20):  # epsilon²/8-zCDP
+            moment = sum(one[j] ** order / other[j] ** (order - 1) for j in one)
+            assert moment <= Fraction(math.exp(order * (order - 1) * 9 / 8))
+    assert exact_rho(smaller, larger) <= float(zcdp_from_bounded_range(epsilon))
+    assert exact_mu(smaller, larger) <= float(gdp_from_bounded_range(epsilon))
+    for x in (Fraction(i, 4) for i in range(-13, 14)):
+        delta = exact_hockey_stick(smaller, larger, factor=Fraction(math.exp(x)))
+        assert delta <= bounded_range_delta(epsilon, x) + Fraction(1, 10**12)
+
+
+def log_range(one, other):
+    ratios = [one[j] / other[j] for j in one]
+    return math.log(max(ratios) / min(ratios))
 
 
 def test_a_halved_sensitivity_is_refuted(monkeypatch):

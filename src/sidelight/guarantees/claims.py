@@ -198,7 +198,12 @@ class PureDP(_Promise):
 
 @dataclass(frozen=True, init=False, repr=False)
 class BoundedRange(_Promise):
-    """Promise that the privacy loss lies in an interval of length epsilon: only the exponential mechanism may.
+    """Promise a privacy loss in an interval of length epsilon, given randomness independent of rows.
+
+    In full: what is released is a mixture, over randomness that does not depend on the rows, of mechanisms whose
+    log-likelihood ratios lie in an interval of length epsilon. It is epsilon-DP, epsilon²/8-zCDP and GDP; its own
+    log-likelihood ratios may lie in no interval of this length, since the place of the interval may depend on that
+    randomness, as for dithered quantiles (accounting proof page, section 2). Only the exponential mechanism may.
 
     Args:
         epsilon: The length, above 0.

@@ -55,7 +55,7 @@ def zcdp_from_pure(epsilon: Fraction) -> Fraction:
 
 
 def zcdp_from_bounded_range(epsilon: Fraction) -> Fraction:
-    """BoundedRange(e) -> ZCDP(min(e^2/8, e * tanh(e/2))) (Theorem T2).
+    """BoundedRange(e) -> ZCDP(min(e^2/8, e * tanh(e/2))) (Theorem T2; for mixtures by convexity).
 
     >>> zcdp_from_bounded_range(Fraction(1))
     Fraction(1, 8)

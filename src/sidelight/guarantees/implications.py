@@ -65,7 +65,7 @@ def implies(a: Claim, b: Claim) -> bool:
         return False
     match b:
         case PureDP():
-            # The interval of a bounded range holds 0, since E_Q[e^loss] = 1: no loss is longer than it.
+            # The interval of a bounded range holds 0, since E_Q[e^loss] = 1: no loss is longer than it, nor on average.
             return isinstance(a, PureDP | BoundedRange) and a.epsilon <= b.epsilon
         case BoundedRange():
             if isinstance(a, BoundedRange):

@@ -38,7 +38,8 @@ def select_rank(
     """Draw an outcome j of first..last with weight (prior mass of j) * exp(-ε |r(j) - q n| / (2Δ)), Δ = max(q, 1-q).
 
     Guarantee: PureDP(epsilon) and BoundedRange(epsilon) for adding or removing one record, hence epsilon²/8-zCDP, on
-    the machine and for every prior (quantiles proof page, Theorem 3).
+    the machine and for every prior (quantiles proof page, Theorem 3). With dithered `ranks` the range is that given
+    the dither, which is what the claim means; the rest holds of the released law as well.
 
     Accuracy: with probability 1 - β the rank is off by at most (2Δ/ε) log(1/(β ψ)) more than it must be, ψ the prior's
     mass between the two records around the quantile.

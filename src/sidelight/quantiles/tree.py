@@ -200,8 +200,9 @@ class QuantileTree:
 
         Guarantee: the half-open split sends a record into exactly one child, so adding it changes the law of the picks
         on one path only: the cost is the worst-case branch, of exponential mechanisms that are each BoundedRange(eps_i)
-        (quantiles proof page, Theorem 4). The rows of one person may take different paths, so a person with at most k
-        rows pays by group privacy: k times epsilon, k**2 times rho, k times mu.
+        given the dither, which all of them share (quantiles proof page, Theorem 4). The rows of one person may take
+        different paths, so a person with at most k rows pays by group privacy: k times epsilon, k**2 times rho, k
+        times mu.
         """
         per_row = worst_case_branch(
             [native_claims(BoundedRange(epsilon), mechanism="exponential") for epsilon in path]
