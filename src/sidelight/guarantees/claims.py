@@ -24,7 +24,7 @@ Audience: TypeAlias = Literal["everyone", "observers_only"]
 Numerics: TypeAlias = Literal["exact", "idealized"]
 
 
-#: What no claim holds for where totals are published exactly (hierarchies proof page, Theorem 8 (c)).
+#: What no claim holds for where totals are published exactly (hierarchies proof page, Theorem 8 (b)).
 NOT_PROTECTED = (
     "Whether a row was counted, and in which of the exact totals, is not protected; nor is what follows from them."
 )

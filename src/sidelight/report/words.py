@@ -214,7 +214,7 @@ def _up(value: float, places: int) -> float:
 def together(several: Sequence[Claims]) -> Fraction | None:
     """Return the sum of epsilons when every release has one and all protect the same: what holds for them together.
 
-    Guarantee: basic composition, valid however the queries were chosen (accounting proof page, 2.3).
+    Guarantee: basic composition, valid however the queries were chosen (accounting proof page, section 6).
     """
     whom = {(claims.unit, claims.neighbours, claims.context["kept"], claims.audience) for claims in several}
     pures = [claims.pure() for claims in several]

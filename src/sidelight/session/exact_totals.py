@@ -2,7 +2,7 @@
 
 Totals that a law has published exactly are computed once, and repeated afterwards: computed again from
 rows that were corrected meanwhile they would publish the difference, which is that of a few people (hierarchies proof
-page, "A scope beside exact totals").
+page, "A scope with exact totals").
 """
 
 from __future__ import annotations

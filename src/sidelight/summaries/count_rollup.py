@@ -1,9 +1,9 @@
 """Counts with all their totals: every margin measured with its share of the price, then pooled by least squares.
 
 Rows of a unit are bounded once, on the finest table; in a coarser one a unit's cells fall together, and its norms are
-those of that margin, not of the cells (summaries proof page, section 7). A table over several axes splits into
+those of that margin, not of the cells (summaries proof page, section 1). A table over several axes splits into
 components, one for each set of axes (for each axis: its mean, or the deviation from it). Every measured margin sees a
-component with noise of its own, and the pooled components make margins that agree (Theorem 13).
+component with noise of its own, and the pooled components make margins that agree (section 9, Theorem 13).
 """
 
 from __future__ import annotations

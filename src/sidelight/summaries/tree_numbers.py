@@ -1,7 +1,7 @@
 """Sums, means and proportions of a hierarchy: one tree of sums, or the trees of a pair, with the passes of counts.
 
 A mean is the ratio of the pair Σc and Σ(M - c), both measured at every level: sums of children add up, means do not and
-are not made to (hierarchies proof page, section 8).
+are not made to (hierarchies proof page, Theorem 1, for what a row moves).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """How the price of a table of a hierarchy is shared over its levels: a search over public numbers alone.
 
 Without caps the sum over levels of √(number of nodes) times the logarithm of the mean cell variance is least; with caps
-the mean variance of the leaves is least among the shares that meet them (hierarchies proof page, section 3).
+the mean variance of the leaves is least among the shares that meet them (hierarchies proof page, "Shares").
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Whole counts of at least 0 that add up on a tree, from the top down (hierarchies proof page, section 6).
+"""Whole counts of at least 0 that add up on a tree, from the top down (hierarchies proof page, "Whole numbers").
 
 Every family (the children of a node, in one cell of the other columns) goes onto its parent's whole number by least
 squares; large cells stay as they are. Equal remainders are rounded up in an order that is drawn: siblings of one size
@@ -172,7 +172,7 @@ def _settled(tree: LabelTree, level: int, out: Whole, parents: Whole) -> Whole:
     return out
 
 
-# --- families whose rows and columns both have exact sums (Theorem 7 (b)) ---------------------------------------------
+# --- families whose rows and columns both have exact sums: two-way tables with whole margins --------------------------
 
 
 def _two_way_level(

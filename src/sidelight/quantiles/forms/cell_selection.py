@@ -157,7 +157,7 @@ def select_in_cell(
 # --- priors around released numbers -----------------------------------------------------------------------------------
 #
 # A prior may be any function of public numbers and earlier outputs, so focusing it is free. That takes the sixty empty
-# powers of two of a scale-free prior out of the tails (quantiles proof page, section 6).
+# powers of two of a scale-free prior out of the tails (quantiles proof page, section 5.2).
 
 #: The prior keeps one in this many of the mass when it is mixed with a Cauchy around released numbers.
 _KEPT = 4
