@@ -254,7 +254,7 @@ def _check_order(inner: SelectReader, made: Fold, node: Any) -> None:
     """Refuse MIN and MAX of declared labels in another order than that of their texts, which is SQL's."""
     schema = inner.view().reading(made.columns).schema
     if any(isinstance(each, Label) and each.name in made.columns for each in schema.columns):
-        return  # undeclared labels are compared as texts
+        return  # MIN and MAX of undeclared labels are refused by the fold itself, before the charge
     shape = made.of[0].check(schema)
     if not isinstance(shape, LabelShape):
         return
