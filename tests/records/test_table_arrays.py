@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 import sidelight as sl
+from sidelight.aggregates.group_sums import group_counts
+from sidelight.aggregates.groups import groups_of
 from sidelight.errors import RangeError, SchemaError
 from sidelight.records import Category, Number, PersonId, Table
 from sidelight.records.rows import Wanted
@@ -158,3 +160,21 @@ def test_spark_has_its_place():
     pretend = type("DataFrame", (), {"__module__": "pyspark.sql.dataframe"})()
     with pytest.raises(OSError, match="Spark"):
         Table(pretend, schema=[Number("a")])
+
+
+def test_whole_numbers_in_the_other_byte_order_are_read_as_those_of_the_machine():
+    """A type of the other order is none of NumPy's names: numbers beyond 2**63 failed or wrapped."""
+    huge = [2**63 + 1, 2**63 + 2] * 20
+    for cells in (huge, [*huge, 5], [1, 2] * 20, [2**64 - 1] * 3):
+        labels = [str(2**63 + 1), str(2**63 + 2)]
+        counts = []
+        for order in "<>":
+            table = Table({"k": np.array(cells, f"{order}u8")}, schema=[Category("k", labels, other="others")])
+            counts.append(group_counts(table, groups_of(table.schema, by="k")).value.tolist())
+            columns = {"who": np.array(cells, f"{order}u8"), "x": np.zeros(len(cells))}
+            people = Table(columns, schema=[PersonId("who", max_rows=1), Number("x", lower=0, upper=1)])
+            assert group_counts(people, groups_of(people.schema)).value == len(set(cells))
+            ids = [batch.person for batch in people.rows.batches(Wanted(numbers=(), texts=(), person="who"))]
+            texts = {text for each in ids for text in each.tolist()}
+            assert texts == set(map(str, cells))
+        assert counts[0] == counts[1]

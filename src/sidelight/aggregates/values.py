@@ -7,9 +7,9 @@ most 2**30. All vectors are non-negative whole numbers but for e = 2c - M:
     triple   (p, T - p - r, r), p = ⌊c² F/M⌋, r = ⌊(M-c)² F/M⌋ l1 = T
     disc     (e F, ⌊4 c (M-c) F/M⌋)                            l2 <= T
 
-with a public factor F, T = F M <= 2**30: squares on a grid of 2**30 levels as well. p + r <= ⌊(c² + (M-c)²) F/M⌋ <= T, so the middle is not negative. (M²-e²) = 4c(M-c), and e²M² + (M²-e²)²
-= M⁴ - e²(M²-e²) <= M⁴; rounding the second entry down makes it no longer. F is a multiple of M where that fits
-(M <= 2**15): then nothing is rounded.
+with a public factor F, T = F M <= 2**30: squares on a grid of 2**30 levels as well. p + r <= ⌊(c² + (M-c)²) F/M⌋ <= T,
+so the middle is not negative. (M²-e²) = 4c(M-c), and e²M² + (M²-e²)² = M⁴ - e²(M²-e²) <= M⁴; rounding the second entry
+down makes it no longer. F is a multiple of M where that fits (M <= 2**15): then nothing is rounded.
 """
 
 from __future__ import annotations

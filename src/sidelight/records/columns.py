@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import unicodedata
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -21,6 +20,7 @@ from sidelight.records.readings import (
     checked_name,
     checked_texts,
     checked_utf8,
+    composed,
     label_texts,
 )
 
@@ -278,9 +278,9 @@ class Label:
         """Return the one spelling of a label; None if nothing is left of it."""
         if text is None:
             return None
-        found = unicodedata.normalize("NFC", text).strip()
+        found = composed(text).strip()
         if self.casefold:
-            found = unicodedata.normalize("NFC", found.casefold()).strip()
+            found = composed(found.casefold()).strip()
         if len(found) > _LONGEST_LABEL:
             digest = hashlib.sha256(found.encode("utf-8", "surrogatepass")).hexdigest()
             found = f"{found[:_CUT_LABEL]}…{digest[:_LABEL_DIGITS]}"

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import datetime
 import re
-import unicodedata
 from dataclasses import dataclass
 from functools import lru_cache
 
 from sidelight.errors import SchemaError
+from sidelight.records.readings import composed
 
 _EPOCH = datetime.date(1970, 1, 1).toordinal()
 #: Directives, the names of what they give, and how many digits: the least where nothing else ends the number.
@@ -53,6 +53,8 @@ _MONTHS = (
     "december dezember décembre diciembre dicembre dezembro",
 )
 ISO = "iso"
+#: Where nothing separates two words of a form, reading takes a time that grows with the square of the text.
+_LONGEST_DATE = 200
 
 
 @dataclass(frozen=True)
@@ -68,7 +70,7 @@ class DateFormat:
 
     def minutes(self, text: str) -> int | None:
         """Return the minutes from 1970 to a text, in UTC if it has an offset; None if it is not of this form."""
-        found = _pattern(self.text).fullmatch(text)
+        found = _pattern(self.text).fullmatch(text) if len(text) <= _LONGEST_DATE else None
         if found is None:
             return None
         part = {name: given for name, given in found.groupdict().items() if given is not None}
@@ -164,7 +166,7 @@ def _months() -> dict[str, int]:
 
 
 def _folded(text: str) -> str:
-    return unicodedata.normalize("NFC", unicodedata.normalize("NFC", text).casefold())
+    return composed(composed(text).casefold())
 
 
 def _offset(text: str) -> int:

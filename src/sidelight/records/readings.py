@@ -25,6 +25,7 @@ _THOUSANDS = {".": ".", ",": ",", "_": "_", "'": "'\u2019", " ": " \u00a0\u2007\
 _INFINITE = {f"{sign}{word}" for sign in ("", "+", "-") for word in ("inf", "infinity")}
 #: Texts remembered during a pass, so that each is read once.
 _MOST_KNOWN = 1 << 18
+_LONGEST_COMPOSED = 1000
 Value = TypeVar("Value")
 
 
@@ -158,8 +159,16 @@ class TextReading:
     def key(self, text: str) -> str:
         """Return what is compared of a text."""
         if self.casefold:
-            text = unicodedata.normalize("NFC", unicodedata.normalize("NFC", text).casefold())
+            text = composed(composed(text).casefold())
         return " ".join(text.split()) if self.strip else text
+
+
+def composed(text: str) -> str:
+    """Return the one composition of texts that Unicode calls equal; one of more than 1000 characters stays as it is.
+
+    Composing sorts marks above one letter in a time that grows with the square of their number: hours for one cell.
+    """
+    return text if len(text) > _LONGEST_COMPOSED else unicodedata.normalize("NFC", text)
 
 
 @lru_cache

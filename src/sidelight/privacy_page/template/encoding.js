@@ -8,10 +8,15 @@ function isRanged(feature) {
   return typeof feature.lo === "number";
 }
 
+/** Compose a text as training does: one of more than 1000 characters stays as it is. */
+function composed(text) {
+  return [...text].length > 1000 ? text : text.normalize("NFC");
+}
+
 /** Make letters comparable as training does: without capitals, in composed letters. */
 function folded(text) {
-  const plain = [...text.normalize("NFC")].map((sign) => (sign === "ı" ? sign : sign.toLowerCase().toUpperCase().toLowerCase()));
-  return plain.join("").normalize("NFC");
+  const plain = [...composed(text)].map((sign) => (sign === "ı" ? sign : sign.toLowerCase().toUpperCase().toLowerCase()));
+  return composed(plain.join(""));
 }
 
 const SPACES = /[\t-\r\x1c- \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+/; // as Python splits texts, and not \s

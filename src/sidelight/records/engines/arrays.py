@@ -250,6 +250,7 @@ def as_distinct(values: TextCells) -> TextCells:
         return values
     if type(values) is not np.ndarray or values.dtype.kind not in "iu" or not len(values):
         return as_texts(values)
+    values = _native(values)
     low, high = int(values.min()), int(values.max())
     if high - low < 4 * len(values):  # count instead of sorting
         wide = values if values.dtype == np.uint64 else values.astype(np.int64, copy=False)
@@ -266,10 +267,16 @@ def as_distinct(values: TextCells) -> TextCells:
     return DistinctTexts(texts_of(distinct.tolist()).tolist(), inverse)
 
 
+def _native(values: NDArray[Any]) -> NDArray[Any]:
+    """Return numbers in the byte order of the machine, in which alone a type is one of NumPy's names."""
+    return values.astype(values.dtype.newbyteorder("="), copy=False)
+
+
 def _ids(cells: TextCells) -> TextCells | WholeIds:
     """Return integers unchanged, or, beyond signed 64 bits, as their distinct texts."""
     if isinstance(cells, DistinctTexts) or type(cells) is not np.ndarray or cells.dtype.kind not in "iu":
         return cells
+    cells = _native(cells)
     if cells.dtype == np.uint64:
         return as_distinct(cells)
     return WholeIds(np.ascontiguousarray(cells).astype(np.int64, copy=False))
