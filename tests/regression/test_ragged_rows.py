@@ -85,3 +85,15 @@ def test_cells_that_are_rows_change_no_other_row() -> None:
         found = encoding.by_name(rows)["a"]
         assert found.shape == (len(rows),)
         assert found.tolist()[:3] == [[0.1]] * 3
+
+
+@pytest.mark.parametrize("kind", [pa.date32(), pa.timestamp("s"), pa.timestamp("ms", "UTC")])
+def test_no_date_of_arrow_makes_a_fit_fail(kind: pa.DataType) -> None:
+    # a date is no target; one of a year that Python has not must not say so
+    for last in (1, 2**30):
+        units = pa.array([0] * 59 + [last * (1 if kind == pa.date32() else 2**30)], pa.int64())
+        days = units.cast(pa.int32()).cast(kind) if kind == pa.date32() else units.cast(kind)
+        assert model().fit(np.zeros((60, 1)), days).release_.private
+        target = {"columns": [sl.Number("a", lower=0, upper=1)], "target_range": (0, 1)}
+        additive = sl.AdditiveRegressor(epsilon=1, delta="1e-6", **target).fit([[0.1]] * 60, days)
+        assert additive.release_.private

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -10,7 +12,10 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from sklearn.naive_bayes import BernoulliNB
 from sklearn.neighbors import NearestCentroid
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder
 
 import sidelight as sl
 from sidelight.errors import SchemaError
@@ -145,3 +150,120 @@ def test_a_column_of_rows_whose_type_is_not_that_of_queries_is_refused(column: A
     with pytest.raises(SchemaError, match="column 'a' of X must hold"):
         form.check(frame({"a": column}))
     form_of(frame({"a": ["text"]})).check(frame({"a": NUMBERS}))
+
+
+def dates(kind: pa.DataType, cell: int) -> pa.Array:
+    """Return 40 days or moments, the last of which is this number of units from 1970 on: Python has not all of them."""
+    units = pa.array([*[place % 2 for place in range(39)], cell], pa.int32() if kind == pa.date32() else pa.int64())
+    return units.cast(kind)
+
+
+def texts(last: bytes) -> pa.Array:
+    """Return 40 texts, the last of which need not be UTF-8: no reader of Parquet files checks that."""
+    ends = pa.py_buffer(np.arange(41, dtype=np.int32))
+    return pa.Array.from_buffers(pa.string(), 40, [None, ends, pa.py_buffer(b"ab" * 19 + b"a" + last)])
+
+
+def held_by_arrow(cells: pa.Array) -> Any:
+    return pd.Series(cells, dtype=pd.ArrowDtype(cells.type))
+
+
+def in_texts_of_pandas(cells: pa.Array) -> Any:
+    dtype = pd.StringDtype("pyarrow")
+    return pd.Series(dtype.__from_arrow__(cells))  # as pandas reads files
+
+
+def points(last: int) -> Any:
+    """Return texts of NumPy, of code points, of which there are no more than 0x110000."""
+    return np.array([*[ord("ab"[place % 2]) for place in range(39)], last], np.uint32).view("U1")
+
+
+_DAY, _MOMENT = 10**9, 2**60
+
+#: Pairs of neighbours: columns whose last cell can be read, and cannot.
+HOSTILE = {
+    "text of pandas": (in_texts_of_pandas(texts(b"b")), in_texts_of_pandas(texts(b"\xff"))),
+    "text of Arrow in pandas": (held_by_arrow(texts(b"b")), held_by_arrow(texts(b"\xff"))),
+    "text of Polars": (pl.from_arrow(texts(b"b")), pl.from_arrow(texts(b"\xff"))),
+    "category of Polars": tuple(pl.Series(pl.from_arrow(texts(last).dictionary_encode())) for last in (b"b", b"\xff")),
+    "date32 in pandas": (held_by_arrow(dates(pa.date32(), 1)), held_by_arrow(dates(pa.date32(), _DAY))),
+    "timestamp in pandas": tuple(held_by_arrow(dates(pa.timestamp("s"), last)) for last in (1, _MOMENT)),
+    "time with a zone in pandas": tuple(held_by_arrow(dates(pa.timestamp("ms", "UTC"), end)) for end in (1, _MOMENT)),
+    "date of Polars": tuple(pl.from_arrow(dates(pa.date32(), last)) for last in (1, _DAY)),
+    "early date of Polars": tuple(pl.from_arrow(dates(pa.date32(), last)) for last in (1, -_DAY)),
+    "milliseconds of Polars": tuple(pl.from_arrow(dates(pa.timestamp("ms"), last)) for last in (1, _MOMENT)),
+    "moment of Polars": tuple(pl.from_arrow(dates(pa.timestamp("us"), last)) for last in (1, _MOMENT)),
+    "moment in UTC of Polars": tuple(pl.from_arrow(dates(pa.timestamp("us", "UTC"), last)) for last in (1, _MOMENT)),
+    "moment with a zone": tuple(
+        pl.from_arrow(dates(pa.timestamp("ms", "America/New_York"), last)) for last in (1, -_MOMENT)
+    ),
+}
+#: The same, of containers that no frame has.
+HOSTILE_ARRAYS = {
+    "text of Arrow": (texts(b"b"), texts(b"\xff")),
+    "date32 of Arrow": (dates(pa.date32(), 1), dates(pa.date32(), _DAY)),
+    "timestamp of Arrow": (dates(pa.timestamp("s"), 1), dates(pa.timestamp("s"), _MOMENT)),
+    "code points of NumPy": (points(ord("b")), points(0x110000)),
+}
+
+
+def fitted(part: str, column: Any) -> Any:
+    """Fit teachers, of whose rows one part is this column: in X where queries have texts, as labels, or as ids."""
+    cells: Any = column if part == "X" else pd.Series(["a", "b"] * 20)
+    frame: Any = pl.DataFrame if isinstance(cells, pl.Series) else pd.DataFrame
+    if isinstance(cells, np.ndarray):
+        rows, queries = cells[:, None], np.array([["a"], ["b"]] * 10)
+    else:
+        rows, queries = frame({"t": cells}), frame({"t": ["a", "b"] * 10})
+    model = sl.PATE(
+        make_pipeline(OneHotEncoder(handle_unknown="ignore"), BernoulliNB()),
+        teachers=4,
+        classes=["a", "b"],
+        noise_scale=9,
+        n_jobs=1,
+        proposal=None,
+    )
+    labels = column if part == "y" else ["a", "b"] * 20
+    ids = column if part == "record_ids" else range(40)
+    return model.fit(rows, labels, record_ids=ids, queries=queries)
+
+
+@pytest.mark.parametrize("part", ["X", "y", "record_ids"])
+@pytest.mark.parametrize("kind", [*HOSTILE, *HOSTILE_ARRAYS])
+def test_no_cell_makes_a_fit_fail_or_print(part: str, kind: str, capfd: pytest.CaptureFixture[str]) -> None:
+    if part == "X" and kind.endswith("of Arrow"):
+        pytest.skip("a frame has no such column")
+    said = []
+    for column in {**HOSTILE, **HOSTILE_ARRAYS}[kind]:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            assert len(fitted(part, column).labels_) == 20
+        said.append(tuple(capfd.readouterr()))  # Polars prints its panics, and cannot be told not to
+    assert said == [("", "")] * 2
+
+
+@pytest.mark.parametrize("kind", [*HOSTILE, *HOSTILE_ARRAYS])
+def test_a_cell_that_cannot_be_read_changes_no_other(kind: str) -> None:
+    good, bad = map(cells_of, {**HOSTILE, **HOSTILE_ARRAYS}[kind])
+    assert len(set(map(str, good))) == 2
+    assert (bad[:-1], bad[-1]) == (good[:-1], None)
+
+
+@pytest.mark.parametrize("kind", HOSTILE)
+def test_frames_are_read_by_cell(kind: str) -> None:
+    good, bad = HOSTILE[kind]
+    frame: Any = pl.DataFrame if isinstance(good, pl.Series) else pd.DataFrame
+    form = form_of(frame({"t": ["a", "b"]}))
+    plain, broken = (form.read(frame({"t": column})).parts[0].tolist() for column in (good, bad))
+    assert broken[:-1] == plain[:-1]
+    assert len(set(plain)) == 2
+    assert np.isnan(broken[-1])
+
+
+def test_the_first_and_the_last_dates_of_python_are_read() -> None:
+    ends = [datetime.date.min, datetime.date.max]
+    moments = [datetime.datetime.min, datetime.datetime.max]
+    assert cells_of(pl.Series(ends)) == ends
+    assert cells_of(pl.Series(moments, dtype=pl.Datetime("us"))) == moments
+    beyond = pl.Series([-719_163, 2_932_897], dtype=pl.Int32).cast(pl.Date)
+    assert cells_of(beyond) == [None, None]

@@ -113,16 +113,18 @@ def _copied(column: Any) -> dict[str, bool]:
 
 
 def cells_of_arrow(column: Any) -> list[Any]:
-    """Return the cells as Python objects; a text that is not UTF-8 is None.
+    """Return the cells as Python objects; a text that is not UTF-8, or a date that Python has not, is None.
 
-    Texts of files and other libraries are not checked. Python refuses all of them for one; so each is decoded by itself
-    as soon as one is not UTF-8.
+    Texts and dates of files and other libraries are not checked. Python refuses all of them for one; so each is read by
+    itself as soon as there is such a one.
     """
     if pa.types.is_dictionary(column.type):
         column = pc.cast(column, _wide(column.type.value_type))
     try:
         return list(column.to_pylist())
-    except UnicodeDecodeError:
+    except (ValueError, OverflowError):
+        if kind_of(column.type) != "text":
+            return [_value_of(cell) for cell in column]
         return [_decoded(cell) for cell in column.cast(pa.large_binary(), safe=False).to_pylist()]
 
 
@@ -222,6 +224,13 @@ class KnownTexts:
             self._wholes, self._first = texts, low
         places = values.astype(np.int64, copy=False)
         return texts.at(places - self._first if self._first else places)
+
+
+def _value_of(cell: Any) -> Any:
+    try:
+        return cell.as_py()
+    except (ValueError, OverflowError):
+        return None
 
 
 def _decoded(cell: bytes | None) -> str | None:

@@ -31,6 +31,9 @@ from sidelight.records.rows import (
 )
 
 _TEXT = pa.large_string()
+#: The days of Python's first and last date, from 1970 on, and a day in the units of time.
+_FIRST_DAY, _LAST_DAY = -719_162, 2_932_896
+_A_DAY = {"ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}
 
 
 class PolarsRows:
@@ -129,10 +132,26 @@ def _checked(texts: pl.Series) -> pl.Series:
 
 
 def cells_of_polars(column: pl.Series) -> list[Any]:
-    """Return the cells as Python objects; a text that is not UTF-8 is None."""
+    """Return the cells as Python objects; a text that is not UTF-8, or a date that Python has not, is None."""
     if column.dtype in (pl.String, pl.Categorical, pl.Enum):
         return cells_of_arrow(column.cast(pl.String).cast(pl.Binary).to_arrow().cast(pa.large_binary()).view(_TEXT))
-    return list(column.to_list())
+    return list(_with_dates_of_python(column).to_list())
+
+
+def _with_dates_of_python(column: pl.Series) -> pl.Series:
+    """Return a column without the dates before year 1 and after 9999: Polars raises for them, or panics and prints it.
+
+    Where a time has a zone the first and the last day are left out, too: local times may be in another year.
+    """
+    if column.dtype != pl.Date and column.dtype != pl.Datetime:
+        return column
+    a_day = 1 if column.dtype == pl.Date else _A_DAY[column.dtype.time_unit]
+    margin = 0 if getattr(column.dtype, "time_zone", None) is None else 1
+    low, high = (_FIRST_DAY + margin) * a_day, (_LAST_DAY + 1 - margin) * a_day - 1
+    if a_day == _A_DAY["ns"]:
+        return column  # 64 bits of nanoseconds end in the years 1677 and 2262
+    raw = column.to_physical()
+    return raw.zip_with(raw.is_between(low, high).fill_null(value=False), raw.clear(len(raw))).cast(column.dtype)
 
 
 def _keys(ids: pl.Series) -> pl.Series:

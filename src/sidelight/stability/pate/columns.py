@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from sidelight.errors import SchemaError
-from sidelight.records.engines.frames import only_column
+from sidelight.records.engines import frames
+from sidelight.records.engines.arrays import library_of
 
 #: How the types of NumPy, pandas, Polars and Arrow begin of which no cell is a number, a text, a date or an identifier.
 _NO_CELLS = (
@@ -31,7 +32,7 @@ def one_column(column: Any, *, name: str) -> Any:
     Raises:
         SchemaError: It is no column, or no cell of its type can be a label or an id.
     """
-    column = only_column(column)
+    column = frames.only_column(column)
     readable = hasattr(column, "__len__") and (hasattr(column, "__iter__") or hasattr(column, "__getitem__"))
     if not readable or isinstance(column, str | bytes | bytearray | Mapping | Set):
         raise SchemaError(
@@ -81,11 +82,14 @@ def _is_fine(column: Any) -> bool:
 def cells_of(column: Any) -> list[Any]:
     """Return the cells of a column as Python values, each as it is: no cell decides about the type of another.
 
-    A cell that its library cannot make a value of, such as a text that is not UTF-8, is None, and no other is.
+    A cell that its library cannot make a value of, such as a text that is not UTF-8 or a date after the year 9999, is
+    None, and no other is.
     """
     ways = (getattr(column, name, None) for name in ("tolist", "to_pylist", "to_list"))
     whole = next((way for way in ways if way is not None), None)
     try:
+        if library_of(column) == "polars":  # whose panics are printed before they can be caught
+            return frames.cells_of(column)
         return list(column if whole is None else whole())
     except KeyboardInterrupt:
         raise

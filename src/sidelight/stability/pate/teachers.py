@@ -32,6 +32,7 @@ from numpy.typing import NDArray
 from sidelight.errors import RangeError, SchemaError
 from sidelight.fork_guard import temporary_folder
 from sidelight.session.printed_output import suppress_all_output
+from sidelight.session.suppressed_output import suppress_output
 from sidelight.stability.pate.cell_forms import canonical_text, has_form
 from sidelight.stability.pate.columns import cells_of, one_column
 from sidelight.stability.pate.typed_rows import Form, TypedRows, form_of
@@ -70,15 +71,16 @@ class Lessons:
 def lessons(
     rows: Any, targets: Any, record_ids: Any, form: Form, *, classes: NDArray[Any], teachers: int, key: bytes
 ) -> Lessons:
-    """Share the records out, with the types of the public queries. Never raises for a value."""
-    return Lessons(
-        rows=form.read(rows),
-        classes=classes,
-        queries=form.like,
-        labels=class_indices(targets, classes),
-        shares=shares_of(record_ids, teachers=teachers, key=key),
-        key=key,
-    )
+    """Share the records out, with the types of the public queries. Never raises or warns for a value."""
+    with suppress_output():  # a warning about a cell would be one that rows decide
+        return Lessons(
+            rows=form.read(rows),
+            classes=classes,
+            queries=form.like,
+            labels=class_indices(targets, classes),
+            shares=shares_of(record_ids, teachers=teachers, key=key),
+            key=key,
+        )
 
 
 def class_indices(targets: Any, classes: NDArray[Any]) -> NDArray[np.int64]:

@@ -9,7 +9,6 @@ that spell a number have one spelling, in the queries as in the private rows.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from numbers import Real
@@ -20,8 +19,9 @@ from numpy.typing import NDArray
 
 from sidelight.errors import SchemaError
 from sidelight.records.sparse_rows import csr_rows
+from sidelight.session.suppressed_output import suppress_output
 from sidelight.stability.pate.cell_forms import canonical_number, canonical_text
-from sidelight.stability.pate.columns import one_column, refuse_types_without_cells
+from sidelight.stability.pate.columns import cells_of, one_column, refuse_types_without_cells
 
 Kind = Literal["number", "text", "category"]
 Shape = Literal["array", "sparse", "frame"]
@@ -40,14 +40,13 @@ class Form:
     names: tuple[Any, ...] = ()  # of a frame
 
     def read(self, rows: Any) -> TypedRows:
-        """Read private rows; no cell of them raises, warns, or says anything about another.
+        """Read private rows; no cell of them raises, warns, or says anything about another: see `cells_of`.
 
         Raises:
             SchemaError: The container is another than that of the queries, or has other columns: both are public.
         """
         self.check(rows)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # a warning about a cell would be one that rows decide
+        with suppress_output():  # a warning about a cell would be one that rows decide
             return TypedRows(form=self, parts=_parts(rows, self))
 
     def alike(self, rows: Any) -> Any:
@@ -228,19 +227,17 @@ def _parts(rows: Any, form: Form) -> Any:
     plain = array.dtype.kind in "fiub" and not isinstance(array, np.ma.MaskedArray)
     if plain and set(form.kinds) == {"number"}:
         return array  # converted share by share: each number by itself
-    return [_read(array[:, place].tolist(), kind) for place, kind in enumerate(form.kinds)]
+    return [_read(cells_of(array[:, place]), kind) for place, kind in enumerate(form.kinds)]
 
 
 def _frame_parts(rows: Any, form: Form) -> list[NDArray[Any]]:
-    import narwhals.stable.v2 as nw
-
     parts = []
     for name, kind in zip(form.names, form.kinds, strict=True):
         dtype = getattr(rows[name], "dtype", None)
         if kind == "number" and isinstance(dtype, np.dtype) and dtype.kind in "fiub":
             parts.append(rows[name].to_numpy().astype(np.float64) + 0.0)  # no negative zero
         else:
-            parts.append(_read(nw.from_native(rows[name], series_only=True).to_list(), kind))
+            parts.append(_read(cells_of(rows[name]), kind))
     return parts
 
 
