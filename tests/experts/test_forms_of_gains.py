@@ -5,7 +5,8 @@ from __future__ import annotations
 import ctypes
 import warnings
 from array import array
-from collections import deque
+from collections import UserList, deque
+from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
@@ -14,8 +15,9 @@ import pyarrow as pa
 import pytest
 
 from sidelight.errors import RangeError
-from sidelight.experts import Reporting
+from sidelight.experts import Reporter, Reporting
 from sidelight.experts.reporter import bounded_codes
+from sidelight.ledger import open_ledger
 
 TERMS = Reporting(actions=3, mu=1, sensitivity="0.1", neighbours="presence", rounds=10, fill="0.25")
 FILL, THIRD = bounded_codes([0.25, 0.3, 0.3], TERMS).tolist()[:2]
@@ -87,10 +89,6 @@ FINE = Reporting(actions=3, mu=1, sensitivity="1e-6", neighbours="presence", rou
         np.ma.array([0.1, 0.2, 0.3], dtype=np.float32),
         pd.Series([0.1, 0.2, 0.3], dtype="Float32"),
         pl.Series([0.1, 0.2, 0.3], dtype=pl.Float32),
-        [np.float32(0.1), np.float32(0.2), np.float32(0.3)],
-        (np.float16(0.1), np.float16(0.2), np.float32(0.3)),
-        [np.array(0.1, np.float32), np.float32(0.2), np.array(0.3, np.float32)],
-        np.array([np.float16(0.1), np.float16(0.2), np.float32(0.3)], dtype=object),
         pa.array([0.1, 0.2, 0.3], pa.float32()),
         pa.array(np.array([0.1, 0.2, 0.3], np.float16)),
         array("f", [0.1, 0.2, 0.3]),
@@ -105,7 +103,6 @@ FINE = Reporting(actions=3, mu=1, sensitivity="1e-6", neighbours="presence", rou
         pd.Series(np.array([0.1, 0.2, 0.3], np.float32)).astype("category"),
         pd.Series(np.array([0.1, 0.2, 0.3], np.float32)).astype(pd.SparseDtype("float32")),
         pa.array([0.1, 0.2, 0.3], pa.float32()).dictionary_encode(),
-        deque(np.array([0.1, 0.2, 0.3], np.float32)),
         SaysNoType(np.array([0.1, 0.2, 0.3], np.float32)),
     ],
 )
@@ -153,8 +150,61 @@ def test_no_text_decides_how_another_is_read(container, text):
     assert (whole[1], broken[2]) == (THIRD, FILL)
 
 
-def test_a_coarse_float_among_others_of_a_deque_is_missing():
-    assert bounded_codes(deque([np.float32(0.3), 0.3, 0.3]), TERMS).tolist() == [FILL, THIRD, THIRD]
+class Entries(Sequence):
+    """A sequence that NumPy does not know, and whose type it would take from the entries."""
+
+    def __init__(self, gains):
+        self._gains = [*gains]
+
+    def __len__(self):
+        return len(self._gains)
+
+    def __getitem__(self, place):
+        return self._gains[place]
+
+
+#: Containers that say nothing of the type of their entries.
+UNTYPED = [
+    list,
+    tuple,
+    deque,
+    UserList,
+    Entries,
+    lambda gains: objects(gains),
+    lambda gains: np.ma.array(objects(gains)),
+]
+COARSE = [np.float32(0.3), np.float16(0.3), np.array(0.3, np.float32)]
+
+
+def objects(gains):
+    found = np.empty(len(gains), dtype=object)
+    for place, gain in enumerate(gains):
+        found[place] = gain
+    return found
+
+
+@pytest.mark.parametrize("container", UNTYPED)
+@pytest.mark.parametrize("coarse", COARSE, ids=repr)
+def test_no_entry_decides_whether_an_untyped_container_is_refused(container, coarse):
+    # if only coarse floats were refused, the last of them would decide whether there is a report
+    for last, code in ((coarse, FILL), (0.3, THIRD), (None, FILL), (np.float64(0.3), THIRD)):
+        assert bounded_codes(container([coarse, coarse, last]), TERMS).tolist() == [FILL, FILL, code]
+        assert bounded_codes(container([last, coarse, 0.3]), TERMS).tolist() == [code, FILL, THIRD]
+
+
+@pytest.mark.parametrize("container", UNTYPED)
+@pytest.mark.parametrize("gain", [*COARSE, None, "0.3", float("nan")], ids=repr)
+def test_the_only_gain_of_a_coordinate_does_not_decide_either(container, gain):
+    terms = Reporting.from_json(TERMS.to_json() | {"kind": "coordinate"})
+    assert bounded_codes(container([gain]), terms).tolist() == [THIRD if gain == "0.3" else FILL]
+    if not isinstance(gain, np.ndarray):
+        assert bounded_codes(gain, terms).tolist() == [THIRD if gain == "0.3" else FILL]
+
+
+def test_reports_are_made_whatever_the_gains_are():
+    for last in (None, np.float32(1.0), 0.5):
+        with Reporter("ward", TERMS, ledger=open_ledger("sqlite://", testing=True)) as reporter:
+            assert reporter.report(1, [np.float32(0.25), np.float32(0.2), last]).round == 1
 
 
 def test_coarse_floats_would_break_the_sensitivity():

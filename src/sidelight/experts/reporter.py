@@ -34,13 +34,17 @@ from sidelight.session.suppressed_output import suppress_output
 #
 # A gain that is missing or not finite becomes the public fill, one outside [0, c] is clipped, and all are rounded
 # to the grid. Only the form, which is public, can be wrong: the length, the number of dimensions, a container
-# without an order, and a type of floats that is too coarse.
+# without an order, and one that declares a type of floats that is too coarse. A list, or an array of objects, declares
+# none: a coarse float in it is missing, whatever the others are, so that no gain decides whether a report is made.
 
 #: Floats that cannot hold a gain to 2^-40 of its range: rounding would move neighbours further apart than declared.
 _TOO_COARSE = ("float16", "float32")
 #: What a container says of its type, sparse and encoded ones too, if it holds these or no real numbers. Arrow says
 #: "float" and "halffloat".
 _SAYS_COARSE = re.compile(r"float(4|6|8|16|32)(?!\d)|halffloat|complex|bytes|\bfloat\b.*\[pyarrow\]", re.IGNORECASE)
+
+#: What a container that has a type of its own has, if not a buffer.
+_SAYS_A_TYPE = ("dtype", "type", "__array__", "__array_interface__", "__array_struct__")
 
 
 def bounded_codes(gains: Any, reporting: Reporting) -> NDArray[np.int64]:
@@ -91,14 +95,10 @@ def _check_form(gains: Any, count: int) -> None:
 def _types(gains: Any) -> Iterator[str]:
     """Return the type of the numbers that a container says it holds, by its own type.
 
-    A list, or an array of objects, has none. Where all of its entries are coarse floats, the program that computed them
-    is the wrong one; where some are not, each of them is read by itself, and what is too coarse is missing: whether
-    this raises is then no single gain's to decide.
+    A list, or an array of objects, has none, whatever its entries are: each is read by itself, and a coarse one is
+    missing. If all of them being coarse were refused, the last gain would decide where the others are.
     """
-    entries = _untyped_entries(gains)
-    if entries is not None:
-        if entries and all(map(_is_coarse, entries)):
-            yield " or ".join(_TOO_COARSE)
+    if _is_untyped(gains):
         return
     try:
         own = getattr(gains, "dtype", None)
@@ -114,12 +114,19 @@ def _types(gains: Any) -> Iterator[str]:
         yield ""
 
 
-def _untyped_entries(gains: Any) -> list[Any] | None:
-    """Return the entries of a list, a deque or an array of objects, which can be anything; None for all else."""
-    if isinstance(gains, list | tuple | deque | UserList):
-        return [*gains]
-    is_array = isinstance(gains, np.ndarray) and gains.dtype == object and gains.ndim == 1
-    return list(gains.tolist()) if is_array else None
+def _is_untyped(gains: Any) -> bool:
+    """Return whether gains are one gain, or a list or the like of them, each of which can be anything."""
+    if isinstance(gains, list | tuple | deque | UserList | str | bytes | np.generic):
+        return True
+    if isinstance(gains, np.ndarray):
+        return gains.dtype == object and gains.ndim == 1
+    if any(hasattr(gains, name) for name in _SAYS_A_TYPE):
+        return False
+    try:
+        memoryview(gains).release()
+    except TypeError:  # no buffer: NumPy would take its type from the entries
+        return True
+    return False
 
 
 def _is_coarse(entry: Any) -> bool:
@@ -138,8 +145,8 @@ def _masked(gains: np.ma.MaskedArray[Any, Any]) -> Floats:
 
 def _whole(gains: Any) -> Floats:
     """Read all entries at once where they have one type, else each by itself; what is no number is NaN."""
-    entries = _untyped_entries(gains)
-    if entries is None:
+    entries = None
+    if not _is_untyped(gains):
         try:
             given = np.asarray(gains)
             if given.ndim <= 1 and given.dtype.kind in "biuf":  # numbers: no entry decides how another is read
@@ -150,13 +157,13 @@ def _whole(gains: Any) -> Floats:
             raise
         except BaseException:  # whatever an entry does when asked for its value, it must not show
             pass
-        try:
-            if entries is None:
-                entries = [gains] if issubclass(type(gains), (str, bytes)) else list(gains)
-        except KeyboardInterrupt:
-            raise
-        except BaseException:
-            entries = [gains]
+    try:
+        if entries is None:
+            entries = [gains] if issubclass(type(gains), (str, bytes)) else list(gains)
+    except KeyboardInterrupt:
+        raise
+    except BaseException:
+        entries = [gains]
     return numbers_of(np.nan if _is_coarse(entry) else entry for entry in entries)
 
 
