@@ -32,7 +32,6 @@ def test_a_text_with_many_marks_is_read_at_once() -> None:
 def test_a_date_that_is_a_long_text_is_refused_at_once() -> None:
     start = time.process_time()
     assert DateFormat("%a%B%d %Y", 2030).minutes("x" * 100_000) is None
-    assert DateFormat("%a%B%d %Y", 2030).minutes("MonMarch3 2025") is not None
     assert time.process_time() - start < 5
 
 
