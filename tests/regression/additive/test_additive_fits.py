@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
 
 import sidelight as sl
 from away_rows import away_table
@@ -159,6 +160,63 @@ class TestRefusals:
         table = sl.Table(frame, schema=COLUMNS)
         with pytest.raises(SchemaError, match="fit_table"):
             regressor().fit(table, y)
+
+
+#: Every public estimator with a parameter `columns`, and how one that takes these columns is made.
+TAKES_COLUMNS = {
+    "AdditiveClassifier": lambda **more: classifier(**more),
+    "AdditiveRegressor": lambda **more: regressor(**more),
+    "TableEncoding": lambda columns, **_: sl.TableEncoding(columns),
+}
+
+
+class TestColumnsAreFeatures:
+    """Persons among `columns=` capped rows, and the fit was priced and stated for a row."""
+
+    OTHERS = (
+        sl.PersonId("who", max_rows=1),
+        sl.PersonVia("who", to="people", max_rows=1),
+        sl.Label("who"),
+        sl.Key("who"),
+        sl.Reference("who", to="people"),
+    )
+
+    def test_every_public_estimator_that_takes_columns_is_tested(self) -> None:
+        public = {name: getattr(sl, name) for name in sl.__all__}
+        made = {
+            name: each for name, each in public.items() if isinstance(each, type) and issubclass(each, BaseEstimator)
+        }
+        assert len(made) >= 11
+        declared = {"columns", "schema", "encoding"}
+        assert {name for name, each in made.items() if declared & set(signature(each).parameters)} == set(TAKES_COLUMNS)
+
+    @pytest.mark.parametrize("name", sorted(TAKES_COLUMNS))
+    @pytest.mark.parametrize("other", OTHERS, ids=[type(each).__name__ for each in OTHERS])
+    def test_whatever_is_no_feature_is_refused_before_any_charge(self, name: str, other: Any) -> None:
+        frame, y = people(100)
+        frame = frame.assign(who=np.arange(100) // 2)
+        session = SeededSession(sl.Table(frame, schema=COLUMNS), budget=sl.ApproxDP(5, 1e-4), seed=4)
+        before = str(session.spent)
+        for columns in ([*COLUMNS, other], [other, *COLUMNS]):
+            for own in (None, session):
+                model = TAKES_COLUMNS[name](columns=columns, session=own, random_state=None)
+                with pytest.raises(SchemaError, match=f"got {type(other).__name__}; .*Nothing was charged"):
+                    model.fit(frame, y)
+        if name != "TableEncoding":
+            with pytest.raises(SchemaError, match=f"got {type(other).__name__}; "):
+                TAKES_COLUMNS[name](columns=[*COLUMNS, other]).forecast(rows=100, draws=1)
+        assert str(session.spent) == before
+
+    def test_persons_are_sent_to_a_table(self) -> None:
+        frame, y = people(100)
+        with pytest.raises(SchemaError, match="declare them in the table of a session and write fit_table"):
+            regressor(columns=[*COLUMNS, sl.PersonId("who", max_rows=1)]).fit(frame.assign(who="p"), y)
+
+    def test_dates_are_features(self) -> None:
+        days = pd.date_range("2024-01-01", periods=200).to_numpy()
+        columns = [sl.Date("day", start="2024-01-01", end="2024-12-31")]
+        model = regressor(columns=columns).fit({"day": days}, np.linspace(0, 10, 200))
+        assert model.feature_names_in_.tolist() == ["day"]
 
 
 @pytest.mark.parametrize("kind", ["number", "classes"])

@@ -38,6 +38,7 @@ from sidelight.regression.estimators.goal import (
 from sidelight.regression.estimators.regressors import declared_range
 from sidelight.regression.estimators.table_encoding import (
     TableEncoding,
+    check_feature_columns,
     encoding_for,
     has_names,
     labels_of,
@@ -74,7 +75,7 @@ class AdditiveEstimator(FittedCurvesMixin, ForecastMixin, PaidEstimator, BaseEst
         return tags
 
     def fit(self, X: Any, y: Any, *, key: str | None = None) -> Self:  # noqa: N803  # as scikit-learn names it
-        """Charge, fit and release. The protected unit is a row.
+        """Charge, fit and release. The protected unit is a row: a session must protect rows, and no person is declared.
 
         Args:
             X: Rows with the declared columns: a frame or a mapping by name, or an array in the order of `columns`.
@@ -82,7 +83,7 @@ class AdditiveEstimator(FittedCurvesMixin, ForecastMixin, PaidEstimator, BaseEst
             key: With a session that has a ledger: the release is remembered under it, and asking again returns the
                 stored model for nothing.
         """
-        columns: Any = Schema(needed(self, "columns", _COLUMNS)).columns
+        columns = self._columns_of_arrays()
         with public_numbers(type(self).__name__):
             target = self._target_of_arrays({column.name for column in columns})
             table = joined_table(TableEncoding(columns), X, y, target)
@@ -119,8 +120,14 @@ class AdditiveEstimator(FittedCurvesMixin, ForecastMixin, PaidEstimator, BaseEst
 
     def _schema_of_arrays(self) -> Schema:
         """Return the declarations of arrays, the target last."""
-        columns: Any = Schema(needed(self, "columns", _COLUMNS)).columns
+        columns = self._columns_of_arrays()
         return Schema([*columns, self._target_of_arrays({column.name for column in columns})])
+
+    def _columns_of_arrays(self) -> tuple[Number | Category, ...]:
+        """Return the declared features of arrays; whatever else is declared is refused."""
+        declared = Schema(needed(self, "columns", _COLUMNS))
+        check_feature_columns((*declared.columns, *declared.links), taker=type(self).__name__)
+        return tuple(column for column in declared.columns if isinstance(column, Number | Category))
 
     def _fit_of(
         self, schema: Schema, *, target: str, features: Sequence[str] | None, own: Table | None = None
@@ -201,8 +208,8 @@ class AdditiveRegressor(RegressorMixin, AdditiveEstimator):  # type: ignore[misc
     """Fit an additive regression with (ε, δ)-differential privacy: a curve per number, a table per category.
 
     Guarantee: `guarantee_` after each fit: GDP(mu), the largest mu within (epsilon, delta), for one row added or
-    removed (or one person with all of their rows), exact on the machine: integer sums looked up row by row, with
-    rounded Gaussian noise (additive-model proof page, Theorem A).
+    removed (after `fit_table` of a table that declares persons, one person with all of their rows), exact on the
+    machine: integer sums looked up row by row, with rounded Gaussian noise (additive-model proof page, Theorem A).
 
     Accuracy: lines first, then curves where the noisy rows show them; see the page on additive models for measured
     errors. A `prediction` takes the place of the lines and is used as far as the noisy rows agree with it.
@@ -212,7 +219,7 @@ class AdditiveRegressor(RegressorMixin, AdditiveEstimator):  # type: ignore[misc
     Args:
         epsilon: The budget of one fit.
         delta: No default.
-        columns: The declarations of X's columns; `fit_table` takes those of the table.
+        columns: The declarations of X's columns, `Number`, `Date` and `Category`; `fit_table` takes those of the table.
         target_range: The public lower and upper bound of y; targets beyond are clamped, predictions too.
         prediction: What is known already: public rows as `sl.PublicData` with the target among their columns, an
             earlier additive model or its release, `sl.CurvePrediction`, `sl.CoefficientPrediction`, or a list of these.

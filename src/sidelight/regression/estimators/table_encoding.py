@@ -7,7 +7,7 @@ are read in passes, so that a file may be larger than memory.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Protocol, Self
@@ -20,7 +20,7 @@ from sidelight.aggregates.coding import Coding, CombinedCoding
 from sidelight.aggregates.collect import coded_rows, rows_that_count
 from sidelight.errors import RangeError, SchemaError, nearest
 from sidelight.predictions import PublicData
-from sidelight.records import Category, Number, Schema, Table
+from sidelight.records import Category, Number, PersonId, PersonVia, Schema, Table
 from sidelight.records.rows import Wanted
 from sidelight.records.source_protocols import DistributedRows
 from sidelight.regression.descent.distributed_rows import DistributedExamples
@@ -104,12 +104,8 @@ class TableEncoding(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # s
         hats = self.hats
         if hats is not None and (isinstance(hats, bool | float | str) or not 2 <= hats <= _MOST_HATS):
             raise RangeError(f"hats must be a whole number from 2 to {_MOST_HATS} or None, got {hats!r}; 16 is usual")
+        check_feature_columns(self.columns, taker="TableEncoding")
         for column in self.columns:
-            if not isinstance(column, Number | Category):
-                raise SchemaError(
-                    f"an encoding is made of Number and Category declarations, got {type(column).__name__}; give the "
-                    "columns of a schema without the person"
-                )
             if isinstance(column, Number):
                 range_of(column)
         if isinstance(rows, Table):
@@ -173,6 +169,26 @@ class TableEncoding(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # s
         from scipy.sparse import vstack
 
         return vstack(blocks, format="csr")
+
+
+def check_feature_columns(columns: Iterable[Any], *, taker: str) -> None:
+    """Refuse declarations in `columns=` that are no features: a person among them would cap rows that nothing prices.
+
+    `taker` is the name of the estimator, for its messages.
+    """
+    for column in columns:
+        if isinstance(column, Number | Category):
+            continue
+        advice = (
+            "rows of arrays are protected one by one, and noise for a row does not hide a person; to protect persons, "
+            "declare them in the table of a session and write fit_table(table, target=...)"
+            if isinstance(column, PersonId | PersonVia)
+            else "leave the declaration out, or declare a column of a public list of labels as a Category"
+        )
+        raise SchemaError(
+            f"the columns of {taker} are features, declared as Number, Date or Category, got "
+            f"{type(column).__name__}; {advice}. Nothing was charged"
+        )
 
 
 def has_names(rows: Any) -> bool:
