@@ -1,9 +1,13 @@
 """What every private scikit-learn estimator has in common: it costs something each time it is fitted.
 
-Its rows are other rows than the session's table, priced for the session's protected unit (`ExternalRows`): X was
-derived from the session's table. How many of its rows a person has, only a schema of X says that declares persons.
-Without one a session that protects persons is refused, because noise for one row would be sold as noise for a person,
-who may have any number of rows in X.
+Its rows are other rows than the session's table, priced for the unit that they declare themselves (`ExternalRows`): X
+was derived from the session's table. The price is charged for the session's unit where it holds for that one, too:
+
+- Both declare rows, or the same persons: how many rows of a person count in X, only the schema of X says.
+- A session of persons and X without persons is refused: noise for one row would be sold as noise for a person, who may
+  have any number of rows in X.
+- A session of rows and X with persons is refused: which rows of a person count depends on all of them, so that removing
+  one can make another one count, two steps for the price of one.
 """
 
 from __future__ import annotations
@@ -36,7 +40,7 @@ class ExternalRows:
     rows: Table
 
     def prepare(self, schema: Schema) -> PreparedExternalRows:
-        """Price the query for the session's protected unit. Reads no row."""
+        """Return the query with its price, for the session's protected unit where it holds for that. Reads no row."""
         inner = self.prepared
         if self.rows.database is not None:
             raise RangeError(
@@ -62,7 +66,7 @@ class ExternalRows:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PreparedExternalRows(Prepared):
-    """The prepared query and the rows it will read; a unit with more rows than the noise is for is refused."""
+    """The prepared query and the rows it will read; that its price holds for the session's unit was checked before."""
 
     prepared: Prepared
     rows: Table
@@ -71,7 +75,7 @@ class PreparedExternalRows(Prepared):
 
     @property
     def drawn_claims(self) -> Claims:
-        """The claims for a row of X: that a unit of the session has no more of them was checked before."""
+        """The claims for the unit that X declares: that they hold for the session's unit was checked before."""
         return self.prepared.drawn_claims
 
     def check_source(self, source: PublicSource) -> None:
@@ -89,14 +93,32 @@ class PreparedExternalRows(Prepared):
 def claims_for(schema: Schema, claims: Claims, *, external: Schema) -> Claims:
     """Return the claims of a query on rows with the schema `external` for the unit of the session's `schema`.
 
+    Nothing is converted: the units are both a row, or both the person of one column, of whom no more rows count in the
+    session than in X. All rows of such a person are the step that the noise is for.
+
     Raises:
-        RangeError: a unit of the session may have more rows than the noise is for, or X has persons of another column.
+        RangeError: the query was not prepared for rows of `external`, a unit of the session may have more rows than the
+            noise is for, X has persons of another column, or the session protects rows and X has persons.
     """
     unit, own = schema.unit, external.unit
+    if (priced := claims.context["unit"]) != own:
+        raise RangeError(
+            f"the query was prepared for the unit {priced}, and X declares the unit {own}; prepare it for the schema "
+            "of X. Nothing was charged"
+        )
+    # Of a person of X at most `max_rows` rows count, chosen among all of theirs. Where one of these is removed another
+    # one takes its place: one row fewer in the table of the session is two steps, and the price is for one.
+    if isinstance(own, Person) and not isinstance(unit, Person):
+        raise RangeError(
+            f"X declares persons ({own.column!r}), and the session protects each {unit}: noise for a person of whom at "
+            f"most {own.max_rows} row(s) count is none for a row, because another row of the person counts where one "
+            "is removed; declare the persons in the session's table as well, or give X without its PersonId. Nothing "
+            "was charged"
+        )
     if isinstance(unit, Person) and isinstance(own, Person) and own.column != unit.column:
         raise RangeError(
             f"X bounds the rows of each {own.column!r}, and the session protects each {unit.column!r}, who may be in "
-            "several of them; declare the session's person column in X"
+            "several of them; declare the session's person column in X. Nothing was charged"
         )
     check_rows_of_unit(schema, covered=external.rows_per_unit if isinstance(own, Person) else None)
     return claims.with_unit(unit)
