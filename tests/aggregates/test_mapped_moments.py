@@ -192,6 +192,13 @@ def test_the_same_rows_of_a_person_count_in_all_passes_whatever_the_maps_are() -
     assert sum(*found) == 100
 
 
+@pytest.mark.planted("which rows of a person count in a cell differs from pass to pass", of=("SeparatedMixture",))
+def test_rows_of_a_person_that_are_chosen_anew_in_each_pass_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(CelledVector, "marks", lambda _, batch: None)
+    with pytest.raises(AssertionError):
+        test_the_same_rows_of_a_person_count_in_all_passes_whatever_the_maps_are()
+
+
 @pytest.mark.parametrize(
     "arguments",
     [

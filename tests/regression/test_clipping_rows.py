@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from sidelight.errors import RangeError
+from sidelight.regression import rows as rows_module
 from sidelight.regression.rows import bounded_rows, side_by_side
 
 
@@ -58,6 +59,19 @@ def test_rows_that_are_a_power_of_two_times_the_full_length_are_shortened(bound,
                 assert exact_square(row) <= min(limit, Fraction(norm)) ** 2
                 if exponent > 0 or mode == "normalize":
                     assert exact_square(row) >= (limit * (1 - Fraction(1, 10**12))) ** 2
+
+
+@pytest.mark.planted("a factor of 1 is taken for a row that stays as it is", of=("LinearSVC", "PoissonRegressor"))
+def test_a_factor_of_one_as_a_sign_is_found(monkeypatch):
+    real = rows_module._factors
+
+    def planted(*given):
+        changes, factors, norms = real(*given)
+        return changes & (factors != 1.0), factors, norms
+
+    monkeypatch.setattr(rows_module, "_factors", planted)
+    with pytest.raises(AssertionError):
+        test_rows_that_are_a_power_of_two_times_the_full_length_are_shortened("1", 5, "clip")
 
 
 @settings(max_examples=40, deadline=None)
