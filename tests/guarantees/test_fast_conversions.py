@@ -79,3 +79,21 @@ def test_the_largest_of_several() -> None:
     found = Claims.of(Profile(most, most)).gdp()
     assert found is not None
     assert float(found.mu) == pytest.approx(1 / 3, rel=1e-4)
+
+
+def test_the_profile_of_an_envelope_with_output_noise_does_not_rise_where_its_closed_form_begins() -> None:
+    """Each form is an upper bound; the closed one has a term that is 1/2 or so at the threshold, and a plan failed."""
+    for output in ("0.008", "0.0032", "0.0013"):
+        curve = EnvelopeCurve(mu=Fraction("0.0644"), ratio=Fraction("0.9996"), output_mu=Fraction(output))
+        edge = curve.threshold
+        points = [
+            edge - Fraction(1, 10**6),
+            edge,
+            edge + Fraction(1, 1000),
+            edge + Fraction(1, 10),
+            edge + 5,
+            edge + 900,
+        ]
+        deltas = [curve.delta(x) for x in points]
+        assert deltas == sorted(deltas, reverse=True)
+        assert deltas[1] < Fraction(1, 10**6)

@@ -55,12 +55,13 @@ class EnvelopeCurve:
         return max(self.ratio, 2 * self.ratio - m)
 
     def delta(self, x: Fraction) -> Fraction:
-        if x >= self.threshold:
+        if x >= self.threshold and (not self.output_mu or x > _table(self)[0][-1]):
             return self._closed(x)
         import numpy as np
 
         found = Fraction(float(_summed(self, np.array([float(x) * (1 - 1e-15)]))[0]))
-        return min(Fraction(1), found)
+        # just above the threshold the term of the output noise in the closed form is larger than the sum is
+        return min(Fraction(1), found, *([self._closed(x)] if x >= self.threshold else []))
 
     def floats(self, x: Floats) -> Floats:
         import numpy as np

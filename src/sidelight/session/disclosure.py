@@ -279,7 +279,8 @@ def _mechanisms(scope: Scope, outcomes: Sequence[Outcome]) -> str:
         "it. The ledger holds the time of every charge; all charges of one `sidelight run` carry the time of its "
         "start, and those of a session in a program their own.",
         "Platform: errors after the rows were opened have fixed texts, and warnings are suppressed then.",
-        "The charge is written to a hash-chained ledger before the rows are opened, and never given back.",
+        "The charge is written to a hash-chained ledger before anything is computed from the rows, and never given "
+        "back; of a CSV file the records are counted before, for its owner.",
     ]
     return "\n".join(f"- {line}" for line in lines)
 
@@ -289,7 +290,7 @@ def _composition(scope: Scope, entries: Sequence[LedgerEntry]) -> str:
     how = (
         f"Sequential and fully adaptive, by a privacy filter: {_list([names[route] for route in scope.rule.routes])}"
         f"{', whichever allows more' if len(scope.rule.routes) > 1 else ''}. A request that does not fit is refused "
-        "before the rows are opened."
+        "before anything is computed from the rows."
     )
     together = sum(_is_batch(entry.request) for entry in entries)
     batch = f"{together} batches of fixed queries were composed numerically." if together else None
