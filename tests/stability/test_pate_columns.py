@@ -13,6 +13,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 from sklearn.naive_bayes import BernoulliNB
+from scipy.sparse import csr_array
 from sklearn.neighbors import NearestCentroid
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
@@ -267,3 +268,19 @@ def test_the_first_and_the_last_dates_of_python_are_read() -> None:
     assert cells_of(pl.Series(moments, dtype=pl.Datetime("us"))) == moments
     beyond = pl.Series([-719_163, 2_932_897], dtype=pl.Int32).cast(pl.Date)
     assert cells_of(beyond) == [None, None]
+def test_a_date_of_a_frame_that_cannot_be_read_is_a_missing_text() -> None:
+    form = form_of(pd.DataFrame({"day": ["2019-04-14", "2019-04-15"]}))
+    days = pa.array([18000, 2**30], pa.int32()).view(pa.date32())
+    read = form.read(pd.DataFrame({"day": pd.Series(pd.arrays.ArrowExtensionArray(days))}))
+    assert [isinstance(cell, str) for cell in read.parts[0].tolist()] == [True, False]
+
+
+@pytest.mark.parametrize("cell", [1.0, "n/a"])
+def test_sparse_rows_of_objects_are_refused_by_their_type(cell: Any) -> None:
+    form = form_of(csr_array(np.eye(2)))
+    try:
+        rows = csr_array((np.array([1.0, cell], object), np.array([0, 1]), np.array([0, 1, 2])), shape=(2, 2))
+    except (TypeError, ValueError):
+        pytest.skip("this SciPy makes no sparse matrix of objects")
+    with pytest.raises(SchemaError, match="sparse matrix of type object"):
+        form.check(rows)

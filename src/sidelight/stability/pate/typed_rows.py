@@ -71,6 +71,8 @@ class Form:
             for column, kind in zip(self.names, self.kinds, strict=True):
                 refuse_types_without_cells(rows[column], name=f"the column {column!r} of X", numbers=kind == "number")
         elif not isinstance(rows, list | tuple):
+            if shape == "sparse" and rows.dtype.kind not in "fiub":
+                raise SchemaError(f"X must hold real numbers, got a sparse matrix of type {rows.dtype}")
             _check_array(rows, len(self.kinds))
 
     def build(self, columns: Sequence[NDArray[Any]]) -> Any:
