@@ -117,15 +117,24 @@ def cells_of_arrow(column: Any) -> list[Any]:
 
     Texts and dates of files and other libraries are not checked. Python refuses all of them for one; so each is read by
     itself as soon as there is such a one.
+    """Return the cells as Python objects; a cell that Python has no object for is None, and no other is.
+
+    Such are texts that are not UTF-8, which files and other libraries do not check, and dates, times and durations far
+    beyond the years of Python. Arrow refuses the whole column for one of them; then each cell is read by itself.
     """
-    if pa.types.is_dictionary(column.type):
-        column = pc.cast(column, _wide(column.type.value_type))
     try:
+        if pa.types.is_dictionary(column.type):
+            column = pc.cast(column, _wide(column.type.value_type))
         return list(column.to_pylist())
     except (ValueError, OverflowError):
         if kind_of(column.type) != "text":
             return [_value_of(cell) for cell in column]
+    except Exception:  # some cell decides it, so it must not be raised
+        pass
+    if kind_of(column.type) == "text" and not pa.types.is_dictionary(column.type):
         return [_decoded(cell) for cell in column.cast(pa.large_binary(), safe=False).to_pylist()]
+    chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
+    return [_cell(chunk, place) for chunk in chunks for place in range(len(chunk))]
 
 
 def distinct_of_arrow(column: Any, known: KnownTexts | None = None) -> TextCells:
@@ -230,6 +239,10 @@ def _value_of(cell: Any) -> Any:
     try:
         return cell.as_py()
     except (ValueError, OverflowError):
+def _cell(column: Any, place: int) -> Any:
+    try:
+        return column[place].as_py()
+    except Exception:
         return None
 
 

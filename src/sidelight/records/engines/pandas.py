@@ -125,7 +125,17 @@ def cells_of_series(column: pd.Series[Any]) -> list[Any]:
         return [labels[code] for code in column.cat.codes.tolist()]
     if _held_by_arrow(column):
         return cells_of_arrow(column.array.__arrow_array__())
-    return list(column.tolist())
+    try:
+        return list(column.tolist())
+    except Exception:  # some cell decides it, such as a time in a zone beyond the years of Python
+        return [_cell(column, place) for place in range(len(column))]
+
+
+def _cell(column: pd.Series[Any], place: int) -> Any:
+    try:
+        return column.iloc[place]
+    except Exception:
+        return None
 
 
 def distinct_of_series(column: pd.Series[Any]) -> TextCells:

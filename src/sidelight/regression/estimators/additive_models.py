@@ -23,7 +23,7 @@ from sidelight.regression.estimators.additive_privacy_report import additive_rep
 from sidelight.regression.estimators.additive_query import AdditiveFit, AdditivePrivacy
 from sidelight.regression.estimators.classifiers import ClassProbabilities
 from sidelight.regression.estimators.curves import FittedCurvesMixin, curves_of
-from sidelight.regression.estimators.examples import target_column_of, targets_of
+from sidelight.regression.estimators.examples import is_arrow_column, target_column_of, targets_of
 from sidelight.regression.estimators.fit_query import release_fit
 from sidelight.regression.estimators.fitted_privacy import UsedPrediction
 from sidelight.regression.estimators.forecast import Forecast, ForecastMixin
@@ -356,6 +356,8 @@ def joined_table(encoding: TableEncoding, rows: Any, y: Any, target: Number | Ca
     else:
         data = encoding.by_name(rows)
     y = target_column_of(y)
+    if is_arrow_column(y):  # by its declared type, as those of other libraries
+        return Table({**data, target.name: y}, schema=[*encoding.columns, target])
     labels = y if hasattr(y, "shape") and hasattr(y, "dtype") else targets_of(y)  # no cell decides how another is read
     if len(labels.shape) == 2 and labels.shape[1] == 1:
         labels = labels[:, 0]

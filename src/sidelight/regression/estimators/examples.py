@@ -1,7 +1,8 @@
 """Rows X and targets y as `fit` takes them: what may be known before the charge, and how they are read after it.
 
-Before: the number of columns, their types and names, and that X and y belong together. After: the cells, one by one,
-where nothing that stands in a row can raise.
+Before: the number of columns, the declared types of X and y (of arrays, sparse matrices, and columns of pandas, Polars
+and Arrow), their names, and that X and y belong together. After: the cells, where nothing that stands in one can raise:
+what cannot be read is missing.
 
 Fits of the same rows without a session are each paid for by themselves, and no account adds them up. So the rows of
 every such fit are remembered as a sketch, their 256 smallest prints (`records.row_prints`), in this process alone. Two
@@ -39,8 +40,10 @@ from sidelight.records.row_prints import Prints, row_prints
 from sidelight.regression.rows import BoundedArrays, RowPolicy, is_sparse
 from sidelight.session.paid_estimator import drivers_of, warn_at_users_line
 
-#: Floats, integers, booleans, and untyped cells, which are read one by one.
+#: Floats, integers, booleans, and untyped cells, which are read one by one; sparse matrices of these are refused.
 _KINDS = "fiubO"
+#: NumPy's letters for what columns of Arrow hold.
+_LETTERS = {"integer": "i", "float": "f", "boolean": "b", "text": "U", "date": "M", "any": "O", "other": "V"}
 
 
 @dataclass(frozen=True, repr=False)
@@ -71,7 +74,11 @@ class Examples:
     for_sums = bounded
 
     def read(self) -> tuple[Any, NDArray[Any]]:
-        """Return the rows as numbers (NaN for what is none) and the targets as an array. Never raises for a value."""
+        """Return the rows as numbers, NaN for what is none, and the targets as an array.
+
+        No cell raises: types without numbers were refused by `examples`, and a cell that its library cannot make a
+        value of is missing.
+        """
         if is_sparse(self.rows):
             return self.rows, self._labels()
         if names_of(self.rows) is not None:
@@ -115,7 +122,7 @@ def examples(rows: Any, targets: Any, *, target_kinds: str) -> Examples:
     if names_of(rows) is not None:
         _check_columns(rows)
     else:
-        _check_type(rows.dtype)
+        _check_type(rows.dtype, sparse=is_sparse(rows))
     _check_target(targets, target_kinds)
     targets = _with_shape(targets, name="y")
     if not hasattr(targets, "__len__"):
@@ -236,9 +243,14 @@ def _check_columns(frame: Any) -> None:
             )
 
 
-def _check_type(dtype: Any) -> None:
+def _check_type(dtype: Any, *, sparse: bool) -> None:
     """Refuse columns by their declared type, never by their cells."""
     kind = _kind(dtype)
+    if sparse and kind == "O":
+        raise SchemaError(
+            f"X is a sparse matrix of type {dtype}, whose cells SciPy cannot count with; write X.astype(float), "
+            "or give X.toarray(), whose cells are read one by one"
+        )
     if kind == "c":
         raise SchemaError("Complex data not supported; give real numbers, for example two columns")
     if kind not in _KINDS:
@@ -259,6 +271,8 @@ def _check_target(targets: Any, kinds: str) -> None:
     if shape is None:
         if not isinstance(targets, list | tuple) and not hasattr(targets, "__array__"):
             raise SchemaError(f"y must be an array or a list, got {type(targets).__name__}")
+        if is_arrow_column(targets):  # it has one dimension and a type, and neither shape nor dtype
+            _check_target_type(targets.type, kinds)
         return
     if len(shape) == 2 and shape[1] == 1:
         warnings.warn(
@@ -269,7 +283,17 @@ def _check_target(targets: Any, kinds: str) -> None:
     elif len(shape) != 1:
         raise SchemaError(f"y must be one column, got {len(shape)} dimensions; fit one model for each target")
     dtype = getattr(targets, "dtype", None)
-    kind = "O" if dtype is None else _kind(dtype)
+    if dtype is not None:
+        _check_target_type(dtype, kinds)
+
+
+def is_arrow_column(data: Any) -> bool:
+    """Return whether data is an array of PyArrow or chunks of such, whose type is declared; no frame."""
+    return library_of(data) == "pyarrow" and hasattr(data, "type") and not hasattr(data, "schema")
+
+
+def _check_target_type(dtype: Any, kinds: str) -> None:
+    kind = _kind(dtype)
     if kind == "c":
         raise SchemaError("Complex data not supported; give real targets")
     if kind not in kinds:
@@ -278,7 +302,12 @@ def _check_target(targets: Any, kinds: str) -> None:
 
 
 def _kind(dtype: Any) -> str:
-    """Return NumPy's letter for a type of NumPy, pandas or Polars; "O" where only the cells say what they are."""
+    """Return NumPy's letter for a type of NumPy, pandas, Polars or Arrow; "O" where only cells say what they are."""
+    arrow = getattr(dtype, "pyarrow_dtype", dtype)  # pandas holds such, and says "O" of most
+    if library_of(arrow) == "pyarrow":
+        from sidelight.records.engines.arrow_cells import kind_of
+
+        return _LETTERS[kind_of(arrow)]
     if str(dtype).lower().startswith("str"):
         return "U"
     if callable(getattr(dtype, "is_numeric", None)):  # Polars
