@@ -12,8 +12,8 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from sklearn.naive_bayes import BernoulliNB
 from scipy.sparse import csr_array
+from sklearn.naive_bayes import BernoulliNB
 from sklearn.neighbors import NearestCentroid
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
@@ -268,6 +268,8 @@ def test_the_first_and_the_last_dates_of_python_are_read() -> None:
     assert cells_of(pl.Series(moments, dtype=pl.Datetime("us"))) == moments
     beyond = pl.Series([-719_163, 2_932_897], dtype=pl.Int32).cast(pl.Date)
     assert cells_of(beyond) == [None, None]
+
+
 def test_a_date_of_a_frame_that_cannot_be_read_is_a_missing_text() -> None:
     form = form_of(pd.DataFrame({"day": ["2019-04-14", "2019-04-15"]}))
     days = pa.array([18000, 2**30], pa.int32()).view(pa.date32())

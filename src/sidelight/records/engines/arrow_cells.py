@@ -113,10 +113,6 @@ def _copied(column: Any) -> dict[str, bool]:
 
 
 def cells_of_arrow(column: Any) -> list[Any]:
-    """Return the cells as Python objects; a text that is not UTF-8, or a date that Python has not, is None.
-
-    Texts and dates of files and other libraries are not checked. Python refuses all of them for one; so each is read by
-    itself as soon as there is such a one.
     """Return the cells as Python objects; a cell that Python has no object for is None, and no other is.
 
     Such are texts that are not UTF-8, which files and other libraries do not check, and dates, times and durations far
@@ -126,9 +122,6 @@ def cells_of_arrow(column: Any) -> list[Any]:
         if pa.types.is_dictionary(column.type):
             column = pc.cast(column, _wide(column.type.value_type))
         return list(column.to_pylist())
-    except (ValueError, OverflowError):
-        if kind_of(column.type) != "text":
-            return [_value_of(cell) for cell in column]
     except Exception:  # some cell decides it, so it must not be raised
         pass
     if kind_of(column.type) == "text" and not pa.types.is_dictionary(column.type):
@@ -235,10 +228,6 @@ class KnownTexts:
         return texts.at(places - self._first if self._first else places)
 
 
-def _value_of(cell: Any) -> Any:
-    try:
-        return cell.as_py()
-    except (ValueError, OverflowError):
 def _cell(column: Any, place: int) -> Any:
     try:
         return column[place].as_py()
