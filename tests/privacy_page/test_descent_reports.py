@@ -11,10 +11,11 @@ import pytest
 import sidelight as sl
 from sidelight.errors import RangeError, SchemaError
 from sidelight.privacy_page import DescentReport, bounds_of_rows, read_report, report_bound
-from sidelight.privacy_page.stepwise_reports import RATES, from_variance, path_variance
+from sidelight.privacy_page.stepwise_reports import RATES, from_variance, path_variance, row_slack
 from sidelight.regression.descent.geometry import Geometry
 from sidelight.regression.descent.integer_rows import GeometryMap, clipped_errors, predictors, row_codes, whole_norms
 from sidelight.regression.descent.targets import Targets
+from sidelight.regression.table_rows import RowEncoder
 
 RNG = np.random.default_rng(0)
 ROWS = RNG.normal(size=(900, 5)) * 0.3
@@ -98,6 +99,17 @@ def test_the_page_is_above_the_integers_and_near_them(name: str) -> None:
     assert bounds.max() <= report.maximum
     one = report_bound(model.privacy_report(), ROWS[0].tolist(), labels[0].item())
     assert one == pytest.approx(bounds[0])
+
+
+def test_the_slack_of_a_row_counts_both_cuts() -> None:
+    """Numbers of a table are cut to 2^-20 and multiplied by a share just below 1, so that a whole code falls short."""
+    encoder = RowEncoder((sl.Number("x", lower=-1, upper=1),))
+    values = (np.arange(1, 1 << 14) * 64 + 1 - 2.0**-11) * 2.0**-20
+    (entries,) = encoder.rows((np.trunc(values * 2**20),))
+    off = np.abs(values - row_codes(entries, 1.0)[:, 0] * 2.0**-14).max()
+    assert 2.0**-14 * (1 + 2.0**-7) < off <= row_slack(None, 1)
+    four = np.sqrt(4) * (off + 2.0**-13)  # mapped by the identity, and rounded to 2^-12
+    assert four <= row_slack(np.eye(4), 4)
 
 
 def adversary(rule: int, spent: np.ndarray, summed: np.ndarray, largest: float) -> np.ndarray:

@@ -13,12 +13,14 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from test_additive_reports import KINDS, fitted
+from test_additive_reports import GRIDS, KINDS, cells_report, column_of, fitted
 
+import sidelight as sl
 from sidelight.privacy_page import report_bound
 from sidelight.privacy_page.losses import Loss
 from sidelight.privacy_page.page import privacy_page
 from sidelight.privacy_page.published import Scope
+from sidelight.regression.additive.fine_codes import prediction_codes
 
 pytestmark = pytest.mark.browser
 
@@ -78,6 +80,21 @@ def test_additive_models_have_the_bounds_of_python(javascript: Bounds, kind: str
         cases.append({"report": "r", "values": in_order(report, row), "label": y[place].item(), "member": "unknown"})
         expected.append(report_bound(report, row, y[place].item()))
     assert javascript({"r": report}, cases) == pytest.approx(expected, rel=TOLERANCE)
+
+
+@pytest.mark.parametrize("grid", GRIDS)
+def test_values_on_edges_are_looked_up_in_the_cells_of_the_fit(javascript: Bounds, grid: str) -> None:
+    """Each fine cell has a bound of its own, so that equal bounds are equal cells."""
+    column, values = column_of(grid)
+    report = cells_report(column, cell=list(range(1024)), square=[place / 64 for place in range(1024)])
+    codes = prediction_codes([column], sl.Table({"x": values}, schema=[column]))[:, 0]
+    (low, high), _ = GRIDS[grid]
+    inside = [float(low) + (place + 0.5) / 1024 * (float(high) - float(low)) for place in range(1024)]
+    of_cell = np.array([report_bound(report, [x], "yes") for x in inside])
+    assert np.diff(of_cell).min() > 1e-6
+    cases = [{"report": "r", "values": [x], "label": "yes", "member": "unknown"} for x in values]
+    found = javascript({"r": report.to_dict()}, cases)
+    np.testing.assert_allclose(found, of_cell[codes], rtol=TOLERANCE)
 
 
 def test_a_forgotten_constant_column_would_be_noticed(javascript: Bounds) -> None:

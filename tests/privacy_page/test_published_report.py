@@ -29,7 +29,8 @@ KEYS = """
     schema mechanism neighbours guarantee loss encoding theta lambda sigma mu_out slack rho q q_axis q_out scope
     n_public maximum data_dependent epsilon delta name weights -1 1 kappa clip width features row_policy data_norm
     intercept_value label lo hi levels to outside negative positive classes gradient sigma2 hessian sigma3 zeta
-    beforehand entropy unknown missing spellings missing_texts missing_values casefold strip start unit
+    beforehand entropy unknown missing spellings missing_texts missing_values casefold strip start unit middle
+    inverse_half
 """
 KNOWN = set(KEYS.split())
 #: And those of a descent's path, which no other report has.

@@ -130,9 +130,10 @@ def test_a_model_of_a_table_asks_for_its_columns() -> None:
     table = sl.Table(cells, schema=[age, sex, ill])
     model = sl.LogisticRegression(solver="objective", epsilon=1, delta="1e-5").fit_table(table, target="ill")
     report = model.privacy_report()
-    half = 2**-0.5
+    half = model.encoding_.encoder.share
+    assert half == pytest.approx(2**-0.5, rel=1e-14)
     assert report["encoding"]["features"] == [
-        {"name": "age", "lo": 0.0, "hi": 100.0, "to": [-half, half]},
+        {"name": "age", "lo": 0.0, "hi": 100.0, "to": [-half, half], "middle": 50.0, "inverse_half": 0.02},
         {"name": "sex", "levels": ["F", "M"], "to": [0.0, half], "outside": "reject"},
     ]
     encoded = model.encoding_.matrix(table)
@@ -140,7 +141,7 @@ def test_a_model_of_a_table_asks_for_its_columns() -> None:
     whole = bounds_of_rows(report, encoded, targets)
     for place in (0, 1):
         person = {"age": cells["age"][place], "sex": cells["sex"][place]}
-        assert report_bound(report, person, cells["ill"][place]) == pytest.approx(whole[place], rel=1e-5)
+        assert report_bound(report, person, cells["ill"][place]) == pytest.approx(whole[place], rel=1e-12)
 
 
 def test_one_model_a_class_has_no_report_of_one() -> None:

@@ -121,14 +121,7 @@ class ClippedVector(Coding):
 
     def _scale(self, part: NDArray[np.float64]) -> NDArray[np.float64]:
         """Clamp, centre and scale the columns in place; return the squared lengths of the rows."""
-        low, high, middle, factor = self._public_scaling
-        if low is not None:
-            np.clip(part, low, high, out=part)
-        if middle is not None:
-            # without bounds, what is beyond the limits here is beyond the scaled ones too
-            part -= middle
-        if factor != 1.0:
-            part *= factor
+        _centre_and_scale(part, *self._public_scaling)
         length = _squared_lengths(part)
         if not length.max(initial=0.0) < _SCALED_LIMIT:  # some entry may be beyond the limit, or missing
             np.clip(part, -_SCALED_LIMIT, _SCALED_LIMIT, out=part)
@@ -169,6 +162,36 @@ class ClippedVector(Coding):
             part = (part - nearest_float(centre)) * nearest_float(1 / self.radius)
             parts.append(part.alias(name))
         return lower_clipped(frame.with_columns(*parts), names, self.levels), kept
+
+
+def _centre_and_scale(part: NDArray[np.float64], low: Any, high: Any, middle: Any, factor: float) -> None:
+    """Clamp, centre and scale entries in place; None for no bounds and for no centre."""
+    if low is not None:
+        np.clip(part, low, high, out=part)
+    if middle is not None:
+        # without bounds, what is beyond the limits here is beyond the scaled ones too
+        part -= middle
+    if factor != 1.0:
+        part *= factor
+
+
+def codes_of_number(
+    values: Any, *, low: float, high: float, middle: float, factor: float, levels: int
+) -> NDArray[np.int64]:
+    """Return the codes of one bounded column from the floats of its declaration, by the steps of `ClippedVector`.
+
+    For who holds these floats and not the declaration, such as the reader of a published report. No value may be NaN.
+
+    Args:
+        values: The numbers.
+        low, high: The bounds as floats.
+        middle: The centre as a float.
+        factor: The inverse of the radius as a float.
+        levels: M.
+    """
+    part = np.array(values, np.float64, ndmin=1)
+    _centre_and_scale(part, low, high, middle, factor)
+    return clipped_codes([part], levels)[0]
 
 
 def _gather(columns: Sequence[NDArray[np.float64]], block: slice, *, out: NDArray[np.float64]) -> None:

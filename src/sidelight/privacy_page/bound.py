@@ -15,6 +15,7 @@ from typing import Any, Literal
 import msgspec
 import numpy as np
 
+from sidelight.aggregates.clipped_vector import codes_of_number
 from sidelight.errors import SchemaError, nearest
 from sidelight.privacy_page.losses import Floats, Reach, reach, softmax_reach
 from sidelight.privacy_page.published import (
@@ -27,7 +28,13 @@ from sidelight.privacy_page.published import (
     check_version,
     sentence,
 )
-from sidelight.privacy_page.stepwise_reports import AdditiveReport, DescentReport, additive_bounds, descent_bounds
+from sidelight.privacy_page.stepwise_reports import (
+    TABLE_LEVELS,
+    AdditiveReport,
+    DescentReport,
+    additive_bounds,
+    descent_bounds,
+)
 from sidelight.readable import number_text
 from sidelight.records.cells import text_of
 from sidelight.records.dates import Calendar
@@ -140,6 +147,12 @@ def _number(feature: Feature, value: Any) -> float:
         low, high = (number_text(end, digits=15) for end in (feature.lo, feature.hi))
         raise SchemaError(f"{feature.name}: must lie in {low} .. {high}; a row like this could not have been used")
     start, end = feature.ends
+    if feature.middle is not None and feature.inverse_half is not None:
+        ends = {"low": feature.lo, "high": feature.hi}
+        (code,) = codes_of_number(
+            number, **ends, middle=feature.middle, factor=feature.inverse_half, levels=TABLE_LEVELS
+        )
+        return float((start + end) / 2 + code * ((end - start) / 2 / TABLE_LEVELS))
     share = (min(max(number, feature.lo), feature.hi) - feature.lo) / (feature.hi - feature.lo)
     return start + share * (end - start)
 
@@ -217,8 +230,9 @@ def bounds_of_rows(
 ) -> Floats:
     """Return the bound for many rows of numbers that are encoded already, before the row policy, and their targets.
 
-    Targets are -1 and 1, numbers of classes, or numbers in the label's range. For public or generated rows: the
-    distribution of bounds over the training rows depends on all of them, and is not free.
+    Targets are -1 and 1, numbers of classes, or numbers in the label's range. Rows of a table are cut to steps, as
+    `encode_row` and training do. For public or generated rows: the distribution of bounds over the training rows
+    depends on all of them, and is not free.
     """
     known = read_report(report)
     encoded = bounded_rows(known.encoding, np.asarray(rows, dtype=np.float64))

@@ -48,6 +48,10 @@ class Feature(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     levels, `missing_texts` those that mean missing; with `casefold` capitals make no difference, with `strip` white
     space. A number with `start` and `unit` is a date: the whole days or hours since that public start. `missing_values`
     are numbers or dates that training took as missing; the report holds no bound for them.
+
+    A number of a table was cut to 2²⁰ steps on each side of the middle of its range, in floats. `middle` and
+    `inverse_half` (of half the range) are the floats of training, and the page repeats its operations: computed from
+    `lo` and `hi` in another order, a value at the edge of a step comes out in the next one.
     """
 
     name: Text
@@ -65,6 +69,8 @@ class Feature(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     strip: bool | None = None
     start: Text | None = None
     unit: Literal["day", "hour"] | None = None
+    middle: float | None = None
+    inverse_half: Positive | None = None
 
     @property
     def width(self) -> int:
@@ -302,8 +308,15 @@ def _check_feature(feature: Feature, field: str) -> None:
             refuse(f"{field}.hi", f"must be above lo, got {number_text(feature.hi)} and {number_text(feature.lo)}")
         if not all(math.isfinite(end - start) for start, end in ((feature.lo, feature.hi), feature.ends)):
             refuse(f"{field}.hi", "must be nearer to lo, and the ends of to nearer to each other: they overflow")
+        if feature.middle is not None and feature.inverse_half is not None:
+            half, middle = feature.hi / 2 - feature.lo / 2, feature.hi / 2 + feature.lo / 2
+            if max(abs(feature.middle - middle), abs(1 / feature.inverse_half - half)) > half / 2:  # they are rounded
+                refuse(f"{field}.middle", "must be that of lo and hi, and inverse_half 1 over half their distance")
     elif feature.levels is None and (feature.to is not None or feature.outside is not None):
         refuse(f"{field}.{'to' if feature.to else 'outside'}", "does not belong to a number without a range")
+    given = (feature.middle is not None, feature.inverse_half is not None)
+    if any(given) and (not all(given) or feature.lo is None):
+        refuse(f"{field}.middle", "a number that was cut to steps has lo, hi, middle and inverse_half")
     if feature.levels is not None and len(set(feature.levels)) != len(feature.levels):
         refuse(f"{field}.levels", "a level stands there twice")
     _check_texts(feature, field)

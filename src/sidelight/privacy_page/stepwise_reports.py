@@ -9,8 +9,9 @@ may differ from them.
 
 After the lines, whose path is a descent's, an additive model releases counts, a Gram matrix and noisy gradients at
 released points. What a row moves in each is looked up by the cells that its values fall into, so the bound of the
-descent page holds with these lengths (additive-model proof page, section 7). Tables hold the integers of the fit, so
-predictors and lengths are those of the fit but for the rounding of floats.
+descent page holds with these lengths (additive-model proof page, section 7). Values become cells by the operations of
+training on its own floats, and tables hold the integers of the fit, so predictors and lengths are those of the fit but
+for the rounding of floats.
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ from sidelight.privacy_page.published import Guarantee, NotNegative, RowEncoding
 RATES = tuple(0.25 * 2 ** (j / 2) for j in range(16))
 #: Mapped rows are cut off here, errors are rounded by less than this, and predictors of classes by less than this.
 _LARGEST_Z, _ERROR_SLACK, _STEP = 256.0, 2.0**-13, 1 / 256
+#: How far an entry of a row of length at most 1 is from its code.
+_CODE_SLACK = 2.0**-14 + 2.0**-20
 _HALF = 0.5
 _UP = 1 + 1e-12
 
@@ -176,16 +179,17 @@ def _shared_parts(*, rho: float, largest: float, beforehand: float, up: float) -
 def row_slack(mapping: Floats | None, features: int) -> float:
     """Bound how far the integers of a mapped row are from its real numbers, in Euclidean norm.
 
-    Codes are off by less than 2⁻¹⁴ an entry; the map's whole numbers by ½ of 2^{-(s - 2)}, where s is 26 less the bits
-    of its largest entry, and at most 40; z by ½ of 2⁻¹².
+    Codes are off by less than 2⁻¹⁴ + 2⁻²⁰ an entry: they are cut, and entries of a table were cut to 2⁻²⁰ before, and
+    multiplied by a share just below 1/√k; the map's whole numbers by ½ of 2^{-(s - 2)}, where s is 26 less the bits of
+    its largest entry, and at most 40; z by ½ of 2⁻¹².
     """
     root = math.sqrt(features)
     if mapping is None:
-        return root * 2.0**-14 * _UP
+        return root * _CODE_SLACK * _UP
     largest = max(float(np.abs(mapping).max()), 2.0**-14)
     shift = min(40, math.floor(25.99 - math.log2(largest)))
     of_map = 2.0**-12 * (0.5 + (0.5 * root * 2.0**14 + 0.5) * 2.0**-shift)
-    return root * (of_map + 2.0**-14 * float(np.linalg.norm(mapping, 2))) * _UP
+    return root * (of_map + _CODE_SLACK * float(np.linalg.norm(mapping, 2))) * _UP
 
 
 def descent_bounds(report: DescentReport, rows: Floats, targets: Floats) -> Floats:
@@ -240,7 +244,8 @@ def error_lengths(loss: DescentLoss, predicted: Floats, targets: Floats, slack: 
 
 #: Fine cells of a number.
 FINE_CELLS = 1024
-_LEVELS = 1 << 20
+#: Steps of a table's numbers from the middle of a range to its end.
+TABLE_LEVELS = 1 << 20
 _UP_TABLES = 1 + 1e-9
 
 
@@ -299,6 +304,12 @@ class AdditiveReport(WrittenReport, frozen=True, kw_only=True):
         if len(self.constants) != steps:
             refuse("constants", f"must have one entry for each of {steps} steps")
         for place, (column, feature) in enumerate(zip(self.columns, features, strict=True)):
+            if feature.levels is None and feature.inverse_half is None:
+                refuse(
+                    f"encoding.features.{place}.inverse_half",
+                    "missing; without it a value at the edge of a cell is looked up in another one than in training: "
+                    "write the report again with this version",
+                )
             codes = FINE_CELLS if feature.levels is None else len(feature.levels)
             cells = len(column.square)
             if len(column.cell) != codes or len(column.offset) != codes or max(column.cell) >= cells:
@@ -365,7 +376,7 @@ def curve_variance(report: AdditiveReport, rows: Floats, targets: Floats) -> Flo
 
 
 def fine_codes(report: AdditiveReport, rows: Floats) -> Any:
-    """Return the fine cell or level of each feature of encoded rows."""
+    """Return the fine cell or level of each feature of encoded rows, whose numbers are whole codes of training."""
     found, start = [], 0
     for feature in report.encoding.features:
         part = rows[:, start : start + feature.width]
@@ -374,7 +385,8 @@ def fine_codes(report: AdditiveReport, rows: Floats) -> Any:
             found.append(part.argmax(axis=1))
             continue
         low, high = feature.ends
-        # codes are whole numbers of 2⁻²⁰ half ranges, cut towards the middle; floats may end just below one
-        code = np.trunc(((part[:, 0] - low) / (high - low) * 2 - 1) * _LEVELS * (1 + 1e-13)).astype(np.int64)
-        found.append(np.minimum((code + _LEVELS) >> 11, FINE_CELLS - 1))
+        # encoded rows hold whole codes that training's operations made; the floats back to them err by less than 2⁻²⁵
+        near = ((part[:, 0] - low) / (high - low) * 2 - 1) * TABLE_LEVELS
+        code = np.trunc(near + np.copysign(2.0**-20, near)).astype(np.int64)
+        found.append(np.minimum((code + TABLE_LEVELS) >> 11, FINE_CELLS - 1))
     return np.stack(found, axis=1)

@@ -1,8 +1,8 @@
 // The bound of one person from the tables and the path of an additive model: stepwise_reports.py, in the same order.
 
-const FINE_CELLS = 1024, LEVELS = 2 ** 20, ROUNDED_UP = 1 + 1e-9;
+const FINE_CELLS = 1024, ROUNDED_UP = 1 + 1e-9;
 
-/** Find the fine cell of a number, or the place of a level, of each feature of an encoded row. */
+/** Find the fine cell of a number, which is a whole code, or the place of a level, of each feature of an encoded row. */
 function fineCodes(report, columns) {
   let start = 0;
   return report.encoding.features.map((feature) => {
@@ -10,7 +10,7 @@ function fineCodes(report, columns) {
     start += part.length;
     if (feature.levels) return part.indexOf(Math.max(...part));
     const [low, high] = feature.to || [0, 1];
-    const code = Math.trunc((((part[0] - low) / (high - low)) * 2 - 1) * LEVELS * (1 + 1e-13));
+    const near = (((part[0] - low) / (high - low)) * 2 - 1) * LEVELS, code = Math.trunc(near + Math.sign(near) * 2 ** -20);
     return Math.min(Math.floor((code + LEVELS) / 2048), FINE_CELLS - 1);
   });
 }

@@ -38,6 +38,14 @@ function levelOf(feature, text) {
   return feature.levels.find(spelt) ?? unknown;
 }
 
+const LEVELS = 2 ** 20; // steps of a table's numbers from the middle of a range to its end
+
+/** Cut a number of a table to steps: the operations of training, in its order, on its own floats. */
+function codeOf(feature, used) {
+  const scaled = (used - feature.middle) * feature.inverse_half;
+  return Math.trunc(scaled * (LEVELS / Math.sqrt(Math.max(scaled * scaled, 1))));
+}
+
 /** Put one value in its columns. `outside` says that it lies beyond what is declared; `used` is what stands for it. */
 function encodeFeature(feature, value) {
   const [off, on] = feature.to || [0, 1];
@@ -48,7 +56,9 @@ function encodeFeature(feature, value) {
   if ((feature.missing_values || []).includes(value)) return { columns: [off], outside: true, used: null, missing: true };
   if (!isRanged(feature)) return { columns: [value], outside: false, used: value };
   const used = Math.min(Math.max(value, feature.lo), feature.hi);
-  const column = off + ((used - feature.lo) / (feature.hi - feature.lo)) * (on - off);
+  const column = typeof feature.inverse_half === "number"
+    ? (off + on) / 2 + codeOf(feature, used) * ((on - off) / 2 / LEVELS)
+    : off + ((used - feature.lo) / (feature.hi - feature.lo)) * (on - off);
   return { columns: [column], outside: used !== value, used };
 }
 

@@ -42,11 +42,11 @@ from sidelight.privacy_page.published import (
 )
 from sidelight.privacy_page.stepwise_reports import DescentLoss, DescentReport, build_descent_report
 from sidelight.records import Category, Date, Number
-from sidelight.records.numbers import exact_number
+from sidelight.records.numbers import exact_number, nearest_float
 from sidelight.regression.curator import exact_losses, fit_and_keep, kept_fit, require_curator
 from sidelight.regression.descent.rules import SecondLook, Shares, shares
 from sidelight.regression.losses import Floats
-from sidelight.regression.table_rows import range_of
+from sidelight.regression.table_rows import RowEncoder, range_of, scaled_number
 from sidelight.release import Release
 
 AReport = TypeVar("AReport", bound=WrittenReport)
@@ -84,8 +84,7 @@ class PrivacyReportMixin:
             n_public: A public number of people, for "all-n".
             features: How X was made from what a person knows: numbers with a range, levels of a category (see
                 `sidelight.privacy_page.Feature`). Without it the columns of X are asked for as they are; a model of a
-                table asks for the table's columns (rows of a table are on a grid of a millionth of a range, and so is
-                the bound).
+                table asks for its columns and cuts their values as training did (targets are on a grid of a millionth).
 
         >>> import numpy as np
         >>> from sidelight.privacy_page import report_bound
@@ -371,16 +370,18 @@ def _columns(model: Any) -> list[Feature] | None:
 
 def declared_features(columns: Sequence[Number | Category]) -> list[Feature]:
     """Return columns as a report asks for them, scaled as rows of tables are, with what the schema says of texts."""
-    share = len(columns) ** -0.5
+    share = RowEncoder(tuple(columns)).share
     return [_number(each, share) if isinstance(each, Number) else _category(each, share) for each in columns]
 
 
 def _number(column: Number, share: float) -> Feature:
     low, high = map(float, range_of(column))
+    scaled = scaled_number(column)
+    floats = {"middle": nearest_float(scaled.centres[0]), "inverse_half": nearest_float(1 / scaled.radius)}
     dates = {"start": column.start, "unit": column.unit} if isinstance(column, Date) else {}
     missing = filter(math.isfinite, column.reading.missing_values if column.reading else ())
     to = [-share, share]
-    return Feature(name=column.name, lo=low, hi=high, to=to, missing_values=list(missing) or None, **dates)  # type: ignore[arg-type]
+    return Feature(name=column.name, lo=low, hi=high, to=to, missing_values=list(missing) or None, **floats, **dates)  # type: ignore[arg-type]
 
 
 def _category(column: Category, share: float) -> Feature:
