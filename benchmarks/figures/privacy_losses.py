@@ -27,6 +27,7 @@ from sidelight.privacy_page.bound import overhead
 from sidelight.privacy_page.losses import reach
 from sidelight.published.paid_report import PaidPlan, PreparedPaidFit, paid_report_of, plan_paid
 from sidelight.regression.curator import exact_losses, keep_noise
+from sidelight.regression.estimators.examples import examples
 from sidelight.regression.losses import LogCoshLoss, LogisticLoss, Loss
 from sidelight.session.pipeline import release_once
 
@@ -76,7 +77,7 @@ class Experiment:
     def _fit(self, plan: PaidPlan) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         labels = self.people.labels if self.classes is None else self.people.labels.astype(int)
         table = sl.Table({"row": np.zeros(1)}, schema=[sl.Number("row")], name=self.people.source)
-        query = Planned(PreparedPaidFit.of(plan, self.people.rows, labels))
+        query = Planned(PreparedPaidFit.of(plan, examples(self.people.rows, labels, target_kinds="iuf")))
         with keep_noise(i_am_the_curator=True) as kept:
             release = release_once(query, table)  # type: ignore[arg-type]
         assert kept.fit is not None

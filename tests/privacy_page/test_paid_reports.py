@@ -7,12 +7,14 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from example_reports import tiny
+from scipy.sparse import csr_array
 
 import sidelight as sl
 from sidelight.accounting.loss_distributions import compose
-from sidelight.errors import BudgetError, RangeError
+from sidelight.errors import BudgetError, RangeError, SchemaError
 from sidelight.guarantees import HingedGaussianCurve
 from sidelight.mechanisms.goe_norm import goe_norm_quantile
 from sidelight.mechanisms.objective_perturbation import LossShape, ObjectivePerturbation
@@ -33,7 +35,7 @@ from sidelight.published.paid_report import (
 from sidelight.regression.curator import exact_losses, full_hessian, keep_noise
 from sidelight.regression.losses import HuberLoss, LogCoshLoss, LogisticLoss, SoftmaxLoss
 from sidelight.regression.rows import BoundedArrays, RowPolicy
-from sidelight.testing import SeededEntropy, SeededSession
+from sidelight.testing import SeededEntropy, SeededSession, seeded_release
 
 H = np.array([[1.334449312291, 0.119988000800], [0.119988000800, 1.222328011115]])
 GRADIENT = np.array([-0.4225575832, -0.8584897271])
@@ -216,6 +218,61 @@ def released(people: Any) -> tuple[Any, Any]:
     with pytest.raises(BudgetError):
         session.release(query)  # it was charged
     return release, kept.fit
+
+
+def small(rows: Any, labels: Any, **changes: Any) -> Any:
+    """A paid fit of a few rows, with the noise of one seed."""
+    given = {"loss": LogisticLoss(classes=(0, 1)), "epsilon": 1, "delta": "1e-6", "data_norm": 1} | changes
+    table = sl.Table({"row": np.zeros(1)}, schema=[sl.Number("row")], name="people")
+    return seeded_release(PaidFit(X=rows, y=labels, **given), table, seed=3)
+
+
+@pytest.mark.parametrize(
+    "odd", ["x", None, [0.1], {}, 10**400, float("nan"), 1j, object()], ids=lambda odd: type(odd).__name__
+)
+def test_no_cell_decides_whether_a_paid_fit_fails(people: Any, odd: Any) -> None:
+    """A row with a cell or a label that cannot be used is left out, and no other row is read differently."""
+    rows, labels = people[0][:300].tolist(), people[1][:300].tolist()
+    without = small(rows, labels).value
+    in_array = np.array(rows, object)
+    in_array = np.vstack([in_array, np.zeros((1, 3), object)])
+    in_array[-1, 1] = odd
+    for X, y in (
+        ([*rows, [0.1, odd, 0.1]], [*labels, 1]),
+        (in_array, [*labels, 1]),
+        ([*rows, [0.1, 0.1, 0.1]], [*labels, odd]),
+    ):
+        found = small(X, y).value
+        assert all(np.array_equal(found[name], without[name]) for name in without)
+
+
+def test_frames_and_sparse_rows_are_read_as_arrays_are(people: Any) -> None:
+    rows, labels = people[0][:300], people[1][:300]
+    wanted = small(rows, labels).value
+    for X in (pd.DataFrame(rows), csr_array(rows), rows.tolist()):
+        found = small(X, pd.Series(labels)).value
+        assert all(found[name] == pytest.approx(wanted[name], abs=1e-6) for name in wanted)
+
+
+def test_rows_of_a_paid_fit_are_refused_in_words_and_before_the_charge() -> None:
+    table = sl.Table({"row": np.zeros(1)}, schema=[sl.Number("row")], name="people")
+    session = SeededSession(table, budget=sl.ApproxDP(2, "1e-5"), seed=1)
+    before = str(session.remaining)
+    given: dict[str, Any] = {"loss": LogisticLoss(classes=(0, 1)), "epsilon": 1, "delta": "1e-6", "data_norm": 1}
+    for X, y, message in (
+        ([[0.1, 0.2], [0.1]], [0, 1], "differ in length"),
+        ([[0.1], [0.2]], [0], "same length"),
+        (np.array([["a"], ["b"]]), [0, 1], "must hold numbers"),
+        (np.zeros((2, 1)), np.array(["0", "1"]), "y must hold numbers"),
+        (np.zeros(2), [0, 1], "two dimensions"),
+    ):
+        with pytest.raises(SchemaError, match=message):
+            session.release(PaidFit(X=X, y=y, **given))
+    with pytest.raises(SchemaError, match="y must hold texts"):
+        session.release(
+            PaidFit(X=np.zeros((2, 1)), y=np.zeros(2), **given | {"loss": LogisticLoss(classes=("n", "y"))})
+        )
+    assert str(session.remaining) == before
 
 
 def test_the_whole_way(released: Any, people: Any) -> None:

@@ -26,7 +26,7 @@ from sidelight.accounting import batch
 from sidelight.accounting.loss_distributions import compose, interval_for
 from sidelight.aggregates.bounded import Bounded
 from sidelight.aggregates.mapped_vector import affine
-from sidelight.errors import RangeError, SchemaError, nearest
+from sidelight.errors import RangeError, nearest
 from sidelight.guarantees import GDP, Amount, Claims, HingedGaussianCurve, Neighbours, decimal_text, exact
 from sidelight.guarantees.amounts import grid_ceil
 from sidelight.guarantees.conversions import root_of_sum_of_squares
@@ -41,10 +41,12 @@ from sidelight.privacy_page.losses import LogCosh, lipschitz_bounds
 from sidelight.privacy_page.published import DataDependent
 from sidelight.records import Schema, Table
 from sidelight.regression.curator import PrivateFit
+from sidelight.regression.estimators.examples import Examples, examples
+from sidelight.regression.estimators.goal import label_kinds
 from sidelight.regression.fit_core import private_fit
 from sidelight.regression.losses import Floats, Loss
 from sidelight.regression.plan import LinearPlan, plan_linear
-from sidelight.regression.rows import Block, BoundedArrays
+from sidelight.regression.rows import Block
 from sidelight.release import Release
 from sidelight.session import Answer
 from sidelight.session.paid_estimator import check_rows_of_unit
@@ -217,8 +219,10 @@ class PaidFit:
 
     Args:
         loss: A loss of one predictor (`sidelight.regression.losses`); a Hessian wants the logistic or log-cosh loss.
-        X: Rows of numbers, derived from the rows of the session's table.
-        y: One label per row.
+        X: Rows of numbers, derived from the rows of the session's table: an array, a sparse matrix, a frame or a list
+            of rows. Their columns and types are public and checked before the charge, cells are read after it: a row
+            with one that is no finite number takes no part.
+        y: One label per row; a row with another label than the declared ones takes no part.
         epsilon, delta: The target of everything together.
         data_norm: The public bound of a row's norm.
         preset: "free" (no extra release), "gradient", or "thesis" (gradient and Hessian).
@@ -236,12 +240,13 @@ class PaidFit:
 
     def prepare(self, schema: Schema) -> PreparedPaidFit:
         """Plan and price it for the schema's protected unit. Reads no row."""
-        if np.shape(self.X)[0] != np.shape(self.y)[0]:
-            raise SchemaError("X and y must have the same length: row i of X belongs to entry i of y")
+        classes = getattr(self.loss, "classes", None)
+        kinds = "Ofiub" if classes is None else label_kinds(np.asarray(classes))
+        found = examples(self.X, self.y, target_kinds=kinds)
         check_rows_of_unit(schema)
         plan = plan_paid(
             loss=self.loss,
-            features=int(np.shape(self.X)[1]),
+            features=found.features,
             epsilon=self.epsilon,
             delta=self.delta,
             data_norm=self.data_norm,
@@ -249,7 +254,7 @@ class PaidFit:
             unit=schema.unit,
             **(self.settings or {}),
         )
-        return PreparedPaidFit.of(plan, self.X, self.y)
+        return PreparedPaidFit.of(plan, found)
 
     def __repr__(self) -> str:
         return f"PaidFit({self.loss.name}, preset={self.preset!r})"  # never the rows
@@ -260,18 +265,16 @@ class PreparedPaidFit(SurePrepared):
     """A planned fit with its extra releases; everything but `run` and the rows is public."""
 
     plan: PaidPlan
-    X: Any
-    y: Any
+    examples: Examples
     brings_private_data: ClassVar[bool] = True  # the rows X and their labels
 
     @classmethod
-    def of(cls, plan: PaidPlan, X: Any, y: Any) -> Self:  # noqa: N803 - the names of scikit-learn
+    def of(cls, plan: PaidPlan, found: Examples) -> Self:
         """Price everything together."""
-        return cls(claims=plan.claims, request=plan.request(), plan=plan, X=X, y=y)
+        return cls(claims=plan.claims, request=plan.request(), plan=plan, examples=found)
 
     def run(self, table: Table, source: Source) -> Answer:
         """Fit, then add noise to gradient and Hessian."""
-        del table  # the session's; X was derived from it
         price = DrawPrice(
             law="objective perturbation, with a noisy gradient and Hessian",
             claims=self.claims,
@@ -279,11 +282,11 @@ class PreparedPaidFit(SurePrepared):
             theorem="per-instance proof page, Theorem 6",
         )
         with source.paying(price):
-            return self._released(source)
+            return self._released(table, source)
 
-    def _released(self, source: Source) -> Answer:
+    def _released(self, table: Table, source: Source) -> Answer:
         plan = self.plan.fit
-        fit = private_fit(plan, BoundedArrays(self.X, self.y, policy=plan.policy), source=source)
+        fit = private_fit(plan, self.examples.bounded(table, plan.policy), source=source)
         value = fit.model()
         if self.plan.gradient_noise is not None:
             value["gradient"] = noisy_gradient(fit, self.plan.gradient_noise, source)
