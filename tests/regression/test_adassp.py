@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
 from sidelight.aggregates.collect import collect
 from sidelight.errors import BudgetError, RangeError, SchemaError
@@ -190,6 +191,43 @@ def test_rows_with_a_missing_value_take_no_part() -> None:
     spoiled = np.vstack([rows, [[np.nan, 0.5], [0.1, 0.2]]])
     with_missing = fitted((spoiled, np.append(target, [1.0, np.nan])), seed=7)
     assert np.array_equal(with_missing.coefficients, fitted((rows, target), seed=7).coefficients)
+
+
+@pytest.mark.parametrize(
+    "odd", ["secret cell", None, [0.1], {}, 10**400, 1j, object()], ids=lambda odd: type(odd).__name__
+)
+def test_no_cell_of_a_list_or_an_array_raises_or_changes_another_row(odd: Any) -> None:
+    rows, target = generated(200, 2)
+    listed, goal = rows.tolist(), target.tolist()
+    # a number beyond the floats is read as an infinity: shortened as a long row is, or clamped as a large target is
+    left_out = fitted((rows, target))
+    wanted = fitted((np.vstack([rows, [0.1, np.inf]]), np.append(target, 0.5))) if isinstance(odd, int) else left_out
+    untyped = np.vstack([rows.astype(object), np.array([[0.1, None]])])
+    untyped[-1, 1] = odd
+    counted = {list: 0.1, int: 2.0}.get(type(odd))  # a target in a row of its own is that target
+    with_target = left_out if counted is None else fitted((np.vstack([rows, [0.1, 0.2]]), np.append(target, counted)))
+    for data, wanted_of_it in (
+        (([*listed, [0.1, odd]], [*goal, 0.5]), wanted),
+        ((untyped, [*goal, 0.5]), wanted),
+        (([*listed, [0.1, 0.2]], [*goal, odd]), with_target),
+    ):
+        found = fitted(data)
+        assert found.coefficients.tolist() == wanted_of_it.coefficients.tolist()
+        assert found.intercept == wanted_of_it.intercept
+
+
+def test_arrays_are_refused_for_shape_and_type_alone() -> None:
+    rows, target = generated(5, 2)
+    for X, y, message in (
+        ([[0.1, 0.2], [0.1]], [0, 1], "differ in length"),
+        (rows, target[:4], "same length"),
+        (rows.astype(str), target, "must hold numbers"),
+        (rows, target.astype(str), "y must hold numbers"),
+        (rows[:, 0], target, "two dimensions"),
+        (csr_array(rows), target, "toarray"),
+    ):
+        with pytest.raises(SchemaError, match=message):
+            fitted((X, y))
 
 
 def test_long_rows_are_shortened_and_targets_clamped() -> None:

@@ -30,6 +30,8 @@ from sidelight.mechanisms.additive import GaussianNoise, SymmetricGaussianNoise
 from sidelight.mechanisms.budget import Budget
 from sidelight.noise import Source, scale_up
 from sidelight.records import Number, Schema, Table
+from sidelight.records.engines.arrays import as_numbers
+from sidelight.regression.estimators.examples import examples
 from sidelight.regression.least_squares_codes import LeastSquaresCodes, least_squares_codes
 from sidelight.release import Release
 from sidelight.session import Answer, release_once
@@ -235,7 +237,8 @@ def adassp(
     """Fit once, as a pure function of rows and a noise source; `LinearFit.claims` says what it cost.
 
     Guarantee: that of `AdaSSP`, which takes the same arguments and charges a ledger. `data` is a table with `features`
-    and `target`, or a pair of arrays (X, y) with the public `target_bounds` of y. Rows that miss a value are left out.
+    and `target`, or a pair (X, y) of arrays, frames or lists with the public `target_bounds` of y. Rows that miss a
+    value, or have a cell that is no number, are left out.
 
     >>> from sidelight.noise import OSEntropy
     >>> X = np.linspace(-1, 1, 4000)[:, None]
@@ -257,13 +260,15 @@ def adassp(
 
 
 def _table_of(rows: Any, goal: Any, bounds: tuple[float, float]) -> tuple[Table, tuple[str, ...], str]:
-    matrix, target = np.asarray(rows, np.float64), np.asarray(goal, np.float64)
-    if matrix.ndim != 2 or target.ndim != 1 or len(matrix) != len(target):
-        raise SchemaError("arrays want X with rows and columns and y with one number per row")
-    names = tuple(f"x{place}" for place in range(matrix.shape[1]))
+    """Make a table of arrays, frames or lists, cell by cell: what is no number is missing, and no cell raises."""
+    found = examples(rows, goal, target_kinds="Ofiub")
+    if found.sparse:
+        raise SchemaError("X is a sparse matrix, and here rows are read column by column; write X.toarray()")
+    matrix, target = found.read()
+    names = tuple(f"x{place}" for place in range(found.features))
     columns = {name: np.ascontiguousarray(matrix[:, place]) for place, name in enumerate(names)}
     schema = [*(Number(name) for name in names), Number("y", lower=bounds[0], upper=bounds[1])]
-    return Table(columns | {"y": target}, schema=schema), names, "y"
+    return Table(columns | {"y": as_numbers(target)}, schema=schema), names, "y"
 
 
 def _scale(sensitivity: Fraction, mu_squared: Fraction) -> Fraction:
