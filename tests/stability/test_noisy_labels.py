@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import math
+import warnings
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
 from scipy.stats import norm
 
 import sidelight as sl
@@ -14,7 +19,7 @@ from sidelight.errors import RangeError
 from sidelight.guarantees.conversions import renyi_epsilon
 from sidelight.release import Refused, Release
 from sidelight.stability.pate import ClearVotes, NoisyLabels, VotePrice, cheapest_proposal, plain_epsilon
-from sidelight.stability.pate.proposals import checked_votes
+from sidelight.stability.pate.proposals import checked_votes, pass_chance, read_votes
 from sidelight.testing import SeededEntropy, SeededSession
 
 
@@ -86,10 +91,98 @@ def test_no_chance_is_shown_as_certain(chance: float, shown: str) -> None:
     assert f"with probability {shown} or more if" in str(price)
 
 
-@pytest.mark.parametrize("votes", [[[1, 2], [3]], [[[1], [2, 3]], [[4], [5]]]])
-def test_rows_of_votes_have_one_length(votes: list) -> None:
+def test_rows_of_votes_have_one_length() -> None:
     with pytest.raises(RangeError, match="different lengths"):
-        NoisyLabels(votes=votes, noise_scale=20)
+        NoisyLabels(votes=[[1, 2], [3]], noise_scale=20)
+    for public in ([[1, 2], [3]], [[[1], [2, 3]], [[4], [5]]]):
+        with pytest.raises(RangeError, match="different lengths"):
+            checked_votes(public)
+
+
+#: What may stand in place of a vote, and as how many it is read.
+ODD_VOTES = [
+    *(
+        (190.5, 190),
+        (-3, 0),
+        (-0.5, 0),
+        (math.nan, 0),
+        (math.inf, 2**40),
+        (-math.inf, 0),
+        (2.0**63, 2**40),
+        (1e300, 2**40),
+    ),
+    *(
+        (None, 0),
+        ("secret", 0),
+        ("7", 7),
+        ([7, 8], 0),
+        ({}, 0),
+        (10**400, 2**40),
+        (-(10**400), 0),
+        (1j, 0),
+        (object(), 0),
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("odd", "read"), ODD_VOTES, ids=[f"{type(odd).__name__}-{i}" for i, (odd, _) in enumerate(ODD_VOTES)]
+)
+def test_no_vote_decides_whether_labels_are_released(odd: Any, read: int) -> None:
+    """One private entry raises nothing and changes no other, in a list and in an array of floats."""
+    forms: list[Any] = [[[190, 7], [4, odd]], [(190, 7), (4, odd)]]
+    if isinstance(odd, float):
+        forms.append(np.array([[190, 7], [4, odd]]))
+    for each in forms:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            query = NoisyLabels(votes=each, noise_scale=20)
+            assert query.votes.tolist() == [[190, 7], [4, read]]  # type: ignore[union-attr]
+            assert isinstance(query.release(), Release)
+
+
+def test_whole_votes_are_read_alike_in_every_type() -> None:
+    whole = [[190, 7, 3], [4, 2, 127]]
+    for kind in ("i1", ">i2", "u8", "f2", ">f4", "f8", "longdouble"):
+        kept = np.minimum(whole, 127) if kind == "i1" else np.array(whole)
+        assert read_votes(kept.astype(kind)).tolist() == kept.tolist()
+    assert read_votes(whole).tolist() == checked_votes(whole).tolist() == whole
+    masked = np.ma.masked_array([[190.0, np.nan], [4, 2]], mask=[[False, True], [False, False]])
+    assert read_votes(masked).tolist() == [[190, 0], [4, 2]]
+
+
+@given(st.floats(-5, 300) | st.floats(2.0**40 - 3, 2.0**40 + 3), st.sampled_from([0, 1, 0.25, 1 - 2**-10]))
+def test_votes_that_move_by_one_are_read_at_most_one_apart(vote: float, step: float) -> None:
+    moved = vote + step
+    assume(moved - vote <= 1)
+    for kind in (np.float64, np.longdouble):
+        first, second = read_votes(np.array([[vote, moved]], kind))[0].tolist()
+        assert 0 <= second - first <= 1
+    fine = np.array([[np.longdouble(2) - np.longdouble(2) ** -60, np.longdouble(3) - np.longdouble(2) ** -60]])
+    assert np.diff(read_votes(fine)).tolist() == [[1]]
+
+
+def test_votes_are_refused_for_shape_and_type_alone() -> None:
+    for wrong, message in (
+        (np.array([["1", "2"]]), "type <U1"),
+        (np.array([[1, 2]], object), "type object"),
+        (np.array([[True, False]]), "type bool"),
+        (np.array([[1j, 2]]), "type complex128"),
+        (np.array([3, 4]), "one row per query"),
+        ([[3], [4]], "two classes or more"),
+        ([3, 4], "not of rows"),
+        ([], "not of rows"),
+        (pd.DataFrame({"a": [1], "b": [2]}), "got DataFrame"),
+    ):
+        with pytest.raises(RangeError, match=message):
+            NoisyLabels(votes=wrong, noise_scale=20)
+
+
+def test_public_votes_are_still_checked_strictly() -> None:
+    proposal = ClearVotes(budget="0.02", order=25, delta="1e-5")
+    for wrong, message in (([[190.5, 3]], "some are not"), ([[190, -3]], "none may be negative")):
+        with pytest.raises(RangeError, match=message):
+            pass_chance(proposal, noise_scale=40, votes=wrong)
 
 
 def test_a_session_pays_for_labels() -> None:

@@ -38,6 +38,7 @@ from sidelight.stability.pate.proposals import (
     checked_votes,
     pass_chance,
     plain_epsilon,
+    read_votes,
     vote_price,
 )
 
@@ -53,9 +54,11 @@ class NoisyLabels:
 
     Accuracy: the true winner, up to noise of `noise_scale` votes on each count.
 
-    Arguments: `teachers_per_unit` is your word for how many teachers the rows of one protected unit taught at most: 1
-    where all rows of a person went to one teacher. Sessions of persons want it. `question` is a public text, or its
-    digest, that tells what the teachers were asked: a key of a ledger is refused for another.
+    Arguments: `votes` are counts of teachers, one row per query and one column per class, an array or a list of rows.
+    No entry raises: one that is no whole number is read as the one below, below 0 or no number as 0.
+    `teachers_per_unit` is your word for how many teachers the rows of one protected unit taught at most: 1 where all
+    rows of a person went to one teacher. Sessions of persons want it. `question` is a public text, or its digest, that
+    tells what the teachers were asked: a key of a ledger is refused for another.
 
     >>> votes = [[190, 7, 3], [4, 2, 194]] * 10
     >>> NoisyLabels(votes=votes, noise_scale=20).release().value[:2].tolist()
@@ -69,7 +72,7 @@ class NoisyLabels:
     question: str | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "votes", checked_votes(self.votes))
+        object.__setattr__(self, "votes", read_votes(self.votes))
         positive(self.noise_scale, name="noise_scale")
         if not isinstance(self.proposal, ClearVotes | None):
             raise RangeError(f"proposal must be None or ClearVotes(...), got {type(self.proposal).__name__}")
