@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from typing import Any
 
 import duckdb
 import numpy as np
@@ -240,6 +241,23 @@ def test_bad_shapes_are_refused() -> None:
     flat = RowMap.of(2, centre=None, matrix=[[1, 0]], radius=1)
     with pytest.raises(RangeError, match="same number"):
         moments_by_cell(np.zeros((3, 2)), maps=[one, flat], rule=Sign())
+
+
+@pytest.mark.parametrize("last", [[3.0, 4.0], [3.0, "x"], [3.0]])
+def test_lists_are_refused_whatever_their_cells_are(last: list[Any]) -> None:
+    """The type of an array made of a list is what one cell says, and whether there is one, what one row says."""
+    one = RowMap.of(2, centre=None, matrix=None, radius=1)
+    for rows in ([[1.0, 2.0], last], ([1.0, 2.0], last)):
+        with pytest.raises(RangeError, match=r"must be a NumPy array or an sl\.Table, got (list|tuple)"):
+            moments_by_cell(rows, maps=[one, one], rule=Sign())  # type: ignore[arg-type]
+
+
+def test_an_odd_cell_of_an_untyped_array_drops_its_row() -> None:
+    one = RowMap.of(2, centre=None, matrix=None, radius=1)
+    plain = np.array([[0.5, 0.2], [-0.5, 0.1]])
+    odd = np.vstack([plain.astype(object), np.array([[0.3, "x"]], object)])
+    for first, second in zip(*(moments_by_cell(r, maps=[one, one], rule=Sign()) for r in (plain, odd)), strict=True):
+        assert np.array_equal(first.total.value, second.total.value)
 
 
 def test_sensitivities_in_other_norms() -> None:

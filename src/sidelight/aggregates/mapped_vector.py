@@ -207,10 +207,14 @@ def as_table(rows: Table | NDArray[Any]) -> Table:
     """Make a table of an array, with columns x0, x1, ... and the row as its unit; return a table unchanged."""
     if isinstance(rows, Table):
         return rows
-    array = np.asarray(rows)
-    if array.ndim != 2 or array.shape[1] < 1:
-        raise RangeError(f"rows must be an array with one row a record and at least one column, got {array.ndim} axes")
-    return Table(array, schema=[Number(f"x{place}") for place in range(array.shape[1])])
+    if not isinstance(rows, np.ndarray):  # the type of an array made of a list would be what one cell says
+        raise RangeError(
+            f"rows must be a NumPy array or an sl.Table, got {type(rows).__name__}; write np.array(rows, dtype=float), "
+            "or sl.Table(rows, schema=[...])"
+        )
+    if rows.ndim != 2 or rows.shape[1] < 1:
+        raise RangeError(f"rows must be an array with one row a record and at least one column, got {rows.ndim} axes")
+    return Table(rows, schema=[Number(f"x{place}") for place in range(rows.shape[1])])
 
 
 def _chosen(table: Table, columns: Sequence[str] | None) -> tuple[Number, ...]:
