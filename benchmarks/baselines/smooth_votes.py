@@ -25,10 +25,10 @@ from sidelight.stability.pate.proposals import (
     VoteCost,
     certified_price,
     check_proposal,
-    checked_votes,
     plain_epsilon,
     quantiles_of,
 )
+from sidelight.stability.pate.votes import checked_votes
 
 Floats = NDArray[np.float64]
 

@@ -19,7 +19,8 @@ from sidelight.errors import RangeError
 from sidelight.guarantees.conversions import renyi_epsilon
 from sidelight.release import Refused, Release
 from sidelight.stability.pate import ClearVotes, NoisyLabels, VotePrice, cheapest_proposal, plain_epsilon
-from sidelight.stability.pate.proposals import checked_votes, pass_chance, read_votes
+from sidelight.stability.pate.proposals import pass_chance
+from sidelight.stability.pate.votes import checked_votes, read_votes
 from sidelight.testing import SeededEntropy, SeededSession
 
 

@@ -13,7 +13,6 @@ from scipy.stats import norm
 from sidelight.errors import RangeError
 from sidelight.stability.pate.proposals import (
     VoteCost,
-    checked_votes,
     log_error_probability,
     log_q_at,
     noisy_max_renyi,
@@ -21,6 +20,7 @@ from sidelight.stability.pate.proposals import (
     vote_distance,
     vote_quantile,
 )
+from sidelight.stability.pate.votes import checked_votes
 
 CLEAR = (390, 4, 2, 1, 1, 1, 1, 0, 0, 0)
 MIXED = (300, 60, 20, 5, 5, 5, 2, 1, 1, 1)

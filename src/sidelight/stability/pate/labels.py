@@ -35,12 +35,11 @@ from sidelight.stability.pate.proposals import (
     VotePrice,
     cheapest_proposal,
     check_delta,
-    checked_votes,
     pass_chance,
     plain_epsilon,
-    read_votes,
     vote_price,
 )
+from sidelight.stability.pate.votes import checked_votes, read_votes
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
