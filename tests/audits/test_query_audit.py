@@ -16,6 +16,7 @@ from sidelight.audit.pairs import Pair, PairSearch, columns_of
 from sidelight.errors import ClaimError, RangeError
 from sidelight.guarantees import RDP, Claims, Neighbours, RenyiOrders
 from sidelight.noise import Source
+from sidelight.stability.pate import NoisyLabels
 from sidelight.testing import SeededEntropy
 
 ONE = Claims.of(sl.PureDP(1))
@@ -178,3 +179,9 @@ def test_a_schema_with_a_date_is_audited() -> None:
     visit = sl.Date("visit", start="2020-01-01", end="2025-12-31")
     query = sl.Count(where=sl.col("visit") >= "2022-01-01", epsilon=1)
     assert not audit_query(query, [visit], runs=100, tries=6).refuted
+
+
+def test_a_query_that_brings_votes_or_rows_of_its_own_is_not_attacked() -> None:
+    votes = NoisyLabels(votes=[[51, 49]], noise_scale=40)
+    with pytest.raises(RangeError, match="brings rows or votes of its own"):
+        audit_query(votes, SCHEMA, runs=40, tries=2)

@@ -15,6 +15,7 @@ from sidelight.errors import RangeError, SidelightError
 from sidelight.predictions.origin import guess, joint_origin, origin_from_json, public
 from sidelight.release import Release, outcome_from_json
 from sidelight.testing import seeded_release
+from sidelight.tuning import PrivateScore
 
 GROUPS = [chr(97 + place) for place in range(12)]
 TABLE = sl.Table(
@@ -205,3 +206,43 @@ def test_an_origin_keeps_the_brand_of_its_parts() -> None:
     assert "entropy" not in guess().to_json()
     again = sl.Covariance(radius=1, rho=1, prediction=learned)
     assert not seeded_release(again, again.table(X), seed=2).private  # a test may, and is branded
+
+
+def _seeded_covariance() -> Any:
+    rows = sl.Table({"a": [0.9], "b": [0.0]}, schema=[sl.Number("a"), sl.Number("b")])
+    query = sl.Covariance(["a", "b"], radius=1, rho=1000)
+    return rows, learned_prediction([seeded_release(query, rows, seed=1)])
+
+
+def _real(prediction: Any) -> Any:
+    return sl.Covariance(["a", "b"], radius=1, rho="0.1", prediction=prediction)
+
+
+#: Searches of which one part predicts with seeded noise, wherever it stands.
+SEARCHES: dict[str, Any] = {
+    "the first": lambda one: sl.Selection(candidates=[_real(one), _real(np.eye(2))], score=_SCORE, delta="1e-6"),
+    "the last": lambda one: sl.Selection(candidates=[_real(np.eye(2)), _real(one)], score=_SCORE, delta="1e-6"),
+    "one of a list": lambda one: sl.Selection(
+        candidates=[_real([one, np.eye(2)]), _real(None)], score=_SCORE, delta="1e-6"
+    ),
+    "the score": lambda one: sl.Selection(
+        candidates=[_real(None)],
+        score=PrivateScore(like=_real(one), ask=lambda _: _real(one), read=lambda _: 1.0, description="one"),
+        delta="1e-6",
+    ),
+}
+_SCORE = sl.PublicScore(lambda answer: float(answer.value["matrix"][0, 0]), "the first entry")
+
+
+@pytest.mark.parametrize("name", SEARCHES)
+def test_a_search_refuses_seeded_predictions_of_any_part(name: str) -> None:
+    rows, one = _seeded_covariance()
+    with pytest.raises(RangeError, match="seeded noise"):
+        SEARCHES[name](one).release(rows)
+
+
+def test_a_score_that_asks_with_a_seeded_prediction_is_none() -> None:
+    rows, one = _seeded_covariance()
+    score = PrivateScore(like=_real(None), ask=lambda _: _real(one), read=lambda _: 1.0, description="one")
+    found = sl.Selection(candidates=[_real(None)], score=score, delta="1e-6").release(rows)
+    assert isinstance(found, sl.Refused)

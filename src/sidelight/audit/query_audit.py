@@ -131,6 +131,11 @@ def audit_query(
     """
     declared = schema if isinstance(schema, Schema) else Schema(schema)
     prepared = prepare_query(query, declared)
+    if prepared.brings_private_data:
+        raise RangeError(
+            f"a {prepared.request['kind']} query brings rows or votes of its own, and an audit would show what "
+            "they are, again and again and unpaid; attack it with audit_runs, on data that you invent for each side"
+        )
     delta = declared_delta(getattr(query, "model", query))  # a model as a query keeps its price to itself
     return audit_runs(
         run_of(prepared),

@@ -48,6 +48,7 @@ from sidelight.session.query import (
     Query,
     Refusal,
     SureArrayQuery,
+    brands_of,
     check_source,
     declared_delta,
     prepare_query,
@@ -254,7 +255,7 @@ def _prepare(query: Query, table: Table, *, strict: bool, entropy: Entropy, owne
     if isinstance(table, ViewTable):
         prepared = on_view(prepared, table)
     check_source(prepared, table, owner=owner)
-    if not _brands(prepared.prediction) <= {entropy.branding}:
+    if not brands_of(prepared.prediction) <= {entropy.branding}:
         raise RangeError(
             "the prediction is a release with seeded noise, which gives no privacy: predicting with it would publish "
             "what it holds. Use one that was released for real, or public data. Nothing was charged"
@@ -265,14 +266,6 @@ def _prepare(query: Query, table: Table, *, strict: bool, entropy: Entropy, owne
             f"{prepared.numerics}; leave strict out, or see the limitations page for an exact alternative"
         )
     return prepared
-
-
-def _brands(described: Any) -> set[str]:
-    """Return the brands in the description of a prediction, of the whole and of its parts."""
-    if isinstance(described, Mapping):
-        own = {str(described["entropy"])} if "entropy" in described else set()
-        return own.union(*map(_brands, described.values()))
-    return set().union(*map(_brands, described)) if isinstance(described, (list, tuple)) else set()
 
 
 def _run(

@@ -327,3 +327,11 @@ class ArrayQuery(Query, Protocol):
 
 class SureArrayQuery(SureQuery, ArrayQuery, Protocol):
     """A query of one bare array that is never refused."""
+
+
+def brands_of(described: Any) -> set[str]:
+    """Return the brands in the description of a prediction, of the whole and of its parts."""
+    if isinstance(described, Mapping):
+        own = {str(described["entropy"])} if "entropy" in described else set()
+        return own.union(*map(brands_of, described.values()))
+    return set().union(*map(brands_of, described)) if isinstance(described, (list, tuple)) else set()

@@ -8,7 +8,7 @@ cost, as from any `fit`.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from math import log
@@ -20,11 +20,12 @@ from sidelight.guarantees import Amount, Claims, decimal_text, exact
 from sidelight.guarantees.intervals import round_up
 from sidelight.mechanisms.price import DrawPrice
 from sidelight.noise import Entropy, OSEntropy, Source, below
+from sidelight.noise.source import SEEDED_BRANDING
 from sidelight.records import Number, Schema, Table
 from sidelight.release import Outcome, TailBound
 from sidelight.session import Answer, Prepared, Query, Refusal, release_once
 from sidelight.session.printed_output import suppress_all_output
-from sidelight.session.query import PublicSource, metered
+from sidelight.session.query import PublicSource, brands_of, metered
 from sidelight.tuning.pricing import common_price, selection_claims
 from sidelight.tuning.runs import Poisson, Runs, TruncatedNegativeBinomial, geometric
 from sidelight.tuning.scores import (
@@ -236,11 +237,6 @@ class Selection:
         claims = selection_claims(price, self.runs, delta=delta)
         if any(each.numerics == "idealized" for each in (*prepared, *(() if scored is None else (scored,)))):
             claims = claims.with_numerics("idealized")
-        first = prepared[0].prediction
-        shared = all(candidate.prediction == first for candidate in prepared)
-        several: dict[str, Any] = {"description": f"one of {len(prepared)} candidates, each with its own"}
-        for each in prepared:  # one with seeded noise brands all
-            several |= {key: value for key, value in (each.prediction or {}).items() if key == "entropy"}
         score = {"kind": type(self.score).__name__, "description": self.score.description}
         return PreparedSelection(
             claims=claims,
@@ -251,7 +247,7 @@ class Selection:
                 "runs": self.runs.to_json(),
             }
             | ({} if delta is None else {"delta": decimal_text(delta)}),
-            prediction=first if shared else several,
+            prediction=_predictions((*prepared, *(() if scored is None else (scored,)))),
             candidates=prepared,
             score=self.score,
             scored=scored,
@@ -345,8 +341,10 @@ class PreparedSelection(Prepared):
             return float(self.score.function(answer))
         assert self.scored is not None
         asked = self.score.ask(answer).prepare(self.schema)
-        # not what was charged, or not about this table's rows: the candidate gets no score
+        # not what was charged, not about this table's rows, or with a prediction that is not private: no score
         if asked.claims != self.scored.claims or asked.brings_private_data > self.scored.brings_private_data:
+            return None
+        if not brands_of(asked.prediction) <= {source.branding}:
             return None
         measured = metered(asked, table, source)
         return None if isinstance(measured, Refusal) else float(self.score.read(measured))
@@ -359,6 +357,16 @@ class PreparedSelection(Prepared):
         return error.changed(
             lambda fixed, per_log: (tuple(a + b * more for a, b in zip(fixed, per_log, strict=True)), per_log)
         )
+
+
+def _predictions(parts: Sequence[Prepared]) -> Mapping[str, Any] | None:
+    """Return the description of all predictions that a search may use: one with seeded noise brands the release."""
+    first = parts[0].prediction
+    if all(each.prediction == first for each in parts):
+        return first
+    there = {str(place): dict(each.prediction) for place, each in enumerate(parts) if each.prediction is not None}
+    words = f"one of {len(parts)} candidates and scores, each with its own"
+    return {"description": words, "columns": there, **({"entropy": SEEDED_BRANDING} if brands_of(there) else {})}
 
 
 def _together(first: Claims, second: Claims, *, runs: Runs, delta: Fraction | None) -> Claims:
