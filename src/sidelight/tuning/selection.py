@@ -247,7 +247,7 @@ class Selection:
                 "runs": self.runs.to_json(),
             }
             | ({} if delta is None else {"delta": decimal_text(delta)}),
-            prediction=_predictions((*prepared, *(() if scored is None else (scored,)))),
+            prediction=_predictions(prepared, scored),
             candidates=prepared,
             score=self.score,
             scored=scored,
@@ -359,14 +359,14 @@ class PreparedSelection(Prepared):
         )
 
 
-def _predictions(parts: Sequence[Prepared]) -> Mapping[str, Any] | None:
-    """Return the description of all predictions that a search may use: one with seeded noise brands the release."""
-    first = parts[0].prediction
-    if all(each.prediction == first for each in parts):
-        return first
-    there = {str(place): dict(each.prediction) for place, each in enumerate(parts) if each.prediction is not None}
-    words = f"one of {len(parts)} candidates and scores, each with its own"
-    return {"description": words, "columns": there, **({"entropy": SEEDED_BRANDING} if brands_of(there) else {})}
+def _predictions(candidates: Sequence[Prepared], scored: Prepared | None) -> Mapping[str, Any] | None:
+    """Return the description of what a search predicts with; seeded noise in any part of it brands all."""
+    described = [each.prediction for each in candidates]
+    brands = brands_of([*described, None if scored is None else scored.prediction])
+    seeded = {"entropy": SEEDED_BRANDING} if brands else {}
+    if all(each == described[0] for each in described):
+        return {**(described[0] or {"description": "the score's own"}), **seeded} if seeded else described[0]
+    return {"description": f"one of {len(described)} candidates, each with its own", **seeded}
 
 
 def _together(first: Claims, second: Claims, *, runs: Runs, delta: Fraction | None) -> Claims:
