@@ -3,8 +3,7 @@
 A child's departure from its prediction is its predicted share of its parent's departure, and something of its own with
 variance g, which is learned by level from the noisy numbers. Whether a prediction is used at all is decided for each
 cell of the other columns by its estimated error after whole numbers were made. Post-processing of released numbers: no
-guarantee depends on it, and `unbiased` and the intervals never use it (hierarchies proof page,
-"Predictions").
+guarantee depends on it, and `unbiased` and the intervals never use it (hierarchies proof page, "Predictions").
 """
 
 from __future__ import annotations
@@ -339,7 +338,7 @@ class _Pass:
         return np.stack(columns, axis=1)[:, None, :]
 
     def _message(self, level: int, spread: Floats, sent: Floats, share: Floats, doubt: Floats) -> tuple[Floats, Floats]:
-        """Return precision and information that the children give of their parent's departure.""" ""
+        """Return precision and information that the children give of their parent's departure."""
         tree = self.model.tree
         inverse, kept = 1 / (doubt + spread), spread / (doubt + spread)
         free = spread * (1 - kept)  # gs/(g + s)
