@@ -33,8 +33,8 @@ settings.register_profile("sidelight", deadline=None)
 settings.register_profile("ci", deadline=None, derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") else "sidelight")
 
-#: One way to a browser for all tests that want one, and the choice of cases for `make test`.
-pytest_plugins = ["real_browser", "quick_cases"]
+#: One way to a browser for all tests that want one, the choice of cases for `make test`, and their noise in CI.
+pytest_plugins = ["real_browser", "quick_cases", "same_noise"]
 
 #: Fixtures hold no examples, and several files of one name cannot be searched for examples together.
 collect_ignore_glob = ["tests/*/conftest.py"]
