@@ -19,7 +19,7 @@ import pytest
 
 from sidelight.errors import LedgerError
 from sidelight.guarantees import Claims, PureDP
-from sidelight.ledger import Ledger, Reservation, connections, open_ledger
+from sidelight.ledger import Ledger, Reservation, connections, open_ledger, sqlite_connections
 from sidelight.ledger.schema import OpenTransaction
 
 SMALL = Claims.of(PureDP("0.01"))
@@ -108,6 +108,28 @@ def test_interrupts_in_charges_leave_the_file_free(path: Path) -> None:
     assert ledger.verify().ok
     states = [entry.state for entry in ledger.scope("people").entries()]
     assert states.count("released") >= done + 1
+    ledger.close()
+
+
+def test_an_interrupted_checkpoint_leaves_the_file_free(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a writer of the mark leaves open in a traceback used to lock the file as long as the traceback lived."""
+    ledger, plain, seen = open_ledger(path), sqlite_connections.FileCursor.execute, []
+
+    def interrupted(cursor: Any, *given: Any) -> Any:
+        found = plain(cursor, *given)
+        seen.append(given[0])
+        if given[0].startswith("PRAGMA wal_checkpoint") and len(checkpoints(seen)) == 2:
+            raise KeyboardInterrupt
+        return found
+
+    def checkpoints(statements: list[str]) -> list[str]:
+        return [each for each in statements if each.startswith("PRAGMA wal_checkpoint")]
+
+    monkeypatch.setattr(sqlite_connections.FileCursor, "execute", interrupted)
+    with pytest.raises(KeyboardInterrupt) as kept:
+        ledger.open_scope("people", budget=PureDP(9))
+    assert kept.tb is not None
+    assert is_free(path)
     ledger.close()
 
 

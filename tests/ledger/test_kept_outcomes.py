@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import traceback
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -286,3 +287,33 @@ def test_a_charge_that_cannot_be_read_back_stands_and_says_so(
             scope.reserve(PRICE, request={"kind": "q"}, key="k")
     assert raised.value.charge_stands
     assert len(impatient.entries()) == 1
+
+
+def test_the_key_of_a_request_without_one_asks_for_nothing_else(tmp_path: Path) -> None:
+    """An entry without a key holds no declarations to compare: another question got its answer."""
+
+    def session(upper: int) -> sl.Session:
+        rows = sl.Table({"age": [31, 47, 52, 90] * 50}, schema=[sl.Number("age", lower=0, upper=upper)], name="people")
+        return sl.Session(rows, budget=PureDP(9), ledger=tmp_path / "budget.db")
+
+    query = sl.Count(where="age > 40", epsilon=1)
+    entry = session(100).release(query).circumstances.entry_id
+    with pytest.raises(LedgerError, match="keys that begin with 'auto:' are those of requests without one"):
+        session(40).release(query, key=f"auto:{entry}")
+    assert session(40).remaining.epsilon == 8
+
+
+def test_an_outcome_that_could_not_be_written_is_in_no_traceback(
+    impatient: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reservation, "OUTCOME_SECONDS", 0.0)
+    charged: Any = impatient.scope("people").reserve(PRICE, request={"kind": "q"}, key="k")
+
+    @sa.event.listens_for(impatient.store._connections._engine, "before_cursor_execute")
+    def full(connection: Any, cursor: Any, statement: str, *_: Any) -> None:
+        if "INSERT INTO event" in statement:
+            connection.connection.dbapi_connection.execute("PRAGMA max_page_count = 1")
+
+    with pytest.raises(LedgerError) as failed:
+        charged.release("x" * 200_000)
+    assert "xxxxx" not in "".join(traceback.format_exception(failed.value))

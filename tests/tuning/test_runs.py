@@ -54,6 +54,13 @@ def p_value(law: Runs, drawn: np.ndarray) -> float:
     return float(stats.chi2.sf(cost.sum(), used.sum() - 1)) if not observed[~used].any() else 0.0
 
 
+@pytest.mark.parametrize("law", [*LAWS, Poisson(1), Poisson("1e-9"), Poisson("1e-400")], ids=str)
+def test_the_mean_of_some_runs_is_that_of_the_law_without_zero(law: Runs) -> None:
+    found = masses(law)
+    some = found[0] < 1 and (np.arange(len(found)) * found).sum() / found[1:].sum()
+    assert law.mean_of_some() == pytest.approx(some or 1.0, rel=1e-6)
+
+
 def with_mean_off_by_thirty_percent(law: Runs) -> Runs:
     if isinstance(law, Poisson):
         return Poisson(law.rate * Fraction(13, 10))
@@ -141,6 +148,12 @@ def test_mistakes_are_named() -> None:
     for gamma in (0, 1, "1e-9", 2):
         with pytest.raises(RangeError, match="gamma"):
             TruncatedNegativeBinomial(1, gamma=gamma)
+    for tiny in ("1e-81", "-1e-90"):
+        with pytest.raises(RangeError, match="0 is the logarithmic law"):
+            TruncatedNegativeBinomial(tiny, gamma="0.1")
+    assert logarithmic(72382).mean_text == "72382"
+    with pytest.raises(RangeError, match="mean of a logarithmic number must be at most 72382, got 72383"):
+        logarithmic(72383)
     with pytest.raises(RangeError, match="mean"):
         geometric(1)
     with pytest.raises(RangeError, match="mean"):

@@ -208,6 +208,24 @@ def test_an_error_bound_is_widened_by_the_number_of_runs() -> None:
     assert release.error_bound(0.85) == pytest.approx(single.error_bound(0.99))
 
 
+def test_the_bound_of_a_number_of_runs_that_may_be_zero_is_that_of_an_outcome() -> None:
+    """Given an outcome, one run of a Poisson number of mean 1 misses 1.58 times as often as each: 1/(1 - 1/e)."""
+    table = sl.Table({"x": np.arange(100.0)}, schema=[sl.Number("x", lower=0, upper=100)])
+    score = PublicScore(lambda answer: abs(float(answer.value["count"][0]) - 100), "far from a public guess")
+    query = Selection(candidates=[sl.Count(epsilon=0.5)], score=score, runs=Poisson(1))
+    ended = (seeded_release(query, table, seed=seed) for seed in range(20))
+    release = next(each for each in ended if isinstance(each, Release))
+    single = seeded_release(sl.Count(epsilon=0.5), table, seed=2)
+    assert isinstance(single, Release)
+    chance = 1 / (1 - math.exp(-1))
+    assert release.error_bound(1 - 0.01 * chance) == pytest.approx(single.error_bound(0.99))
+    # which is met: a score that likes what is far off picks a miss whenever there is one
+    rng = np.random.default_rng(14)
+    runs = rng.poisson(1, 200_000)
+    missed = rng.random(200_000) < 1 - (1 - 0.01) ** runs
+    assert missed[runs > 0].mean() > 0.0145
+
+
 def test_a_widened_bound_stays_an_estimate_and_keeps_the_likely_error() -> None:
     prepared: Any = search(candidates=[Count(), Count()], runs=geometric(20)).prepare(SCHEMA)
     likely = TailBound(unit="ranks", assumption="a", fixed=(1.0,), per_log=(2.0,))

@@ -109,8 +109,10 @@ class FileConnection(LedgerConnection):
     def unmark(self) -> None:
         """Take the mark off what the log says, also where a process died that had put it there.
 
-        If others lock the file for too long, or the disk is full, the next that writes or closes does it.
+        If others lock the file for too long, or the disk is full, the next that writes or closes does it. After an
+        interrupt a checkpoint may be unfinished: what is written beside it would keep the file locked.
         """
+        self.let_go()
         with suppress(sqlite3.Error):
             if self.is_marked():
                 self.execute("PRAGMA user_version = 0")
@@ -120,8 +122,9 @@ class FileConnection(LedgerConnection):
             super().close()
         elif self._began.may_close():
             try:
-                self.let_go()
-                if self._began.beside is not None:
+                if self._began.beside is None:
+                    self.let_go()
+                else:
                     self.unmark()
             finally:
                 super().close()

@@ -14,6 +14,8 @@ from sidelight.errors import LedgerError
 from sidelight.readable import alike, first_difference, unprintable, visible
 
 _LONGEST_NAME: Final = 500
+#: How the keys begin that requests without one have.
+UNNAMED: Final = "auto:"
 
 
 def checked_name(text: str, *, what: str) -> str:
@@ -33,6 +35,13 @@ def checked_name(text: str, *, what: str) -> str:
             f"{what} must be printable text, got {plain[:60]!a}: character {at + 1} is U+{ord(sign):04X} ({named}), "
             f"which does not print there; {instead}"
         )
+    return plain
+
+
+def checked_key(key: str) -> str:
+    """Return a key that a user gives to a request. What was asked without one is not answered again by its entry."""
+    if (plain := checked_name(key, what="a key")).startswith(UNNAMED):
+        raise LedgerError(f"keys that begin with {UNNAMED!r} are those of requests without one; give a key of your own")
     return plain
 
 

@@ -25,7 +25,7 @@ from sidelight.ledger.definition import (
 from sidelight.ledger.entries import LedgerEntry, list_entries, list_finished, list_unfinished
 from sidelight.ledger.exchange import book_external
 from sidelight.ledger.journal import DEFINITION_COLUMNS
-from sidelight.ledger.names import checked_name
+from sidelight.ledger.names import UNNAMED, checked_key, checked_name
 from sidelight.ledger.reservation import Reservation, Unique
 from sidelight.ledger.scope import Scope
 
@@ -138,7 +138,7 @@ class ScopeKeeper(Unique):
         asked = decide.Request(
             entry_id=entry_id,
             scope_id=primary,
-            key=f"auto:{entry_id}" if key is None else checked_name(key, what="a key"),
+            key=f"{UNNAMED}{entry_id}" if key is None else checked_key(key),
             shares=self.shares_of(claims, delta=delta),
             request=_checked_request(request),
             at_utc=now_utc() if at_utc is None else checked_time(at_utc),

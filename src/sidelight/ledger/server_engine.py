@@ -20,6 +20,7 @@ def postgresql_engine(place: Place, wait_seconds: float, answer_seconds: float |
             place.address,
             isolation_level="READ COMMITTED",
             pool_timeout=wait_seconds,
+            hide_parameters=True,
             # before settings of the address, the database and the environment: every outcome can be written in UTF-8
             connect_args={"connect_timeout": max(1, int(wait_seconds)), "client_encoding": "utf8"},
         )

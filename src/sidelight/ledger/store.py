@@ -369,7 +369,7 @@ class _Connections:
 
 
 def _sqlite_engine(connect: Callable[[], sqlite3.Connection], **options: Any) -> sa.Engine:
-    engine = sa.create_engine("sqlite://", creator=connect, **options)
+    engine = sa.create_engine("sqlite://", creator=connect, hide_parameters=True, **options)
     sa.event.listen(engine, "begin", _begin_sqlite)
     return engine
 
@@ -383,7 +383,7 @@ def _reading_engine(path: Path, wait_seconds: float) -> sa.Engine:
         record.info[LOCKLESS] = lockless
         return connection
 
-    engine = sa.create_engine("sqlite://", poolclass=NullPool)
+    engine = sa.create_engine("sqlite://", poolclass=NullPool, hide_parameters=True)
     sa.event.listen(engine, "do_connect", connect)
     sa.event.listen(engine, "begin", _begin_sqlite)
     return engine

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from math import log
+from math import expm1, log
 from typing import TypeAlias
 
 from sidelight.errors import RangeError
@@ -19,7 +19,10 @@ from sidelight.noise import Source, bernoulli
 
 _ONE = Interval.of(1)
 _LARGEST_ETA = 16
+_SMALLEST_ETA = Fraction(1, 10**30)
 _LARGEST_MEAN = 10**6
+#: (1/γ - 1)/log(1/γ) at the smallest γ, 1e-6.
+_LARGEST_LOGARITHMIC_MEAN = 72382
 
 
 @dataclass(frozen=True, init=False)
@@ -41,6 +44,8 @@ class TruncatedNegativeBinomial:
         stop = positive(gamma, name="gamma")
         if not -1 < order <= _LARGEST_ETA:
             raise RangeError(f"eta must be above -1 and at most {_LARGEST_ETA}, got {eta}; 1 is the geometric law")
+        if 0 < abs(order) < _SMALLEST_ETA:
+            raise RangeError(f"eta must be 0 or at least 1e-30 away from it, got {eta}; 0 is the logarithmic law")
         if not Fraction(1, _LARGEST_MEAN) <= stop < 1:
             raise RangeError(
                 f"gamma must lie in 1e-6..1, below 1, got {short_text(stop)}; 1/15 tries 15 times at eta 1"
@@ -58,10 +63,14 @@ class TruncatedNegativeBinomial:
             return more / logarithm
         return Interval.of(self.eta) * more / (_ONE - (-Interval.of(self.eta) * logarithm).exp())
 
+    def mean_of_some(self) -> float:
+        """Return E[K | K >= 1]: there is always a run."""
+        return float(self.mean().upper)
+
     @property
     def mean_text(self) -> str:
         """The mean for people."""
-        return f"{float(self.mean().upper):.6g}"
+        return f"{self.mean_of_some():.6g}"
 
     def draw(self, source: Source) -> int:
         """Draw K exactly. Secret: the number of runs, and the time it takes, may not be published.
@@ -117,6 +126,11 @@ class Poisson:
         """Enclose E[K]."""
         return Interval.of(self.rate)
 
+    def mean_of_some(self) -> float:
+        """Return E[K | K >= 1]: m/(1 - e^-m), 1.58 at m = 1."""
+        mean = float(self.rate)
+        return mean / -expm1(-mean) if mean else 1.0
+
     @property
     def mean_text(self) -> str:
         """The mean for people."""
@@ -165,6 +179,8 @@ def logarithmic(mean: Amount) -> TruncatedNegativeBinomial:
     0.0269182596
     """
     goal = float(_above_one(mean))
+    if goal > _LARGEST_LOGARITHMIC_MEAN:
+        raise RangeError(f"mean of a logarithmic number must be at most {_LARGEST_LOGARITHMIC_MEAN}, got {goal:g}")
     low, high = 1e-6, 1 - 1e-9
     for _ in range(200):
         gamma = (low * high) ** 0.5

@@ -185,7 +185,7 @@ class Selection:
     be published either.
 
     Accuracy: K runs of n candidates; with a geometric number of mean m a given candidate is tried with probability m/(n
-    + m - 1). An error bound of a candidate holds for the winner with E[K] times its failure probability.
+    + m - 1). An error bound of a candidate holds for the winner with E[K | K >= 1] times its failure probability.
 
     Args:
         candidates: Queries with the same budget; where their profiles differ, the larger one counts.
@@ -350,10 +350,10 @@ class PreparedSelection(Prepared):
         return None if isinstance(measured, Refusal) else float(self.score.read(measured))
 
     def _error(self, error: TailBound | None) -> TailBound | None:
-        """Each run exceeds its bound with probability β, so the winner does with at most E[K]·β: log(E[K]/β)."""
+        """Each run exceeds its bound with probability β, so the winner does with at most E[K | K >= 1]·β."""
         if error is None:
             return None
-        more = log(max(1.0, float(self.runs.mean().upper)))
+        more = log(self.runs.mean_of_some())
         return error.changed(
             lambda fixed, per_log: (tuple(a + b * more for a, b in zip(fixed, per_log, strict=True)), per_log)
         )
