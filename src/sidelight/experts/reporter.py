@@ -249,9 +249,10 @@ class Reporter:
     def report(self, round_: int, gains: Any, *, resume: bool = False) -> NoisyReport:
         """Return the report of a round: made, charged and stored the first time, and the same bytes ever after.
 
-        `gains` is a vector (or one number, for a coordinate) of anything; what is no finite number becomes the terms'
-        `fill`, what lies outside [0, gain_range] is clipped, all before the noise. None means no data: a report of pure
-        noise, for clients whose absence would tell. Later calls for the same round ignore `gains`.
+        `gains` is a vector, or one number for a coordinate: its type and length are public, and refused where they do
+        not fit. Its entries may be anything; what is no finite number becomes the terms' `fill`, what lies outside
+        [0, gain_range] is clipped, all before the noise. None means no data: a report of pure noise, for clients whose
+        absence would tell. Later calls for the same round ignore `gains`.
 
         `resume=True` after a crash that left the round without a report: the charge is paid again.
 
