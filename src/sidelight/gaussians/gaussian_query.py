@@ -16,6 +16,7 @@ from sidelight.gaussians.point_cloud import Floats, PointCloud, as_point_cloud
 from sidelight.gaussians.row_reader import MeasurementPlan, run_plan, sample_rows_of
 from sidelight.gaussians.step_arithmetic import MOST_STEPS, BudgetSplit
 from sidelight.guarantees import Amount, Neighbours, decimal_text, positive
+from sidelight.guarantees.amounts import whole
 from sidelight.mechanisms.budget import Budget
 from sidelight.noise import Source
 from sidelight.records import Number, Schema, Table
@@ -96,9 +97,8 @@ class GaussianQuery:
         _ = self.budget
         if self.prediction is not None:
             object.__setattr__(self, "prediction", as_point_cloud(self.prediction, self.columns))
-        whole = isinstance(self.steps, int | np.integer) and not isinstance(self.steps, bool)
-        if self.steps is not None and not (whole and 1 <= self.steps <= MOST_STEPS):
-            raise RangeError(f"steps must be a whole number from 1 to {MOST_STEPS}, or None, got {self.steps!r}")
+        if self.steps is not None:
+            object.__setattr__(self, "steps", whole(self.steps, name="steps", most=MOST_STEPS))
 
     @property
     def budget(self) -> Budget:

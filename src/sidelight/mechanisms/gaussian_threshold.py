@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from sidelight.aggregates.bounded import sqrt_up
 from sidelight.errors import RangeError
 from sidelight.guarantees import GDP, Amount, ApproxDP, Claims, Context, exact, native_claims, positive
+from sidelight.guarantees.amounts import whole
 from sidelight.guarantees.conversions import gdp_within
 from sidelight.guarantees.intervals import (
     ONE,
@@ -115,8 +116,7 @@ def gaussian_threshold(*, epsilon: Amount, delta: Amount, groups: int, share: Am
     >>> round(float(law.scale), 2), law.threshold
     (13.36, 71)
     """
-    if isinstance(groups, bool) or not isinstance(groups, int) or not 1 <= groups <= _MOST_GROUPS:
-        raise RangeError(f"groups must be a whole number from 1 to {_MOST_GROUPS}, got {groups!r}")
+    groups = whole(groups, name="groups", most=_MOST_GROUPS)
     loss, chance = positive(epsilon, name="epsilon"), exact(delta, name="delta")
     part = exact(share, name="share")
     if not 0 < chance < 1:

@@ -21,7 +21,7 @@ from sidelight.aggregates.ranks import Ranks
 from sidelight.errors import RangeError
 from sidelight.grid import Outcomes
 from sidelight.guarantees import Amount, Claims, Unit, positive
-from sidelight.guarantees.amounts import decimal_text
+from sidelight.guarantees.amounts import decimal_text, whole
 from sidelight.mechanisms.prefix_sums import PrefixSumRun, PrefixSums
 from sidelight.noise import Source
 from sidelight.predictions import Histogram, Origin, Prior
@@ -93,9 +93,7 @@ class PrivateHistograms:
         object.__setattr__(self, "lower", low)
         object.__setattr__(self, "upper", high)
         for name, least, most in (("bins", 2, _MOST_BINS), ("run_days", 1, 2**18)):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-                raise RangeError(f"{name} must be a whole number in {least}..{most}, got {value!r}")
+            object.__setattr__(self, name, whole(getattr(self, name), name=name, least=least, most=most))
         if not math.isfinite(high - low) or not (np.diff(self.edges) > 0).all():
             raise RangeError(f"lower and upper must lie {self.bins} bins apart, got {low}..{high}")
         for name, (smallest, largest) in _AMOUNTS.items():

@@ -18,7 +18,7 @@ from sidelight.aggregates.collect import coded_rows, collect
 from sidelight.aggregates.counts import CellCounts
 from sidelight.errors import RangeError, SchemaError, nearest
 from sidelight.guarantees import Amount, Neighbours, decimal_text, exact
-from sidelight.guarantees.amounts import own_int
+from sidelight.guarantees.amounts import whole
 from sidelight.mechanisms.budget import Budget
 from sidelight.noise import Source
 from sidelight.records import Category, Fill, Number, Schema, Table
@@ -118,12 +118,8 @@ class SyntheticTable:
             )
         for name in ("rows", "rounds"):
             given = getattr(self, name)
-            if given is None or (name == "rounds" and given == "auto"):
-                continue
-            given = own_int(given)
-            object.__setattr__(self, name, given)
-            if isinstance(given, bool) or not isinstance(given, int) or given < 1:
-                raise RangeError(f"{name} must be a whole number of at least 1, got {given!r}")
+            if given is not None and not (name == "rounds" and given == "auto"):
+                object.__setattr__(self, name, whole(given, name=name))
         if not isinstance(self.bins, Mapping):
             raise RangeError("bins maps names of number columns to their edges: bins={'age': [0, 18, 65, 120]}")
         _ = self.price

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from sidelight.errors import RangeError
-from sidelight.guarantees.amounts import own_int
+from sidelight.guarantees.amounts import whole
 from sidelight.synthesis.domain import Domain
 from sidelight.synthesis.query_blocks import CellQueries, MatrixQueries, PrefixQueries, QueryBlock, RangeQueries
 
@@ -207,9 +207,7 @@ def marginals(
     >>> len(marginals(2).partitions(Domain(("a", "b", "c"), (2, 3, 4))))
     3
     """
-    k = own_int(k)
-    if isinstance(k, bool) or not isinstance(k, int) or k < 1:
-        raise RangeError(f"k must be a whole number of at least 1, got {k!r}")
+    k = whole(k, name="k")
     if isinstance(columns, str):
         raise RangeError(f"columns must be a list of names, got the text {columns!r}")
     if sets is not None and (columns is not None or not sets or any(isinstance(e, str) or not e for e in sets)):
