@@ -191,6 +191,18 @@ def smallest(holds: Condition, **search: Unpack[Search]) -> Fraction:
     return _searched(holds, rising=True, **search)
 
 
+def last_where(holds: Callable[[int], bool], low: int, high: int) -> int:
+    """Find the last whole number where a condition holds that holds at `low` and fails from some number to `high` on.
+
+    >>> last_where(lambda n: n * n <= 50, 0, 50)
+    7
+    """
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if holds(middle) else (low, middle)
+    return low
+
+
 class Search(TypedDict):
     """Where to search for a number, and what to call it where there is none."""
 

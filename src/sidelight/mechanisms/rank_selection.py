@@ -16,7 +16,7 @@ from sidelight.aggregates.ranks import Ranks
 from sidelight.errors import RangeError
 from sidelight.grid import Outcomes
 from sidelight.guarantees import Amount, BoundedRange, Claims, Row, Unit, native_claims, positive
-from sidelight.guarantees.amounts import whole
+from sidelight.guarantees.amounts import last_where, whole
 from sidelight.mechanisms.price import selection_price
 from sidelight.mechanisms.rings import DECAY, Decay, Gap, Masses, Rings, Score, gap_score
 from sidelight.noise import Source, below, bernoulli, bernoulli_exp
@@ -250,11 +250,7 @@ class _RowsWithin:
 
     def order(self, k: int) -> int:
         """Return the last outcome that has fewer than k rows within, 1 <= k <= size."""
-        low, high = self._first, self._last  # below(low) < k <= below(high)
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (middle, high) if self.below(middle) < k else (low, middle)
-        return low
+        return last_where(lambda index: self.below(index) < k, self._first, self._last)
 
     def __repr__(self) -> str:
         return "Rows(private)"
