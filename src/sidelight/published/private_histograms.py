@@ -34,7 +34,7 @@ from sidelight.published.histogram_loss import (
     gradient_sensitivity,
     histogram_loss,
 )
-from sidelight.published.released_learners import FirstGuess, Floats, check_guesses
+from sidelight.published.released_learners import Floats, check_guesses, first_guess
 from sidelight.quantiles.prepared import PreparedQuantiles
 from sidelight.quantiles.tree import QuantileTree
 from sidelight.records import Schema
@@ -116,11 +116,6 @@ class PrivateHistograms:
         return (self.upper - self.lower) / 4
 
     @property
-    def start(self) -> FirstGuess:
-        """The robust prior of every day."""
-        return FirstGuess(self.location, self.scale, self.hedge_weight, self.fallback)
-
-    @property
     def edges(self) -> Floats:
         """The public edges of the bins."""
         return np.linspace(self.lower, self.upper, self.bins + 1)
@@ -155,7 +150,7 @@ class PrivateHistograms:
         del features
         edges = self.edges.tolist()
         found = [Histogram(edges, row.tolist(), origin=origin) for row in self.masses(learned)]
-        return self.start.hedged(found, nonnegative=nonnegative)
+        return first_guess(self).hedged(found, nonnegative=nonnegative)
 
     def gradient_plan(self, bare: PreparedQuantiles, schema: Schema, days_per_person: int | None) -> GradientPlan:
         """Return the private gradients of a sequence; its public work is done here."""
@@ -174,7 +169,7 @@ class PrivateHistograms:
         """Return the description that the digest of a plan covers."""
         return {
             "learner": "private_histograms",
-            **self.start.to_json(),
+            **first_guess(self).to_json(),
             "lower": repr(self.lower),
             "upper": repr(self.upper),
             "rho": decimal_text(positive(self.rho, name="rho")),
