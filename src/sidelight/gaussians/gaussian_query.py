@@ -21,6 +21,7 @@ from sidelight.mechanisms.budget import Budget
 from sidelight.noise import Source
 from sidelight.records import Number, Schema, Table
 from sidelight.records.numbers import nearest_float
+from sidelight.records.schema import listed_names
 from sidelight.records.table import bare_number, bare_numbers
 from sidelight.release import Outcome
 from sidelight.session import Answer, release_once
@@ -90,10 +91,7 @@ class GaussianQuery:
     steps: Any = None  # of a query that takes them
 
     def _check(self) -> None:
-        if isinstance(self.columns, str):
-            raise RangeError(f"columns must be a list of names, got the text {self.columns!r}")
-        if self.columns is not None:
-            object.__setattr__(self, "columns", tuple(self.columns))
+        object.__setattr__(self, "columns", listed_names(self.columns))
         _ = self.budget
         if self.prediction is not None:
             object.__setattr__(self, "prediction", as_point_cloud(self.prediction, self.columns))

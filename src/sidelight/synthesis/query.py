@@ -23,6 +23,7 @@ from sidelight.mechanisms.budget import Budget
 from sidelight.noise import Source
 from sidelight.records import Category, Fill, Number, Schema, Table
 from sidelight.records.numbers import exact_number, number_text
+from sidelight.records.schema import listed_names
 from sidelight.registry import load_published
 from sidelight.release import Outcome
 from sidelight.session import Answer, release_once
@@ -107,11 +108,7 @@ class SyntheticTable:
                 f"workload must be made with sl.marginals(2) and the like, got {type(self.workload).__name__}"
             )
         for name in ("columns", "missing"):
-            given = getattr(self, name)
-            if isinstance(given, str):
-                raise RangeError(f"{name} must be a list of names, got the text {given!r}")
-            if given is not None:
-                object.__setattr__(self, name, tuple(given))
+            object.__setattr__(self, name, listed_names(getattr(self, name), name=name))
         if self.engine not in get_args(Engine):
             raise RangeError(
                 f"engine must be one of its choices, got {self.engine!r}; {nearest(self.engine, get_args(Engine))}"

@@ -16,6 +16,7 @@ import numpy as np
 
 from sidelight.errors import RangeError
 from sidelight.guarantees.amounts import whole
+from sidelight.records.schema import listed_names
 from sidelight.synthesis.domain import Domain
 from sidelight.synthesis.query_blocks import CellQueries, MatrixQueries, PrefixQueries, QueryBlock, RangeQueries
 
@@ -208,12 +209,11 @@ def marginals(
     3
     """
     k = whole(k, name="k")
-    if isinstance(columns, str):
-        raise RangeError(f"columns must be a list of names, got the text {columns!r}")
+    names = listed_names(columns)
     if sets is not None and (columns is not None or not sets or any(isinstance(e, str) or not e for e in sets)):
         raise RangeError("sets is a list of lists of column names, and stands alone")
     named = None if sets is None else tuple(tuple(each) for each in sets)
-    return Workload((Marginals(k, None if columns is None else tuple(columns), named),))
+    return Workload((Marginals(k, names, named),))
 
 
 def prefixes(column: str) -> Workload:
