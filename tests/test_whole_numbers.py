@@ -12,6 +12,8 @@ import pytest
 import sidelight as sl
 from sidelight.errors import SidelightError
 from sidelight.experts import Reporting
+from sidelight.guarantees import Person
+from sidelight.mechanisms.truncated_laplace import LabelCounts
 from sidelight.quantiles.public import check_size
 from sidelight.session.query import prepare_query
 from sidelight.synthesis.workload import marginals
@@ -26,6 +28,9 @@ SCHEMA = sl.Schema(
 )
 PLACES: dict[str, tuple[Callable[[Any], Any], str]] = {
     "max_rows": (lambda n: sl.PersonId("who", max_rows=n), "max_rows"),
+    "max_rows of Person": (lambda n: Person("who", n), "max_rows"),
+    "features": (lambda n: sl.PubTrack(features=n), "features"),
+    "groups": (lambda n: LabelCounts(counts=np.array([3, 1]), groups=n), "groups"),
     "max_rows of PersonVia": (lambda n: sl.PersonVia("order", to="orders", max_rows=n), "max_rows"),
     "per_person": (lambda n: sl.Category("drug", ["a"], per_person=n), "per_person"),
     "k": (lambda n: sl.TopK("drug", k=n, max_groups=1, **PRICE), "k"),

@@ -60,7 +60,7 @@ class BalancedOPS(ProposingQuery):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "features", tuple(self.features))
-        check_rows_at_most(self.rows_at_most)
+        check_rows_at_most(self)
 
     def prepare(self, schema: Schema) -> _Worst:
         """Check the query against the schema and price it. Opens no data."""
@@ -99,7 +99,7 @@ class OutputPerturbation(ProposingQuery):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "features", tuple(self.features))
-        check_rows_at_most(self.rows_at_most)
+        check_rows_at_most(self)
 
     def prepare(self, schema: Schema) -> _Worst:
         """Check the query against the schema and price it. Opens no data."""

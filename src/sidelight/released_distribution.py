@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sidelight.errors import RangeError
-from sidelight.guarantees.amounts import own_int
+from sidelight.guarantees.amounts import whole
 from sidelight.noise import OSEntropy, Source, uniform
 from sidelight.readable import number_text
 from sidelight.registry import import_with_extras
@@ -157,9 +157,7 @@ class ReleasedDistribution(Mapping[str, Any]):
         Returns:
             An array of them, in no order.
         """
-        count = own_int(count)
-        if isinstance(count, bool) or not isinstance(count, int) or count < 0:
-            raise RangeError(f"count must be a whole number of at least 0, got {count!r}")
+        count = whole(count, name="count", least=0)
         with Source(OSEntropy()) as source:
             return np.atleast_1d(np.asarray(self.quantile(uniform(count, source))))
 

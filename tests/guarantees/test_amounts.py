@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from sidelight.errors import RangeError
 from sidelight.guarantees import ApproxDP, PureDP, decimal_text, exact, positive, short_text
+from sidelight.guarantees.amounts import whole
 
 
 @pytest.mark.parametrize(
@@ -45,6 +46,30 @@ def test_a_float_is_not_its_binary_value() -> None:
 def test_refuses_and_names_the_parameter(bad: object) -> None:
     with pytest.raises(RangeError, match="epsilon"):
         exact(bad, name="epsilon")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("given_as", [int, np.int8, np.int64, np.uint16])
+def test_whole_numbers_become_those_of_python(given_as: type) -> None:
+    for number in (2, 5):
+        found = whole(given_as(number), name="k", least=2, most=5)
+        assert found == number
+        assert type(found) is int
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [1, 6, np.int64(6), True, np.True_, 3.0, np.float64(3), float("nan"), "3", None, Fraction(3), np.array([3]),
+     np.timedelta64(3, "D")],
+    ids=repr,
+)  # fmt: skip
+def test_what_is_no_whole_number_within_limits_is_refused(bad: object) -> None:
+    with pytest.raises(RangeError, match=r"^k must be a whole number from 2 to 5, got .*; 3 is usual$"):
+        whole(bad, name="k", least=2, most=5, advice="3 is usual")
+
+
+def test_refusals_show_no_array() -> None:
+    with pytest.raises(RangeError, match=r"^k must be a whole number of at least 1, got ndarray$"):
+        whole(np.array([731, 4]), name="k")
 
 
 def test_zero_is_no_release() -> None:

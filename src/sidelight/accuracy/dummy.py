@@ -16,6 +16,7 @@ import numpy as np
 from sidelight.accuracy.forecast import generated
 from sidelight.errors import RangeError
 from sidelight.group_table import csv_line
+from sidelight.guarantees.amounts import whole
 from sidelight.records import Column, Date, Number, PersonId, Schema, Table
 from sidelight.records.date_formats import ISO, written
 
@@ -81,8 +82,7 @@ def dummy_csv(
 
 def _texts(schema: Schema, rows: int, *, missing: float, hostile: bool) -> dict[str, list[str]]:
     """Return the cells of each column as a CSV file holds them, and the marks."""
-    if isinstance(rows, bool) or not isinstance(rows, int) or not 1 <= rows <= LARGEST:
-        raise RangeError(f"dummy data has 1 to {LARGEST:,} rows, got {rows!r}")
+    rows = whole(rows, name="rows", most=LARGEST)
     if not 0 <= missing < 1:
         raise RangeError(f"missing is a share of cells, from 0 to below 1, got {missing!r}")
     shapes = generated(schema, rows)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from math import isqrt
 from typing import Any, Literal
 
 import numpy as np
@@ -12,7 +11,7 @@ from numpy.typing import NDArray
 
 from sidelight.errors import RangeError
 from sidelight.guarantees.claims import Neighbours
-from sidelight.guarantees.intervals import root_above
+from sidelight.guarantees.intervals import root_above, root_down
 from sidelight.guarantees.units import Unit
 
 Norm = Literal["l1", "l2", "linf"]
@@ -195,7 +194,5 @@ def sqrt_up(square: Fraction | int) -> Fraction:
     (Fraction(3, 2), 1.4142135623733338)
     """
     exact = Fraction(square)
-    p, q = isqrt(exact.numerator), isqrt(exact.denominator)
-    if p * p == exact.numerator and q * q == exact.denominator:
-        return Fraction(p, q)
-    return root_above(exact, bits=_PLACES)
+    low = root_down(exact)
+    return low if low * low == exact else root_above(exact, bits=_PLACES)

@@ -122,10 +122,10 @@ class ClippedVector(Coding):
     def _scale(self, part: NDArray[np.float64]) -> NDArray[np.float64]:
         """Clamp, centre and scale the columns in place; return the squared lengths of the rows."""
         _centre_and_scale(part, *self._public_scaling)
-        length = _squared_lengths(part)
+        length = squared_lengths(part)
         if not length.max(initial=0.0) < _SCALED_LIMIT:  # some entry may be beyond the limit, or missing
             np.clip(part, -_SCALED_LIMIT, _SCALED_LIMIT, out=part)
-            length = _squared_lengths(part)
+            length = squared_lengths(part)
         return length
 
     @cached_property
@@ -203,7 +203,7 @@ def _gather(columns: Sequence[NDArray[np.float64]], block: slice, *, out: NDArra
             target[place] = column[rows]
 
 
-def _squared_lengths(part: Sequence[NDArray[np.float64]] | NDArray[np.float64]) -> NDArray[np.float64]:
+def squared_lengths(part: Sequence[NDArray[np.float64]] | NDArray[np.float64]) -> NDArray[np.float64]:
     """Sum the squares of every column of `part`, entry after entry.
 
     One after the other: `sum` may change the order with the number of rows, and then a row's length with its company.
@@ -222,7 +222,7 @@ def clipped_codes(scaled: Sequence[NDArray[np.float64]], levels: int) -> CodeArr
     One array an entry, without NaN. No row looks at another.
     """
     bounded = [np.minimum(np.maximum(part, -_SCALED_LIMIT), _SCALED_LIMIT) for part in scaled]
-    factor = float(levels) / np.sqrt(np.maximum(_squared_lengths(bounded), 1.0))
+    factor = float(levels) / np.sqrt(np.maximum(squared_lengths(bounded), 1.0))
     return tuple(np.trunc(part * factor).astype(np.int64) for part in bounded)
 
 

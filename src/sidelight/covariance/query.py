@@ -32,6 +32,7 @@ from sidelight.mechanisms.noisy_moments import MatrixLaw, effective_scale
 from sidelight.noise import Source
 from sidelight.records import Number, Schema, Table
 from sidelight.records.numbers import exact_number
+from sidelight.records.schema import listed_names
 from sidelight.records.table import bare_number, bare_numbers
 from sidelight.registry import load_published
 from sidelight.release import Release
@@ -273,10 +274,7 @@ class Covariance:
     choice: Choice | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
-        if isinstance(self.columns, str):
-            raise RangeError(f"columns must be a list of names, got the text {self.columns!r}")
-        if self.columns is not None:
-            object.__setattr__(self, "columns", tuple(self.columns))
+        object.__setattr__(self, "columns", listed_names(self.columns))
         positive(self.radius, name="radius")
         _ = self.budget
         for name, known in (("method", get_args(Method)), ("noise", get_args(MatrixLaw))):

@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sidelight.errors import RangeError, SidelightError, SourceError
-from sidelight.guarantees.amounts import own_int
+from sidelight.guarantees.amounts import whole
 from sidelight.noise import OSEntropy, Source, integers_below, standard_normal
 from sidelight.noise.source import SEEDED_BRANDING
 
@@ -135,17 +135,9 @@ def checked_scales(scale: ArrayLike | None, *, usual: ArrayLike, actions: int) -
     return scales
 
 
-def checked_whole(value: int, *, name: str, least: int = 1) -> int:
-    """Return a whole number that is large enough."""
-    value = own_int(value)
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise RangeError(f"{name} must be a whole number of at least {least}, got {value!r}")
-    return value
-
-
 def checked_actions(actions: int) -> int:
     """Return a number of actions of at least 2."""
-    return checked_whole(actions, name="actions", least=2)
+    return whole(actions, name="actions", least=2)
 
 
 #: Changes when a stored state means something else than before.

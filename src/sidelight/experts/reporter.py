@@ -21,6 +21,7 @@ from sidelight.experts.player import Floats
 from sidelight.experts.report import NoisyReport
 from sidelight.experts.reporting import NEW_TERMS, Reporting
 from sidelight.guarantees import Amount, Claims, decimal_text, positive
+from sidelight.guarantees.amounts import whole
 from sidelight.ledger import Ledger, Scope, Stored, open_ledger
 from sidelight.mechanisms.additive import priced_gaussian
 from sidelight.mechanisms.meter import Meter
@@ -260,6 +261,7 @@ class Reporter:
             BudgetError: the round is beyond the declared ones, or nothing is left. Nothing was made or charged.
             LedgerError: the first report of this ledger was made under other terms.
         """
+        round_ = whole(round_, name="round_")
         self._check_round(round_)
         self._check_agreed()  # another reporter may have been first since this one was opened
         codes = bounded_codes(gains, self.reporting)  # a wrong length raises before the charge
@@ -349,8 +351,6 @@ class Reporter:
         )
 
     def _check_round(self, round_: int) -> None:
-        if isinstance(round_, bool) or not isinstance(round_, int) or round_ < 1:
-            raise RangeError(f"rounds are whole numbers from 1 on, got {round_!r}")
         if round_ > self.reporting.rounds:
             raise BudgetError(
                 f"round {round_} is beyond the {self.reporting.rounds} rounds that were declared; nothing was made, "

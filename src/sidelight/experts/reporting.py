@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 from sidelight.errors import RangeError, nearest
-from sidelight.experts.player import LARGEST_GAIN_RANGE, checked_whole, gain_range_too_large
+from sidelight.experts.player import LARGEST_GAIN_RANGE, gain_range_too_large
 from sidelight.guarantees import (
     GDP,
     Amount,
@@ -27,6 +27,7 @@ from sidelight.guarantees import (
     per_person,
     positive,
 )
+from sidelight.guarantees.amounts import whole
 from sidelight.guarantees.conversions import root_of_sum_of_squares
 from sidelight.noise import scale_up
 
@@ -106,7 +107,7 @@ class Reporting:
     def __post_init__(self) -> None:
         for name in ("actions", "rounds", "max_rounds_per_person"):
             if getattr(self, name) is not None or name != "max_rounds_per_person":
-                object.__setattr__(self, name, checked_whole(getattr(self, name), name=name))
+                object.__setattr__(self, name, whole(getattr(self, name), name=name))
         if self.sensitivity is None:
             help_ = "presence_sensitivity and move_sensitivity help"
             if self.sizes is not None:

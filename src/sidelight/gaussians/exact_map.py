@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sidelight.aggregates.bounded import VALUE_LIMIT
+from sidelight.aggregates.clipped_vector import squared_lengths
 from sidelight.aggregates.coding import Keep
 from sidelight.aggregates.mapped_vector import RowMap, clean
 from sidelight.aggregates.moments import MomentState
@@ -85,12 +86,7 @@ class ExactMap:
         np.clip(part, -self.largest, self.largest, out=part)
         np.rint(part, out=part)
         mapped = self.matrix @ part
-        length = mapped[0] * mapped[0]
-        square = np.empty_like(length)
-        for row in mapped[1:]:  # one after the other: the order is the same for every row
-            np.multiply(row, row, out=square)
-            length += square
-        mapped *= float(self.levels) / np.maximum(np.sqrt(length), self.reach)
+        mapped *= float(self.levels) / np.maximum(np.sqrt(squared_lengths(mapped)), self.reach)
         return np.asarray(np.trunc(mapped, out=mapped))
 
 

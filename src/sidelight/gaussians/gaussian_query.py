@@ -16,10 +16,12 @@ from sidelight.gaussians.point_cloud import Floats, PointCloud, as_point_cloud
 from sidelight.gaussians.row_reader import MeasurementPlan, run_plan, sample_rows_of
 from sidelight.gaussians.step_arithmetic import MOST_STEPS, BudgetSplit
 from sidelight.guarantees import Amount, Neighbours, decimal_text, positive
+from sidelight.guarantees.amounts import whole
 from sidelight.mechanisms.budget import Budget
 from sidelight.noise import Source
 from sidelight.records import Number, Schema, Table
 from sidelight.records.numbers import nearest_float
+from sidelight.records.schema import listed_names
 from sidelight.records.table import bare_number, bare_numbers
 from sidelight.release import Outcome
 from sidelight.session import Answer, release_once
@@ -89,16 +91,12 @@ class GaussianQuery:
     steps: Any = None  # of a query that takes them
 
     def _check(self) -> None:
-        if isinstance(self.columns, str):
-            raise RangeError(f"columns must be a list of names, got the text {self.columns!r}")
-        if self.columns is not None:
-            object.__setattr__(self, "columns", tuple(self.columns))
+        object.__setattr__(self, "columns", listed_names(self.columns))
         _ = self.budget
         if self.prediction is not None:
             object.__setattr__(self, "prediction", as_point_cloud(self.prediction, self.columns))
-        whole = isinstance(self.steps, int | np.integer) and not isinstance(self.steps, bool)
-        if self.steps is not None and not (whole and 1 <= self.steps <= MOST_STEPS):
-            raise RangeError(f"steps must be a whole number from 1 to {MOST_STEPS}, or None, got {self.steps!r}")
+        if self.steps is not None:
+            object.__setattr__(self, "steps", whole(self.steps, name="steps", most=MOST_STEPS))
 
     @property
     def budget(self) -> Budget:

@@ -74,6 +74,24 @@ def positive(value: Amount | SupportsIndex, *, name: str) -> Fraction:
     return number
 
 
+def whole(value: object, *, name: str, least: int = 1, most: int | None = None, advice: str = "") -> int:
+    """Read a whole number of Python or NumPy that lies between limits, as an int.
+
+    >>> whole(np.int64(3), name="k")
+    3
+
+    Raises:
+        RangeError: it is less or more, a bool, a float or not a number at all; `advice` ends the message.
+    """
+    number = own_int(value)
+    large_enough = isinstance(number, int) and not isinstance(number, bool) and number >= least
+    if large_enough and (most is None or number <= most):
+        return int(number)
+    limits = f"of at least {least}" if most is None else f"from {least} to {most}"
+    shown = repr(number) if isinstance(number, str | int | float | None) else type(number).__name__
+    raise RangeError(f"{name} must be a whole number {limits}, got {_shown(shown)}" + (advice and f"; {advice}"))
+
+
 def decimal_text(x: Fraction) -> str:
     """Write a rational number so that `exact` reads the same number back: as a decimal, or "p/q" where none is finite.
 
@@ -171,6 +189,18 @@ def largest(holds: Condition, **search: Unpack[Search]) -> Fraction:
 def smallest(holds: Condition, **search: Unpack[Search]) -> Fraction:
     """Find the smallest number on the grid for which a condition that holds from some point on holds."""
     return _searched(holds, rising=True, **search)
+
+
+def last_where(holds: Callable[[int], bool], low: int, high: int) -> int:
+    """Find the last whole number where a condition holds that holds at `low` and fails from some number to `high` on.
+
+    >>> last_where(lambda n: n * n <= 50, 0, 50)
+    7
+    """
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if holds(middle) else (low, middle)
+    return low
 
 
 class Search(TypedDict):

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias, cast, get_args
 
 from sidelight.errors import ClaimError, RangeError
+from sidelight.guarantees.amounts import whole
 
 
 @dataclass(frozen=True)
@@ -30,8 +31,7 @@ class Person:
     def __post_init__(self) -> None:
         if not self.column:
             raise RangeError("a person needs the name of the column that identifies them, got an empty name")
-        if isinstance(self.max_rows, bool) or not isinstance(self.max_rows, int) or self.max_rows < 1:
-            raise RangeError(f"max_rows must be a whole number of at least 1, got {self.max_rows!r}")
+        object.__setattr__(self, "max_rows", whole(self.max_rows, name="max_rows"))
 
     def __str__(self) -> str:
         return f"person ({self.column}, at most {self.max_rows} rows)"

@@ -32,6 +32,7 @@ from sidelight.guarantees import (
     native_claims,
     positive,
 )
+from sidelight.guarantees.amounts import whole
 from sidelight.guarantees.conversions import gdp_from_bounded_range, pure_within_gdp, zcdp_from_bounded_range
 from sidelight.guarantees.intervals import root_down
 from sidelight.mechanisms.price import selection_price
@@ -148,8 +149,7 @@ def peeling(
     >>> float(peeling(10, rho="0.05").step_epsilon)
     0.2
     """
-    if isinstance(draws, bool) or not isinstance(draws, int) or draws < 1:
-        raise RangeError(f"the number of labels must be a whole number of at least 1, got {draws!r}")
+    draws = whole(draws, name="the number of labels")
     given = [name for name, price in (("epsilon", epsilon), ("rho", rho), ("mu", mu)) if price is not None]
     if len(given) != 1:
         raise RangeError(f"the price is exactly one of epsilon, rho and mu, got {', '.join(given) or 'none'}")

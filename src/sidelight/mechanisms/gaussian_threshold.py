@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from sidelight.aggregates.bounded import sqrt_up
 from sidelight.errors import RangeError
 from sidelight.guarantees import GDP, Amount, ApproxDP, Claims, Context, exact, native_claims, positive
+from sidelight.guarantees.amounts import last_where, whole
 from sidelight.guarantees.conversions import gdp_within
 from sidelight.guarantees.intervals import (
     ONE,
@@ -115,8 +116,7 @@ def gaussian_threshold(*, epsilon: Amount, delta: Amount, groups: int, share: Am
     >>> round(float(law.scale), 2), law.threshold
     (13.36, 71)
     """
-    if isinstance(groups, bool) or not isinstance(groups, int) or not 1 <= groups <= _MOST_GROUPS:
-        raise RangeError(f"groups must be a whole number from 1 to {_MOST_GROUPS}, got {groups!r}")
+    groups = whole(groups, name="groups", most=_MOST_GROUPS)
     loss, chance = positive(epsilon, name="epsilon"), exact(delta, name="delta")
     part = exact(share, name="share")
     if not 0 < chance < 1:
@@ -204,7 +204,6 @@ def _power_down(base: Decimal, exponent: int) -> Fraction:
 
 def _guess(epsilon: float, delta: float, groups: int, scale: float, after: float) -> int:
     """Find the threshold in floats: only where the proof begins. At j = 0 the bound equals delta up to rounding."""
-    low = 1
     high = 2 + int(scale * (NormalDist().inv_cdf(1 - max(delta / groups, 1e-15)) + 40))
     shares = sorted({round(groups * i / 256) for i in range(257)} | set(range(min(groups, 64) + 1)))
 
@@ -220,10 +219,7 @@ def _guess(epsilon: float, delta: float, groups: int, scale: float, after: float
                 return False
         return True
 
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if fits(middle) else (middle, high)
-    return high
+    return last_where(lambda threshold: not fits(threshold), 1, high) + 1
 
 
 def _float_delta(mu: float, x: float) -> float:

@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sidelight.errors import NoiseError, RangeError
 from sidelight.guarantees import GDP, Amount, Claims, Neighbours, Row, Unit, native_claims, positive
+from sidelight.guarantees.amounts import whole
 from sidelight.guarantees.intervals import Interval, root_above, round_up
 from sidelight.mechanisms.price import DrawPrice
 from sidelight.mechanisms.square_root_factors import INT64_LIMIT, SquareRoot
@@ -135,9 +136,7 @@ class PrefixSums:
 
     def __post_init__(self) -> None:
         for name in ("steps", "size", "participations", "gradient_bits", "encoder_bits"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise RangeError(f"{name} must be a whole number of at least 1, got {value!r}")
+            object.__setattr__(self, name, whole(getattr(self, name), name=name))
         if self.participations > self.steps:
             raise RangeError(
                 f"a unit cannot take part in more than the {self.steps} steps, got participations={self.participations}"

@@ -16,6 +16,7 @@ from sidelight.aggregates.ranks import Ranks
 from sidelight.errors import RangeError
 from sidelight.grid import Outcomes
 from sidelight.guarantees import Amount, BoundedRange, Claims, Row, Unit, native_claims, positive
+from sidelight.guarantees.amounts import last_where, whole
 from sidelight.mechanisms.price import selection_price
 from sidelight.mechanisms.rings import DECAY, Decay, Gap, Masses, Rings, Score, gap_score
 from sidelight.noise import Source, below, bernoulli, bernoulli_exp
@@ -219,9 +220,7 @@ def _slope(epsilon: Amount, rows_per_unit: int) -> Gap:
     The floored rank score has the slope ε'/2; at twice the epsilon it is ε', with the sliver for the rounding of the
     weights already taken off.
     """
-    if isinstance(rows_per_unit, bool) or not isinstance(rows_per_unit, int) or rows_per_unit < 1:
-        raise RangeError(f"rows_per_unit must be a whole number of at least 1, got {rows_per_unit!r}")
-    each = positive(epsilon, name="epsilon") / rows_per_unit
+    each = positive(epsilon, name="epsilon") / whole(rows_per_unit, name="rows_per_unit")
     if each < SMALLEST_EPSILON:
         raise RangeError(
             f"epsilon / rows_per_unit must be at least 2**-60, got {epsilon} / {rows_per_unit}; split it over fewer "
@@ -251,11 +250,7 @@ class _RowsWithin:
 
     def order(self, k: int) -> int:
         """Return the last outcome that has fewer than k rows within, 1 <= k <= size."""
-        low, high = self._first, self._last  # below(low) < k <= below(high)
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (middle, high) if self.below(middle) < k else (low, middle)
-        return low
+        return last_where(lambda index: self.below(index) < k, self._first, self._last)
 
     def __repr__(self) -> str:
         return "Rows(private)"

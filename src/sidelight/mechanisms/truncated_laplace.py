@@ -31,6 +31,7 @@ from sidelight.guarantees import (
     native_claims,
     positive,
 )
+from sidelight.guarantees.amounts import whole
 from sidelight.guarantees.intervals import Interval, round_up
 from sidelight.mechanisms.price import DrawPrice
 from sidelight.noise import Source, discrete_laplace
@@ -59,8 +60,7 @@ class LabelCounts:
     unit: Unit = Row()  # noqa: RUF009  # frozen, without fields
 
     def __post_init__(self) -> None:
-        if isinstance(self.groups, bool) or not isinstance(self.groups, int) or self.groups < 1:
-            raise RangeError(f"groups must be a whole number of at least 1, got {self.groups!r}")
+        object.__setattr__(self, "groups", whole(self.groups, name="groups"))
         array = np.asarray(self.counts)
         if array.ndim != 1 or array.dtype.kind not in "iu":
             raise RangeError(f"counts must be a list of integers, got {array.ndim} dimension(s) of {array.dtype}")
@@ -214,8 +214,7 @@ def truncated_laplace(*, epsilon: Amount, delta: Amount, groups: int = 1) -> Tru
     >>> print(law.claims())
     ApproxDP(ε = 1, δ = 3.84264e-7)
     """
-    if isinstance(groups, bool) or not isinstance(groups, int) or groups < 1:
-        raise RangeError(f"groups must be a whole number of at least 1, got {groups!r}")
+    groups = whole(groups, name="groups")
     each_epsilon = positive(epsilon, name="epsilon") / groups
     each_delta = exact(delta, name="delta") / groups
     if not 0 < each_delta < 1:

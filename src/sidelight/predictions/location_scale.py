@@ -14,8 +14,8 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sidelight.errors import RangeError
 from sidelight.grid import Outcomes
+from sidelight.guarantees.amounts import whole
 from sidelight.predictions.compiled import (
     UNIT,
     UNIT_BITS,
@@ -360,11 +360,8 @@ class PowerLaw:
     def __post_init__(self) -> None:
         advice = "the resolution of the column is a good least value"
         exact = exact_positive(self.anchor, name="anchor", advice=advice)
-        if isinstance(self.exponent, bool) or not isinstance(self.exponent, int) or not 3 <= self.exponent <= 16:
-            raise RangeError(
-                f"exponent must be a whole number from 3 to 16, got {self.exponent!r}; with 2 or less the expected "
-                "noise variance is infinite"
-            )
+        advice = "with 2 or less the expected noise variance is infinite"
+        object.__setattr__(self, "exponent", whole(self.exponent, name="exponent", least=3, most=16, advice=advice))
         object.__setattr__(self, "anchor", exact)
 
     def cdf(self, t: ArrayLike) -> Floats:

@@ -101,7 +101,7 @@ class AdaOPS(ProposingQuery):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "features", tuple(self.features))
-        check_rows_at_most(self.rows_at_most)
+        check_rows_at_most(self)
         if exact(self.eigenvalue_share, name="eigenvalue_share") + positive(self.norm_share, name="norm_share") >= 1:
             raise RangeError("eigenvalue_share and norm_share are shares of the budget and must leave some of it")
 

@@ -109,7 +109,7 @@ class OPSPTR(ProposingQuery):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "features", tuple(self.features))
-        check_rows_at_most(self.rows_at_most)
+        check_rows_at_most(self)
         if not isinstance(self.score, PublicScore):
             raise RangeError(
                 f"the score must be a PublicScore, got {type(self.score).__name__}: no run pays for another"

@@ -21,7 +21,7 @@ from sidelight.aggregates.ranks import Ranks
 from sidelight.errors import RangeError
 from sidelight.grid import Outcomes
 from sidelight.guarantees import Amount, Claims, Unit, positive
-from sidelight.guarantees.amounts import decimal_text
+from sidelight.guarantees.amounts import decimal_text, whole
 from sidelight.mechanisms.prefix_sums import PrefixSumRun, PrefixSums
 from sidelight.noise import Source
 from sidelight.predictions import Histogram, Origin, Prior
@@ -34,7 +34,7 @@ from sidelight.published.histogram_loss import (
     gradient_sensitivity,
     histogram_loss,
 )
-from sidelight.published.released_learners import FirstGuess, Floats, check_guesses
+from sidelight.published.released_learners import Floats, check_guesses, first_guess
 from sidelight.quantiles.prepared import PreparedQuantiles
 from sidelight.quantiles.tree import QuantileTree
 from sidelight.records import Schema
@@ -93,9 +93,7 @@ class PrivateHistograms:
         object.__setattr__(self, "lower", low)
         object.__setattr__(self, "upper", high)
         for name, least, most in (("bins", 2, _MOST_BINS), ("run_days", 1, 2**18)):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-                raise RangeError(f"{name} must be a whole number in {least}..{most}, got {value!r}")
+            object.__setattr__(self, name, whole(getattr(self, name), name=name, least=least, most=most))
         if not math.isfinite(high - low) or not (np.diff(self.edges) > 0).all():
             raise RangeError(f"lower and upper must lie {self.bins} bins apart, got {low}..{high}")
         for name, (smallest, largest) in _AMOUNTS.items():
@@ -116,11 +114,6 @@ class PrivateHistograms:
     def scale(self) -> float:
         """A quarter of their width: the scale of the robust prior."""
         return (self.upper - self.lower) / 4
-
-    @property
-    def start(self) -> FirstGuess:
-        """The robust prior of every day."""
-        return FirstGuess(self.location, self.scale, self.hedge_weight, self.fallback)
 
     @property
     def edges(self) -> Floats:
@@ -157,7 +150,7 @@ class PrivateHistograms:
         del features
         edges = self.edges.tolist()
         found = [Histogram(edges, row.tolist(), origin=origin) for row in self.masses(learned)]
-        return self.start.hedged(found, nonnegative=nonnegative)
+        return first_guess(self).hedged(found, nonnegative=nonnegative)
 
     def gradient_plan(self, bare: PreparedQuantiles, schema: Schema, days_per_person: int | None) -> GradientPlan:
         """Return the private gradients of a sequence; its public work is done here."""
@@ -176,7 +169,7 @@ class PrivateHistograms:
         """Return the description that the digest of a plan covers."""
         return {
             "learner": "private_histograms",
-            **self.start.to_json(),
+            **first_guess(self).to_json(),
             "lower": repr(self.lower),
             "upper": repr(self.upper),
             "rho": decimal_text(positive(self.rho, name="rho")),

@@ -77,6 +77,11 @@ def _several(guess: Guess) -> tuple[float, ...]:
     return guess if isinstance(guess, tuple) else (guess,)
 
 
+def first_guess(learner: Any) -> FirstGuess:
+    """Return the guesses of the first day of a learner, and its robust prior."""
+    return FirstGuess(learner.location, learner.scale, learner.hedge_weight, learner.fallback)
+
+
 def check_guesses(learner: Any) -> None:
     """Check the guesses of a frozen learner that is being made, and store them as floats."""
     for name, read in (("location", finite), ("scale", positive)):
@@ -115,15 +120,10 @@ class PubPrev:
     def __post_init__(self) -> None:
         check_guesses(self)
 
-    @property
-    def start(self) -> FirstGuess:
-        """The guesses of the first day."""
-        return FirstGuess(self.location, self.scale, self.hedge_weight, self.fallback)
-
     def begin(self, levels: int, *, granularity: float) -> LastRelease:
         """Return the state before the first day."""
         del granularity
-        return LastRelease(*self.start.of_levels(levels))
+        return LastRelease(*first_guess(self).of_levels(levels))
 
     def read(self, written: Mapping[str, Any], levels: int, *, granularity: float) -> LastRelease:
         """Read a state that `to_json` wrote."""
@@ -135,11 +135,11 @@ class PubPrev:
 
     def priors(self, learned: LastRelease, features: Floats, *, origin: Origin, nonnegative: bool) -> tuple[Prior, ...]:
         """Return the prediction for a day."""
-        return self.start.priors(*learned.predict(features), origin=origin, nonnegative=nonnegative)
+        return first_guess(self).priors(*learned.predict(features), origin=origin, nonnegative=nonnegative)
 
     def to_json(self) -> dict[str, Any]:
         """Return the description that the digest of a plan covers."""
-        return {"learner": "previous", **self.start.to_json()}
+        return {"learner": "previous", **first_guess(self).to_json()}
 
 
 @dataclass(frozen=True, eq=False)
@@ -212,15 +212,10 @@ class PubProx:
             raise RangeError(f"largest_scale must not be below the first scale {first}, got {widest}")
         object.__setattr__(self, "largest_scale", widest)
 
-    @property
-    def start(self) -> FirstGuess:
-        """The guesses of the first day."""
-        return FirstGuess(self.location, self.scale, self.hedge_weight, self.fallback)
-
     def begin(self, levels: int, *, granularity: float) -> RegressionMap | CocobMap:
         """Return the state before the first day."""
         assert self.largest_scale is not None  # set when it was made
-        location, scale = self.start.of_levels(levels)
+        location, scale = first_guess(self).of_levels(levels)
         limits = PlausibleLimits(self.plausible, self.largest_scale, granularity)
         if self.method == "cocob":
             slopes = Cocob.at(np.zeros((len(location), self.features)))
@@ -247,13 +242,13 @@ class PubProx:
         self, learned: RegressionMap | CocobMap, features: Floats, *, origin: Origin, nonnegative: bool
     ) -> tuple[Prior, ...]:
         """Return the prediction for a day."""
-        return self.start.priors(*learned.predict(features), origin=origin, nonnegative=nonnegative)
+        return first_guess(self).priors(*learned.predict(features), origin=origin, nonnegative=nonnegative)
 
     def to_json(self) -> dict[str, Any]:
         """Return the description that the digest of a plan covers."""
         return {
             "learner": "proximate",
-            **self.start.to_json(),
+            **first_guess(self).to_json(),
             "features": str(self.features),
             "plausible": [repr(end) for end in self.plausible],
             "method": self.method,

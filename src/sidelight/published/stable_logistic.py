@@ -110,7 +110,7 @@ class StableLogistic(ProposingQuery):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "features", tuple(self.features))
-        check_rows_at_most(self.rows_at_most)
+        check_rows_at_most(self)
         if self.shape not in ("isotropic", "hessian"):
             raise RangeError(f"shape is 'isotropic' or 'hessian', got {self.shape!r}")
         if not 0 < exact(self.strength_share, name="strength_share") < 1 - COUNT_SHARE:

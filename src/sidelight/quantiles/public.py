@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sidelight.errors import RangeError
-from sidelight.guarantees.amounts import own_int
+from sidelight.guarantees.amounts import whole
 from sidelight.predictions import Cauchy, Laplace, Prior, PublicData, hedge, own_prior
 from sidelight.predictions.compiled import positive
 from sidelight.quantiles.laplace_fit import LaplaceFit, fit_laplace
@@ -134,10 +134,7 @@ def check_public(sample: object) -> None:
 
 def check_size(size: object) -> int:
     """Return the public guess of the number of private records."""
-    size = own_int(size)
-    if isinstance(size, bool) or not isinstance(size, int) or size < 1:
-        raise RangeError(f"size must be a whole number of at least 1, got {size!r}; a public guess is enough")
-    return size
+    return whole(size, name="size", advice="a public guess is enough")
 
 
 def tied(level: float) -> RangeError:

@@ -35,6 +35,7 @@ from sidelight.quantiles.prepared import (
     SIZES_SHARE,
     PreparedQuantiles,
 )
+from sidelight.quantiles.public import check_size
 from sidelight.quantiles.tree import LevelLike, QuantileTree, exact_levels, quantile_tree
 from sidelight.records import Number, Schema
 from sidelight.records.expression_text import parse_expression
@@ -161,8 +162,10 @@ class Quantiles(Generic[QuantileValues]):
         object.__setattr__(self, "by", by)
         if isinstance(self.where, str):
             object.__setattr__(self, "where", parse_expression(self.where))
-        for name in ("size", "max_groups", "max_rows_per_group"):
+        for name in ("max_groups", "max_rows_per_group"):
             object.__setattr__(self, name, own_int(getattr(self, name)))
+        if self.size is not None:
+            object.__setattr__(self, "size", check_size(self.size))
         check_parameters(self, levels=len(levels))
         own = tuple(own_prior(prior) for prior in self._given)  # no object of the user's meets a record
         if own:
@@ -347,8 +350,6 @@ def check_parameters(query: Any, *, levels: int) -> None:
         raise RangeError(f"bounds are two numbers, (lower, upper), of which one may be None, got {query.bounds!r}")
     if query.form == "predicted" and query.stated_prediction is None:
         raise RangeError('form="predicted" wants a prediction; give one, or another form')
-    if query.size is not None and (isinstance(query.size, bool) or not isinstance(query.size, int) or query.size < 1):
-        raise RangeError(f"size must be a public whole number of rows, at least 1, got {query.size!r}")
     if query.size is not None and (query.by or query.where is not None):
         raise RangeError("size is the number of all rows, and by group every group's is released; leave it out")
     if (

@@ -15,12 +15,11 @@ from decimal import Context, Decimal
 from fractions import Fraction
 from functools import cached_property
 from itertools import pairwise
-from numbers import Integral
 from typing import TypeAlias
 
 from sidelight.accounting.batch import worst_case_branch
 from sidelight.errors import RangeError
-from sidelight.guarantees.amounts import Amount, decimal_text, exact, positive
+from sidelight.guarantees.amounts import Amount, decimal_text, exact, positive, whole
 from sidelight.guarantees.claim_sets import Claims, for_unit, native_claims
 from sidelight.guarantees.claims import BoundedRange
 from sidelight.guarantees.intervals import root_below
@@ -82,11 +81,7 @@ def even_levels(count: int) -> tuple[Fraction, ...]:
     >>> even_levels(3)
     (Fraction(1, 4), Fraction(1, 2), Fraction(3, 4))
     """
-    if not isinstance(count, Integral) or isinstance(count, bool) or not 1 <= count <= _MOST_EVEN:
-        raise RangeError(
-            f"count must be a whole number from 1 to {_MOST_EVEN}, got {count!r}; 1 is the median, 3 the quartiles"
-        )
-    count = int(count)
+    count = whole(count, name="count", most=_MOST_EVEN, advice="1 is the median, 3 the quartiles")
     return tuple(Fraction(i, count + 1) for i in range(1, count + 1))
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 
 from sidelight.errors import RangeError, SchemaError, nearest
-from sidelight.guarantees.amounts import own_int
+from sidelight.guarantees.amounts import whole
 from sidelight.records.missing import Drop, Fill, Missing, missing_policy
 from sidelight.records.numbers import Real, check_steps, exact_number, nearest_float
 from sidelight.records.readings import (
@@ -332,7 +332,7 @@ class PersonId:
         missing_texts: Iterable[str] = (),
     ) -> None:
         name = _plain_name(name)
-        advice = "; noise grows with it: a small cap that holds most people's rows is a good choice"
+        advice = "noise grows with it: a small cap that holds most people's rows is a good choice"
         max_rows = checked_limit(max_rows, name=f"max_rows of column {name!r}", advice=advice)
         check_flags(name, casefold=casefold, strip=strip)
         _set(self, name=name, max_rows=max_rows, casefold=casefold, strip=strip)
@@ -362,16 +362,13 @@ def _plain_name(name: object) -> str:
 
 def checked_limit(limit: object, *, name: str, advice: str = "") -> int:
     """Return a limit on rows, labels or groups of a person as an int; refuse one that is none from 1 to 2**20."""
-    limit = own_int(limit)
-    if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= MAX_ROWS_LIMIT:
-        raise RangeError(f"{name} must be a whole number from 1 to 2**20, got {limit!r}{advice}")
-    return limit
+    return whole(limit, name=name, most=MAX_ROWS_LIMIT, advice=advice)
 
 
 def _checked_per_person(per_person: object, name: str) -> int | None:
     if per_person is None:
         return None
-    advice = "; 1 says that all rows of a person have one label"
+    advice = "1 says that all rows of a person have one label"
     return checked_limit(per_person, name=f"per_person of column {name!r}", advice=advice)
 
 

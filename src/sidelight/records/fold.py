@@ -128,7 +128,7 @@ def _declared(fold: Fold, name: str, schema: Schema) -> Column | tuple[Column, .
     if fold.kind in ("count", "distinct"):
         if fold.kind == "distinct":
             _codes(fold, name, schema)
-        advice = "; larger numbers of rows count as this one"
+        advice = "larger numbers of rows count as this one"
         checked_limit(fold.upper, name=f"upper of the fold {name!r}", advice=advice)
         return Number(name, lower=0, upper=fold.upper, granularity=1)
     if fold.kind in ("any", "all"):

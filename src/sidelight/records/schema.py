@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeVar
 
-from sidelight.errors import SchemaError, nearest
+from sidelight.errors import RangeError, SchemaError, nearest
 from sidelight.guarantees.units import Person, Row, Unit
 from sidelight.records.columns import Category, Column, Label, Number, PersonId
 from sidelight.records.dates import Date
@@ -251,3 +251,10 @@ def _column_from_json(data: Mapping[str, Any]) -> Column:
         bounds: dict[str, Any] = {key: data.get(key) for key in ("lower", "upper", "granularity")}
         return Number(name, **bounds, missing=missing, **read)
     raise SchemaError(f"unknown kind of column {data['kind']!r}; {nearest(data['kind'], _KINDS)}")
+
+
+def listed_names(given: Iterable[str] | None, *, name: str = "columns") -> tuple[str, ...] | None:
+    """Return a list of names as a tuple; refuse a text, whose letters would be the names."""
+    if isinstance(given, str):
+        raise RangeError(f"{name} must be a list of names, got the text {given!r}")
+    return None if given is None else tuple(given)

@@ -11,13 +11,13 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from numbers import Integral
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sidelight.errors import RangeError
+from sidelight.guarantees.amounts import whole
 from sidelight.noise.source import SEEDED_BRANDING
 from sidelight.predictions import Origin, PublicData
 from sidelight.predictions.origin import joint_origin
@@ -151,16 +151,14 @@ def declared_rows(rows: Any, *, rows_at_most: int | None = None) -> int | None:
     """
     if rows is None:
         return None
-    whole = isinstance(rows, Integral) and not isinstance(rows, bool)
-    if not whole or not 1 <= int(rows) <= 10**15:
-        shown = rows if isinstance(rows, int | float) and not isinstance(rows, bool) else type(rows).__name__
-        raise RangeError(
-            f"rows must be a whole number of at least 1, got {shown}: about how many rows there are, as far as that is "
-            "public. Leave it out if it is not: a noisy count is then paid for"
-        )
-    if rows_at_most is not None and int(rows) > rows_at_most:
-        raise RangeError(f"rows is {rows}, and rows_at_most says that there are no more than {rows_at_most}")
-    return int(rows)
+    advice = (
+        "it is about how many rows there are, as far as that is public; leave it out if it is not: a noisy count is "
+        "then paid for"
+    )
+    found = whole(rows, name="rows", most=10**15, advice=advice)
+    if rows_at_most is not None and found > rows_at_most:
+        raise RangeError(f"rows is {found}, and rows_at_most says that there are no more than {rows_at_most}")
+    return found
 
 
 def refuse_private_rows(public: Sequence[Any], private: Any) -> None:

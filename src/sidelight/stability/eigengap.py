@@ -20,7 +20,7 @@ from sidelight.aggregates.clipped_vector import ClippedVector
 from sidelight.aggregates.moments import clipped_moments
 from sidelight.errors import RangeError
 from sidelight.guarantees import GDP, Amount, Claims, exact, positive
-from sidelight.guarantees.amounts import own_int
+from sidelight.guarantees.amounts import whole
 from sidelight.guarantees.conversions import gdp_within
 from sidelight.mechanisms.additive import priced_normals
 from sidelight.mechanisms.price import DrawPrice
@@ -95,19 +95,9 @@ class StablePCA(ProposingQuery):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "columns", tuple(self.columns))
-        object.__setattr__(self, "components", own_int(self.components))
-        object.__setattr__(self, "rows_at_most", own_int(self.rows_at_most))
-        check_rows_at_most(self.rows_at_most)
-        most = len(self.columns) - 1
-        if (
-            isinstance(self.components, bool)
-            or not isinstance(self.components, int)
-            or not 1 <= self.components <= most
-        ):
-            raise RangeError(
-                f"components must be a whole number from 1 to one less than the {most + 1} columns, got "
-                f"{self.components!r}"
-            )
+        check_rows_at_most(self)
+        most, advice = len(self.columns) - 1, "there must be fewer of them than columns"
+        object.__setattr__(self, "components", whole(self.components, name="components", most=most, advice=advice))
         if not 0 < exact(self.gap_share, name="gap_share") < 1:
             raise RangeError(f"gap_share must lie strictly between 0 and 1, got {self.gap_share}")
 

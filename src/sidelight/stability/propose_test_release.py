@@ -28,6 +28,7 @@ from sidelight.guarantees import (
     native_claims,
     positive,
 )
+from sidelight.guarantees.amounts import whole
 from sidelight.guarantees.claim_sets import for_unit
 from sidelight.guarantees.intervals import Interval, round_down
 from sidelight.guarantees.units import Unit, rows_of_unit
@@ -141,10 +142,9 @@ def amounts(query: Any, *names: str) -> dict[str, str]:
     return {name: decimal_text(exact(getattr(query, name), name=name)) for name in names}
 
 
-def check_rows_at_most(rows_at_most: int) -> None:
-    """Refuse what is no bound of a number of rows."""
-    if isinstance(rows_at_most, bool) or not isinstance(rows_at_most, int) or not 1 <= rows_at_most <= 10**12:
-        raise RangeError(f"rows_at_most is a public whole number from 1 to 1e12, got {rows_at_most!r}")
+def check_rows_at_most(query: Any) -> None:
+    """Keep the public bound of a frozen query on the number of rows as an int."""
+    object.__setattr__(query, "rows_at_most", whole(query.rows_at_most, name="rows_at_most", most=10**12))
 
 
 @dataclass(frozen=True, kw_only=True)

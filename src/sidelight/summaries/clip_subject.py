@@ -19,6 +19,7 @@ from sidelight.aggregates.ranks import DitheredRanks, Ranks
 from sidelight.aggregates.values import Value
 from sidelight.errors import RangeError, SchemaError
 from sidelight.grid import CODE_LIMIT, FloatGrid, Grid, Outcomes
+from sidelight.guarantees.amounts import last_where
 from sidelight.noise import Source
 from sidelight.predictions import Cauchy, Prior, ScaleFree, hedge
 from sidelight.quantiles.outcomes import default_prior, outcome_grid
@@ -215,10 +216,7 @@ class Distances:
         low, high = 0, 1  # below(low) < k <= below(high)
         while self.below(high) < k:
             low, high = high, 2 * high
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (middle, high) if self.below(middle) < k else (low, middle)
-        return low
+        return last_where(lambda index: self.below(index) < k, low, high)
 
     def __repr__(self) -> str:
         return "Ranks(private)"

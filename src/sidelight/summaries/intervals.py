@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sidelight.errors import RangeError
+from sidelight.guarantees.amounts import last_where
 from sidelight.mechanisms.gaussian_threshold import GaussianThreshold
 from sidelight.mechanisms.truncated_laplace import TruncatedLaplace
 from sidelight.summaries.laplace_sums import LaplaceTerm, laplace_sum_bound
@@ -83,10 +84,7 @@ def laplace_pair_bound(scale: Fraction | float, *, confidence: float = 0.95) -> 
     low, high = -1, 1
     while beyond(high) > miss:
         low, high = high, 2 * high
-    while high - low > 1:
-        between = (low + high) // 2
-        low, high = (between, high) if beyond(between) > miss else (low, between)
-    return high
+    return last_where(lambda t: beyond(t) > miss, low, high) + 1
 
 
 def gaussian_bound(scale: Fraction | float, *, confidence: float = 0.95, cells: int = 1) -> int:

@@ -11,10 +11,10 @@ import numpy as np
 from sidelight.aggregates.bounded import ContributionBounds
 from sidelight.aggregates.group_sums import group_counts
 from sidelight.aggregates.groups import Groups, declared_max_groups, groups_of
-from sidelight.errors import RangeError, SchemaError, explains_removed
+from sidelight.errors import SchemaError, explains_removed
 from sidelight.group_table import CHOSEN, GroupTable, check_keys
 from sidelight.guarantees import Amount, positive
-from sidelight.guarantees.amounts import own_int
+from sidelight.guarantees.amounts import whole
 from sidelight.guarantees.conversions import gdp_within
 from sidelight.mechanisms.exponential import Peeling, peeling, popularity
 from sidelight.noise import Source
@@ -79,9 +79,7 @@ class TopK(CountingQuery):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "k", own_int(self.k))
-        if isinstance(self.k, bool) or not isinstance(self.k, int) or self.k < 1:
-            raise RangeError(f"k must be a whole number of at least 1, got {self.k!r}")
+        object.__setattr__(self, "k", whole(self.k, name="k"))
 
     @property
     def keys(self) -> tuple[str, ...]:

@@ -18,6 +18,7 @@ import numpy as np
 from sidelight.aggregates.bounded import Bounded
 from sidelight.errors import RangeError
 from sidelight.guarantees import GDP, ZCDP, Amount, Claims, Neighbours, PureDP, exact
+from sidelight.guarantees.amounts import whole
 from sidelight.guarantees.claims import Context
 from sidelight.mechanisms.budget import Budget, share_of, together
 from sidelight.noise import Source
@@ -176,10 +177,10 @@ def check_sizes(protection: Protection, *, rows: int | None, rounds: int | None)
     """Refuse numbers of rows and rounds that make no plan."""
     if (protection.neighbours is Neighbours.REPLACE) != (rows is not None):
         raise RangeError("the number of rows is public exactly where a row is replaced: give rows, or neither")
-    if rows is not None and (isinstance(rows, bool) or not 1 <= rows <= MOST_ROWS):
-        raise RangeError(f"rows must be a whole number from 1 to 2**40, got {rows!r}")
-    if rounds is not None and (isinstance(rounds, bool) or rounds < 1):
-        raise RangeError(f"rounds must be a whole number of at least 1, got {rounds!r}")
+    if rows is not None:
+        whole(rows, name="rows", most=MOST_ROWS)
+    if rounds is not None:
+        whole(rounds, name="rounds")
 
 
 def worthwhile_rounds(plan: MarginalPlan, rows: float) -> int:

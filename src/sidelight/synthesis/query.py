@@ -18,11 +18,12 @@ from sidelight.aggregates.collect import coded_rows, collect
 from sidelight.aggregates.counts import CellCounts
 from sidelight.errors import RangeError, SchemaError, nearest
 from sidelight.guarantees import Amount, Neighbours, decimal_text, exact
-from sidelight.guarantees.amounts import own_int
+from sidelight.guarantees.amounts import whole
 from sidelight.mechanisms.budget import Budget
 from sidelight.noise import Source
 from sidelight.records import Category, Fill, Number, Schema, Table
 from sidelight.records.numbers import exact_number, number_text
+from sidelight.records.schema import listed_names
 from sidelight.registry import load_published
 from sidelight.release import Outcome
 from sidelight.session import Answer, release_once
@@ -107,23 +108,15 @@ class SyntheticTable:
                 f"workload must be made with sl.marginals(2) and the like, got {type(self.workload).__name__}"
             )
         for name in ("columns", "missing"):
-            given = getattr(self, name)
-            if isinstance(given, str):
-                raise RangeError(f"{name} must be a list of names, got the text {given!r}")
-            if given is not None:
-                object.__setattr__(self, name, tuple(given))
+            object.__setattr__(self, name, listed_names(getattr(self, name), name=name))
         if self.engine not in get_args(Engine):
             raise RangeError(
                 f"engine must be one of its choices, got {self.engine!r}; {nearest(self.engine, get_args(Engine))}"
             )
         for name in ("rows", "rounds"):
             given = getattr(self, name)
-            if given is None or (name == "rounds" and given == "auto"):
-                continue
-            given = own_int(given)
-            object.__setattr__(self, name, given)
-            if isinstance(given, bool) or not isinstance(given, int) or given < 1:
-                raise RangeError(f"{name} must be a whole number of at least 1, got {given!r}")
+            if given is not None and not (name == "rounds" and given == "auto"):
+                object.__setattr__(self, name, whole(given, name=name))
         if not isinstance(self.bins, Mapping):
             raise RangeError("bins maps names of number columns to their edges: bins={'age': [0, 18, 65, 120]}")
         _ = self.price

@@ -15,7 +15,8 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from sidelight.errors import RangeError
-from sidelight.guarantees.amounts import own_int
+from sidelight.guarantees.amounts import whole
+from sidelight.records.schema import listed_names
 from sidelight.synthesis.domain import Domain
 from sidelight.synthesis.query_blocks import CellQueries, MatrixQueries, PrefixQueries, QueryBlock, RangeQueries
 
@@ -207,15 +208,12 @@ def marginals(
     >>> len(marginals(2).partitions(Domain(("a", "b", "c"), (2, 3, 4))))
     3
     """
-    k = own_int(k)
-    if isinstance(k, bool) or not isinstance(k, int) or k < 1:
-        raise RangeError(f"k must be a whole number of at least 1, got {k!r}")
-    if isinstance(columns, str):
-        raise RangeError(f"columns must be a list of names, got the text {columns!r}")
+    k = whole(k, name="k")
+    names = listed_names(columns)
     if sets is not None and (columns is not None or not sets or any(isinstance(e, str) or not e for e in sets)):
         raise RangeError("sets is a list of lists of column names, and stands alone")
     named = None if sets is None else tuple(tuple(each) for each in sets)
-    return Workload((Marginals(k, None if columns is None else tuple(columns), named),))
+    return Workload((Marginals(k, names, named),))
 
 
 def prefixes(column: str) -> Workload:

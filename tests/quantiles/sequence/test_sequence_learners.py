@@ -12,7 +12,7 @@ from benchmarks.baselines.nonprivate_online import nonprivate_online
 
 from sidelight.errors import RangeError
 from sidelight.predictions import guess
-from sidelight.published.released_learners import CocobMap
+from sidelight.published.released_learners import CocobMap, first_guess
 from sidelight.quantiles import PubPrev, PubProx
 from sidelight.quantiles.sequence.recursive_regression import RecursiveRegression
 
@@ -148,7 +148,7 @@ def test_guesses_must_fit_the_levels() -> None:
 
 @pytest.mark.parametrize(("lower", "family"), [(0, "HalfCauchy"), (None, "Cauchy")])
 def test_the_hedge_by_default(lower: float | None, family: str) -> None:
-    start = PubPrev(40, 5).start
+    start = first_guess(PubPrev(40, 5))
     (prior,) = start.priors(np.array([41.0]), np.array([5.0]), origin=guess(), nonnegative=lower == 0)
     assert prior.weights == (0.9, 0.1)  # type: ignore[attr-defined]
     robust = prior.priors[1]  # type: ignore[attr-defined]

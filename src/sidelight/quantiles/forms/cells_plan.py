@@ -16,7 +16,7 @@ from typing import Any, Literal
 import numpy as np
 
 from sidelight.errors import RangeError
-from sidelight.guarantees.amounts import Amount, decimal_text, positive
+from sidelight.guarantees.amounts import Amount, decimal_text, positive, whole
 from sidelight.mechanisms.budget import Budget
 from sidelight.noise import REFINEMENT_RATIO
 from sidelight.quantiles.tree import LevelLike, exact_levels
@@ -282,8 +282,7 @@ def gap_forecast(
     20
     """
     read = exact_levels(levels)
-    if isinstance(size, bool) or not isinstance(size, int) or size < 1:
-        raise RangeError(f"size must be a whole number of at least 1, got {size!r}; about how many records are there?")
+    size = whole(size, name="size", advice="about how many records are there?")
     if (epsilon is None) == (rho is None):
         raise RangeError("a forecast needs exactly one of epsilon and rho")
     plan = cells_plan(

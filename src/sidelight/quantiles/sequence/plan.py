@@ -18,7 +18,7 @@ import numpy as np
 from sidelight.accounting import worst_case_branch
 from sidelight.errors import RangeError
 from sidelight.guarantees import Claims
-from sidelight.guarantees.amounts import own_int
+from sidelight.guarantees.amounts import whole
 from sidelight.predictions import Origin, Prior
 from sidelight.quantiles.prepared import PreparedQuantiles
 from sidelight.quantiles.query import Quantiles
@@ -106,10 +106,8 @@ class SequencePlan:
             )
         if self.query.by or self.query.where is not None:
             raise RangeError(_WHOLE_DAYS)
-        days = own_int(self.days_per_person)
-        object.__setattr__(self, "days_per_person", days)
-        if days is not None and (isinstance(days, bool) or not isinstance(days, int) or days < 1):
-            raise RangeError(f"days_per_person must be a whole number of at least 1, or left out, got {days!r}")
+        if self.days_per_person is not None:
+            object.__setattr__(self, "days_per_person", whole(self.days_per_person, name="days_per_person"))
         _ = self.tracking
         self.begin()  # guesses that do not fit the levels are found now
         _ = self.claims

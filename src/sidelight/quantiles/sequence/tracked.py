@@ -25,6 +25,7 @@ from sidelight.aggregates.ranks import Ranks
 from sidelight.errors import RangeError
 from sidelight.grid import Outcomes, exact_position
 from sidelight.guarantees import Claims, Neighbours, Row, Unit
+from sidelight.guarantees.amounts import whole
 from sidelight.guarantees.claim_sets import for_unit
 from sidelight.guarantees.units import rows_of_unit
 from sidelight.mechanisms.additive import Noise, in_int64
@@ -56,9 +57,9 @@ _WIDEST_SCALE: Final = sys.float_info.max / 4
 
 def check_features_and_memory(learner: Any) -> None:
     """Check how many features a frozen learner takes and over how many days it forgets, which becomes a float."""
-    features, memory = learner.features, finite(learner.memory, name="memory")
-    if isinstance(features, bool) or not isinstance(features, int) or features < 0:
-        raise RangeError(f"features must be a whole number, how many come with a day, got {features!r}")
+    memory = finite(learner.memory, name="memory")
+    features = whole(learner.features, name="features", least=0, advice="it is how many come with a day")
+    object.__setattr__(learner, "features", features)
     if memory <= 1:
         raise RangeError(f"memory must be more than one day, got {memory}; 60 forgets over two months")
     object.__setattr__(learner, "memory", memory)

@@ -34,6 +34,7 @@ from sidelight.guarantees import (
     positive,
     unit_to_text,
 )
+from sidelight.guarantees.amounts import whole
 from sidelight.guarantees.conversions import gdp_within
 from sidelight.guarantees.units import rows_of_unit
 from sidelight.mechanisms.additive import Noise
@@ -337,8 +338,7 @@ def plan_descent(
     ):
         if given not in known:
             raise RangeError(f"{name} {given!r} is not known; {nearest(str(given), known)}")
-    if passes is not None and (isinstance(passes, bool | float | str) or not 1 <= passes <= _MOST_PASSES):
-        raise RangeError(f"passes must be a whole number from 1 to {_MOST_PASSES} or None, got {passes}")
+    passes = None if passes is None else whole(passes, name="passes", most=_MOST_PASSES)
     norm = positive(data_norm, name="data_norm")
     if not _SMALLEST_NORM <= norm <= 1 / _SMALLEST_NORM:
         raise RangeError(f"data_norm must lie within 1e-40 and 1e40, got {float(norm):.3g}; count in other units")

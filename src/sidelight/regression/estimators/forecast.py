@@ -17,6 +17,7 @@ import numpy as np
 
 from sidelight.errors import RangeError, SchemaError
 from sidelight.guarantees import positive
+from sidelight.guarantees.amounts import whole
 from sidelight.noise import Source
 from sidelight.predictions import PublicData
 from sidelight.records import Category, Number, Schema, Table
@@ -143,8 +144,7 @@ class ForecastMixin:
         """
         if not self._has_forecast:
             raise RangeError(f"there is no forecast for {type(self).__name__}: it is for numbers and for classes")
-        if isinstance(draws, bool) or not isinstance(draws, int) or not 1 <= draws <= 1000:
-            raise RangeError(f"draws must be a whole number from 1 to 1000, got {draws!r}; 9 is a usual choice")
+        draws = whole(draws, name="draws", most=1000, advice="9 is a usual choice")
         with public_numbers(type(self).__name__), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the fit says it again
             return self._simulated(schema, target=target, features=features, rows=rows, draws=draws)

@@ -18,7 +18,8 @@ from sklearn.base import BaseEstimator, TransformerMixin
 
 from sidelight.aggregates.coding import Coding, CombinedCoding
 from sidelight.aggregates.collect import coded_rows, rows_that_count
-from sidelight.errors import RangeError, SchemaError, nearest
+from sidelight.errors import SchemaError, nearest
+from sidelight.guarantees.amounts import whole
 from sidelight.predictions import PublicData
 from sidelight.records import Category, Number, PersonId, PersonVia, Schema, Table
 from sidelight.records.rows import Wanted
@@ -101,9 +102,8 @@ class TableEncoding(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # s
 
     def table(self, rows: Any) -> Table:
         """Return rows as a table of the declared columns: by name, or those of an array in their order."""
-        hats = self.hats
-        if hats is not None and (isinstance(hats, bool | float | str) or not 2 <= hats <= _MOST_HATS):
-            raise RangeError(f"hats must be a whole number from 2 to {_MOST_HATS} or None, got {hats!r}; 16 is usual")
+        if self.hats is not None:
+            whole(self.hats, name="hats", least=2, most=_MOST_HATS, advice="16 is usual")
         check_feature_columns(self.columns, taker="TableEncoding")
         for column in self.columns:
             if isinstance(column, Number):

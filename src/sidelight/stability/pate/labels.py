@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sidelight.errors import RangeError
 from sidelight.guarantees import GDP, Amount, Claims, decimal_text, exact, native_claims, positive
-from sidelight.guarantees.amounts import own_int
+from sidelight.guarantees.amounts import whole
 from sidelight.guarantees.implications import for_group
 from sidelight.mechanisms.additive import priced_gaussian
 from sidelight.mechanisms.price import DrawPrice
@@ -75,10 +75,8 @@ class NoisyLabels:
         positive(self.noise_scale, name="noise_scale")
         if not isinstance(self.proposal, ClearVotes | None):
             raise RangeError(f"proposal must be None or ClearVotes(...), got {type(self.proposal).__name__}")
-        given = own_int(self.teachers_per_unit)
-        object.__setattr__(self, "teachers_per_unit", given)
-        if given is not None and (isinstance(given, bool) or not isinstance(given, int) or given < 1):
-            raise RangeError(f"teachers_per_unit must be a whole number of at least 1, got {given!r}")
+        if self.teachers_per_unit is not None:
+            object.__setattr__(self, "teachers_per_unit", whole(self.teachers_per_unit, name="teachers_per_unit"))
 
     def prepare(self, schema: Schema) -> PreparedNoisyLabels:
         """Price the labels. Looks at the shape of the votes only."""
@@ -179,8 +177,8 @@ class LabelPlan:
     expected_votes: ArrayLike | float | None
 
     def __post_init__(self) -> None:
-        if isinstance(self.teachers, bool) or not isinstance(self.teachers, int | np.integer) or self.teachers < 2:
-            raise RangeError(f"teachers must be a whole number of at least 2, got {self.teachers!r}; 250 is usual")
+        teachers = whole(self.teachers, name="teachers", least=2, advice="250 is usual")
+        object.__setattr__(self, "teachers", teachers)
         positive(self.noise_scale, name="noise_scale")
         check_delta(self.delta)
         if self.proposal != "auto" and not isinstance(self.proposal, ClearVotes | None):
@@ -225,7 +223,7 @@ class LabelPlan:
         if given is None:
             return None
         if isinstance(given, Real) and not isinstance(given, bool):
-            return votes_of_agreement(float(given), teachers=int(self.teachers), classes=self.classes)
+            return votes_of_agreement(float(given), teachers=self.teachers, classes=self.classes)
         votes = checked_votes(given)
         if votes.shape[1] != self.classes or len(votes) == 0 or np.any(votes.sum(axis=1) != self.teachers):
             raise RangeError(

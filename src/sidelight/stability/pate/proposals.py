@@ -24,6 +24,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sidelight.errors import RangeError
 from sidelight.guarantees import GDP, Amount, ApproxDP, decimal_text, exact, positive
+from sidelight.guarantees.amounts import last_where
 from sidelight.guarantees.conversions import gdp_epsilon, renyi_epsilon
 from sidelight.mechanisms.tests_and_bounds import GaussianTest, upper_quantile
 from sidelight.noise import Source
@@ -188,11 +189,7 @@ def vote_distance(quantiles: Floats, cost: VoteCost, *, budget: float, cap: int)
 
     if not within(0):
         return 0
-    low, high = 0, cap  # within(low); distances of `cap` and beyond are alike
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if within(middle) else (low, middle)
-    return min(cap, low + 1)
+    return min(cap, last_where(within, 0, cap) + 1)  # distances of `cap` and beyond are alike
 
 
 @dataclass(frozen=True, kw_only=True)

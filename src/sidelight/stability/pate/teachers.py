@@ -72,9 +72,10 @@ def lessons(
     rows: Any, targets: Any, record_ids: Any, form: Form, *, classes: NDArray[Any], teachers: int, key: bytes
 ) -> Lessons:
     """Share the records out, with the types of the public queries. Never raises or warns for a value."""
-    with suppress_output():  # a warning about a cell would be one that rows decide
+    read = form.read(rows)
+    with suppress_output():  # as it does for the rows
         return Lessons(
-            rows=form.read(rows),
+            rows=read,
             classes=classes,
             queries=form.like,
             labels=class_indices(targets, classes),
