@@ -88,7 +88,10 @@ def whole(value: object, *, name: str, least: int = 1, most: int | None = None, 
     if large_enough and (most is None or number <= most):
         return int(number)
     limits = f"of at least {least}" if most is None else f"from {least} to {most}"
-    shown = repr(number) if isinstance(number, str | int | float | None) else type(number).__name__
+    if isinstance(number, int) and number.bit_length() > 200:  # beyond 4,300 digits Python refuses to write it
+        shown = f"one of {number.bit_length()} bits"
+    else:
+        shown = repr(number) if isinstance(number, str | int | float | None) else type(number).__name__
     raise RangeError(f"{name} must be a whole number {limits}, got {_shown(shown)}" + (advice and f"; {advice}"))
 
 
