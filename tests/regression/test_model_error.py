@@ -127,11 +127,17 @@ def test_a_wrong_prediction_is_said_to_be_what_the_error_rests_on() -> None:
     assert "prediction is" not in alone.error.assumption
 
 
-def test_a_skewed_target_is_said_to_be_further_off_without_public_rows() -> None:
-    model, targets = MODELS["number"]
-    assert "not strongly skewed" in model.fit(ROWS[400:], targets[400:]).release_.error.assumption
-    model = sl.LinearRegression(target_range=(-1, 1), prediction=PUBLIC, odds=10**6, **PRICE)
-    assert "skewed" not in model.fit(ROWS[400:], targets[400:]).release_.error.assumption
+def test_what_is_assumed_of_the_clip_is_said() -> None:
+    """The first step shows its bias; from a prediction it does not, and public rows correct it."""
+    model = sl.LinearRegression(target_range=(-1, 1), odds=10**6, **PRICE)
+    stated = sl.CoefficientPrediction(list(SLOPES), scale=0.1)
+    said = {}
+    for name, prediction in {"none": None, "coefficients": stated, "rows": PUBLIC}.items():
+        release = model.set_params(prediction=prediction).fit(ROWS[400:], NUMBERS[400:]).release_
+        said[name] = release.error.assumption
+    assert "the clip moves the model no further than its first step shows" in said["none"]
+    assert "the clip takes as much off errors that are too high as off those that are too low" in said["coefficients"]
+    assert "clip" not in said["rows"]
 
 
 @pytest.mark.parametrize("kind", ["number", "classes"])
@@ -197,6 +203,7 @@ def test_theorem_n(bias: float, deviations: list[float]) -> None:
     shares = SimpleNamespace(offset=1)
     plan: Any = SimpleNamespace(targets=SimpleNamespace(kind="logistic"), candidates=(), shares=shares)
     released: dict[str, Any] = {"bias": bias / 100, "error": weights, "unseen": 0.0, "remaining": 0.0, "chosen": None}
+    released["one_step"] = None
     fitted: Any = SimpleNamespace(geometry=SimpleNamespace(map=np.eye(1), hides=False), **released)
     error = descent_error(plan, fitted)
     noise = 150 * np.array(deviations) * np.random.default_rng(5).normal(size=(100_000, len(weights)))

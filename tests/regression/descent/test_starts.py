@@ -260,19 +260,24 @@ class TestWhatPublicRowsSay:
         gradients = z * (z @ start.theta - targets[:, None])
         clip = 0.8 * float(np.median(np.linalg.norm(gradients, axis=1)))
         shorter = gradients * np.minimum(1, clip / np.linalg.norm(gradients, axis=1))[:, None]
-        found = taken_off(given, start, made, clip=clip)[:, 0]
+        found, unsure = taken_off(given, start, made, clip=clip)
+        found = found[:, 0]
         mean = (shorter - gradients).mean(axis=0)
         assert found[-1] == pytest.approx(mean[-1], rel=0.15)
         assert found[-1] > 0.02  # the middle of a skewed target is below its mean
         assert (np.abs(found) < np.abs(mean)).all()  # chance is left out
-        np.testing.assert_allclose(taken_off(given, start, made, clip=1e9), 0.0, atol=1e-12)
+        chance = (shorter - gradients).var(axis=0) / len(rows)
+        assert (unsure > 0.8 * chance).all()
+        assert (unsure < 2.2 * np.maximum(chance, mean**2)).all()
+        np.testing.assert_allclose(taken_off(given, start, made, clip=1e9)[0], 0.0, atol=1e-12)
 
     def test_one_far_target_of_few_is_chance(self) -> None:
         rows, targets = self.skewed(40)
         targets = np.where(np.arange(40) == 7, 1.0, np.random.default_rng(4).normal(0, 0.05, 40))
         given = candidate(sl.PublicData(np.column_stack([rows, targets]), "one far target"))
         made = guarded(PublicMoments.of(rows), gram(rows), rows=400.0)
-        found = taken_off(given, start_of(given, made, kind="squared"), made, clip=0.2)
+        found, unsure = taken_off(given, start_of(given, made, kind="squared"), made, clip=0.2)
+        assert unsure[-1] > 0.01**2
         assert found[-1, 0] == pytest.approx(0.0, abs=1e-3)  # it was 0.02 as it is
 
     def test_a_fit_goes_to_the_mean_of_a_skewed_target(self) -> None:

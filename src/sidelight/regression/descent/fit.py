@@ -20,6 +20,7 @@ from sidelight.regression.descent.geometry import Floats, Geometry, without_map
 from sidelight.regression.descent.integer_rows import GeometryMap
 from sidelight.regression.descent.log_odds import told_share, true_log_odds
 from sidelight.regression.descent.mapped_rows import CodedExamples
+from sidelight.regression.descent.one_step import OneStepDistance, one_step_distance
 from sidelight.regression.descent.plan import DescentPlan
 from sidelight.regression.descent.remaining import remaining, steeper
 from sidelight.regression.descent.row_sums import (
@@ -39,7 +40,7 @@ from sidelight.regression.descent.rules import (
     SecondLook,
     schedule,
 )
-from sidelight.regression.descent.shrinkage import average_noise, shrink
+from sidelight.regression.descent.shrinkage import SQUARED_CURVATURE, average_noise, shrink
 from sidelight.regression.descent.starts import DescentStart, start_of, taken_off
 from sidelight.regression.model_predictions import PublicExamples
 from sidelight.regression.rows import BoundedRows
@@ -65,6 +66,7 @@ class FittedDescent:
         factor: How far it was drawn (κ), None where it was not.
         error: What the mean square of a usual row's error is made of, in half ranges² or probabilities².
         bias: What is added to it, not squared: what clip, lost slopes and growing ones may do to probabilities.
+        one_step: How far a number's model is from the one-step estimate; None where that says nothing.
         points: (steps, columns, outputs): where the gradients were taken, in coordinates of z.
         unseen: What else it may be: what columns that no release showed may predict, in half ranges².
         remaining: What else it may be: what the last steps show that is left to go.
@@ -81,6 +83,7 @@ class FittedDescent:
     error: Floats
     bias: float
     points: Floats
+    one_step: OneStepDistance | None = None
     unseen: float = 0.0
     remaining: float = 0.0
     second_look: SecondLook = "none"
@@ -215,8 +218,10 @@ def _averaged(
     theta = np.zeros((geometry.columns, targets.outputs)) if start is None else np.array(start.theta, np.float64)
     lengths = steps.lengths(geometry.columns, intercept=geometry.intercept)
     lost: float | Floats = 0.0
+    lost_unsure: Floats | None = None
     if residual is not None and chosen is not None and start is not None:
-        lost = geometry.rows * taken_off(plan.candidates[chosen], start, geometry, clip=steps.clip)
+        taken, lost_unsure = taken_off(plan.candidates[chosen], start, geometry, clip=steps.clip)
+        lost = geometry.rows * taken
     points, seen = [theta], []
     with coded.progress(steps.passes) as one_more:
         for _ in range(steps.passes):  # all of them, always
@@ -263,9 +268,15 @@ def _averaged(
     found, unsure = kept * shrunk.theta, shrunk.variance
     stored = np.ravel(kept) * noise.variance  # as sure as a slope that was drawn back: its square would be too sure
     error = noise.h * unsure  # how far log odds are drawn back is not sure, either: not counted here
+    if lost_unsure is not None:  # a correction moves the end by 1/(curvature·h), and the model by what is kept of that
+        moved = np.minimum(unsure / noise.variance, 1.0) ** 2 / (SQUARED_CURVATURE**2 * noise.h)
+        error = error + moved * lost_unsure
     bias = 0.0
     path, own = np.array(points), not plan.shares.offset
     left = remaining(path, geometry, kind=targets.kind, steps=steps, step_noise=noise.of_step, constant=own)
+    one_step = None
+    if targets.kind == "squared" and start is None:  # from a prediction the first gradient is clipped as the last is
+        one_step = one_step_distance(path, found, geometry, steps=steps, step_noise=noise.of_step)
     if not plan.shares.offset:
         error = _MOST_MOVED[targets.kind] ** 2 * error
     else:
@@ -288,6 +299,7 @@ def _averaged(
         remaining=left,
         error=error,
         bias=bias,
+        one_step=one_step,
         points=np.array(seen),
     )
 
@@ -323,15 +335,8 @@ def _plain(
             theta = theta + speed
             one_more()
     noise = plan.rows_per_unit * (geometry.columns * plan.targets.outputs) ** 0.5 / (plan.mu_steps * geometry.rows)
-    steps = Schedule(
-        noise=noise,
-        passes=passes,
-        tail=1,
-        clip_share=PLAIN_CLIP,
-        clip=PLAIN_CLIP,
-        step=PLAIN_STEP,
-        constant_step=PLAIN_STEP,
-    )
+    taken: dict[str, Any] = {"noise": noise, "passes": passes, "tail": 1, "clip_share": PLAIN_CLIP, "clip": PLAIN_CLIP}
+    steps = Schedule(step=PLAIN_STEP, constant_step=PLAIN_STEP, **taken)
     # what noise of each step adds to the last point, were nothing of it forgotten; a row and its ½ have length √1.25
     reached = [PLAIN_STEP * (1 - PLAIN_MOMENTUM**left) / (1 - PLAIN_MOMENTUM) for left in range(1, passes + 1)]
     deviation = plan.rows_per_unit * PLAIN_CLIP * passes**0.5 / (plan.mu_steps * geometry.rows)
@@ -369,6 +374,7 @@ def _fitted(
     unseen: float = 0.0,
     remaining: float = 0.0,
     bias: float = 0.0,
+    one_step: OneStepDistance | None = None,
 ) -> FittedDescent:
     """Return coefficients in the units of the rows and of the target."""
     coefficients, intercept = geometry.unmapped(theta)
@@ -385,6 +391,7 @@ def _fitted(
         factor=factor,
         error=error,
         bias=bias,
+        one_step=one_step,
         points=points,
         unseen=unseen,
         remaining=remaining,

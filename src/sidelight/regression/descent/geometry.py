@@ -24,7 +24,7 @@ _LEAST_LARGEST = 0.02
 #: A column is shown by a matrix from this many deviations of its noise on.
 SHOWN = 2.0
 #: The same for a direction that the matrix itself showed: the one of least variance, often.
-_SURELY = 4.0
+SURELY = 4.0
 #: Deviations of its noise from which the released number of rows counts, and a declared one does not.
 _CONTRADICTED = 3.0
 #: The mean square, in half ranges, that predictions by a column of unknown scale may have.
@@ -89,6 +89,19 @@ class Geometry:
     def hides(self) -> bool:
         """Whether rows may vary along a direction by so little that the released matrix does not show it."""
         return self.surely is not None and bool((self.surely < 0).any())
+
+    def product_noise(self, theta: Floats) -> Floats:
+        """Return the variance that the matrix's noise gives each entry of (mean of zzᵀ)·theta, (columns,)."""
+        if self.surely is None or self.map is None:
+            return np.zeros(self.columns)
+        # of the entries (i, j) of the mean it is a_i·a_j/2, and twice that on the diagonal
+        of_entry = np.maximum(self.h - self.surely, 0.0) / SURELY
+        found = of_entry * (of_entry @ theta**2 + of_entry * theta**2) / 2
+        if not self.intercept:
+            return np.asarray(found)
+        # and of the mean of z_i, by the constant's entry ½ of the rows of the matrix, 2·a_i²/‖column i of the map‖²
+        of_mean = 2 * of_entry[:-1] ** 2 / np.sum(self.map**2, axis=0)
+        return np.asarray(found + np.append(of_mean * theta[-1] ** 2, of_mean @ theta[:-1] ** 2))
 
     def mapped(self, coefficients: Floats, intercepts: Floats) -> Floats:
         """Return coefficients (features, outputs) and intercepts (outputs,) of rows of norm 1 in these coordinates."""
@@ -345,7 +358,7 @@ def _stretched(
     stretch /= math.sqrt(max(float(np.max(values * stretch**2)), hidden, _LEAST_LARGEST))
     h = values * stretch**2
     map_ = vectors * stretch
-    shown = h - _SURELY * noise * stretch**2
+    shown = h - SURELY * noise * stretch**2
     varied = np.maximum(np.einsum("ij,ij->j", map_, likely @ map_), 0.0)
     # the covariance of rows of norm 1 has a trace of at most 1, so that z cannot be longer than this on average
     trace = max(1.0, min(float(h.sum()), float(np.max(stretch)) ** 2))

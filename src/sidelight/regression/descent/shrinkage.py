@@ -25,7 +25,7 @@ Shrinkage = Literal["evidence", "stein", "none"]
 #: What is left of the squared loss's curvature under its clip.
 SQUARED_CURVATURE = 0.75
 #: Columns of z are taken to vary at least this much.
-_LEAST_H = 0.1
+LEAST_H = 0.1
 #: Half ranges², where no public rows say more.
 _USUAL_RESIDUAL = 0.1
 _LARGEST_CURVATURE = 1.9
@@ -59,7 +59,7 @@ class AverageNoise:
     Args:
         variance: The variance N of its noise.
         arrived: Which share of the way from the start it has gone.
-        h: How the columns vary, at least `_LEAST_H`.
+        h: How the columns vary, at least `LEAST_H`.
         of_step: The deviation of the noise of one gradient, per row and curvature.
     """
 
@@ -99,7 +99,7 @@ def average_noise(
     share = schedule.clip_share
     left = {"squared": SQUARED_CURVATURE, "logistic": 0.5 * (share / 0.5) ** 3, "softmax": 0.5 * share**3}[kind]
     step = schedule.lengths(len(h), intercept=intercept)
-    varied = np.maximum(h, _LEAST_H)
+    varied = np.maximum(h, LEAST_H)
     there = 1.0 if counted is None else min(max(counted / rows, _LEAST_SHARE), 1.0)
     k = np.minimum(left * varied * there, _LARGEST_CURVATURE / step)
     of_step = rows_per_unit * schedule.clip * math.sqrt(schedule.passes) / (rows * curvature * mu_steps)
@@ -154,7 +154,7 @@ def shrink(
     """
     if rule == "none" or (start is None and kind != "squared"):
         return ShrunkModel(
-            theta=average, factor=None, variance=noise.variance / np.maximum(noise.arrived, _LEAST_H) ** 2
+            theta=average, factor=None, variance=noise.variance / np.maximum(noise.arrived, LEAST_H) ** 2
         )
     variance = np.broadcast_to(noise.variance[:, None], average.shape)
     towards = np.zeros_like(average) if start is None else start
@@ -164,7 +164,7 @@ def shrink(
     if start is None:
         kept, factor = _alone(average, noise, intercept=intercept)
         # slopes of variance κ, seen as arrived·slope plus noise, are known to within this
-        unknown = noise.variance * kept[:, 0] / np.maximum(noise.arrived, _LEAST_H)
+        unknown = noise.variance * kept[:, 0] / np.maximum(noise.arrived, LEAST_H)
         return ShrunkModel(theta=kept * average, factor=factor, variance=unknown)
     assert trust is not None
     own = np.broadcast_to(trust if trust.ndim == 2 else trust[:, None], average.shape)

@@ -288,8 +288,10 @@ def _classifier(public: PublicExamples, places: Floats, geometry: Geometry, *, o
     return DescentStart(theta=theta, variances=np.repeat(variances[:, None], outputs, axis=1), public_rows=True)
 
 
-def taken_off(public: PublicExamples, start: DescentStart, geometry: Geometry, *, clip: float) -> Floats:
+def taken_off(public: PublicExamples, start: DescentStart, geometry: Geometry, *, clip: float) -> tuple[Floats, Floats]:
     """Return what the clip takes off the gradient of a public row at its own fit, on average: (columns, 1).
+
+    And the mean square that it may be off by, (columns,): by chance, and by what of it was taken for chance.
 
     Of a skewed target that is much, and the same of private rows of the same law: a descent that adds it back goes to
     the mean, not to the middle. Of private rows of another law it is wrong, and every step is off by it: that costs
@@ -302,7 +304,7 @@ def taken_off(public: PublicExamples, start: DescentStart, geometry: Geometry, *
     each = z * (np.clip(errors, -most, most) - errors)[:, None]
     mean, chance = each.mean(axis=0), each.var(axis=0) / len(each)
     sure = np.maximum(1.0 - chance / np.maximum(mean**2, 1e-300), 0.0)
-    return np.asarray(np.nan_to_num(sure * mean)[:, None])
+    return np.asarray(np.nan_to_num(sure * mean)[:, None]), np.asarray(np.nan_to_num(chance + ((1 - sure) * mean) ** 2))
 
 
 def _coordinates(rows: Floats, geometry: Geometry) -> Floats:

@@ -279,22 +279,26 @@ def descent_error(plan: DescentPlan, fitted: FittedDescent) -> TailBound:
 
     Of classes in their probabilities. Without a map: from those of the same steps without noise, which end elsewhere.
 
-    A mean of weighted squares of normal numbers exceeds S + 2√(Q·t) + 2·m·t with probability at most exp(-t) (Laurent
-    and Massart), S their sum, Q the sum of their squares, m the largest: its root is at most √S + √(2·m·t). Of a number
-    that is stated: what it is too large by is room for the bias of the clip. The bias b of classes is counted, and they
-    state less: √(b² + S) + √m·s, exceeded with the probability that a normal number exceeds s (descent proof page,
-    Theorem N).
+    Noise alone, a mean of weighted squares of normal numbers, exceeds S + 2√(Q·t) + 2·m·t with probability at most
+    exp(-t) (Laurent and Massart), S their sum, Q the sum of their squares, m the largest: its root is at most
+    √S + √(2·m·t). With a bias b whose size is known it is √(b² + S) + √m·s, exceeded with the probability that a normal
+    number exceeds s: of classes (descent proof page, Theorem N). Of a number the distance from the one-step estimate
+    says how large bias and noise are (`OneStepDistance`).
     """
     kind = plan.targets.kind
     unit = _WIDER * plan.targets.half if kind == "squared" else _WIDER_CLASSES * 100
     weights = np.clip(np.nan_to_num(fitted.error, nan=_MOST), 0.0, _MOST)
     largest_deviation = unit * math.sqrt(float(weights.max()))
     # what hidden columns may predict, and what steps left, is not noise: it is added to the sum, and has no tail
-    usual = math.hypot(100 * fitted.bias, unit * math.sqrt(float(weights.sum()) + fitted.unseen + fitted.remaining))
-    if kind == "squared":
-        found = _tangent(usual, math.sqrt(2) * largest_deviation)
+    left, of_noise = fitted.unseen + fitted.remaining, float(weights.sum())
+    if fitted.one_step is not None:
+        fixed, rise = fitted.one_step.error(_WIDER * math.sqrt(of_noise), _WIDER * math.sqrt(float(weights.max())))
+        half = plan.targets.half
+        found = _normal_tangent(math.hypot(half * max(fixed, 0.0), unit * math.sqrt(left)), half * rise)
+    elif kind == "squared":
+        found = _tangent(unit * math.sqrt(of_noise + left), math.sqrt(2) * largest_deviation)
     else:
-        found = _normal_tangent(usual, largest_deviation)
+        found = _normal_tangent(math.hypot(100 * fitted.bias, unit * math.sqrt(of_noise + left)), largest_deviation)
     assumption, largest = _assumed(plan, fitted), _LARGEST.get(kind, math.inf)
     return TailBound(unit=_UNITS.get(kind, _NUMBER), assumption=assumption, proved=False, largest=largest, **found)
 
@@ -315,8 +319,10 @@ def _assumed(plan: DescentPlan, fitted: FittedDescent) -> str:
         assumptions.append("the prediction is as good as it says")
     if plan.targets.kind == "squared" or plan.shares.offset:
         beside = "the best linear model"
-    if plan.targets.kind == "squared" and not isinstance(started, PublicExamples):  # the bias of the clip is unknown
-        assumptions.append("errors of the best linear model are not strongly skewed")
+    if fitted.one_step is not None:
+        assumptions.append("the clip moves the model no further than its first step shows")
+    elif plan.targets.kind == "squared" and not isinstance(started, PublicExamples):  # no step is free of its bias
+        assumptions.append("the clip takes as much off errors that are too high as off those that are too low")
     return f"{', '.join(assumptions)} (root mean square of rows; beside {beside})"
 
 
