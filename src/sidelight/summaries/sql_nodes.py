@@ -41,6 +41,16 @@ def check_names(names: Sequence[str], numbers: Collection[str], *, flagged: bool
             raise RangeError(f"{whose} has a column {name!r} of its own; write AS and another name for one of them")
 
 
+def check_case(selected: Sequence[Any]) -> None:
+    """Refuse names of AS, or of WITH, that differ only in case from another: what refers to one may mean either."""
+    known: dict[str, Any] = {}
+    for each in selected:
+        name = str(each.alias_or_name)
+        first = known.setdefault(name.casefold(), each)
+        if first.alias_or_name != name and (first.alias or each.alias):
+            raise RangeError(f"the names {first.alias_or_name!r} and {name!r} differ only in case; write other names")
+
+
 def parenthesized(node: Any) -> Any:
     """Return a node that may stand anywhere."""
     return node if node.key in ("column", "literal", "paren", "anonymous") else exp.Paren(this=node)

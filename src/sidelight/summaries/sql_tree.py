@@ -16,7 +16,7 @@ from sqlglot.tokens import TokenType
 from sidelight.errors import RangeError, nearest
 from sidelight.records.expression_text import LONGEST
 from sidelight.summaries.sql_dialects import MEANINGS, check_text
-from sidelight.summaries.sql_nodes import fault_of, has_aggregate, parenthesized, shifted_date
+from sidelight.summaries.sql_nodes import check_case, fault_of, has_aggregate, parenthesized, shifted_date
 
 UNDERSTOOD = (
     "a statement is SELECT columns and aggregates FROM table [WHERE condition] [GROUP BY columns] [HAVING condition] "
@@ -205,6 +205,7 @@ class _Merger:
         named, before = dict(known), tree.args.get("with_")
         if before is not None:
             only(before, "expressions")
+            check_case(before.expressions)
             for each in before.expressions:
                 if each.key != "cte" or each.args["alias"].args.get("columns"):
                     refuse_clause("with_")
@@ -227,6 +228,7 @@ class _Merger:
     def _merged(self, outer: Any, inner: Any, alias: str) -> Any:
         only(inner, "expressions", "from_", "joins", "where", "group", "having", "order", "limit", "offset", "distinct")
         self._resolve(inner)
+        check_case(inner.expressions)
         has_all = any(each.key == "star" for each in inner.expressions)
         named = {each.alias_or_name.casefold(): each.unalias() for each in inner.expressions if each.key != "star"}
         grouped = inner.args.get("group") is not None or any(map(has_aggregate, inner.expressions))
