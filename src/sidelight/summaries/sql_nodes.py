@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from calendar import monthrange
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import date, timedelta
 from itertools import product
 from typing import Any
@@ -92,6 +92,23 @@ def written_name(name: str) -> str:
     ('people', '"my-table"', '"order"')
     """
     return str(exp.to_identifier(name).sql(dialect="duckdb"))
+
+
+def declared_name(node: Any, known: Iterable[str]) -> str | None:
+    """Return which declared name a table, a column or a name of USING means; None if it means none of them.
+
+    The one that is spelled so; where none is and the name has no quotes, the one that differs only in case.
+    """
+    known, name = list(known), str(node.name)
+    if name in known:
+        return name
+    part = node if node.key == "identifier" else node.this
+    is_quoted = part.key == "identifier" and part.args.get("quoted")
+    alike = [] if is_quoted else [each for each in known if each.casefold() == name.casefold()]
+    if len(alike) > 1:
+        names = " or ".join(f'"{each}"' for each in alike)
+        raise RangeError(f"{name!r} may mean {names}; write one of them, in double quotes")
+    return alike[0] if alike else None
 
 
 def column_named(name: str) -> Any:
