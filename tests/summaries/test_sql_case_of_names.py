@@ -42,6 +42,20 @@ def test_columns_that_differ_only_in_case_are_selected_by_their_names() -> None:
     assert parse_select('SELECT "G", "g", COUNT(*) AS n FROM t GROUP BY "G", "g"', SCHEMA).by == ("G", "g")
 
 
+@pytest.mark.filterwarnings("ignore:a budget of epsilon")
+def test_statements_over_a_database_are_refused_as_those_over_a_table() -> None:
+    session = sl.Session(clinic(), budget=sl.PureDP(2000))
+    for statement in (
+        'SELECT COUNT(*) AS "n", AVG(x) AS "N" FROM visit',
+        'WITH r AS (SELECT pid, MAX(x) AS m FROM visit GROUP BY pid), "R" AS (SELECT pid, MAX("X") AS m FROM visit '
+        "GROUP BY pid) SELECT COUNT(*) AS n FROM r WHERE m = 5",
+    ):
+        with pytest.raises(SidelightError, match="differ only in case"):
+            session.sql(statement, epsilon=1000)
+    by_both = session.sql('SELECT "x", "X", COUNT(*) AS n FROM visit GROUP BY "x", "X"', epsilon=1000).shown
+    assert by_both.keys_of_groups == ("x", "X")
+
+
 @pytest.mark.parametrize(
     ("name", "meant"),
     [("x", "x"), ("X", "X"), ('"x"', "x"), ('"X"', "X"), ("AGE", "Age"), ('"AGE"', None), ("Age", "Age"), ("y", None)],

@@ -47,7 +47,7 @@ def check_case(selected: Sequence[Any]) -> None:
     for each in selected:
         name = str(each.alias_or_name)
         first = known.setdefault(name.casefold(), each)
-        if first.alias_or_name != name and (first.alias or each.alias):
+        if first.alias_or_name != name and any(at.alias not in ("", at.unalias().name) for at in (first, each)):
             raise RangeError(f"the names {first.alias_or_name!r} and {name!r} differ only in case; write other names")
 
 

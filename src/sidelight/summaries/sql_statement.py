@@ -24,7 +24,7 @@ from sidelight.summaries.sql_aggregates import AggregateReader, SelectItem
 from sidelight.summaries.sql_dialects import MEANINGS
 from sidelight.summaries.sql_expressions import ExpressionReader
 from sidelight.summaries.sql_groups import GroupKey
-from sidelight.summaries.sql_nodes import check_case, check_names, grouping_sets, has_aggregate, names_clash, plain
+from sidelight.summaries.sql_nodes import check_names, grouping_sets, has_aggregate, names_clash, plain
 from sidelight.summaries.sql_scalars import ScalarReader, Typed
 from sidelight.summaries.sql_tree import UNDERSTOOD, only, refuse, refuse_clause, refuse_name, sql_text, statement_tree
 
@@ -101,7 +101,6 @@ class _StatementReader:
         given = [
             (each.alias, plain(each.this)) if each.key == "alias" else ("", plain(each)) for each in tree.expressions
         ]
-        check_case(tree.expressions)
         self._aliases = {name.casefold(): node for name, node in given if name}
         self._written = {name for name, _ in given}
         margins = self._group(group, given)

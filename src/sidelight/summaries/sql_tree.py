@@ -130,6 +130,8 @@ def parsed_statement(text: str, dialect: str) -> Any:
     for node in tree.walk():
         if fault := fault_of(node):
             raise RangeError(f"{sql_text(node)}: {fault}")
+        if node.key in ("select", "with"):
+            check_case(node.expressions)
     return tree
 
 
@@ -205,7 +207,6 @@ class _Merger:
         named, before = dict(known), tree.args.get("with_")
         if before is not None:
             only(before, "expressions")
-            check_case(before.expressions)
             for each in before.expressions:
                 if each.key != "cte" or each.args["alias"].args.get("columns"):
                     refuse_clause("with_")
@@ -228,7 +229,6 @@ class _Merger:
     def _merged(self, outer: Any, inner: Any, alias: str) -> Any:
         only(inner, "expressions", "from_", "joins", "where", "group", "having", "order", "limit", "offset", "distinct")
         self._resolve(inner)
-        check_case(inner.expressions)
         has_all = any(each.key == "star" for each in inner.expressions)
         named = {each.alias_or_name.casefold(): each.unalias() for each in inner.expressions if each.key != "star"}
         grouped = inner.args.get("group") is not None or any(map(has_aggregate, inner.expressions))
