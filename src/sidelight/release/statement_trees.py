@@ -91,6 +91,11 @@ def _no_nan(cell: Cell) -> Cell:
     return None if isinstance(cell, float) and math.isnan(cell) else cell
 
 
+def _is_finite(cell: Cell) -> bool:
+    """Return whether a number is finite; math.isfinite raises for fractions beyond the floats."""
+    return isinstance(cell, Fraction) or math.isfinite(cell)
+
+
 def _numbers(a: Cell, b: Cell) -> tuple[Any, Any]:
     """Return both as fractions, or both as floats."""
     return (a, b) if isinstance(a, Fraction) and isinstance(b, Fraction) else (real(a), real(b))
@@ -110,15 +115,19 @@ def _exactly(operation: Callable[[Any, Any], Cell]) -> Callable[[Cell, Cell], Ce
 
 
 def _divided(a: Cell, b: Cell) -> Cell:
-    return None if b == 0 else real(a) / real(b)
+    divisor = real(b)  # 0 for the least fractions, too
+    return None if divisor == 0 else real(a) / divisor
 
 
 def _whole_quotient(a: Cell, b: Cell) -> Cell:
-    return None if b == 0 else Fraction(math.trunc(a / b))
+    quotient = None if b == 0 else a / b
+    return None if quotient is None or not _is_finite(quotient) else Fraction(math.trunc(quotient))
 
 
 def _remainder(a: Cell, b: Cell) -> Cell:
-    return None if b == 0 else a - b * math.trunc(a / b)
+    if b == 0 or not _is_finite(a):
+        return None
+    return a - b * math.trunc(a / b) if isinstance(a, Fraction) else math.fmod(a, b)
 
 
 def _rounded(a: Cell, digits: Cell = Fraction(0)) -> Cell:
@@ -139,7 +148,7 @@ def _to_whole(a: Cell) -> Cell:
     """Cast to an integer: half to even, as DuckDB casts floats."""
     if isinstance(a, bool):
         return Fraction(int(a))
-    return None if isinstance(a, float) and not math.isfinite(a) else Fraction(round(a))
+    return Fraction(round(a)) if _is_finite(a) else None
 
 
 def _whole_part(rounding: Callable[[Any], int]) -> Callable[[Cell], Cell]:
@@ -180,15 +189,15 @@ _STRICT: Mapping[str, Callable[..., Cell]] = {
     "-": _exactly(operator.sub),
     "*": _exactly(operator.mul),
     "/": _divided,
-    "//": _whole_quotient,
-    "%": _remainder,
+    "//": _exactly(_whole_quotient),
+    "%": _exactly(_remainder),
     "neg": operator.neg,
     "abs": abs,
     "round": _rounded,
     "floor": _whole_part(math.floor),
     "ceil": _whole_part(math.ceil),
     "trunc": _whole_part(math.trunc),
-    "sqrt": lambda a: math.sqrt(a) if a >= 0 else None,
+    "sqrt": lambda a: math.sqrt(real(a)) if a >= 0 else None,
     "sign": lambda a: Fraction((a > 0) - (a < 0)),
     "double": real,
     "whole": _to_whole,
@@ -281,6 +290,8 @@ def interval(tree: Tree, row: StatementRow) -> tuple[float, float]:
         return -first[1], -first[0]
     if word == "round":  # a number between others lies between them when all are rounded
         digits = [evaluated(part, row) for part in parts[1:]]
+        if None in digits:
+            return -math.inf, math.inf
         return _rounded(first[0], *digits), _rounded(first[1], *digits)
     second = interval(parts[1], row)
     if word == "/":

@@ -19,7 +19,15 @@ from sqlglot import exp
 from sidelight.errors import RangeError
 from sidelight.records.linked_tables import LinkedTables
 from sidelight.summaries.sql_joins import columns_of, declared_table
-from sidelight.summaries.sql_nodes import flat_conditions, has_aggregate, is_left, plain, table_named, written_name
+from sidelight.summaries.sql_nodes import (
+    declared_name,
+    flat_conditions,
+    has_aggregate,
+    is_left,
+    plain,
+    table_named,
+    written_name,
+)
 from sidelight.summaries.sql_subselects import AGGREGATES, SelectReader, aggregate_fold, only_rows
 from sidelight.summaries.sql_tree import only, sql_text
 
@@ -146,7 +154,7 @@ class GroupedSelect:
 
 def _is_same(one: Any, other: Any) -> bool:
     """Return whether two nodes name one column; one of them may leave the table out."""
-    if one.key != "column" or other.key != "column" or one.name.casefold() != other.name.casefold():
+    if one.key != "column" or other.key != "column" or declared_name(one, [other.name]) is None:
         return False
     tables = {each.text("table").casefold() for each in (one, other)} - {""}
     return len(tables) < 2
@@ -290,8 +298,9 @@ class _Writer:
             assert parent is not None
             table, key = parent
             for name, node in one.keys.items():
-                named = next(to for column, to in key.items() if column.casefold() == node.name.casefold())
-                one.equal[name] = exp.column(named, one.alias, quoted=True)
+                named = declared_name(node, key)
+                assert named is not None
+                one.equal[name] = exp.column(key[named], one.alias, quoted=True)
             self._tree.args["from_"].set("this", table_named(table, one.alias))
             return pool
         waiting = [one for one in self._found.values() if not one.optional]

@@ -31,7 +31,7 @@ from sidelight.records.numbers import exact_number
 from sidelight.release.statement_trees import StatementRow, evaluated
 from sidelight.summaries.sql_dialects import MEANINGS
 from sidelight.summaries.sql_groups import COMPARED, CONDITIONS, GroupReader
-from sidelight.summaries.sql_nodes import plain
+from sidelight.summaries.sql_nodes import declared_name, plain
 from sidelight.summaries.sql_scalars import ScalarReader, chain
 from sidelight.summaries.sql_tree import only, refuse, sql_text
 
@@ -238,13 +238,10 @@ class ExpressionReader:
             return path
         if given and given.casefold() not in [each.casefold() for each in self._tables]:
             raise RangeError(f"{given}.{node.name}: the statement reads {self._tables[0]!r} and no table {given!r}")
+        found = declared_name(node, names)
+        if found is not None:
+            return found
         name: str = node.name
-        if name in names:
-            return name
-        # Names without quotes have no case in SQL.
-        alike = [] if node.this.args.get("quoted") else [each for each in names if each.casefold() == name.casefold()]
-        if len(alike) == 1:
-            return alike[0]
         quoted = "; texts stand in 'single quotes'" if node.this.args.get("quoted") else ""
         raise SchemaError(f"column {name!r} is not declared; {nearest(name, names)}{quoted}")
 

@@ -21,7 +21,15 @@ from sidelight.records.fold import Fold
 from sidelight.records.linked_tables import LinkedTables, Step
 from sidelight.records.views import FOUND
 from sidelight.summaries.sql_expressions import ExpressionReader
-from sidelight.summaries.sql_nodes import column_named, flat_conditions, is_left, plain, table_named, written_name
+from sidelight.summaries.sql_nodes import (
+    column_named,
+    declared_name,
+    flat_conditions,
+    is_left,
+    plain,
+    table_named,
+    written_name,
+)
 from sidelight.summaries.sql_subselects import BY_KEY, clamp_counts, folded
 from sidelight.summaries.sql_tree import only, refuse, sql_text
 
@@ -49,7 +57,7 @@ class JoinEdge:
 
 def declared_table(tables: LinkedTables, node: Any) -> str | None:
     """Return the name of a table of the database as it was declared; None if there is none."""
-    return next((each for each in tables.tables if each.casefold() == node.name.casefold()), None)
+    return declared_name(node, tables.tables)
 
 
 def columns_of(tables: LinkedTables, table: str) -> tuple[str, ...]:
@@ -134,15 +142,18 @@ class JoinReader:
                 parts.append((join.args["on"], alias if join.side else ""))
             for name in join.args.get("using") or ():
                 others = {
-                    column.casefold(): each.alias
-                    for each in reversed(self._sources.values())  # the first table that has it is the one
-                    for column in columns_of(self.tables, each.table)
+                    each.alias: columns_of(self.tables, each.table)
+                    for each in self._sources.values()
                     if each.alias.casefold() != alias
                 }
-                if name.name.casefold() not in others:
-                    raise SchemaError(f"USING names {name.name!r}; {nearest(name.name, others)}")
-                other = others[name.name.casefold()]
-                equal = exp.EQ(this=exp.column(name.name, other), expression=exp.column(name.name, alias))
+                # the first table that has it is the one
+                there = next(((at, each) for at, of in others.items() if (each := declared_name(name, of))), None)
+                if there is None:
+                    known = [each for of in others.values() for each in of]
+                    raise SchemaError(f"USING names {name.name!r}; {nearest(name.name, known)}")
+                other = exp.column(there[1], there[0], quoted=True)
+                own = exp.column(name.copy(), exp.to_identifier(join.this.alias_or_name, quoted=True))
+                equal = exp.EQ(this=other, expression=own)
                 parts.append((equal, alias if join.side else ""))
         self._left: dict[int, str] = {}
         for node, alias in parts:
@@ -247,16 +258,15 @@ class JoinReader:
 
     def source_of(self, node: Any) -> tuple[str, str] | None:
         """Return the alias of a column's table and its name as declared; None if no table here has it."""
-        qualifier = node.text("table").casefold()
+        of = node.args.get("table")
+        qualifier = None if of is None else declared_name(of, [each.alias for each in self._sources.values()])
         if node.text("db").casefold() not in ("", self.tables.name.casefold()):
             raise SchemaError(f"{sql_text(node)} names {node.text('db')!r}; the database is {self.tables.name!r}")
         found = []
         for alias, source in self._sources.items():
-            if qualifier and qualifier != alias:
+            if of is not None and qualifier != source.alias:
                 continue
-            name = next(
-                (e for e in columns_of(self.tables, source.table) if e.casefold() == node.name.casefold()), None
-            )
+            name = declared_name(node, columns_of(self.tables, source.table))
             if name is not None:
                 found.append((alias, name))
         if len(found) > 1:
@@ -264,11 +274,10 @@ class JoinReader:
                 f"{written_name(self._sources[alias].alias)}.{written_name(name)}" for alias, name in found
             )
             raise RangeError(f"{node.name!r} may mean {names}; write one of them")
-        if qualifier in self._sources and not found:
-            known = columns_of(self.tables, self._sources[qualifier].table)
-            raise SchemaError(
-                f"{self._sources[qualifier].table!r} has no column {node.name!r}; {nearest(node.name, known)}"
-            )
+        if qualifier is not None and not found:
+            table = self._sources[qualifier.casefold()].table
+            known = columns_of(self.tables, table)
+            raise SchemaError(f"{table!r} has no column {node.name!r}; {nearest(node.name, known)}")
         return found[0] if found else None
 
     # --- the statement over the view

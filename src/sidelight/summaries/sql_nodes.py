@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from calendar import monthrange
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import date, timedelta
 from itertools import product
 from typing import Any
@@ -39,6 +39,16 @@ def check_names(names: Sequence[str], numbers: Collection[str], *, flagged: bool
         if (end in _BROUGHT and of in numbers) or (flagged and name == "supported" and name in numbers):
             whose = "the answer" if name == "supported" else f"the number {of!r}"
             raise RangeError(f"{whose} has a column {name!r} of its own; write AS and another name for one of them")
+
+
+def check_case(selected: Sequence[Any]) -> None:
+    """Refuse names of AS, or of WITH, that differ only in case from another: what refers to one may mean either."""
+    known: dict[str, Any] = {}
+    for each in selected:
+        name = str(each.alias_or_name)
+        first = known.setdefault(name.casefold(), each)
+        if first.alias_or_name != name and any(at.alias not in ("", at.unalias().name) for at in (first, each)):
+            raise RangeError(f"the names {first.alias_or_name!r} and {name!r} differ only in case; write other names")
 
 
 def parenthesized(node: Any) -> Any:
@@ -82,6 +92,23 @@ def written_name(name: str) -> str:
     ('people', '"my-table"', '"order"')
     """
     return str(exp.to_identifier(name).sql(dialect="duckdb"))
+
+
+def declared_name(node: Any, known: Iterable[str]) -> str | None:
+    """Return which declared name a table, a column or a name of USING means; None if it means none of them.
+
+    The one that is spelled so; where none is and the name has no quotes, the one that differs only in case.
+    """
+    known, name = list(known), str(node.name)
+    if name in known:
+        return name
+    part = node if node.key == "identifier" else node.this
+    is_quoted = part.key == "identifier" and part.args.get("quoted")
+    alike = [] if is_quoted else [each for each in known if each.casefold() == name.casefold()]
+    if len(alike) > 1:
+        names = " or ".join(f'"{each}"' for each in alike)
+        raise RangeError(f"{name!r} may mean {names}; write one of them, in double quotes")
+    return alike[0] if alike else None
 
 
 def column_named(name: str) -> Any:

@@ -20,7 +20,7 @@ from sidelight.records.numbers import exact_number, number_text
 from sidelight.records.rows import Batch
 from sidelight.summaries.sql_expressions import ExpressionReader
 from sidelight.summaries.sql_joins import columns_of, declared_table
-from sidelight.summaries.sql_nodes import flat_conditions, plain, table_named, written_name
+from sidelight.summaries.sql_nodes import declared_name, flat_conditions, plain, table_named, written_name
 from sidelight.summaries.sql_tree import MOST_PARTS, only, sql_text
 
 
@@ -59,8 +59,7 @@ def _constants(select: Any, tables: LinkedTables, dialect: str) -> list[Any]:
     asked = [plain(each.unalias()) for each in select.expressions]
     if len(asked) != 1 or asked[0].key != "column":
         raise RangeError(f"{sql_text(select)} must name one column of the public table {name!r}")
-    valued = {each.name.casefold() for each in schema.columns}
-    if asked[0].name.casefold() in {each.casefold() for each in columns_of(tables, name)} - valued:
+    if declared_name(asked[0], columns_of(tables, name)) not in (None, *(each.name for each in schema.columns)):
         raise RangeError(
             f"{sql_text(select)} is of a key, which is looked up where IN must hold for every row, by AND; elsewhere "
             f"LEFT JOIN {written_name(name)} and write a condition on its columns"
@@ -108,10 +107,15 @@ def _join_keys(tree: Any, tables: LinkedTables) -> None:
         if name is None or key is None or column.key != "column" or len(asked) != 1 or asked[0].key != "column":
             continue
         source = _table_of(column, select, tables)
-        named = (column.name.casefold(),)
+        referring = None if source is None else declared_name(column, columns_of(tables, source[1]))
         links = [] if source is None else tables.links_of(source[1])
-        linked = any(tuple(map(str.casefold, columns)) == named and to == name for columns, to in links)
-        if not linked or key.columns != (_declared(asked[0].name, key.columns, inner),):
+        if not any(columns == (referring,) and to == name for columns, to in links):
+            continue
+        if declared_name(asked[0], key.columns) is None:
+            raise SchemaError(
+                f"{sql_text(inner)} names {asked[0].name!r} for a key; {nearest(asked[0].name, key.columns)}"
+            )
+        if len(key.columns) > 1:
             continue
         only(inner, "expressions", "from_", "where", "distinct")
         assert source is not None
@@ -125,7 +129,7 @@ def _join_keys(tree: Any, tables: LinkedTables) -> None:
             each.set("table", exp.to_identifier(alias, quoted=True))
         node.replace(exp.paren(where[0].copy()) if where else exp.true())
         table = table_named(name, alias)
-        sides = exp.column(column.name, source[0], quoted=True), exp.column(key.columns[0], alias, quoted=True)
+        sides = exp.column(referring, source[0], quoted=True), exp.column(key.columns[0], alias, quoted=True)
         select.append("joins", exp.Join(this=table, on=exp.EQ(this=sides[0], expression=sides[1])))
 
 
@@ -136,13 +140,6 @@ def _conditions(tree: Any) -> Iterator[tuple[Any, Any]]:
         for node in () if where is None else reversed([*flat_conditions(where.this)]):
             if node.key == "in" and node.args.get("query") is not None:
                 yield select, node
-
-
-def _declared(name: str, known: tuple[str, ...], select: Any) -> str:
-    found = next((each for each in known if each.casefold() == name.casefold()), None)
-    if found is None:
-        raise SchemaError(f"{sql_text(select)} names {name!r} for a key; {nearest(name, known)}")
-    return found
 
 
 def _tables_in(select: Any, tables: LinkedTables) -> list[tuple[str, str]]:
@@ -158,8 +155,7 @@ def _table_of(column: Any, select: Any, tables: LinkedTables) -> tuple[str, str]
     found = [
         (alias, name)
         for alias, name in _tables_in(select, tables)
-        if given in ("", alias.casefold())
-        and column.name.casefold() in {each.casefold() for each in columns_of(tables, name)}
+        if given in ("", alias.casefold()) and declared_name(column, columns_of(tables, name)) is not None
     ]
     return found[0] if len(found) == 1 else None
 

@@ -85,6 +85,7 @@ class _StatementReader:
         self._numbers: list[SelectItem] = []
         self._keys: list[tuple[str, GroupKey]] = []
         self._aliases: dict[str, Any] = {}
+        self._written: set[str] = set()  # the names of AS, as they are written
         self._own: dict[int, SelectItem] = {}  # the aggregates that SELECT asks as they are, by their nodes
         self._clause = "SELECT"
         self._totals = False
@@ -101,6 +102,7 @@ class _StatementReader:
             (each.alias, plain(each.this)) if each.key == "alias" else ("", plain(each)) for each in tree.expressions
         ]
         self._aliases = {name.casefold(): node for name, node in given if name}
+        self._written = {name for name, _ in given}
         margins = self._group(group, given)
         self._name_numbers(given)
         outputs = [self._output(name, node) for name, node in given]
@@ -271,7 +273,8 @@ class _StatementReader:
         column = node.key == "column"
         if column and not node.text("table"):
             named = self._aliases.get(node.name.casefold())
-            if self._clause == "HAVING" and MEANINGS[self._dialect].names_first:
+            in_having = self._clause == "HAVING" and MEANINGS[self._dialect].names_first
+            if in_having or (self._clause == "ORDER BY" and node.name not in self._written):
                 self._refuse_two_meanings(node)
             if named is not None and (self._clause == "ORDER BY" or not self._is_declared(node)):
                 return self._aliased(node.name, named)
@@ -391,8 +394,5 @@ class _StatementReader:
 
 
 def _shown_kind(typed: Typed) -> str:
-    return (
-        "text"
-        if typed.tree[0] == "key"
-        else {"sum": "double", "decimal": "double", "null": "double"}.get(typed.kind, typed.kind)
-    )
+    kinds = {"sum": "double", "decimal": "double", "null": "double"}
+    return "text" if typed.tree[0] == "key" else kinds.get(typed.kind, typed.kind)

@@ -16,7 +16,7 @@ from sqlglot.tokens import TokenType
 from sidelight.errors import RangeError, nearest
 from sidelight.records.expression_text import LONGEST
 from sidelight.summaries.sql_dialects import MEANINGS, check_text
-from sidelight.summaries.sql_nodes import fault_of, has_aggregate, parenthesized, shifted_date
+from sidelight.summaries.sql_nodes import check_case, fault_of, has_aggregate, parenthesized, shifted_date
 
 UNDERSTOOD = (
     "a statement is SELECT columns and aggregates FROM table [WHERE condition] [GROUP BY columns] [HAVING condition] "
@@ -130,6 +130,8 @@ def parsed_statement(text: str, dialect: str) -> Any:
     for node in tree.walk():
         if fault := fault_of(node):
             raise RangeError(f"{sql_text(node)}: {fault}")
+        if node.key in ("select", "with"):
+            check_case(node.expressions)
     return tree
 
 

@@ -2,7 +2,8 @@
 
 Types are those of the server's catalogue. Types that ADBC changes or wraps are converted in SQL, cell by cell and so
 that none can fail: decimals become the nearest float; dates and times beyond the years 1 to 9999 (and the server's
-infinities, which ADBC would turn into dates long ago) become the first or the last of these.
+infinities, which ADBC would turn into dates long ago) become the first or the last of these; long texts, which could
+make a row larger than the server sends, become their beginnings and digests.
 
 Every pass reads the same snapshot, taken when the first row is read and held as long as the table, with a lock against
 TRUNCATE, which no snapshot hides: later writes are not seen. Private tables of a database that come from one address
@@ -33,6 +34,11 @@ Result = TypeVar("Result")
 
 #: From here on the nearest float is infinite, and below the second it is 0: a cast would raise for one such cell.
 _INFINITE, _ZERO = 2**1024 - 2**970, "2.5e-324"
+#: The bytes of a text, and of the texts of a row, up to which they are sent as they are. The server sends rows of less
+#: than 1 GiB: what stands for longer texts has at most four times these bytes, in all 512 MiB.
+_LONGEST_TEXT, _LONGEST_ROW = 2**20, 2**27
+#: Types of texts without a small limit of their own.
+_LONG = ("text", "character varying", "character")
 _KINDS: Mapping[str, TypeKind] = {
     **dict.fromkeys(("smallint", "integer", "bigint"), "integer"),
     **dict.fromkeys(("real", "double precision", "numeric"), "float"),
@@ -199,7 +205,8 @@ def open_postgres(
             f"the PostgreSQL database is in {encoding}, and one cell of {', '.join(map(repr, texts))} that has no "
             "place in UTF8 would fail a release; copy it into a database made with ENCODING 'UTF8', or declare no texts"
         )
-    columns = ", ".join(f"{_cell(quoted(name), kinds[name])} AS {quoted(name)}" for name in read)
+    longest = min(_LONGEST_TEXT, _LONGEST_ROW // max(1, len(texts)))
+    columns = ", ".join(f"{_cell(quoted(name), kinds[name], longest)} AS {quoted(name)}" for name in read)
     statement = f"SELECT {columns or '1 AS nothing'} FROM {'.'.join(map(quoted, place))}"
     return PostgresRows(Snapshot(address, statement), kinds, origin=(address, *place), dates=dates)
 
@@ -245,8 +252,8 @@ def _place(connection: Any, table: str) -> tuple[str, str]:
     return place
 
 
-def _cell(column: str, kind: ColumnType) -> str:
-    """Write a column so that ADBC hands its cells over unchanged, and no cell fails.
+def _cell(column: str, kind: ColumnType, longest: int) -> str:
+    """Write a column so that ADBC hands its cells over unchanged, except for texts of more bytes, and no cell fails.
 
     Names are those of `pg_catalog`, whatever the search path finds first; a view's functions keep the path of the user.
     """
@@ -257,6 +264,14 @@ def _cell(column: str, kind: ColumnType) -> str:
             f"WHEN {column} {above} '{_INFINITE}'::numeric THEN 'Infinity' "
             f"WHEN {column} {below} '-{_INFINITE}'::numeric THEN '-Infinity' "
             f"WHEN pg_catalog.abs({column}) {less} '{_ZERO}'::numeric THEN 0 ELSE {column}::pg_catalog.float8 END"
+        )
+    if kind.native in _LONG:
+        # Longer than every text that stays, and different for different texts: equality is what it was.
+        text = f"{column}::pg_catalog.text"
+        digest = f"pg_catalog.encode(pg_catalog.sha256(pg_catalog.convert_to({text}, 'UTF8')), 'hex')"
+        return (
+            f"CASE WHEN pg_catalog.octet_length({text}) OPERATOR(pg_catalog.<=) {longest} THEN {text} "
+            f"ELSE pg_catalog.textcat(pg_catalog.substr({text}, 1, {longest}), {digest}) END"
         )
     if kind.kind == "text":
         return f"{column}::pg_catalog.text"
