@@ -131,6 +131,21 @@ def test_no_interval_raises(tree: Any, ends: list[tuple[Any, Any]]) -> None:
     assert isinstance(high, float)
 
 
+@pytest.mark.parametrize("sign", [1, -1])
+def test_an_interval_holds_a_number_beyond_the_floats(sign: int) -> None:
+    ends = dict(zip(("x_low", "x_high"), sorted((sign * 3.0, sign * 4.0)), strict=True))
+    row = StatementRow((), {}, totals=False, ends=ends)
+    huge = ["constant", "whole", "1" + "0" * 308]
+    for tree in (
+        ["*", ["*", ["number", "x"], huge], huge],
+        ["/", ["number", "x"], ["/", ["constant", "whole", "1"], huge]],
+    ):
+        low, high = interval(tree, row)
+        truth = evaluated(tree, StatementRow((), {"x": Fraction(sign * 7, 2)}, totals=False))
+        assert low <= min(truth, Fraction(10) ** 309) if sign > 0 else high >= max(truth, -(Fraction(10) ** 309))
+        assert max(abs(low), abs(high)) == math.inf
+
+
 def test_exact_results_stay_exact() -> None:
     row = StatementRow((), Released(), totals=False)
     for a, b, quotient, rest in ((7, 2, 3, 1), (-7, 2, -3, -1), (7, -2, -3, 1), (Fraction(7, 2), 1, 3, Fraction(1, 2))):

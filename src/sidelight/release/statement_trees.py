@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import operator
 import re
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from functools import lru_cache
@@ -26,6 +27,7 @@ Tree: TypeAlias = Sequence[Any]
 _INTERVAL = ("constant", "number", "+", "-", "*", "/", "neg", "round", "double", "nullif")
 #: Of the numerator and the denominator of an exact number; larger ones are NULL.
 _MOST_BITS = 4096
+_LARGEST = sys.float_info.max
 
 
 class StatementRow:
@@ -282,7 +284,7 @@ def interval(tree: Tree, row: StatementRow) -> tuple[float, float]:
         return (-math.inf if low is None else real(low), math.inf if high is None else real(high))
     if word == "constant":
         cell = evaluated(tree, row)
-        return (-math.inf, math.inf) if cell is None else (real(cell), real(cell))
+        return (-math.inf, math.inf) if cell is None else _outward(real(cell), real(cell))
     first = interval(parts[0], row)
     if word in ("double", "nullif"):
         return first
@@ -295,10 +297,15 @@ def interval(tree: Tree, row: StatementRow) -> tuple[float, float]:
         return _rounded(first[0], *digits), _rounded(first[1], *digits)
     second = interval(parts[1], row)
     if word == "/":
-        if second[0] <= 0 <= second[1]:
+        if 0 in second or second[0] < 0 < second[1]:
             return -math.inf, math.inf
         word, second = "*", (1 / second[1], 1 / second[0])
     ends: dict[str, Callable[[float, float], float]] = {"+": operator.add, "-": operator.sub}
     ends["*"] = lambda a, b: 0.0 if 0.0 in (a, b) else a * b
     corners = [ends[word](a, b) for a in first for b in second]
-    return (-math.inf, math.inf) if any(map(math.isnan, corners)) else (min(corners), max(corners))
+    return (-math.inf, math.inf) if any(map(math.isnan, corners)) else _outward(min(corners), max(corners))
+
+
+def _outward(low: float, high: float) -> tuple[float, float]:
+    """Return an interval that holds numbers beyond the floats, too: the largest float is below them."""
+    return min(low, _LARGEST), max(high, -_LARGEST)
