@@ -17,7 +17,7 @@ from sidelight.guarantees.amounts import bound_text
 from sidelight.readable import at_most, percent
 from sidelight.release import NO_ASSUMPTION, TailBound
 from sidelight.report import Item, Report, render
-from sidelight.report.words import promise
+from sidelight.report.words import headline, promise
 
 AMOUNTS = st.fractions(min_value=Fraction(1, 10**12), max_value=Fraction(10**6))
 BILLIONTH = Fraction(1, 10**9)
@@ -66,6 +66,39 @@ def test_a_failure_is_not_called_rarer_than_it_is(delta: str) -> None:
     exact = Fraction(delta)
     assert Fraction(found[1]) * (1 + BILLIONTH) >= exact
     assert Fraction(1, int(found[2].replace(",", ""))) >= exact
+
+
+@pytest.mark.parametrize("delta", ["1e-15", "1e-16", "3e-300", "5e-309", "1e-310", "7e-400", "1e-999"])
+def test_the_odds_of_a_failure_that_no_float_holds_are_a_power_of_ten(delta: str) -> None:
+    """Below 5.6e-309 the report of what was paid for failed."""
+    told = promise(Claims.of(ApproxDP(1, delta))).caveat
+    found = re.search(r"one in 10 to the power of (\d+)\.", told)
+    assert found is not None
+    assert 0 <= 1 / Fraction(delta) - 10 ** int(found[1]) < 9 * 10 ** int(found[1])
+    small = headline(1.0, max(float(delta), 5e-324), unit="row", term="").plain
+    assert "but for a chance of one in 10 to the power of" in small
+
+
+def test_a_report_of_a_refusal_of_a_tiny_delta_is_written() -> None:
+    number = sl.Number("x", lower=0, upper=10, granularity=1)
+    table = sl.Table({"x": [1.0, 9.0] * 200}, schema=[number])
+    refused = sl.StableMedian("x", epsilon=1, delta="1e-310").release(table)
+    page = render(Report(title="t", day="2026-01-01", items=(Item(title="y", outcome=refused),)))
+    assert "at most 1e-310, one in 10 to the power of 310." in page
+
+
+@pytest.mark.parametrize("epsilon", [13.8, 13.9, 20, 690, 699.9, 700.1, 1000, 10**6])
+def test_a_large_factor_is_not_said_to_be_smaller(epsilon: float) -> None:
+    """From 700 on it was said to be that of 700."""
+    told = promise(Claims.of(PureDP(epsilon))).plain
+    power = re.search(r"10 to the power of (\d+) times", told)
+    if power is None:
+        said = re.search(r"more than ([\d,]+) times", told)
+        assert said is not None
+        assert math.exp(epsilon) <= float(said[1].replace(",", "")) <= 1.02 * math.exp(epsilon)
+    else:
+        assert 0 <= int(power[1]) * math.log(10) - epsilon < math.log(10)
+    assert told.partition(" than ")[2].partition(" times")[0] in headline(epsilon, 0, unit="row", term="").plain
 
 
 @given(st.floats(min_value=1e-6, max_value=1e12))
