@@ -277,7 +277,7 @@ def at_most(value: float) -> str:
     """
     if value <= 0 or not math.isfinite(value):
         return as_read(value)
-    step = 10.0 ** (math.floor(math.log10(value)) - 2)
+    step = 10.0 ** max(math.floor(math.log10(value)) - 2, -323)  # below there is no power of ten
     return as_read(math.ceil(value / step - 1e-9) * step, digits=3)
 
 

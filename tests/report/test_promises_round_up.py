@@ -17,7 +17,7 @@ from sidelight.guarantees.amounts import bound_text
 from sidelight.readable import at_most, percent
 from sidelight.release import NO_ASSUMPTION, TailBound
 from sidelight.report import Item, Report, render
-from sidelight.report.words import headline, promise
+from sidelight.report.words import headline, promise, ticks
 
 AMOUNTS = st.fractions(min_value=Fraction(1, 10**12), max_value=Fraction(10**6))
 BILLIONTH = Fraction(1, 10**9)
@@ -106,6 +106,16 @@ def test_a_printed_bound_is_at_least_the_bound(bound: float) -> None:
     printed = float(at_most(bound).replace(",", ""))
     assert bound <= printed * (1 + 1e-9)
     assert printed <= bound * 1.0101
+
+
+@pytest.mark.parametrize("bound", [5e-324, 1e-322, 1.2345e-320, 3.3e-310, 1e-300, 1.7e308])
+def test_a_bound_of_any_size_is_printed(bound: float) -> None:
+    assert bound <= float(at_most(bound).replace(",", "")) <= 2 * bound
+
+
+@pytest.mark.parametrize("high", [5e-324, 1e-323, 1e-310, 1e308])
+def test_an_axis_of_any_length_has_ticks(high: float) -> None:
+    assert all(0 <= each <= high for each in ticks(0, high, about=5))
 
 
 @pytest.mark.parametrize("bound", [0.3004, 7.4, 34.44, 239.41, 1234.4, 98765.0])

@@ -52,9 +52,9 @@ def ticks(low: float, high: float, *, about: int) -> list[float]:
     >>> ticks(3, 97, about=5)
     [20.0, 40.0, 60.0, 80.0]
     """
-    if not (math.isfinite(low) and math.isfinite(high) and low < high):
-        return [low]
     raw = (high - low) / about
+    if not (math.isfinite(raw) and raw > 0):
+        return [low]
     size = 10.0 ** math.floor(math.log10(raw))
     step = min((factor * size for factor in (1, 2, 2.5, 5, 10) if factor * size >= raw * 0.999), default=raw)
     first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
