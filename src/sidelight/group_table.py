@@ -326,7 +326,7 @@ class GroupTable(Mapping[str, Any]):
         return f"<table><thead><tr>{titles}</tr></thead><tbody>{body}</tbody></table>{legend}"
 
     def _legend(self) -> list[str]:
-        """Return the lines below the table: groups left out, which rows of a person count, choice, clipping, pooling."""
+        """Return the lines below the table: groups left out, rows of a person that count, choice, clipping, pooling."""
         more = self.rows - _MOST_PRINTED
         notes = {"counted": self._notes.get(ROWS_COUNTED), CHOSEN: self._notes.get(CHOSEN)}
         notes |= {name.replace("_", " "): note for name, note in self._notes.items() if name.endswith("clipped")}

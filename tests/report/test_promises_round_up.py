@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 import sidelight as sl
 from sidelight.guarantees import GDP, ZCDP, ApproxDP, Claims, PureDP
 from sidelight.guarantees.amounts import bound_text
-from sidelight.readable import at_most, percent
+from sidelight.readable import at_least, at_most, percent
 from sidelight.release import NO_ASSUMPTION, TailBound
 from sidelight.report import Item, Report, render
 from sidelight.report.words import headline, promise, ticks
+from sidelight.synthesis import Synthetic
 
 AMOUNTS = st.fractions(min_value=Fraction(1, 10**12), max_value=Fraction(10**6))
 BILLIONTH = Fraction(1, 10**9)
@@ -106,6 +107,33 @@ def test_a_printed_bound_is_at_least_the_bound(bound: float) -> None:
     printed = float(at_most(bound).replace(",", ""))
     assert bound <= printed * (1 + 1e-9)
     assert printed <= bound * 1.0101
+
+
+@given(st.floats(min_value=1e-6, max_value=1e12))
+def test_a_printed_limit_from_below_is_at_most_the_limit(limit: float) -> None:
+    printed = float(at_least(limit).replace(",", ""))
+    assert limit * (1 - 0.0101) <= printed <= limit * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("bound", [15.2256, 0.43127, 1234.5])
+def test_the_bound_of_a_marginal_is_not_less_than_it_is(bound: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """15.2256 was printed as 15.2."""
+    table = sl.Table({"g": ["a", "b"] * 200}, schema=[sl.Category("g", ["a", "b"], other=None)])
+    release = sl.SyntheticTable(epsilon=1).release(table)
+    line = {"columns": ["g"], "cells": 2, "noise_deviation": 1.0, "expected_error": 0.01, "bound": bound}
+    monkeypatch.setattr(Synthetic, "report", lambda self, workload: [line])
+    page = render(Report(title="t", day="2026-01-01", items=(Item(title="y", outcome=release),)))
+    shown = [float(each.replace(",", "")) for each in re.findall(r"±\xa0([\d.,]+)</td></tr>", page)]
+    assert shown
+    assert all(bound <= each <= 1.01 * bound for each in shown)
+
+
+def test_a_price_that_is_said_to_suffice_is_not_below_it() -> None:
+    for within in (3, 7.7, 50, 123.4):
+        needed = sl.epsilon_for(sl.Count(epsilon=1), sl.Schema([sl.Number("age")]), within=within)
+        said = re.search(r"epsilon = ([\d.]+) is needed", str(needed))
+        assert said is not None
+        assert Fraction(said[1]) >= needed.amount
 
 
 @pytest.mark.parametrize("bound", [5e-324, 1e-322, 1.2345e-320, 3.3e-310, 1e-300, 1.7e308])
