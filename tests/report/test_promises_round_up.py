@@ -118,8 +118,9 @@ def test_a_printed_limit_from_below_is_at_most_the_limit(limit: float) -> None:
 @pytest.mark.parametrize("bound", [15.2256, 0.43127, 1234.5])
 def test_the_bound_of_a_marginal_is_not_less_than_it_is(bound: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """15.2256 was printed as 15.2."""
-    table = sl.Table({"g": ["a", "b"] * 200}, schema=[sl.Category("g", ["a", "b"], other=None)])
-    release = sl.SyntheticTable(epsilon=1).release(table)
+    labels = ["a", "b"]
+    schema = [sl.Category(name, labels, other=None) for name in ("g", "h")]
+    release = sl.SyntheticTable(epsilon=1).release(sl.Table({"g": labels * 200, "h": labels * 200}, schema=schema))
     line = {"columns": ["g"], "cells": 2, "noise_deviation": 1.0, "expected_error": 0.01, "bound": bound}
     monkeypatch.setattr(Synthetic, "report", lambda self, workload: [line])
     page = render(Report(title="t", day="2026-01-01", items=(Item(title="y", outcome=release),)))

@@ -339,10 +339,15 @@ def _check_texts(feature: Feature, field: str) -> None:
     if (feature.start is None) != (feature.unit is None) or (feature.start is not None and feature.lo is None):
         refuse(f"{field}.start", "a date has start, unit, lo and hi")
     try:
-        _ = feature.calendar
+        calendar = feature.calendar
         check_labels(feature.reading, name=feature.name)
     except SchemaError as error:
         refuse(field, str(error))
+    for name, end in (("lo", feature.lo), ("hi", feature.hi)):
+        if calendar is not None and end is not None and not calendar.has(end):
+            refuse(
+                f"{field}.{name}", f"must be a date of the years 0001 to 9999, got {number_text(end)} {feature.unit}s"
+            )
 
 
 def _check_label(label: LabelEncoding, loss: str) -> None:

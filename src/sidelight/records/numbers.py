@@ -105,8 +105,8 @@ def check_steps(name: str, step: Fraction, *ends: Fraction | None) -> None:
     if any(abs(end) > CODE_LIMIT * step for end in ends if end is not None):
         raise RangeError(
             f"the bounds of {name!r} lie more than 2**61 steps of {number_text(step)} from 0, up to "
-            f"{at_least(float(CODE_LIMIT * step))} is possible; use a coarser granularity or resolution, narrower bounds, "
-            "or neither granularity nor resolution (floats have no such limit); ids and hashes are a Label or PersonId"
+            f"{at_least(float(CODE_LIMIT * step))} is possible; use a coarser granularity or resolution, narrower "
+            "bounds, or neither granularity nor resolution (floats have no such limit); ids and hashes are a Label or PersonId"
         )
 
 
