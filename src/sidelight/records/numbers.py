@@ -106,7 +106,8 @@ def check_steps(name: str, step: Fraction, *ends: Fraction | None) -> None:
         raise RangeError(
             f"the bounds of {name!r} lie more than 2**61 steps of {number_text(step)} from 0, up to "
             f"{at_least(float(CODE_LIMIT * step))} is possible; use a coarser granularity or resolution, narrower "
-            "bounds, or neither granularity nor resolution (floats have no such limit); ids and hashes are a Label or PersonId"
+            "bounds, or neither granularity nor resolution (floats have no such limit); ids and hashes are a Label or "
+            "PersonId"
         )
 
 
