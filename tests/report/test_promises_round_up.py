@@ -18,7 +18,6 @@ from sidelight.readable import at_least, at_most, percent
 from sidelight.release import NO_ASSUMPTION, TailBound
 from sidelight.report import Item, Report, render
 from sidelight.report.words import headline, promise, ticks
-from sidelight.synthesis import Synthetic
 
 AMOUNTS = st.fractions(min_value=Fraction(1, 10**12), max_value=Fraction(10**6))
 BILLIONTH = Fraction(1, 10**9)
@@ -113,20 +112,6 @@ def test_a_printed_bound_is_at_least_the_bound(bound: float) -> None:
 def test_a_printed_limit_from_below_is_at_most_the_limit(limit: float) -> None:
     printed = float(at_least(limit).replace(",", ""))
     assert limit * (1 - 0.0101) <= printed <= limit * (1 + 1e-9)
-
-
-@pytest.mark.parametrize("bound", [15.2256, 0.43127, 1234.5])
-def test_the_bound_of_a_marginal_is_not_less_than_it_is(bound: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    """15.2256 was printed as 15.2."""
-    labels = ["a", "b"]
-    schema = [sl.Category(name, labels, other=None) for name in ("g", "h")]
-    release = sl.SyntheticTable(epsilon=1).release(sl.Table({"g": labels * 200, "h": labels * 200}, schema=schema))
-    line = {"columns": ["g"], "cells": 2, "noise_deviation": 1.0, "expected_error": 0.01, "bound": bound}
-    monkeypatch.setattr(Synthetic, "report", lambda self, workload: [line])
-    page = render(Report(title="t", day="2026-01-01", items=(Item(title="y", outcome=release),)))
-    shown = [float(each.replace(",", "")) for each in re.findall(r"±\xa0([\d.,]+)</td></tr>", page)]
-    assert shown
-    assert all(bound <= each <= 1.01 * bound for each in shown)
 
 
 def test_a_price_that_is_said_to_suffice_is_not_below_it() -> None:
