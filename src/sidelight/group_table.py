@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sidelight.aggregates.groups import ROWS_COUNTED
 from sidelight.coded_groups import CodedGroups, packed, unpacked
+from sidelight.csv_lines import csv_line
 from sidelight.errors import MissingPackageError, RangeError, nearest
 from sidelight.readable import shown_html, shown_text
 from sidelight.table_texts import column_texts, flags_of
@@ -82,8 +83,7 @@ class GroupTable(Mapping[str, Any]):
         if self._coded is not None:
             fits = len(self._coded.codes) == len(self._keys) and (repeats or self._coded.distinct())
         else:
-            fits = {*map(len, self.groups)} <= {len(self._keys)}
-            fits = fits and (repeats or len({*self.groups}) == self.rows)
+            fits = {*map(len, self.groups)} <= {len(self._keys)} and (repeats or len({*self.groups}) == self.rows)
         if not fits:
             raise RangeError("every group of a table has one label for each key, and stands in it once")
 
@@ -230,13 +230,10 @@ class GroupTable(Mapping[str, Any]):
     def to_csv(self, path: Any) -> None:
         """Write the table as a CSV file with a head: a line for each group."""
         with open(path, "w", encoding="utf-8", newline="") as file:
-            file.writelines(self._csv_lines())
+            file.writelines(self.csv_lines())
 
-    def csv_text(self) -> str:
-        """Return what `to_csv` writes."""
-        return "".join(self._csv_lines())
-
-    def _csv_lines(self) -> Iterator[str]:
+    def csv_lines(self) -> Iterator[str]:
+        """Return the lines that `to_csv` writes."""
         yield csv_line(self)
         columns = (self[name] for name in self)
         cells = (each if isinstance(each, list) else each.tolist() for each in columns)
@@ -327,12 +324,11 @@ class GroupTable(Mapping[str, Any]):
 
     def _legend(self) -> list[str]:
         """Return the lines below the table: groups left out, rows of a person that count, choice, clipping, pooling."""
-        more = self.rows - _MOST_PRINTED
         notes = {"counted": self._notes.get(ROWS_COUNTED), CHOSEN: self._notes.get(CHOSEN)}
         notes |= {name.replace("_", " "): note for name, note in self._notes.items() if name.endswith("clipped")}
         said = [f"{name}: {note}" for name, note in notes.items() if note]
         pooled = [name for name in flags_of(self, POOLED) if self._columns[name].any()]
-        left_out = [f"... and {more} more groups"] if more > 0 else []
+        left_out = [f"... and {self.rows - _MOST_PRINTED} more groups"] if self.rows > _MOST_PRINTED else []
         return [*left_out, *map(shown_text, said), *([f"pooled: {POOLED_WORDS}"] if pooled else [])]
 
     def _shown(self) -> list[tuple[str, ...]]:
@@ -367,21 +363,6 @@ def _column(values: ArrayLike, rows: int, name: str) -> Column:
         raise RangeError(f"column {name!r} must have a number for each of the {rows} groups, got {column.shape}")
     column.setflags(write=False)
     return column
-
-
-def csv_line(cells: Iterable[Any]) -> str:
-    r"""Return a line of CSV with every text in quotes: Python's writer leaves a carriage return without them.
-
-    >>> csv_line(["a\rb", 'the "odd" one', 1.5, math.nan])
-    '"a\rb","the ""odd"" one",1.5,\n'
-    """
-    return ",".join(map(_csv_cell, cells)) + "\n"
-
-
-def _csv_cell(cell: Any) -> str:
-    if isinstance(cell, str):
-        return '"' + cell.replace('"', '""') + '"'
-    return "" if cell is None or (isinstance(cell, float) and math.isnan(cell)) else str(cell)
 
 
 def _written(values: Any) -> list[Any]:

@@ -343,11 +343,8 @@ def _check_texts(feature: Feature, field: str) -> None:
         check_labels(feature.reading, name=feature.name)
     except SchemaError as error:
         refuse(field, str(error))
-    for name, end in (("lo", feature.lo), ("hi", feature.hi)):
-        if calendar is not None and end is not None and not calendar.has(end):
-            refuse(
-                f"{field}.{name}", f"must be a date of the years 0001 to 9999, got {number_text(end)} {feature.unit}s"
-            )
+    if calendar is not None and not all(calendar.has(end) for end in (feature.lo, feature.hi) if end is not None):
+        refuse(field, "lo and hi must be dates of the years 0001 to 9999")
 
 
 def _check_label(label: LabelEncoding, loss: str) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from sidelight.group_table import GroupTable, csv_line
+from sidelight.csv_lines import csv_line
+from sidelight.group_table import GroupTable
 from sidelight.readable import number_text, shown_text
 from sidelight.release.outcomes import Outcome, Release
 from sidelight.release.shown import entries_of
@@ -36,7 +37,7 @@ def page_numbers(outcome: Outcome) -> dict[str, Any]:
         texts = [texts for name, texts in named if name not in hidden]
         labels = value.groups[:MOST_DRAWN]
         lines = [[*map(shown_text, group), *(each[place] for each in texts)] for place, group in enumerate(labels)]
-        rows, csv = value.rows, value.csv_text()
+        rows, csv = value.rows, "".join(value.csv_lines())
     else:
         titles, keys = ["", "value"], 1
         entries = entries_of(value, outcome.labels) if isinstance(outcome, Release) else []
