@@ -13,9 +13,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from sidelight.aggregates.groups import ROWS_COUNTED
 from sidelight.coded_groups import CodedGroups, packed, unpacked
+from sidelight.csv_lines import csv_line
 from sidelight.errors import MissingPackageError, RangeError, nearest
 from sidelight.readable import shown_html, shown_text
-from sidelight.table_texts import column_texts
+from sidelight.table_texts import column_texts, flags_of
 
 #: The label of a total over a key column.
 ALL = "all"
@@ -50,6 +51,7 @@ class GroupTable(Mapping[str, Any]):
         columns: The numbers of each row by name: the statistic, `unbiased`, `noise_sd`, `low`, `high`, ...
         notes: What else was released and holds for all rows, such as where values were clipped.
         repeats: Whether labels may stand in it twice, as a SQL statement may show them that leaves out a key.
+        asked_for: The numbers that a SQL statement names: `AS low` is one, and not the end of an interval.
 
     >>> GroupTable(keys=["job"], groups=[("cook",), ("nurse",)], columns={"count": [12, 30]})
     job    count
@@ -59,7 +61,7 @@ class GroupTable(Mapping[str, Any]):
     41.5
     """
 
-    __slots__ = ("_coded", "_columns", "_groups", "_keys", "_notes", "_places")
+    __slots__ = ("_asked_for", "_coded", "_columns", "_groups", "_keys", "_notes", "_places")
 
     def __init__(
         self,
@@ -69,8 +71,10 @@ class GroupTable(Mapping[str, Any]):
         columns: Mapping[str, ArrayLike],
         notes: Mapping[str, Any] | None = None,
         repeats: bool = False,
+        asked_for: Iterable[str] = (),
     ) -> None:
         self._keys = tuple(keys)
+        self._asked_for = frozenset(asked_for)
         self._coded = groups if isinstance(groups, CodedGroups) else None
         self._groups = None if self._coded is not None else tuple(map(tuple, groups))
         self._columns = {name: _column(values, self.rows, name) for name, values in columns.items()}
@@ -79,16 +83,35 @@ class GroupTable(Mapping[str, Any]):
         if self._coded is not None:
             fits = len(self._coded.codes) == len(self._keys) and (repeats or self._coded.distinct())
         else:
-            fits = {*map(len, self.groups)} <= {len(self._keys)}
-            fits = fits and (repeats or len({*self.groups}) == self.rows)
+            fits = {*map(len, self.groups)} <= {len(self._keys)} and (repeats or len({*self.groups}) == self.rows)
         if not fits:
             raise RangeError("every group of a table has one label for each key, and stands in it once")
 
+    def changed(
+        self,
+        *,
+        columns: Mapping[str, ArrayLike] | None = None,
+        notes: Mapping[str, Any] | None = None,
+        asked_for: Iterable[str] | None = None,
+    ) -> GroupTable:
+        """Return the table of the same groups with other columns, other notes, or other numbers that were asked for."""
+        return GroupTable(
+            keys=self._keys,
+            groups=self.groups if self._coded is None else self._coded,
+            columns=self._columns if columns is None else columns,
+            notes=self._notes if notes is None else notes,
+            repeats=True,
+            asked_for=self._asked_for if asked_for is None else asked_for,
+        )
+
     def with_notes(self, more: Mapping[str, Any]) -> GroupTable:
         """Return the table with other notes next to, or instead of, some of its own."""
-        groups = self.groups if self._coded is None else self._coded
-        notes = self._notes | dict(more)
-        return GroupTable(keys=self._keys, groups=groups, columns=self._columns, notes=notes, repeats=True)
+        return self.changed(notes=self._notes | dict(more))
+
+    @property
+    def asked_for(self) -> frozenset[str]:
+        """The numbers that a SQL statement names; empty where columns have the names of this library."""
+        return self._asked_for
 
     @property
     def _by_labels(self) -> dict[tuple[str, ...], int]:
@@ -207,10 +230,14 @@ class GroupTable(Mapping[str, Any]):
     def to_csv(self, path: Any) -> None:
         """Write the table as a CSV file with a head: a line for each group."""
         with open(path, "w", encoding="utf-8", newline="") as file:
-            file.write(csv_line(self))
-            columns = (self[name] for name in self)
-            cells = (each if isinstance(each, list) else each.tolist() for each in columns)
-            file.writelines(map(csv_line, zip(*cells, strict=True)))
+            file.writelines(self.csv_lines())
+
+    def csv_lines(self) -> Iterator[str]:
+        """Return the lines that `to_csv` writes."""
+        yield csv_line(self)
+        columns = (self[name] for name in self)
+        cells = (each if isinstance(each, list) else each.tolist() for each in columns)
+        yield from map(csv_line, zip(*cells, strict=True))
 
     def to_parquet(self, path: Any) -> None:
         """Write the table as a Parquet file, with labels as dictionaries; needs pyarrow."""
@@ -285,8 +312,7 @@ class GroupTable(Mapping[str, Any]):
             ).rstrip()
             for row in shown
         ]
-        more = self.rows - _MOST_PRINTED
-        return "\n".join([*lines, *([f"... and {more} more groups"] if more > 0 else []), *self._legend()])
+        return "\n".join([*lines, *self._legend()])
 
     def _repr_html_(self) -> str:
         head, *rows = self._shown()
@@ -297,12 +323,13 @@ class GroupTable(Mapping[str, Any]):
         return f"<table><thead><tr>{titles}</tr></thead><tbody>{body}</tbody></table>{legend}"
 
     def _legend(self) -> list[str]:
-        """Return the notes below the table: which rows of a person count, how groups were chosen, clipping, pooling."""
+        """Return the lines below the table: groups left out, rows of a person that count, choice, clipping, pooling."""
         notes = {"counted": self._notes.get(ROWS_COUNTED), CHOSEN: self._notes.get(CHOSEN)}
         notes |= {name.replace("_", " "): note for name, note in self._notes.items() if name.endswith("clipped")}
         said = [f"{name}: {note}" for name, note in notes.items() if note]
-        pooled = [name for name, values in self._columns.items() if name.endswith(POOLED) and values.any()]
-        return [*map(shown_text, said), *([f"pooled: {POOLED_WORDS}"] if pooled else [])]
+        pooled = [name for name in flags_of(self, POOLED) if self._columns[name].any()]
+        left_out = [f"... and {self.rows - _MOST_PRINTED} more groups"] if self.rows > _MOST_PRINTED else []
+        return [*left_out, *map(shown_text, said), *([f"pooled: {POOLED_WORDS}"] if pooled else [])]
 
     def _shown(self) -> list[tuple[str, ...]]:
         """Return the texts of the head and of the first rows."""
@@ -336,21 +363,6 @@ def _column(values: ArrayLike, rows: int, name: str) -> Column:
         raise RangeError(f"column {name!r} must have a number for each of the {rows} groups, got {column.shape}")
     column.setflags(write=False)
     return column
-
-
-def csv_line(cells: Iterable[Any]) -> str:
-    r"""Return a line of CSV with every text in quotes: Python's writer leaves a carriage return without them.
-
-    >>> csv_line(["a\rb", 'the "odd" one', 1.5, math.nan])
-    '"a\rb","the ""odd"" one",1.5,\n'
-    """
-    return ",".join(map(_csv_cell, cells)) + "\n"
-
-
-def _csv_cell(cell: Any) -> str:
-    if isinstance(cell, str):
-        return '"' + cell.replace('"', '""') + '"'
-    return "" if cell is None or (isinstance(cell, float) and math.isnan(cell)) else str(cell)
 
 
 def _written(values: Any) -> list[Any]:

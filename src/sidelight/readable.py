@@ -275,10 +275,23 @@ def at_most(value: float) -> str:
     >>> at_most(239.41), at_most(0.10012), at_most(0), at_most(14900.5)
     ('240', '0.101', '0', '15,000')
     """
+    return _three_digits(value, lambda steps: math.ceil(steps - 1e-9))
+
+
+def at_least(value: float) -> str:
+    """Write a limit that must be kept from below, rounded down.
+
+    >>> at_least(239.61), at_least(0.10097), at_least(0), at_least(2.0**61)
+    ('239', '0.1', '0', '2.3e+18')
+    """
+    return _three_digits(value, lambda steps: math.floor(steps + 1e-9))
+
+
+def _three_digits(value: float, rounded: Callable[[float], int]) -> str:
     if value <= 0 or not math.isfinite(value):
         return as_read(value)
-    step = 10.0 ** (math.floor(math.log10(value)) - 2)
-    return as_read(math.ceil(value / step - 1e-9) * step, digits=3)
+    step = 10.0 ** max(math.floor(math.log10(value)) - 2, -323)  # below there is no power of ten
+    return as_read(rounded(value / step) * step, digits=3)
 
 
 def supported(

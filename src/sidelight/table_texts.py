@@ -19,6 +19,8 @@ EXACT = "exact"
 #: Columns that belong to a statistic: its interval, its prediction, and how it was made.
 INTERVAL, PREDICTED, NOISE = ("low", "high"), "predicted", "noise_sd"
 _BESIDE = (PREDICTED, "plain", "unbiased", "noisy_count", NOISE, "supported", "pooled", "known", EXACT)
+#: Those of them that say how a number was made.
+_WORKINGS = ("plain", "unbiased", NOISE, "pooled", "supported", "known")
 #: How the end of an interval is rounded.
 OUTWARD: dict[str, Callable[[Fraction], int]] = dict(zip(INTERVAL, (math.floor, math.ceil), strict=True))
 #: Numbers of rows or persons, which are printed whole; a count that a mean is read from has decimals of its own.
@@ -36,6 +38,11 @@ class NumberTable(Protocol):
         """The names."""
         ...
 
+    @property
+    def asked_for(self) -> frozenset[str]:
+        """The numbers that got their names from whoever asked, whatever word that is; empty where none did."""
+        ...
+
     def __getitem__(self, name: str) -> Any:
         """Return a column."""
         ...
@@ -44,8 +51,23 @@ class NumberTable(Protocol):
 def statistics_of(table: NumberTable) -> list[str]:
     """Return the columns of a table that were asked for, and are not an interval, a twin or a noise of another."""
     words = (*INTERVAL, *_BESIDE)
-    beside = {*words, *(f"{each}_{word}" for each in table.columns for word in words)}
+    beside = {*words, *(f"{each}_{word}" for each in table.columns for word in words)} - table.asked_for
     return [name for name in table.columns if name not in beside]
+
+
+def flags_of(table: NumberTable, word: str) -> list[str]:
+    """Return the columns of a table that end with a word of this library: `pooled`, `mean_pooled`."""
+    return [name for name in table.columns if name.endswith(word) and name not in table.asked_for]
+
+
+def workings_of(table: NumberTable) -> set[str]:
+    """Return the columns that say how a number was made, which a page with little room leaves out."""
+    return {name for word in _WORKINGS for name in flags_of(table, word) if name == word or name.endswith(f"_{word}")}
+
+
+def is_whole(table: NumberTable, name: str) -> bool:
+    """Return whether a column counts rows or persons; what is asked for as `count` may be any number."""
+    return name in _COUNTS and (name not in table.asked_for or table[name].dtype.kind in "iu")
 
 
 def leading_statistic(table: NumberTable) -> str:
@@ -70,7 +92,7 @@ def beside(table: NumberTable, name: str, word: str) -> Sequence[Any] | None:
 
 def _column_beside(table: NumberTable, name: str, word: str) -> str | None:
     for column in (f"{name}_{word}", *([word] if name == leading_statistic(table) else [])):
-        if column in table.columns:
+        if column in table.columns and column not in table.asked_for:
             return column
     return None
 
@@ -111,7 +133,7 @@ def column_texts(table: NumberTable, most: int) -> list[list[str]]:
     for column in table.columns:
         name, word = owners.get(column, (column, ""))
         error = math.nan if word == NOISE else errors.get(name, math.nan)
-        whole = column in _COUNTS or (name in _COUNTS and word in INTERVAL)
+        whole = is_whole(table, column) or (is_whole(table, name) and word in INTERVAL)
         away = OUTWARD.get(word, round)
         found.append([_text(each, error, away, whole=whole) for each in table[column][:most].tolist()])
     return found

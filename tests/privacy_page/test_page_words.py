@@ -35,8 +35,9 @@ def call(the_browser: Any) -> Iterator[Call]:
 
 
 def number_in(text: str) -> float:
-    """Read "1.38", "1,235", "4.9 × 10⁸"."""
-    head, _, power = text.replace(",", "").partition("10" if "×" in text else "\0")
+    """Read "1.38", "1,235", "4.9 × 10⁸", "10⁻⁵"."""
+    text = text.replace(",", "")
+    head, _, power = text.rpartition("10") if text != text.translate(POWERS) else (text, "", "")
     return float(head.strip(" ×") or 1) * 10.0 ** int(power.translate(POWERS) or 0)
 
 
@@ -77,10 +78,40 @@ def test_beliefs_enclose_what_bayes_allows(call: Call) -> None:
         (0.05, "one in 20"),
         (3e-6, "one in 333,333"),
         (0.7, "70 %"),
+        (0.5, "one in 2"),
+        (0.501, "51 %"),
+        (1e-10, "one in ten billion"),
+        (1e-11, "one in a hundred billion"),
+        (1.0000001e-9, "one in 999,999,900"),
+        (3e-13, "one in 3,333,333,333,333"),
+        (1e-15, "one in 10¹⁵"),
+        (3e-17, "one in 10¹⁶"),
+        (1e-300, "one in 10³⁰⁰"),
+        (5e-324, "one in 10³²³"),
     ],
 )
 def test_small_chances_are_said_and_never_made_smaller(call: Call, chance: float, words: str) -> None:
     assert call("chanceText(given)", chance) == words
+
+
+def test_no_chance_is_said_to_be_smaller_than_it_is(call: Call) -> None:
+    """From one in 1,000,000,000 on the number of cases was too large, and one in infinity below 5.6e-309."""
+    chances = (10 ** np.random.default_rng(5).uniform(-14.9, -0.4, size=600)).tolist()
+    for chance, words in zip(chances, call("given.map(chanceText)", chances), strict=True):
+        text = words.removeprefix("one in ").replace("ten", "10").replace("a hundred", "100")
+        found = number_in(text) if "%" not in words else 100 / number_in(text[:-2])
+        assert 1 / found >= chance * (1 - 1e-11)
+        assert 1 / found <= chance * 1.5
+
+
+def test_what_was_promised_is_rounded_up(call: Call) -> None:
+    """δ = 3.31543e-5 was shown as 3.315 × 10⁻⁵, and ε = 1/3 as 0.3333333333."""
+    sizes = [*(10 ** np.random.default_rng(6).uniform(-14, 18, size=600)).tolist(), 1 / 3, 9.99961e-5, 1e-300, 1.7e308]
+    for size, text in zip(sizes, call("given.map(promisedNumber)", sizes), strict=True):
+        assert size * (1 - 2e-12) <= number_in(text)
+        assert number_in(text) <= size * 1.0011
+    shown = call("given.map(promisedNumber)", [3.31543e-5, 1 / 3, 1.0, 1e-5, 0.0, 2 + 1e-13, -1 / 3])
+    assert shown == ["3.316 × 10⁻⁵", "0.3333333334", "1", "10⁻⁵", "0", "2", "-0.3333333333"]
 
 
 @pytest.mark.parametrize(

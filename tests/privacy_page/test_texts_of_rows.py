@@ -170,6 +170,19 @@ def test_a_report_of_an_earlier_version_is_read_and_claims_nothing_about_unknown
         ({"lo": 0, "hi": 1, "strip": True}, "strip: belongs to a feature with levels"),
         ({"lo": 0, "hi": 1, "start": "2020-01-01"}, "start: a date has start, unit, lo and hi"),
         ({"lo": 0, "hi": 1, "start": "soon", "unit": "day"}, "'soon' is not a date"),
+        # the page stopped where JavaScript has no such date
+        (
+            {"lo": 0, "hi": 1e8, "start": "2020-01-01", "unit": "day"},
+            "lo and hi must be dates of the years 0001 to 9999",
+        ),
+        (
+            {"lo": -1e8, "hi": 0, "start": "2020-01-01", "unit": "hour"},
+            "lo and hi must be dates of the years 0001 to 9999",
+        ),
+        (
+            {"lo": 0, "hi": 2914635, "start": "2020-01-01", "unit": "day"},
+            "lo and hi must be dates of the years 0001 to 9999",
+        ),
     ],
 )
 def test_declarations_that_contradict_themselves(report: dict[str, Any], feature: dict[str, Any], words: str) -> None:

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 import sidelight as sl
 from sidelight.guarantees import GDP, ZCDP, ApproxDP, Claims, PureDP
 from sidelight.guarantees.amounts import bound_text
-from sidelight.readable import at_most, percent
+from sidelight.readable import at_least, at_most, percent
 from sidelight.release import NO_ASSUMPTION, TailBound
 from sidelight.report import Item, Report, render
-from sidelight.report.words import promise
+from sidelight.report.words import headline, promise, ticks
 
 AMOUNTS = st.fractions(min_value=Fraction(1, 10**12), max_value=Fraction(10**6))
 BILLIONTH = Fraction(1, 10**9)
@@ -68,11 +68,68 @@ def test_a_failure_is_not_called_rarer_than_it_is(delta: str) -> None:
     assert Fraction(1, int(found[2].replace(",", ""))) >= exact
 
 
+@pytest.mark.parametrize("delta", ["1e-15", "1e-16", "3e-300", "5e-309", "1e-310", "7e-400", "1e-999"])
+def test_the_odds_of_a_failure_that_no_float_holds_are_a_power_of_ten(delta: str) -> None:
+    """Below 5.6e-309 the report of what was paid for failed."""
+    told = promise(Claims.of(ApproxDP(1, delta))).caveat
+    found = re.search(r"one in 10 to the power of (\d+)\.", told)
+    assert found is not None
+    assert 0 <= 1 / Fraction(delta) - 10 ** int(found[1]) < 9 * 10 ** int(found[1])
+    small = headline(1.0, max(float(delta), 5e-324), unit="row", term="").plain
+    assert "but for a chance of one in 10 to the power of" in small
+
+
+def test_a_report_of_a_refusal_of_a_tiny_delta_is_written() -> None:
+    number = sl.Number("x", lower=0, upper=10, granularity=1)
+    table = sl.Table({"x": [1.0, 9.0] * 200}, schema=[number])
+    refused = sl.StableMedian("x", epsilon=1, delta="1e-310").release(table)
+    page = render(Report(title="t", day="2026-01-01", items=(Item(title="y", outcome=refused),)))
+    assert "at most 1e-310, one in 10 to the power of 310." in page
+
+
+@pytest.mark.parametrize("epsilon", [13.8, 13.9, 20, 690, 699.9, 700.1, 1000, 10**6])
+def test_a_large_factor_is_not_said_to_be_smaller(epsilon: float) -> None:
+    """From 700 on it was said to be that of 700."""
+    told = promise(Claims.of(PureDP(epsilon))).plain
+    power = re.search(r"10 to the power of (\d+) times", told)
+    if power is None:
+        said = re.search(r"more than ([\d,]+) times", told)
+        assert said is not None
+        assert math.exp(epsilon) <= float(said[1].replace(",", "")) <= 1.02 * math.exp(epsilon)
+    else:
+        assert 0 <= int(power[1]) * math.log(10) - epsilon < math.log(10)
+    assert told.partition(" than ")[2].partition(" times")[0] in headline(epsilon, 0, unit="row", term="").plain
+
+
 @given(st.floats(min_value=1e-6, max_value=1e12))
 def test_a_printed_bound_is_at_least_the_bound(bound: float) -> None:
     printed = float(at_most(bound).replace(",", ""))
     assert bound <= printed * (1 + 1e-9)
     assert printed <= bound * 1.0101
+
+
+@given(st.floats(min_value=1e-6, max_value=1e12))
+def test_a_printed_limit_from_below_is_at_most_the_limit(limit: float) -> None:
+    printed = float(at_least(limit).replace(",", ""))
+    assert limit * (1 - 0.0101) <= printed <= limit * (1 + 1e-9)
+
+
+def test_a_price_that_is_said_to_suffice_is_not_below_it() -> None:
+    for within in (3, 7.7, 50, 123.4):
+        needed = sl.epsilon_for(sl.Count(epsilon=1), sl.Schema([sl.Number("age")]), within=within)
+        said = re.search(r"epsilon = ([\d.]+) is needed", str(needed))
+        assert said is not None
+        assert Fraction(said[1]) >= needed.amount
+
+
+@pytest.mark.parametrize("bound", [5e-324, 1e-322, 1.2345e-320, 3.3e-310, 1e-300, 1.7e308])
+def test_a_bound_of_any_size_is_printed(bound: float) -> None:
+    assert bound <= float(at_most(bound).replace(",", "")) <= 2 * bound
+
+
+@pytest.mark.parametrize("high", [5e-324, 1e-323, 1e-310, 1e308])
+def test_an_axis_of_any_length_has_ticks(high: float) -> None:
+    assert all(0 <= each <= high for each in ticks(0, high, about=5))
 
 
 @pytest.mark.parametrize("bound", [0.3004, 7.4, 34.44, 239.41, 1234.4, 98765.0])

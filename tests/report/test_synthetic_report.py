@@ -92,11 +92,14 @@ def test_what_was_measured_has_its_noise_and_what_was_not_says_so() -> None:
     assert "what the fitted distribution says of it" in page
 
 
-def test_a_bound_is_shown_where_there_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("bound", "shown"), [(1234.5, "1,240"), (15.2256, "15.3"), (0.43127, "0.432"), (7.0, "7")])
+def test_a_bound_is_shown_where_there_is_one_rounded_up(
+    bound: float, shown: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     line = {"columns": ["sex"], "cells": 2, "noise_deviation": None, "expected_error": None}
-    monkeypatch.setattr(sl.Synthetic, "report", lambda self, workload=None: [{**line, "bound": 1234.5}])
+    monkeypatch.setattr(sl.Synthetic, "report", lambda self, workload=None: [{**line, "bound": bound}])
     page = page_of(release_of())
-    assert "<td>±\u00a01,234</td>" in page
+    assert f"<td>±\u00a0{shown}</td>" in page
     assert '<th scope="col">Bound</th>' in page
     monkeypatch.setattr(sl.Synthetic, "report", lambda self, workload=None: [line])
     assert "Bound</th>" not in page_of(release_of())

@@ -56,7 +56,7 @@ def test_a_header_that_decides_stands_once(live, twice):
     "name", ["%00", "..%2F..%2Fbudget.db", "a" * 5000, "%F0%9F%98%80", "0" * 63, "' OR 1=1 --", "%ff"]
 )
 def test_ids_are_ids_and_nothing_else_reaches_the_ledger(live, name):
-    for rest in ("", "/report", "/chart.svg", "/proof"):
+    for rest in ("", "/report", "/chart.svg", "/numbers", "/proof"):
         found = live.ada.get(f"/v1/releases/{name}{rest}")
         assert (found.status_code, found.json()["type"]) == (404, "urn:sidelight:problem:not-found")
     assert live.ada.get(f"/v1/releases?table=people&after={name}").status_code == 400

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from server_fixtures import *  # noqa: F403 - fixtures
 
+import sidelight as sl
 from real_browser import chromium, the_browser  # noqa: F401 - fixtures
+from sidelight.group_table import GroupTable
+from sidelight.release.page_numbers import page_numbers
+from sidelight.testing import seeded_release
 
 pytestmark = pytest.mark.browser
 
@@ -64,7 +69,7 @@ def test_an_analyst_asks_on_the_page(live, the_browser):  # noqa: F811
     assert [line.split("\t")[0] for line in lines[2:]] == ["cook", "nurse", "clerk", "other"]
     with page.expect_download() as saved:
         page.click("#save-numbers")
-    assert Path(saved.value.path()).read_text().startswith("job,count,")
+    assert Path(saved.value.path()).read_text().startswith('"job","count",')
     with page.expect_download() as saved:
         page.click("#save-report")
     assert "<html" in Path(saved.value.path()).read_text()
@@ -165,16 +170,37 @@ def test_the_price_that_is_confirmed_is_that_of_what_is_sent(live, the_browser):
     page.close()
 
 
-def test_the_table_shows_the_labels_of_groups_with_nothing_hidden(live, the_browser):  # noqa: F811
+def test_the_page_draws_what_was_asked_for_and_nothing_as_markup(live, the_browser):  # noqa: F811
+    """It rounded all numbers to six digits, and drew the table below a statement instead of what the statement asks."""
     page = the_browser.new_page()
     page.goto(live.url)
-    columns = [["count", {"values": [7, 8]}], ["count_noise_sd", {"values": [1, 1]}]]
-    groups = {"keys": ["is_known"], "groups": [["yes"], ["no\u202e<b>"]], "columns": columns}
-    page.evaluate("(groups) => shown({ guarantee: [], value: { groups } }, true, '', '', null)", groups)
+    columns = {"count": [1_234_563, 8], "count_noise_sd": [1, 1], "low": [1_234_561, 6], "high": [1_234_566, 9]}
+    table = GroupTable(keys=["is_known"], groups=[("yes",), ("no\u202e<b>",)], columns=columns)
+    release = seeded_release(sl.Count(epsilon=1), sl.Table({"x": [1]}, schema=[sl.Number("x")]), seed=1)
+    outcome = replace(release, value=table)
+    drawn = "([outcome, numbers]) => shown(outcome, true, numbers, '', '', null)"
+    page.evaluate(drawn, [json.loads(outcome.to_json()), page_numbers(outcome)])
     cells = page.eval_on_selector_all(
         "#numbers tr", "rows => rows.map((row) => [...row.cells].map((each) => each.textContent))"
     )
-    assert cells == [["is known", "count"], ["yes", "7"], [r"no\u202e<b>", "8"]]
+    assert cells == [
+        ["is known", "count", "low", "high"],
+        ["yes", "1,234,563", "1,234,561", "1,234,566"],
+        [r"no\u202e<b>", "8", "6", "9"],
+    ]
+    page.fill("#token", live.tokens["bob"])
+    page.press("#token", "Enter")
+    until(page, lambda: page.is_visible("#form"))
+    select = "SELECT job, SUM(age) / COUNT(*) AS ratio FROM people GROUP BY job ORDER BY ratio DESC LIMIT 1"
+    page.fill("#query", json.dumps({"kind": "sql", "select": select, "epsilon": "0.5"}))
+    until(page, lambda: "costs epsilon 0.5" in page.inner_text("#price"))
+    page.click("#dry")
+    until(page, lambda: "ratio" in page.inner_text("#numbers"))
+    assert page.evaluate("document.querySelectorAll('#numbers tbody tr').length") == 1
+    with page.expect_download() as saved:
+        page.click("#save-numbers")
+    head, *lines = Path(saved.value.path()).read_text().splitlines()
+    assert (head.split(",")[:2], len(lines)) == (['"job"', '"ratio"'], 1)
     page.close()
 
 

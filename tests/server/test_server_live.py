@@ -20,6 +20,7 @@ from analyst_server import patiently, tokens_of, undropped, until
 from sidelight.errors import BudgetError, KeyReusedError, RangeError, SchemaError, ServiceError
 from sidelight.ledger import open_ledger
 from sidelight.release import outcome_from_json
+from sidelight.release.page_numbers import page_numbers
 from sidelight.server.audit_log import check_audit_log
 from sidelight.server.config_file import read_config
 from sidelight.server.identity import IdentityStore
@@ -80,7 +81,8 @@ def watched(live, key):
     while last == 202:
         answer = live.ada.get(f"/v1/releases/{state['id']}")
         history = live.ada.get("/v1/releases?table=people").json()["releases"]
-        report = min(live.ada.get(f"/v1/releases/{state['id']}/{name}").status_code for name in ("report", "chart.svg"))
+        drawn = ("report", "chart.svg", "numbers")
+        report = min(live.ada.get(f"/v1/releases/{state['id']}/{name}").status_code for name in drawn)
         last = answer.status_code
         if time.time() < ready:
             seen_early += last != 202 or report != 404
@@ -109,6 +111,8 @@ def test_a_paid_request_is_answered_once_and_never_early(live):
         assert (file.status_code, file.headers["content-type"].partition(";")[0]) == (200, kind)
         assert "sandbox" in file.headers["content-security-policy"]
         assert file.headers["content-disposition"].startswith("attachment")
+    numbers = live.ada.get(f"/v1/releases/{state['id']}/numbers").json()
+    assert numbers == page_numbers(release)
     proof = live.ada.get(f"/v1/releases/{state['id']}/proof").json()
     assert proof["chain_intact"]
     assert proof["ledger_head"] == release.circumstances.ledger_head

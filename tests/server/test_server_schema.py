@@ -28,7 +28,7 @@ TABLE = "/v1/tables/{table}"
 FREE = [
     *("/health/live", "/health/ready", "/v1/query-schema", "/v1/me", "/v1/tables", TABLE, f"{TABLE}/dummy"),
     *("/v1/releases", "/v1/releases/{id}"),
-    *(f"/v1/releases/{{id}}/{name}" for name in ("report", "chart.svg", "proof")),
+    *(f"/v1/releases/{{id}}/{name}" for name in ("report", "chart.svg", "numbers", "proof")),
 ]
 POSTED = [f"{TABLE}/{name}" for name in ("price", "accuracy", "dry-run", "releases")]
 OPERATIONS = [*((path, "GET") for path in FREE), *((path, "POST") for path in POSTED)]

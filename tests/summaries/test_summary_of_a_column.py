@@ -128,3 +128,20 @@ def test_mistakes_are_found_before_any_charge(query, error, words):
 def test_a_confidence_next_to_one_is_refused_before_the_charge(query: Any) -> None:
     with pytest.raises(RangeError, match="at most 1 - 1e-12"):
         query("x", epsilon=1, confidence=np.nextafter(1.0, 0.0))
+
+
+@pytest.mark.parametrize("ends", [(0, 1e300), (1e300, 2e300), (-1e160, 0), (1e160, None), (None, -1e160)])
+@pytest.mark.parametrize("of", [sl.Summary, sl.Mean, sl.Variance])
+def test_bounds_that_no_interval_reaches_are_refused_before_the_charge(ends: tuple[Any, Any], of: Any) -> None:
+    """A summary counted all such rows as 2**500, with an interval that excluded their mean, or failed after it paid."""
+    number = sl.Number("x", lower=ends[0], upper=ends[1])
+    for clip in ("auto", "private"):
+        with pytest.raises(RangeError, match=r"bounds beyond 2\*\*500"):
+            of("x", epsilon=1, clip=clip).prepare(sl.Schema([number]))
+
+
+def test_an_interval_within_the_farthest_bounds_holds_the_mean() -> None:
+    x = np.linspace(0, 1e149, 2000)
+    table = sl.Table({"x": x}, schema=[sl.Number("x", lower=0, upper=1e149)])
+    value = seeded(sl.Summary("x", epsilon=5), table).value
+    assert value.low < x.mean() < value.high

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from sidelight.accuracy.forecast import generated
+from sidelight.csv_lines import csv_line
 from sidelight.errors import RangeError
-from sidelight.group_table import csv_line
 from sidelight.guarantees.amounts import whole
 from sidelight.records import Column, Date, Number, PersonId, Schema, Table
 from sidelight.records.date_formats import ISO, written

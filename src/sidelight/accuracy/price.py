@@ -39,7 +39,7 @@ class Needed:
         allowed += " in every column" if len(self.expected.columns) > 1 else ""
         error = "an error" if self.expected.likely is None else "a likely error"
         text = (
-            f"{self.name} = {float(self.amount):.4g} is needed for {error} within {allowed} with "
+            f"{self.name} = {at_most(float(self.amount))} is needed for {error} within {allowed} with "
             f"{percent(self.confidence)} confidence"
         )
         return text if self.expected.likely is None else f"{text} (for certain: ± {at_most(self.expected.size)})"

@@ -19,6 +19,7 @@ from sidelight.audit.sampled import USUAL_FAILURE
 from sidelight.errors import RangeError
 from sidelight.guarantees import Claims, Neighbours, claims_to_replace
 from sidelight.noise import Source
+from sidelight.readable import at_least
 from sidelight.records import Column, Schema
 from sidelight.session.query import Query, declared_delta, prepare_query
 from sidelight.testing import SeededEntropy
@@ -92,7 +93,7 @@ class QueryAudit:
         best = self.best
         verdict = "REFUTED" if self.refuted else "stands"
         return (
-            f"{self.kind}: {best.claim} {verdict}; refuted up to {best.refuted:.3g} of {best.claimed:.3g} by "
+            f"{self.kind}: {best.claim} {verdict}; refuted up to {at_least(best.refuted)} of {best.claimed:.3g} by "
             f"{best.attack} ({self.pairs_tried} pairs, {self.runs} runs of each of two, {self.seconds:.0f} s)"
         )
 

@@ -16,7 +16,7 @@ from sidelight.cli.terminal import console, plain, table, tell, today
 from sidelight.errors import FailedError, SourceError
 from sidelight.plans import Plan, read_plan
 from sidelight.progress import progress
-from sidelight.readable import shown_html
+from sidelight.readable import at_least, shown_html
 from sidelight.report import check_writable, write_text
 from sidelight.version import VERSION
 
@@ -85,7 +85,7 @@ def _row(title: str, found: QueryAudit) -> tuple[str, ...]:
     tried = f"{found.pairs_tried} pairs, {found.runs} runs of two"
     raised = f"; raised an error {sum(found.raised)} times" if any(found.raised) else ""
     verdict = "REFUTED" if found.refuted else "stands"
-    return title, best.claim, f"{best.refuted:.3g}", verdict + raised, tried, best.attack, f"{found.seconds:.0f}"
+    return title, best.claim, at_least(best.refuted), verdict + raised, tried, best.attack, f"{found.seconds:.0f}"
 
 
 def _tell(plan: Plan, found: list[QueryAudit], *, output: Path) -> None:

@@ -339,10 +339,12 @@ def _check_texts(feature: Feature, field: str) -> None:
     if (feature.start is None) != (feature.unit is None) or (feature.start is not None and feature.lo is None):
         refuse(f"{field}.start", "a date has start, unit, lo and hi")
     try:
-        _ = feature.calendar
+        calendar = feature.calendar
         check_labels(feature.reading, name=feature.name)
     except SchemaError as error:
         refuse(field, str(error))
+    if calendar is not None and not all(calendar.has(end) for end in (feature.lo, feature.hi) if end is not None):
+        refuse(field, "lo and hi must be dates of the years 0001 to 9999")
 
 
 def _check_label(label: LabelEncoding, loss: str) -> None:

@@ -22,6 +22,7 @@ from sidelight.predictions.compiled import UNIT_BITS
 from sidelight.predictions.histogram import EVERYWHERE_BITS
 from sidelight.quantiles.spread_bounds import FACTOR, spread_bounds
 from sidelight.quantiles.tree import Pick, QuantileTree, Score, exact_levels
+from sidelight.readable import at_least
 from sidelight.release import NO_ASSUMPTION, TailBound
 
 #: Equal records that the bound allows for where no size is public: each 2**20 of them share one fine index.
@@ -240,5 +241,6 @@ def _evenly(grid: Outcomes) -> str:
 
 def _cut(grid: Outcomes) -> str:
     if not isinstance(grid, FloatGrid) and (grid.first == -CODE_LIMIT or grid.last == CODE_LIMIT):
-        return f", below {float(CODE_LIMIT * grid.resolution):.2g} in size,"  # beyond 2**61 steps records are clamped
+        limit = float(CODE_LIMIT * grid.resolution)  # beyond 2**61 steps records are clamped
+        return f", below {at_least(limit)} in size,"
     return ""

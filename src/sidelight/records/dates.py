@@ -151,10 +151,24 @@ class Calendar:
     def datetimes(self, values: Any) -> NDArray[Any]:
         """Return numbers of units since the start as NumPy's dates, the nearest ones that a calendar has."""
         numbers = np.asarray(values, np.float64) + self.start
-        per_day = 1440 // self.minutes
-        near = np.clip(numbers, _FIRST_DAY * per_day, (_LAST_DAY + 1) * per_day - 1)
+        near = np.clip(numbers, *self._ends)
         whole = np.where(np.isnan(near), 0, np.floor(near)).astype(np.int64).astype(f"datetime64[{_NUMPY[self.unit]}]")
         return np.where(np.isnan(near), np.datetime64("NaT"), whole)
+
+    @property
+    def _ends(self) -> tuple[int, int]:
+        """The first and the last unit that has a date, counted from 1970."""
+        per_day = 1440 // self.minutes
+        return _FIRST_DAY * per_day, (_LAST_DAY + 1) * per_day - 1
+
+    def has(self, value: float) -> bool:
+        """Return whether a number of units since the start is a date, of the years 0001 to 9999.
+
+        >>> Calendar("day", 18262).has(30), Calendar("day", 18262).has(1e8)
+        (True, False)
+        """
+        first, last = self._ends
+        return first <= math.floor(value) + self.start <= last
 
     def text(self, value: Any) -> str:
         """Write a number of units since the start as a date again.

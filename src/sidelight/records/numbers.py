@@ -13,6 +13,7 @@ from math import gcd, lcm
 
 from sidelight.errors import RangeError
 from sidelight.grid import CODE_LIMIT, Grid
+from sidelight.readable import at_least
 
 #: Beyond this a decimal exponent is a slip of the pen, and the exact fraction would fill the memory.
 LARGEST_EXPONENT = 400
@@ -104,8 +105,9 @@ def check_steps(name: str, step: Fraction, *ends: Fraction | None) -> None:
     if any(abs(end) > CODE_LIMIT * step for end in ends if end is not None):
         raise RangeError(
             f"the bounds of {name!r} lie more than 2**61 steps of {number_text(step)} from 0, up to "
-            f"{float(CODE_LIMIT * step):.4g} is possible; use a coarser granularity or resolution, narrower bounds, or "
-            "neither granularity nor resolution (floats have no such limit); ids and hashes are a Label or PersonId"
+            f"{at_least(float(CODE_LIMIT * step))} is possible; use a coarser granularity or resolution, narrower "
+            "bounds, or neither granularity nor resolution (floats have no such limit); ids and hashes are a Label or "
+            "PersonId"
         )
 
 

@@ -16,6 +16,7 @@ from sidelight.guarantees.units import rows_of_unit
 from sidelight.mechanisms.budget import price_cautions
 from sidelight.mechanisms.objective_calibration import calibrate_objective
 from sidelight.mechanisms.objective_perturbation import Bound, ObjectivePerturbation, grid_exponent
+from sidelight.readable import at_most
 from sidelight.regression.losses import Loss, PoissonLoss
 from sidelight.regression.objective import fine_error
 from sidelight.regression.public_regulariser import PublicBounds
@@ -259,7 +260,7 @@ def certified(plan: LinearPlan, *, tolerance_is_given: bool, known: PublicBounds
         raised = replace(mechanism, tolerance=max(needed, mechanism.tolerance), output_noise_scale=output)
         if _grid_is_fine(raised, size):
             return replace(plan, mechanism=raised)
-    possible = f"a tolerance of {float(needed):.2g} is possible; or " if needed <= most else ""
+    possible = f"a tolerance of {at_most(float(needed))} is possible; or " if needed <= most else ""
     raise RangeError(
         f"a gradient below {short_text(mechanism.tolerance)} cannot be certified for every data set of up to {rows} "
         f"rows; {possible}give a larger regularisation, fewer columns, or a smaller rows_at_most"

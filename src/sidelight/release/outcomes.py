@@ -113,6 +113,11 @@ class Release(_PublicOutcome, Generic[Value]):
     prediction: Mapping[str, Any] | None
     details: Mapping[str, Any] | None = None
 
+    def __post_init__(self) -> None:
+        if isinstance(self.value, GroupTable) and "numbers" in self.query:  # of a statement, each by its name
+            value = self.value.changed(asked_for=[name for name, *_ in self.query["numbers"]])
+            object.__setattr__(self, "value", value)
+
     @property
     def kind(self) -> str:
         """The kind of query that was answered, such as "quantiles"."""

@@ -129,7 +129,7 @@ def dated(value: Any, dates: Any, *, kind: str) -> Any:
             name: calendar.datetimes(value[name]) if name in ends or _DATED.fullmatch(name) else value[name]
             for name in value.columns
         }
-        return GroupTable(keys=value.keys_of_groups, groups=value.groups, columns=columns, notes=value.notes)
+        return value.changed(columns=columns)
     if isinstance(value, Mapping):
         return {key: dated(each, dates, kind=kind) if key == "quantiles" else each for key, each in value.items()}
     if kind not in ("quantiles", "counted_quantiles", "stable_median") or not np.all(np.isreal(value)):
@@ -155,7 +155,7 @@ def _columns_dated(value: Any, dates: Mapping[str, Any]) -> Any:
         calendar = Calendar.since(counted["start"], counted["unit"], where="a release")
         ends = [each for each in (name, *(f"{name}_{end}" for end in INTERVAL)) if each in columns]
         columns |= {each: calendar.datetimes(columns[each]) for each in ends}
-    return GroupTable(keys=value.keys_of_groups, groups=value.groups, columns=columns, notes=value.notes)
+    return value.changed(columns=columns)
 
 
 def plot(value: Any, labels: Sequence[str], *, title: str, unit: str, axes: Any) -> Any:

@@ -91,7 +91,7 @@ def _shown(value: GroupTable, program: Mapping[str, Any], dates: Mapping[str, An
     groups = [
         tuple(_label(columns[name][1], found[name][at], totals=totals) for name in texts) for at in range(len(kept))
     ]
-    return GroupTable(keys=texts, groups=groups, columns=made, notes=notes, repeats=True)
+    return GroupTable(keys=texts, groups=groups, columns=made, notes=notes, repeats=True, asked_for=columns)
 
 
 def _asked(program: Mapping[str, Any]) -> set[str]:

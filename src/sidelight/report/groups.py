@@ -25,6 +25,8 @@ from sidelight.table_texts import (
     PREDICTED,
     beside,
     error_of,
+    flags_of,
+    is_whole,
     leading_statistic,
     statistics_of,
 )
@@ -84,9 +86,9 @@ def _listed(table: GroupTable) -> dict[str, Any]:
     """Return the rows of a table with their bars and titles, and the notes below it."""
     statistics = statistics_of(table)
     first = leading_statistic(table)
-    flags = [name for name in table.columns if name.endswith((POOLED, _SUPPORTED)) and _tells(name, table[name])]
+    flags = [each for word in (POOLED, _SUPPORTED) for each in flags_of(table, word) if _tells(each, table[each])]
     titles = [title for name in statistics for title in _titles(table, name)]
-    marks = [*flags, *(name for name in (EXACT,) if name in table.columns)]
+    marks = [*flags, *(name for name in flags_of(table, EXACT) if name == EXACT)]
     titles += [name.replace("_", " ") for name in marks]
     halves = {name: error_of(table, name) for name in statistics}
     bars = _bars(table, first) if len(titles) <= _MOST_BESIDE_BARS else None
@@ -132,12 +134,7 @@ def _with_prediction(release: Release) -> GroupTable:
         return table
     predicted = [values.get(group, math.nan) for group in table.groups]
     columns = {name: table[name] for name in table.columns}
-    return GroupTable(
-        keys=table.keys_of_groups,
-        groups=table.groups,
-        columns=columns | {f"{leading_statistic(table)}_{PREDICTED}": predicted},
-        notes=table.notes,
-    )
+    return table.changed(columns=columns | {f"{leading_statistic(table)}_{PREDICTED}": predicted})
 
 
 def _titles(table: GroupTable, name: str) -> list[str]:
@@ -156,7 +153,7 @@ def _texts(table: GroupTable, name: str, place: int, *, half: float) -> list[str
     value = table[name][place].item()
     if low is None:
         # the count of another statistic is noisy: fractions of a row say nothing
-        found = [_number(round(value) if name == "count" and _finite(value) else value)]
+        found = [_number(round(value) if is_whole(table, name) and _finite(value) else value)]
     else:
         both = (low[place], high[place] if high is not None else math.nan)
         half = half if all(map(_finite, both)) else math.nan

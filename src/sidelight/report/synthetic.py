@@ -237,7 +237,7 @@ def _lines(made: Synthetic, sets: Sequence[tuple[str, ...]]) -> list[dict[str, A
             "expected": None
             if line["expected_error"] is None
             else share_text(line["expected_error"]).replace(" ", "\u00a0"),
-            "bound": None if line.get("bound") is None else f"±\u00a0{as_read(line['bound'], digits=3)}",
+            "bound": None if line.get("bound") is None else f"±\u00a0{at_most(line['bound'])}",
         }
         for line in made.report(marginals(sets=sets))
     ]

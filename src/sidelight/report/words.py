@@ -52,9 +52,9 @@ def ticks(low: float, high: float, *, about: int) -> list[float]:
     >>> ticks(3, 97, about=5)
     [20.0, 40.0, 60.0, 80.0]
     """
-    if not (math.isfinite(low) and math.isfinite(high) and low < high):
-        return [low]
     raw = (high - low) / about
+    if not (math.isfinite(raw) and raw > 0):
+        return [low]
     size = 10.0 ** math.floor(math.log10(raw))
     step = min((factor * size for factor in (1, 2, 2.5, 5, 10) if factor * size >= raw * 0.999), default=raw)
     first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
@@ -92,21 +92,23 @@ def promise(claims: Claims) -> Promise:
     protects = _protected(claims.unit)
     adds = claims.neighbours is Neighbours.ADD_REMOVE
     epsilon, caveat = _epsilon(claims)
-    factor = math.exp(min(epsilon, 700.0))
     kept = claims.context["kept"]
     change = f"Adding {protects} to the data, or taking it away," if adds else f"Replacing {protects} by any other"
     if kept:
         change += f" with the same published totals (exact: {kept})"
         caveat = f"{caveat} {NOT_PROTECTED}".strip()
-    plain = f"{change} makes no published result more than {_factor(factor)} times as likely or as unlikely."
-    beliefs = tuple(Belief(before=p, after=_up(p * factor / (p * factor + 1 - p), 3)) for p in BEFORE)
+    plain = f"{change} makes no published result more than {_large_factor(epsilon)} times as likely or as unlikely."
     return Promise(
         plain=plain,
-        beliefs=beliefs if adds and epsilon < 20 else (),
+        beliefs=tuple(_belief(p, math.exp(epsilon)) for p in BEFORE) if adds and epsilon < 20 else (),
         caveat=caveat,
         exact=tuple(str(each) for each in claims),
         protects=f"one {claims.unit}; neighbouring data sets: {claims.neighbours}",
     )
+
+
+def _belief(before: float, factor: float) -> Belief:
+    return Belief(before=before, after=_up(before * factor / (before * factor + 1 - before), 3))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,7 +148,7 @@ def headline(epsilon: float, delta: float, *, unit: str, term: str, replaced: bo
         f"{_large_factor(epsilon)}, whether your {yours} {whether}"
     )
     if delta > 0:
-        plain += f", but for a chance of one in {as_read(float(grid_floor(1 / exact(delta, name='delta'), digits=3)))}"
+        plain += f", but for a chance of {_odds(exact(delta, name='delta'))}"
     if epsilon > _PROTECTS_LITTLE:
         plain += ". So large a factor protects little"
     return Headline(plain=f"{plain}.", term=term)
@@ -159,13 +161,28 @@ def _large_factor(epsilon: float) -> str:
     return f"10 to the power of {math.ceil(epsilon / math.log(10))}"
 
 
+#: From here on odds are a power of ten.
+_LONG_ODDS = 10**15
+
+
+def _odds(delta: Fraction) -> str:
+    """Write a chance as one in a number, which is rounded down: no failure is called rarer than it is.
+
+    >>> _odds(Fraction(1, 299999)), _odds(Fraction(3, 10**400))
+    ('one in 299,000', 'one in 10 to the power of 399')
+    """
+    times = 1 / delta
+    if times < _LONG_ODDS:
+        return f"one in {as_read(float(grid_floor(times, digits=3)), digits=3)}"
+    return f"one in 10 to the power of {len(str(int(times))) - 1}"
+
+
 def _epsilon(claims: Claims) -> tuple[float, str]:
     """Return an epsilon that the claims prove, and what to add when it does not hold surely."""
     epsilon, delta = reading(claims)
     if delta == 0:
         return float(epsilon), ""
-    odds = f"one in {as_read(float(grid_floor(1 / delta, digits=3)), digits=3)}"
-    return float(epsilon), f"This may fail with a chance of at most {bound_text(delta)}, {odds}."
+    return float(epsilon), f"This may fail with a chance of at most {bound_text(delta)}, {_odds(delta)}."
 
 
 def reading(claims: Claims) -> tuple[Fraction, Fraction]:

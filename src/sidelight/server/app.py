@@ -183,6 +183,10 @@ class AnalystRoutes:
             raise ProblemError("not-found")
         return self._file(found, "image/svg+xml", "chart.svg")
 
+    async def numbers(self, request: Request) -> Response:
+        """Show the numbers of a release as texts and as CSV."""
+        return body(await self._drawn(request, "numbers"))
+
     async def _drawn(self, request: Request, job: str) -> dict[str, Any]:
         asking, entry = await self._service.finished(request)
         return await self._service.computed(
@@ -272,6 +276,7 @@ def analyst_app(service: AnalystService) -> Starlette:
             Route("/v1/releases/{id}", routes.one),
             Route("/v1/releases/{id}/report", routes.report),
             Route("/v1/releases/{id}/chart.svg", routes.chart),
+            Route("/v1/releases/{id}/numbers", routes.numbers),
             Route("/v1/releases/{id}/proof", routes.proof),
         ],
         exception_handlers={ProblemError: _refused, SidelightError: _unavailable, HTTPException: _unknown},

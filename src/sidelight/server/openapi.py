@@ -106,6 +106,20 @@ def description(config: ServerConfig) -> dict[str, Any]:
                     ("chart.svg", "The picture of a release, where it has one.", "image/svg+xml"),
                 )
             },
+            "/v1/releases/{id}/numbers": {
+                "get": _operation(
+                    "The numbers of a release as texts and as CSV.",
+                    _object(
+                        titles=_list(_TEXT),
+                        keys={"type": "integer"},
+                        lines=_list(_list(_TEXT)),
+                        more={"type": "integer"},
+                        csv=_TEXT,
+                    ),
+                    codes=(401, 404, 422, 429),
+                    at=["id"],
+                )
+            },
             "/v1/releases/{id}/proof": {
                 "get": _operation(
                     "Whether the ledger contains a release.", {"type": "object"}, codes=(401, 404, 429), at=["id"]

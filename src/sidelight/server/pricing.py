@@ -184,6 +184,7 @@ def _accuracy(config: ServerConfig, job: Mapping[str, Any]) -> dict[str, Any]:
 
 def _dry_run(config: ServerConfig, job: Mapping[str, Any]) -> dict[str, Any]:
     from sidelight.accuracy.forecast import USUAL_ROWS, as_cells, generated
+    from sidelight.release.page_numbers import page_numbers
     from sidelight.report.render import picture
     from sidelight.testing import seeded_release
 
@@ -192,7 +193,7 @@ def _dry_run(config: ServerConfig, job: Mapping[str, Any]) -> dict[str, Any]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         outcome = seeded_release(query, rows, seed="dry run")
-    return {"outcome": json.loads(outcome.to_json()), "chart": picture(outcome)}
+    return {"outcome": json.loads(outcome.to_json()), "chart": picture(outcome), "numbers": page_numbers(outcome)}
 
 
 def _dummy(config: ServerConfig, job: Mapping[str, Any]) -> dict[str, Any]:
@@ -220,6 +221,15 @@ def _chart(config: ServerConfig, job: Mapping[str, Any]) -> dict[str, Any]:
     return {"svg": next((each for each in drawn if each is not None), None)}
 
 
+def _numbers(config: ServerConfig, job: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the numbers of the first outcome, as they are shown."""
+    from sidelight.release import outcome_from_json
+    from sidelight.release.page_numbers import page_numbers
+
+    del config
+    return page_numbers(outcome_from_json(job["texts"][0]))
+
+
 _JOBS: Mapping[str, Callable[[ServerConfig, Mapping[str, Any]], dict[str, Any]]] = {
     "price": _price,
     "accuracy": _accuracy,
@@ -227,6 +237,7 @@ _JOBS: Mapping[str, Callable[[ServerConfig, Mapping[str, Any]], dict[str, Any]]]
     "dummy": _dummy,
     "report": _report,
     "chart": _chart,
+    "numbers": _numbers,
 }
 
 

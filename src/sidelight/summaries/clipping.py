@@ -196,9 +196,7 @@ def clipping_of(
         values: A prediction of the values: its middle, and how far they spread.
         around_zero: For sums, whose sensitivity is the farther end: the centre is 0.
     """
-    for bound in (subject.lower, subject.upper):
-        if bound is not None and abs(bound) > FARTHEST:
-            raise RangeError("bounds beyond 2**500 (about 3e150) cannot be measured in; change the unit of the column")
+    check_bounds(subject)
     if isinstance(clip, tuple):
         return Clipping(measure=budget, subject=subject, interval=_asked(subject, clip))
     if clip not in ("auto", "declared", "private", "by_group"):
@@ -242,6 +240,13 @@ def clipping_of(
         rows_of_unit=(Fraction(groups.norms.total), Fraction(groups.norms.l2_squared)),
         rows_wanted=0.0 if predicted else _ROWS_BY_STEP_A / float(tree.epsilon),
     )
+
+
+def check_bounds(subject: Subject) -> None:
+    """Refuse declared bounds that no interval reaches: their rows would all count as its end."""
+    for bound in (subject.lower, subject.upper):
+        if bound is not None and abs(bound) > FARTHEST:
+            raise RangeError("bounds beyond 2**500 (about 3e150) cannot be measured in; change the unit of the column")
 
 
 def check_trees(groups: Groups) -> None:

@@ -30,7 +30,7 @@ from sidelight.summaries.clip_subject import (
     middle_and_spread,
     subject_of,
 )
-from sidelight.summaries.clipping import Clipping, check_trees
+from sidelight.summaries.clipping import Clipping, check_bounds, check_trees
 from sidelight.summaries.measurement import Measurement, PreparedMeasurement, labels_and_budget, measure_together
 from sidelight.summaries.of_number import OfNumber, number_of
 from sidelight.summaries.predicted import Group
@@ -112,6 +112,7 @@ class Summary(OfNumber):
         groups = self.groups(schema)
         labels, budget = labels_and_budget(self, schema, groups, self.known)
         subject, by_groups = subject_of(schema, of), bool(groups.axes) or groups.label is not None
+        check_bounds(subject)
         declared = None
         if self.clip != "private" and subject.lower is not None and subject.upper is not None:
             declared = ClipInterval(lower=subject.lower, upper=subject.upper)

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sidelight.errors import RangeError
+from sidelight.readable import at_most
 from sidelight.records.hierarchy import LabelTree
 from sidelight.summaries.golden_section import least_part
 
@@ -267,6 +268,6 @@ def _unreachable(
         middle = (low + high) / 2
         low, high = (middle, high) if half_width(float(worst[level]) / middle**2) > caps[level] else (low, middle)
     return (
-        f"{name} ±{caps[level]:g} needs {price[0]} of at least {price[1] * high:.4g}; this price reaches "
+        f"{name} ±{caps[level]:g} needs {price[0]} of at least {at_most(price[1] * high)}; this price reaches "
         f"±{reached:.3g} at best, with nothing left for {search.tree.names[-1]}; raise the price or the cap"
     )

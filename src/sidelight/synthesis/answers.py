@@ -110,7 +110,9 @@ class Answers:
 
     def __repr__(self) -> str:
         what = f"{self.counts.size} answers on {' x '.join(self.columns)}"
-        how = "model-based" if self.errors is None else f"standard errors up to {float(self.errors.max()):.3g} rows"
+        how = "model-based"
+        if self.errors is not None:
+            how = f"standard errors up to {at_most(float(self.errors.max()))} rows"
         far = "no bound"
         if self.bound is not None:
             far = f"off by at most {at_most(self.bound)} rows with {self.confidence:.0%} confidence"

@@ -35,6 +35,7 @@ from sidelight.guarantees.amounts import grid_ceil, positive, smallest
 from sidelight.guarantees.derived_curves import MostCurve
 from sidelight.guarantees.implications import delta_of, epsilon_of
 from sidelight.guarantees.intervals import Interval, round_up
+from sidelight.readable import at_least
 from sidelight.tuning.runs import Poisson, Runs, TruncatedNegativeBinomial
 
 #: Enough orders for a curve that other accountants can add up; every one of them is a valid bound.
@@ -102,7 +103,7 @@ def selection_epsilon(base: Claims, runs: Runs, *, delta: Amount) -> Fraction:
     if not found:
         raise ClaimError(
             f"the runs have {base}, and E[K] = {runs.mean_text} times their delta exceeds the selection's delta "
-            f"{float(target):.3g}; make each run's delta smaller than {float(each):.3g}"
+            f"{float(target):.3g}; make each run's delta smaller than {at_least(float(each))}"
         )
     return _short(min(found))
 

@@ -54,7 +54,7 @@ function showAnswer(answer) {
   drawBeliefs(byId("beliefs"), answer.bound);
   const rows = answer.parts.filter(([, value]) => value !== null);
   byId("parts").replaceChildren(
-    ...rows.flatMap(([words, value]) => [element("dt", {}, words), element("dd", {}, plainNumber(value))]),
+    ...rows.flatMap(([words, value]) => [element("dt", {}, words), element("dd", {}, promisedNumber(value))]),
     element("dt", { class: "total" }, "your bound"),
     element("dd", { class: "total", id: "exact-bound" }, String(answer.bound)),
   );
@@ -121,7 +121,7 @@ function drawScale(place, report, bound) {
     svg.append(shape("line", { class: "guarantee", x1: at(epsilon), x2: at(epsilon), y1: top - 9, y2: top + 25 }));
     const near = bound !== null && Math.abs(at(epsilon) - at(bound)) < 34;
     const anchor = near && at(bound) > at(epsilon) ? "end" : near ? "" : "middle";
-    svg.append(shape("text", { class: anchor, x: at(epsilon) + (anchor === "end" ? -3 : anchor === "" ? 3 : 0), y: top - 14 }, `ε = ${plainNumber(epsilon)}`));
+    svg.append(shape("text", { class: anchor, x: at(epsilon) + (anchor === "end" ? -3 : anchor === "" ? 3 : 0), y: top - 14 }, `ε = ${promisedNumber(epsilon)}`));
   }
   if (bound !== null) {
     const x = at(bound), half = 62;

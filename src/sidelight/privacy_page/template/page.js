@@ -70,7 +70,7 @@ function start() {
   byId("odds-means").textContent = "Whoever thought it even, 1 to 1, ends with at most this many to 1 that you were in, or that you were not.";
   byId("maximum").append(boundText(report.maximum), element("small", {}, `×\u2009${factorText(report.maximum)}`));
   byId("maximum-means").textContent = "No row, however unusual, gets a higher bound from this model.";
-  byId("guarantee").append(`ε = ${plainNumber(epsilon)}`, element("small", {}, `δ = ${plainNumber(delta)}`));
+  byId("guarantee").append(`ε = ${promisedNumber(epsilon)}`, element("small", {}, `δ = ${promisedNumber(delta)}`));
   const idealized = report.mechanism === "objective-perturbation" ? " Idealized: it is proved for real-number arithmetic, and not for how computers round it." : "";
   byId("guarantee-means").textContent = `What was promised to everybody beforehand, about every model that could come out. It and your bound stand side by side.${idealized}`;
   byId("sum-words").textContent = "Each part is an upper bound of what it names. Shown numbers are rounded up where they matter.";

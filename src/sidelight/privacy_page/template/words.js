@@ -19,13 +19,24 @@ function boundText(bound) {
 function plainNumber(value) {
   if (!Number.isFinite(value)) return "more than 10³⁰⁸";
   if (value !== 0 && (Math.abs(value) < 1e-4 || Math.abs(value) >= 1e15)) return powerText(value, 4);
-  return Number(value.toPrecision(10)).toLocaleString("en", { maximumFractionDigits: 10 });
+  return Number(value.toPrecision(10)).toLocaleString("en", { maximumFractionDigits: 14 });
+}
+
+/** Write what was promised, rounded up: one more in the last digit where rounding went down. */
+function promisedNumber(value) {
+  const digits = Math.abs(value) < 1e-4 || Math.abs(value) >= 1e15 ? 4 : 10;
+  const [head, power] = value.toExponential(digits - 1).split("e");
+  const near = Number(`${head}e${power}`);
+  return plainNumber(near < value - 1e-12 * Math.abs(value) ? Number(`${(Number(head) + 10 ** (1 - digits)).toFixed(digits - 1)}e${power}`) : near);
 }
 
 function powerText(value, digits) {
   const [head, power] = value.toExponential(digits - 1).split("e");
-  const front = Number(head) === 1 ? "" : `${Number(head)} × `;
-  return front + "10" + power.replace("+", "").replace(/[-\d]/g, (sign) => "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"["-0123456789".indexOf(sign)]);
+  return (Number(head) === 1 ? "" : `${Number(head)} × `) + powerOfTen(Number(power));
+}
+
+function powerOfTen(power) {
+  return "10" + String(power).replace(/[-\d]/g, (sign) => "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"["-0123456789".indexOf(sign)]);
 }
 
 /** Write e^bound, rounded up; more digits where the factor is close to 1. */
@@ -38,13 +49,14 @@ function factorText(bound) {
   return raised(factor, decimals);
 }
 
-const ROUND = { 10: "ten", 100: "a hundred", 1e3: "a thousand", 1e4: "ten thousand", 1e5: "a hundred thousand", 1e6: "a million", 1e7: "ten million", 1e8: "a hundred million", 1e9: "a billion", 1e12: "a trillion" };
+const ROUND = { 10: "ten", 100: "a hundred", 1e3: "a thousand", 1e4: "ten thousand", 1e5: "a hundred thousand", 1e6: "a million", 1e7: "ten million", 1e8: "a hundred million", 1e9: "a billion", 1e10: "ten billion", 1e11: "a hundred billion", 1e12: "a trillion" };
 
 /** Write a small probability as "one in a million"; what is not round becomes a slightly larger probability. */
 function chanceText(probability) {
-  const times = 1 / probability, whole = Math.round(times);
-  if (Math.abs(times - whole) < 1e-6 * times && ROUND[whole]) return `one in ${ROUND[whole]}`;
-  return times >= 2 ? `one in ${Math.floor(times * (1 + 1e-9)).toLocaleString("en")}` : `${raised(100 * probability, 0)} %`;
+  const times = 1 / probability, near = Math.round(times);
+  const whole = Math.abs(times - near) <= 1e-12 * times ? near : Math.floor(times);
+  if (whole >= 1e15) return `one in ${powerOfTen(Math.floor(-Math.log10(probability)))}`;
+  return whole >= 2 ? `one in ${ROUND[whole] || whole.toLocaleString("en")}` : `${raised(100 * probability, 0)} %`;
 }
 
 /** After the model was seen: the least and the most that somebody can believe who believed `before`. */
@@ -99,7 +111,7 @@ function aboutLists(report) {
       : "About somebody who sees a little more than was published: the exact solution of the fit, and then the noise of the last step. For the published numbers alone the bound need not hold in every single case.",
   ];
   const isNot = [
-    `Not the guarantee. That one (ε = ${plainNumber(epsilon)}, δ = ${plainNumber(delta)}) was promised to everybody before the model was made. The two are different promises; neither replaces the other.`,
+    `Not the guarantee. That one (ε = ${promisedNumber(epsilon)}, δ = ${promisedNumber(delta)}) was promised to everybody before the model was made. The two are different promises; neither replaces the other.`,
     "Not about what the model says of people like you. If it shows that smokers fall ill more often, it says so about a smoker who was never in the data, too.",
     `Not a certainty about this one model. The “${chance}” counts all draws of the noise that could have come out, not only those that lead to the model you see.`,
   ];

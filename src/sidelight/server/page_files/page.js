@@ -170,46 +170,29 @@ function price() {
   }), 300);
 }
 
-// The released numbers as rows of cells under titles: of a table by group, or of numbers with names.
-function rowsOf(outcome) {
-  const value = outcome.value || {};
-  if (value.groups) {
-    const { keys, groups, columns } = value.groups;
-    return [[...keys, ...columns.map(([name]) => name)],
-      ...groups.map((group, place) => [...group, ...columns.map(([, column]) => column.values[place])])];
-  }
-  const numbers = value.array;
-  if (!Array.isArray(numbers) || numbers.some(Array.isArray)) return [];
-  return [["", "value"], ...numbers.map((number, place) => [(outcome.labels || [])[place] || "", number])];
-}
-
-const hidden = /(^|_)(plain|unbiased|noise_sd|pooled|supported|known)$/;  // in the JSON and the CSV, not in the table
-const cellText = (cell) => typeof cell === "number" ? String(Number(cell.toPrecision(6))) : shownText(String(cell));
-
-// The first `keys` columns say what the others are about.
-function drawTable(rows, keys) {
-  at("scroll").hidden = !rows.length;
-  if (!rows.length) return;
-  const kept = rows[0].map((title, place) => place).filter((place) => place < keys || !hidden.test(rows[0][place]));
-  const line = (row, tag) => {
+// The numbers as texts, which the server made; the first `keys` columns say what the others are about.
+function drawNumbers({ titles, keys, lines, more, csv }) {
+  at("scroll").hidden = at("save-numbers").hidden = !lines.length;
+  const row = (texts, tag) => {
     const made = document.createElement("tr");
-    for (const place of kept) {
-      const cell = document.createElement(tag || (typeof row[place] === "number" ? "td" : "th"));
+    texts.forEach((text, place) => {
+      const cell = document.createElement(tag || (place < keys ? "th" : "td"));
       if (cell.tagName === "TH") cell.scope = tag ? "col" : "row";
-      cell.textContent = tag ? shownText(row[place].replaceAll("_", " ")) || "level" : cellText(row[place]);
+      cell.textContent = tag ? text || "level" : text;
       made.append(cell);
-    }
+    });
     return made;
   };
-  at("numbers").tHead.replaceChildren(line(rows[0], "th"));
-  at("numbers").tBodies[0].replaceChildren(...rows.slice(1).map((row) => line(row)));
+  at("numbers").caption.textContent = "Released numbers" + (more ? ": the first " + lines.length + "; the CSV has " + more + " more" : "");
+  at("numbers").tHead.replaceChildren(row(titles, "th"));
+  at("numbers").tBodies[0].replaceChildren(...lines.map((texts) => row(texts)));
+  at("chart").alt = "Chart of " + (lines.length ? lines.length + more + " released numbers, which the table below lists" : "the release");
+  at("save-numbers").onclick = () => save("numbers.csv", "text/csv", csv);
 }
 
-function drawChart(text, rows) {
+function drawChart(text) {
   at("chart").hidden = !text;
-  if (!text) return;
-  at("chart").src = "data:image/svg+xml," + encodeURIComponent(text);
-  at("chart").alt = "Chart of " + (rows.length ? rows.length - 1 + " released numbers, which the table below lists" : "the release");
+  if (text) at("chart").src = "data:image/svg+xml," + encodeURIComponent(text);
 }
 
 function save(name, type, text) {
@@ -220,19 +203,18 @@ function save(name, type, text) {
   setTimeout(() => URL.revokeObjectURL(link.href), 1000);
 }
 
-const quoted = (cell) => /[",\n\r]/.test(cell) ? '"' + cell.replaceAll('"', '""') + '"' : cell;
+const noNumbers = { titles: [], keys: 0, lines: [], more: 0, csv: "" };
+let answers = 0;  // how many were shown: what comes late for an older one is not drawn
 
-function shown(outcome, madeUp, chart, id, asked) {
-  const rows = rowsOf(outcome);
+function shown(outcome, madeUp, numbers, chart, id, asked) {
+  answers += 1;
   at("answer").hidden = false;
   at("band").className = madeUp ? "made-up" : "";
   at("band").textContent = madeUp ? "Made-up rows: NOT PRIVATE, and independent of the table." : "";
   at("guarantee").textContent = outcome.type === "refused" ? "Refused: " + outcome.reason : madeUp ? "" :
     "Guarantee: " + outcome.guarantee.map(({ type, ...amounts }) => type + " (" + words(amounts) + ")").join(", or ");
-  drawChart(chart, rows);
-  drawTable(rows, outcome.value?.groups ? outcome.value.groups.keys.length : 1);
-  at("save-numbers").hidden = !rows.length;
-  at("save-numbers").onclick = () => save("numbers.csv", "text/csv", rows.map((row) => row.map((cell) => quoted(String(cell))).join(",")).join("\r\n") + "\r\n");
+  drawChart(chart);
+  drawNumbers(numbers);
   at("save-outcome").onclick = () => save("release.json", "application/json", JSON.stringify(outcome));
   const report = async () => {
     const answer = await fetched("/v1/releases/" + id + "/report");
@@ -258,9 +240,12 @@ function shown(outcome, madeUp, chart, id, asked) {
 }
 
 async function answered(state, asked) {
-  shown(state.outcome, false, "", state.id, asked);
+  shown(state.outcome, false, noNumbers, "", state.id, asked);
+  const turn = answers, numbers = await ask("/v1/releases/" + state.id + "/numbers");
+  if (turn === answers) drawNumbers(numbers);
   const drawn = await fetched("/v1/releases/" + state.id + "/chart.svg");  // not of every release
-  if (drawn.ok) drawChart(await drawn.text(), rowsOf(state.outcome));
+  const chart = drawn.ok ? await drawn.text() : "";
+  if (turn === answers) drawChart(chart);
 }
 
 at("sign-in").onsubmit = (event) => {
@@ -292,7 +277,7 @@ at("find").onclick = () => tried(async () => {
 });
 at("dry").onclick = () => tried(async () => {
   const found = await ask("/v1/tables/" + chosen().name + "/dry-run", { query: query() });
-  shown(found.outcome, true, found.chart, "", query());
+  shown(found.outcome, true, found.numbers, found.chart, "", query());
 });
 at("release").onclick = () => tried(async () => {
   if (!priced || priced.name !== at("table").value || priced.text !== at("query").value) throw new Error("wait for the price of this query");
