@@ -29,7 +29,7 @@ from sidelight.published.private_histograms import PrivateHistograms
 from sidelight.published.released_learners import PubPrev, PubProx
 from sidelight.quantiles import PubTrack, Quantiles, Sequence
 from sidelight.quantiles.sequence.plan import Learner, SequencePlan, read_day
-from sidelight.quantiles.sequence.sequence import for_days, routes_of_days
+from sidelight.quantiles.sequence.sequence import price_of_day, routes_of_days
 from sidelight.records import Schema, Table
 from sidelight.records.source_files import would_be_read
 from sidelight.report import Item, check_writable
@@ -214,7 +214,7 @@ def show_days(path: Path) -> None:
     plan = read_daily_plan(path)
     each = plan.days_per_person
     claims = plan.sequence.claims
-    price = for_days(claims, 1 if each is None else each)
+    price = price_of_day(claims, each, routes=plan.routes)
     rule, before, _, earlier = account(plan.ledger, plan.scope, budget=plan.budget, routes=plan.routes)
     charge = rule.charge(price)
     days = days_left(rule, before, charge)

@@ -15,7 +15,7 @@ from probes import Unreadable
 from sidelight.accounting import amount_of
 from sidelight.errors import BudgetError, LedgerError, RangeError
 from sidelight.guarantees import Claims, Row
-from sidelight.ledger import Ledger
+from sidelight.ledger import Ledger, open_ledger
 from sidelight.quantiles.sequence.sequence import account_of_day, for_days
 from sidelight.testing import SeededSession
 
@@ -148,3 +148,25 @@ def test_what_remains_for_a_new_day_is_what_its_account_says(tmp_path: Path) -> 
     sequence.release({"m": [8, 9, 12] * 100}, day=day(0))
     account = account_of_day(sequence._scope, day(1), days_per_person=2, routes=sequence._routes)
     assert str(sequence.remaining) == str(account.scope.remaining())
+
+
+def days_of(price: dict[str, str], ledger: Ledger, **options: Any) -> sl.Sequence:
+    return sl.Sequence(
+        sl.Quantiles([0.5], column="minutes", **price),
+        schema=[sl.Number("minutes", lower=0, granularity="0.1")],
+        **{"budget": sl.ApproxDP(1, "1e-6"), "ledger": ledger, "scope": "mixed", "days_per_person": 2} | options,
+    )
+
+
+def test_days_of_several_kinds_never_cost_a_person_more_than_the_promise(tmp_path: Path) -> None:
+    """The (epsilon, delta) of two like days bounds no pair of unlike ones: the sum of these alone is refused."""
+    with open_ledger(tmp_path / "ledger.db") as ledger:
+        with pytest.raises(RangeError, match=r"days_per_person=2 .* only where it is priced in epsilon"):
+            days_of({"rho": "0.012"}, ledger, routes=("basic",))
+        assert list(ledger.scopes()) == []
+        days_of({"epsilon": "0.5"}, ledger, routes=("basic",))  # adds up in proportion to the days
+        days_of({"rho": "0.012"}, ledger, routes=("basic",), days_per_person=None, scope="in full")
+        both = days_of({"rho": "0.001"}, ledger, routes=None, scope="named")
+        for date in ("2025-11-03", "2025-11-04"):  # the first is selected, which has an epsilon, the second is counted
+            both.release({"minutes": [8, 9, 12] * 100}, day=date)
+        assert "basic" in ledger.scope("named").totals().closed  # a person's days add up by mu and rho alone

@@ -78,6 +78,21 @@ def for_days(claims: Claims, times: int) -> Claims:
     return claims if times == 1 else worst_case_branch([[claims] * times])
 
 
+def price_of_day(claims: Claims, days_per_person: int | None, *, routes: tuple[Route, ...] | None) -> Claims:
+    """Return what a day is charged, or refuse routes by which the most expensive day would not bound all of a person's.
+
+    The maximum over days bounds what grows in proportion to the number of days: epsilon, rho and mu squared. The one
+    (epsilon, delta) that a curve of several days proves does not, and days of different queries could add up to more.
+    """
+    times = days_per_person or 1
+    if times > 1 and routes == ("basic",) and claims.pure() is None:
+        raise RangeError(
+            f"with days_per_person={times} a day adds up by routes=('basic',) only where it is priced in epsilon, and "
+            f"this one is {claims.strongest}; leave routes out, or name 'gdp' or 'zcdp' too"
+        )
+    return for_days(claims, times)
+
+
 def routes_of_days(budget: Claim, routes: tuple[Route, ...] | None) -> tuple[Route, ...] | None:
     """Return the routes of a sequence: many small prices are its very purpose, so all stand side by side at once.
 
@@ -201,7 +216,7 @@ class Sequence:
         self.state_file = _beside(self._ledger, scope) if state is None else Path(state)
         if self.state_file is not None:
             check_place(self.state_file)
-        price = for_days(self.plan.claims, days_per_person or 1)
+        price = price_of_day(self.plan.claims, days_per_person, routes=routes)
         check_price(price, budget=promised, routes=routes)
         # The state is read before the scope is made: a file that does not fit leaves the ledger as it is.
         self._state = self._stored_state()
