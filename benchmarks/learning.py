@@ -25,6 +25,7 @@ from benchmarks.daily_sequences import Days, calendar
 from benchmarks.measuring import print_figures, sized
 from sidelight.errors import HedgeWarning
 from sidelight.predictions import Prior, guess
+from sidelight.published.released_learners import first_guess
 from sidelight.quantiles import fit_public, nonprivate_gap
 from sidelight.quantiles.sequence.day import query_of_day
 from sidelight.quantiles.sequence.plan import SequencePlan
@@ -246,7 +247,9 @@ def yardstick(series: Days, *, epsilon: str) -> float:
     gaps = []
     for t, values in enumerate(series.values):
         nonnegative = series.number.lower == 0
-        priors = learner.start.priors(location[t], scale[t], origin=guess("NOT PRIVATE"), nonnegative=nonnegative)
+        priors = first_guess(learner).priors(
+            location[t], scale[t], origin=guess("NOT PRIVATE"), nonnegative=nonnegative
+        )
         release = seeded_release(
             replace(query, prediction=priors), sl.Table({"minutes": values}, schema=schema), seed=t
         )

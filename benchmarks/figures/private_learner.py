@@ -15,6 +15,7 @@ from benchmarks.baselines.prefix_noise import simulate_prefix_noise
 from benchmarks.figures.streams import ORIGIN, Stream
 from sidelight.guarantees.conversions import gdp_within
 from sidelight.mechanisms.prefix_sums import PrefixSums
+from sidelight.published.released_learners import first_guess
 from sidelight.quantiles.laplace_fit import lse_loss
 from sidelight.quantiles.public import optimal_intervals
 from sidelight.quantiles.tree import QuantileTree
@@ -47,7 +48,7 @@ def with_private_learner(
         theta = slopes @ known
         if t % every == 0:
             places = np.clip(theta / inverse, *stream.plausible)
-            priors = learner.start.priors(places, 1 / inverse, origin=ORIGIN, nonnegative=stream.nonnegative)
+            priors = first_guess(learner).priors(places, 1 / inverse, origin=ORIGIN, nonnegative=stream.nonnegative)
             gaps.append(step.release(tree, priors)[1].mean())
         low, high = optimal_intervals(np.sort(step.dithered), tree.levels, stream.granularity)
         _, _, d_theta, d_phi = lse_loss(low, high, theta, inverse)

@@ -18,7 +18,7 @@ from benchmarks.figures.releases import Records
 from benchmarks.learning import Days
 from benchmarks.measuring import sized
 from sidelight.predictions import Prior, guess
-from sidelight.published.released_learners import PubPrev, PubProx
+from sidelight.published.released_learners import PubPrev, PubProx, first_guess
 from sidelight.quantiles import quantile_tree
 from sidelight.quantiles.tree import QuantileTree
 
@@ -74,7 +74,7 @@ class Stream:
         gaps = []
         for step, features in zip(self.steps, self.features, strict=True):
             given = features if isinstance(learner, PubProx) else features[:0]
-            priors = learner.start.priors(*learned.predict(given), origin=ORIGIN, nonnegative=self.nonnegative)
+            priors = first_guess(learner).priors(*learned.predict(given), origin=ORIGIN, nonnegative=self.nonnegative)
             released, gap = step.release(tree, priors)
             learned = learned.learn(given, released)
             gaps.append(gap.mean())
@@ -86,7 +86,7 @@ class Stream:
         locations, scales = nonprivate_online(seen, tree.levels, learner, granularity=self.granularity)
         gaps = []
         for step, location, scale in zip(self.steps[::every], locations[::every], scales[::every], strict=True):
-            priors = learner.start.priors(location, scale, origin=ORIGIN, nonnegative=self.nonnegative)
+            priors = first_guess(learner).priors(location, scale, origin=ORIGIN, nonnegative=self.nonnegative)
             gaps.append(step.release(tree, priors)[1].mean())
         return np.array(gaps)
 

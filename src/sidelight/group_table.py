@@ -13,10 +13,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from sidelight.aggregates.groups import ROWS_COUNTED
 from sidelight.coded_groups import CodedGroups, packed, unpacked
-from sidelight.csv_lines import csv_line
 from sidelight.errors import MissingPackageError, RangeError, nearest
 from sidelight.readable import shown_html, shown_text
-from sidelight.table_texts import column_texts, flags_of
+from sidelight.table_texts import column_texts, csv_line, flags_of
 
 #: The label of a total over a key column.
 ALL = "all"

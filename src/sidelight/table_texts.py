@@ -6,7 +6,7 @@ The ends of an interval are rounded outward and its number to the same decimals,
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
 from typing import Any, Protocol
 
@@ -153,3 +153,18 @@ def _text(value: Any, error: float, away: Callable[[Fraction], int], *, whole: b
     if math.isnan(error) and math.isclose(float(f"{value:.10g}"), value, rel_tol=1e-14):
         return number_text(value)  # of a grid, such as cents: ten digits are all of it
     return supported(value, error, rounded=away, least=_LEAST, separated=_SEPARATED)
+
+
+def csv_line(cells: Iterable[Any]) -> str:
+    r"""Return a line of CSV with every text in quotes: Python's writer leaves a carriage return without them.
+
+    >>> csv_line(["a\rb", 'the "odd" one', 1.5, math.nan])
+    '"a\rb","the ""odd"" one",1.5,\n'
+    """
+    return ",".join(map(_csv_cell, cells)) + "\n"
+
+
+def _csv_cell(cell: Any) -> str:
+    if isinstance(cell, str):
+        return '"' + cell.replace('"', '""') + '"'
+    return "" if cell is None or (isinstance(cell, float) and math.isnan(cell)) else str(cell)

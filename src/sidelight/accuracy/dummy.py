@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 
 from sidelight.accuracy.forecast import generated
-from sidelight.csv_lines import csv_line
 from sidelight.errors import RangeError
 from sidelight.guarantees.amounts import whole
 from sidelight.records import Column, Date, Number, PersonId, Schema, Table
 from sidelight.records.date_formats import ISO, written
+from sidelight.table_texts import csv_line
 
 #: What a table of dummy rows is called, and the column and the text that mark each of its rows.
 NAME, MARK, MARKED = "generated rows", "generated", "not real"

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from sidelight.csv_lines import csv_line
 from sidelight.group_table import GroupTable
 from sidelight.readable import number_text, shown_text
 from sidelight.release.outcomes import Outcome, Release
 from sidelight.release.shown import entries_of
-from sidelight.table_texts import column_texts, workings_of
+from sidelight.table_texts import column_texts, csv_line, workings_of
 
 #: Lines that are drawn; the CSV has all.
 MOST_DRAWN = 2000
