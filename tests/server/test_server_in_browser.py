@@ -179,7 +179,7 @@ def test_the_page_draws_what_was_asked_for_and_nothing_as_markup(live, the_brows
     release = seeded_release(sl.Count(epsilon=1), sl.Table({"x": [1]}, schema=[sl.Number("x")]), seed=1)
     outcome = replace(release, value=table)
     drawn = "([outcome, numbers]) => shown(outcome, true, numbers, '', '', null)"
-    page.evaluate(drawn, [json.loads(outcome.to_json()), page_numbers(outcome)])
+    page.evaluate(drawn, [json.loads(outcome.to_json()), page_numbers(outcome, most_bytes=2**22)])
     cells = page.eval_on_selector_all(
         "#numbers tr", "rows => rows.map((row) => [...row.cells].map((each) => each.textContent))"
     )
