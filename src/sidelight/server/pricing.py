@@ -19,7 +19,8 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from sidelight.errors import PlanError, RangeError, SidelightError, SidelightWarning
+from sidelight.errors import LedgerError, PlanError, RangeError, SidelightError, SidelightWarning
+from sidelight.ledger.chain import canonical, checked_request
 from sidelight.records import Table
 from sidelight.records.numbers import exact_number, nearest_float
 from sidelight.server.config import ServedTable, ServerConfig
@@ -116,11 +117,20 @@ def _asked(config: ServerConfig, job: Mapping[str, Any], *, at: tuple[str | int,
         raise ProblemError(
             "strict", f"this table accepts only exact numerics, and this {values.get('kind')} is {prepared.numerics}"
         )
+    _check_storable(prepared.request)
     notes = [str(each.message) for each in caught if isinstance(each.message, SidelightWarning)]
     cost = table.costs.get(str(values.get("kind")))
     check_answer([prepared])
     expected = check_cost(cost, prepared, duration=table.duration(values), memory=config.work.memory)
     return Asked(table, query, prepared, notes, expected)
+
+
+def _check_storable(request: Mapping[str, Any]) -> None:
+    """Refuse a request that the ledger would refuse, with its price and not at its charge."""
+    try:
+        canonical(checked_request(request))
+    except LedgerError as error:
+        raise PlanError(str(error)) from None
 
 
 def _price_together(config: ServerConfig, job: Mapping[str, Any]) -> dict[str, Any]:
@@ -134,13 +144,15 @@ def _price_together(config: ServerConfig, job: Mapping[str, Any]) -> dict[str, A
     ]
     prepared = [each.prepared for each in parts]
     most = check_answer(prepared)
+    request = {"kind": TOGETHER, "delta": whole["delta"], "queries": [dict(each.request) for each in prepared]}
+    _check_storable(request)
     claims = price_together([each.claims for each in prepared], delta=whole["delta"])
     return {
         "claims": claims.to_json(),
         "guarantee": str(claims),
         "delta": whole["delta"],
         "kind": TOGETHER,
-        "request": {"kind": TOGETHER, "delta": whole["delta"], "queries": [dict(each.request) for each in prepared]},
+        "request": request,
         "notes": [note for each in parts for note in each.notes],
         "expected": None,
         "cost": None,
@@ -269,7 +281,7 @@ class Pricing:
         """Return the answer of a job; `used` is called with the seconds for which a process was occupied.
 
         Raises:
-            ProblemError: the problem of the job; `too-dear` if it took too long or too much memory, or answers too much.
+            ProblemError: the problem of the job; `too-dear` if it took or answers too much.
         """
         child, began = await self._free.get(), time.monotonic()
         try:
