@@ -13,6 +13,8 @@ from test_locks import QUARTER, granted, opened
 from sidelight.errors import ClaimError, LedgerDamagedError, LedgerError, RangeError
 from sidelight.guarantees import Claims, PureDP
 from sidelight.ledger import open_ledger
+from sidelight.ledger.chain import DEEPEST
+from sidelight.ledger.exchange import read_export
 from sidelight.ledger.place import BESIDE, check_output, parse_place
 from sidelight.predictions import Cauchy, Mixture
 from sidelight.report import write_text
@@ -92,6 +94,23 @@ def test_what_is_nested_deeply_is_refused_before_it_is_written(path: Path) -> No
         prior = Mixture([0.5, 0.5], [prior, Cauchy(0, 2)])
     with pytest.raises(RangeError, match="nested"):
         Mixture([0.5, 0.5], [prior, Cauchy(0, 2)])
+
+
+@pytest.mark.parametrize("levels", [DEEPEST - 1, DEEPEST, DEEPEST + 1, DEEPEST + 2])
+def test_what_is_stored_can_be_exported(path: Path, levels: int) -> None:
+    """A line of an export is two levels deeper than its request: one charge was stored that no export could hold."""
+    deep: Any = "x"
+    for _ in range(levels - 1):
+        deep = [deep]
+    with opened(path) as ledger:
+        if levels > DEEPEST:
+            with pytest.raises(LedgerError, match="nested too deep"):
+                ledger.scope("people").reserve(QUARTER, request={"deep": deep})
+        else:
+            ledger.scope("people").reserve(QUARTER, request={"deep": deep}).fail()
+            assert ledger.verify().ok
+        ledger.export(path.with_name("events"))
+        assert read_export(path.with_name("events"), key=None).problems == []
 
 
 def test_an_ancestor_is_charged_at_least_what_is_charged_below_it(path: Path) -> None:

@@ -14,7 +14,9 @@ from sidelight.group_table import GroupTable
 from sidelight.release import Release
 from sidelight.release.page_numbers import MOST_DRAWN, page_numbers
 from sidelight.testing import seeded_release
+from sidelight.wire import write_json
 
+MOST = 2**22
 TABLE = sl.Table(
     {"x": [1.0, 5.0, 9.0] * 1000, "g": ["a", "b", "c_\u202e"] * 1000, "d": np.arange(3000) % 300},
     schema=[
@@ -27,7 +29,7 @@ TABLE = sl.Table(
 
 def found(query: Any, table: Any = TABLE) -> tuple[Release[Any], dict[str, Any], list[list[str]]]:
     release = seeded_release(query, table, seed=2)
-    numbers = page_numbers(release)
+    numbers = page_numbers(release, most_bytes=MOST)
     return release, numbers, list(csv.reader(io.StringIO(numbers["csv"])))
 
 
@@ -36,7 +38,7 @@ def test_an_interval_of_a_count_of_a_million_holds_its_number() -> None:
     columns = {"count": [1_234_563], "noise_sd": [1.3], "low": [1_234_561.0], "high": [1_234_566.0]}
     release = seeded_release(sl.Count(epsilon=5), TABLE, seed=1)
     made = Release(**{**vars(release), "value": GroupTable(keys=[], groups=[()], columns=columns)})
-    numbers = page_numbers(made)
+    numbers = page_numbers(made, most_bytes=MOST)
     assert numbers["titles"] == ["count", "low", "high"]
     assert numbers["lines"] == [["1,234,563", "1,234,561", "1,234,566"]]
     assert numbers["csv"].splitlines()[1] == "1234563,1.3,1234561.0,1234566.0"
@@ -46,7 +48,7 @@ def test_digits_are_those_that_the_interval_leaves_and_ends_go_outward() -> None
     columns = {"mean": [123456.78949], "low": [123456.78123], "high": [123456.79871]}
     release = seeded_release(sl.Mean("x", epsilon=5), TABLE, seed=1)
     made = Release(**{**vars(release), "value": GroupTable(keys=[], groups=[()], columns=columns)})
-    assert page_numbers(made)["lines"] == [["123456.7895", "123456.7812", "123456.7988"]]
+    assert page_numbers(made, most_bytes=MOST)["lines"] == [["123456.7895", "123456.7812", "123456.7988"]]
 
 
 def test_a_statement_is_drawn_and_saved_as_it_was_asked() -> None:
@@ -97,7 +99,7 @@ def test_what_is_no_list_of_numbers_has_no_lines() -> None:
         sl.Table({"x": [0, 9] * 50}, schema=[sl.Number("x", lower=0, upper=9, granularity=1)])
     )
     assert isinstance(refused, sl.Refused)
-    assert page_numbers(refused)["lines"] == []
+    assert page_numbers(refused, most_bytes=MOST)["lines"] == []
     assert release.private is False
 
 
@@ -106,3 +108,30 @@ def test_a_long_table_is_drawn_in_part_and_saved_whole() -> None:
     long = sl.Table({"g": ["g0"]}, schema=[sl.Category("g", labels, other=None)])
     _, numbers, rows = found(sl.Count(by=["g"], epsilon=5), long)
     assert (len(numbers["lines"]), numbers["more"], len(rows)) == (MOST_DRAWN, 5, MOST_DRAWN + 6)
+
+
+LONG = "a" * 400 + "\u202e"
+
+
+@pytest.mark.parametrize("statement", [f"SELECT '{LONG}' || g AS label, COUNT(*) AS n FROM people GROUP BY g"])
+@pytest.mark.parametrize("most", [200, 500, 1000, 2000, 3000, 4000])
+def test_texts_are_counted_while_they_are_made(statement: str, most: int) -> None:
+    """A statement of 1.5 KB wrote a label of 26,000 signs in 160 lines and in their CSV: 100 MB."""
+    release = seeded_release(sl.SQL(statement, epsilon=20), TABLE, seed=2)
+    whole, numbers = page_numbers(release, most_bytes=MOST), page_numbers(release, most_bytes=most)
+    assert len(write_json([numbers["titles"], numbers["lines"], numbers["csv"]])) <= most
+    assert numbers["lines"] == whole["lines"][: len(numbers["lines"])]
+    assert len(numbers["lines"]) + numbers["more"] == 3
+    assert numbers["csv"] in ("", whole["csv"])
+    assert bool(numbers["csv"]) == (most >= 3000)
+
+
+@pytest.mark.parametrize("most", [100, 5000, 200_000])
+def test_numbers_without_groups_have_the_limit_too(most: int) -> None:
+    release = seeded_release(
+        sl.Quantiles([place / 1000 for place in range(1, 1000)], column="x", epsilon=5), TABLE, seed=2
+    )
+    numbers = page_numbers(release, most_bytes=most)
+    assert len(write_json([numbers["titles"], numbers["lines"], numbers["csv"]])) <= most
+    assert len(numbers["lines"]) + numbers["more"] == 999
+    assert bool(numbers["csv"]) == (most == 200_000)

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import warnings
+from contextlib import suppress
+from multiprocessing import Pipe
+from threading import Thread
+from types import SimpleNamespace
 
 import pytest
 
@@ -12,7 +17,7 @@ from analyst_server import write_survey
 from sidelight.accuracy.forecast import as_cells, generated
 from sidelight.guarantees import Claims, PureDP
 from sidelight.registry import PLAN_KINDS
-from sidelight.server import worker
+from sidelight.server import pricing, worker
 from sidelight.server.budgets import Budgets
 from sidelight.server.calibration_probes import prices_of, probe_query, probes_of
 from sidelight.server.config_file import read_config
@@ -20,7 +25,7 @@ from sidelight.server.cost import _marginal_cells, answer_bytes
 from sidelight.server.pricing import answer_job
 from sidelight.session.query import prepare_query
 from sidelight.testing import seeded_release
-from sidelight.wire import LIMITS
+from sidelight.wire import LIMITS, ProblemError
 
 PAIR = {
     "currency": "epsilon and delta", "budget": "{epsilon = 3, delta = 3e-5}", "strict": "false",
@@ -162,3 +167,63 @@ def test_a_page_of_the_history_ends_where_its_outcomes_are_large(tmp_path, monke
         assert keys(100, after="key 9") == [f"key {place}" for place in range(10, 20)]
     finally:
         budgets.close()
+
+
+class Answering:
+    """A zygote whose children answer each job with a number of bytes."""
+
+    def __init__(self, size):
+        self.size, self.children = size, []
+
+    def fork(self, target):
+        ours, theirs = Pipe()
+        child = SimpleNamespace(connection=ours, end=ours.close)
+        self.children.append(child)
+
+        def answer():
+            theirs.recv_bytes()
+            with suppress(OSError):  # nobody reads the rest of an answer that is too large
+                theirs.send_bytes(json.dumps({"answer": "x" * self.size}).encode())
+
+        Thread(target=answer, daemon=True).start()
+        return child
+
+
+@pytest.mark.parametrize(("size", "fits"), [(1000, True), (100_000, False)])
+def test_the_listening_process_reads_no_answer_beyond_its_limit(monkeypatch, size, fits):
+    """A pricing process is closed with what it wrote, as after other failures, and the request is refused."""
+    monkeypatch.setattr(pricing, "_MOST_ANSWER", 50_000)
+    zygote = Answering(size)
+
+    async def asked():
+        processes = pricing.Pricing(zygote, 1)
+        try:
+            return await processes.ask({"do": "price"})
+        finally:
+            processes.stop()
+
+    if fits:
+        assert asyncio.run(asked()) == "x" * size
+    else:
+        with pytest.raises(ProblemError) as refused:
+            asyncio.run(asked())
+        assert refused.value.code == "too-dear"
+        assert all(child.connection.closed for child in zygote.children)
+
+
+def test_numbers_of_a_statement_have_the_limit_of_answers(tmp_path):
+    """A label of 26,000 signs in 160 lines and in their CSV: a body of 100 MB for a statement of 1.5 KB."""
+    ages = " ".join(f"WHEN age < {age} THEN '{age}'" for age in range(1, 40))
+    select = (
+        f"SELECT '{'😀' * 330}' AS a, {'||'.join(['a'] * 80)} AS b, CASE {ages} ELSE 'z' END AS g, job, COUNT(*) AS n "
+        "FROM people GROUP BY g, job"
+    )
+    config = read_config(write_survey(tmp_path, strict="false"))
+    query = {"kind": "sql", "select": select, "epsilon": "0.1"}
+    made = answer_job(config, _job(query, do="dry-run"))["answer"]
+    numbers = made["numbers"]
+    assert len(json.dumps(numbers)) <= LIMITS["answer_bytes"] + 1000
+    assert (len(numbers["lines"]) + numbers["more"], numbers["csv"]) == (160, "")
+    assert 0 < len(numbers["lines"]) < 160
+    text = json.dumps(made["outcome"])
+    assert answer_job(config, {"do": "numbers", "texts": [text]})["answer"] == numbers

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from dataclasses import replace
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
@@ -179,7 +180,7 @@ def test_the_page_draws_what_was_asked_for_and_nothing_as_markup(live, the_brows
     release = seeded_release(sl.Count(epsilon=1), sl.Table({"x": [1]}, schema=[sl.Number("x")]), seed=1)
     outcome = replace(release, value=table)
     drawn = "([outcome, numbers]) => shown(outcome, true, numbers, '', '', null)"
-    page.evaluate(drawn, [json.loads(outcome.to_json()), page_numbers(outcome)])
+    page.evaluate(drawn, [json.loads(outcome.to_json()), page_numbers(outcome, most_bytes=2**22)])
     cells = page.eval_on_selector_all(
         "#numbers tr", "rows => rows.map((row) => [...row.cells].map((each) => each.textContent))"
     )
@@ -201,6 +202,106 @@ def test_the_page_draws_what_was_asked_for_and_nothing_as_markup(live, the_brows
         page.click("#save-numbers")
     head, *lines = Path(saved.value.path()).read_text().splitlines()
     assert (head.split(",")[:2], len(lines)) == (['"job"', '"ratio"'], 1)
+    page.close()
+
+
+@pytest.mark.parametrize("lost", [1, 4])
+def test_one_answer_is_charged_once_though_connections_are_lost(live, the_browser, lost):  # noqa: F811
+    """The next click had a new key, which was charged again, and the error was gone after 300 milliseconds."""
+    page = the_browser.new_page()
+    page.on("dialog", lambda dialog: dialog.accept())
+    keys, polls = [], []
+
+    def on_the_way(route):
+        request = route.request
+        if request.method == "POST" and request.url.endswith("/releases"):
+            keys.append(request.headers["idempotency-key"])
+            if len(keys) <= lost:
+                route.fetch()  # the server is asked, and its answer does not arrive
+                route.abort("connectionreset")
+                return
+        elif len(request.url.rpartition("/")[2]) == 64:
+            polls.append(request.url)
+            if len(polls) == 1:
+                route.fulfill(status=429, headers={"Retry-After": "1"}, json={"title": "Too many requests."})
+                return
+        route.continue_()
+
+    page.route("**/v1/**", on_the_way)
+    page.goto(live.url)
+    page.fill("#token", live.tokens["cy"])
+    page.press("#token", "Enter")
+    until(page, lambda: page.is_visible("#form"))
+    page.fill("#amount", f"0.0{lost}")
+    until(page, lambda: f"costs epsilon 0.0{lost}" in page.inner_text("#price"))
+    before = live.cy.get("/v1/tables/people").json()["remaining"]["epsilon"]
+    page.click("#release")
+    if lost == 4:
+        until(page, lambda: "The connection was lost" in page.inner_text("#problem"))
+        until(page, lambda: page.is_enabled("#release"))  # the price came, and leaves the error
+        assert "charged once" in page.inner_text("#problem")
+        page.click("#release")
+    for _ in range(20):  # one that a busy machine dropped was not paid
+        until(page, lambda: "The request is" in page.inner_text("#wait") and page.is_enabled("#release"))
+        if "dropped" not in page.inner_text("#wait"):
+            break
+        page.evaluate("document.getElementById('wait').textContent = ''")
+        page.click("#release")
+    assert "released" in page.inner_text("#wait")
+    assert page.inner_text("#problem") == ""
+    assert len(keys) >= lost + 1
+    assert len(set(keys[: lost + 1])) == 1
+    after = live.cy.get("/v1/tables/people").json()["remaining"]["epsilon"]
+    assert Decimal(before) - Decimal(after) == Decimal(f"0.0{lost}")
+    count = len(keys)
+    page.evaluate("document.getElementById('wait').textContent = ''")
+    page.click("#release")  # what was read is asked anew
+    until(page, lambda: "The request is" in page.inner_text("#wait"))
+    assert keys[count] not in keys[:count]
+    page.close()
+
+
+def test_an_error_stays_until_the_next_action(live, the_browser):  # noqa: F811
+    page = the_browser.new_page()
+    page.on("dialog", lambda dialog: dialog.accept())
+    refusal = {"title": "The request does not fit."}
+    page.route("**/v1/tables/people/releases", lambda route: route.fulfill(status=422, json=refusal))
+    page.goto(live.url)
+    page.fill("#token", live.tokens["cy"])
+    page.press("#token", "Enter")
+    until(page, lambda: page.is_enabled("#release"))
+    page.click("#release")
+    until(page, lambda: page.inner_text("#problem") == "The request does not fit.")
+    until(page, lambda: page.is_enabled("#release"))  # priced again
+    page.wait_for_timeout(500)
+    assert page.inner_text("#problem") == "The request does not fit."
+    page.fill("#query", '{"kind": "count"')
+    assert page.inner_text("#problem") == ""
+    until(page, lambda: "JSON" in page.inner_text("#problem"))
+    page.fill("#query", '{"kind": "count", "epsilon": "0.01"}')
+    until(page, lambda: page.is_enabled("#release"))
+    assert page.inner_text("#problem") == ""
+    page.close()
+
+
+def test_numbers_that_are_too_long_are_offered_as_json(live, the_browser):  # noqa: F811
+    page = the_browser.new_page()
+    page.goto(live.url)
+    table = GroupTable(keys=["job"], groups=[("a" * 300,), ("b" * 300,)], columns={"count": [1, 2]})
+    release = seeded_release(sl.Count(epsilon=1), sl.Table({"x": [1]}, schema=[sl.Number("x")]), seed=1)
+    outcome = replace(release, value=table)
+    drawn = "([outcome, numbers]) => shown(outcome, true, numbers, '', '', null)"
+    for most, lines, csv in ((100, 0, False), (500, 1, False), (900, 2, False), (2000, 2, True)):
+        page.evaluate("document.getElementById('ask').hidden = false")
+        page.evaluate(drawn, [json.loads(outcome.to_json()), page_numbers(outcome, most_bytes=most)])
+        assert page.evaluate("document.querySelectorAll('#numbers tbody tr').length") == lines
+        caption = page.text_content("#numbers caption")
+        assert ("all 2 are too long for a page and for CSV: save the release as JSON" in caption) == (not csv)
+        assert ("the first" in caption) == (lines < 2)
+        hidden = "name => document.getElementById(name).hidden"
+        assert [page.evaluate(hidden, name) for name in ("scroll", "save-numbers", "save-outcome")] == [
+            False, not csv, False
+        ]  # fmt: skip
     page.close()
 
 

@@ -21,6 +21,7 @@ from sidelight.accounting import Totals
 from sidelight.cli.analysts import _probed, new_analyst_token, resume_service, revoke_analyst_token, set_pause
 from sidelight.errors import BudgetError, ClaimError, LedgerError, PlanError, RangeError, StorageError
 from sidelight.guarantees import Claims
+from sidelight.ledger import open_ledger
 from sidelight.server.answers import table_json
 from sidelight.server.audit_log import AuditLog, check_audit_log
 from sidelight.server.budgets import Budgets
@@ -572,6 +573,57 @@ def test_a_forecast_that_takes_too_long_leaves_the_price():
     assert price("ada", forecast=False)["expected"] is None
     with pytest.raises(ProblemError):  # the price itself takes too long
         price("bob", forecast=True)
+
+
+@pytest.mark.parametrize(("query", "price", "asked"), [(100, 100, 1), (100, 20_000, 2), (20_000, 100, 2)])
+def test_a_price_is_remembered_if_it_is_short(query, price, asked):
+    """A statement of 345 characters whose columns double each other kept a price of 1 MB."""
+    jobs = []
+
+    class Counting(AnalystService):
+        def __init__(self):
+            self._prices = {}
+
+        async def job(self, asking, name, query):
+            return {"query": query["select"], "kind": "sql"}
+
+        async def computed(self, holder, job):
+            jobs.append(job)
+            return {"guarantee": "a price", "request": "x" * price}
+
+    service, asking = Counting(), SimpleNamespace(holder=SimpleNamespace(analyst="ada"))
+    for _ in range(2):
+        asyncio.run(service.priced(asking, {"select": "x" * query}, forecast=True))
+    assert len(jobs) == asked
+
+
+@pytest.mark.parametrize(("terms", "fits"), [(95, True), (96, False), (97, False), (100, False)])
+@pytest.mark.parametrize("together", [False, True])
+def test_what_the_ledger_cannot_store_has_no_price(tmp_path, terms, fits, *, together):
+    """It was priced as fitting, and each request for it was answered with "cannot answer now"."""
+    pair = {"currency": "epsilon and delta", "budget": "{epsilon = 3, delta = 3e-5}", "strict": "false"}
+    pair |= {"share": "{epsilon = 1, delta = 1e-5}", "largest": "{epsilon = 0.5, delta = 1e-6}"}
+    pair |= {"smallest": "{epsilon = 0.001, delta = 0}", "more": "together = true"}
+    config = read_config(write_survey(tmp_path, **pair))
+    terms -= 2 * together  # a batch is a mapping and a list
+    query = {"kind": "sql", "select": f"SELECT COUNT(*) AS a, {'+'.join('a' * terms)} AS b FROM people", "epsilon": "1"}
+    if together:
+        query = {"kind": "together", "queries": [query], "delta": "1e-7"}
+    job = {"do": "price", "table": "people", "query": json.dumps(query), "kind": query["kind"]}
+    found = answer_job(config, job)
+    if not fits:
+        assert found["problem"]["code"] == "query"
+        assert "nested too deep" in found["problem"]["text"]
+        return
+    with open_ledger(tmp_path / "budget.db") as ledger:  # and the ledger stores, verifies and exports what has one
+        ledger.open_scope("people", budget=sl.PureDP(1))
+        request = {**found["answer"]["request"], "server": {"seconds": "4"}}
+        ledger.scope("people").reserve(Claims.of(sl.PureDP("0.1")), request=request).fail()
+        assert ledger.verify().ok
+        assert ledger.export(tmp_path / "events.jsonl") == 4
+    with open_ledger(tmp_path / "other.db") as other:
+        other.open_scope("people", budget=sl.PureDP(1))
+        other.import_events(tmp_path / "events.jsonl")
 
 
 def test_a_server_does_not_start_without_its_sources(tmp_path):

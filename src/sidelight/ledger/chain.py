@@ -22,8 +22,10 @@ from typing import Any, Final, Literal, TypeAlias, get_args
 
 from sidelight.errors import LedgerDamagedError, LedgerError
 
-#: Far more than any query has, and far less than Python's own limit of nested calls.
-DEEPEST = 100
+#: Of a request: far more than most queries have, and far less than Python's own limit of nested calls.
+DEEPEST = 99
+#: Of any text: a line of an export holds a body, which holds a request.
+_DEEPEST_LINE = DEEPEST + 2
 Json: TypeAlias = "str | list[Json] | dict[str, Json] | None"
 Kind = Literal["open", "scope", "reserve", "release", "refuse", "fail", "import", "migrate", "close"]
 KINDS: Final = get_args(Kind)
@@ -253,10 +255,21 @@ def canonical(value: object) -> str:
     return text
 
 
+def checked_request(request: Mapping[str, object]) -> dict[str, Any]:
+    """Return a request as plain values, or say why a ledger cannot store it."""
+    value = plain(request, where="request", depth=_DEEPEST_LINE - DEEPEST)
+    if not isinstance(value, dict) or not value:
+        raise LedgerError("a request is a non-empty mapping that says what is asked; an empty request has no price")
+    return value
+
+
 def plain(value: object, *, where: str = "value", depth: int = 0) -> Json:
     """Return the value rebuilt from plain strings, None, lists and dicts, or say where it is something else."""
-    if depth > DEEPEST:
-        raise LedgerError(f"a ledger stores what is nested at most {DEEPEST} deep; make the request flatter")
+    if depth > _DEEPEST_LINE:
+        raise LedgerError(
+            f"the request is nested too deep: a ledger stores {DEEPEST} levels; make it flatter, a long sum by "
+            "parentheses around parts of it"
+        )
     if value is None:
         return None
     if isinstance(value, str):

@@ -11,7 +11,7 @@ from sidelight.errors import BudgetError, ClaimError, LedgerError, LedgerUnavail
 from sidelight.guarantees import Amount, Claim, Claims, Neighbours, Unit
 from sidelight.ledger import decide
 from sidelight.ledger.balances import by_scope, check_one_amount, declared_claims, read_balances
-from sidelight.ledger.chain import Identity, checked_time, now_utc, plain
+from sidelight.ledger.chain import Identity, checked_request, checked_time, now_utc
 from sidelight.ledger.decide import Stored
 from sidelight.ledger.definition import (
     BUDGETS_ADD_UP,
@@ -140,7 +140,7 @@ class ScopeKeeper(Unique):
             scope_id=primary,
             key=f"{UNNAMED}{entry_id}" if key is None else checked_key(key),
             shares=self.shares_of(claims, delta=delta),
-            request=_checked_request(request),
+            request=checked_request(request),
             at_utc=now_utc() if at_utc is None else checked_time(at_utc),
             resume=resume,
             once=once,
@@ -312,10 +312,3 @@ class ScopeKeeper(Unique):
         for name in scope_ids:
             self.ancestry(name)
         return self._definitions
-
-
-def _checked_request(request: Mapping[str, object]) -> dict[str, Any]:
-    value = plain(request, where="request")
-    if not isinstance(value, dict) or not value:
-        raise LedgerError("a request is a non-empty mapping that says what is asked; an empty request has no price")
-    return value

@@ -7,9 +7,10 @@ light and dark themes, and text that stays readable when the page is narrow. No 
 from __future__ import annotations
 
 import unicodedata
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 import numpy as np
 from markupsafe import Markup, escape
@@ -32,7 +33,7 @@ def text_width(text: str) -> float:
     >>> text_width("ill") < text_width("age") < text_width("WWW")
     True
     """
-    return sum(_WIDTHS.get(letter) or _width(letter) for letter in text)
+    return sum(map(_width, text))
 
 
 def cut(label: str, room: float) -> str:
@@ -41,15 +42,16 @@ def cut(label: str, room: float) -> str:
     >>> cut("driver", 60), cut("cook and baker", 60)
     ('driver', 'cook a…')
     """
-    if text_width(label) <= room:
+    widths, dots = list(accumulate(map(_width, label), initial=0.0)), _width("…")  # of its first 0, 1, 2, ... letters
+    if widths[-1] <= room:
         return label
-    kept = label
-    while kept and text_width(kept) + text_width("…") > room:
-        kept = kept[:-1]
+    kept = label[: max(bisect_right(widths, room, key=lambda width: width + dots) - 1, 0)]
     return f"{kept.rstrip()}…"
 
 
 def _width(letter: str) -> float:
+    if letter in _WIDTHS:
+        return _WIDTHS[letter]
     if unicodedata.combining(letter):
         return 0.0
     if unicodedata.east_asian_width(letter) in "WF":

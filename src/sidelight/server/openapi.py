@@ -108,7 +108,7 @@ def description(config: ServerConfig) -> dict[str, Any]:
             },
             "/v1/releases/{id}/numbers": {
                 "get": _operation(
-                    "The numbers of a release as texts and as CSV.",
+                    "The numbers of a release as texts and as CSV, which is empty where it would be too long.",
                     _object(
                         titles=_list(_TEXT),
                         keys={"type": "integer"},

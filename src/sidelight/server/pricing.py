@@ -19,7 +19,8 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from sidelight.errors import PlanError, RangeError, SidelightError, SidelightWarning
+from sidelight.errors import LedgerError, PlanError, RangeError, SidelightError, SidelightWarning
+from sidelight.ledger.chain import canonical, checked_request
 from sidelight.records import Table
 from sidelight.records.numbers import exact_number, nearest_float
 from sidelight.server.config import ServedTable, ServerConfig
@@ -28,12 +29,23 @@ from sidelight.server.together import TOGETHER, parts_of, price_together
 from sidelight.server.worker import SCRATCH, pin_to_cores, virtual_bytes, write_releases
 from sidelight.server.zygote import Child, Zygote
 from sidelight.session.query import PublicSource, declared_delta, prepare_query
-from sidelight.wire import ProblemError, WireResolver, check_limits, problem_of, read_json, read_wire_query, write_json
+from sidelight.wire import (
+    LIMITS,
+    ProblemError,
+    WireResolver,
+    check_limits,
+    problem_of,
+    read_json,
+    read_wire_query,
+    write_json,
+)
 
 #: Seconds of processor time and bytes of one job, and jobs of one process.
 SECONDS, MEMORY, JOBS = 5, 2**30, 1000
 #: The largest number of generated rows in one answer.
 MOST_DUMMY_ROWS = 100_000
+#: The largest answer of a process in bytes: a dry run has an outcome, its numbers and a chart, each with a limit.
+_MOST_ANSWER = 8 * LIMITS["answer_bytes"]
 
 
 # In the process.
@@ -105,11 +117,20 @@ def _asked(config: ServerConfig, job: Mapping[str, Any], *, at: tuple[str | int,
         raise ProblemError(
             "strict", f"this table accepts only exact numerics, and this {values.get('kind')} is {prepared.numerics}"
         )
+    _check_storable(prepared.request)
     notes = [str(each.message) for each in caught if isinstance(each.message, SidelightWarning)]
     cost = table.costs.get(str(values.get("kind")))
     check_answer([prepared])
     expected = check_cost(cost, prepared, duration=table.duration(values), memory=config.work.memory)
     return Asked(table, query, prepared, notes, expected)
+
+
+def _check_storable(request: Mapping[str, Any]) -> None:
+    """Refuse a request that the ledger would refuse, with its price and not at its charge."""
+    try:
+        canonical(checked_request(request))
+    except LedgerError as error:
+        raise PlanError(str(error)) from None
 
 
 def _price_together(config: ServerConfig, job: Mapping[str, Any]) -> dict[str, Any]:
@@ -123,13 +144,15 @@ def _price_together(config: ServerConfig, job: Mapping[str, Any]) -> dict[str, A
     ]
     prepared = [each.prepared for each in parts]
     most = check_answer(prepared)
+    request = {"kind": TOGETHER, "delta": whole["delta"], "queries": [dict(each.request) for each in prepared]}
+    _check_storable(request)
     claims = price_together([each.claims for each in prepared], delta=whole["delta"])
     return {
         "claims": claims.to_json(),
         "guarantee": str(claims),
         "delta": whole["delta"],
         "kind": TOGETHER,
-        "request": {"kind": TOGETHER, "delta": whole["delta"], "queries": [dict(each.request) for each in prepared]},
+        "request": request,
         "notes": [note for each in parts for note in each.notes],
         "expected": None,
         "cost": None,
@@ -193,7 +216,8 @@ def _dry_run(config: ServerConfig, job: Mapping[str, Any]) -> dict[str, Any]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         outcome = seeded_release(query, rows, seed="dry run")
-    return {"outcome": json.loads(outcome.to_json()), "chart": picture(outcome), "numbers": page_numbers(outcome)}
+    numbers = page_numbers(outcome, most_bytes=LIMITS["answer_bytes"])
+    return {"outcome": json.loads(outcome.to_json()), "chart": picture(outcome), "numbers": numbers}
 
 
 def _dummy(config: ServerConfig, job: Mapping[str, Any]) -> dict[str, Any]:
@@ -227,7 +251,7 @@ def _numbers(config: ServerConfig, job: Mapping[str, Any]) -> dict[str, Any]:
     from sidelight.release.page_numbers import page_numbers
 
     del config
-    return page_numbers(outcome_from_json(job["texts"][0]))
+    return page_numbers(outcome_from_json(job["texts"][0]), most_bytes=LIMITS["answer_bytes"])
 
 
 _JOBS: Mapping[str, Callable[[ServerConfig, Mapping[str, Any]], dict[str, Any]]] = {
@@ -257,7 +281,7 @@ class Pricing:
         """Return the answer of a job; `used` is called with the seconds for which a process was occupied.
 
         Raises:
-            ProblemError: the problem of the job; `too-dear` if it took too long or too much memory.
+            ProblemError: the problem of the job; `too-dear` if it took or answers too much.
         """
         child, began = await self._free.get(), time.monotonic()
         try:
@@ -297,7 +321,7 @@ class Pricing:
 
 
 async def _exchange(child: Child, text: bytes) -> dict[str, Any] | None:
-    """Send a job and wait for its answer; None if the process ended or takes too long."""
+    """Send a job and wait for its answer; None if the process ended, takes too long or answers too much."""
     loop, connection = asyncio.get_running_loop(), child.connection
     arrived = asyncio.Event()
     try:
@@ -308,7 +332,7 @@ async def _exchange(child: Child, text: bytes) -> dict[str, Any] | None:
                 await arrived.wait()
         finally:
             loop.remove_reader(connection.fileno())
-        found: dict[str, Any] = json.loads(connection.recv_bytes())  # the rest is being written
+        found: dict[str, Any] = json.loads(connection.recv_bytes(_MOST_ANSWER))  # the rest is being written
         return found
     except (OSError, EOFError, TimeoutError):
         return None

@@ -43,8 +43,8 @@ from sidelight.wire import LIMITS, RELEASE_ID, ProblemError, problem_of, query_d
 log = logging.getLogger("sidelight.server")
 #: Cached prices per analyst: a common cache would reveal what others asked.
 _REMEMBERED_PRICES = 200
-#: Longest query whose price is cached, in characters: 200 large ones per analyst would fill the memory.
-_REMEMBERED_QUERY = 8 * 1024
+#: Longest query with its price that is cached, in characters: 200 large ones per analyst would fill the memory.
+_REMEMBERED_TEXT = 16 * 1024
 #: Earlier releases that one query may name.
 MOST_RELEASES = 50
 #: Wrong tokens per address and minute; valid ones are always accepted.
@@ -255,7 +255,7 @@ class AnalystService:
             if problem.code != "too-dear" or not forecast:
                 raise
             found = {**await self.priced(asking, query, forecast=False), "expected": _NO_FORECAST}
-        if len(job["query"]) <= _REMEMBERED_QUERY:
+        if len(job["query"]) + len(write_json(found)) <= _REMEMBERED_TEXT:
             if len(memory) >= _REMEMBERED_PRICES:
                 memory.pop(next(iter(memory)))
             memory[name] = found

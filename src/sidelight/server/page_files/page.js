@@ -2,6 +2,8 @@
 let token = "", tables = {}, schemas = {}, past = [], pastOf = "", formOf = "", timer = 0;
 // The table, the query and the price of exactly what "Ask and pay" would send now; null while there is no such price.
 let priced = null, paying = false;
+// The keys of paid requests whose final state was not read, by table and text: asked again, each is charged once.
+const unread = new Map();
 const at = (name) => document.getElementById(name);
 
 const fetched = (path, body, headers) => fetch(path, {
@@ -13,13 +15,33 @@ const fetched = (path, body, headers) => fetch(path, {
 async function ask(path, body, headers) {
   const answer = await fetched(path, body, headers);
   const found = await answer.json();
-  if (!answer.ok) throw new Error(found.detail || found.title || "refused");
+  if (!answer.ok) {
+    const later = answer.status === 429 ? Number(answer.headers.get("Retry-After")) || 1 : undefined;
+    throw Object.assign(new Error(found.detail || found.title || "refused"), { answered: true, later });
+  }
   return found;
 }
 
+const pause = (seconds) => new Promise((done) => setTimeout(done, 1000 * seconds));
+
+// Asks a few times where the connection is lost or the server is busy.
+async function askAgain(path, body, headers) {
+  for (const seconds of [1, 2, 4]) {
+    try { return await ask(path, body, headers); } catch (error) {
+      if (error.answered && !error.later) throw error;
+      at("wait").textContent = error.answered ? "The server is busy." : "The connection was lost. Asking again.";
+      await pause(Math.min(10, Math.max(seconds, error.later || 0)));
+    }
+  }
+  return ask(path, body, headers);
+}
+
+const complain = (error) => { at("problem").textContent = error ? error.message : ""; };
+
+// Runs an action of the user: what was said of an earlier one goes.
 async function tried(job) {
-  at("problem").textContent = "";
-  try { return await job(); } catch (error) { at("problem").textContent = error.message; return null; }
+  complain(null);
+  try { return await job(); } catch (error) { complain(error); return null; }
 }
 
 const words = (amounts) => Object.entries(amounts).map(([name, amount]) => name + " " + amount).join(", ");
@@ -159,20 +181,24 @@ function setPrice(found) {
 function price() {
   clearTimeout(timer);
   setPrice(null);
-  timer = setTimeout(() => tried(async () => {
-    const name = at("table").value, text = at("query").value, asked = query();
+  timer = setTimeout(async () => {
+    const name = at("table").value, text = at("query").value;
     const isCurrent = () => name === at("table").value && text === at("query").value;
-    const found = await ask("/v1/tables/" + name + "/price", { query: asked }).catch((error) => { if (isCurrent()) throw error; });
-    if (!isCurrent()) return;  // edited meanwhile: a later answer belongs to what is there now
-    setPrice({ name, text, asked, words: found.guarantee + ": costs " + words(found.charge) + ", " +
-      (found.fits ? "leaves " + words(found.after) : "which does not fit") +
-      (found.expected ? "; expected error " + found.expected.text : "") + ". Takes " + found.seconds + " s." });
-  }), 300);
+    try {
+      const asked = query(), found = await ask("/v1/tables/" + name + "/price", { query: asked });
+      if (!isCurrent()) return;  // edited meanwhile: a later answer belongs to what is there now
+      setPrice({ name, text, asked, words: found.guarantee + ": costs " + words(found.charge) + ", " +
+        (found.fits ? "leaves " + words(found.after) : "which does not fit") +
+        (found.expected ? "; expected error " + found.expected.text : "") + ". Takes " + found.seconds + " s." });
+    } catch (error) { if (isCurrent() && !at("problem").textContent) complain(error); }  // what was paid comes first
+  }, 300);
 }
 
 // The numbers as texts, which the server made; the first `keys` columns say what the others are about.
 function drawNumbers({ titles, keys, lines, more, csv }) {
-  at("scroll").hidden = at("save-numbers").hidden = !lines.length;
+  const rows = lines.length + more;
+  at("scroll").hidden = !rows;
+  at("save-numbers").hidden = !csv;
   const row = (texts, tag) => {
     const made = document.createElement("tr");
     texts.forEach((text, place) => {
@@ -183,10 +209,11 @@ function drawNumbers({ titles, keys, lines, more, csv }) {
     });
     return made;
   };
-  at("numbers").caption.textContent = "Released numbers" + (more ? ": the first " + lines.length + "; the CSV has " + more + " more" : "");
+  at("numbers").caption.textContent = "Released numbers" + (more ? ": the first " + lines.length : "") +
+    (!csv && rows ? "; all " + rows + " are too long for a page and for CSV: save the release as JSON" : more ? "; the CSV has " + more + " more" : "");
   at("numbers").tHead.replaceChildren(row(titles, "th"));
   at("numbers").tBodies[0].replaceChildren(...lines.map((texts) => row(texts)));
-  at("chart").alt = "Chart of " + (lines.length ? lines.length + more + " released numbers, which the table below lists" : "the release");
+  at("chart").alt = "Chart of " + (rows ? rows + " released numbers, which the table below lists" : "the release");
   at("save-numbers").onclick = () => save("numbers.csv", "text/csv", csv);
 }
 
@@ -264,8 +291,9 @@ at("sign-in").onsubmit = (event) => {
   });
 };
 at("table").onchange = () => { setPrice(null); tried(refresh); };
-at("query").oninput = price;
+at("query").oninput = () => { complain(null); price(); };
 at("form").oninput = (event) => {
+  complain(null);
   if (event.target.id === "kind") fields(); else if (event.target.id !== "within") write();
 };
 at("form").onsubmit = (event) => event.preventDefault();
@@ -281,24 +309,30 @@ at("dry").onclick = () => tried(async () => {
 });
 at("release").onclick = () => tried(async () => {
   if (!priced || priced.name !== at("table").value || priced.text !== at("query").value) throw new Error("wait for the price of this query");
-  const { asked, name, words: agreed } = priced;
-  if (!confirm("This charges your budget and cannot be undone. " + agreed)) return;
-  const key = { "Idempotency-Key": "page " + crypto.randomUUID() };
+  const { asked, name, text, words: agreed } = priced, request = JSON.stringify([name, text]);
+  const before = unread.has(request) ? " If the request that was sent before was charged, this is not charged again." : "";
+  if (!confirm("This charges your budget and cannot be undone. " + agreed + before)) return;
+  if (!unread.has(request)) unread.set(request, "page " + crypto.randomUUID());
   paying = at("release").disabled = true;
   try {
-    let state = await ask("/v1/tables/" + name + "/releases", { query: asked }, key);
+    let state = await askAgain("/v1/tables/" + name + "/releases", { query: asked }, { "Idempotency-Key": unread.get(request) });
     while (state.state === "queued" || state.state === "running") {
       const left = Math.max(0, (Date.parse(state.ready_at) - Date.now()) / 1000);
       at("wait").textContent = "Ready in " + Math.ceil(left) + " s.";
-      await new Promise((done) => setTimeout(done, Math.min(1000, 1000 * left + 200)));
-      state = await ask("/v1/releases/" + state.id);
+      await pause(Math.min(1, left + 0.2));
+      state = await askAgain("/v1/releases/" + state.id);
     }
+    unread.delete(request);
     at("wait").textContent = "The request is " + state.state + ".";
     if (state.outcome) await answered(state, asked);
     else throw new Error((state.problem || {}).detail || (state.problem || {}).title || "failed");
+  } catch (error) {
+    if (!unread.has(request)) throw error;
+    at("wait").textContent = "";
+    throw error.answered ? error : new Error("The connection was lost, and the request may have been charged. Ask for it again: it is charged once.");
   } finally {
     paying = false;
-    await refresh();
     price();  // what it leaves has changed
+    await refresh().catch(complain);
   }
 });
