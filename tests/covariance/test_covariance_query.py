@@ -54,6 +54,12 @@ def test_releases_are_near_the_truth_within_their_bound(price: dict[str, Any], r
     assert "operator norm" in str(release)
 
 
+@pytest.mark.parametrize("rows", [0, True, 1000.0, float("nan"), float("inf"), 2**300])
+def test_a_public_number_of_rows_is_a_whole_number(rows: Any) -> None:
+    with pytest.raises(RangeError, match="the public number of rows, must be a whole number"):
+        sl.Covariance(radius=1, rho="0.5", rows=rows)
+
+
 def test_price_is_what_was_asked_for_and_no_more() -> None:
     table = table_of(ROWS)
     zcdp = sl.Covariance(radius=1, rho="0.5").prepare(table.schema).claims.zcdp()

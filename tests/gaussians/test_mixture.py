@@ -353,8 +353,9 @@ def test_the_estimator() -> None:
     assert abs(model.score(drawn) - model.score(rows)) < 0.3
     assert (model.predict(drawn) == made_by).mean() > 0.99
     assert model.score_samples(rows[:7]).shape == (7,)
-    with pytest.raises(RangeError, match="n_samples"):
-        model.sample(0)
+    for wrong in (0, True, 3.0, float("nan")):
+        with pytest.raises(RangeError, match="n_samples"):
+            model.sample(wrong)
     again = sl.GaussianMixture.from_release(model.release_)
     np.testing.assert_array_equal(again.means_, model.means_)
     with pytest.raises(RangeError, match="SeparatedMixture"):

@@ -67,7 +67,7 @@ def test_many_rows_of_many_units_do_not_overflow() -> None:
     assert np.abs(counts - [250_000, 750_000]).max() <= 1
 
 
-@pytest.mark.parametrize("rows", [-1, 2.5, True, 10**10])
+@pytest.mark.parametrize("rows", [-1, 2.5, True, 10**10, 3.0, float("nan")])
 def test_a_wrong_number_of_rows_is_refused(rows: int) -> None:
     with pytest.raises(RangeError, match="rows must be a whole number"):
         draw(mass_of([1.0]), rows, "x")

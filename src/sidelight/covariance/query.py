@@ -26,6 +26,7 @@ from sidelight.covariance.matrices import (
 from sidelight.covariance.plan import Choice, CovariancePlan, Measured, Method, pair_moments
 from sidelight.errors import RangeError, SchemaError, explains_removed, nearest
 from sidelight.guarantees import Amount, positive
+from sidelight.guarantees.amounts import whole
 from sidelight.mechanisms.budget import Budget
 from sidelight.mechanisms.denoise import Denoised, Floats, denoise, operator_norm
 from sidelight.mechanisms.noisy_moments import MatrixLaw, effective_scale
@@ -284,12 +285,9 @@ class Covariance:
         allowed = self.budget.laws("goe", "wishart", "laplace")
         if self.noise is not None and self.noise not in allowed:
             raise RangeError(f"noise must be {' or '.join(map(repr, allowed))} for this price, got {self.noise!r}")
-        if self.rows is not None and (
-            isinstance(self.rows, bool) or not 1 <= self.rows <= MOST_ROWS or int(self.rows) != self.rows
-        ):
-            raise RangeError(
-                f"rows must be the public number of rows, a whole number from 1 to {MOST_ROWS}, got {self.rows!r}"
-            )
+        if self.rows is not None:
+            rows = whole(self.rows, name="rows, the public number of rows,", most=MOST_ROWS)
+            object.__setattr__(self, "rows", rows)
         self._read_centre()
         object.__setattr__(self, "prediction", as_predictions(self.prediction, self.columns))
         self._check_choice()

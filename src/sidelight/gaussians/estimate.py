@@ -23,6 +23,7 @@ from sidelight.gaussians.point_cloud import Floats, as_point_cloud
 from sidelight.gaussians.row_reader import run_plan, sample_rows_of
 from sidelight.gaussians.step_arithmetic import BudgetSplit, Constants, possible_starts
 from sidelight.guarantees import Amount, Neighbours, positive, short_text
+from sidelight.guarantees.amounts import whole
 from sidelight.mechanisms.budget import Budget
 from sidelight.noise import Source
 from sidelight.records import Number, Schema, Table
@@ -119,10 +120,8 @@ def budget_split(
     for name, amount in (("rho", budget.rho), ("epsilon", budget.epsilon)):
         if amount is not None and not _LEAST_PRICE <= amount <= _LARGEST_PRICE:
             raise RangeError(f"{name} must lie between 1e-9 and 1e9, got {short_text(amount)}; no estimate comes of it")
-    if public_rows is not None and (
-        isinstance(public_rows, bool) or int(public_rows) != public_rows or public_rows < 1
-    ):
-        raise RangeError(f"rows must be the public number of rows, a whole number of at least 1, got {public_rows!r}")
+    if public_rows is not None:
+        public_rows = whole(public_rows, name="rows, the public number of rows,")
     if neighbours is None:
         neighbours = Neighbours.ADD_REMOVE if public_rows is None else Neighbours.REPLACE
     unit_map = RowMap.of(len(columns), centre=None, matrix=None, radius=1)
@@ -269,8 +268,7 @@ class FittedMixture:
 
     def sample(self, size: int, *, seed: int | None = None) -> tuple[Floats, np.ndarray]:
         """Draw synthetic rows and their components, grouped by component as in scikit-learn."""
-        if isinstance(size, bool) or int(size) != size or size < 1:
-            raise RangeError(f"n_samples must be a whole number of at least 1, got {size!r}")
+        size = whole(size, name="n_samples")
         rng = np.random.default_rng(seed)  # noqa: TID251 - draws from a released law protect nobody and need not
         counts = rng.multinomial(size, self.weights)
         seeds = rng.integers(2**63, size=len(counts))

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sidelight.errors import MissingPackageError, RangeError, SchemaError
+from sidelight.guarantees.amounts import whole
 from sidelight.noise import Source
 from sidelight.noise.integers_and_coins import below
 from sidelight.synthesis.axes import Axis, Labels, Within
@@ -57,15 +58,14 @@ def sample_codes(mass: Mass, rows: int, source: Source) -> NDArray[np.int64]:
     ...     np.bincount(sample_codes(mass, 8, source)[:, 0]).tolist()
     [2, 6]
     """
-    if isinstance(rows, bool) or int(rows) != rows or not 0 <= rows <= MOST_ROWS:
-        raise RangeError(f"rows must be a whole number from 0 to {MOST_ROWS}, got {rows!r}")
+    rows = whole(rows, name="rows", least=0, most=MOST_ROWS)
     total = mass.total
     start = below(total, source)
     steps = np.arange(rows, dtype=np.int64)
     # (start + i * total) / rows, in parts that stay below 2**63
-    whole, rest = divmod(total, max(rows, 1))
+    step, rest = divmod(total, max(rows, 1))
     high, low = divmod(start, max(rows, 1))
-    positions = steps * whole + high + (steps * rest + low) // max(rows, 1)
+    positions = steps * step + high + (steps * rest + low) // max(rows, 1)
     order = np.argsort(source.words(rows), kind="stable")
     return mass.codes(positions)[order]
 

@@ -23,6 +23,7 @@ from sidelight.gaussians.mixture.search import SearchSetting
 from sidelight.gaussians.point_cloud import PointCloud
 from sidelight.gaussians.step_arithmetic import ROUNDING
 from sidelight.guarantees import Amount, decimal_text, exact, short_text
+from sidelight.guarantees.amounts import whole
 from sidelight.records import Schema
 from sidelight.registry import load_published
 
@@ -90,13 +91,9 @@ class SeparatedMixture(GaussianQuery):
         if self.columns is not None:
             points.for_columns(len(self.columns))
         if self.components is not None:
-            count = self.components
-            if isinstance(count, bool) or int(count) != count or not 1 <= count <= len(points.rows):
-                raise RangeError(
-                    f"n_components must be a whole number from 1 to the number of public rows ({len(points.rows)}), "
-                    f"got {count!r}; each component needs public rows of its own"
-                )
-            object.__setattr__(self, "components", int(count))
+            advice = f"there are {len(points.rows)} public rows, and each component needs some of its own"
+            count = whole(self.components, name="n_components", most=len(points.rows), advice=advice)
+            object.__setattr__(self, "components", count)
         if len(points.rows) < 2:
             raise RangeError("a mixture wants at least two public rows: one row has no scale")
 
