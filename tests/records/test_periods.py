@@ -58,6 +58,16 @@ def test_dates_beyond_the_ends_count_in_the_first_and_the_last_and_missing_ones_
     assert window.numbers_of(codes, DAY).tolist() == [0, 0, 0, 1, 2, 2, 2, 0, -1]
     hours = sl.Date("day", start="2024-01-01", end="2024-12-31", unit="hour")
     assert window.numbers_of(np.array([0.0, 31 * 24 - 1, 31 * 24]), hours).tolist() == [0, 0, 1]
+    assert window.numbers_of(np.array([-np.inf, -1e300, 1e300, np.inf]), hours).tolist() == [0, 0, 2, 2]
+
+
+def test_ends_of_the_date_column_do_not_move_a_day_into_another_period() -> None:
+    window = sl.Window("month", start="2024-01", end="2024-12", dates=DATES)
+    for start, end in (("2024-06-01", "2024-07-31"), ("2023-01-01", "2024-01-31"), ("2030-01-01", "2030-12-31")):
+        for unit in ("day", "hour"):
+            column = sl.Date("day", start=start, end=end, unit=unit)
+            codes = column.calendar.of_cells([f"2024-{month:02d}-10 23:59" for month in range(1, 13)])
+            assert window.numbers_of(codes, column).tolist() == list(range(12))
 
 
 @pytest.mark.parametrize(

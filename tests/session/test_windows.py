@@ -17,6 +17,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import pytest
 
 import sidelight as sl
@@ -51,6 +53,34 @@ def clinic(
         name="clinic",
         window=sl.Window(**given) if given["dates"] else None,
     )
+
+
+@pytest.mark.parametrize("source", ["columns", "pandas", "polars", "csv", "parquet"])
+def test_a_day_has_one_period_in_tables_whose_date_columns_have_other_ends(tmp_path: Path, source: str) -> None:
+    """Clamped first, a day of February stood in June in one table and in February in the other: paid by both."""
+
+    def table(name: str, start: str) -> sl.Table:
+        rows: Any = {"who": ["a", "b"], "day": ["2024-02-10", "2024-07-03"]}
+        if source == "pandas":
+            rows = pd.DataFrame(rows)
+        elif source == "polars":
+            rows = pl.DataFrame(rows)
+        elif source in ("csv", "parquet"):
+            path = tmp_path / f"{name}.{source}"
+            frame = pl.DataFrame(rows)
+            frame.write_csv(path) if source == "csv" else frame.write_parquet(path)
+            rows = str(path)
+        return sl.Table(rows, schema=[VISIT, sl.Date("day", start=start, end="2024-12-31")], name=name)
+
+    database = sl.Database(
+        {"visit": table("visit", "2024-06-01"), "note": table("note", "2024-01-01")},
+        name="clinic",
+        window=sl.Window("month", start="2024-01", end="2024-12", dates={"visit": "day", "note": "day"}),
+    )
+    for name in ("visit", "note"):
+        for month, rows in (("2024-02", 1), ("2024-06", 0), ("2024-07", 1)):
+            opened = open_view(database.view(name).within(month))
+            assert int(group_counts(opened, groups_of(opened.schema)).value) == rows
 
 
 def session(ledger: Any, database: sl.Database | None = None, **given: Any) -> sl.Session:

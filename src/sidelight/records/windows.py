@@ -120,13 +120,15 @@ class Window:
     def numbers_of(self, codes: NDArray[np.float64], date: Date) -> NDArray[np.int64]:
         """Return the place of the period of each cell of a date column, -1 where it is missing.
 
+        The ends of the column do not matter: two tables whose columns begin and end elsewhere put a day in one period.
+
         Args:
-            codes: The cells as the column counts them; NaN for missing ones.
+            codes: The cells as the column counts them, before they are clamped; NaN for missing ones.
             date: The column.
         """
         calendar = date.calendar
         missing = np.isnan(codes)
-        near = np.floor(np.clip(np.where(missing, 0, codes), 0, float(date.upper or 0))).astype(np.int64)
+        near = np.floor(np.clip(np.where(missing, 0, codes), -(2.0**50), 2.0**50)).astype(np.int64)
         days = (near + calendar.start) // (1440 // calendar.minutes)
         places = np.searchsorted(self._first_days, days, side="right") - 1
         return np.where(missing, -1, np.clip(places, 0, len(self._first_days) - 1))
