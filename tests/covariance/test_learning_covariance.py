@@ -69,3 +69,18 @@ def test_mistakes() -> None:
         learned_prediction([])
     with pytest.raises(RangeError, match="Covariance"):
         learned_prediction([sl.Quantiles(0.5, epsilon=1, granularity=1).release([1, 2, 3])])
+
+
+def test_releases_of_other_columns_radii_or_centres_are_not_averaged() -> None:
+    rng = np.random.default_rng(5)
+    table = table_of(rows_of(100, 2, rng))
+    first = sl.Covariance(radius=1, rho=1).release(table)
+    names = first.labels
+    for other in (
+        sl.Covariance(list(reversed(names)), radius=1, rho=1),
+        sl.Covariance(radius=2, rho=1),
+        sl.Covariance(radius=1, rho=1, centre=[0.1, 0.1]),
+    ):
+        with pytest.raises(RangeError, match="other columns, radii or centres"):
+            learned_prediction([first, other.release(table)])
+    learned_prediction([first, sl.Covariance(list(names), radius="1.0", rho="0.5").release(table)])

@@ -144,6 +144,15 @@ def test_mistakes(mistake: dict[str, Any], message: str) -> None:
         sl.PCA(**mistake).fit(rows_of(10))
 
 
+@pytest.mark.parametrize("wanted", [1.5, 0.0, 1.0, -0.5, float("nan"), "mle", True, np.float64(2)])
+def test_a_wrong_number_of_components_is_refused_before_the_charge(wanted: Any) -> None:
+    rows = rows_of(50)
+    session = sl.Session(sl.Table(rows, schema=[sl.Number(name) for name in "abcd"]), budget=sl.ZCDP(1))
+    with pytest.raises(RangeError, match="n_components"):
+        sl.PCA(wanted, radius=1, rho="0.5", session=session).fit(rows)
+    sl.PCA(2, radius=1, rho=1, session=session).fit(rows)  # all of the budget is left
+
+
 def test_no_seed() -> None:
     with pytest.raises(RangeError, match="random_state"):
         sl.PCA(radius=1, random_state=0)

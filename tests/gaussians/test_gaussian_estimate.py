@@ -14,8 +14,10 @@ from hypothesis import strategies as st
 import sidelight as sl
 from sidelight.errors import RangeError
 from sidelight.gaussians import estimate_cells
+from sidelight.gaussians.gaussian_steps import whitening
 from sidelight.gaussians.step_arithmetic import Constants, mapped_back, preconditioned, recentred
 from sidelight.noise import Source
+from sidelight.published.coinpress import declared_ranges
 from sidelight.testing import SeededEntropy, seeded_release
 
 
@@ -314,3 +316,14 @@ def test_cells_never_use_true_sizes() -> None:
     ]
     assert {round(abs(size - 300), 6) for size, _, _ in sizes} != {0.0}
     assert np.std([size for size, _, _ in sizes[:12]]) > 2
+
+
+@pytest.mark.parametrize("size", [2, 10, 50])
+def test_declared_ranges_whiten_by_any_noise(size: int) -> None:
+    """A floor that noise of 1e11 rounds away left eigenvalues of 0, and a paid fit of a hopeless price failed."""
+    known = declared_ranges(size, mean_bound=1, variance_bound=1)
+    rng = np.random.default_rng(size)
+    for power in range(-4, 21, 4):
+        noise = rng.normal(size=(size, size)) * 10.0**power
+        whitened = known.whitened(noise + noise.T, rows=1.0, noise_scale=1.0, law="goe")
+        assert np.isfinite(whitening(np.eye(size), whitened)).all()

@@ -12,7 +12,7 @@ import pytest
 
 from sidelight.accounting import Totals
 from sidelight.errors import BudgetError, ClaimError, LedgerError
-from sidelight.guarantees import GDP, ZCDP, ApproxDP, Claims, Neighbours, Person, PureDP, Row
+from sidelight.guarantees import GDP, ZCDP, ApproxDP, Claims, Neighbours, Person, PersonPeriod, PureDP, Row
 from sidelight.ledger import Ledger, Reservation, Scope, decide
 from sidelight.ledger.balances import Balances, balances_from_json
 from sidelight.noise import Source, bernoulli
@@ -146,6 +146,8 @@ def test_a_person_has_another_column_name_in_the_parent(file_ledger: Ledger) -> 
         (PureDP(1, unit=Person("id", 2)), PureDP(1)),
         (PureDP(1, neighbours=Neighbours.REPLACE), PureDP(1)),
         (PureDP(1), PureDP(1, neighbours=Neighbours.LOCAL)),
+        (PureDP(1, unit=PersonPeriod("clinic", "day")), PureDP(1, unit=PersonPeriod("clinic", "month"))),
+        (PureDP(1, unit=PersonPeriod("clinic", "day")), PureDP(1, unit=PersonPeriod("school", "day"))),
     ],
 )
 def test_a_parent_that_could_not_count_the_child_is_refused(file_ledger: Ledger, child: PureDP, parent: PureDP) -> None:

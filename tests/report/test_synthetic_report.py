@@ -119,6 +119,23 @@ def test_a_stored_release_gives_the_same_page() -> None:
     assert page_of(outcome_from_json(release.to_json())) == page_of(release)  # type: ignore[arg-type]
 
 
+def test_groups_that_the_public_rows_miss_are_named_by_their_ends() -> None:
+    """A group of values stood there as the value of its number: 19 for 152 to 159."""
+    rng = np.random.default_rng(0)
+    schema = [sl.Number("y", lower=0, upper=299, granularity=1)]
+    table = sl.Table({"y": rng.integers(0, 300, 20_000)}, schema=schema)
+    public = sl.PublicData({"y": rng.integers(0, 150, 5000)}, "the lower half")
+    query = sl.SyntheticTable(
+        sl.prefixes("y"), columns=["y"], bins={"y": 300}, engine="support", prediction=public, rho="0.5"
+    )
+    release = seeded_release(query, table, seed=1)
+    missed = sl.Synthetic(release).missed
+    assert any(entry["widths"][0] > 1 for entry in missed)
+    for entry in missed:
+        assert entry["cell"][0] * entry["widths"][0] >= 150
+    assert any(" to " in cell for cell in synthetic_card(release)["missed"])
+
+
 def test_other_engines() -> None:
     single = synthetic_card(release_of(engine="mwem", rounds=4))
     assert dict(single["facts"])["Measured"].startswith("4 single queries, each with noise of scale")

@@ -35,6 +35,14 @@ READERS: dict[str, Callable[[str], Any]] = {
 }
 
 
+@pytest.mark.parametrize("start", ["", "+", "1.", "."])
+def test_a_long_run_of_digits_takes_no_longer_than_it_is(start: str) -> None:
+    """It was split in all ways at each letter behind it: a megabyte took hours."""
+    for text in (f"{start}{'1' * 1_000_000}x", f"{start}1e{'1' * 1_000_000}x"):
+        assert np.isnan(canonical_number(text))
+        assert canonical_text(text) == text
+
+
 @pytest.mark.parametrize(
     ("form", "cells"),
     [

@@ -13,7 +13,7 @@ from scipy.special import expit
 
 import sidelight as sl
 from sidelight.audit import audit
-from sidelight.errors import NotCertifiedError
+from sidelight.errors import NotCertifiedError, RangeError
 from sidelight.guarantees import GDP, ApproxDP
 from sidelight.guarantees.conversions import gdp_within
 from sidelight.noise import OSEntropy, Source
@@ -169,3 +169,9 @@ def test_the_longest_minimum_is_covered() -> None:
             lambda t, penalty=penalty: np.logaddexp(0, -y * (x @ t)).sum() + penalty / 2 * t @ t, np.zeros(1)
         ).x
         assert found @ found <= 1.4 * 2000 / penalty
+
+
+@pytest.mark.parametrize("intercept", ["1e160", "-1"])
+def test_an_intercept_that_no_row_can_have_is_refused_before_the_charge(intercept: str) -> None:
+    with pytest.raises(RangeError, match="intercept"):
+        StableLogistic(**GIVEN, intercept=intercept).prepare(table(5).schema)

@@ -92,6 +92,13 @@ def test_no_chance_is_shown_as_certain(chance: float, shown: str) -> None:
     assert f"with probability {shown} or more if" in str(price)
 
 
+@pytest.mark.parametrize("plain", [0.00146, 2.92231, 9.999, 123.4])
+def test_a_price_is_never_shown_below_what_it_is(plain: float) -> None:
+    price = VotePrice(queries=9, noise_scale=40, delta="1e-5", plain=plain, proposal=None)
+    shown = float(str(price).split("epsilon ")[1].split(",")[0])
+    assert plain <= shown <= 1.01 * plain
+
+
 def test_rows_of_votes_have_one_length() -> None:
     with pytest.raises(RangeError, match="different lengths"):
         NoisyLabels(votes=[[1, 2], [3]], noise_scale=20)

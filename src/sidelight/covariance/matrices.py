@@ -188,7 +188,7 @@ def principal_components(
     components = components * signs[:, None] + 0.0  # no negative zeros
     total = float(variances.sum())
     ratios = variances / total if total > 0 else np.zeros_like(variances)
-    kept = _number(n_components, ratios)
+    kept = number_of_components(n_components, ratios)
     error = float(released.error_bound(confidence)[0]) if isinstance(released, Release) and released.error else None
     return PrincipalComponents(
         components=components[:kept],
@@ -199,7 +199,8 @@ def principal_components(
     )
 
 
-def _number(wanted: int | float | None, ratios: Floats) -> int:
+def number_of_components(wanted: int | float | None, ratios: Floats) -> int:
+    """Return how many components are kept of those that explain these shares of the variance, largest first."""
     size = len(ratios)
     if wanted is None:
         return size
@@ -230,8 +231,8 @@ def learned_prediction(releases: Iterable[Release]) -> PredictedMatrix:
     if not given:
         raise RangeError("a prediction is learned from at least one release, got none; start without a prediction")
     parts = [read_release(each) for each in given]
-    if len({part.noisy.shape for part in parts}) > 1:
-        raise RangeError("the releases have matrices of different sizes; learn from releases of the same columns")
+    if len({(each.labels, each.query["radius"], str(each.query["centre"])) for each in given}) > 1:
+        raise RangeError("the releases have other columns, radii or centres; learn from releases of the same query")
     weights = [effective_scale(part.noise_scale, part.noise, len(part.noisy)) ** -2 for part in parts]
     mean = sum(weight * part.noisy for weight, part in zip(weights, parts, strict=True)) / sum(weights)
     entries = [each.circumstances.entry_id for each in given if each.circumstances.entry_id is not None]

@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from sidelight.covariance.matrices import principal_components
+from sidelight.covariance.matrices import number_of_components, principal_components
 from sidelight.covariance.plan import Method
 from sidelight.covariance.query import Covariance
 from sidelight.errors import RangeError
@@ -72,10 +72,7 @@ class PCA(PaidEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
             raise RangeError("PCA wants radius=...: the public bound of a row's Euclidean length")
         self._check_session()
         table = bare_rows(X, taker="PCA")
-        width = len(table.schema.columns)
-        wanted = self.n_components
-        if isinstance(wanted, int | np.integer) and not isinstance(wanted, bool) and not 1 <= wanted <= width:
-            raise RangeError(f"n_components must be from 1 to the number of columns ({width}), got {wanted}")
+        number_of_components(self.n_components, np.ones(len(table.schema.columns)))  # before the charge
         prepared = prepare_query(Covariance(**self._settings_of_query("n_components")), table.schema)
         validate_data(self, X, skip_check_array=True)  # n_features_in_ and feature_names_in_
         outcome = ExternalRows(prepared=prepared, rows=table).release(self.session)

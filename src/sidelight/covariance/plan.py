@@ -358,9 +358,10 @@ class CovariancePlan:
         """Bound the error in every direction: how far the matrix was moved, which is known, and the noise."""
         fixed, per_log = self.noise_tail(rows, measured).line()
         apart = ", and no two rows are further apart than √2 times it" if self.centre == "pairs" else ""
+        public = "" if self.rows is None else f", and exactly {self.rows} rows count: none is left out"
         return TailBound(
             unit="in operator norm",
-            assumption=f"no row is longer than the radius {decimal_text(self.coding.radius)}{apart}",
+            assumption=f"no row is longer than the radius {decimal_text(self.coding.radius)}{apart}{public}",
             fixed=(moved + fixed,),
             per_log=(per_log,),
             # both matrices are positive semidefinite with a trace of at most radius²

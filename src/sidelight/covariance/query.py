@@ -250,7 +250,8 @@ class Covariance:
             (the noisy matrix as it is); "separate" and "ies" of the literature (`sidelight.published`): use "denoise".
         noise: "goe" for rho; "wishart" or "laplace" for epsilon. The best one if left out.
         centre: None; a public vector; "mean" to release and subtract a mean; "pairs" to use differences of pairs.
-        rows: The public number of rows. Neighbours then replace a row instead of adding or removing one.
+        rows: The public number of rows that count: with missing cells, or more rows of a person than count, it is wrong
+            and so is the matrix. Neighbours then replace a row instead of adding or removing one.
         project: Publish a matrix that can be: positive semidefinite, with a trace of at most radius², and no variance
             above what the columns' declared bounds allow. False where an unbiased matrix is wanted (method="gauss").
         choice: How "separate" and "ies" choose privately between the predictions and none, for a tenth of the price.

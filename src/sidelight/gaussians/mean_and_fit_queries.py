@@ -112,7 +112,7 @@ class GaussianMean(GaussianQuery):
         rho, epsilon, delta: The price: rho, or epsilon (pure), or epsilon with delta (Gaussian noise).
         steps: 2; 1 clips once, at a length that no row exceeds; None chooses by public formula.
         chance: The probability that the public rows are further off than assumed; accuracy only.
-        rows: The public number of rows. Neighbours then replace a row instead of adding or removing one.
+        rows: The public number of rows that count, as for `sl.Covariance`. Neighbours then replace a row.
         noise: "laplace" for exact pure noise.
 
     >>> rng = np.random.default_rng(0)

@@ -106,6 +106,7 @@ class LastStep:
             assumption=(
                 f"rows are about Gaussian: those further out than about {reach:.2g} standard deviations are pulled in "
                 f"to there, and every 1 % of rows twice as far out moves the mean by up to {reach / 100:.1g} more"
+                + ("" if split.rows is None else f"; exactly {split.rows} rows count: none is left out")
             ),
             fixed=(_upward(line.fixed + known),),
             per_log=(_upward(line.per_log),),

@@ -27,6 +27,7 @@ from sidelight.guarantees import (
     Neighbours,
     Person,
     PersonOf,
+    PersonPeriod,
     Unit,
     claim_from_json,
     claim_to_json,
@@ -243,8 +244,10 @@ def _are_same_people(unit: Unit, above: Unit) -> bool:
     """Return whether a parent may declare that its units are those of a scope below it.
 
     A person of one table is a person of several: claims for all rows of somebody there, of which queries count at most
-    `max_rows`, hold for all rows that they own anywhere.
+    `max_rows`, hold for all rows that they own anywhere. A day of a person is not their month.
     """
+    if isinstance(unit, PersonPeriod):
+        return unit == above
     return type(unit) is type(above) or (isinstance(unit, Person) and isinstance(above, PersonOf))
 
 

@@ -26,7 +26,8 @@ class DeclaredRanges(KnownRanges):
         """Return the noisy covariance with positive eigenvalues, as CoinPress leaves it."""
         del noise_scale, law
         values, vectors = np.linalg.eigh(symmetric(noisy / rows))
-        return np.asarray((vectors * np.maximum(values, _FLOOR)) @ vectors.T)
+        floor = max(_FLOOR, 1e-12 * float(values[-1]))  # less is lost beside the largest one
+        return np.asarray((vectors * np.maximum(values, floor)) @ vectors.T)
 
 
 def declared_ranges(width: int, *, mean_bound: float, variance_bound: float) -> DeclaredRanges:

@@ -340,5 +340,7 @@ def _coded(query: StableLogistic, schema: Schema) -> _UnitRows:
     vector = ClippedVector(columns=numbers, radius=radius, levels=LEVELS, centres=centres)
     unit = radius / LEVELS
     constant = (exact(query.intercept, name="intercept") / unit + Fraction(1, 2)).__floor__()
+    if not 0 <= constant < 1 << 200:
+        raise RangeError(f"intercept must be 0 or more, and not far beyond feature_norm, got {query.intercept}")
     coding: Any = CombinedCoding((vector, CategoryCoding(category)))
     return _UnitRows(tuple(query.features), coding, constant, unit)

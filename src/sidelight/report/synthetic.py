@@ -257,7 +257,12 @@ def _pairs(made: Synthetic, pairs: Sequence[tuple[str, ...]]) -> tuple[list[tupl
 def _missed(made: Synthetic) -> list[str]:
     """Return in which cells the support of the public rows clearly lacks rows."""
     labels = {axis.name: axis.labels for axis in made.axes}
+
+    def group(name: str, place: int, width: int) -> str:
+        found = labels[name][place * width : (place + 1) * width]
+        return f"{name} {found[0]}" if len(found) == 1 else f"{name} {found[0]} to {found[-1]}"
+
     return [
-        ", ".join(f"{name} {labels[name][place]}" for name, place in zip(entry["columns"], entry["cell"], strict=True))
+        ", ".join(map(group, entry["columns"], entry["cell"], entry.get("widths") or (1,) * len(entry["cell"])))
         for entry in made.missed
     ]

@@ -374,7 +374,8 @@ class PreparedTable(SurePrepared):
                 for each in fitted.answered
             ],
             missed=[
-                {"columns": list(marginal.columns), "cell": list(cell)} for marginal, cell in fitted.missed_regions()
+                {"columns": list(marginal.columns), "widths": list(marginal.widths), "cell": list(cell)}
+                for marginal, cell in fitted.missed_regions()
             ],
             bounds=certified(fitted, mass, self.plan).to_value(),
             distribution=mass.to_value(),

@@ -105,7 +105,10 @@ class Synthetic:
 
     @property
     def missed(self) -> list[dict[str, Any]]:
-        """Measured cells that clearly have rows where the support of the public rows has none: it misses a region."""
+        """Measured cells that clearly have rows where the support of the public rows has none: it misses a region.
+
+        An entry names columns, how many neighbouring values of each were counted together ("widths"), and the groups.
+        """
         return [dict(entry) for entry in self.release.value["missed"]]
 
     def table(

@@ -21,8 +21,9 @@ import numpy as np
 
 from sidelight.records.cells import number_of, text_of
 
-#: What readers take for a number, and the words and hexadecimals (of pyarrow) that they make numbers of.
-_NUMBER = re.compile(r"[+-]?(?:(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?|inf|infinity|nan)", re.ASCII | re.IGNORECASE)
+#: What readers take for a number, and the words and hexadecimals (of pyarrow) that they make numbers of. Possessive:
+#: a run of digits is read in one way, so that a long one takes no longer than it is.
+_NUMBER = re.compile(r"[+-]?(?:(?:\d++(?:\.\d*+)?|\.\d++)(?:e[+-]?\d++)?|inf|infinity|nan)", re.ASCII | re.IGNORECASE)
 _WORDS = {"true": 1.0, "false": 0.0}
 _HEXADECIMAL = re.compile(r"0x[0-9a-f]{1,16}", re.ASCII | re.IGNORECASE)
 _DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)

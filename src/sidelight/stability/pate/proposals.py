@@ -28,6 +28,7 @@ from sidelight.guarantees.amounts import last_where
 from sidelight.guarantees.conversions import gdp_epsilon, renyi_epsilon
 from sidelight.mechanisms.tests_and_bounds import GaussianTest, upper_quantile
 from sidelight.noise import Source
+from sidelight.readable import at_most
 from sidelight.stability.pate.votes import checked_votes
 
 Floats = NDArray[np.float64]
@@ -309,12 +310,13 @@ class VotePrice:
 
     def __str__(self) -> str:
         start = f"labels of {self.queries} queries, noise {self.noise_scale}, delta {self.delta}: "
+        plain = at_most(self.plain)
         if self.proposal is None:
-            return f"{start}epsilon {self.plain:.2f}, whatever the votes; nothing is tested, nothing can be refused"
-        share = f"{self.epsilon / self.plain:.0%} of the plain {self.plain:.2f}"
+            return f"{start}epsilon {plain}, whatever the votes; nothing is tested, nothing can be refused"
+        share = f"{self.epsilon / self.plain:.0%} of the plain {plain}"
         least = math.floor(1e4 * min(self.chance or 0, 0.9999)) / 1e4  # never shown as certain
         likely = "" if self.chance is None else f", with probability {least:.4g} or more if the votes are as expected"
-        return f"{start}epsilon {self.epsilon:.2f}, {share}; released if the votes are clear{likely}, else refused"
+        return f"{start}epsilon {at_most(self.epsilon)}, {share}; released if the votes are clear{likely}, else refused"
 
 
 def proposal_table(
