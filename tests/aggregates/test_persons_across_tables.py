@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -275,6 +276,26 @@ def test_sums_beyond_64_bits_are_clamped_last() -> None:
     group, x = np.zeros(3000, np.int64), np.full(3000, 2**53, np.int64)
     assert _sums(group, x, 1).tolist() == [2**62]
     assert _sums(group, np.concatenate([x[:1500], -x[:1499], [-(2**53) + 5]]), 1).tolist() == [5]
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_no_number_of_rows_makes_a_sum_wrap(sign: int) -> None:
+    from sidelight.aggregates.folds import _sums
+
+    x = np.full(2**22 + 1, sign * 2**61)
+    zeros = np.zeros(len(x), np.int64)
+    assert _sums(zeros, x, 1).tolist() == [sign * 2**62]
+    x[::2] = -x[::2]
+    assert _sums(zeros, x, 1).tolist() == [-sign * 2**61]
+
+
+def test_means_of_sums_beyond_64_bits_are_exact() -> None:
+    from sidelight.aggregates.folds import _means
+
+    column = sl.Number("m", lower=-(2**60), upper=2**60, granularity=1)
+    for code in (2**60, 2**60 - 3, -(2**60)):
+        x = np.full(40, code, np.int64)
+        assert _means(np.zeros(40, np.int64), x, 1, column, Fraction(1)).codes.tolist() == [code]
 
 
 def test_the_ties_that_check_counts_are_those_of_the_definition() -> None:

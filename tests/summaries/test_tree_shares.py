@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 
@@ -18,7 +20,7 @@ def search(power: int = 1) -> ShareSearch:
     return ShareSearch(tree=tree, units=(17.85,) * 4, power=power, total_part=(0.07, 0.07), rest_part=(0.97, 0.97))
 
 
-def half_width(variance: float) -> float:
+def half_width(variance: float, kappas: Sequence[float] = ()) -> float:
     return 1.96 * float(np.sqrt(variance))
 
 

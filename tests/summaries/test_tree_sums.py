@@ -107,6 +107,16 @@ def test_a_prediction_helps_and_a_wrong_one_hardly_harms(sign: float) -> None:
     assert errors["wrong"] < 1.05 * errors["none"]
 
 
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_areas_of_one_leaf_have_its_interval(sign: float) -> None:
+    release = seeded_release(sl.Sum("spend", by=GEO, rho="0.0001"), people(sign), seed="areas")
+    leaves: Any = release.value.level("leaf")
+    found = sl.areas(release, {leaf: [leaf] for leaf in LEAVES})
+    for column in ("low", "high"):
+        assert (sign * found[column]).min() >= 0
+        assert found[column] == pytest.approx(leaves[column], rel=1e-9, abs=1e-6)
+
+
 def test_absurd_predictions_are_not_used() -> None:
     for told in (1e100, -1e100, 0.0):
         query = sl.Sum("spend", by=GEO, rho="0.001", prediction=dict.fromkeys(LEAVES, told))

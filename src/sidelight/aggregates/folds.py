@@ -1,6 +1,6 @@
 """One to many: the rows of another table that belong to a row become one value, in whole numbers.
 
-Every value is a function of the codes of one owner's rows. Sums are exact: they are added in two words, so that no
+Every value is a function of the codes of one owner's rows. Sums are exact: they are added in words, so that no
 number of rows makes one wrap, and the clamp comes last.
 """
 
@@ -26,7 +26,7 @@ from sidelight.records.fold import TRUTHS, Fold
 from sidelight.records.numbers import exact_number, nearest_float
 from sidelight.records.rows import Batch, DistinctTexts
 
-_WORD = 20
+_WORD = 21
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -147,25 +147,33 @@ def _within(code: int) -> int:
 
 
 def _sums(group: Whole, x: Whole, groups: int) -> Whole:
-    """Return exact sums as far as 2**62, and the nearer end beyond: words of 20 bits are added apart."""
-    low, high = np.zeros(groups, np.int64), np.zeros(groups, np.int64)
-    np.add.at(low, group, x & ((1 << _WORD) - 1))
-    np.add.at(high, group, x >> _WORD)
-    high, low = high + (low >> _WORD), low & ((1 << _WORD) - 1)
-    farthest = 1 << 42
-    return np.clip(high, -farthest, farthest) * (1 << _WORD) + low
+    """Return exact sums as far as 2**62, and about the nearer end beyond."""
+    high, low = _two_words(group, x, groups)
+    farthest = 1 << (62 - 2 * _WORD)
+    return np.clip(high, -farthest, farthest) * (1 << 2 * _WORD) + low
+
+
+def _two_words(group: Whole, x: Whole, groups: int) -> tuple[Whole, Whole]:
+    """Return exact sums as a word and 42 bits below it: words of 21 bits, of up to 2**42 rows, are added apart."""
+    low, middle, high = np.zeros((3, groups), np.int64)
+    of_word = (1 << _WORD) - 1
+    np.add.at(low, group, x & of_word)
+    np.add.at(middle, group, (x >> _WORD) & of_word)
+    np.add.at(high, group, x >> 2 * _WORD)
+    middle += low >> _WORD
+    return high + (middle >> _WORD), ((middle & of_word) << _WORD) + (low & of_word)
 
 
 def _means(group: Whole, x: Whole, groups: int, column: Column, step: Fraction) -> FoldedColumn:
     assert isinstance(column, Number)
     assert column.granularity is not None
     unit = column.granularity
-    count, total = np.bincount(group, minlength=groups), _sums(group, x, groups)
+    count, (high, low) = np.bincount(group, minlength=groups), _two_words(group, x, groups)
     ratio = step / unit
     up, down = ratio.numerator, ratio.denominator
     codes = [
-        _within(all_of * up // (rows * down)) if rows else 0
-        for all_of, rows in zip(total.tolist(), count.tolist(), strict=True)
+        _within(((above << 2 * _WORD) + below) * up // (rows * down)) if rows else 0
+        for above, below, rows in zip(high.tolist(), low.tolist(), count.tolist(), strict=True)
     ]
     return _number(np.array(codes, np.int64), count > 0, column, unit)
 

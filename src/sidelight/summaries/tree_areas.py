@@ -88,8 +88,8 @@ def areas(
         columns[notes.statistic].append(np.asarray(table[notes.statistic])[inside].sum(axis=0))
         columns["unbiased"].append(unbiased)
         columns["noise_sd"].append(sd)
-        columns["low"].append(np.maximum(unbiased - reach, notes.lowest))
-        columns["high"].append(np.maximum(unbiased + reach, notes.lowest))
+        columns["low"].append(np.clip(unbiased - reach, notes.lowest, notes.highest))
+        columns["high"].append(np.clip(unbiased + reach, notes.lowest, notes.highest))
     further = notes.cells
     groups = [(name, *cell) for name in areas for cell in further]
     whole = {name: np.concatenate(parts) if parts else np.zeros(0) for name, parts in columns.items()}

@@ -191,11 +191,16 @@ def _with_noise(
         exact_level=wishes.exact_level,
     )
     if wishes.caps:
-        largest = min(math.sqrt(unit) for unit in units)  # of σ with the whole price; parts of it have more
-        spare = 1 + 1 / (12 * largest**2) if power == 1 and largest > 1 else 1.1
+        weights = [{cells.weights[axes] for axes in _measured(cells, wishes, level)} for level in range(tree.depth + 1)]
 
-        def half_width(variance: float) -> float:
-            return float(half_widths(np.array(variance * spare), kind, wishes.confidence)[1])
+        def half_width(variance: float, kappas: Sequence[float]) -> float:
+            scales = [
+                math.sqrt(kappa / weight)
+                for kappa, each in zip(kappas, weights, strict=True)
+                if kappa < math.inf
+                for weight in each
+            ]
+            return float(half_widths(np.array(variance * _inflation(kind, scales)), kind, wishes.confidence)[1])
 
         amount = float(whole.epsilon if whole.epsilon is not None else whole.mu or 0)
         shares, value = capped_shares(
@@ -218,7 +223,7 @@ def _with_noise(
         cells=cells,
         kappas=_kappas(tree, cells, margins, groups.unit),
         law=kind,
-        inflation=_inflation(margins, groups.unit),
+        inflation=_inflation(kind, [_scale(margin, groups.unit) for margin in margins]),
         exact_level=wishes.exact_level,
         leaves_possible=wishes.possible if wishes.by_leaf else None,
         whole=_whole(tree, cells, margins, groups.unit),
@@ -286,12 +291,9 @@ def _kappas(tree: LabelTree, cells: OtherCells, margins: Sequence[LevelMargin], 
     return tuple(found)
 
 
-def _inflation(margins: Sequence[LevelMargin], unit: Unit) -> float:
+def _inflation(law: str, scales: Sequence[float]) -> float:
     """Return by how much rounding to whole numbers makes a variance larger at most; Laplace noise is smaller."""
-    if margins[0].noise.kind == "laplace":
-        return 1.0
-    scales = [_scale(margin, unit) for margin in margins]
-    return max(gaussian_variance(scale) / scale**2 for scale in scales)
+    return 1.0 if law == "laplace" else max(gaussian_variance(scale) / scale**2 for scale in scales)
 
 
 #: Where whole Laplace noise has nearly the variance 2b², that is stated.

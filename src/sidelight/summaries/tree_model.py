@@ -23,7 +23,7 @@ from sidelight.summaries.tree_least_squares import TreeVariances, tree_estimates
 Floats: TypeAlias = NDArray[np.float64]
 Mask: TypeAlias = NDArray[np.bool_]
 
-#: Below this standard deviation a whole number decides alone, and half of one is added to an interval.
+#: Up to this standard deviation a whole number decides alone, and half of one is added to an interval.
 _COARSE = 10.0
 #: Up to this miss a sum of Laplace variables has no larger quantile than one of them with the same variance.
 _LAPLACE_MISS = 0.08
@@ -178,7 +178,8 @@ def half_widths(variance: Floats, law: str, confidence: float) -> tuple[Floats, 
     [[0.01, 2.0, 20.0], [0.045, 4.42, 39.199]]
     """
     sd = np.sqrt(variance)
-    small = quantile(law, confidence) * sd + np.where((sd > 0) & (sd < _COARSE), 0.5, 0.0)
+    factor = quantile(law, confidence)
+    small = np.maximum(factor * sd, factor * np.minimum(sd, _COARSE) + 0.5)  # it never falls as noise grows
     return sd, np.asarray(np.minimum(small, sd / math.sqrt(1 - confidence)))
 
 

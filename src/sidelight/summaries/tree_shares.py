@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import product
 from typing import TypeAlias
 
@@ -183,7 +183,7 @@ def _along(
 def capped_shares(
     search: ShareSearch,
     caps: Mapping[int, float],
-    half_width: Callable[[float], float],
+    half_width: Callable[[float, Sequence[float]], float],
     *,
     price: tuple[str, float],
 ) -> tuple[tuple[Fraction, ...], float]:
@@ -192,14 +192,15 @@ def capped_shares(
     Args:
         search: The variances.
         caps: The largest half-width by level.
-        half_width: The half-width of an interval by its variance.
+        half_width: The half-width of an interval by its variance and κ of each level, as the table will state it.
         price: The name and the amount of the price, for the message where no shares do.
     """
 
-    def farthest(parts: Sequence[int]) -> float:
-        """Return by how much the worst cap is missed: at most 1 if all are met."""
-        worst = search.variances([part / PARTS for part in parts])[1]
-        return max(half_width(float(worst[level])) / cap for level, cap in caps.items())
+    def farthest(parts: Sequence[int], times: float = 1.0) -> tuple[float, int]:
+        """Return by how much the worst cap is missed at a multiple of the price (1: just met), and its level."""
+        shares = [part / PARTS for part in parts]
+        worst, kappas = search.variances(shares)[1] / times**2, [each / times**2 for each in search.kappas(shares)]
+        return max((half_width(float(worst[level]), kappas) / cap, level) for level, cap in caps.items())
 
     depth = search.tree.depth
     taking = [level for level in sorted(caps) if level in search.levels]
@@ -207,8 +208,8 @@ def capped_shares(
         _filled(depth, dict(zip(taking, split, strict=True))) for split in _splits(len(taking), leaves=depth in caps)
     ]
     parts = min(starts, key=farthest)
-    if farthest(parts) > 1:
-        raise RangeError(_unreachable(search, caps, half_width, parts, price=price))
+    if farthest(parts)[0] > 1:
+        raise RangeError(_unreachable(search.tree.names, caps, partial(farthest, parts), price=price))
 
     def leaves(parts: Sequence[int]) -> float:
         return float(search.variances([part / PARTS for part in parts])[0][-1])
@@ -222,7 +223,7 @@ def capped_shares(
             other = list(parts)
             other[source] -= step
             other[target] += step
-            if (found := leaves(other)) < value * (1 - 1e-12) and farthest(other) <= 1:
+            if (found := leaves(other)) < value * (1 - 1e-12) and farthest(other)[0] <= 1:
                 parts, value, moved = other, found, True
         step = step if moved else step // 2
     return tuple(Fraction(part, PARTS) for part in parts), value
@@ -250,24 +251,23 @@ def _filled(depth: int, given: Mapping[int, int]) -> list[int]:
 
 
 def _unreachable(
-    search: ShareSearch,
+    names: Sequence[str],
     caps: Mapping[int, float],
-    half_width: Callable[[float], float],
-    parts: Sequence[int],
+    farthest: Callable[[float], tuple[float, int]],
     *,
     price: tuple[str, float],
 ) -> str:
-    """Return a message that says which cap is out of reach, what this price reaches, and which price would do."""
-    worst = search.variances([part / PARTS for part in parts])[1]
-    level = max(caps, key=lambda each: half_width(float(worst[each])) / caps[each])
-    name, reached = search.tree.names[level], half_width(float(worst[level]))
+    """Return a message that says which cap is out of reach, what this price reaches, and which price meets all caps."""
+    missed, level = farthest(1.0)
     low, high = 1.0, 2.0
-    while half_width(float(worst[level]) / high**2) > caps[level] and high < 2.0**40:
+    enough = 1 - 1e-9  # the rounding of floats must not refuse the price that is named
+    while farthest(high)[0] > enough and high < 2.0**40:
         high *= 2
     for _ in range(40):
         middle = (low + high) / 2
-        low, high = (middle, high) if half_width(float(worst[level]) / middle**2) > caps[level] else (low, middle)
+        low, high = (middle, high) if farthest(middle)[0] > enough else (low, middle)
+    others = ", with the other caps," if len(caps) > 1 else ""
     return (
-        f"{name} ±{caps[level]:g} needs {price[0]} of at least {at_most(price[1] * high)}; this price reaches "
-        f"±{reached:.3g} at best, with nothing left for {search.tree.names[-1]}; raise the price or the cap"
+        f"{names[level]} ±{caps[level]:g}{others} needs {price[0]} of at least {at_most(price[1] * high)}; this price "
+        f"reaches ±{missed * caps[level]:.3g} at best, with nothing left for {names[-1]}; raise the price or the cap"
     )

@@ -95,7 +95,7 @@ class TreeNotes:
         others: The names of the other columns.
         cells: The labels of each shown cell.
         statistic: The column that is read.
-        law, confidence, unit, lowest: Of the intervals.
+        law, confidence, unit, lowest, highest: Of the intervals.
     """
 
     model: TreeModel
@@ -107,6 +107,7 @@ class TreeNotes:
     confidence: float
     unit: float
     lowest: float
+    highest: float
 
     @property
     def tree(self) -> LabelTree:
@@ -163,6 +164,7 @@ class TreeNotes:
             confidence=float(said["confidence"]),
             unit=float(said["unit"]),
             lowest=-math.inf if said["lowest"] is None else float(said["lowest"]),
+            highest=0.0 if table.notes.get("clip_upper", math.inf) <= 0 else math.inf,
         )
 
 
