@@ -7,13 +7,15 @@ error is stated against the same steps without noise: counted from the mean of t
 rows are of the same law, or have coefficients that are off by two deviations of the target: then the assumption of the
 stated error is wrong.
 
-Then sets in which noise hides a direction: two columns whose difference is the target, and powers of one column; and
-classes that a column separates, whose slopes have no end.
+Then sets in which noise hides a direction: two columns whose difference is the target, and powers of one column;
+classes that a column separates, whose slopes have no end; and classes of unequal weights, counted from logistic
+regression with the same weights.
 """
 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -47,6 +49,9 @@ HIDDEN_ROWS, HIDDEN_FITS = sized((2000, 20_000, 200_000), (500,)), sized(10, 1)
 #: Classes between these limits of an even column on -1..1; their rows and epsilon, and fits.
 SEPARATED: dict[str, list[float]] = {"above 0.3": [0.3], "above 0.8": [0.8], "above 0.98": [0.98], "three": [-0.3, 0.4]}
 SEPARATED_CELLS, SEPARATED_FITS = sized(((3000, 1.0), (20_000, 4.0), (200_000, 4.0)), ((500, 1.0),)), sized(10, 1)
+#: Weights of classes, and their rows, epsilon and fits.
+WEIGHTED: dict[str, tuple[int, ...]] = {"six, 1:30": (1, 1, 1, 1, 1, 30), "three, 1:100": (1, 1, 100)}
+WEIGHTED_CELLS, WEIGHTED_FITS = sized(((8000, 3.0), (60_000, 10.0)), ((500, 1.0),)), sized(8, 1)
 
 
 @dataclass(frozen=True)
@@ -143,32 +148,55 @@ def hidden(law: str, rows: int, seed: int) -> tuple[float, float]:
 
 def separated(law: str, rows: int, epsilon: float, seed: int) -> tuple[float, float]:
     """Return how far probabilities of one fit are from the best, and what was stated; in percentage points."""
+    x = np.random.default_rng([FIRST_SEED, seed, rows]).uniform(-1, 1, (rows, 1))
+    return _of_classes(x, np.digitize(x[:, 0], SEPARATED[law]), epsilon, [1] * (len(SEPARATED[law]) + 1))
+
+
+def weighted(law: str, rows: int, epsilon: float, seed: int) -> tuple[float, float]:
+    """Return the same for classes of unequal weights."""
+    rng = np.random.default_rng([FIRST_SEED, seed, rows])
+    x = rng.normal(size=(rows, 3))
+    x /= np.maximum(1, np.linalg.norm(x, axis=1, keepdims=True))
+    slopes = 4 * np.random.default_rng(FIRST_SEED).normal(size=(3, len(WEIGHTED[law])))
+    y = (x @ (slopes - slopes.mean(axis=1, keepdims=True)) + rng.gumbel(size=(rows, len(WEIGHTED[law])))).argmax(axis=1)
+    return _of_classes(x, y, epsilon, WEIGHTED[law])
+
+
+def _of_classes(x: np.ndarray, y: np.ndarray, epsilon: float, weights: Sequence[int]) -> tuple[float, float]:
     from sklearn.linear_model import LogisticRegression
 
     import sidelight as sl
 
-    x = np.random.default_rng([FIRST_SEED, seed, rows]).uniform(-1, 1, (rows, 1))
-    y = np.digitize(x[:, 0], SEPARATED[law])
-    classes = range(len(SEPARATED[law]) + 1)
+    counted = None if len(set(weights)) == 1 else dict(enumerate(weights))
+    settings: dict[str, Any] = {"delta": DELTA, "data_norm": 1, "classes": range(len(weights)), "class_weight": counted}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        model = sl.LogisticRegression(epsilon=epsilon, delta=DELTA, data_norm=1, classes=classes).fit(x, y)
-    best = LogisticRegression(C=1e4, max_iter=1000).fit(x, y).predict_proba(x)
+        model = sl.LogisticRegression(epsilon=epsilon, **settings).fit(x, y)
+    best = LogisticRegression(C=1e4, max_iter=1000, class_weight=counted).fit(x, y).predict_proba(x)
     off = np.sqrt(np.mean((model.predict_proba(x) - best) ** 2, axis=0)).max()
     return 100 * float(off), float(model.release_.error.at(0.95)[0])
 
 
 def measure_separated() -> dict[str, float]:
     """Return how often it held for classes that a column separates, and print the table."""
-    print(f"separated classes, {SEPARATED_FITS} fits each: median error and statement in points, and how often it held")
+    return {"separated": _held("separated classes", separated, SEPARATED, SEPARATED_CELLS, SEPARATED_FITS)}
+
+
+def measure_weighted() -> dict[str, float]:
+    """Return how often it held for classes of unequal weights, and print the table."""
+    return {"weighted": _held("weighted classes", weighted, WEIGHTED, WEIGHTED_CELLS, WEIGHTED_FITS)}
+
+
+def _held(name: str, fit: Any, laws: Iterable[str], cells: Sequence[tuple[int, float]], fits: int) -> float:
+    print(f"{name}, {fits} fits each: median error and statement in points, and how often it held")
     held = []
-    for law in SEPARATED:
-        for rows, epsilon in SEPARATED_CELLS:
-            found = np.array([separated(law, rows, epsilon, seed) for seed in range(SEPARATED_FITS)])
+    for law in laws:
+        for rows, epsilon in cells:
+            found = np.array([fit(law, rows, epsilon, seed) for seed in range(fits)])
             off, said, share = *np.median(found, axis=0), np.mean(found[:, 0] <= found[:, 1])
             print(f"{law:16s}{rows:8d}{epsilon:6g}{off:8.1f}{said:8.1f}{share:6.2f}", flush=True)
             held.append(share)
-    return {"separated": float(np.mean(held))}
+    return float(np.mean(held))
 
 
 def measure() -> dict[str, float]:
@@ -187,7 +215,7 @@ def measure() -> dict[str, float]:
 
 def main() -> None:
     """Print every figure."""
-    print_figures(measure() | measure_separated())
+    print_figures(measure() | measure_separated() | measure_weighted())
     print("hidden directions, 10 fits each: median error and statement in half ranges, and how often it held")
     for law in HIDDEN:
         for rows in HIDDEN_ROWS:

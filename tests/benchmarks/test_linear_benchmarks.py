@@ -146,6 +146,9 @@ def test_errors_are_counted_from_what_they_are_stated_beside(monkeypatch):
     monkeypatch.setattr(linear_errors, "ratios", lambda *_: [0.5])
     asked = {target.figure for target in regression.TARGETS if target.script is linear_errors.measure}
     assert asked <= set(linear_errors.measure())
+    monkeypatch.setattr(linear_errors, "WEIGHTED_CELLS", ((500, 1.0),))
+    monkeypatch.setattr(linear_errors, "WEIGHTED_FITS", 1)
+    assert set(linear_errors.measure_weighted()) == {"weighted"}
 
 
 def test_a_prediction_is_measured_beside_what_it_is_compared_with(monkeypatch):

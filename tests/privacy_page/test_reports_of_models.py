@@ -80,6 +80,23 @@ def test_every_model_reports_bounds_above_its_exact_losses(name: str) -> None:
         assert (x @ report["theta"])[inside] == pytest.approx(predicted[inside], rel=1e-9)
 
 
+@pytest.mark.parametrize("middle", [1e12, 1e15])
+def test_a_far_middle_makes_no_bound_smaller(middle: float) -> None:
+    """Constant and middle are added in floats: up to 1.2 times too little was said at 1e15. Targets are exact there."""
+    rng = np.random.default_rng(3)
+    x, y = rng.uniform(-0.5, 0.5, (2000, 2)), rng.integers(-8, 9, 2000) / 8
+    fits = [
+        sl.LinearRegression(solver="objective", target_range=(m - 1, m + 1), random_state=1, **PUBLIC).fit(x, y + m)
+        for m in (0.0, middle)
+    ]
+    assert fits[0].release_.value["intercept"] == fits[1].release_.value["intercept"]
+    near, far = (model.privacy_report() for model in fits)
+    rows = np.column_stack([np.linspace(-0.5, 0.5, 200), np.full(200, 0.1)])
+    targets = np.resize(np.arange(-8, 9) / 8, 200)
+    assert np.all(bounds_of_rows(far, rows, targets + middle) >= bounds_of_rows(near, rows, targets) * (1 - 1e-12))
+    assert near["slack"] < (1 + 1e-9) * (far["slack"] - 6 * 2.0**-52 * middle)
+
+
 def test_scopes_of_a_model() -> None:
     model, labels, _ = MODELS["logistic"]
     model.fit(ROWS, labels)

@@ -22,6 +22,8 @@ from sidelight.privacy_page.published import (
     Scope,
 )
 
+#: A product and a sum of floats are each off by half of it, and a sum of two coefficients and its quotient.
+_FLOAT = 2.0**-52
 #: Quantiles are rounded up by more than the error of their computation.
 _UP = 1 + 1e-13
 
@@ -45,9 +47,13 @@ class FitConstants:
         """The Gaussian mechanism of the output step, 2τ/(λσ_out)."""
         return 2 * self.tolerance / (self.regularisation * self.sigma_out) if self.sigma_out else 0.0
 
-    def slack(self, reached: float, columns: int) -> float:
-        """Bound |xᵀ(θ_rel - θᴾ)|/‖x‖: the solver's tolerance, the output noise, and the rounding of what is shown."""
-        rounding = self.rounding_step / 2 * math.sqrt(columns)
+    def slack(self, reached: float, columns: int, *, longest: float = 0.0) -> float:
+        """Bound |xᵀ(θ_rel - θᴾ)|/‖x‖: the solver's tolerance, the output noise, and the rounding of what is shown.
+
+        `longest` is the length of the published coefficients, with whose size the floats of xᵀθ are rounded: a middle
+        that is far larger than the range makes it larger than all else.
+        """
+        rounding = self.rounding_step / 2 * math.sqrt(columns) + (columns + 4) * _FLOAT * longest
         return self.tolerance / self.regularisation + self.sigma_out * reached + rounding
 
 
@@ -87,7 +93,7 @@ def build_report(
         "sigma": constants.sigma,
         "mu_out": constants.mu_out,
         "beforehand": constants.beforehand or None,
-        "slack": constants.slack(reached.slack, encoding.columns),
+        "slack": constants.slack(reached.slack, encoding.columns, longest=_longest(theta)),
         "rho": rho,
         "q": reached.along,
         "q_axis": reached.axis,
@@ -223,6 +229,11 @@ def chi_upper(dimension: int, tail: float) -> float:
     from scipy.special import chdtri
 
     return math.sqrt(float(chdtri(dimension, tail))) * _UP
+
+
+def _longest(theta: Sequence[Any]) -> float:
+    """Return the length of the coefficients; of several predictors the largest."""
+    return max(math.hypot(*each) for each in theta) if isinstance(theta[0], Sequence) else math.hypot(*theta)
 
 
 def _pairs(classes: int) -> int:

@@ -206,3 +206,20 @@ def test_no_path_makes_slopes_fail(size: float, kind: Any) -> None:
     whole = replace(coordinates(np.ones(2)), intercept=True, h=np.ones(3), likely=np.ones(3))
     found = steeper(path, whole, path[-1], kind=kind, steps=STEPS, step_noise=1e-9)
     assert 0 <= found <= 1.5
+
+
+@pytest.mark.parametrize("weights", [[1, 1, 1, 1, 1, 30], [1, 1, 100]], ids=str)
+@pytest.mark.parametrize("seed", [1, 2])
+def test_class_weights_are_taken_off_the_gradients(seed: int, weights: list[int]) -> None:
+    """Weights over the largest shorten gradients and curvature: off by 27 points, where 25 were stated."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(8000, 3))
+    x /= np.maximum(1, np.linalg.norm(x, axis=1, keepdims=True))
+    slopes = 4 * np.random.default_rng(9).normal(size=(3, 6))[:, : len(weights)]
+    y = (x @ (slopes - slopes.mean(axis=1, keepdims=True)) + rng.gumbel(size=(8000, len(weights)))).argmax(axis=1)
+    counted = dict(enumerate(weights))
+    settings = PRICE | {"epsilon": 3, "classes": range(len(weights)), "class_weight": counted}
+    model = sl.LogisticRegression(**settings, random_state=seed).fit(x, y)
+    best = LogisticRegression(C=1e6, max_iter=2000, class_weight=counted).fit(x, y).predict_proba(x)
+    off = 100 * np.sqrt(np.mean((model.predict_proba(x) - best) ** 2, axis=0)).max()
+    assert 20 < off < 0.75 * model.release_.error.at(0.95)[0]

@@ -112,6 +112,7 @@ class CalibratedConstants:
         of_slopes: The mean square of what log odds that are off by 1 move a probability by.
         of_rest: How far clip and slopes that are lost in noise may still move it, in the root mean square: an
             allowance, not an estimate.
+        mean_weight: Of rows by the weights of their classes, at these shares; 1 without weights.
     """
 
     constants: Floats
@@ -119,6 +120,7 @@ class CalibratedConstants:
     of_constant: float
     of_slopes: float
     of_rest: float
+    mean_weight: float
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -194,7 +196,7 @@ class Calibration:
             unseen: Of the most that probabilities can vary, the share that columns may tell which no release shows.
         """
         said = self.law.shares(self.constants)
-        counted = rows / float(np.sum(said / np.asarray(weights))) if weights else rows  # rows times their mean weight
+        counted = rows * _mean_weight(said, weights)
         gap = (offset if len(offset) > 1 else np.array([-1.0, 1.0]) * offset) / counted
         noise = min((deviation / max(counted, _LEAST)) ** 2, _MOST)
         kept = self.off / (self.off + noise)
@@ -216,6 +218,7 @@ class Calibration:
             of_constant=float(_finite(unknown * self.law.moved(found, 2) / steep**2, _MOST).max()),
             of_slopes=float(per_slope.max()),
             of_rest=float((stretched + unseen * np.sqrt(wanted * (1 - wanted))).max()),  # of one class, not of two
+            mean_weight=_mean_weight(wanted, weights),
         )
 
 
@@ -264,6 +267,11 @@ def _normal_numbers(*shape: int) -> Floats:
         mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)
     uniform = ((mixed ^ (mixed >> np.uint64(31))) >> np.uint64(11)).astype(np.float64) + 0.5
     return np.asarray(ndtri(uniform * 2.0**-53)).reshape(shape)
+
+
+def _mean_weight(shares: Floats, weights: tuple[float, ...]) -> float:
+    """Return the mean weight of rows, given the shares of the classes among rows that count as their weights say."""
+    return 1 / float(np.sum(shares / np.asarray(weights))) if weights else 1.0
 
 
 def _positive(mean: Floats, deviation: Floats) -> Floats:

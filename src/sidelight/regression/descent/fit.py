@@ -273,7 +273,8 @@ def _averaged(
         error = error + moved * lost_unsure
     bias = 0.0
     path, own = np.array(points), not plan.shares.offset
-    left = remaining(path, geometry, kind=targets.kind, steps=steps, step_noise=noise.of_step, constant=own)
+    last: dict[str, Any] = {"kind": targets.kind, "steps": steps, "step_noise": noise.of_step}
+    mean_weight = min(targets.weights, default=1.0)  # the least that it can be, where no release shows the shares
     one_step = None
     if targets.kind == "squared" and start is None:  # from a prediction the first gradient is clipped as the last is
         one_step = one_step_distance(path, found, geometry, steps=steps, step_noise=noise.of_step)
@@ -285,8 +286,10 @@ def _averaged(
         )
         stored = np.append(stored[:-1], after.variance)
         error = np.append(after.of_slopes * error[:-1], after.of_constant)
-        grown = steeper(path, geometry, found, kind=targets.kind, steps=steps, step_noise=noise.of_step)
+        mean_weight = after.mean_weight
+        grown = steeper(path, geometry, found, **last, mean_weight=mean_weight)
         bias = max(after.of_rest, grown)
+    left = remaining(path, geometry, **last, constant=own, mean_weight=mean_weight)
     return _fitted(
         plan,
         geometry,

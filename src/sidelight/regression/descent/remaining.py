@@ -53,6 +53,7 @@ def remaining(
     steps: Schedule,
     step_noise: float,
     constant: bool,
+    mean_weight: float = 1.0,
 ) -> float:
     """Return the mean square by which predictions are off for steps that are left, in half ranges² or probabilities².
 
@@ -63,6 +64,7 @@ def remaining(
         steps: Passes, clip and step.
         step_noise: The deviation of a gradient's noise, per row and curvature.
         constant: Whether the constant column counts: it does unless a release of its own sets it.
+        mean_weight: Of rows: class weights shorten gradients by it, and make the curvature as much smaller.
     """
     lengths = steps.lengths(geometry.columns, intercept=geometry.intercept)[:, None]
     points, gradients = path[:-1], _gradients(path, lengths)
@@ -87,12 +89,19 @@ def remaining(
     left = np.clip(1 - lengths * stepped, _LEAST_LEFT, 1.0)
     off = np.nan_to_num(last * per_gradient * left**2, nan=math.inf)
     counted = geometry.columns if constant else geometry.columns - geometry.intercept
-    return float(min(np.max(np.sum(off[:counted], axis=0)), _MOST[number]))
+    return float(min(np.max(np.sum(off[:counted], axis=0)), _MOST[number])) / mean_weight**2
 
 
 @np.errstate(all="ignore")
 def steeper(
-    path: Floats, geometry: Geometry, theta: Floats, *, kind: Kind, steps: Schedule, step_noise: float
+    path: Floats,
+    geometry: Geometry,
+    theta: Floats,
+    *,
+    kind: Kind,
+    steps: Schedule,
+    step_noise: float,
+    mean_weight: float = 1.0,
 ) -> float:
     """Return the root mean square by which probabilities are off for slopes of classes that were still growing.
 
@@ -107,13 +116,14 @@ def steeper(
         kind: The loss.
         steps: Passes, clip and step.
         step_noise: The deviation of a gradient's noise, per row and curvature.
+        mean_weight: Of rows, as above.
     """
     lengths = steps.lengths(geometry.columns, intercept=True)[:, None]
     ended = np.mean(path[:-1][-steps.tail :], axis=0)
     gradient = CURVATURE[kind] * np.mean(_gradients(path, lengths)[-steps.tail :], axis=0)
     along = -float(np.sum(gradient[:-1] * ended[:-1]))
     noise = CURVATURE[kind] * step_noise / math.sqrt(steps.tail) * float(np.linalg.norm(ended[:-1]))
-    limit = _NOT_NORMAL * max(along, 0.0) + _DEVIATIONS * noise
+    limit = (_NOT_NORMAL * max(along, 0.0) + _DEVIATIONS * noise) / mean_weight
     if not 0 < limit < math.inf:
         return 0.0
     varied = (geometry.h if geometry.likely is None else geometry.likely)[:-1]

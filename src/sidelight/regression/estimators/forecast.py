@@ -29,6 +29,8 @@ from sidelight.regression.estimators.goal import Goal, check_parameters, needed
 from sidelight.regression.estimators.table_encoding import TableEncoding
 from sidelight.regression.losses import Floats
 from sidelight.regression.model_predictions import PredictedCoefficients, Predictions, PublicExamples, declared_rows
+from sidelight.regression.plan import LinearPlan
+from sidelight.regression.predicted_objective import PredictedPlan
 from sidelight.regression.public_rows import Basis, Dice, Law, LawOfRows, LawOfShape, Population
 from sidelight.regression.rows import bounded_rows
 from sidelight.session.query import public_numbers
@@ -48,7 +50,7 @@ _BEYOND: dict[tuple[Basis, str], float] = {
     ("declared shape", "R²"): 1.0,
     ("declared shape", "accuracy"): 1.0,
 }
-#: Cells of generated rows: beyond, fewer rows are drawn, and the noise of descent falls with them.
+#: Cells of generated rows: beyond, fewer rows are drawn, and the noise falls with them.
 _CELLS, _FEWEST_ROWS = 1_000_000, 2000
 TEST_ROWS = 2000
 
@@ -68,7 +70,7 @@ class Forecast:
         alone: What the prediction alone scores on public rows that it has not seen; None without public rows.
         best: What the best model of its kind scores under the same laws; what privacy and the number of rows leave of
             it is `score`.
-        rows: How many private rows it is for.
+        rows: How many private rows it is for; of objective perturbation with a prediction at most as many as are drawn.
         stated: Whether that number was stated.
         basis: "public rows", or "declared shape": columns that fill their ranges, and a target of which they explain
             any share, one as probable as the other.
@@ -249,6 +251,8 @@ def _forecast(
         groups = [1 if isinstance(column, Number) else len(column.labels) for column in encoding.columns]
     law, public_rows = _law(prepared.predictions, goal, groups, intercept=bool(model.fit_intercept))
     fewer = fewer_rows(rows, width)
+    if isinstance(prepared.plan, PredictedPlan):  # public rows and stated coefficients weigh against all rows
+        rows = fewer
     norm = Fraction(1) if model.data_norm is None else positive(model.data_norm, name="data_norm")
 
     def fitted(population: Population, dice: Dice, source: Source) -> Floats:
@@ -314,6 +318,20 @@ def fewer_rows(rows: int, width: int) -> int:
     return min(rows, max(_FEWEST_ROWS, _CELLS // width))
 
 
+def _for_fewer(plan: LinearPlan, *, share: Fraction) -> LinearPlan:
+    """Return a plan that does to a share of the rows what the plan does to all of them."""
+    whole = plan.mechanism
+    less = replace(
+        whole,
+        noise_scale=whole.noise_scale * share,
+        regularisation=whole.regularisation * share,
+        tolerance=whole.tolerance * share,
+    )
+    fewer = replace(plan, mechanism=less)
+    fewer.__dict__["claims"] = plan.claims  # the cached price: nothing of a simulation is released
+    return fewer
+
+
 def _fitted(
     prepared: PreparedFit,
     population: Population,
@@ -327,8 +345,8 @@ def _fitted(
 ) -> Floats:
     """Fit rows of a population with seeded noise; return coefficients in the units of the fit, intercept last.
 
-    Of many rows fewer are drawn, and descent gets a budget that makes up for it: what noise does to a step is the same
-    for n rows at mu and for n/k rows at k·mu.
+    Of many rows fewer are drawn, with less noise that makes up for it: what it does to a step of descent is the same
+    for n rows at mu and for n/k rows at k·mu, and to a minimum with λ, σ and τ over k.
     """
     features, drawn = population.drawn(rows, dice)
     targets = drawn * goal.half + goal.middle if goal.classes is None else goal.classes[drawn.astype(np.int64)]
@@ -336,6 +354,8 @@ def _fitted(
     if isinstance(plan, DescentPlan) and rows < of:
         declared = None if plan.rows is None else max(1, plan.rows * rows // of)
         plan = replace(plan, mu=plan.mu * Fraction(of, rows), rows=declared)
+    elif isinstance(plan, LinearPlan) and rows < of:
+        plan = _for_fewer(plan, share=Fraction(rows, of))
     fit = replace(prepared, plan=plan, examples=Examples(features * float(norm), targets, features.shape[1]))
     empty = Table({"row": np.empty(0)}, schema=[Number("row")])
     value = fit.run(empty, source).value
