@@ -12,7 +12,7 @@ import pytest
 
 import sidelight as sl
 from sidelight.report import Item, Report, render
-from sidelight.report.values import additive_card, declared
+from sidelight.report.values import additive_card
 
 COLUMNS = [sl.Number("age", lower=0, upper="100.5"), sl.Category("plan", ["free", "1 to 2"], other=None)]
 
@@ -57,10 +57,8 @@ def test_a_prediction_that_was_used_is_dashed() -> None:
 
 def test_a_release_that_was_changed_has_numbers_instead() -> None:
     release = released()
-    changed = replace(release, query={**release.query, "columns": ["age: 0 to 1", 'plan: ["a", "b", "c"]']})
-    assert additive_card(changed) is None
-    assert "spending" in render(Report(title="t", day="d", items=(Item(title="spending", outcome=changed),)))
-    assert declared("a: b", "a: b: 1/3 to 7/2").name == "a: b"
-    category = declared("plan", 'plan: ["1 to x", "y | z"]')
-    assert isinstance(category, sl.Category)
-    assert category.labels == ("1 to x", "y | z")
+    three = sl.Schema([COLUMNS[0], sl.Category("plan", ["a", "b", "c"])]).to_json()["columns"]
+    for columns in (three, ["age: 0 to 100.5", "plan: free, 1 to 2"], [], [{"kind": "number"}]):
+        changed = replace(release, query={**release.query, "columns": columns})
+        assert additive_card(changed) is None
+        assert "spending" in render(Report(title="t", day="d", items=(Item(title="spending", outcome=changed),)))

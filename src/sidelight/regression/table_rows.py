@@ -7,7 +7,7 @@ do this where the rows are, and need not load scikit-learn for it.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from sidelight.aggregates.clipped_vector import ClippedVector
 from sidelight.aggregates.coding import CategoryCoding, CodeArrays, Coding
 from sidelight.errors import RangeError, SchemaError
-from sidelight.records import Category, Number
+from sidelight.records import Category, Number, Schema
 from sidelight.regression.losses import Floats
 
 #: Steps from the middle of a range to its end.
@@ -109,6 +109,12 @@ class RowEncoder:
         number = 1 if self.hats is None else self.hats
         widths = [number if isinstance(column, Number) else len(column.labels) for column in self.columns]
         return np.concatenate([[0], np.cumsum(widths)[:-1]])
+
+
+def declared_columns(request: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Return the columns that the request of a model declares; none of arrays, and of versions that held none."""
+    entries = [each for each in request.get("columns", ()) if isinstance(each, Mapping)]
+    return Schema.from_json({"columns": entries}).columns if entries else ()
 
 
 def node_values(number: Number, hats: int) -> list[Fraction]:
