@@ -105,6 +105,21 @@ class RowEncoder:
         return (1 - 2.0**-50) / math.sqrt(len(self.columns))
 
     @cached_property
+    def units(self) -> TableUnits:
+        """What the features are in the columns' own units."""
+        ranges: list[tuple[float, float]] = []
+        for column in self.columns:
+            if isinstance(column, Category):
+                ranges += [(1.0, 0.0)] * len(column.labels)
+            elif self.hats is not None:
+                ranges += [(1.0, 0.0)] * self.hats  # the curve's value at a node
+            else:
+                low, high = range_of(column)
+                ranges.append((float((high - low) / 2), float((high + low) / 2)))
+        factors = np.array([self.share / half for half, _ in ranges])
+        return TableUnits(self.names, factors, np.array([middle for _, middle in ranges]))
+
+    @cached_property
     def _places(self) -> NDArray[np.int64]:
         number = 1 if self.hats is None else self.hats
         widths = [number if isinstance(column, Number) else len(column.labels) for column in self.columns]
