@@ -231,6 +231,37 @@ def test_a_release_of_a_table_is_read_as_its_model(of_a_table) -> None:
     assert only(older, replace(NUMBER, features=2)).theta.shape == (3, 1)  # it may be of an array
 
 
+def test_earlier_models_of_dates_count_from_their_own_start() -> None:
+    def declared(year, unit="day"):
+        when = sl.Date("when", start=f"{year}-01-01", end=f"{year}-12-31", unit=unit)
+        return [when, sl.Number("y", lower=0, upper=100)]
+
+    def said(given, columns):
+        encoding = encoding_for(sl.Schema(columns), target="y", features=None)
+        more = {"target_range": (0.0, 100.0), "middle": 50.0, "half": 50.0, "units": encoding.units}
+        found = only(given, PredictedFit(features=1, names=encoding.names, data_norm=Fraction(1), **more))
+        day = encoding.matrix(sl.Table({"when": np.array(["2021-07-02"], "M8[D]")}, schema=columns[:1]))
+        return float((day @ found.theta[:-1, 0])[0] + found.theta[-1, 0]) * 50 + 50
+
+    days = np.arange(365)
+    table = {"when": np.datetime64("2019-01-01") + np.tile(days, 10), "y": np.tile(days, 10) / 10.0}
+    earlier = sl.Table(table, schema=declared(2019))
+    model = sl.LinearRegression(epsilon=50, delta="1e-6").fit_table(earlier, target="y")
+    slope, start = model.release_.value["coefficients"], model.release_.value["intercept"]
+    query = sl.ModelQuery(model=sl.LinearRegression(epsilon=50, delta="1e-6"), target="y").release(earlier)
+    own = model.encoding_.units.own(np.atleast_2d(slope), np.atleast_1d(start) + 50)
+    for given, (line, constant) in ((model, own), (model.release_, own), (query, query.value)):
+        assert said(given, declared(2021)) == pytest.approx(constant + line * (731 + 182), rel=1e-5)
+        assert said(given, declared(2021)) > 80  # the line of 2019 goes on: 91, and not 18 again
+        with pytest.raises(RangeError, match="'when' in days, this model in hours"):
+            said(given, declared(2021, "hour"))
+        with pytest.raises(RangeError, match="in days, this model in numbers"):
+            of_columns([sl.Number("when", lower=0, upper=364), OLD[2]], given)
+    older = replace(query, query={name: each for name, each in query.query.items() if name != "columns"})
+    with pytest.raises(RangeError, match="does not say for which"):
+        said(older, declared(2019))
+
+
 def test_a_release_of_an_array_is_not_of_a_table_or_of_other_names() -> None:
     import pandas as pd
 

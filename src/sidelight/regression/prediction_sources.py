@@ -240,18 +240,18 @@ def _of_release(release: Release, wanted: PredictedFit) -> StatedModel:
     _check_kind(theirs, wanted)
     source, seeded = released_origin(release), not release.private
     more: dict[str, Any] = {"spread": None, "source": source, "what": "an earlier release", "seeded": seeded}
-    columns = declared_columns(release.query)
-    if isinstance(release.value, Mapping):
-        if not columns and wanted.units is not None:
-            raise RangeError(
-                "the earlier release does not say for which columns of a table its coefficients are: it is of an array"
-                " or of a version before 0.6.0; pass the fitted model, or state them as sl.CoefficientPrediction"
-            )
+    columns, scaled = declared_columns(release.query), isinstance(release.value, Mapping)
+    if not columns and wanted.units is not None and (scaled or any(wanted.units.calendars)):
+        raise RangeError(
+            "the earlier release does not say for which columns of a table its coefficients are: it is of an array or "
+            "of a version before 0.6.0; pass the fitted model, or state them as sl.CoefficientPrediction"
+        )
+    units = RowEncoder(columns).units if columns else None
+    if scaled:
         weights = np.atleast_2d(np.asarray(release.value["coefficients"], np.float64))
         constants = np.atleast_1d(np.asarray(release.value["intercept"], np.float64))
         constants = constants + float(release.query.get("target_centre", 0))
         model = StatedModel(coefficients=weights, intercepts=constants, noise=_stored_noise(release), **more)
-        units = RowEncoder(columns).units if columns else None
         return _for_columns(model, units, release.query.get("inputs"), wanted)
     outputs = outputs_of(wanted.classes)
     both = np.asarray(release.value, np.float64).reshape(outputs, -1)
@@ -259,13 +259,14 @@ def _of_release(release: Release, wanted: PredictedFit) -> StatedModel:
     if outputs > 1 and theirs is not None:
         names = tuple(name.removeprefix(f"{theirs[0]}: ") for name in names)
     _check_names(names, wanted.names if wanted.units is None else wanted.units.names)
-    return StatedModel(coefficients=both[:, :-1], intercepts=both[:, -1], noise=None, table_units=True, **more)
+    model = StatedModel(coefficients=both[:, :-1], intercepts=both[:, -1], noise=None, table_units=True, **more)
+    return model if units is None or wanted.units is None else _for_columns(model, units, names, wanted)
 
 
 def _for_columns(
     model: StatedModel, theirs: TableUnits | None, names: Sequence[str] | None, wanted: PredictedFit
 ) -> StatedModel:
-    """Return a model of the wanted columns, in their own units where the ranges differ; refuse other columns."""
+    """Return a model of the wanted columns, in their own units where ranges or starts differ; refuse other columns."""
     mine = wanted.units
     if theirs is None and mine is None:
         _check_names(names, wanted.names)
@@ -276,8 +277,12 @@ def _for_columns(
     _check_names(theirs.names, mine.names)
     if theirs == mine:
         return model
-    both = theirs.own(model.coefficients, model.intercepts).reshape(-1, len(theirs.names) + 1)
-    return replace(model, coefficients=both[:, :-1], intercepts=both[:, -1], noise=None, table_units=True)
+    weights, constants = model.coefficients, model.intercepts
+    if not model.table_units:
+        both = theirs.own(weights, constants).reshape(-1, len(theirs.names) + 1)
+        weights, constants = both[:, :-1], both[:, -1]
+    constants = constants + weights @ mine.later(theirs)
+    return replace(model, coefficients=weights, intercepts=constants, noise=None, table_units=True)
 
 
 def _check_kind(classes: Any, wanted: PredictedFit) -> None:

@@ -225,14 +225,14 @@ def _of_coefficients(
 def _meaning(column: Number | Category) -> tuple[Any, ...]:
     """Return what the numbers of a release mean: not how texts are read."""
     ends = (column.lower, column.upper) if isinstance(column, Number) else column.labels
-    return column.name, ends
+    return column.name, ends, getattr(column, "calendar", None)
 
 
 def _of_release(release: Release, examples: AdditiveExamples, targets: Targets) -> CurveCandidate:
     if [*map(_meaning, declared_columns(release.query))] != [*map(_meaning, examples.columns)]:
         raise RangeError(
-            "the earlier additive model was fitted to other columns, ranges or labels; fit both to the same, or state "
-            "its curves with sl.CurvePrediction"
+            "the earlier additive model was fitted to other columns, ranges, dates or labels; fit both to the same, or "
+            "state its curves with sl.CurvePrediction"
         )
     for name in ("loss", "classes", "target_range"):
         if release.query.get(name) != targets.to_json().get(name):
