@@ -55,6 +55,23 @@ def test_a_prediction_that_was_used_is_dashed() -> None:
     assert "curve stated" in next(chart for name, chart, _ in card["columns"] if name == "age")
 
 
+def test_the_days_of_a_curve_are_dates() -> None:
+    when = sl.Date("when", start="2019-01-01", end="2019-12-31")
+    model = sl.AdditiveRegressor(epsilon=9, delta="1e-6", columns=[when], target_range=(0, 10), random_state=1)
+    days = np.tile(np.arange(365), 10)
+    with pytest.warns(sl.errors.NotPrivateWarning):
+        model.fit({"when": np.datetime64("2019-01-01") + days}, days / 36.5)
+    words = model.curve("when").sentence()
+    assert re.fullmatch(r"when: rises from 2019-0[1-3]-\d\d to 2019-1[0-2]-\d\d", words)
+    card = additive_card(sl.Release.from_json(model.release_.to_json()))
+    assert card is not None
+    ((_, chart, said),) = card["columns"]
+    assert f"when: {said}" == words
+    assert re.findall(r">(\d{4}-\d\d-\d\d)<", chart) == ["2019-01-01", "2019-12-31"]
+    panel = model.plot().axes[1]
+    assert panel.xaxis.get_major_formatter()(31.0) == "2019-02-01"
+
+
 def test_a_release_that_was_changed_has_numbers_instead() -> None:
     release = released()
     three = sl.Schema([COLUMNS[0], sl.Category("plan", ["a", "b", "c"])]).to_json()["columns"]

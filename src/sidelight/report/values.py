@@ -341,7 +341,8 @@ def _steps(curve: ColumnCurve, ends: tuple[float, float]) -> tuple[list[str], fl
             ]
             parts.append(f'<polyline class="{kind} line{at % _COLOURS}" points="{" ".join(corners)}"/>')
     parts += [text_part(left - 6, y(each) + 4, short(each, digits=2), "tick end") for each in ends]
-    first, last = axis_texts([float(curve.edges[0]), float(curve.edges[-1])])
+    outer = [float(curve.edges[0]), float(curve.edges[-1])]
+    first, last = axis_texts(outer) if curve.calendar is None else map(curve.calendar.text, outer)
     parts += [
         text_part(left, _HEIGHT - 8, first, "tick"),
         text_part(right, _HEIGHT - 8, last, "tick end"),
