@@ -196,3 +196,7 @@ def test_an_unfitted_model_has_no_report() -> None:
 def test_a_descent_keeps_no_noise() -> None:
     with pytest.raises(RangeError, match="solver='objective'"):
         sl.LogisticRegression(classes=[0, 1], **PUBLIC).fit_keeping_noise(ROWS, BINARY, i_am_the_curator=True)
+    for solver in ("objective", sl.ObjectiveSettings()):  # the solver that is asked for, by its name or by its settings
+        model = sl.LogisticRegression(classes=[0, 1], **PUBLIC, solver=solver)
+        model.fit_keeping_noise(ROWS, BINARY, i_am_the_curator=True)
+        assert len(model._true_losses(ROWS[:2], BINARY[:2], member="yes", i_am_the_curator=True)) == 2

@@ -189,6 +189,92 @@ def test_a_release_in_the_columns_own_units_is_a_prediction() -> None:
     np.testing.assert_allclose(own, release.value, rtol=1e-9)
 
 
+AGES = RNG.uniform(0, 100, size=(2, 2000))
+OLD = [sl.Number(name, lower=0, upper=100) for name in ("a", "b", "y")]
+
+
+@pytest.fixture(scope="module")
+def of_a_table():
+    """An earlier model of y = 0.8·a + 0.1·b."""
+    rows = {"a": AGES[0], "b": AGES[1], "y": 0.8 * AGES[0] + 0.1 * AGES[1]}
+    return sl.LinearRegression(epsilon=20, delta="1e-6").fit_table(sl.Table(rows, schema=OLD), target="y")
+
+
+def of_columns(columns, given):
+    """Return what a prediction says of rows, as a fit of a table of these columns reads it."""
+    encoding = encoding_for(sl.Schema(columns), target="y", features=None)
+    more = {"target_range": (0.0, 100.0), "middle": 50.0, "half": 50.0, "units": encoding.units}
+    fit = PredictedFit(features=len(encoding.names), names=encoding.names, data_norm=Fraction(1), **more)
+    found = only(given, fit)
+    table = sl.Table({each.name: AGES["ab".index(each.name)] for each in columns[:-1]}, schema=columns[:-1])
+    return found, encoding.matrix(table) @ found.theta[:-1, 0] * 50 + found.theta[-1, 0] * 50 + 50
+
+
+def test_a_release_of_a_table_is_read_as_its_model(of_a_table) -> None:
+    release = sl.Release.from_json(of_a_table.release_.to_json())
+    outputs = of_a_table._rows({"a": AGES[0], "b": AGES[1]}) @ np.ravel(of_a_table.coef_) + of_a_table.intercept_
+    wide = [sl.Number("a", lower=-50, upper=1000), *OLD[1:]]
+    for columns in (OLD, wide):  # as it was fitted, and in the units of other ranges
+        for given in (of_a_table, release):
+            found, said = of_columns(columns, given)
+            np.testing.assert_allclose(said, outputs, atol=0.01)  # cells are coded in 2**20 steps
+            assert (found.basis is not None) == (columns is OLD)
+    for columns in ([OLD[1], OLD[0], OLD[2]], [OLD[0], sl.Number("c", lower=0, upper=100), OLD[2]]):
+        for given in (of_a_table, release):
+            with pytest.raises(RangeError, match="in the same order"):
+                of_columns(columns, given)
+    with pytest.raises(RangeError, match="a table, this one is fitted to an array"):
+        predictions_of(release, replace(NUMBER, features=2))
+    older = replace(release, query={name: each for name, each in release.query.items() if name != "columns"})
+    with pytest.raises(RangeError, match="does not say for which"):
+        of_columns(OLD, older)
+    assert only(older, replace(NUMBER, features=2)).theta.shape == (3, 1)  # it may be of an array
+
+
+def test_earlier_models_of_dates_count_from_their_own_start() -> None:
+    def declared(year, unit="day"):
+        when = sl.Date("when", start=f"{year}-01-01", end=f"{year}-12-31", unit=unit)
+        return [when, sl.Number("y", lower=0, upper=100)]
+
+    def said(given, columns):
+        encoding = encoding_for(sl.Schema(columns), target="y", features=None)
+        more = {"target_range": (0.0, 100.0), "middle": 50.0, "half": 50.0, "units": encoding.units}
+        found = only(given, PredictedFit(features=1, names=encoding.names, data_norm=Fraction(1), **more))
+        day = encoding.matrix(sl.Table({"when": np.array(["2021-07-02"], "M8[D]")}, schema=columns[:1]))
+        return float((day @ found.theta[:-1, 0])[0] + found.theta[-1, 0]) * 50 + 50
+
+    days = np.arange(365)
+    table = {"when": np.datetime64("2019-01-01") + np.tile(days, 10), "y": np.tile(days, 10) / 10.0}
+    earlier = sl.Table(table, schema=declared(2019))
+    model = sl.LinearRegression(epsilon=50, delta="1e-6").fit_table(earlier, target="y")
+    slope, start = model.release_.value["coefficients"], model.release_.value["intercept"]
+    query = sl.ModelQuery(model=sl.LinearRegression(epsilon=50, delta="1e-6"), target="y").release(earlier)
+    own = model.encoding_.units.own(np.atleast_2d(slope), np.atleast_1d(start) + 50)
+    for given, (line, constant) in ((model, own), (model.release_, own), (query, query.value)):
+        assert said(given, declared(2021)) == pytest.approx(constant + line * (731 + 182), rel=1e-5)
+        assert said(given, declared(2021)) > 80  # the line of 2019 goes on: 91, and not 18 again
+        with pytest.raises(RangeError, match="'when' in days, this model in hours"):
+            said(given, declared(2021, "hour"))
+        with pytest.raises(RangeError, match="in days, this model in numbers"):
+            of_columns([sl.Number("when", lower=0, upper=364), OLD[2]], given)
+    older = replace(query, query={name: each for name, each in query.query.items() if name != "columns"})
+    with pytest.raises(RangeError, match="does not say for which"):
+        said(older, declared(2019))
+
+
+def test_a_release_of_an_array_is_not_of_a_table_or_of_other_names() -> None:
+    import pandas as pd
+
+    model = sl.LinearRegression(epsilon=1, delta="1e-6", data_norm=2, target_range=(0, 40))
+    release = model.fit(pd.DataFrame(ROWS, columns=["a", "b", "c"]), TARGETS).release_
+    for names in (None, ("a", "b", "c")):
+        assert only(release, replace(NUMBER, names=names)).theta.shape == (4, 1)
+    with pytest.raises(RangeError, match="in the same order"):
+        predictions_of(release, replace(NUMBER, names=("c", "b", "a")))
+    with pytest.raises(RangeError, match="it is of an array"):
+        predictions_of(release, table_fit(target="income"))
+
+
 def test_stored_noise_is_carried_through_the_units() -> None:
     model = fitted()
     ways, centre = RNG.normal(size=(3, 3)), RNG.normal(size=3) / 4

@@ -12,7 +12,7 @@ import pytest
 
 import sidelight as sl
 from sidelight.report import Item, Report, render
-from sidelight.report.values import additive_card, declared
+from sidelight.report.values import additive_card
 
 COLUMNS = [sl.Number("age", lower=0, upper="100.5"), sl.Category("plan", ["free", "1 to 2"], other=None)]
 
@@ -55,12 +55,27 @@ def test_a_prediction_that_was_used_is_dashed() -> None:
     assert "curve stated" in next(chart for name, chart, _ in card["columns"] if name == "age")
 
 
+def test_the_days_of_a_curve_are_dates() -> None:
+    when = sl.Date("when", start="2019-01-01", end="2019-12-31")
+    model = sl.AdditiveRegressor(epsilon=9, delta="1e-6", columns=[when], target_range=(0, 10), random_state=1)
+    days = np.tile(np.arange(365), 10)
+    with pytest.warns(sl.errors.NotPrivateWarning):
+        model.fit({"when": np.datetime64("2019-01-01") + days}, days / 36.5)
+    words = model.curve("when").sentence()
+    assert re.fullmatch(r"when: rises from 2019-0[1-3]-\d\d to 2019-1[0-2]-\d\d", words)
+    card = additive_card(sl.Release.from_json(model.release_.to_json()))
+    assert card is not None
+    ((_, chart, said),) = card["columns"]
+    assert f"when: {said}" == words
+    assert re.findall(r">(\d{4}-\d\d-\d\d)<", chart) == ["2019-01-01", "2019-12-31"]
+    panel = model.plot().axes[1]
+    assert panel.xaxis.get_major_formatter()(31.0) == "2019-02-01"
+
+
 def test_a_release_that_was_changed_has_numbers_instead() -> None:
     release = released()
-    changed = replace(release, query={**release.query, "columns": ["age: 0 to 1", 'plan: ["a", "b", "c"]']})
-    assert additive_card(changed) is None
-    assert "spending" in render(Report(title="t", day="d", items=(Item(title="spending", outcome=changed),)))
-    assert declared("a: b", "a: b: 1/3 to 7/2").name == "a: b"
-    category = declared("plan", 'plan: ["1 to x", "y | z"]')
-    assert isinstance(category, sl.Category)
-    assert category.labels == ("1 to x", "y | z")
+    three = sl.Schema([COLUMNS[0], sl.Category("plan", ["a", "b", "c"])]).to_json()["columns"]
+    for columns in (three, ["age: 0 to 100.5", "plan: free, 1 to 2"], [], [{"kind": "number"}]):
+        changed = replace(release, query={**release.query, "columns": columns})
+        assert additive_card(changed) is None
+        assert "spending" in render(Report(title="t", day="d", items=(Item(title="spending", outcome=changed),)))

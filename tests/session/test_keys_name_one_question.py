@@ -104,6 +104,40 @@ def test_an_additive_fit_whose_missing_targets_are_filled() -> None:
     assert dropped != request(sl.Number("y", lower=0, upper=1, missing=sl.Fill(1)))
 
 
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (
+            sl.Date("x", start="2019-01-01", end="2019-12-31"),
+            sl.Date("x", start="2021-01-01", end="2021-12-31"),
+        ),
+        (
+            sl.Date("x", start="2019-01-01", end="2019-01-10"),
+            sl.Date("x", start="2019-01-01", end="2019-01-01 09:00", unit="hour"),
+        ),
+        (sl.Number("x", lower=0, upper=1), sl.Number("x", lower=0, upper=1, missing_texts=["1"])),
+        (sl.Category("x", ["a", "b"], other=None), sl.Category("x", ["a", "b"], other="b", missing=sl.Drop())),
+        (sl.Category("x", ["a", "b"], other=None), sl.Category("x", ["a", "b"], other=None, casefold=True)),
+        (sl.Category("x", ["a", "b"], other=None), sl.Category("x", ["a", "b"], other=None, aliases={"b": ["c"]})),
+    ],
+    ids=["start", "unit", "texts for missing", "other", "casefold", "aliases"],
+)
+def test_an_additive_fit_of_arrays_whose_columns_are_declared_otherwise(
+    session: sl.Session, one: Any, other: Any
+) -> None:
+    cells = ROWS["x"] if isinstance(one, sl.Number) else ["a", "b", "c", "B"] * 10
+    cells = np.array(["2019-01-05"] * 40, "M8[D]") if isinstance(one, sl.Date) else cells
+
+    def fit(column: Any) -> Any:
+        model = sl.AdditiveRegressor(epsilon=1, delta="1e-6", columns=[column], target_range=(0, 1), session=session)
+        return model.fit({"x": cells}, ROWS["y"], key="k")
+
+    first = fit(one)
+    refused(session, lambda: fit(other))
+    assert fit(one).release_.to_json() == first.release_.to_json()
+
+
 def test_how_far_a_prediction_is_doubted() -> None:
     def request(doubt: float) -> Any:
         predicted = sl.Predicted({"a": 20, "b": 20}, doubt=doubt)

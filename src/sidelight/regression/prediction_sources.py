@@ -39,7 +39,7 @@ from sidelight.regression.model_predictions import (
     PublicExamples,
 )
 from sidelight.regression.rows import bounded_rows
-from sidelight.regression.table_rows import TableUnits
+from sidelight.regression.table_rows import RowEncoder, TableUnits, declared_columns
 from sidelight.release import Release
 
 #: Coefficients in the fit's units beyond this are no prediction: their sums with rows must stay finite.
@@ -217,28 +217,17 @@ def _of_model(given: Any, wanted: PredictedFit) -> StatedModel:
     check_classes(getattr(given, "classes_", None), wanted.classes)
     _check_kind(getattr(given, "classes_", None), wanted)
     weights, constants = np.atleast_2d(np.asarray(given.coef_, np.float64)), np.atleast_1d(given.intercept_)
-    theirs: TableUnits | None = getattr(getattr(given, "encoding_", None), "units", None)
     model = StatedModel(
         coefficients=weights,
         intercepts=np.asarray(constants, np.float64),
         spread=None,
-        noise=_stored_noise(release) if theirs == wanted.units or (theirs is None and wanted.units is None) else None,
+        noise=_stored_noise(release),
         source=released_origin(release),
         what="an earlier model",
         seeded=not release.private,
     )
-    if theirs is None and wanted.units is None:
-        names = getattr(given, "feature_names_in_", None)
-        _check_names(None if names is None else [str(name) for name in names], wanted.names)
-        return model
-    if theirs is None or wanted.units is None:
-        one, other = ("an array", "a table") if theirs is None else ("a table", "an array")
-        raise RangeError(f"the earlier model was fitted to {one}, this one is fitted to {other}: fit both to the same")
-    _check_names(theirs.names, wanted.units.names)
-    if theirs == wanted.units:
-        return model
-    both = theirs.own(model.coefficients, model.intercepts).reshape(-1, len(theirs.names) + 1)
-    return replace(model, coefficients=both[:, :-1], intercepts=both[:, -1], table_units=True)
+    units, names = getattr(getattr(given, "encoding_", None), "units", None), getattr(given, "feature_names_in_", None)
+    return _for_columns(model, units, names, wanted)
 
 
 def _of_release(release: Release, wanted: PredictedFit) -> StatedModel:
@@ -251,19 +240,49 @@ def _of_release(release: Release, wanted: PredictedFit) -> StatedModel:
     _check_kind(theirs, wanted)
     source, seeded = released_origin(release), not release.private
     more: dict[str, Any] = {"spread": None, "source": source, "what": "an earlier release", "seeded": seeded}
-    if isinstance(release.value, Mapping):
+    columns, scaled = declared_columns(release.query), isinstance(release.value, Mapping)
+    if not columns and wanted.units is not None and (scaled or any(wanted.units.calendars)):
+        raise RangeError(
+            "the earlier release does not say for which columns of a table its coefficients are: it is of an array or "
+            "of a version before 0.6.0; pass the fitted model, or state them as sl.CoefficientPrediction"
+        )
+    units = RowEncoder(columns).units if columns else None
+    if scaled:
         weights = np.atleast_2d(np.asarray(release.value["coefficients"], np.float64))
         constants = np.atleast_1d(np.asarray(release.value["intercept"], np.float64))
         constants = constants + float(release.query.get("target_centre", 0))
-        noise = _stored_noise(release)
-        return StatedModel(coefficients=weights, intercepts=constants, noise=noise, **more)
+        model = StatedModel(coefficients=weights, intercepts=constants, noise=_stored_noise(release), **more)
+        return _for_columns(model, units, release.query.get("inputs"), wanted)
     outputs = outputs_of(wanted.classes)
     both = np.asarray(release.value, np.float64).reshape(outputs, -1)
     names = release.labels[: both.shape[1] - 1]
     if outputs > 1 and theirs is not None:
         names = tuple(name.removeprefix(f"{theirs[0]}: ") for name in names)
     _check_names(names, wanted.names if wanted.units is None else wanted.units.names)
-    return StatedModel(coefficients=both[:, :-1], intercepts=both[:, -1], noise=None, table_units=True, **more)
+    model = StatedModel(coefficients=both[:, :-1], intercepts=both[:, -1], noise=None, table_units=True, **more)
+    return model if units is None or wanted.units is None else _for_columns(model, units, names, wanted)
+
+
+def _for_columns(
+    model: StatedModel, theirs: TableUnits | None, names: Sequence[str] | None, wanted: PredictedFit
+) -> StatedModel:
+    """Return a model of the wanted columns, in their own units where ranges or starts differ; refuse other columns."""
+    mine = wanted.units
+    if theirs is None and mine is None:
+        _check_names(names, wanted.names)
+        return model
+    if theirs is None or mine is None:
+        one, other = ("an array", "a table") if theirs is None else ("a table", "an array")
+        raise RangeError(f"the earlier model was fitted to {one}, this one is fitted to {other}: fit both to the same")
+    _check_names(theirs.names, mine.names)
+    if theirs == mine:
+        return model
+    weights, constants = model.coefficients, model.intercepts
+    if not model.table_units:
+        both = theirs.own(weights, constants).reshape(-1, len(theirs.names) + 1)
+        weights, constants = both[:, :-1], both[:, -1]
+    constants = constants + weights @ mine.later(theirs)
+    return replace(model, coefficients=weights, intercepts=constants, noise=None, table_units=True)
 
 
 def _check_kind(classes: Any, wanted: PredictedFit) -> None:

@@ -7,7 +7,7 @@ do this where the rows are, and need not load scikit-learn for it.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 from sidelight.aggregates.clipped_vector import ClippedVector
 from sidelight.aggregates.coding import CategoryCoding, CodeArrays, Coding
 from sidelight.errors import RangeError, SchemaError
-from sidelight.records import Category, Number
+from sidelight.records import Category, Date, Number, Schema
+from sidelight.records.dates import Calendar
 from sidelight.regression.losses import Floats
 
 #: Steps from the middle of a range to its end.
@@ -105,10 +106,34 @@ class RowEncoder:
         return (1 - 2.0**-50) / math.sqrt(len(self.columns))
 
     @cached_property
+    def units(self) -> TableUnits:
+        """What the features are in the columns' own units."""
+        ranges: list[tuple[float, float]] = []
+        calendars: list[Calendar | None] = []
+        for column in self.columns:
+            if isinstance(column, Category):
+                ranges += [(1.0, 0.0)] * len(column.labels)
+            elif self.hats is not None:
+                ranges += [(1.0, 0.0)] * self.hats  # the curve's value at a node
+            else:
+                low, high = range_of(column)
+                ranges.append((float((high - low) / 2), float((high + low) / 2)))
+            calendar = column.calendar if isinstance(column, Date) else None
+            calendars += [calendar] * (len(ranges) - len(calendars))
+        factors = np.array([self.share / half for half, _ in ranges])
+        return TableUnits(self.names, factors, np.array([middle for _, middle in ranges]), tuple(calendars))
+
+    @cached_property
     def _places(self) -> NDArray[np.int64]:
         number = 1 if self.hats is None else self.hats
         widths = [number if isinstance(column, Number) else len(column.labels) for column in self.columns]
         return np.concatenate([[0], np.cumsum(widths)[:-1]])
+
+
+def declared_columns(request: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Return the columns that the request of a model declares; none of arrays, and of versions that held none."""
+    entries = [each for each in request.get("columns", ()) if isinstance(each, Mapping)]
+    return Schema.from_json({"columns": entries}).columns if entries else ()
 
 
 def node_values(number: Number, hats: int) -> list[Fraction]:
@@ -189,11 +214,24 @@ class ExampleDecoder:
 
 @dataclass(frozen=True, eq=False)
 class TableUnits:
-    """The names of the features, what a column's unit is in features (share/half), and where each feature is 0."""
+    """The names of the features, what a column's unit is in features (share/half), where each is 0, and calendars."""
 
     names: tuple[str, ...]
     factors: Floats
     middles: Floats
+    calendars: tuple[Calendar | None, ...]
+
+    def later(self, other: TableUnits) -> Floats:
+        """Return by how many days or hours each column starts later than it does there; refuse other units of time."""
+        found = []
+        for name, mine, theirs in zip(self.names, self.calendars, other.calendars, strict=True):
+            units = ["numbers" if each is None else f"{each.unit}s" for each in (theirs, mine)]
+            if units[0] != units[1]:
+                raise RangeError(
+                    f"the prediction counts {name!r} in {units[0]}, this model in {units[1]}; declare both alike"
+                )
+            found.append(0.0 if mine is None or theirs is None else float(mine.start - theirs.start))
+        return np.array(found)
 
     def own(self, weights: Floats, constants: Floats) -> Floats:
         """Return coefficients and intercept for the columns as they are, output by output, from (outputs, features)."""
@@ -209,7 +247,7 @@ class TableUnits:
     def __eq__(self, other: object) -> bool:
         return (
             isinstance(other, TableUnits)
-            and self.names == other.names
+            and (self.names, self.calendars) == (other.names, other.calendars)
             and bool((self.factors == other.factors).all() and (self.middles == other.middles).all())
         )
 

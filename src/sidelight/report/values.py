@@ -9,18 +9,15 @@ is read from the release, whose numbers are public. No confidence band is drawn:
 from __future__ import annotations
 
 import ast
-import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from markupsafe import Markup, escape
 
 from sidelight.readable import as_read, at_most, supported
-from sidelight.records import Category, Number
 from sidelight.release import Release
 from sidelight.report.charts import Axis, bar_chart, cut, line_part, svg_body, text_part
 from sidelight.report.words import axis_texts, short
@@ -263,10 +260,11 @@ def additive_card(release: Release) -> Mapping[str, Any] | None:
     """Return everything that the page shows of an additive model; None of a stored release that was changed."""
     from sidelight.regression.additive.fine_codes import fine_size
     from sidelight.regression.estimators.curves import curves_of
+    from sidelight.regression.table_rows import declared_columns
 
     query, value = release.query, release.value
     try:
-        columns = [declared(name, text) for name, text in zip(query["inputs"], query["columns"], strict=True)]
+        columns = declared_columns(query)
         if sum(map(fine_size, columns)) != len(value["tables"]):
             return None
         classes = tuple(_classes(query))
@@ -289,19 +287,6 @@ def additive_card(release: Release) -> Mapping[str, Any] | None:
         "predicted": any(each.predicted is not None for each in drawn),
         "classes": classes if len(classes) > 2 else (),
     }
-
-
-def declared(name: str, text: str) -> Number | Category:
-    """Return a column from what a request says of it.
-
-    >>> declared("age", "age: 18 to 90").upper == 90, declared("plan", 'plan: ["free", "team"]').labels
-    (True, ('free', 'team'))
-    """
-    rest = text.removeprefix(f"{name}: ")
-    if rest.startswith("["):
-        return Category(name, json.loads(rest), other=None)
-    low, _, high = rest.partition(" to ")
-    return Number(name, lower=Fraction(low), upper=Fraction(high))
 
 
 def _classes(query: Mapping[str, Any]) -> list[str]:
@@ -356,7 +341,8 @@ def _steps(curve: ColumnCurve, ends: tuple[float, float]) -> tuple[list[str], fl
             ]
             parts.append(f'<polyline class="{kind} line{at % _COLOURS}" points="{" ".join(corners)}"/>')
     parts += [text_part(left - 6, y(each) + 4, short(each, digits=2), "tick end") for each in ends]
-    first, last = axis_texts([float(curve.edges[0]), float(curve.edges[-1])])
+    outer = [float(curve.edges[0]), float(curve.edges[-1])]
+    first, last = axis_texts(outer) if curve.calendar is None else map(curve.calendar.text, outer)
     parts += [
         text_part(left, _HEIGHT - 8, first, "tick"),
         text_part(right, _HEIGHT - 8, last, "tick end"),

@@ -397,6 +397,21 @@ class TestPredictions:
         with pytest.raises(RangeError, match="other columns"):
             classifier(prediction=earlier, columns=other).fit(frame, labels)
 
+    def test_an_earlier_model_of_other_dates_is_refused(self) -> None:
+        days = np.arange("2019-01-01", "2020-01-01", dtype="M8[D]")
+
+        def model(unit: Any, start: str, end: str, **more: Any) -> sl.AdditiveRegressor:
+            return regressor(columns=[sl.Date("when", start=start, end=end, unit=unit)], **more)
+
+        y = np.arange(365) / 36.5
+        earlier = model("day", "2019-01-01", "2019-12-31").fit({"when": days}, y)
+        model("day", "2019-01-01", "2019-12-31", prediction=earlier).fit({"when": days}, y)
+        for unit, start, end in (("day", "2021-01-01", "2021-12-31"), ("hour", "2019-01-01", "2019-01-16 04:00")):
+            other = model(unit, start, end, prediction=earlier)
+            assert other.columns[0].upper == 364
+            with pytest.raises(RangeError, match="other columns, ranges, dates"):
+                other.fit({"when": days}, y)
+
     def test_stated_curves_and_coefficients(self) -> None:
         frame, y = people(600)
         few: dict[str, Any] = {"epsilon": "0.1", "delta": "1e-5"}

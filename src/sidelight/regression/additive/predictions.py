@@ -9,7 +9,6 @@ model or release of this kind, stated curves, stated coefficients.
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from fractions import Fraction
@@ -34,7 +33,7 @@ from sidelight.regression.losses import Floats
 from sidelight.regression.model_predictions import PredictedCoefficients, PredictedFit, described_predictions
 from sidelight.regression.prediction_sources import FEWEST_ROWS, predictions_of, several_predictions
 from sidelight.regression.rows import dense_rows
-from sidelight.regression.table_rows import TableUnits, range_of
+from sidelight.regression.table_rows import TableUnits, declared_columns, range_of
 from sidelight.release import Release
 
 #: Of the prior variance: of a correction where the accuracy of a prediction is unknown, and the least.
@@ -223,19 +222,17 @@ def _of_coefficients(
     return CurveCandidate(known=_curves(tables, theta[-1]), origin=found.origin, what=found.what)
 
 
-def column_text(column: Number | Category) -> str:
-    """Return a declaration as a request holds it: what the numbers of a release mean."""
-    if isinstance(column, Number):
-        return f"{column.name}: {column.lower} to {column.upper}"
-    return f"{column.name}: {json.dumps(list(column.labels), ensure_ascii=False)}"
+def _meaning(column: Number | Category) -> tuple[Any, ...]:
+    """Return what the numbers of a release mean: not how texts are read."""
+    ends = (column.lower, column.upper) if isinstance(column, Number) else column.labels
+    return column.name, ends, getattr(column, "calendar", None)
 
 
 def _of_release(release: Release, examples: AdditiveExamples, targets: Targets) -> CurveCandidate:
-    mine = [column_text(column) for column in examples.columns]
-    if list(release.query["columns"]) != mine:
+    if [*map(_meaning, declared_columns(release.query))] != [*map(_meaning, examples.columns)]:
         raise RangeError(
-            "the earlier additive model was fitted to other columns, ranges or labels; fit both to the same, or state "
-            "its curves with sl.CurvePrediction"
+            "the earlier additive model was fitted to other columns, ranges, dates or labels; fit both to the same, or "
+            "state its curves with sl.CurvePrediction"
         )
     for name in ("loss", "classes", "target_range"):
         if release.query.get(name) != targets.to_json().get(name):

@@ -17,7 +17,7 @@ from sidelight.records import Category, Date, Number, Schema, Table
 from sidelight.regression.additive.fine_codes import AdditiveExamples
 from sidelight.regression.additive.fit import fit_additive, fitted_value
 from sidelight.regression.additive.plan import AdditivePlan, AdditiveShares, plan_additive
-from sidelight.regression.additive.predictions import AdditivePredictions, column_text
+from sidelight.regression.additive.predictions import AdditivePredictions
 from sidelight.regression.descent.targets import Targets
 from sidelight.regression.estimators.fitted_privacy import StepwisePrivacy
 from sidelight.regression.estimators.table_encoding import refuse_rows_of_table
@@ -59,7 +59,7 @@ class AdditiveFit:
         for text in plan.cautions():
             warnings.warn(text, SidelightWarning, stacklevel=7)
         described: dict[str, Any] = plan.request() | self.predictions.request
-        described["columns"] = [column_text(column) for column in self.examples.columns]
+        described["columns"] = Schema(self.examples.columns).to_json()["columns"]
         described["inputs"] = [column.name for column in self.examples.columns]
         described["column"] = self.examples.target.name
         described["on_missing"] = "cell" if self.examples.keep_missing else "drop"

@@ -16,7 +16,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from sidelight.errors import SchemaError, nearest
 from sidelight.readable import shown_text, supported
-from sidelight.records import Category, Number, Table
+from sidelight.records import Category, Date, Number, Table
+from sidelight.records.dates import Calendar
 from sidelight.registry import import_with_extras
 from sidelight.regression.additive.fine_codes import FINE_CELLS, fine_size, prediction_codes
 from sidelight.regression.estimators.additive_query import split_by
@@ -45,6 +46,7 @@ class ColumnCurve:
         share: Of the variance of all curves.
         hatched: Which cells have so few rows that their counts are mostly noise.
         classes: The classes, where there are more than two.
+        calendar: Of a date, how its edges count.
     """
 
     column: str
@@ -58,6 +60,7 @@ class ColumnCurve:
     share: float
     hatched: Any = field(repr=False)
     classes: tuple[str, ...] = ()
+    calendar: Calendar | None = None
 
     def sentence(self) -> str:
         """Return the curve in words."""
@@ -71,10 +74,10 @@ class ColumnCurve:
             low, high = int(np.argmin(values)), int(np.argmax(values))
             least = f"least for {self.labels[low]} ({values[low]:+.3g})"
             return f"{least}, most for {self.labels[high]} ({values[high]:+.3g})"
-        return _shape_in_words(self.edges, values)
+        return _shape_in_words(self.edges, values, self.calendar)
 
 
-def _shape_in_words(edges: Floats, values: Floats) -> str:
+def _shape_in_words(edges: Floats, values: Floats, calendar: Calendar | None) -> str:
     span = float(values.max() - values.min())
     if span == 0 or len(values) < 2:
         return "level"
@@ -91,7 +94,12 @@ def _shape_in_words(edges: Floats, values: Floats) -> str:
     for start, end in pairwise(turns):
         change = float(values[end] - values[start])
         verb = "is about level" if abs(change) <= span / 10 else "rises" if change > 0 else "falls"
-        ends = (supported(middles[at], reach / 10, least=4, separated=10**6) for at in (start, end))
+        ends = (
+            supported(middles[at], reach / 10, least=4, separated=10**6)
+            if calendar is None
+            else calendar.text(middles[at])
+            for at in (start, end)
+        )
         words.append(f"{verb} from {' to '.join(ends)}")
     return ", then ".join(words)
 
@@ -149,6 +157,7 @@ def curves_of(
             counts=counts[at][:cells],
             missing=table[FINE_CELLS] if cell_of[FINE_CELLS] >= 0 else None,
             hatched=few[:cells],
+            calendar=column.calendar if isinstance(column, Date) else None,
             **shared,
         )
     return found
@@ -376,6 +385,9 @@ def _counts_below(panel: Any, curve: ColumnCurve) -> None:
 
 def _draw_number(panel: Any, curve: ColumnCurve, at: int, color: str) -> None:
     panel.stairs(_of(curve.values, at), curve.edges, color=color, baseline=None)
+    if curve.calendar is not None:
+        panel.xaxis.set_major_formatter(lambda value, _: curve.calendar.text(value))
+        panel.tick_params("x", labelsize=5)
     if curve.predicted is not None:
         panel.stairs(_of(curve.predicted, at), curve.edges, color=color, ls="--", lw=0.9, baseline=None, label="_")
 

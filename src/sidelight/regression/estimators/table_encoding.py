@@ -65,8 +65,7 @@ class TableEncoding(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # s
 
     def set_params(self, **parameters: Any) -> Self:
         """Return this encoding with other parameters."""
-        for made in ("encoder", "units"):
-            self.__dict__.pop(made, None)
+        self.__dict__.pop("encoder", None)
         super().set_params(**parameters)
         return self
 
@@ -136,20 +135,10 @@ class TableEncoding(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # s
         """The name of every feature: a number's column or column@node, a category's column=label."""
         return self.encoder.names
 
-    @cached_property
+    @property
     def units(self) -> TableUnits:
         """What the features are in the columns' own units."""
-        ranges: list[tuple[float, float]] = []
-        for column in self.columns:
-            if isinstance(column, Category):
-                ranges += [(1.0, 0.0)] * len(column.labels)
-            elif self.hats is not None:
-                ranges += [(1.0, 0.0)] * self.hats  # the curve's value at a node
-            else:
-                low, high = range_of(column)
-                ranges.append((float((high - low) / 2), float((high + low) / 2)))
-        factors = np.array([self.encoder.share / half for half, _ in ranges])
-        return TableUnits(self.names, factors, np.array([middle for _, middle in ranges]))
+        return self.encoder.units
 
     def matrix(self, table: Table) -> Any:
         """Return one row of features for each row of a table, in its order, for prediction.
@@ -270,6 +259,7 @@ class TableExamples:
         """What a ledger holds of them: a fit of other columns is another question."""
         described: dict[str, Any] = {"column": self.target.name}
         described["inputs"] = [column.name for column in self.encoding.columns]
+        described["columns"] = Schema(self.encoding.columns).to_json()["columns"]
         if self.labels is not None:
             described["labels"] = [None if each is None else str(each) for each in self.labels]
         return described if self.encoding.hats is None else described | {"hats": str(self.encoding.hats)}
