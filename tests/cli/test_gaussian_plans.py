@@ -174,7 +174,7 @@ def test_a_mixture_of_persons_is_refused_with_the_plan_and_costs_nothing(
         ('"survey.csv"', '"people.csv"', "the private source of this plan"),
         ('columns = ["weight", "height"]\n', "", r"write columns = \[...\]"),
         ('columns = ["weight", "height"]', 'columns = ["weight", "hight"]', "has no column 'hight'"),
-        ("components = 2", "components = 40", "from 1 to the number of public rows"),
+        ("components = 2", "components = 40", "a whole number from 1 to 16"),
         ("components = 2", 'components = 2\nmethod = "best"', "method = 'best' is not an option"),
         (TWO.splitlines()[-1], "", "'prediction' is missing"),
     ],

@@ -38,7 +38,7 @@ def test_the_table_rises_with_the_budget() -> None:
     table = proposal_table(200, 40, delta="1e-5", budgets=["0.001", "0.01", "0.1", "1"], votes=CLEAR)
     assert [row.epsilon for row in table] == sorted(row.epsilon for row in table)
     assert [row.chance for row in table] == sorted(row.chance for row in table)
-    assert "epsilon 0.47, 24% of the plain 1.99; released if the votes are clear" in str(table[1])
+    assert "epsilon 0.469, 24% of the plain 2; released if the votes are clear" in str(table[1])
 
 
 def test_a_proposal_that_costs_more_than_none_is_sent_back_before_any_charge() -> None:

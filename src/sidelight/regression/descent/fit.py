@@ -271,8 +271,7 @@ def _averaged(
     if lost_unsure is not None:  # a correction moves the end by 1/(curvature·h), and the model by what is kept of that
         moved = np.minimum(unsure / noise.variance, 1.0) ** 2 / (SQUARED_CURVATURE**2 * noise.h)
         error = error + moved * lost_unsure
-    bias = 0.0
-    path, own = np.array(points), not plan.shares.offset
+    bias, path, own = 0.0, np.array(points), not plan.shares.offset
     last: dict[str, Any] = {"kind": targets.kind, "steps": steps, "step_noise": noise.of_step}
     mean_weight = min(targets.weights, default=1.0)  # the least that it can be, where no release shows the shares
     one_step = None
@@ -287,8 +286,7 @@ def _averaged(
         stored = np.append(stored[:-1], after.variance)
         error = np.append(after.of_slopes * error[:-1], after.of_constant)
         mean_weight = after.mean_weight
-        grown = steeper(path, geometry, found, **last, mean_weight=mean_weight)
-        bias = max(after.of_rest, grown)
+        bias = max(after.of_rest, steeper(path, geometry, found, **last, mean_weight=mean_weight))
     left = remaining(path, geometry, **last, constant=own, mean_weight=mean_weight)
     return _fitted(
         plan,

@@ -8,19 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from sidelight.errors import SchemaError, nearest
-from sidelight.readable import shown_text, supported
+from sidelight.readable import shown_text
 from sidelight.records import Category, Date, Number, Table
 from sidelight.records.dates import Calendar
 from sidelight.registry import import_with_extras
 from sidelight.regression.additive.fine_codes import FINE_CELLS, fine_size, prediction_codes
 from sidelight.regression.estimators.additive_query import split_by
+from sidelight.regression.estimators.curve_words import shape_in_words
 from sidelight.regression.estimators.table_encoding import TableEncoding, has_names, width_of
 from sidelight.regression.losses import Floats
 from sidelight.regression.table_rows import range_of
@@ -74,34 +74,7 @@ class ColumnCurve:
             low, high = int(np.argmin(values)), int(np.argmax(values))
             least = f"least for {self.labels[low]} ({values[low]:+.3g})"
             return f"{least}, most for {self.labels[high]} ({values[high]:+.3g})"
-        return _shape_in_words(self.edges, values, self.calendar)
-
-
-def _shape_in_words(edges: Floats, values: Floats, calendar: Calendar | None) -> str:
-    span = float(values.max() - values.min())
-    if span == 0 or len(values) < 2:
-        return "level"
-    turns = [0]
-    for place in range(1, len(values) - 1):  # where it turns by more than a tenth of its span
-        before, after = values[place] - values[turns[-1]], values[place:]
-        ahead = float(after.min() - values[place]) if before > 0 else float(after.max() - values[place])
-        top = values[place] == (values[turns[-1] :].max() if before > 0 else values[turns[-1] :].min())
-        if abs(before) > span / 10 and abs(ahead) > span / 10 and top:
-            turns.append(place)
-    turns.append(len(values) - 1)
-    middles, reach = (edges[1:] + edges[:-1]) / 2, float(edges[-1] - edges[0])
-    words = []
-    for start, end in pairwise(turns):
-        change = float(values[end] - values[start])
-        verb = "is about level" if abs(change) <= span / 10 else "rises" if change > 0 else "falls"
-        ends = (
-            supported(middles[at], reach / 10, least=4, separated=10**6)
-            if calendar is None
-            else calendar.text(middles[at])
-            for at in (start, end)
-        )
-        words.append(f"{verb} from {' to '.join(ends)}")
-    return ", then ".join(words)
+        return shape_in_words(self.edges, values, self.calendar)
 
 
 def curves_of(
