@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from importlib import import_module
-from typing import Any, Literal
+from importlib.util import find_spec
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,7 @@ from sidelight.errors import MissingPackageError, RangeError, SchemaError
 from sidelight.guarantees.amounts import whole
 from sidelight.noise import Source
 from sidelight.noise.integers_and_coins import below
+from sidelight.registry import import_with_extras
 from sidelight.synthesis.axes import Axis, Labels, Within
 from sidelight.synthesis.domain import Mass
 
@@ -105,12 +106,13 @@ def make_frame(
 
 
 def _check_installed(library: Library) -> None:
+    known = [other for other in get_args(Library) if find_spec(other) is not None]
+    instead = f', or ask for library="{known[0]}", which is' if known else ""
     try:
-        import_module(library)
-    except ImportError as error:
+        import_with_extras(library, what=f"a table as a {library} frame", instead=instead)
+    except ModuleNotFoundError as error:
         raise MissingPackageError(
-            f"a table as a {library} frame needs the package {library}, which is not installed: pip install {library}, "
-            'or ask for library="pyarrow", which is always there'
+            f"a table as a {library} frame needs {library}, which is not installed; pip install {library}{instead}"
         ) from error
 
 
@@ -175,6 +177,8 @@ def write_table(frame: Any, path: str, *, ending: str) -> None:
     if ending == ".csv":
         writer.write_csv(path)
     elif ending == ".parquet":
+        if library_of(frame) != "polars":  # which writes it by itself
+            import_with_extras("pyarrow", what="a Parquet file")
         writer.write_parquet(path)
     else:
         raise RangeError(f"a synthetic table is written as .csv or .parquet, got {path!r}")
