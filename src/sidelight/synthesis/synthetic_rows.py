@@ -13,8 +13,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from importlib.util import find_spec
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -106,13 +105,13 @@ def make_frame(
 
 
 def _check_installed(library: Library) -> None:
-    known = [other for other in get_args(Library) if find_spec(other) is not None]
-    instead = f', or ask for library="{known[0]}", which is' if known else ""
+    what = f"a table as a {library} frame"
     try:
-        import_with_extras(library, what=f"a table as a {library} frame", instead=instead)
+        import_with_extras(library, what=what, instead=', or ask for library="pandas" or "polars"')
     except ModuleNotFoundError as error:
         raise MissingPackageError(
-            f"a table as a {library} frame needs {library}, which is not installed; pip install {library}{instead}"
+            f"{what} needs {library}, which is not installed; pip install {library}, or ask for "
+            'library="pyarrow", which pip install "sidelight[files]" installs'
         ) from error
 
 
