@@ -84,6 +84,10 @@ dist: $(STAMP)            ## source distribution and wheel in dist/, installed i
 	build/installed/bin/pip install --quiet --disable-pip-version-check dist/*.whl
 	cd build && installed/bin/python -c "import sidelight as sl; print(sl.Quantiles([0.5], epsilon=1).release([1.0, 2.0, 3.0]))"
 	cd build && installed/bin/sidelight demo --draws 4 --output installed/report.html
+	printf 'patient,age\n7,31\n' > build/installed/visits.csv
+	cd build/installed && ! bin/sidelight init visits.csv --person patient --number age:0:110:1
+	for wheel in dist/*.whl; do build/installed/bin/pip install --quiet --disable-pip-version-check "$$wheel[files]"; done
+	cd build/installed && bin/sidelight init visits.csv --person patient --number age:0:110:1
 
 browser:                  ## Debian's Chromium and npm's axe, for the tests in a browser (they are skipped without them)
 	command -v chromium || apt-get install --yes --quiet --no-install-recommends chromium

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ from sidelight.aggregates.groups import ROWS_COUNTED
 from sidelight.coded_groups import CodedGroups, packed, unpacked
 from sidelight.errors import MissingPackageError, RangeError, nearest
 from sidelight.readable import shown_html, shown_text
+from sidelight.registry import import_with_extras
 from sidelight.table_texts import column_texts, csv_line, flags_of
 
 #: The label of a total over a key column.
@@ -239,7 +239,7 @@ class GroupTable(Mapping[str, Any]):
         yield from map(csv_line, zip(*cells, strict=True))
 
     def to_parquet(self, path: Any) -> None:
-        """Write the table as a Parquet file, with labels as dictionaries; needs pyarrow."""
+        """Write the table as a Parquet file, with labels as dictionaries; needs the extra `files`."""
         _package("pyarrow.parquet").write_table(
             self.to_arrow(), path, compression="zstd", use_dictionary=list(self._keys)
         )
@@ -394,6 +394,6 @@ def _unpacked(dtype: str, text: str, texts: Sequence[str] | None = None) -> Colu
 
 def _package(name: str) -> Any:
     try:
-        return import_module(name)
-    except ImportError:
+        return import_with_extras(name, instead=", or use to_records()")
+    except ModuleNotFoundError:
         raise MissingPackageError(f"{name} is not installed; pip install {name}, or use to_records()") from None

@@ -7,7 +7,8 @@ Libraries that only a part of sidelight needs are imported where it is used; who
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib import import_module
 from types import ModuleType
@@ -328,14 +329,40 @@ def card_of(kind: str) -> Card:
 
 
 #: The extra that installs a library, by the name that it is imported by.
-EXTRAS: Mapping[str, str] = {"sklearn": "models", "matplotlib": "plots", "psycopg": "postgres"}
+EXTRAS: Mapping[str, str] = {
+    **dict.fromkeys(("duckdb", "pyarrow"), "files"),
+    "sklearn": "models",
+    "matplotlib": "plots",
+    "psycopg": "postgres",
+}
 
 
-def import_with_extras(module: str) -> ModuleType:
+@contextmanager
+def extras_named(what: str, *, instead: str = "") -> Iterator[None]:
+    """Replace the error of a library of an extra that is absent by one that says which extra installs it.
+
+    Args:
+        what: What needs it, in words, or the module that is imported.
+        instead: What works without it, in words.
+    """
+    try:
+        yield
+        return
+    except ModuleNotFoundError as error:
+        missing = (error.name or "").partition(".")[0]
+        if missing not in EXTRAS:
+            raise
+    needs = f"{missing} is" if what.startswith(missing) else f"{what} needs {missing}, which is"
+    raise MissingPackageError(f'{needs} not installed; pip install "sidelight[{EXTRAS[missing]}]"{instead}')
+
+
+def import_with_extras(module: str, *, what: str | None = None, instead: str = "") -> ModuleType:
     """Import a module; where it needs a library of an extra that is absent, say which extra.
 
     Args:
         module: Its full name, ours or that of such a library.
+        what: What needs it, in words, if that is not the module.
+        instead: What works without it, in words.
 
     Returns:
         The module.
@@ -343,11 +370,4 @@ def import_with_extras(module: str) -> ModuleType:
     >>> import_with_extras("sidelight.quantiles").__name__
     'sidelight.quantiles'
     """
-    try:
-        return import_module(module)
-    except ModuleNotFoundError as error:
-        missing = (error.name or "").partition(".")[0]
-        if missing not in EXTRAS:
-            raise
-    needs = f"{missing} is" if module.startswith(missing) else f"{module} needs {missing}, which is"
-    raise MissingPackageError(f'{needs} not installed; pip install "sidelight[{EXTRAS[missing]}]"')
+    return extras_named(module if what is None else what, instead=instead)(import_module)(module)

@@ -11,6 +11,7 @@ from sidelight.accuracy.forecast import generated
 from sidelight.cli.terminal import tell
 from sidelight.noise import OSEntropy
 from sidelight.records import Category, Number, Schema
+from sidelight.registry import import_with_extras
 from sidelight.server.config_file import read_config
 from sidelight.server.identity import IdentityStore
 from sidelight.server.running import serve_analysts
@@ -48,6 +49,7 @@ def write_demo(folder: Path) -> dict[str, str]:
     """Write a file of generated people, a key and a configuration into a folder; return a token for each analyst."""
     import narwhals.stable.v2 as nw
 
+    import_with_extras("pyarrow", what="the demonstration")
     (folder / "head").mkdir(parents=True, exist_ok=True)
     schema = Schema([Number("age", lower=0, upper=120, granularity=1), Category("job", ["cook", "nurse", "clerk"])])
     columns = generated(schema, 20_000)

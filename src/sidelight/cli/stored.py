@@ -18,6 +18,7 @@ from sidelight.guarantees.claims import SEEDED
 from sidelight.privacy_page import read_report
 from sidelight.privacy_page.page import privacy_page
 from sidelight.readable import shown_text
+from sidelight.registry import import_with_extras
 from sidelight.release import Outcome, Release, read_outcomes, stored_text
 from sidelight.report import Report, check_writable, report_from_json, whole_file, write_report, write_text
 from sidelight.report.words import counted
@@ -130,14 +131,17 @@ def write_table(
     check_writable(output, inputs=[release, areas])
     if output.exists() and not overwrite:
         raise SourceError(f"{str(output)!r} exists already; choose another name, or replace it with --overwrite")
-    if (grouped := _group_table(release, title)) is not None:
+    grouped = _group_table(release, title)
+    if grouped is None or output.suffix.lower() == ".parquet":
+        import_with_extras("pyarrow", what="a file of synthetic rows" if grouped is None else "a Parquet file")
+    if grouped is not None:
         _write_groups(grouped, output, areas=areas)
         return
     if areas is not None:
         raise RangeError(f"--areas are sums of a table of a hierarchy, and {str(release)!r} holds none")
     made = stored_table(release, title=title)
     with whole_file(output) as place:
-        # Arrow is always installed, pandas may not be; and Arrow keeps integers where cells are missing.
+        # Arrow keeps integers where cells are missing, and writes enumerations
         made.write(place, rows, library="pyarrow", within=within, seed=seed)
     count = round(made.rows) if rows is None else rows
     note(rows=count, columns=list(made.domain.columns), private=made.release.private, output=str(output))

@@ -42,6 +42,14 @@ def number_of(cell: Any) -> float:
         return math.nan
 
 
+def decoded(cell: bytes | None) -> str | None:
+    """Return the text of some bytes; None where they are not UTF-8."""
+    try:
+        return None if cell is None else cell.decode()
+    except UnicodeDecodeError:
+        return None
+
+
 def _read(cell: Any) -> float:
     kind = type(cell)  # what isinstance asks second, __class__, a cell may answer as it likes
     if issubclass(kind, int):

@@ -10,13 +10,13 @@ import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
 from sidelight.records.cells import number_of
 from sidelight.records.columns import Category, Column, Label, Number, PersonId
 from sidelight.records.dates import Date
-from sidelight.records.engines.csv import CsvRows
 from sidelight.records.engines.declared import DeclaredRows
 from sidelight.records.numbers import nearest_float
 from sidelight.records.reading_proposals import ReadingProposal, propose_reading
@@ -170,6 +170,7 @@ def nonprivate_check(table: Table) -> NonPrivateCheck:
         for batch in table.rows.batches(as_texts):
             for each in texts:
                 each.count_texts(batch)
+    csv: Any = source if table.engine.startswith("duckdb:csv") else None
     without_id = persons.pop(None, 0)
     cap = 0 if person is None else person.max_rows
     return NonPrivateCheck(
@@ -177,8 +178,8 @@ def nonprivate_check(table: Table) -> NonPrivateCheck:
         columns=tuple(each.result(without_id) for each in counting),
         persons=None if person is None else len(persons),
         beyond_cap=sum(max(0, count - cap) for count in persons.values()) if person is not None else 0,
-        broken_lines=source.nonprivate_broken_records() if isinstance(source, CsvRows) else None,
-        rows_by_pandas=source.nonprivate_rows_by_pandas() if isinstance(source, CsvRows) else None,
+        broken_lines=None if csv is None else csv.nonprivate_broken_records(),
+        rows_by_pandas=None if csv is None else csv.nonprivate_rows_by_pandas(),
     )
 
 

@@ -15,6 +15,7 @@ from sidelight.errors import RangeError, SidelightError
 from sidelight.guarantees import decimal_text
 from sidelight.plans import query_table
 from sidelight.records import Category, Date, Number, PersonId, Schema
+from sidelight.registry import import_with_extras
 from sidelight.server.config import CURRENCIES, ServedTable, ServerConfig
 from sidelight.server.cost import request_size
 from sidelight.session.query import prepare_query
@@ -35,6 +36,7 @@ def write_shapes(schema: Schema, rows: int, folder: Path) -> list[Path]:
     """
     import narwhals.stable.v2 as nw
 
+    import_with_extras("pyarrow", what="a calibration")
     cells_of = generated(schema, rows)
     spread = {each.name: _on_grid(each, np.asarray(cells_of[each.name])) for each in schema.columns}
     persons = [each.name for each in schema.columns if isinstance(each, PersonId)]

@@ -36,7 +36,6 @@ PRELOADED = (
     "sidelight.ledger.head_file",
     "sidelight.plans.predictions",
     "sidelight.quantiles.query",
-    "sidelight.records.engines.parquet",
     "sidelight.server.pricing",
     "sidelight.server.worker",
     "sidelight.summaries.mean",
@@ -45,8 +44,8 @@ PRELOADED = (
     "sidelight.summaries.sql_query",
 )
 
-#: Libraries that engines load on their first use, where they are installed.
-LIBRARIES = ("duckdb", "narwhals", "numpy.fft", "pandas", "sqlglot")
+#: What is loaded on first use, where it is installed.
+LIBRARIES = ("duckdb", "narwhals", "numpy.fft", "pandas", "sidelight.records.engines.parquet", "sqlglot")
 
 
 class Child:

@@ -28,6 +28,7 @@ from sidelight.plans.predictions import PRIOR
 from sidelight.plans.tables import OneOfForm, table_of
 from sidelight.records.hierarchy import Hierarchy
 from sidelight.records.invariants import Invariant
+from sidelight.registry import import_with_extras
 from sidelight.release import Release, read_outcomes
 from sidelight.summaries.predicted import Predicted
 
@@ -66,10 +67,9 @@ def _whole_or_float(value: Any) -> int | float:
 def _parquet(file: Path) -> dict[str, list[Any]]:
     import narwhals.stable.v2 as nw
 
+    import_with_extras("pyarrow", what=f"the file {file.name!r}")
     try:
         frame = nw.read_parquet(str(file), backend="pyarrow")
-    except ImportError:
-        raise
     except Exception:  # whatever its reader says of a public file that is broken
         raise RangeError(f"{file.name!r} is no Parquet file with a row for each group") from None
     return {name: frame[name].to_list() for name in frame.columns}

@@ -124,7 +124,7 @@ class Synthetic:
 
         Args:
             rows: How many; the number of the release if left out.
-            library: "pandas" or "polars", packages of their own, or "pyarrow", which is always there.
+            library: "pandas" or "polars", packages of their own, or "pyarrow", which the extra `files` installs.
             like: A public frame whose library, types and column order are copied.
             within: Where numbers lie inside their bins: "smooth", more of them towards the fuller neighbour; "uniform",
                 anywhere alike; "middle", one value a bin. A value that many rows have, such as 0, wants a bin of its

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from importlib import import_module
 from typing import Any, Literal
 
 import numpy as np
@@ -23,6 +22,7 @@ from sidelight.errors import MissingPackageError, RangeError, SchemaError
 from sidelight.guarantees.amounts import whole
 from sidelight.noise import Source
 from sidelight.noise.integers_and_coins import below
+from sidelight.registry import import_with_extras
 from sidelight.synthesis.axes import Axis, Labels, Within
 from sidelight.synthesis.domain import Mass
 
@@ -105,12 +105,13 @@ def make_frame(
 
 
 def _check_installed(library: Library) -> None:
+    what = f"a table as a {library} frame"
     try:
-        import_module(library)
-    except ImportError as error:
+        import_with_extras(library, what=what, instead=', or ask for library="pandas" or "polars"')
+    except ModuleNotFoundError as error:
         raise MissingPackageError(
-            f"a table as a {library} frame needs the package {library}, which is not installed: pip install {library}, "
-            'or ask for library="pyarrow", which is always there'
+            f"{what} needs {library}, which is not installed; pip install {library}, or ask for "
+            'library="pyarrow", which pip install "sidelight[files]" installs'
         ) from error
 
 
@@ -175,6 +176,8 @@ def write_table(frame: Any, path: str, *, ending: str) -> None:
     if ending == ".csv":
         writer.write_csv(path)
     elif ending == ".parquet":
+        if library_of(frame) != "polars":  # which writes it by itself
+            import_with_extras("pyarrow", what="a Parquet file")
         writer.write_parquet(path)
     else:
         raise RangeError(f"a synthetic table is written as .csv or .parquet, got {path!r}")

@@ -22,12 +22,14 @@ from sidelight.records.engines.files import absolute, files_of
 from sidelight.records.engines.folders import Member, members_of, shown
 from sidelight.records.rows import Rows, hide_engine_errors
 from sidelight.records.source_files import identities_of
+from sidelight.registry import extras_named
 
 _ELSEWHERE = re.compile(r"([a-z][a-z0-9+.]+)://", re.IGNORECASE)
 #: An address that may hold a password, wherever it stands in a text and however it is misspelt.
 _ADDRESS = re.compile(r"postgres(ql)?(\+\w+)?:/|\b(password|pwd)\s*=|:/+[^/:]*:[^/]*@", re.IGNORECASE)
 
 
+@extras_named("this source", instead=", or give its columns as NumPy arrays, lists or a pandas frame")
 def open_rows(
     source: Any,
     names: Sequence[str],

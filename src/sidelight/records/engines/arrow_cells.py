@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from sidelight.records.cells import texts_of
+from sidelight.records.cells import decoded, texts_of
 from sidelight.records.dates import Calendar
 from sidelight.records.engines.arrays import as_distinct
 from sidelight.records.held_rows import GrowingTexts
@@ -125,7 +125,7 @@ def cells_of_arrow(column: Any) -> list[Any]:
     except Exception:  # some cell decides it, so it must not be raised
         pass
     if kind_of(column.type) == "text" and not pa.types.is_dictionary(column.type):
-        return [_decoded(cell) for cell in column.cast(pa.large_binary(), safe=False).to_pylist()]
+        return [decoded(cell) for cell in column.cast(pa.large_binary(), safe=False).to_pylist()]
     chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
     return [_cell(chunk, place) for chunk in chunks for place in range(len(chunk))]
 
@@ -232,13 +232,6 @@ def _cell(column: Any, place: int) -> Any:
     try:
         return column[place].as_py()
     except Exception:
-        return None
-
-
-def _decoded(cell: bytes | None) -> str | None:
-    try:
-        return None if cell is None else cell.decode()
-    except UnicodeDecodeError:
         return None
 
 

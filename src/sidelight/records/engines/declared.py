@@ -29,6 +29,7 @@ from sidelight.records.source_protocols import (
     ReadsInParallel,
     batches_with_keys,
 )
+from sidelight.registry import import_with_extras
 
 if TYPE_CHECKING:
     import narwhals.stable.v2 as nw
@@ -251,6 +252,8 @@ class DeclaredStep:
 
 def read_as_declared(source: Rows, readings: Mapping[str, Reading], *, person: str | None) -> Rows:
     """Return rows whose texts are read as declared."""
+    if source.length is None and not isinstance(source, DistributedRows):  # before a charge, not in `frame`
+        import_with_extras("sidelight.records.engines.declared_stream", what="a declared reading of rows not in memory")
     for name in readings:
         kinds = source.kinds_of(name) if hasattr(source, "kinds_of") else {source.types[name].kind}
         if len(kinds) > 1:

@@ -16,8 +16,10 @@ from sidelight.errors import SchemaError
 from sidelight.records.dates import Calendar
 from sidelight.records.engines.arrays import DIFFERENT_LENGTHS, ArrayRows, as_array, library_of
 from sidelight.records.rows import BATCH_ROWS, Batch, ColumnType, NoExpressions, Rows, Wanted
+from sidelight.registry import extras_named
 
 
+@extras_named("this column or frame")
 def open_frame(
     source: Any, names: Sequence[str], *, column: bool = False, dates: Mapping[str, Calendar] | None = None
 ) -> Rows:
@@ -49,6 +51,7 @@ def open_frame(
     raise SchemaError(f"{wanted}, got {kind}")
 
 
+@extras_named("this column")
 def cells_of(source: Any) -> list[Any]:
     """Return the cells of one column as Python objects, by the native type of the column."""
     if library_of(source) == "pandas":

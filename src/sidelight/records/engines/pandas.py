@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import Any
 
 import narwhals.stable.v2 as nw
@@ -13,7 +14,6 @@ from numpy.typing import NDArray
 from sidelight.records.cells import numbers_of, texts_of
 from sidelight.records.dates import Calendar
 from sidelight.records.engines.arrays import KINDS, ArrayRows
-from sidelight.records.engines.arrow_cells import cells_of_arrow, distinct_of_arrow, kind_of, numbers_of_arrow
 from sidelight.records.person_key import person_key
 from sidelight.records.rows import (
     BATCH_ROWS,
@@ -26,6 +26,9 @@ from sidelight.records.rows import (
     stream_at_once,
     types_by_name,
 )
+
+with suppress(ModuleNotFoundError):  # without pyarrow, pandas has no column that Arrow holds
+    from sidelight.records.engines.arrow_cells import cells_of_arrow, distinct_of_arrow, kind_of, numbers_of_arrow
 
 
 class PandasRows:

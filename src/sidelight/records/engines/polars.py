@@ -12,17 +12,17 @@ from typing import Any
 import narwhals.stable.v2 as nw
 import numpy as np
 import polars as pl
-import pyarrow as pa
 from numpy.typing import NDArray
 
+from sidelight.records.cells import decoded
 from sidelight.records.dates import Calendar
 from sidelight.records.engines.arrays import ArrayRows
-from sidelight.records.engines.arrow_cells import cells_of_arrow, distinct_of_arrow
 from sidelight.records.person_key import person_key
 from sidelight.records.rows import (
     BATCH_ROWS,
     Batch,
     ColumnType,
+    DistinctTexts,
     TypeKind,
     Wanted,
     collected,
@@ -30,7 +30,6 @@ from sidelight.records.rows import (
     stream_at_once,
 )
 
-_TEXT = pa.large_string()
 #: The days of Python's first and last date, from 1970 on, and a day in the units of time.
 _FIRST_DAY, _LAST_DAY = -719_162, 2_932_896
 _A_DAY = {"ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}
@@ -62,7 +61,7 @@ class PolarsRows:
         typed = hide_engine_errors(lambda: collected(nw.from_native(self._typed(wanted, keyed=False))).to_native())
         texts = {name: wanted.text_alias(name) for name in wanted.texts}
         texts |= {} if wanted.person is None else {wanted.person: "person"}
-        labels = {name: distinct_of_arrow(typed[alias].to_arrow()) for name, alias in texts.items()}
+        labels = {name: _distinct(typed[alias]) for name, alias in texts.items()}
         numbers = {name: typed[wanted.number_alias(name)].to_numpy() for name in wanted.numbers}
         return ArrayRows(numbers, labels=labels).batches(wanted, rows=rows)  # a key may be a number, too
 
@@ -125,16 +124,22 @@ def _text(cell: pl.Expr) -> pl.Expr:
 def _checked(texts: pl.Series) -> pl.Series:
     """Return the texts, null for those that are not UTF-8: Polars takes texts of Arrow as they are, and would panic."""
     try:
-        texts.to_arrow().validate(full=True)
+        return texts.cast(pl.Binary).cast(pl.String)  # which checks them
     except Exception:  # some text is not UTF-8: each is decoded by itself
         return pl.Series(cells_of_polars(texts), dtype=pl.String)
-    return texts
+
+
+def _distinct(texts: pl.Series) -> DistinctTexts:
+    """Return checked texts as the different ones and the place of each row's; the place -1 is a missing cell."""
+    cells = texts.drop_nulls().unique()
+    places = texts.cast(pl.Enum(cells)).to_physical().cast(pl.Int64).fill_null(-1)
+    return DistinctTexts([*cells.to_list(), None], places.to_numpy())
 
 
 def cells_of_polars(column: pl.Series) -> list[Any]:
     """Return the cells as Python objects; a text that is not UTF-8, or a date that Python has not, is None."""
     if column.dtype in (pl.String, pl.Categorical, pl.Enum):
-        return cells_of_arrow(column.cast(pl.String).cast(pl.Binary).to_arrow().cast(pa.large_binary()).view(_TEXT))
+        return [decoded(cell) for cell in column.cast(pl.String).cast(pl.Binary).to_list()]
     return list(_with_dates_of_python(column).to_list())
 
 
