@@ -130,10 +130,18 @@ class RowEncoder:
         return np.concatenate([[0], np.cumsum(widths)[:-1]])
 
 
-def declared_columns(request: Mapping[str, Any]) -> tuple[Any, ...]:
-    """Return the columns that the request of a model declares; none of arrays, and of versions that held none."""
+def declared_columns(request: Mapping[str, Any]) -> tuple[Number | Category, ...]:
+    """Return the columns that the request of a model declares; none of arrays, and of versions that held none.
+
+    Raises:
+        SchemaError: they are none that a model can have, as of a stored release that was changed.
+    """
     entries = [each for each in request.get("columns", ()) if isinstance(each, Mapping)]
-    return Schema.from_json({"columns": entries}).columns if entries else ()
+    found = Schema.from_json({"columns": entries}).columns if entries else ()
+    columns = tuple(column for column in found if isinstance(column, Number | Category))
+    if len(columns) < len(found):
+        raise SchemaError("the release declares columns that no model has: persons, or labels without a list")
+    return columns
 
 
 def node_values(number: Number, hats: int) -> list[Fraction]:
