@@ -253,9 +253,9 @@ def test_earlier_models_of_dates_count_from_their_own_start() -> None:
     for given, (line, constant) in ((model, own), (model.release_, own), (query, query.value)):
         assert said(given, declared(2021)) == pytest.approx(constant + line * (731 + 182), rel=1e-5)
         assert said(given, declared(2021)) > 80  # the line of 2019 goes on: 91, and not 18 again
-        with pytest.raises(RangeError, match="'when' in days, this model in hours"):
+        with pytest.raises(RangeError, match="'when' in days, and here it counts in hours"):
             said(given, declared(2021, "hour"))
-        with pytest.raises(RangeError, match="in days, this model in numbers"):
+        with pytest.raises(RangeError, match="in days, and here it counts in numbers"):
             of_columns([sl.Number("when", lower=0, upper=364), OLD[2]], given)
     older = replace(query, query={name: each for name, each in query.query.items() if name != "columns"})
     with pytest.raises(RangeError, match="does not say for which"):

@@ -75,7 +75,8 @@ def test_the_days_of_a_curve_are_dates() -> None:
 def test_a_release_that_was_changed_has_numbers_instead() -> None:
     release = released()
     three = sl.Schema([COLUMNS[0], sl.Category("plan", ["a", "b", "c"])]).to_json()["columns"]
-    for columns in (three, ["age: 0 to 100.5", "plan: free, 1 to 2"], [], [{"kind": "number"}]):
+    person, label = {"kind": "person", "name": "who", "max_rows": "3"}, {"kind": "label", "name": "town"}
+    for columns in (three, ["age: 0 to 100.5", "plan: free, 1 to 2"], [], [{"kind": "number"}], [person], [label]):
         changed = replace(release, query={**release.query, "columns": columns})
         assert additive_card(changed) is None
         assert "spending" in render(Report(title="t", day="d", items=(Item(title="spending", outcome=changed),)))

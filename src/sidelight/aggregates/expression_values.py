@@ -198,7 +198,8 @@ def _arithmetic(whole: Arithmetic, scope: ColumnScope) -> Value:
     assert isinstance(shapes[0], StepShape)
     assert isinstance(shapes[1], StepShape)
     up, over = factors(shapes[0], shapes[1])
-    return left * up + right * (over if whole.operator == "+" else -over), known
+    apart = int(whole.starts_apart(scope.schema) * up / shapes[0].step)
+    return left * up + right * (over if whole.operator == "+" else -over) + apart, known
 
 
 def _looked_up(whole: Lookup, scope: ColumnScope) -> Value:

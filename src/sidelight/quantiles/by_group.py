@@ -40,9 +40,10 @@ from sidelight.quantiles.prepared import (
     level_name,
 )
 from sidelight.quantiles.tree import exact_levels
-from sidelight.records import Schema, Table
+from sidelight.records import Number, Schema, Table
 from sidelight.records.expressions import Expression
 from sidelight.release import Release
+from sidelight.release.shown import later_than
 from sidelight.session import Answer
 from sidelight.session.query import SurePrepared
 
@@ -89,15 +90,20 @@ def read_cell_priors(
     names: Sequence[str],
     default: Prior,
     grid: Outcomes,
+    number: Number,
 ) -> CellPriors:
-    """Read priors by group: {label: prior, or one for each level}, or an earlier release of quantiles by group."""
+    """Read priors by group: {label: prior, or one for each level}, or an earlier release of quantiles by group.
+
+    Dates of a release, which says how they count, are counted from the start of the column that is predicted.
+    """
     seeded = isinstance(prediction, Release) and not prediction.private
     table = prediction.value if isinstance(prediction, Release) else prediction
     if isinstance(table, GroupTable):
         entry = prediction.circumstances.entry_id if isinstance(prediction, Release) else None
         note = "made with seeded noise" if seeded else ""
         origin = guess("an earlier table by group") if entry is None else released(entry, note)
-        found = _of_table(table, keys=keys, names=names, default=default, grid=grid)
+        later = later_than(prediction.query, number) if isinstance(prediction, Release) else 0
+        found = _of_table(table, keys=keys, names=names, default=default, grid=grid, later=later)
     else:
         found, origin = {}, guess("a prior for each group")
         for label, given in table.items():
@@ -121,7 +127,7 @@ def read_cell_priors(
 
 
 def _of_table(
-    table: GroupTable, *, keys: Sequence[str], names: Sequence[str], default: Prior, grid: Outcomes
+    table: GroupTable, *, keys: Sequence[str], names: Sequence[str], default: Prior, grid: Outcomes, later: int
 ) -> dict[Cell, tuple[Prior, ...]]:
     """Return priors around the values of an earlier release, as wide as its levels lie apart; of supported groups."""
     if tuple(table.keys_of_groups) != tuple(keys):
@@ -140,7 +146,9 @@ def _of_table(
             if len(levels) == 1:  # groups lie apart as far as nothing else says
                 others = sorted(float(each) for each in table[levels[0]])
                 spread = (others[(3 * len(others)) // 4] - others[len(others) // 4]) / 2
-            found[cell] = around([float(table[name][place]) for name in names], spread, default=default, grid=grid)
+            found[cell] = around(
+                [float(table[name][place]) - later for name in names], spread, default=default, grid=grid
+            )
     return found
 
 
@@ -229,12 +237,19 @@ def with_own_priors(query: Any, schema: Schema) -> PreparedCellPriors:
         prepared = replace(few, levels=levels).prepare(schema)
         assert isinstance(prepared, PreparedQuantiles)
         total, request["borrow"] = prepared, "total"
-    default, cells = default_prior(number_of(query, schema)), tuple(product(*groups.groups.keys))
+    number, cells = number_of(query, schema), tuple(product(*groups.groups.keys))
+    default = default_prior(number)
     description, known = groups.prediction, {}
     if by_group:
         names = tuple(map(level_name, groups.rule.levels))
         read = read_cell_priors(
-            query.stated_prediction, cells=cells, keys=groups.keys, names=names, default=default, grid=groups.grid
+            query.stated_prediction,
+            cells=cells,
+            keys=groups.keys,
+            names=names,
+            default=default,
+            grid=groups.grid,
+            number=number,
         )
         for prior in {each for priors in read.priors.values() for each in priors}:
             check_reach(prior, groups.grid)

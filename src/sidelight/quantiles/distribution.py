@@ -27,6 +27,7 @@ from sidelight.quantiles.query import Quantiles
 from sidelight.quantiles.tree import even_levels
 from sidelight.records import Number, Schema, Table
 from sidelight.release import Release, TailBound
+from sidelight.release.shown import later_than
 from sidelight.released_distribution import VENTILES, ReleasedDistribution
 from sidelight.session import Answer, release_once
 from sidelight.session.query import SurePrepared
@@ -156,7 +157,7 @@ class Distribution:
         if self.prediction is None:
             return default_prior(number)
         if isinstance(self.prediction, Release):
-            return hedge(prior_of(self.prediction), with_=default_prior(number), weight=_HEDGE)
+            return hedge(prior_of(self.prediction, number), with_=default_prior(number), weight=_HEDGE)
         return self.prediction
 
     def release(self, data: Any) -> Release[ReleasedDistribution]:
@@ -164,11 +165,12 @@ class Distribution:
         return release_once(self, data)
 
 
-def prior_of(release: Release) -> Histogram:
+def prior_of(release: Release, number: Number | None = None) -> Histogram:
     """Return an earlier release of a distribution as a prediction for the next one.
 
     Args:
         release: What `sl.Distribution` released; not one made with seeded noise, which gives no privacy.
+        number: The column that it predicts, whose dates may count from another start.
 
     Returns:
         A histogram that names the release's ledger entry as its origin. Hedge it (`sl.hedge`): where the new data went
@@ -186,6 +188,8 @@ def prior_of(release: Release) -> Histogram:
             "this distribution was made with seeded noise, which gives no privacy; nor would a prediction with it"
         )
     values, shares = value["values"], value["shares"]
+    if number is not None:
+        values = values - later_than(release.query, number)
     if value.steps:
         half = (value.granularity or 1.0) / 2
         edges, masses = np.append(values - half, values[-1] + half), np.diff(shares, prepend=0.0)

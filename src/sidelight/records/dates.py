@@ -179,6 +179,23 @@ class Calendar:
         return date_text(self.datetimes(value).item())
 
 
+def later_start(mine: Calendar | None, theirs: Calendar | None, *, name: str) -> int:
+    """Return how many days or hours later a column starts than it did in a prediction; refuse other units of time.
+
+    Args:
+        mine: How the column counts now; None for plain numbers.
+        theirs: How it counted in the prediction.
+        name: The column, for the message.
+
+    >>> later_start(Calendar("day", 18262), Calendar("day", 18261), name="visit")
+    1
+    """
+    before, now = ("numbers" if each is None else f"{each.unit}s" for each in (theirs, mine))
+    if before != now:
+        raise RangeError(f"the prediction counts {name!r} in {before}, and here it counts in {now}; declare both alike")
+    return 0 if mine is None or theirs is None else mine.start - theirs.start
+
+
 def minutes_of_text(text: str) -> int | None:
     """Return the minutes from 1970 to an ISO text, in UTC if it names an offset; None if it is none.
 

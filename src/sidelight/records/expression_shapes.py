@@ -159,6 +159,11 @@ class Expression:
                 raise SchemaError(f"{part} reads no column; write the constant that it is")
         return self.shape(schema)
 
+    def calendar_in(self, schema: Schema) -> Calendar | None:
+        """Return how a date counts, also one that is moved by a number; None of what is no date."""
+        found = self.shape(schema)
+        return found.calendar if isinstance(found, StepShape) else None
+
     def walk(self) -> Iterator[Expression]:
         """Return this expression and all that it is made of."""
         yield self

@@ -22,6 +22,7 @@ from typing import ClassVar, Literal
 from sidelight.errors import RangeError, SchemaError, nearest
 from sidelight.grid import CODE_LIMIT
 from sidelight.records.columns import Category, Label, Number, PersonId
+from sidelight.records.dates import Calendar, Date
 from sidelight.records.expression_shapes import (
     AND,
     COMPARE,
@@ -148,7 +149,30 @@ class Arithmetic(Expression):
         ends = sorted((sign * over * right.first, sign * over * right.last))
         self._within(StepShape(left.step / up, up * left.first, up * left.last))
         self._within(StepShape(left.step / up, ends[0], ends[1]))
-        return self._within(StepShape(left.step / up, up * left.first + ends[0], up * left.last + ends[1]))
+        apart = int(self.starts_apart(schema) * up / left.step)
+        first, last = (up * end + other + apart for end, other in zip((left.first, left.last), ends, strict=True))
+        return self._within(StepShape(left.step / up, first, last))
+
+    def starts_apart(self, schema: Schema) -> int:
+        """Return how much later the first of two dates starts to count than the second; 0 of all else.
+
+        Raises:
+            SchemaError: one counts days and the other hours, or dates that start elsewhere are added.
+        """
+        several = len({each.calendar for each in schema.columns if isinstance(each, Date)}) > 1
+        if self.operator not in ("+", "-") or not several:
+            return 0
+        first, second = self.left.calendar_in(schema), self.right.calendar_in(schema)
+        if first is None or second is None or first == second:
+            return 0
+        if self.operator == "+" or first.unit != second.unit:
+            raise SchemaError(f"{self}: two dates are compared or subtracted; declare both in {first.unit}s")
+        return first.start - second.start
+
+    def calendar_in(self, schema: Schema) -> Calendar | None:
+        first, second = self.left.calendar_in(schema), self.right.calendar_in(schema)
+        moved = self.operator == "+" or (self.operator == "-" and second is None)
+        return (first or second) if moved and None in (first, second) else None
 
     def _within(self, found: StepShape) -> StepShape:
         if max(abs(found.first), abs(found.last)) > CODE_LIMIT:

@@ -20,7 +20,7 @@ from sidelight.aggregates.clipped_vector import ClippedVector
 from sidelight.aggregates.coding import CategoryCoding, CodeArrays, Coding
 from sidelight.errors import RangeError, SchemaError
 from sidelight.records import Category, Date, Number, Schema
-from sidelight.records.dates import Calendar
+from sidelight.records.dates import Calendar, later_start
 from sidelight.regression.losses import Floats
 
 #: Steps from the middle of a range to its end.
@@ -130,10 +130,18 @@ class RowEncoder:
         return np.concatenate([[0], np.cumsum(widths)[:-1]])
 
 
-def declared_columns(request: Mapping[str, Any]) -> tuple[Any, ...]:
-    """Return the columns that the request of a model declares; none of arrays, and of versions that held none."""
+def declared_columns(request: Mapping[str, Any]) -> tuple[Number | Category, ...]:
+    """Return the columns that the request of a model declares; none of arrays, and of versions that held none.
+
+    Raises:
+        SchemaError: they are none that a model can have, as of a stored release that was changed.
+    """
     entries = [each for each in request.get("columns", ()) if isinstance(each, Mapping)]
-    return Schema.from_json({"columns": entries}).columns if entries else ()
+    found = Schema.from_json({"columns": entries}).columns if entries else ()
+    columns = tuple(column for column in found if isinstance(column, Number | Category))
+    if len(columns) < len(found):
+        raise SchemaError("the release declares columns that no model has: persons, or labels without a list")
+    return columns
 
 
 def node_values(number: Number, hats: int) -> list[Fraction]:
@@ -223,15 +231,8 @@ class TableUnits:
 
     def later(self, other: TableUnits) -> Floats:
         """Return by how many days or hours each column starts later than it does there; refuse other units of time."""
-        found = []
-        for name, mine, theirs in zip(self.names, self.calendars, other.calendars, strict=True):
-            units = ["numbers" if each is None else f"{each.unit}s" for each in (theirs, mine)]
-            if units[0] != units[1]:
-                raise RangeError(
-                    f"the prediction counts {name!r} in {units[0]}, this model in {units[1]}; declare both alike"
-                )
-            found.append(0.0 if mine is None or theirs is None else float(mine.start - theirs.start))
-        return np.array(found)
+        counted = zip(self.names, self.calendars, other.calendars, strict=True)
+        return np.array([later_start(mine, theirs, name=name) for name, mine, theirs in counted], np.float64)
 
     def own(self, weights: Floats, constants: Floats) -> Floats:
         """Return coefficients and intercept for the columns as they are, output by output, from (outputs, features)."""

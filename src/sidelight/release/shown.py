@@ -13,7 +13,8 @@ import numpy as np
 from sidelight.errors import RangeError
 from sidelight.group_table import GroupTable
 from sidelight.readable import at_most, number_text, shown_html, shown_text
-from sidelight.records.dates import Calendar
+from sidelight.records import Date, Number
+from sidelight.records.dates import Calendar, later_start
 from sidelight.registry import import_with_extras
 from sidelight.release.values import TailBound
 from sidelight.table_texts import INTERVAL, beside, leading_statistic
@@ -136,6 +137,25 @@ def dated(value: Any, dates: Any, *, kind: str) -> Any:
         return value
     found = calendar.datetimes(value)
     return found if isinstance(value, np.ndarray) else found.item()
+
+
+def later_than(query: Mapping[str, Any], number: Number) -> int:
+    """Return how many days or hours later a column starts than in an earlier release, whose dates are larger by them.
+
+    The request of a release of several columns does not say how it counts: it is taken to count as the column does.
+
+    Args:
+        query: The request of the earlier release.
+        number: The column as it is declared now.
+
+    Raises:
+        RangeError: one of them counts days, and the other hours, or numbers that are no dates.
+    """
+    if not isinstance(query.get("column"), str):
+        return 0
+    said = query.get("dates")
+    theirs = None if said is None else Calendar.since(said["start"], said["unit"], where="a release")
+    return later_start(number.calendar if isinstance(number, Date) else None, theirs, name=number.name)
 
 
 def lies_on_the_calendar(column: str) -> bool:

@@ -303,7 +303,7 @@ def of_statement(prediction: Any, *, kind: str, by: Sequence[str], column: Any, 
         if same and (column is None or str(column) == str(asked.get("column"))):
             value = GroupTable(keys=table.keys_of_groups, groups=table.groups, columns={number: table[name]})
             of = {"of": asked.get("of", "rows")} if kind == "count" else {}
-            query = {key: asked[key] for key in ("by", "column") if key in asked}
+            query = {key: asked[key] for key in ("by", "column", "dates") if key in asked}
             return replace(prediction, value=value, query={"kind": kind, **query, **of})
     return None
 

@@ -23,7 +23,7 @@ from sidelight.aggregates.coding import CategoryCoding, CodeArrays, Coding, Comb
 from sidelight.errors import RangeError, SchemaError
 from sidelight.noise import Source
 from sidelight.noise.integers_and_coins import integers_below
-from sidelight.records import Category, Fill, Number
+from sidelight.records import Category, Date, Fill, Number
 from sidelight.records.numbers import exact_number, nearest_float, number_text
 from sidelight.records.rows import Batch, Wanted
 from sidelight.synthesis.domain import Domain
@@ -278,6 +278,13 @@ class Bins:
 
 
 Axis = Labels | Bins
+
+
+def counting_of(axis: Axis) -> dict[str, str]:
+    """Return how the dates of an axis count, without which its edges mean nothing; {} where it has none."""
+    if not isinstance(axis, Bins) or not isinstance(axis.number, Date):
+        return {}
+    return {"unit": axis.number.unit, "start": axis.number.start}
 
 
 def axis_from_json(data: Mapping[str, Any]) -> Axis:

@@ -20,7 +20,7 @@ from sidelight.predictions.origin import Origin, guess, joint_origin, released
 from sidelight.predictions.public_data import refuse_look_alike
 from sidelight.records import Table
 from sidelight.release import Release
-from sidelight.synthesis.axes import Axis, Labels, coding_of, domain_of
+from sidelight.synthesis.axes import Axis, Labels, coding_of, counting_of, domain_of
 from sidelight.synthesis.domain import Domain
 from sidelight.synthesis.prior import HEDGE, DistributionPrior, EarlierReleases, GivenWeights, PublicRowsPrior
 from sidelight.synthesis.refit import Fitted
@@ -88,14 +88,19 @@ def _from_rows(given: PublicData, axes: Sequence[Axis], *, trust: float) -> Tabl
 
 def _from_releases(given: list[Release | Synthetic], axes: Sequence[Axis], *, trust: float) -> TablePrediction:
     domain = domain_of(axes)
-    wanted = [(axis.name, axis.labels) for axis in axes]
+    wanted = [(axis.name, axis.labels, counting_of(axis)) for axis in axes]
     fitted, noises, origins, seeded = [], [], [], 0
     for each in given:
         made = each if isinstance(each, Synthetic) else Synthetic(each)
-        if [(axis.name, axis.labels) for axis in made.axes] != wanted:
+        counted = [
+            {key: each[key] for key in ("unit", "start") if key in each} for each in made.release.value["columns"]
+        ]
+        theirs = [(axis.name, axis.labels, each) for axis, each in zip(made.axes, counted, strict=True)]
+        if theirs != wanted:
             raise RangeError(
-                "the prediction is a release on another domain: it must have the same columns, labels and bins; "
-                "write its synthetic table and pass that as public rows instead"
+                "the prediction is a release on another domain: it must have the same columns, labels, bins and starts "
+                "of dates, which no version before 0.6.0 wrote down; declare them alike, or write its synthetic table "
+                "and pass that as public rows instead"
             )
         mass = made.mass
         space: Space = DenseSpace(domain) if mass.support is None else SupportSpace(domain, mass.support)

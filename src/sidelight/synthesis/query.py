@@ -29,7 +29,7 @@ from sidelight.release import Outcome
 from sidelight.session import Answer, release_once
 from sidelight.session.query import SurePrepared
 from sidelight.synthesis.answers import MeasuredMarginal, contradicted_rows
-from sidelight.synthesis.axes import Axis, Labels, axis_of, coding_of, domain_of
+from sidelight.synthesis.axes import Axis, Labels, axis_of, coding_of, counting_of, domain_of
 from sidelight.synthesis.certify import certified
 from sidelight.synthesis.domain import Domain, Mass
 from sidelight.synthesis.engine_choice import Chosen, Engine, choose_engine
@@ -365,7 +365,7 @@ class PreparedTable(SurePrepared):
         contradicted = None if self.rows is None else contradicted_rows(measured, self.rows)
         return SyntheticValue(
             summary=_summary(self.labels, fitted, contradicted),
-            columns=[axis.to_json() for axis in self.axes],
+            columns=[axis.to_json() | counting_of(axis) for axis in self.axes],
             rows=fitted.rows,
             engine=self.engine,
             measurements=[each.to_value() for each in measured],
