@@ -27,7 +27,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sidelight.errors import RangeError
 from sidelight.grid import Outcomes
-from sidelight.mechanisms.rings import Adaptation, Masses, adapt
+from sidelight.mechanisms.rings import Adaptation, Bracket, Masses, adapt
 from sidelight.predictions.origin import Origin
 from sidelight.records.numbers import exact_number
 
@@ -164,19 +164,17 @@ class PiecewiseCDF(Protocol):
     def line(self, index: int) -> FlooredLine:
         """Return the piece that holds an index; every index, beyond the ends of the grid too, has one."""
 
-    def at(self, index: int) -> int:
-        """Return the height at an index."""
-
-
-class Heights(Protocol):
-    """Something that has a height at an index."""
+    def flat_at(self, index: int) -> bool:
+        """Return whether many pieces are a few wide ones around an index; asked only where there are many."""
 
     def at(self, index: int) -> int:
         """Return the height at an index."""
 
 
+#: What gives a component's height: slope, offset and divisor of a floored line, or a component of many pieces itself.
+Height: TypeAlias = tuple[int, int, int] | PiecewiseCDF
 #: First index, index behind the last, and what gives each component's height between.
-Piece: TypeAlias = tuple[int, int, tuple[Heights, ...]]
+Piece: TypeAlias = tuple[int, int, tuple[Height, ...]]
 
 
 class ConditionedPart(NamedTuple):
@@ -208,7 +206,7 @@ class _Pieces:
             piece = self._known[place - 1]
             if piece[0] <= index < piece[1]:
                 return piece
-        piece = self._cut(index, [part if part.many else part.line(index) for part in self._components])
+        piece = _cut([part if part.many and not part.flat_at(index) else part.line(index) for part in self._components])
         if self.kept:
             self._known.insert(place, piece)
             self._starts.insert(place, piece[0])
@@ -216,20 +214,20 @@ class _Pieces:
 
     def all_lines_at(self, index: int) -> Piece:
         """Return the piece that holds an index, all components being lines."""
-        start, end, heights = self.at(index)
-        if all(isinstance(each, FlooredLine) for each in heights):
-            return start, end, heights
-        return self._cut(
-            index,
-            [part.line(index) if part.many else each for part, each in zip(self._components, heights, strict=True)],
-        )
+        start, end, heights = piece = self.at(index)
+        if all(type(each) is tuple for each in heights):
+            return piece
+        lines = [FlooredLine(start, end, *each) if type(each) is tuple else each.line(index) for each in heights]
+        return _cut(lines)
 
-    def _cut(self, index: int, heights: Sequence[Heights]) -> Piece:
-        start, end = -_NO_END, _NO_END
-        for each in heights:
-            if type(each) is FlooredLine:  # compared in place: a call takes longer
-                start, end = each[0] if each[0] > start else start, each[1] if each[1] < end else end
-        return start, end, tuple(heights)
+
+def _cut(heights: Sequence[FlooredLine | PiecewiseCDF]) -> Piece:
+    """Return the piece on which all of some lines hold; components of many pieces hold everywhere."""
+    start, end = -_NO_END, _NO_END
+    for each in heights:
+        if type(each) is FlooredLine:  # compared in place: a call takes longer
+            start, end = each[0] if each[0] > start else start, each[1] if each[1] < end else end
+    return start, end, tuple([each[2:] if type(each) is FlooredLine else each for each in heights])
 
 
 class CompiledPrior:
@@ -259,21 +257,23 @@ class CompiledPrior:
         self._parts = tuple(parts)
         self._recent = self._pieces.at(first)
         #: Whether one line says it all, which is then evaluated in place.
-        self._single = not self._parts and len(self._recent[2]) == 1 and isinstance(self._recent[2][0], FlooredLine)
-        low, high = self._heights(first), self._heights(last + 1)
+        self._single = not self._parts and len(self._recent[2]) == 1 and type(self._recent[2][0]) is tuple
+        low, high = _heights(self._recent, first), _heights(self._pieces.at(last + 1), last + 1)
+        self.total = last + 1 - first
         #: For each part: from which line to which, its height at `first`, its weight, and what it rises.
         self._shares: list[tuple[int, int, int, int, int]] = []
         self._shift = -first
         if not self._parts:
             self._shift -= sum(low)
+            self.total += sum(high) - sum(low)
         start = 0
         for part in self._parts:
             end = start + part.components
             base, rise = sum(low[start:end]), sum(high[start:end]) - sum(low[start:end])
             if rise >= LEAST_PART:
                 self._shares.append((start, end, base, part.weight, rise))
+                self.total += part.weight  # at the end it has risen by all of its rise
             start = end
-        self.total = self._value(self._pieces.at(last + 1)[2], last + 1)
 
     def fresh(self) -> CompiledPrior:
         """Return the same masses for one run, which remembers there what it looked up; those of a run as they are."""
@@ -296,15 +296,35 @@ class CompiledPrior:
             start, end, lines = piece = self._pieces.at(index)
             if self._pieces.kept:
                 self._recent = piece
-        if self._single and isinstance(line := lines[0], FlooredLine):
-            return index + self._shift + (line[2] * index + line[3]) // line[4]
         return self._value(lines, index)
 
-    def inverse(self, position: int) -> int:
-        """Return the index j with C(j) <= position < C(j+1), for 0 <= position < total."""
-        start, end, lines = self._recent
-        if self._single and start <= (index := self._solved(lines, position)) < end - 1 and index >= self.first:
-            return index
+    def inverse(self, position: int, around: Bracket | None = None) -> int:
+        """Return the index j with C(j) <= position < C(j+1), for 0 <= position < total.
+
+        Whoever knows C(low) <= position < C(high) gives these `around` it, and spares the search for them.
+        """
+        low, value, high, high_value = around or self._bracket(position)
+        # C(low) = value <= position < C(high) = high_value: look at the piece on the line between, or in the middle.
+        by_line = True
+        while True:
+            near = low + (position - value) * (high - low) // (high_value - value) if by_line else (low + high) // 2
+            by_line = not by_line
+            start, end, lines = self._pieces.all_lines_at(near)
+            if start <= low and high <= end:
+                return self._within(lines, position, low, value, high, high_value)
+            start, end = max(start, low), min(end, high)
+            if (bottom := self._value(lines, start)) > position:
+                high, high_value = start, bottom
+                continue
+            if (top := self._value(lines, end - 1)) > position:
+                return self._within(lines, position, start, bottom, end - 1, top)
+            if end == high or (above := self.cumulative(end)) > position:
+                return end - 1
+            low, value = end, above
+
+    def _bracket(self, position: int) -> Bracket:
+        """Return indices around a position, with their masses."""
+        start, end, _ = self._recent
         # Bracket the position by doubling steps away from where the last question was: most lie near it.
         step, low = end - start, max(start, self.first)
         value = high_value = self.cumulative(low)
@@ -319,21 +339,7 @@ class CompiledPrior:
             high = min(high + step, self.last + 1)
             high_value = self.cumulative(high)
             step *= 2
-        # C(low) = value <= position < C(high) = high_value: look at the piece on the line between, or in the middle.
-        by_line = True
-        while True:
-            near = low + (position - value) * (high - low) // (high_value - value) if by_line else (low + high) // 2
-            by_line = not by_line
-            start, end, lines = self._pieces.all_lines_at(near)
-            start, end = max(start, low), min(end, high)
-            if (bottom := self._value(lines, start)) > position:
-                high, high_value = start, bottom
-                continue
-            if (top := self._value(lines, end - 1)) > position:
-                return self._within(lines, position, start, end - 1, top)
-            if end == high or (above := self.cumulative(end)) > position:
-                return end - 1
-            low, value = end, above
+        return low, value, high, high_value
 
     def adapted(self, first: int, last: int, adaptation: Adaptation) -> Masses:
         """Return the prior of a tree node whose outcomes are first..last."""
@@ -341,11 +347,15 @@ class CompiledPrior:
             return CompiledPrior(first, last, (), parts=self._parts, pieces=self._pieces)
         return adapt(self, first, last, adaptation)
 
-    def _within(self, lines: tuple[Heights, ...], position: int, low: int, high: int, top: int) -> int:
-        """Find the index inside one piece, C(low) <= position < C(high) = top: a guess on the line, put right."""
+    def _within(self, lines: tuple[Height, ...], position: int, low: int, bottom: int, high: int, top: int) -> int:
+        """Find the index inside one piece, C(low) = bottom <= position < C(high) = top: a guess on the line, put right.
+
+        The lines must hold from `low` to `high` - 1.
+        """
         if self._single:
-            return self._solved(lines, position)
-        bottom = self._value(lines, low)
+            # C(j) = floor(((slope + divisor) j + offset + shift * divisor) / divisor) <= position, solved for j
+            slope, offset, divisor = lines[0]  # type: ignore[misc]
+            return min(((position + 1 - self._shift) * divisor - offset - 1) // (slope + divisor), high - 1)
         step = 1
         while high - low > 1:
             # The floors leave the line by a few units; where they are coarse (a part conditioned to little mass) the
@@ -370,31 +380,32 @@ class CompiledPrior:
             step *= 2
         return low
 
-    def _solved(self, lines: tuple[Heights, ...], position: int) -> int:
-        """Return the largest j with C(j) <= position on a single line, were it without ends.
-
-        C(j) = floor(((slope + divisor) j + offset + shift * divisor) / divisor) <= position, solved for j.
-        """
-        line = lines[0]
-        assert isinstance(line, FlooredLine)
-        return ((position + 1 - self._shift) * line[4] - line[3] - 1) // (line[2] + line[4])
-
-    def _value(self, lines: tuple[Heights, ...], index: int) -> int:
-        """Return C(index) from the lines of the piece that holds it."""
+    def _value(self, lines: tuple[Height, ...], index: int) -> int:
+        """Return C(index) from the lines of the piece that holds it: all in place, because calls take as long."""
         value = index + self._shift
         if not self._parts:
             for line in lines:
-                value += (line[2] * index + line[3]) // line[4] if type(line) is FlooredLine else line.at(index)
+                if type(line) is tuple:
+                    slope, offset, divisor = line
+                    value += (slope * index + offset) // divisor
+                else:
+                    value += line.at(index)
             return value
         for start, end, base, weight, rise in self._shares:
             height = -base
-            for line in lines[start:end]:  # in place: a call takes as long as the line
-                height += (line[2] * index + line[3]) // line[4] if type(line) is FlooredLine else line.at(index)
+            for line in lines[start:end]:
+                if type(line) is tuple:
+                    slope, offset, divisor = line
+                    height += (slope * index + offset) // divisor
+                else:
+                    height += line.at(index)
             value += weight * height // rise
         return value
 
-    def _heights(self, index: int) -> list[int]:
-        return [line.at(index) for line in self._pieces.at(index)[2]]
-
     def __repr__(self) -> str:
         return f"CompiledPrior(first={self.first}, last={self.last})"
+
+
+def _heights(piece: Piece, index: int) -> list[int]:
+    """Return the height of each component at an index of a piece."""
+    return [(each[0] * index + each[1]) // each[2] if type(each) is tuple else each.at(index) for each in piece[2]]

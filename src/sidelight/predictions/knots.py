@@ -112,6 +112,10 @@ class _FewPieces:
     __slots__ = ()
     many = False
 
+    def flat_at(self, index: int) -> bool:
+        """Return True: there are few pieces everywhere."""
+        return True
+
     def line(self, index: int) -> FlooredLine:
         """Return the piece that holds an index."""
         raise NotImplementedError
@@ -210,6 +214,11 @@ class WholeNumbers:
         self._cells = self._negative + 1 + WHOLE_OCTAVES
 
     many = True  # two pieces for each whole number
+
+    def flat_at(self, index: int) -> bool:
+        """Return whether an index lies between 0 and 1 or -1."""
+        code = index >> self._bits
+        return code != 0 and abs(code) < _BIAS << MANTISSA_BITS
 
     def at(self, index: int) -> int:
         """Return the height at an index."""

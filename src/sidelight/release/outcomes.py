@@ -36,6 +36,7 @@ from sidelight.release.values import (
     prediction_use,
     stored_object,
 )
+from sidelight.release.when_asked import WhenAsked
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar  # of the checker: with a default, so that a bare `Release` stays one
@@ -70,7 +71,8 @@ class _PublicOutcome:
 
     def at(self, *, entry_id: str | None, ledger_head: str | None) -> Self:
         """Return the same outcome with its entry in a ledger."""
-        return replace(self, circumstances=replace(self.circumstances, entry_id=entry_id, ledger_head=ledger_head))
+        place = replace(self.circumstances, entry_id=entry_id, ledger_head=ledger_head)
+        return self if place == self.circumstances else replace(self, circumstances=place)
 
     def _brand(self) -> list[str]:
         return [] if self.private else [SEEDED]
@@ -109,7 +111,7 @@ class Release(_PublicOutcome, Generic[Value]):
 
     value: Value
     labels: tuple[str, ...]
-    error: TailBound | None
+    error: WhenAsked[TailBound | None] = WhenAsked()
     prediction: Mapping[str, Any] | None
     details: Mapping[str, Any] | None = None
 
@@ -117,6 +119,9 @@ class Release(_PublicOutcome, Generic[Value]):
         if isinstance(self.value, GroupTable) and "numbers" in self.query:  # of a statement, each by its name
             value = self.value.changed(asked_for=[name for name, *_ in self.query["numbers"]])
             object.__setattr__(self, "value", value)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "error": self.error}  # a copy holds numbers, and no function
 
     @property
     def kind(self) -> str:
@@ -206,11 +211,7 @@ class Release(_PublicOutcome, Generic[Value]):
             said["rows_counted"] = self.rows_counted
         if (used := self.prediction_use) is not None:
             said |= {"believed": used.share, "likely_sd": used.likely_sd}
-        plain = [
-            {name: date_text(each) if isinstance(each, datetime.date) else each for name, each in record.items()}
-            for record in self._records()
-        ]
-        return said | {"values": plain}
+        return said | {"values": [{name: _plain(each) for name, each in row.items()} for row in self._records()]}
 
     def to_pandas(self) -> Any:
         """Return the answer as a pandas data frame: a row an entry, with the error bound at 95 % where there is one.
@@ -301,6 +302,10 @@ class Release(_PublicOutcome, Generic[Value]):
         said += [] if self.prediction_use is None else [f"prediction: {self.prediction_use}"]
         heading = f"{self.kind} · {self.guarantee}"
         return html_text(self.value, self.shown, self.labels, brand=self._brand(), heading=heading, said=said)
+
+
+def _plain(value: Any) -> Any:
+    return date_text(value) if isinstance(value, datetime.date) else value
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -82,6 +82,16 @@ def object_text(**parts: Any) -> str:
     return json.dumps(data, allow_nan=False, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
 
 
+def check_numbers(value: Any) -> None:
+    """Raise where `object_text` would, of a value whose text is not wanted: arrays are looked at and not written."""
+    table = isinstance(value, GroupTable)
+    columns = [value[name] for name in value.columns] if table else [value]
+    if not all(isinstance(each, np.ndarray) and each.dtype.kind in "biuf" for each in columns):
+        object_text(value=encode_value(value))
+    elif not all(np.isfinite(each).all() or (table and not np.isinf(each).any()) for each in columns):
+        raise ValueError("a release holds finite numbers, and a table no infinite ones")
+
+
 def stored_object(text: str) -> dict[str, Any]:
     """Parse the JSON object of an outcome, or say why it is none that this version reads."""
     if not isinstance(text, str | bytes | bytearray):

@@ -189,7 +189,10 @@ def middle_spot(grid: Outcomes, low: int, middle: int, high: int) -> Spot | None
 
 
 class LevelPriors:
-    """The compiled prior of any level: that of the nearest requested level, mixed with Cauchys at released spots."""
+    """The compiled prior of any level: that of the nearest requested level, mixed with Cauchys at released spots.
+
+    Of one release: what its selections look up at records is remembered here, and ends with it.
+    """
 
     __slots__ = ("_compiled", "_levels", "_priors", "grid", "single")
 
@@ -204,8 +207,9 @@ class LevelPriors:
         self._levels = tuple(levels)
         self._priors = tuple(priors)
         self.single = all(prior is self._priors[0] for prior in self._priors)
+        given = {id(prior): each for prior, each in zip(priors, compiled, strict=False)}
         self._compiled: dict[tuple[int, tuple[Spot, ...]], CompiledPrior] = {
-            (id(prior), ()): each for prior, each in zip(priors, compiled, strict=False)
+            (prior, ()): each.fresh() for prior, each in given.items()
         }
 
     def at(self, level: Fraction | float, *spots: Spot | None) -> CompiledPrior:
@@ -214,7 +218,7 @@ class LevelPriors:
         around = tuple(each for each in spots if each is not None)
         key = (id(prior), around)
         if key not in self._compiled:
-            self._compiled[key] = _mixed(self.grid, prior, around)
+            self._compiled[key] = _mixed(self.grid, prior, around).fresh()
         return self._compiled[key]
 
     def each(self, levels: Sequence[Fraction | float], *spots: Spot | None) -> list[CompiledPrior]:
