@@ -218,14 +218,20 @@ class SortedFloats:
 
     def tie_at(self, k: int) -> tuple[int, int, int]:
         """Return the k-th smallest code and its span: looks at the neighbours first, most codes are alone."""
-        around = self._patterns[k - 2 if k > 2 else 0 : k + 1].tolist()
+        first, last = self._first, self._last
+        codes = [  # as `_code` has them: calls take longer
+            first if code < first else last if code > last else code
+            for code in [
+                pattern >> DROPPED_BITS if pattern >= 0 else -(pattern & _MAGNITUDE) >> DROPPED_BITS
+                for pattern in self._patterns[k - 2 if k > 2 else 0 : k + 1].tolist()
+            ]
+        ]
         here = 1 if k > 1 else 0
-        code = self._code(around[here])
-        before, until = k - 1, k
-        if here and self._code(around[0]) == code:
-            before = 0 if code <= self._first else int(self._values.searchsorted(least_double(code)))
-        if len(around) > here + 1 and self._code(around[-1]) == code:
-            until = self._size if code >= self._last else int(self._values.searchsorted(least_double(code + 1)))
+        code, before, until = codes[here], k - 1, k
+        if here and codes[0] == code:
+            before = 0 if code <= first else int(self._values.searchsorted(least_double(code)))
+        if len(codes) > here + 1 and codes[-1] == code:
+            until = self._size if code >= last else int(self._values.searchsorted(least_double(code + 1)))
         return code, before, until
 
     def _end_of_tie(self, place: int, code: int) -> int:
@@ -272,7 +278,7 @@ class CountedCodes:
 class DitheredRanks:
     """Ranks over codes; ties are spread lazily, as far as requests need."""
 
-    __slots__ = ("_atoms", "_codes", "_dither_bits", "_grid", "_singles", "_source")
+    __slots__ = ("_atoms", "_codes", "_dither_bits", "_grid", "_singles", "_source", "_tie")
 
     def __init__(self, codes: OrderedCodes, grid: Outcomes, source: Source | None) -> None:
         self._codes = codes
@@ -281,6 +287,7 @@ class DitheredRanks:
         self._dither_bits = grid.dither_bits
         self._atoms: dict[int, TiedRecords] = {}
         self._singles: dict[int, int] = {}  # the offset of a record that is alone with its code
+        self._tie: tuple[int | None, int, int] = None, 0, 0  # the last code that `order` met, and its span
 
     @property
     def size(self) -> int:
@@ -293,7 +300,9 @@ class DitheredRanks:
             return 0
         if code > self._grid.last:
             return self.size
-        before, until = self._codes.span(code)
+        met, before, until = self._tie  # the neighbours of a quantile are asked for next
+        if met != code:
+            before, until = self._codes.span(code)
         offset = index - (code << self._grid.dither_bits)
         if offset == 0 or before == until:
             return before
@@ -305,7 +314,7 @@ class DitheredRanks:
 
     def order(self, k: int) -> int:
         """Return the k-th smallest fine index, k = 1..size."""
-        code, before, until = self._codes.tie_at(k)
+        code, before, until = self._tie = self._codes.tie_at(k)
         coarse = code << self._dither_bits
         if self._source is None or self._dither_bits == 0:
             return coarse

@@ -15,7 +15,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from sidelight.accounting import batch
 from sidelight.errors import ClaimError, NoiseError
@@ -51,8 +51,7 @@ _Factors: TypeAlias = tuple[Fraction, Fraction]
 _KINDS: tuple[Amounts, ...] = ("epsilon", "rho", "mu_squared")
 
 
-@dataclass(frozen=True)
-class Drawn:
+class Drawn(NamedTuple):
     """One line of what a release spent: a price and the records that it is about."""
 
     price: DrawPrice
@@ -116,10 +115,11 @@ class Meter:
     def spending(self) -> tuple[dict[str, str], ...]:
         """What was drawn, in order of the first of each kind, with how many times."""
         lines: dict[tuple[tuple[str, str], ...], int] = {}
-        last, key = None, ()
+        known: dict[tuple[int, bool, bool], tuple[tuple[str, str], ...]] = {}  # most draws have the same few prices
         for each in (*self.drawn, *(() if self._later is None else self._later.drawn)):
-            if last is None or last.part is not each.part or last.price != each.price:  # steps of a descent are alike
-                last, key = each, tuple(each.line.items())
+            seen = id(each.price), each.part.group is None, each.part.spans is None
+            if (key := known.get(seen)) is None:
+                key = known[seen] = tuple(each.line.items())
             lines[key] = lines.get(key, 0) + 1
         return tuple({**dict(line), "times": str(times)} for line, times in lines.items())
 
@@ -246,6 +246,7 @@ class Meter:
             costs.append(cost)
         total = Fraction(0)
         parts: dict[tuple[_Factors, int | None], dict[int | None, list[tuple[Drawn, Fraction]]]] = {}
+        last: tuple[_Factors, int | None] | None = None
         for each, cost in zip(self.drawn, costs, strict=True):
             unit, part = each.price.claims.unit, each.part
             if unit == row and _moves(each.price.claims):
@@ -258,8 +259,10 @@ class Meter:
             else:
                 total += cost  # of the unit of the release: its rows may be in all parts
                 continue
-            groups = parts.setdefault((factors, part.partition), defaultdict(list))
-            groups[part.group].append((Drawn(each.price, part), cost))
+            if last is None or last[0] is not factors or last[1] != part.partition:  # a hash of fractions takes longer
+                last = factors, part.partition
+                groups = parts.setdefault(last, defaultdict(list))
+            groups[part.group].append((each if part is each.part else Drawn(each.price, part), cost))
         for ((rows, squares), _), groups in parts.items():
             paths = [_worst_path([(each.part, cost) for each, cost in group]) for group in groups.values()]
             found = max(paths) * (rows if kind == "epsilon" else squares)

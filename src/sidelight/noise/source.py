@@ -15,10 +15,9 @@ import threading
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, replace
 from fractions import Fraction
 from types import TracebackType
-from typing import Literal, NoReturn, Protocol, Self
+from typing import Literal, NamedTuple, NoReturn, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -77,8 +76,7 @@ class Price(Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class Part:
+class Part(NamedTuple):
     """Which records a draw is about: those of one group, of some half-open spans of a grid, or both; public.
 
     Args:
@@ -237,9 +235,9 @@ class Source:
         outer = self._part
         within = outer if group is None else Part(partition, group, rows_of_unit, additive)
         if spans is not None:
-            within = replace(within, axis=self._axis_of(places), spans=tuple(spans))
+            within = within._replace(axis=self._axis_of(places), spans=tuple(spans))
         both = outer.pairs or pairs
-        self._part = within if within.pairs is both else replace(within, pairs=both)
+        self._part = within if within.pairs is both else within._replace(pairs=both)
         try:
             yield
         finally:
@@ -286,9 +284,10 @@ class Source:
         """Return one uniform integer of k bits."""
         self._drawing()
         nbytes = (k + 7) // 8
-        if len(self._pool) < nbytes:
-            self._pool = self._entropy.read(max(POOL_BYTES, nbytes))
-        taken, self._pool = self._pool[:nbytes], self._pool[nbytes:]
+        pool = self._pool
+        if len(pool) < nbytes:
+            pool = self._entropy.read(max(POOL_BYTES, nbytes))
+        taken, self._pool = pool[:nbytes], pool[nbytes:]
         return int.from_bytes(taken, "little") >> (8 * nbytes - k)
 
     def close(self) -> None:
@@ -298,6 +297,8 @@ class Source:
         self._closed = True
 
     def _drawing(self) -> None:
+        if self._open and not self._closed and os.getpid() == self._pid and threading.get_ident() == self._thread:
+            return  # asked for each draw of bits: a call takes longer
         self._guard()
         if not self._open:
             raise NoiseError("a draw without a price: noise is drawn inside source.paying(...), by a mechanism")

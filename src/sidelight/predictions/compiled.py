@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from dataclasses import fields
 from decimal import Decimal
 from fractions import Fraction
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -215,9 +215,9 @@ class _Pieces:
     def all_lines_at(self, index: int) -> Piece:
         """Return the piece that holds an index, all components being lines."""
         start, end, heights = piece = self.at(index)
-        if all(type(each) is tuple for each in heights):
+        if all(isinstance(each, tuple) for each in heights):
             return piece
-        lines = [FlooredLine(start, end, *each) if type(each) is tuple else each.line(index) for each in heights]
+        lines = [FlooredLine(start, end, *each) if isinstance(each, tuple) else each.line(index) for each in heights]
         return _cut(lines)
 
 
@@ -255,9 +255,15 @@ class CompiledPrior:
         self.last = last
         self._pieces = _Pieces(components) if pieces is None else pieces
         self._parts = tuple(parts)
+
+    def __getattr__(self, name: str) -> Any:
+        """Look at the ends of the range when a mass is first asked for: most priors are only adapted to others."""
+        if name not in ("_recent", "_single", "total", "_shares", "_shift"):
+            raise AttributeError(name)
+        first, last = self.first, self.last
         self._recent = self._pieces.at(first)
         #: Whether one line says it all, which is then evaluated in place.
-        self._single = not self._parts and len(self._recent[2]) == 1 and type(self._recent[2][0]) is tuple
+        self._single = not self._parts and len(self._recent[2]) == 1 and isinstance(self._recent[2][0], tuple)
         low, high = _heights(self._recent, first), _heights(self._pieces.at(last + 1), last + 1)
         self.total = last + 1 - first
         #: For each part: from which line to which, its height at `first`, its weight, and what it rises.
@@ -274,16 +280,13 @@ class CompiledPrior:
                 self._shares.append((start, end, base, part.weight, rise))
                 self.total += part.weight  # at the end it has risen by all of its rise
             start = end
+        return getattr(self, name)
 
     def fresh(self) -> CompiledPrior:
         """Return the same masses for one run, which remembers there what it looked up; those of a run as they are."""
         if self._pieces.kept:
             return self
-        own = CompiledPrior.__new__(CompiledPrior)
-        for name in CompiledPrior.__slots__:
-            setattr(own, name, getattr(self, name))
-        own._pieces = self._pieces.fresh()
-        return own
+        return CompiledPrior(self.first, self.last, (), parts=self._parts, pieces=self._pieces.fresh())
 
     def cumulative(self, index: int) -> int:
         """Return C(index), the mass of all outcomes below it; clamped beyond the ends."""
@@ -344,6 +347,8 @@ class CompiledPrior:
     def adapted(self, first: int, last: int, adaptation: Adaptation) -> Masses:
         """Return the prior of a tree node whose outcomes are first..last."""
         if self._parts and adaptation == "conditional" and self.first <= first <= last <= self.last:
+            if (first, last) == (self.first, self.last):
+                return self
             return CompiledPrior(first, last, (), parts=self._parts, pieces=self._pieces)
         return adapt(self, first, last, adaptation)
 
@@ -385,7 +390,7 @@ class CompiledPrior:
         value = index + self._shift
         if not self._parts:
             for line in lines:
-                if type(line) is tuple:
+                if isinstance(line, tuple):
                     slope, offset, divisor = line
                     value += (slope * index + offset) // divisor
                 else:
@@ -394,7 +399,7 @@ class CompiledPrior:
         for start, end, base, weight, rise in self._shares:
             height = -base
             for line in lines[start:end]:
-                if type(line) is tuple:
+                if isinstance(line, tuple):
                     slope, offset, divisor = line
                     height += (slope * index + offset) // divisor
                 else:
@@ -408,4 +413,4 @@ class CompiledPrior:
 
 def _heights(piece: Piece, index: int) -> list[int]:
     """Return the height of each component at an index of a piece."""
-    return [(each[0] * index + each[1]) // each[2] if type(each) is tuple else each.at(index) for each in piece[2]]
+    return [(each[0] * index + each[1]) // each[2] if isinstance(each, tuple) else each.at(index) for each in piece[2]]
