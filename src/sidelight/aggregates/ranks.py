@@ -7,7 +7,6 @@ records themselves: they are private, have no sensitivity of their own, and only
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from typing import Protocol
 
 import numpy as np
@@ -47,7 +46,7 @@ class TiedRecords:
         self._count = count
         self._bits = bits
         self._splits: dict[tuple[int, int], int] = {}
-        self._leaves: dict[tuple[int, int], list[int]] = {}
+        self._leaves: dict[tuple[int, int], NDArray[np.int64]] = {}
 
     def below(self, offset: int, source: Source) -> int:
         """Return the number of records with an offset smaller than `offset`."""
@@ -55,7 +54,7 @@ class TiedRecords:
         for bits in range(self._bits, 0, -1):
             if count <= _DRAW_ALL:
                 leaf = self._leaf(bits, offset >> bits, count, source)
-                return before + bisect_left(leaf, offset & ((1 << bits) - 1))
+                return before + int(leaf.searchsorted(offset & ((1 << bits) - 1)))
             zeros = self._zeros(bits, offset >> bits, count, source)
             if offset >> (bits - 1) & 1:
                 before, count = before + zeros, count - zeros
@@ -68,7 +67,7 @@ class TiedRecords:
         count, prefix = self._count, 0
         for bits in range(self._bits, 0, -1):
             if count <= _DRAW_ALL:
-                return (prefix << bits) + self._leaf(bits, prefix, count, source)[k - 1]
+                return (prefix << bits) + self._leaf(bits, prefix, count, source).item(k - 1)
             zeros = self._zeros(bits, prefix, count, source)
             if k <= zeros:
                 prefix, count = prefix << 1, zeros
@@ -84,15 +83,17 @@ class TiedRecords:
                 self._splits[node] = heads(count, source)
         return self._splits[node]
 
-    def _leaf(self, bits: int, prefix: int, count: int, source: Source) -> list[int]:
+    def _leaf(self, bits: int, prefix: int, count: int, source: Source) -> NDArray[np.int64]:
         """Return the last `bits` bits of the few records whose offset starts with `prefix`, sorted."""
         node = (bits, prefix)
         if node not in self._leaves:
             with source.free(_DITHER):
                 if count <= _DRAW_SINGLY:
-                    self._leaves[node] = sorted(source.bits(bits) for _ in range(count))
+                    leaf = np.array([source.bits(bits) for _ in range(count)], np.int64)
                 else:
-                    self._leaves[node] = np.sort(integers_below(1 << bits, count, source)).tolist()
+                    leaf = integers_below(1 << bits, count, source)
+                leaf.sort()
+                self._leaves[node] = leaf
         return self._leaves[node]
 
     def __repr__(self) -> str:

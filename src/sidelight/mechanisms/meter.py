@@ -37,7 +37,7 @@ from sidelight.guarantees.claims import Claim
 from sidelight.guarantees.conversions import root_of_sum_of_squares
 from sidelight.guarantees.implications import implies, renyi_of
 from sidelight.guarantees.units import rows_of_unit
-from sidelight.mechanisms.price import Amounts, DrawPrice
+from sidelight.mechanisms.price import Amounts, DrawPrice, amount_of
 from sidelight.noise.source import EVERYTHING, Part, Price
 
 #: What the user reads when a sum exceeds its claim: fixed, because the charge stands and nothing else may be said.
@@ -240,7 +240,11 @@ class Meter:
             elif key in known:
                 cost = known[key]
             else:
-                cost = known[key] = _cost(each.price.claims, each.part.pairs, kind, self.claims)
+                claims = each.price.claims
+                alike = not each.part.pairs and claims.neighbours is self.claims.neighbours
+                cost = known[key] = (
+                    each.price.amount(kind) if alike else _cost(claims, each.part.pairs, kind, self.claims)
+                )
             if cost is None:
                 return None
             costs.append(cost)
@@ -315,16 +319,7 @@ def _cost(claims: Claims, pairs: bool, kind: Amounts, of: Claims) -> Fraction | 
 
 def _own_cost(claims: Claims, kind: Amounts, of: Claims) -> Fraction | None:
     """Return what a draw costs in a kind, if it is for the neighbours of the release."""
-    if claims.neighbours is not of.neighbours:
-        return None
-    if kind == "epsilon":
-        pure = claims.pure()
-        return None if pure is None else pure.epsilon
-    if kind == "rho":
-        zcdp = claims.zcdp()
-        return None if zcdp is None else zcdp.rho
-    gdp = claims.gdp()
-    return None if gdp is None else gdp.mu**2
+    return amount_of(claims, kind) if claims.neighbours is of.neighbours else None
 
 
 def _rows_of(claims: Claims) -> tuple[Fraction, Fraction]:

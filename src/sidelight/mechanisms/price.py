@@ -49,6 +49,17 @@ class DrawPrice:
         """The strongest claim, in words."""
         return str(self.claims.strongest)
 
+    @cached_property
+    def amounts(self) -> dict[Amounts, Fraction | None]:
+        """What the claims cost in each kind, for their own neighbours and unit, as far as anybody asked."""
+        return {}
+
+    def amount(self, kind: Amounts) -> Fraction | None:
+        """Return what the claims cost in a kind, None where they prove nothing in it."""
+        if kind not in self.amounts:
+            self.amounts[kind] = amount_of(self.claims, kind)
+        return self.amounts[kind]
+
     def allows(self, law: str, scales: Sequence[Fraction]) -> bool:
         """Return whether noise of this law and these scales is what was priced."""
         return self.samples is None or all((law, scale) in self.samples for scale in scales)
@@ -60,6 +71,18 @@ class DrawPrice:
         if self.samples is not None and not set(price.samples or ()) <= set(self.samples):
             return False
         return self.each is None or all(price.claims.implies(claim) for claim in self.each)
+
+
+def amount_of(claims: Claims, kind: Amounts) -> Fraction | None:
+    """Return what claims cost in a kind, None where they prove nothing in it."""
+    if kind == "epsilon":
+        pure = claims.pure()
+        return None if pure is None else pure.epsilon
+    if kind == "rho":
+        zcdp = claims.zcdp()
+        return None if zcdp is None else zcdp.rho
+    gdp = claims.gdp()
+    return None if gdp is None else gdp.mu**2
 
 
 def laplace_price(bounded: Bounded, scale: Fraction) -> DrawPrice:

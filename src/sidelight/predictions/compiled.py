@@ -187,11 +187,12 @@ class ConditionedPart(NamedTuple):
 class _Pieces:
     """The pieces on which the components are lines; those of one run are remembered as far as it asked."""
 
-    __slots__ = ("_components", "_known", "_starts", "kept")
+    __slots__ = ("_components", "_known", "_lines", "_starts", "kept")
 
     def __init__(self, components: Sequence[PiecewiseCDF], *, kept: bool = False) -> None:
         self._components = tuple(components)
         self.kept = kept
+        self._lines: list[FlooredLine | PiecewiseCDF] = list(self._components)  # of the piece that was cut last
         self._starts: list[int] = []
         self._known: list[Piece] = []
 
@@ -206,8 +207,15 @@ class _Pieces:
             piece = self._known[place - 1]
             if piece[0] <= index < piece[1]:
                 return piece
-        piece = _cut([part if part.many and not part.flat_at(index) else part.line(index) for part in self._components])
+        lines = [
+            line
+            if type(line) is FlooredLine and line[0] <= index < line[1]
+            else (part if part.many and not part.flat_at(index) else part.line(index))
+            for part, line in zip(self._components, self._lines, strict=True)
+        ]
+        piece = _cut(lines)
         if self.kept:
+            self._lines = lines
             self._known.insert(place, piece)
             self._starts.insert(place, piece[0])
         return piece

@@ -71,8 +71,10 @@ class _PublicOutcome:
 
     def at(self, *, entry_id: str | None, ledger_head: str | None) -> Self:
         """Return the same outcome with its entry in a ledger."""
-        place = replace(self.circumstances, entry_id=entry_id, ledger_head=ledger_head)
-        return self if place == self.circumstances else replace(self, circumstances=place)
+        here = self.circumstances
+        if (here.entry_id, here.ledger_head) == (entry_id, ledger_head):
+            return self
+        return replace(self, circumstances=replace(here, entry_id=entry_id, ledger_head=ledger_head))
 
     def _brand(self) -> list[str]:
         return [] if self.private else [SEEDED]
@@ -82,7 +84,7 @@ class _PublicOutcome:
             type=kind,
             query=dict(self.query),
             guarantee=self.guarantee.to_json(),
-            circumstances=vars(self.circumstances),
+            circumstances=self.circumstances.to_json(),
             **rest,
         )
 

@@ -21,6 +21,7 @@ from sidelight.group_table import ALL, GroupTable
 from sidelight.guarantees import Amount, exact
 from sidelight.readable import as_read
 from sidelight.released_distribution import ReleasedDistribution
+from sidelight.release.when_asked import WhenAsked
 from sidelight.table_texts import beside, leading_statistic
 
 FORMAT = "1"
@@ -132,7 +133,14 @@ class Circumstances:
     numerics: str
     entry_id: str | None = None
     ledger_head: str | None = None
-    spending: tuple[Mapping[str, str], ...] = ()
+    spending: WhenAsked[tuple[Mapping[str, str], ...]] = WhenAsked(())
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.to_json()
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain JSON values."""
+        return {**vars(self), "spending": self.spending}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Circumstances:

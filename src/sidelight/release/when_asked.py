@@ -13,7 +13,7 @@ Found = TypeVar("Found")
 
 
 class WhenAsked(Generic[Found]):
-    """Hold a value, or the function that computes it from what was released; None where nothing is given.
+    """Hold a value, or the function that computes it from what was released; a default where nothing is given.
 
     Two threads that ask at once both compute it, and find the same. `unasked` hands on what was given as it is.
 
@@ -24,6 +24,9 @@ class WhenAsked(Generic[Found]):
     >>> Answer(lambda: 2.5).error, Answer(1.5).error, Answer().error
     (2.5, 1.5, None)
     """
+
+    def __init__(self, default: Any = None) -> None:
+        self._default = default
 
     def __set_name__(self, owner: type, name: str) -> None:
         self._name = name
@@ -36,7 +39,7 @@ class WhenAsked(Generic[Found]):
 
     def __get__(self, instance: object | None, owner: type) -> Any:
         if instance is None:
-            return None  # the default
+            return self._default
         given = vars(instance)[self._name]
         if callable(given):
             given = vars(instance)[self._name] = given()

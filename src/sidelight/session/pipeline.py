@@ -9,7 +9,7 @@ data is opened, a value leaves only after its outcome is recorded, and nothing i
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import fields, is_dataclass
 from functools import lru_cache, partial
@@ -326,7 +326,7 @@ def _run_one(prepared: Prepared, table: Table, *, entropy: Entropy, recorded: bo
         with nullcontext() if prepared.reads_external_rows else table.unchanged():
             answer = prepared.run(table, source)
         meter.settle()
-        outcome = _outcome(answer, prepared, table, source, spending=meter.spending)
+        outcome = _outcome(answer, prepared, table, source, spending=lambda: meter.spending)
         # a value that cannot be written (NaN) must fail here, not after the release
         if recorded or isinstance(outcome, Refused):
             return outcome, outcome.to_json()
@@ -340,7 +340,7 @@ def _outcome(
     table: Table,
     source: Source,
     *,
-    spending: tuple[Mapping[str, str], ...],
+    spending: Callable[[], tuple[Mapping[str, str], ...]],
 ) -> Outcome:
     circumstances = Circumstances(
         dataset=table.name,
