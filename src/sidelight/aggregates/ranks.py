@@ -220,12 +220,10 @@ class SortedFloats:
     def tie_at(self, k: int) -> tuple[int, int, int]:
         """Return the k-th smallest code and its span: looks at the neighbours first, most codes are alone."""
         first, last = self._first, self._last
-        codes = [  # as `_code` has them: calls take longer
-            first if code < first else last if code > last else code
-            for code in [
-                pattern >> DROPPED_BITS if pattern >= 0 else -(pattern & _MAGNITUDE) >> DROPPED_BITS
-                for pattern in self._patterns[k - 2 if k > 2 else 0 : k + 1].tolist()
-            ]
+        codes = [  # as `_code` has them: three calls take longer
+            first if (code := each >> DROPPED_BITS if each >= 0 else -(each & _MAGNITUDE) >> DROPPED_BITS) < first
+            else last if code > last else code
+            for each in self._patterns[k - 2 if k > 2 else 0 : k + 1].tolist()
         ]
         here = 1 if k > 1 else 0
         code, before, until = codes[here], k - 1, k
@@ -327,8 +325,7 @@ class DitheredRanks:
     def _single(self, code: int, source: Source) -> int:
         offset = self._singles.get(code)
         if offset is None:
-            with source.free(_DITHER):
-                offset = self._singles[code] = source.bits(self._dither_bits)
+            offset = self._singles[code] = source.free_bits(self._dither_bits, _DITHER)
         return offset
 
     def _atom(self, code: int, count: int) -> TiedRecords:

@@ -290,8 +290,7 @@ def balanced_branching(count: int) -> int:
     return math.ceil(math.exp(math.sqrt(math.log(2) * math.log(count + 1))) - 1e-9)
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Builder:
+class _Builder(NamedTuple):
     levels: tuple[Fraction, ...]
     branching: int
     budgets: Sequence[Fraction]  # of a node at each depth, unless it is the last of its path
@@ -302,6 +301,11 @@ class _Builder:
     ) -> Node | None:
         if not members:
             return None
+        if len(members) == 1:  # half of the nodes
+            (position,) = members
+            relative = self._relative(position, lower, upper)
+            pick = Pick(position, self.levels[position], relative, self._epsilon(remaining))
+            return Node(depth, lower, upper, (pick,), (None, None))
         chosen = self._chosen(members)
         bounds = [members.start - 1, *chosen, members.stop]
         gaps = [range(left + 1, right) for left, right in pairwise(bounds)]
